@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from functools import cached_property
 from typing import Any
 
-from flowguard.aws.services import services_of_environment
+from flowguard.aws.services import prepare_clients, services_of_environment
 from flowguard.errors import FlowguardError
 from flowguard.events import Event, EventType, Observer, log
 from flowguard.flow import AnyFlow
-from flowguard.handler import lambda_answer, tell_unreadable
+from flowguard.handler import budget_of, lambda_answer, tell_unreadable
 from flowguard.wire.envelope import BadRecord, Envelope, normalize
 from flowguard.wire.http_response import lambda_response
 from flowguard.wire.http_source import http_source
@@ -52,13 +52,13 @@ class CallbackHandler:
 
     def _answer(self, event: Any, context: Any) -> Any:
         invocation = getattr(context, "aws_request_id", None)
-        callbacks = Callbacks(self.flows, self._services)
+        callbacks = Callbacks(self.flows, self._services, budget_of(context))
         function_arn = getattr(context, "invoked_function_arn", None)
         records = normalize(event, invocation_id=invocation, function_arn=function_arn)
         bad = [record for record in records if isinstance(record, BadRecord)]
         for record in bad:
             tell_unreadable(self._services, record)
-        return lambda_answer([callbacks.take(record) for record in records if isinstance(record, Envelope)], bad)
+        return lambda_answer(callbacks.take_all(record for record in records if isinstance(record, Envelope)), bad)
 
     def _respond(self, event: Any, context: Any) -> Any:
         """Answer an HTTP request. A setting that is missing is logged, and its sender gets a status like any other."""
@@ -68,7 +68,7 @@ class CallbackHandler:
             log(Event(EventType.BROKEN, None, {"record": "HTTP", "why": f"{type(error).__name__}: {error}"}))
             return lambda_response(unavailable(error, in_page=False), event)
         with invocation_span(services, self.flows, context):
-            return Callbacks(self.flows, services).respond(event)
+            return Callbacks(self.flows, services, budget_of(context)).respond(event)
 
 
 def callback_handler(*flows: AnyFlow, observers: Iterable[Observer] = ()) -> CallbackHandler:
@@ -80,4 +80,5 @@ def callback_handler(*flows: AnyFlow, observers: Iterable[Observer] = ()) -> Cal
     are read from the environment with the first event. ``observers`` are those of :func:`lambda_handler`.
     """
     Routes(flows)  # refuses what is no flow
+    prepare_clients()
     return CallbackHandler(flows, observers=observers)

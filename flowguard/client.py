@@ -28,6 +28,7 @@ from flowguard.settings import Settings
 from flowguard.wire.attributes import Attribute, attributes_of
 from flowguard.wire.cancel_reason import reason
 from flowguard.wire.message import LATEST_TIME
+from flowguard.wire.send_ids import IdKind, id_of
 from flowguard.wire.signing import UNSIGNED, Signer, signed_attributes
 from flowguard.wire.tokens import NO_TOKENS, Tokens, awaited_id_problem, is_token, token_awaited_id
 from flowguard.worker.callbacks import Callbacks
@@ -57,6 +58,11 @@ class KeptResult(NamedTuple):
 
 class FlowClient:
     """Sends the requests that start flows, and the answers that they wait for.
+
+    ::
+
+        client = FlowClient.from_environment()
+        client.start(PlaceOrder, {"order_id": "o1"})
 
     They go to the queue, topic or function that the flow's first stage reads from. ``signer`` is the functions' own
     where messages are signed (``services.signer``). ``clock`` and ``ids`` say when requests are made and how they are
@@ -149,7 +155,7 @@ class FlowClient:
             Kind.SIDE,
             inbox if to is None else destination(to),
             message.body,
-            message.request_id,
+            id_of(IdKind.START, message),
             {**attributes_of({} if attributes is None else attributes), **signed_attributes(message, self._signer)},
             group=message.object_id,
         ).checked()

@@ -132,7 +132,11 @@ class EnvelopeError(FlowguardError):
 
 
 class Untrusted(EnvelopeError):
-    """A message claims what its flow does not allow. Nothing was claimed or sent; it stays in its queue."""
+    """A message claims what its flow does not allow. Nothing was claimed; after minutes it is a dead letter."""
+
+
+class TooEarly(EnvelopeError):
+    """A message's time is still to come, by less than a day. It stays in its queue until then."""
 
 
 # -- answers that are not believed ------------------------------------------------------------------------------------
@@ -184,6 +188,13 @@ class RunFailed(Reject):
     """The run cannot go on. Its stage or version is unknown, its payload does not validate, or it has too many hops."""
 
 
+class OtherRelease(RunFailed):
+    """A message, or the state of its run, comes from another release: this code lacks its version, stage or type.
+
+    Nothing was done, and the run is not failed: code of the right release goes on with it.
+    """
+
+
 class GroupChanged(RunFailed):
     """A stage that goes on to save a group asks other requests than it has saved before. Nothing was sent.
 
@@ -233,6 +244,13 @@ class WriteInvalid(Reject):
     """DynamoDB refuses the commit for good, and nothing was written.
 
     It is malformed or too large, or a table denies it.
+    """
+
+
+class WriteDenied(WriteInvalid):
+    """A table denies a recorded write or is not there, and nothing was written.
+
+    That may pass within minutes, so the record comes again a few times before the attempt has failed.
     """
 
 

@@ -84,10 +84,15 @@ class EventType(StrEnum):
     """A run that no worker worked on for longer than the flow allows was taken over."""
     RETURNED = "returned"
     """Not enough time was left: the record goes back to its queue untouched."""
+    UNSHARED = "unshared"
+    """A request for several records was refused as a whole, or not answered. Each is asked for by its own call."""
     TIME_SHORT = "time_short"
     """The invocation is about to be cut off in the middle of this message."""
     RAISED = "raised"
     """A function under ``@once`` raised. The next call with its key calls it again."""
+    UNSAVED = "unsaved"
+    """A function under ``@once`` has done its work, and its result could not be stored: the next call with its key
+    calls it again."""
     KEY_REUSED = "key_reused"
     """A key of ``@once`` came with another payload. The function was not called."""
     BROKEN = "broken"
@@ -108,6 +113,7 @@ _WARNINGS = frozenset(
         EventType.WEAK_ID,
         EventType.ABANDONED,
         EventType.RETURNED,
+        EventType.UNSHARED,
         EventType.TIME_SHORT,
         EventType.RAISED,
     }
@@ -120,6 +126,7 @@ _ERRORS = frozenset(
         EventType.UNREADABLE,
         EventType.UNROUTABLE,
         EventType.UNTRUSTED,
+        EventType.UNSAVED,
         EventType.KEY_REUSED,
         EventType.BROKEN,
     }
@@ -206,6 +213,12 @@ def trace_id() -> str | None:
     """Return the id of the trace that Lambda has this invocation in. None where there is none."""
     header = os.environ.get("_X_AMZN_TRACE_ID")
     return found[1] if header and (found := _TRACE.search(header)) else None
+
+
+def logged_bytes(event: Event) -> int:
+    """Return how long the line of an event is in the log of a function that logs from INFO on. 0 for a detail."""
+    level = _LEVELS[event.type._value_]
+    return 0 if level < logging.INFO else len(lambda_log.line(level, event.type._value_, event.fields()).encode())
 
 
 def _level_of(type_: EventType) -> int:

@@ -73,13 +73,19 @@ class Flow:
     ``reply_to``      the destinations (or names of queues) that a request may give as its ``reply_to``, exactly as it
                       names them; by default all of the function's own account and region
     ``carry``         names of message attributes that go along with everything the flow sends (at most six)
-    ``max_hops``      stops a chain that runs in circles; retries are no hops
+    ``max_hops``      stops a run that goes in circles; retries are no hops
+    ``max_depth``     stops flows that start each other in a circle: how many runs may stand before one of this flow in
+                      a chain of requests. A request that comes deeper is a dead letter
     ``retention``     how long a message can live in a queue and its dead-letter queue together; run items are kept for
                       twice that (docs/decisions/0003)
+    ``remember``      how long an object's last run is remembered: copies of its request are dropped, and a newer one
+                      gets its state as ``step.superseded``; at least, and by default, twice the retention
     ``long_delays``   lets retries wait longer than SQS's 15 minutes, and brings the deadlines of long waits by one
                        message, both through EventBridge Scheduler
     ``full_history``  writes a row of the run table for each commit and each failed attempt, so that
                       ``flowguard show`` tells all of a run's past. A hop costs five write units then, not two
+    ``trust_senders``  believes without a signature what comes through its queues. Whoever may send to them can then
+                    answer what its runs wait for, and end, reset or move on every run (docs/trust.md)
     ``abandoned_after``  when a run that no worker works on may be taken over under IGNORE or ATTACH
     """
 
@@ -102,10 +108,13 @@ class Flow:
     reply_to: ClassVar[tuple[Destination, ...] | None]
     carry: ClassVar[tuple[str, ...]]
     max_hops: ClassVar[int]
+    max_depth: ClassVar[int]
     retention: ClassVar[timedelta]
+    remember: ClassVar[timedelta | None]
     abandoned_after: ClassVar[timedelta]
     long_delays: ClassVar[bool]
     full_history: ClassVar[bool]
+    trust_senders: ClassVar[bool]
 
     def __init_subclass__(  # noqa: PLR0913 - the options of a class, each with a default
         cls,
@@ -127,10 +136,13 @@ class Flow:
         reply_to: tuple[Destination | str, ...] | None = None,
         carry: tuple[str, ...] = (),
         max_hops: int = 50,
+        max_depth: int = 16,
         retention: timedelta = timedelta(days=14),
+        remember: timedelta | None = None,
         abandoned_after: timedelta = timedelta(days=1),
         long_delays: bool = False,
         full_history: bool = False,
+        trust_senders: bool = False,
     ) -> None:
         super().__init_subclass__()
         cls.name, cls.object_id, cls.request_id, cls.keep_result = name, object_id, request_id, keep_result
@@ -144,9 +156,9 @@ class Flow:
         cls.callbacks = callbacks
         cls.complete_to = None if complete_to is None else destination(complete_to)
         cls.entries = entries if _are_names(entries) else ()
-        cls.carry, cls.max_hops = carry, max_hops
+        cls.carry, cls.max_hops, cls.max_depth = carry, max_hops, max_depth
         cls.retention, cls.abandoned_after, cls.long_delays = retention, abandoned_after, long_delays
-        cls.full_history = full_history
+        cls.remember, cls.full_history, cls.trust_senders = remember, full_history, trust_senders
         given = {"inbox": inbox, "dead_letters": dead_letters, "answers": answers, "complete_to": complete_to}
         if problems := [
             *_trust_problems(entries, reply_to),
@@ -320,6 +332,8 @@ def _option_problems(flow: AnyFlow) -> list[str]:
         found.append(f"versions {sorted(flow.accepts)} must be whole numbers from 1 to {HIGHEST_VERSION:,}")
     if not 1 <= flow.max_hops <= MOST_HOPS:
         found.append(f"max_hops is {flow.max_hops}; a run has at least one hop, and at most {MOST_HOPS:,}")
+    if not 0 <= flow.max_depth <= MOST_HOPS:
+        found.append(f"max_depth is {flow.max_depth}; a chain has no runs before one, or up to {MOST_HOPS:,}")
     return [*found, *_span_problems(flow), *_keep_problems(flow), *_carry_problems(flow.carry)]
 
 
@@ -348,6 +362,18 @@ def _span_problems(flow: AnyFlow) -> list[str]:
         return found
     if min(spans.values()) <= timedelta(0):
         return ["retention and abandoned_after must be positive"]
+    return _remember_problems(flow)
+
+
+def _remember_problems(flow: AnyFlow) -> list[str]:
+    """Say what is wrong with how long an object's last run is remembered."""
+    if flow.remember is None:
+        return []
+    if problem := span_problem(flow.remember):
+        return [f"remember {problem}"]
+    if flow.remember < (least := 2 * flow.retention):
+        fix = "leave remember out, or shorten the retention of its queues, and say so with retention="
+        return [f"it remembers a run for {flow.remember}, and copies of its messages may come for {least}; {fix}"]
     return []
 
 

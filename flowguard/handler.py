@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import Any
 
-from flowguard.aws.services import services_of_environment
+from flowguard.aws.services import prepare_clients, services_of_environment
 from flowguard.errors import NotProcessed
 from flowguard.events import Event, EventType, Observer
 from flowguard.flow import AnyFlow
@@ -29,6 +29,11 @@ class LambdaBudget:
 
     def remaining(self) -> int | None:
         return int(self._context.get_remaining_time_in_millis())
+
+
+def budget_of(context: Any) -> Budget:
+    """Return the budget of an invocation. Without Lambda's context nothing limits it."""
+    return LambdaBudget(context) if hasattr(context, "get_remaining_time_in_millis") else Unlimited()
 
 
 class LambdaHandler:
@@ -76,7 +81,7 @@ class LambdaHandler:
                 invocation_id=getattr(context, "aws_request_id", None),
                 function_arn=function_arn,
             )
-            budget: Budget = LambdaBudget(context) if hasattr(context, "get_remaining_time_in_millis") else Unlimited()
+            budget = budget_of(context)
             bad = [record for record in records if isinstance(record, BadRecord)]
             for record in bad:
                 tell_unreadable(self._services, record)
@@ -90,7 +95,7 @@ class LambdaHandler:
                 weak_flows=self._weak_flows,
                 together=self.together,
             )
-            return lambda_answer(batch.run(good), bad)
+            return lambda_answer(batch.run(good), batch.unopened(bad))
 
 
 def tell_unreadable(services: Services, bad: BadRecord) -> None:
@@ -114,6 +119,7 @@ def lambda_handler(
     ``dynamodb:PartiQLInsert`` for that, and ``dynamodb:BatchGetItem`` for stages without a lease.
     Then stages with ``parallel`` handle several records at once.
     """
+    prepare_clients()
     return LambdaHandler(Routes(targets), observers=observers, together=together)
 
 
@@ -125,6 +131,7 @@ def dlq_handler(*flows: AnyFlow, observers: Iterable[Observer] = ()) -> LambdaHa
     is left as it is. One whose attempt failed, and whose retry is still on its way, is ended all the same: SQS moved
     the record of that attempt. ``observers`` are those of :func:`lambda_handler`.
     """
+    prepare_clients()
     return LambdaHandler(Routes(flows), from_dlq=True, observers=observers)
 
 

@@ -58,11 +58,16 @@ def takes_all(logger: logging.Logger, level: int) -> bool:
 
 
 def write(level: int, event: str, fields: Mapping[str, Any]) -> None:
-    """Write the line that Lambda's handler would make of this event with these fields as ``extra``: one at least."""
+    """Write the line of an event."""
+    sys.stdout.write(line(level, event, fields))
+    sys.stdout.flush()
+
+
+def line(level: int, event: str, fields: Mapping[str, Any]) -> str:
+    """Return the line that Lambda's handler would make of this event with these fields as ``extra``: one at least."""
     second, ms = divmod(time.time_ns() // 1_000_000, 1000)
     invocation = _invocation(_Invocation.request_id, _Invocation.tenant_id)
-    sys.stdout.write(f'{_begun(level, event, second)}.{ms:03d}Z", {invocation}{to_json(fields)[1:]}\n')
-    sys.stdout.flush()
+    return f'{_begun(level, event, second)}.{ms:03d}Z", {invocation}{to_json(fields)[1:]}\n'
 
 
 @lru_cache(maxsize=8)

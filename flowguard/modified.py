@@ -90,7 +90,9 @@ class _Still:
     def changed(self, wanted: Mapping[str, Any]) -> Write:
         """Return an update of what differs. Where nothing does, the item must only stay as it is."""
         found = self._found
-        changes = {name: value for name, value in wanted.items() if name not in found or found[name] != value}
+        changes = {
+            name: value for name, value in wanted.items() if name not in found or not _is_same(found[name], value)
+        }
         removed = [name for name in found if name not in wanted]
         if not changes and not removed:
             return self.check()
@@ -114,3 +116,14 @@ class _Still:
     def _value(self, value: Any) -> str:
         self._values[f":v{len(self._values)}"] = value
         return f":v{len(self._values) - 1}"
+
+
+def _is_same(found: Any, wanted: Any) -> bool:
+    """Answer whether DynamoDB would store the two alike. In Python 1 is True, and there they are of two types."""
+    if isinstance(found, bool) or isinstance(wanted, bool):
+        return found is wanted
+    if isinstance(found, Mapping) and isinstance(wanted, Mapping):
+        return found.keys() == wanted.keys() and all(_is_same(found[name], wanted[name]) for name in found)
+    if isinstance(found, list | tuple) and isinstance(wanted, list | tuple):
+        return len(found) == len(wanted) and all(map(_is_same, found, wanted))
+    return bool(found == wanted)

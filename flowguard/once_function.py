@@ -189,6 +189,11 @@ class OnceFunction(Generic[P, R]):
         self._context = context
         self._owner = owner
 
+    @property
+    def rule(self) -> OnceRule:
+        """Return what the function is guarded by."""
+        return self._guarded.rule
+
     def using(self, services: OnceServices) -> OnceFunction[P, R]:
         """Return the same function on other services, such as a clock that can be set."""
         guarded = _Guarded(self._guarded.function, self._guarded.rule, services)
@@ -348,15 +353,21 @@ class OnceFunction(Generic[P, R]):
         except TooLarge:
             raise
         except Exception as error:
-            self._tell(EventType.BROKEN, claim.ask, why=type(error).__name__)
+            self._tell(EventType.UNSAVED, claim.ask, why=type(error).__name__)
             raise ResultUnsaved(self._guarded.rule.name, claim.ask.key, f"{type(error).__name__}: {error}") from error
 
     def _outrun(self, ask: KeyAsk, met: Met) -> Any:
-        """Return the result of the call that took the key over when the lease of this one had ended."""
+        """Return the result of the call that took the key over when the lease of this one had ended.
+
+        One with another payload has none for this call.
+        """
         self._tell(EventType.FENCED, ask)
-        if met.entry.status is EntryStatus.COMPLETED:
+        if met.verdict is KeyVerdict.DONE:
             return self._stored(ask, met.entry)
-        raise ResultUnsaved(self._guarded.rule.name, ask.key, "the lease was over, and another call has the key")
+        other = " with another payload" if met.verdict is KeyVerdict.REUSED else ""
+        raise ResultUnsaved(
+            self._guarded.rule.name, ask.key, f"the lease was over, and another call{other} has the key"
+        )
 
     # -- a batch
 

@@ -2,7 +2,8 @@
 
 A path is one or more names with dots between them: ``"order.id"``, ``"body.order_id"``, ``"Records.0.messageId"``. A
 name leads into a dict, a model or any object with such an attribute; a number into a list; and where a text stands on
-the way, such as the body of a record, its JSON is read.
+the way, such as the body of a record, its JSON is read. A name after ``headers`` is that of an HTTP header, whatever
+its case: ``"headers.Idempotency-Key"``.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ LONGEST_KEY: Final = 1_024
 """Bytes of UTF-8, so that a function's name fits into a key of DynamoDB beside it."""
 
 _KINDS: Final = (str, int, UUID)
+_HEADERS: Final = ("headers", "multiValueHeaders")
+"""Where API Gateway, function URLs and load balancers put HTTP headers. Some keep the client's case, some do not."""
 
 
 class NoKey(Exception):
@@ -63,10 +66,18 @@ def read_digest(rule: PayloadRule, argument: Any) -> str:
 
 def at(argument: Any, path: str) -> Any:
     """Return what stands at the path; None where nothing does."""
-    value = argument
+    value, before = argument, ""
     for part in path.split("."):
-        value = _inside(value, part)
+        of_headers = before in _HEADERS and isinstance(value, Mapping)
+        value = _header(value, part) if of_headers else _inside(value, part)
+        before = part
     return value
+
+
+def _header(headers: Mapping[Any, Any], name: str) -> Any:
+    """Return the header of this name in any case. None where there is none, or where two of them differ."""
+    found = [value for own, value in headers.items() if isinstance(own, str) and own.lower() == name.lower()]
+    return found[0] if found and all(one == found[0] for one in found) else None
 
 
 def _inside(value: Any, part: str) -> Any:

@@ -26,7 +26,8 @@ class Next(NamedTuple):
 class Done(NamedTuple):
     """The run is complete. ``result`` is kept for late duplicates and sent in the reply; keep it small.
 
-    Anything JSON can hold, or a pydantic model.
+    Anything JSON can hold, or a pydantic model. What JSON has not, such as a ``Decimal`` or a date, becomes its text;
+    a flow that asks for the result declares its type and gets it back as it was.
     """
 
     result: Any = None
@@ -71,6 +72,8 @@ class AwaitedToken(NamedTuple):
 
     text: str
     row_id: str
+    shown: str = ""
+    """The title and the facts that its page shows, sealed."""
 
     def link(self, base: str, *, choices: Sequence[str] = (), with_comment: bool = False, failed: bool = False) -> str:
         """Make the link with which a person answers: ``base``, then the token.
@@ -81,7 +84,9 @@ class AwaitedToken(NamedTuple):
         query, and for choices that no page would show.
         """
         try:
-            return answer_link(base, self.text, choices=choices, with_comment=with_comment, failed=failed)
+            return answer_link(
+                base, self.text, choices=choices, with_comment=with_comment, failed=failed, about=self.shown
+            )
         except ValueError as error:
             raise RunFailed(f"no link can be made: {error}") from None
 

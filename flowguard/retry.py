@@ -12,8 +12,12 @@ from flowguard.errors import shown, span_problem
 LONGEST_SQS_DELAY = timedelta(seconds=900)
 """The longest that SQS can delay a message by. A longer delay needs a flow that says ``long_delays=True``."""
 
-LONGEST_VISIBILITY = timedelta(hours=12)
-"""The longest that SQS can hide a record by, which is how a FIFO queue's records are tried again."""
+LONGEST_VISIBILITY = timedelta(hours=12) - timedelta(minutes=20)
+"""The longest that a record is hidden by, which is how a FIFO queue's records are tried again.
+
+SQS hides it for 12 hours since it was received. Of these its batch may take 5 minutes to be gathered, and 15 to be
+handled.
+"""
 
 LONGEST_DELAY = timedelta(days=14)
 """The longest delay that EventBridge Scheduler is asked for: a message does not live longer in a queue either."""

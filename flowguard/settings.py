@@ -21,6 +21,9 @@ class Settings(BaseModel):
 
     table: str = Field("flowguard", min_length=3, description="The table of the run items.")
     bucket: str | None = Field(None, description="An S3 bucket for texts too long for an item; none: they are refused.")
+    bucket_owner: str | None = Field(
+        None, pattern="^[0-9]{12}$", description="The account of the bucket. One that another owns is not touched."
+    )
     offload_above: int = Field(
         32_768, ge=1_024, le=200_000, description="Texts above this many bytes, compressed, go to the bucket."
     )
@@ -29,6 +32,9 @@ class Settings(BaseModel):
         None, description="The ARN of the role by which EventBridge Scheduler sends to SQS: for flows with long_delays."
     )
     scheduler_group: str = Field("default", description="The schedule group of long delays.")
+    scheduler_undelivered: str | None = Field(
+        None, description="The ARN of a standard queue that gets what EventBridge Scheduler cannot deliver."
+    )
     signing_keys: SecretStr | None = Field(
         None,
         description="Signs messages: id:secret[,id:secret…], or ssm:<parameter> or secretsmanager:<secret> with that.",

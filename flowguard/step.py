@@ -35,6 +35,8 @@ from flowguard.recorded.table_writes import (
 from flowguard.rows import row
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.message import Message
+from flowguard.wire.send_ids import IdKind, id_of
+from flowguard.wire.shown_facts import ShownFacts
 from flowguard.wire.signing import UNSIGNED, Signer
 from flowguard.wire.tokens import NO_TOKENS, Tokens
 from flowguard.writes import Check, Condition, Delete, Put, Update, Write
@@ -282,15 +284,26 @@ class Step(Generic[StateT]):
         """Make a call whose result the hop remembers, and return that result. Later attempts do not make it again.
 
         It is one write of the run item, under the fence of the commit. A worker that dies between the call and that
-        write repeats the call: give the other side :meth:`key`. The result is kept as JSON and returned as JSON values,
-        or as the type ``result`` that pydantic knows (a model, ``list[Model]``, ``datetime``). Where ``call`` is an
-        async function, await what this returns.
+        write repeats the call: give the other side :meth:`key`. The result is kept as JSON. Numbers, texts,
+        ``Decimal``, dates, and lists and dicts of them come back as they were. For anything else give the type
+        ``result`` that pydantic knows (a model, ``list[Model]``), or get JSON values. Where ``call`` is an async
+        function, await what this returns.
 
         Raises :class:`flowguard.errors.WorkerFenced` where another worker has the hop by now, and what ``call`` raises:
         that is not remembered.
         """
         self._need_claim("once")
         return self._early.once(name, call, result)
+
+    def is_current(self) -> bool:
+        """Answer whether this worker still has the hop, for a long handler that would rather stop early.
+
+        It is False once a newer request has the object, the run was cancelled or reset, or another worker has taken the
+        hop over after the lease. Then nothing that the handler does through its step is applied, so it may return
+        anything. True says so of this moment alone: the commit decides. It is one consistent read of the run item.
+        """
+        self._need_claim("is_current")
+        return self._early.is_current()
 
     @contextmanager
     def apply(self, name: str) -> Iterator[None]:
@@ -480,15 +493,26 @@ class Step(Generic[StateT]):
 
     def answer_id(self, name: str) -> str:
         """Return the id under which a party outside answers for this name. Each run and hop has its own."""
-        return f"{name}#{self._message.hop_id}"
+        return id_of(IdKind.ASKED, self._message, name)
 
-    def token(self, name: str, *, valid: timedelta = timedelta(days=7)) -> AwaitedToken:
+    def token(
+        self,
+        name: str,
+        *,
+        valid: timedelta = timedelta(days=7),
+        title: str | None = None,
+        facts: Mapping[str, str] | None = None,
+    ) -> AwaitedToken:
         """Wait for a person or a third party, who answers with the token's ``text`` at the end of a URL.
 
         The text says nothing of the run, and is the same in each attempt of the hop, but for its expiry: ``valid``
         after the commit. Needs keys (``FLOWGUARD_TOKEN_KEYS``): raises :class:`flowguard.errors.SettingsError`.
+
+        The page of its :meth:`flowguard.AwaitedToken.link` shows ``title`` and ``facts`` of the case, such as
+        ``{"Amount": "420 EUR"}``. They stand in the link, sealed: whoever has it can read them, and change none.
         """
-        return awaited_token(self._message, self._tokens, name, valid, self._committed_at)
+        shown = None if title is None and not facts else ShownFacts(title or "Your answer", facts or {})
+        return awaited_token(self._message, self._tokens, name, valid, self._committed_at, shown)
 
     def event(self, awaited_id: str, *, keep_early: bool = False) -> AwaitedEvent:
         """Wait for something that happens outside, under an id that others know: ``step.event(f"payment/{order_id}")``.

@@ -13,6 +13,7 @@ import boto3
 import botocore.session
 import pytest
 from botocore.hooks import EventAliaser, HierarchicalEmitter
+from hypothesis import settings
 
 from flowguard.sim import in_process, memory_and_moto, moto
 from flowguard.sim.account import session_here
@@ -31,6 +32,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
     That is what botocore reads of a service, the engines' own clients, and those that explored handlers make.
     """
+    settings.register_profile("patient", settings(), deadline=None)  # a busy machine makes no example wrong
+    settings.load_profile("patient")
     patch = pytest.MonkeyPatch()
     config.add_cleanup(patch.undo)
     patch.setattr(EventAliaser, "_alias_event_name", _with_one_table(EventAliaser))

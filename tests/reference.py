@@ -210,11 +210,11 @@ def _class(name: str, kind: type) -> Iterator[str]:
     bases = [base.__name__ for base in kind.__bases__ if base.__module__.startswith("flowguard")]
     if options_of(kind):
         yield _code(signature(kind.__init_subclass__, head="class Yours", inner=name))
-    elif _is_called(kind):
-        yield _code(signature(kind, head=name))
     if bases and issubclass(kind, Exception):
         yield f"A `{bases[0]}`."
     yield as_markdown(vars(kind).get("__doc__") if not _is_generated(kind) else "")
+    if not options_of(kind) and _is_called(kind):
+        yield _code(signature(kind, head=name))
     if rows := list(_fields(kind)):
         yield "\n".join(rows)
     yield from _methods(kind)

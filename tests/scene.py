@@ -124,6 +124,8 @@ class Scene:
     handler: LambdaHandler
     script: Script
     calls: list[str] = field(default_factory=list)
+    receives: int = 1
+    """How often SQS says that it has delivered each record."""
 
     def message(self, **changes: Any) -> Message:
         """The first message of the run that most tests are about."""
@@ -153,7 +155,8 @@ class Scene:
     def deliver(self, *messages: Message, context: Any = None) -> list[bool]:
         """Whether each message was acked, by what the handler answered to Lambda. Notes the DynamoDB calls it took."""
         with intercept(Recorder()) as calls:
-            answer = self.handler({"Records": [record(m, place) for place, m in enumerate(messages)]}, context)
+            records = [record(m, place, self.receives) for place, m in enumerate(messages)]
+            answer = self.handler({"Records": records}, context)
         self.calls = [call.operation for call in calls.calls if call.service == "dynamodb"]
         failed = {failure["itemIdentifier"] for failure in answer["batchItemFailures"]}
         return [message_id(place) not in failed for place in range(len(messages))]
@@ -187,13 +190,13 @@ def message_id(place: int) -> str:
     return f"00000000-0000-4000-8000-{place:012d}"
 
 
-def record(message: Message, place: int = 0) -> dict[str, Any]:
+def record(message: Message, place: int = 0, receives: int = 1) -> dict[str, Any]:
     """The SQS record in which Lambda gets the message."""
     return {
         "messageId": message_id(place),
         "receiptHandle": f"receipt-{place}",
         "body": message.body,
-        "attributes": {"ApproximateReceiveCount": "1", "SentTimestamp": str(START)},
+        "attributes": {"ApproximateReceiveCount": str(receives), "SentTimestamp": str(START)},
         "messageAttributes": attributes_to(Attribute.to_sqs_record, message.attributes()),
         "eventSource": "aws:sqs",
         "eventSourceARN": f"arn:aws:sqs:{REGION}:{ACCOUNT_ID}:{message.stage}",

@@ -32,7 +32,17 @@ NOTES: Final = "docs/changes/+*.{kind}.md"
 KINDS: Final = ("added", "changed", "fixed", "removed")
 
 NAVIGATION: Final[Mapping[str, tuple[str, ...]]] = {
-    "Start": ("quick-start", "develop-locally", "way-of-a-message", "guarantees", "choosing", "comparison", "glossary"),
+    "Start": (
+        "install",
+        "quick-start",
+        "develop-locally",
+        "way-of-a-message",
+        "guarantees",
+        "choosing",
+        "if-you-come-from",
+        "comparison",
+        "glossary",
+    ),
     "Write a flow": (
         "caches",
         "once-per-key",
@@ -66,6 +76,9 @@ NAVIGATION: Final[Mapping[str, tuple[str, ...]]] = {
     "Operate": (
         "deploy",
         "upgrading",
+        "leaving",
+        "what-aws-does",
+        "probe",
         "operating",
         "command-line",
         "find-one-order",

@@ -26,6 +26,7 @@ COMMANDS = {
         ("soak", "--messages 0", "argument --messages: 0 is no number of at least 1"),
         ("soak", "--workers -1", "argument --workers: -1 is no number of at least 1"),
         ("soak", "--kill 1.5", "argument --kill: 1.5 is no share from 0 to 1"),
+        ("soak", "--weather rain", "argument --weather: weather: 'rain' is none; write NAME[=SPAN][@SPAN]"),
         ("soak", "--limit -1", "argument --limit: -1.0 is no time of at least 0"),
     ],
 )

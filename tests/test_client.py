@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -49,6 +49,17 @@ def test_the_same_request_sent_twice_is_one_run() -> None:
         assert at.priced() == 1
 
 
+def test_two_requests_under_one_id_are_both_sent_by_a_fifo_queue() -> None:
+    """For two objects, or at two times, they are two things: SQS would drop the second, told as started."""
+    with scene() as at:
+        at.aws.create_queue("orders.fifo", FifoQueue="true")
+        for order, requested_at in (("o1", START), ("o2", START), ("o1", START + 1), ("o1", START)):
+            client(at).start(
+                Orders, Order(order_id=order), request_id="r1", requested_at=requested_at, to=Queue("orders.fifo")
+            )
+        assert len(at.sent("orders.fifo")) == 3, "the last is a copy of the first"
+
+
 def test_a_topic_in_between_changes_nothing() -> None:
     with scene() as at:
         topic = at.aws.create_topic("orders")
@@ -78,6 +89,9 @@ class Invoked:
         return {}
 
     def postpone(self, envelope: Any, seconds: int) -> None:
+        raise AssertionError("a client has nothing to postpone")
+
+    def hand_back(self, records: Sequence[tuple[Any, int]]) -> None:
         raise AssertionError("a client has nothing to postpone")
 
 

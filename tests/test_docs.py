@@ -41,6 +41,7 @@ NORUN = "norun"
 LONGEST = 120  # seconds for one command
 WITH_MOTO = "each command is a process with moto in it"
 LONG = {
+    "docs/async-handlers.md": pytest.mark.slow("runs flows on the AWS in memory"),
     "docs/comparison.md": pytest.mark.proof("the same business in several forms under every fault"),
     "docs/prove-your-flow.md": pytest.mark.proof("every command explores a flow"),
     "docs/sagas.md": pytest.mark.proof("explores a flow"),
@@ -142,13 +143,17 @@ def run_python(block: Block, module: ModuleType) -> str:
 
 
 def commands(block: Block) -> Iterator[tuple[str, str]]:
-    """Each command and what is shown of its output; a command goes on where a line ends with a backslash."""
+    """Each command and what is shown of its output.
+
+    A command goes on where a line ends with a backslash, and as long as its here-document (``<<'END'``).
+    """
     lines = block.text.splitlines()
     assert lines, f"{block}: there is nothing to run"
     assert lines[0].startswith("$ "), f"{block}: a console block begins with a command: $ …"
     while lines:
         command = [lines.pop(0).removeprefix("$ ")]
-        while command[-1].endswith("\\") and lines:
+        here = re.search(r"<<'(\w+)'$", command[0])
+        while lines and (command[-1].endswith("\\") or (here is not None and command[-1] != here[1])):
             command.append(lines.pop(0))
         shown = []
         while lines and not lines[0].startswith("$ "):
@@ -334,6 +339,11 @@ def test_every_setting_is_documented(setting: str) -> None:
 
 
 # -- the reader of the pages itself -----------------------------------------------------------------------------------
+
+
+def test_each_note_of_the_next_release_has_the_name_by_which_the_changelog_gathers_it() -> None:
+    notes = [file.name for file in Path("docs/changes").iterdir() if file.name != "README.md"]
+    assert [name for name in notes if not re.fullmatch(r"\+[a-z0-9-]+\.(added|changed|fixed|removed)\.md", name)] == []
 
 
 @pytest.mark.parametrize(

@@ -44,11 +44,12 @@ WARNINGS = {
     "weak_id",
     "abandoned",
     "returned",
+    "unshared",
     "time_short",
     "raised",
 }
 DETAILS = {"claimed"}
-ERRORS = {"parked", "lost", "failed", "unreadable", "unroutable", "untrusted", "key_reused", "broken"}
+ERRORS = {"parked", "lost", "failed", "unreadable", "unroutable", "untrusted", "key_reused", "unsaved", "broken"}
 
 
 def lines(caplog: pytest.LogCaptureFixture, event: Event, level: int = logging.DEBUG) -> list[logging.LogRecord]:

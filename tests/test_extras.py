@@ -22,6 +22,7 @@ NEEDS: Final = {
     "cli": ("cli", "local"),  # as its commands say where one is missing
     "dev": ("serve",),
     "ui": ("ui", "local"),
+    "probe": ("local",),
     "sim": ("local",),
     "testing": ("testing",),
     "testing/explorer": ("local",),  # which the command line runs too

@@ -85,7 +85,8 @@ def test_the_first_stage_is_where_requests_enter() -> None:
 
 def test_what_a_flow_leaves_out_has_a_default() -> None:
     made = define()
-    assert (made.on_conflict, made.version, made.accepts, made.max_hops) == (SUPERSEDE, 1, frozenset({1}), 50)
+    assert (made.on_conflict, made.version, made.accepts) == (SUPERSEDE, 1, frozenset({1}))
+    assert (made.max_hops, made.max_depth) == (50, 16)
     assert (made.inbox, made.dead_letters, made.complete_to) == (Queue("made"), Queue("made-dead-letters"), None)
     assert (made.carry, made.retention, made.abandoned_after) == ((), timedelta(days=14), timedelta(days=1))
 
@@ -450,6 +451,8 @@ def test_a_flow_tells_whom_it_lists() -> None:
         ({"reply_to": ("",)}, "reply_to is ('',); write a tuple of destinations or names: reply_to=('replies',)"),
         ({"reply_to": (3,)}, "reply_to is (3,); write a tuple of destinations or names: reply_to=('replies',)"),
         ({"max_hops": 1_000_001}, "max_hops is 1000001; a run has at least one hop, and at most 1,000,000"),
+        ({"max_depth": -1}, "max_depth is -1; a chain has no runs before one, or up to 1,000,000"),
+        ({"max_depth": 1_000_001}, "max_depth is 1000001; a chain has no runs before one, or up to 1,000,000"),
         ({"version": 10**15}, "versions [1000000000000000] must be whole numbers from 1 to 999,999,999,999,999"),
     ],
 )

@@ -20,6 +20,7 @@ WINGS = {"wire", "protocol", "recorded", "worker"}
 LAYERS = (
     {
         *WINGS,
+        "aws_facts",
         "clock",
         "destinations",
         "errors",
@@ -64,9 +65,11 @@ LAYERS = (
         "recorded.remembered",
         "recorded.table_writes",
         "wire.home",
+        "wire.send_ids",
         "wire.message",
         "wire.notification",
         "wire.records",
+        "wire.shown_facts",
         "wire.signing",
         "wire.tokens",
     },
@@ -91,7 +94,15 @@ LAYERS = (
     {"observers", "protocol.run", "recorded.awaitables", "recorded.side_messages", "recorded.read_answers", "step"},
     {"protocol.answers", "protocol.claims", "protocol.group_answers", "protocol.run_history", "stage"},
     {"flow"},
-    {"worker.resumed", "worker.routing", "worker.trust"},
+    {
+        "worker.again",
+        "worker.believed",
+        "worker.lifetimes",
+        "worker.patience",
+        "worker.resumed",
+        "worker.routing",
+        "worker.trust",
+    },
     {"worker.ending", "worker.ports", "worker.wait_planner"},
     {
         "worker.failure_note",
@@ -99,6 +110,7 @@ LAYERS = (
         "worker.baton",
         "worker.event_loop",
         "worker.hop_memory",
+        "worker.kills",
         "worker.replies",
         "worker.restart",
         "worker.together",
@@ -106,27 +118,36 @@ LAYERS = (
     },
     {"worker.group_parts", "worker.observed", "worker.plan"},
     {"worker.dead_letters", "worker.emitter", "worker.resets", "worker.settler", "worker.unsent"},
-    {"worker.cancelling", "worker.children", "worker.dispatch", "worker.redrive", "worker.sent_back"},
+    {
+        "worker.outages",
+        "worker.unread",
+        "worker.cancelling",
+        "worker.children",
+        "worker.dispatch",
+        "worker.redrive",
+        "worker.sent_back",
+    },
     {"worker.outside", "worker.caller_answers", "worker.group_asks"},
     {"worker.runtime"},
+    {"worker.given_up"},
     {"worker.callbacks"},
     {"worker.batch"},
     {"aws"},
     {"handler", "client", "once_function"},
     {"callback_function"},
     {"sim"},
-    {"deploy"},
+    {"deploy", "probe"},
     {"dev"},
     {"testing", "cli", "ui"},
     {"__main__"},
 )
 
 # The only places that know of AWS's own libraries.
-KNOW_AWS = {"aws", "sim", "deploy", "dev", "cli"}
+KNOW_AWS = {"aws", "sim", "deploy", "dev", "probe", "cli"}
 AWS_LIBRARIES = {"boto3", "botocore", "moto"}
 
 # What a function may import when it runs, with a comment that says why: these, and whatever is not ours.
-MAY_BE_LATE = {"aws", "sim", "ui", "worker.baton", "worker.event_loop"}
+MAY_BE_LATE = {"aws", "results", "sim", "ui", "worker.baton", "worker.event_loop"}
 
 # The rooms of the explorer, lowest first. Each may import itself and those below it.
 ROOMS = ("record", "run", "checks", "report", "search")
@@ -143,6 +164,7 @@ FLOORS = (
         "made_tokens",
         "points",
         "reused_clients",
+        "stored_keys",
         "unanswered",
         "virtual",
         "waiting_records",
@@ -155,7 +177,7 @@ FLOORS = (
     {"memory_and_moto"},
     {"engines", "provision"},
     {"delivered", "event_source"},
-    {"mail"},
+    {"mail", "weather"},
     {"world"},
     {"final_state", "recording", "script"},
 )

@@ -314,7 +314,7 @@ def test_what_a_handler_asks_for_wrongly_is_refused_by_name_and_nothing_is_done(
     for words in mistake.holds:
         assert words in str(run.error)
     assert len(str(run.error)) < 500
-    assert [one.to for one in result.messages] == ["shop-dead-letters"]
+    assert {one.to for one in result.messages} - {"shop"} == {"shop-dead-letters"}, "it may go back to its own queue"
     assert not result.table("stock")
     assert not result.table("orders")
     assert str(run.error).partition(" (attempt")[0] in str(result)
@@ -505,11 +505,12 @@ class Storing(Flow, name="storing", object_id="parcel_id"):
     stages = (StoreParcel,)
 
 
-def test_a_message_that_is_given_up_does_not_blame_a_kill_where_its_stage_failed(flow_runner: FlowRunner) -> None:
+def test_a_message_that_is_given_up_goes_back_where_its_stage_has_attempts_left(flow_runner: FlowRunner) -> None:
     result = flow_runner.serve(Storing).deliver(invocation({"parcel_id": "p1"})).run()
     [run] = result.runs()
-    assert "its function was killed, could not answer, or its stage failed" in str(run.error)
+    assert "ResourceNotFoundException: " in str(run.error)
+    assert "(attempt 5 of 5)" in str(run.error)
     shown = str(result)
-    assert shown.count("ResourceNotFoundException: ") == 3
+    assert shown.count("ResourceNotFoundException: ") >= 5
     assert "moved to the dead-letter queue of SQS after 3 receives" in shown
     assert ", by dlq_handler: " in shown

@@ -12,6 +12,7 @@ import pytest
 
 from flowguard import InProgress, KeyTable, once
 from flowguard.errors import (
+    KeyReused,
     ResultUnsaved,
     SettingsError,
 )
@@ -241,6 +242,31 @@ def test_a_late_call_whose_key_another_one_has_says_that_its_result_is_not_store
         charge_in(world, overtaken)(ORDER, world.context(30))
 
 
+@pytest.mark.parametrize(("amounts", "gets"), [((5, 5), "a result"), ((5, 7), "none")])
+def test_a_late_call_gets_no_result_of_another_payload(world: World, amounts: tuple[int, int], gets: str) -> None:
+    calls: list[int] = []
+
+    @once("refund", key="order_id", payload="amount")
+    def refund(order: dict[str, Any], context: Any) -> int:
+        calls.append(order["amount"])
+        if len(calls) == 1:
+            world.clock.advance(seconds=30)
+            guarded({**ORDER, "amount": amounts[1]}, world.context(30))
+        return len(calls)
+
+    guarded = refund.using(world.services)
+    try:
+        got = f"a result, {guarded({**ORDER, 'amount': amounts[0]}, world.context(30))}"
+    except ResultUnsaved as error:
+        got = f"none: {error}"
+    assert got.startswith(gets)
+    assert calls == list(amounts)
+    if gets == "none":
+        assert "another call with another payload has the key" in got
+        with pytest.raises(KeyReused):
+            guarded({**ORDER, "amount": amounts[0]}, world.context(30))
+
+
 def test_a_late_failure_does_not_take_the_result_of_the_faster_one_away(world: World) -> None:
     def overtaken() -> None:
         world.clock.advance(seconds=30)
@@ -289,7 +315,7 @@ class Refusing:
 def test_a_result_that_the_store_does_not_take_is_said_to_be_unsaved(world: World) -> None:
     with intercept(Refusing(2)), pytest.raises(ResultUnsaved, match="RuntimeError: DynamoDB is away"):
         charge_in(world)(ORDER, world.context())
-    assert world.told() == ["claimed", "broken"]
+    assert world.told() == ["claimed", "unsaved"]
     with pytest.raises(InProgress):
         charge_in(world)(ORDER, world.context())
 

@@ -40,6 +40,32 @@ def test_a_key_is_read_by_a_path_or_a_function(rule: Any, argument: Any, key: st
     assert read_key(rule, argument) == key
 
 
+HEADER = "headers.Idempotency-Key"
+
+
+@pytest.mark.parametrize("name", ["Idempotency-Key", "idempotency-key", "IDEMPOTENCY-KEY"])
+def test_a_header_is_read_whatever_its_case(name: str) -> None:
+    assert read_key(HEADER, {"headers": {name: "k-1", "host": "x"}}) == "k-1"
+    assert read_key("multiValueHeaders.Idempotency-Key.0", {"multiValueHeaders": {name: ["k-1"]}}) == "k-1"
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        {"headers": {"Idempotency-Key": "k-1", "idempotency-key": "k-2"}},
+        {"headers": {7: "k-1"}},
+        {"headers": {}},
+        {"headers": None},
+        {"other": {"idempotency-key": "k-1"}},
+    ],
+)
+def test_a_header_that_is_not_there_or_is_there_twice_is_no_key(event: Any) -> None:
+    with pytest.raises(NoKey):
+        read_key(HEADER, event)
+    with pytest.raises(NoKey):
+        read_key("other.Idempotency-Key", event)
+
+
 def test_keys_of_several_paths_differ_where_their_parts_do() -> None:
     rule = ("a", "b")
     assert read_key(rule, {"a": "a", "b": "bc"}) != read_key(rule, {"a": "ab", "b": "c"})

@@ -136,7 +136,21 @@ class Sorry(Stage[dict[str, Any], Progress], name="sorry", inbox="carts", retry=
 STAGES: Final = (Begin, All, AnyOf, Admits, Late, Sorry)
 
 
-class Carts(Flow, name="carts", object_id="cart_id", answers="answers", complete_to="completed", carry=("tenant",)):
+class Carts(
+    Flow,
+    name="carts",
+    object_id="cart_id",
+    answers="answers",
+    complete_to="completed",
+    carry=("tenant",),
+    trust_senders=True,
+):
+    stages = STAGES
+
+
+class SignedCarts(Flow, name="carts", object_id="cart_id", answers="answers", complete_to="completed"):
+    """The same flow, as it is by default."""
+
     stages = STAGES
 
 
@@ -147,6 +161,7 @@ class FirstWins(
     answers="answers",
     on_conflict=OnConflict.IGNORE,
     abandoned_after=timedelta(minutes=5),
+    trust_senders=True,
 ):
     stages = STAGES
 

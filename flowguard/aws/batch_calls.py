@@ -21,6 +21,7 @@ from flowguard.aws.faults import error_code
 from flowguard.aws.items import Item, message_problem, run_key
 from flowguard.aws.partiql import Unsayable, insert_statement, update_statement
 from flowguard.errors import shown
+from flowguard.printable import bounded
 from flowguard.protocol.claims import taken
 from flowguard.protocol.run import Claim, ClaimRequest, Commit, Committed, Fenced, Refused, RunItem
 from flowguard.worker.ports import CommitAnswer
@@ -70,6 +71,12 @@ class DynamoDBBatches:
         self._available = True
         self._invalid = 0
         self._met: set[str] = set()
+        self._refusals: list[str] = []
+
+    def refusals(self) -> list[str]:
+        found = [*self._reads.refusals, *self._refusals]
+        self._reads.refusals, self._refusals = [], []
+        return found
 
     def claim(self, requests: Sequence[ClaimRequest]) -> list[Claim | Refused | None]:
         """Claim runs of different objects, in one request or two.
@@ -198,14 +205,18 @@ class DynamoDBBatches:
         except ClientError as error:
             if error_code(error) in _NOT_HERE:
                 self._give_up(str(error))
-            return ()
+            return self._refused(error)
         except (AssertionError, NotImplementedError, TypeError) as error:  # as engines say what they do not know
             self._give_up(f"{type(error).__name__}: {error}")
             return ()
-        except Exception:  # the network: what was written shows when each asks on its own
-            return ()
+        except Exception as error:  # the network: what was written shows when each asks on its own
+            return self._refused(error)
         self._judge(found)
         return found
+
+    def _refused(self, error: Exception) -> Sequence[Any]:
+        self._refusals.append(bounded(f"{type(error).__name__}: {error}"))
+        return ()
 
     def _judge(self, found: Sequence[Any]) -> None:
         """Give up where every statement is refused for want of a permission, or several times as not valid."""

@@ -14,6 +14,7 @@ from botocore.exceptions import ClientError
 from flowguard.aws.faults import error_code
 from flowguard.aws.items import Item
 from flowguard.errors import shown
+from flowguard.printable import bounded
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -34,6 +35,7 @@ class BatchReads:
         self._client = client
         self._table = table
         self._available = True
+        self.refusals: list[str] = []
 
     def read(self, keys: Mapping[int, Item]) -> Iterator[tuple[int, Item | None]]:
         """Yield the items, or None where there is none, by the places of their keys. No key may be there twice.
@@ -68,9 +70,13 @@ class BatchReads:
         except ClientError as error:
             if error_code(error) in _NOT_HERE:
                 self._give_up(str(error))
-            return {}, keys
-        except Exception:  # the network, or an engine's own answer: whoever asks alone is told
-            return {}, keys
+            return self._refused(error, keys)
+        except Exception as error:  # the network, or an engine's own answer: whoever asks alone is told
+            return self._refused(error, keys)
+
+    def _refused(self, error: Exception, keys: list[Item]) -> tuple[dict[str, Item], list[Item]]:
+        self.refusals.append(bounded(f"{type(error).__name__}: {error}"))
+        return {}, keys
 
     def _give_up(self, why: str) -> None:
         self._available = False

@@ -6,7 +6,9 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from flowguard.aws.faults import patiently
+from botocore.exceptions import ClientError
+
+from flowguard.aws.faults import is_final, patiently
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -19,7 +21,7 @@ MOST_TRIES = 5
 
 
 def write_rows(client: DynamoDBClient, table: str, requests: Sequence[Any], pause: Callable[[float], None]) -> int:
-    """Make the requests, 25 to a BatchWriteItem. What DynamoDB leaves unprocessed is tried again.
+    """Make the requests, 25 to a BatchWriteItem. What DynamoDB refuses for now or leaves unprocessed is tried again.
 
     Each is a ``PutRequest`` or ``DeleteRequest``. Returns how many a batch left at last; the batches after it are not
     written then.
@@ -32,7 +34,11 @@ def write_rows(client: DynamoDBClient, table: str, requests: Sequence[Any], paus
 
 def _write_batch(client: DynamoDBClient, left: Any, pause: Callable[[float], None]) -> int:
     for attempt in range(MOST_TRIES):
-        left = patiently(partial(client.batch_write_item, RequestItems=left), pause).get("UnprocessedItems")
+        try:
+            left = patiently(partial(client.batch_write_item, RequestItems=left), pause).get("UnprocessedItems")
+        except ClientError as error:
+            if is_final(error) or attempt == MOST_TRIES - 1:
+                raise
         if not left:
             return 0
         pause(0.05 * 2**attempt)

@@ -48,12 +48,15 @@ class DynamoDBCallers(NamedTuple):
     ended: Whole
     pause: Callable[[float], None] = time.sleep
 
-    def attach(self, flow: str, object_id: ObjectId, callers: Callers, caller: Caller, expires_at: int) -> bool:
+    def attach(
+        self, flow: str, object_id: ObjectId, callers: Callers, caller: Caller, until: int, row_until: int
+    ) -> bool:
         """Add the caller to the list, if that is still open. The same one may be added again.
 
         One UpdateItem, and none for a caller that is there. Where the item holds as many as it may: a PutItem and an
         UpdateItem. The row is written before the update looks whether the list is open: the commit that closes it comes
-        after both, and its reader finds the row.
+        after both, and its reader finds the row. An item that lives longer than ``until`` by now, since its run has
+        begun to wait, costs one more, and goes on living so long.
         """
         text = caller.to_text()
         if len(text.encode()) > LARGEST_ROW:
@@ -61,13 +64,13 @@ class DynamoDBCallers(NamedTuple):
         if callers.held.get(caller.key) == text:
             return True  # a copy of its message: the list was open with it in it
         if len(text.encode()) <= LARGEST_HELD and (caller.key in callers.held or not callers.is_full):
-            found = self._changed(flow, object_id, self._held(callers, caller, text), expires_at)
+            found = self._changed(flow, object_id, self._held(callers, caller, text), until)
             if found is None:
                 return True
             if found.get("callers", {}).get("M", {}).get("term", {}).get("S") != callers.term:
                 return False
-        self._put(flow, object_id, callers.term, caller, text, expires_at)
-        return self._changed(flow, object_id, _in_rows(callers), expires_at) is None
+        self._put(flow, object_id, callers.term, caller, text, row_until)
+        return self._changed(flow, object_id, _in_rows(callers), until) is None
 
     def _held(self, callers: Callers, caller: Caller, text: str) -> dict[str, Any]:
         return {
@@ -81,14 +84,28 @@ class DynamoDBCallers(NamedTuple):
             },
         }
 
-    def _changed(self, flow: str, object_id: ObjectId, change: dict[str, Any], expires_at: int) -> Any:
-        """Change an open list. Returns None, or the item that stood in the way."""
-        values = {**change["ExpressionAttributeValues"], ":ttl": number(expires_at // 1000)}
+    def _changed(self, flow: str, object_id: ObjectId, change: dict[str, Any], until: int) -> Any:
+        """Change an open list. Returns None, or the item that stood in the way.
+
+        ::
+
+            caller's worker ── claim ──▶ ATTACHED, to an item that lives for 28 days
+                            run's worker ── commit of a wait ──▶ it lives for 60 days and 28
+                            ── attach, until day 28 ──▶ refused, and answered with the item: once more, until then
+        """
+        ends = until // 1000
+        while True:
+            found = self._change(flow, object_id, change, ends)
+            if found is None or (lives := int(found.get("ttl", number(0))["N"])) <= ends:
+                return found
+            ends = lives
+
+    def _change(self, flow: str, object_id: ObjectId, change: dict[str, Any], ends: int) -> Any:
         call: Any = {
             **change,
             "TableName": self.table,
             "Key": run_key(flow, object_id),
-            "ExpressionAttributeValues": values,
+            "ExpressionAttributeValues": {**change["ExpressionAttributeValues"], ":ttl": number(ends)},
             "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
         }
         try:
@@ -101,16 +118,16 @@ class DynamoDBCallers(NamedTuple):
 
     # -- rows
 
-    def _put(self, flow: str, object_id: ObjectId, term: str, caller: Caller, text: str, expires_at: int) -> None:
+    def _put(self, flow: str, object_id: ObjectId, term: str, caller: Caller, text: str, until: int) -> None:
         item: Any = {
             **_row_key(flow, object_id, term, caller),
             "caller": {"S": text},
-            "ttl": number(expires_at // 1000),
+            "ttl": number(until // 1000),
         }
         patiently(lambda: self.client.put_item(TableName=self.table, Item=item), self.pause)
 
     def rows(self, flow: str, object_id: ObjectId, term: str) -> Iterator[Sequence[Caller]]:
-        """Yield the callers of a list that are rows, page by page, with one consistent query each."""
+        """Yield the callers of a list that are rows, with one consistent query a page."""
         call: Any = {
             "TableName": self.table,
             "KeyConditionExpression": "pk = :pk AND begins_with(sk, :rows)",

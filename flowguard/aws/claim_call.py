@@ -37,6 +37,7 @@ def claim_call(table: str, request: ClaimRequest) -> Any:
         ":owner": {"S": request.owner},
         ":now": number(request.now),
         ":lease_until": number(request.lease_until),
+        ":believed_until": number(request.believed_until),
         ":ttl": number(request.expires_at // 1000),
         **_SAID,
     }

@@ -41,6 +41,9 @@ costs a fifth of a call's CPU. What is wrong in a user's recorded write, DynamoD
 
 Ten handlers may call it while ten commits are made."""
 
+_ONCE = _BY_CONSTRUCTION.merge(Config(retries={"mode": "standard", "total_max_attempts": 1}))
+"""For writes that must not come late: botocore repeats what was not answered, and the first one may still be done."""
+
 _MAKING = threading.Lock()
 
 
@@ -85,6 +88,13 @@ class Clients:
     @cached_property
     def dynamodb(self) -> DynamoDBClient:
         client: DynamoDBClient = self._client("dynamodb", _BY_CONSTRUCTION)
+        write_bodies(client)
+        return client
+
+    @cached_property
+    def dynamodb_once(self) -> DynamoDBClient:
+        """Make no call twice by itself."""
+        client: DynamoDBClient = self._client("dynamodb", _ONCE)
         write_bodies(client)
         return client
 

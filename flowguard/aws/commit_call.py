@@ -16,10 +16,10 @@ from flowguard.aws.commit_texts import (
 )
 from flowguard.aws.history_room import NAME as HISTORY
 from flowguard.aws.history_room import room_after_commit, room_in_claimed
-from flowguard.aws.items import ASKER, Item, callers_item, failed_item, late_item, number, run_key
+from flowguard.aws.items import ASKER, Item, back_off_item, callers_item, failed_item, late_item, number, run_key
 from flowguard.protocol.callers import Callers, asker_key, caller_key
 from flowguard.protocol.claims import answered_askers, noted_asker
-from flowguard.protocol.run import ENDED, Claim, ClaimRequest, Commit, NewWait, RunItem, Status
+from flowguard.protocol.run import ENDED, BackOff, Claim, ClaimRequest, Commit, NewWait, RunItem, Status
 from flowguard.protocol.run_history import after_commit, after_retry, newest
 
 _YES, _NO = {"BOOL": True}, {"BOOL": False}
@@ -46,10 +46,13 @@ class _Update:
 
 
 def release_call(table: str, claim: Claim, now: int, *, failed: bool, history: str = "") -> Any:
-    """Build the UpdateItem that ends a lease. A ``failed`` attempt is counted in the item, and told by its history."""
+    """Build the UpdateItem that ends a lease. With ``failed`` the item counts the attempt, ``history`` tells of it.
+
+    The worker was not killed: ``kills`` is one less, since the next claim of the attempt adds one for each lease.
+    """
     item = claim.item
     update = _Update(
-        changes=["retry = :retry", "lease_until = :over"],
+        changes=["retry = :retry", "lease_until = :over", "kills = :kills"],
         removed=[],
         names={"#owner": "owner"},
         values={
@@ -59,6 +62,7 @@ def release_call(table: str, claim: Claim, now: int, *, failed: bool, history: s
             ":no": _NO,
             ":retry": number(item.retry + 1 if failed else item.retry),
             ":over": number(now),
+            ":kills": number(-1 if failed else item.kills - 1),
         },
     )
     if history:
@@ -70,6 +74,34 @@ def release_call(table: str, claim: Claim, now: int, *, failed: bool, history: s
         "ConditionExpression": expressions.COMMIT,
         "ExpressionAttributeNames": update.names,
         "ExpressionAttributeValues": update.values,
+    }
+
+
+def back_off_call(table: str, claim: Claim, back_off: BackOff) -> Any:
+    """Build the UpdateItem that notes why a hop rests, under the commit's own fence. The next claim removes it."""
+    return _noting(table, claim, "SET back_off = :back_off", {":back_off": back_off_item(back_off)})
+
+
+def note_kills_call(table: str, claim: Claim) -> Any:
+    """Build the UpdateItem that notes how many workers were killed before the claim. The next claim removes it."""
+    return _noting(table, claim, expressions.NOTE_KILLS, {":kills": number(claim.item.kills)})
+
+
+def _noting(table: str, claim: Claim, update: str, values: dict[str, Any]) -> Any:
+    item = claim.item
+    return {
+        "TableName": table,
+        "Key": run_key(claim.message.flow, claim.message.object_id),
+        "UpdateExpression": update,
+        "ConditionExpression": expressions.COMMIT,
+        "ExpressionAttributeNames": {"#owner": "owner"},
+        "ExpressionAttributeValues": {
+            ":request_id": {"S": item.request_id},
+            ":epoch": number(item.epoch),
+            ":owner": {"S": item.owner},
+            ":no": _NO,
+            **values,
+        },
     }
 
 
@@ -131,8 +163,12 @@ def _ending(item: RunItem, commit: Commit) -> _Update:
 
 
 def _add_failed(update: _Update, item: RunItem, commit: Commit) -> None:
-    """Add what the commit says of where a run failed. What the hop remembers is kept for a redrive alone."""
-    if item.memo is not None and not commit.can_be_redriven:
+    """Add what the commit says of where a run failed. What the hop remembers is kept for a redrive alone.
+
+    What another hop or run has left goes: a new run under the old id of that one must not take it for its own.
+    """
+    memo = item.memo
+    if memo is not None and not (commit.can_be_redriven and memo.is_of(item.request_id, item.hop)):
         update.removed.append("memo")
     if commit.failed is not None:
         update.set("failed", ":failed", failed_item(commit.failed))

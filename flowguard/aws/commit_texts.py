@@ -165,8 +165,9 @@ def _failed_sizes(item: RunItem, commit: Commit) -> dict[str, int]:
         sizes["the failure"] = size_of_value(failed_item(failed))
     if item.wait is not None and commit.can_be_redriven:  # its answers stay, for a redrive
         sizes["the answers"] = item.wait.size
-    if item.memo is not None and commit.can_be_redriven:  # nor is what was done once done again then
-        sizes["what it remembers"] = item.memo.size
+    memo = item.memo
+    if memo is not None and commit.can_be_redriven and memo.is_of(item.request_id, item.hop):
+        sizes["what it remembers"] = memo.size  # what was done once is not done again by a redrive
     return sizes
 
 

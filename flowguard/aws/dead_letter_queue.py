@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -42,22 +43,28 @@ class Unusable(FlowguardError):
 
 @dataclass(frozen=True)
 class DeadLetterQueue:
-    """A queue of dead letters. ``count`` is SQS's estimate of how many it holds."""
+    """A queue of dead letters. ``count`` is SQS's estimate of how many it holds.
+
+    ``looked_up_at`` is when, in ms of SQS's own clock: what was sent later was not there yet.
+    """
 
     name: str
     url: str
     arn: str
     count: int
+    looked_up_at: int
 
     @classmethod
-    def find(cls, clients: Clients, name: str) -> DeadLetterQueue:
+    def find(cls, clients: Clients, name: str, clock: Clock | None = None) -> DeadLetterQueue:
         """Look up a queue by its name, URL or ARN. Raises :class:`Unusable`."""
         with explained(f"queue {name!r}"):
             url = AWSSender(clients).queue_url(name)
             answer = clients.sqs.get_queue_attributes(
                 QueueUrl=url, AttributeNames=["QueueArn", "ApproximateNumberOfMessages"]
-            )["Attributes"]
-        return cls(name, url, answer["QueueArn"], int(answer["ApproximateNumberOfMessages"]))
+            )
+        found = answer["Attributes"]
+        now = _now_at_sqs(answer, (clock if clock is not None else SystemClock()).now())
+        return cls(name, url, found["QueueArn"], int(found["ApproximateNumberOfMessages"]), now)
 
 
 class Reading:
@@ -163,6 +170,9 @@ def explained(what: str) -> Iterator[None]:
         raise Unusable(what, *_NO_REGION) from error
 
 
+_CLOCKS_AGREE: Final = 2_000
+"""How many ms this machine's clock may differ from a time in whole seconds and still be right."""
+
 _MISSING_QUEUE = frozenset({"AWS.SimpleQueueService.NonExistentQueue", "QueueDoesNotExist"})
 _DENIED = frozenset({"AccessDenied", "AccessDeniedException", "AuthorizationError", "KMS.AccessDeniedException"})
 _STRANGERS = frozenset(
@@ -198,6 +208,19 @@ def _explanation(error: ClientError | BotoCoreError) -> tuple[str, str]:
     if code in _STRANGERS:
         return f"the credentials are not accepted ({code})", "sign in again"
     return f"{code}: {said}", ""
+
+
+def _now_at_sqs(answer: Any, own: int) -> int:
+    """Return the time of SQS's clock in ms, by an answer's ``Date``.
+
+    That names whole seconds. So this machine's clock counts where it is right, and where SQS names no time.
+    """
+    headers = answer["ResponseMetadata"]["HTTPHeaders"]
+    try:
+        there = int(parsedate_to_datetime(headers["date"]).timestamp() * 1000)
+    except (KeyError, ValueError):
+        return own
+    return own if abs(own - there) <= _CLOCKS_AGREE else there + 999
 
 
 def _tens(names: Sequence[str]) -> Iterator[Sequence[str]]:

@@ -25,12 +25,10 @@ ABSENT: Final = "attribute_not_exists(pk)"
 ALWAYS_THERE: Final = frozenset({"epoch"})
 """Attributes of every run item that ``if_not_exists`` asks for: it does so for where there is no item."""
 
-# another request that is newer by (requested_at, request id). It must have another id: a sender that repeats its id
-# with a later time must not supersede itself, nor one that gives no time, for which the time of arrival stands
-_NEWER: Final = (
-    "(request_id <> :request_id AND "
-    "(requested_at < :requested_at OR (requested_at = :requested_at AND request_id < :request_id)))"
-)
+# another request that is newer; of two of the same time the first keeps the object. It must have another id: a sender
+# that repeats its id with a later time must not supersede itself, nor one that gives no time, for which the time of
+# arrival stands
+_NEWER: Final = "(request_id <> :request_id AND requested_at < :requested_at)"
 
 # the object is free for another request: its run had ended when that was requested, or its lease ran out long ago
 _ENDED: Final = "(#status IN (:completed, :failed) AND committed_at < :requested_at)"
@@ -50,8 +48,9 @@ _PAST: Final = (
 # the request is no copy of one that was answered. An attribute that is not there differs from every value
 _UNANSWERED: Final = "attribute_not_exists(answered.held.#caller) AND answered_key <> :caller"
 
-# the same attempt once more: its worker's lease is over, or this very call is repeated after a lost answer
-_SAME_ATTEMPT: Final = "(retry = :retry AND (lease_until <= :now OR #owner = :owner))"
+# the same attempt once more: its worker's lease is over, or longer than any can be, since that one's clock is fast; or
+# this very call is repeated after a lost answer
+_SAME_ATTEMPT: Final = "(retry = :retry AND (lease_until <= :now OR lease_until > :believed_until OR #owner = :owner))"
 
 # attempts are ordered by redrive, then retry
 _LATER_ATTEMPT: Final = f"(redrive < :redrive OR (redrive = :redrive AND (retry < :retry OR {_SAME_ATTEMPT})))"
@@ -98,24 +97,29 @@ _CLAIM: Final = (
     "hop = :hop, retry = :retry, redrive = :redrive, epoch = if_not_exists(epoch, :zero) + :one, #owner = :owner, "
     "lease_until = :lease_until, done = :no, #ttl = :ttl"
 )
-CLAIM_FIRST_HOP: Final = f"SET {_CLAIM}, stages = :stages REMOVE #result, #error, waiting, #wait, late"
+CLAIM_FIRST_HOP: Final = f"SET {_CLAIM}, stages = :stages REMOVE #result, #error, waiting, #wait, late, back_off, kills"
 """Leaves the outbox, the state and the failure of a run that is taken over, for this run's first stage."""
 
-CLAIM_FIRST_HOP_OF_CALLERS: Final = f"SET {_CLAIM}, stages = :stages REMOVE waiting, #wait, late, reset_at"
+CLAIM_FIRST_HOP_OF_CALLERS: Final = (
+    f"SET {_CLAIM}, stages = :stages REMOVE waiting, #wait, late, reset_at, back_off, kills"
+)
 """Leaves the result or error of an end as well: its callers may not have been answered yet."""
 
 BEGIN_LIST: Final = "callers = if_not_exists(callers, :nobody)"
 NOTE_ASKER: Final = "#asker = :asker"
 
-CLAIM_LATER_HOP: Final = f"SET {_CLAIM}, stages.#stage = :request_id REMOVE outbox, #result, #error"
+CLAIM_LATER_HOP: Final = f"SET {_CLAIM}, stages.#stage = :request_id REMOVE outbox, #result, #error, back_off, kills"
 """Clears the outbox: this hop's message was the last of it."""
 
-CLAIM_RESUMED_HOP: Final = f"SET {_CLAIM}, stages.#stage = :request_id REMOVE #result, #error"
+CLAIM_RESUMED_HOP: Final = f"SET {_CLAIM}, stages.#stage = :request_id REMOVE #result, #error, back_off, kills"
 """Leaves the outbox: an answer from outside may have come before anything of it was sent."""
 
 # only the run, the attempt and the very worker that claimed may commit, and only once. The owner is compared because
 # the epoch begins anew after the item has expired.
 COMMIT: Final = "request_id = :request_id AND epoch = :epoch AND #owner = :owner AND done = :no"
+
+NOTE_KILLS: Final = "SET kills = :kills"
+"""How many workers of an attempt were killed. Every claim removes what is there, and knows it from its answer."""
 
 # a hop that was only read is taken by its commit, if the item is what was read: nothing has claimed or committed since.
 # No two claims or commits have one owner
@@ -132,9 +136,13 @@ TAKE: Final = (
 
 # the list is open: nothing has closed it since it was read
 _OPEN: Final = "callers.term = :term"
-HOLD_CALLER: Final = f"{_OPEN} AND (attribute_exists(callers.held.#caller) OR size(callers.held) < :most)"
+# nobody shortens the life of an item: a commit since may have begun a wait. An item without a ttl lives for ever
+_LIVES_LONGER: Final = "NOT #ttl > :ttl"
+HOLD_CALLER: Final = (
+    f"{_OPEN} AND {_LIVES_LONGER} AND (attribute_exists(callers.held.#caller) OR size(callers.held) < :most)"
+)
 SET_CALLER: Final = "SET callers.held.#caller = :caller, #ttl = :ttl"
-NOTE_ROWS: Final = _OPEN
+NOTE_ROWS: Final = f"{_OPEN} AND {_LIVES_LONGER}"
 SET_ROWS: Final = "SET callers.#rows = :yes, #ttl = :ttl"
 
 # a reset that comes twice is one; a run that was asked for after it is as good as reset. One that has failed, and
@@ -155,6 +163,9 @@ REMEMBER: Final = (
     f"{COMMIT} AND (attribute_not_exists(memo.results.#name) OR memo.request_id <> :request_id OR memo.hop <> :hop)"
 )
 """Once for each name of a hop. What is there of another hop or run is overwritten."""
+
+FORGET: Final = "REMOVE memo"
+"""Under the commit's own fence."""
 
 END_NAMES: Final = {
     "#status": "status",
@@ -203,6 +214,19 @@ TIME_OUT_LATER: Final = (
     "#wait.looked_at < :long_ago)"
 )
 LOOK: Final = "SET #wait.looked_at = :at, #wait.looked_by = :by"
+
+# keep an early answer where none is there, where the one there has expired, or where it was given earlier, used or not.
+# The same answer once more, or one that was given earlier, changes nothing. An earlier release has written no given_at
+KEEP_EARLY: Final = (
+    "#ttl <= :now OR attribute_not_exists(given_at) OR given_at < :at OR (given_at = :at AND given_by < :by)"
+)
+# only one wait may use it. Where its worker died after this, the same wait asks once more
+USE_EARLY: Final = (
+    "attribute_exists(pk) AND (given_by = :by OR attribute_not_exists(given_by)) AND "
+    "(attribute_not_exists(used_by) OR used_by = :who)"
+)
+SET_USED: Final = "SET used_by = :who, #ttl = :until"
+"""It stays used as long as a copy of its message may come, which would be taken for a new answer."""
 
 # -- groups: a shard is settled like a wait, and so is the run item's set of open shards
 

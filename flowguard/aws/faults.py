@@ -1,8 +1,8 @@
-"""The errors of AWS that pass by themselves, and those that are final.
+"""The errors of AWS that pass by themselves, those that pass for minutes, and those that are final.
 
-A final error is the same however often the call is repeated. botocore repeats throttled calls, time-outs and server
-errors by its own retry mode (see ``clients``). What it does not repeat is a transaction that met another one; that is
-done here. Everything else is an answer, or the stage's business.
+A final error is the same however often the call is repeated: its code is in one list, and every other passes. botocore
+repeats throttled calls, time-outs and server errors by its own retry mode (see ``clients``). What it does not repeat is
+a transaction that met another one; that is done here. Everything else is an answer, or the stage's business.
 """
 
 from __future__ import annotations
@@ -10,30 +10,91 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
-from botocore.exceptions import ClientError, ParamValidationError
+from botocore.exceptions import BotoCoreError, ClientError, ParamValidationError
+
+from flowguard.errors import SettingsError
 
 PAUSES: Final = (0.05, 0.1, 0.2)
 """Seconds before each further try: well within any lease."""
 
-_CONFLICTS: Final = frozenset({"TransactionConflictException", "TransactionInProgressException"})
+_CONFLICTS: Final = frozenset(
+    {"ReplicatedWriteConflictException", "TransactionConflictException", "TransactionInProgressException"}
+)
 PASSING_REASONS: Final = frozenset({"None", "TransactionConflict", "ThrottlingError", "ProvisionedThroughputExceeded"})
 
-_BUSY: Final = frozenset(
+FINAL: Final = frozenset(
     {
-        "BandwidthLimitExceeded",
-        "LimitExceededException",
-        "OverLimit",
-        "PriorRequestNotComplete",
-        "ProvisionedThroughputExceededException",
-        "RequestLimitExceeded",
-        "RequestTimeout",
-        "RequestTimeoutException",
-        "ResourceConflictException",
-        "SlowDown",
-        "TooManyRequestsException",
+        # of any service: what was asked for is malformed, or too large
+        "InvalidParameter",
+        "InvalidParameterCombination",
+        "InvalidParameterValue",
+        "InvalidParameterValueException",
+        "MissingParameter",
+        "ParameterValueInvalid",
+        "SerializationException",
+        "UnsupportedOperation",
+        "ValidationError",
+        "ValidationException",
+        # DynamoDB
+        "IdempotentParameterMismatchException",
+        "ItemCollectionSizeLimitExceededException",
+        # SQS and SNS
+        "AWS.SimpleQueueService.BatchRequestTooLong",
+        "AWS.SimpleQueueService.UnsupportedOperation",
+        "BatchRequestTooLong",
+        "InvalidAddress",
+        "InvalidAttributeValue",
+        "InvalidMessageContents",
+        # EventBridge
+        "InvalidArgument",
+        "MalformedDetail",
+        "NotAuthorizedForDetailType",
+        "NotAuthorizedForSource",
+        # Lambda
+        "InvalidRequestContentException",
+        "RecursiveInvocationException",
+        "RequestTooLargeException",
+        "UnsupportedMediaTypeException",
+        # S3
+        "EntityTooLarge",
+        "InvalidBucketName",
+        "InvalidRequest",
+        "KeyTooLongError",
+        "NoSuchKey",
     }
 )
-"""Refused with a client's status, but not for good."""
+"""The codes of refusals of what was asked for: the same call is refused again. Every other code passes."""
+
+FOR_MINUTES: Final = frozenset(
+    {
+        # IAM is eventually consistent, and a deployment has an order
+        "AccessDenied",
+        "AccessDeniedException",
+        "AuthorizationError",
+        "KMSAccessDeniedException",
+        "KmsAccessDenied",
+        "KMS.AccessDeniedException",
+        # what is not there yet, or not any more
+        "AWS.SimpleQueueService.NonExistentQueue",
+        "AWS.SimpleQueueService.QueueDeletedRecently",
+        "NoSuchBucket",
+        "NotFound",
+        "NotFoundException",
+        "ParameterNotFound",
+        "QueueDoesNotExist",
+        "ResourceNotFound",
+        "ResourceNotFoundException",
+        # a key that is disabled, or being deleted
+        "KMSDisabledException",
+        "KMSInvalidStateException",
+        "KMSNotFoundException",
+        "KmsDisabled",
+        "KmsInvalidState",
+        "KmsNotFound",
+        "KmsOptInRequired",
+    }
+)
+"""The codes of refusals for how things are made and allowed. They pass for minutes, and are for good after that."""
 
 STRANGERS: Final = frozenset(
     {
@@ -79,22 +140,51 @@ def is_passing(error: ClientError) -> bool:
 
 
 def is_final(error: Exception) -> bool:
-    """Answer whether repeating the call cannot help.
+    """Answer whether repeating the call cannot help: what was asked for is malformed or too large.
 
-    It cannot where there is no such queue, access is denied, or the content is invalid or too large. Everything that is
-    not known to be final passes: throttling, server errors, the network, expired credentials.
+    Everything that is not known to be final passes: throttling, conflicts, server errors, the network, credentials,
+    quotas, codes that are not known here.
     """
-    if isinstance(error, ParamValidationError):
-        return True
-    if not isinstance(error, ClientError):
-        return False
-    status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
-    return 400 <= status < 500 and is_final_code(error_code(error))
+    return isinstance(error, ParamValidationError) or is_final_code(_clients_code(error))
+
+
+def is_for_minutes(error: Exception) -> bool:
+    """Answer whether the call is refused for how things are made and allowed, which may change within minutes."""
+    return _clients_code(error) in FOR_MINUTES
+
+
+def is_refusal(error: Exception) -> bool:
+    """Answer whether the call is refused for good, now or some minutes later."""
+    return is_final(error) or is_for_minutes(error)
 
 
 def is_final_code(code: str) -> bool:
-    """Answer the same by the code alone, where the status is known to be a client's."""
-    return not (code in _BUSY or code in STRANGERS or code in _CONFLICTS or "throttl" in code.lower())
+    """Answer whether the service refuses the call for good, where its status is known to be one of 400 to 499."""
+    return code in FINAL
+
+
+def _clients_code(error: Exception) -> str:
+    """Return the code of an error with a client's status. An empty text for any other error."""
+    if not isinstance(error, ClientError):
+        return ""
+    status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+    return error_code(error) if 400 <= status < 500 else ""
+
+
+def is_outage(error: Exception) -> bool:
+    """Answer whether the error says that its service fails for now, whatever it is asked.
+
+    It does so of the network, credentials and settings, throttling and server errors, and where access is denied or a
+    resource is missing: the next record would meet the same. A refused content is of one record, and a conflict of one
+    item.
+    """
+    if isinstance(error, SettingsError):
+        return True
+    if not isinstance(error, ClientError):
+        return isinstance(error, BotoCoreError) and not isinstance(error, ParamValidationError)
+    if is_passing(error) or error_code(error) == "TransactionCanceledException":
+        return False
+    return not is_final(error)
 
 
 def error_code(error: ClientError) -> str:

@@ -84,18 +84,24 @@ class DynamoDBGroups(NamedTuple):
     at_rest: Callable[[AnswerAddress, RunItem | None, Any], RunItem | None]
     prefix: str = "flowguard/"
     pause: Callable[[float], None] = time.sleep
+    once: Callable[[], DynamoDBClient] | None = None
 
     # -- before the commit
 
     def save(self, shard: NewShard) -> None:
-        """Write a shard and its requests, 25 items to a BatchWriteItem. They mean nothing before their hop's commit."""
+        """Write a shard and its requests, 25 items to a BatchWriteItem. They mean nothing before their hop's commit.
+
+        A BatchWriteItem has no conditions. One that was not answered may be done at any time after, and would erase
+        what had been answered by then. So it is not repeated, and raises: the next attempt has a key of its own.
+        """
         key, ttl = shard_key(shard.flow, shard.key, shard.number), number(shard.expires_at // 1000)
         rows = [
             _row_item(key, place, request, self._packed(shard, place, request), ttl)
             for place, request in enumerate(shard.requests)
         ]
         items = [*rows, _shard_item(key, shard, ttl)]
-        if left := write_rows(self.client, self.table, [{"PutRequest": {"Item": one}} for one in items], self.pause):
+        client = self.client if self.once is None else self.once()
+        if left := write_rows(client, self.table, [{"PutRequest": {"Item": one}} for one in items], self.pause):
             raise RequestsUnwritten(left)
 
     def _packed(self, shard: NewShard, place: int, request: GroupRequest) -> Item:
@@ -251,8 +257,10 @@ class DynamoDBGroups(NamedTuple):
             self._change(where, expressions.CLOSE, expressions.CAN_CLOSE, {":yes": {"BOOL": True}})
             rows, found = self._query(flow, key, shard)
         waiting = frozenset[str]() if found is None else found.waiting
+        if any("answer" not in row for place, row in rows.items() if str(place) not in waiting):
+            rows, _ = self._query(flow, key, shard)  # an answer came between the pages, to a row that was read before
         return [
-            (self._request(row), None if str(place) in waiting else self._answer(row))
+            (self._request(row), None if str(place) in waiting or "answer" not in row else self._answer(row))
             for place, row in sorted(rows.items())
         ]
 

@@ -51,6 +51,7 @@ _TIMES_AND_FLAG: Final = 3 * 8 + 6 + 1
 _FIXED: Final = sum(map(len, _NAMES)) + _TIMES_AND_FLAG
 _COUNTS: Final = 5
 _MAP: Final = 3
+_KILLS: Final = len("kills") + 3
 
 _MORE: Final = 96
 """Bytes of the names of what not every run item has, or of a count with many digits."""
@@ -87,7 +88,7 @@ def room_in_claimed(claim: Claim, key: Item, state: int) -> int:
     item = claim.item
     if any(one is not None for one in (item.outbox, item.wait, item.callers, item.answered)):
         return len(item.history.encode())
-    size = _plain(item, key, Status.RUNNING) + (len("state") + state if state else 0) + sum(_kept(claim, None))
+    size = _plain(item, key, Status.RUNNING) + _KILLS + (len("state") + state if state else 0) + sum(_kept(claim, None))
     return max(0, min(LONGEST, _room(size)))
 
 
@@ -131,6 +132,8 @@ def _kept(claim: Claim, commit: Commit | None) -> Iterator[int]:
         yield len("late") + _value_size(late_item(item.late))
     if item.cancellation is not None:
         yield len("cancelled") + _value_size(cancellation_item(item.cancellation))
+    if item.kills and commit is not None:
+        yield _KILLS
     if item.full_history or (commit is not None and commit.told_until is not None):
         yield len("full_history") + 1
     yield from _kept_callers(claim, commit)

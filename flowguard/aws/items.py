@@ -12,7 +12,7 @@ from flowguard.ids import ObjectId, Owner, RequestId
 from flowguard.protocol.callers import Callers
 from flowguard.protocol.failed_hop import FailedHop
 from flowguard.protocol.groups import key_of
-from flowguard.protocol.run import Cancellation, RunItem, Status
+from flowguard.protocol.run import BackOff, Cancellation, RunItem, Status
 from flowguard.protocol.run_history import LONGEST as LONGEST_HISTORY
 from flowguard.protocol.waiting import Late, Wait
 from flowguard.wire.message import ErrorNote, Message
@@ -130,7 +130,9 @@ def read_item(item: Item) -> RunItem:
         answered=read_callers(item["answered"]) if "answered" in item else None,
         answered_by=RequestId(item["answered_by"]["S"]) if "answered_by" in item else None,
         answered_key=item["answered_key"]["S"] if "answered_key" in item else None,
+        back_off=_back_off(item["back_off"]["M"]) if "back_off" in item else None,
         history=_history(item["history"]) if "history" in item else "",
+        kills=int(item["kills"]["N"]) if "kills" in item else 0,
         full_history="full_history" in item,
         askers={name[len(ASKER) :]: item[name]["S"] for name in sorted(item) if name.startswith(ASKER)},
     )
@@ -176,23 +178,38 @@ def _cancellation(found: Item) -> Cancellation:
     return Cancellation(RequestId(found["request_id"]["S"]), int(found["at"]["N"]), found["why"]["S"])
 
 
+def back_off_item(back_off: BackOff) -> Item:
+    """Return why and until when a hop rests as the item holds it."""
+    return {"M": {"error": _error_item(back_off.error), "until": number(back_off.until)}}
+
+
+def _back_off(found: Item) -> BackOff:
+    return BackOff(_error(found["error"]["M"]), int(found["until"]["N"]))
+
+
+def _error_item(error: ErrorNote) -> Item:
+    return {"M": {"type": {"S": error.type}, "text": {"S": error.text}, "at": number(error.at)}}
+
+
+def _error(found: Item) -> ErrorNote:
+    return ErrorNote(found["type"]["S"], found["text"]["S"], int(found["at"]["N"]))
+
+
 def failed_item(failed: FailedHop) -> Item:
     """Return where a run failed as the item holds it."""
-    error = {"type": {"S": failed.error.type}, "text": {"S": failed.error.text}, "at": number(failed.error.at)}
     undone = {"undone": {"BOOL": True}} if failed.undone else {}
     run = {"request_id": {"S": failed.request_id}, "requested_at": number(failed.requested_at)}
     place = {"hop": number(failed.hop), "redrive": number(failed.redrive)}
-    return {"M": {**run, **place, "error": {"M": error}, **undone}}
+    return {"M": {**run, **place, "error": _error_item(failed.error), **undone}}
 
 
 def _failed(found: Item) -> FailedHop:
-    error = found["error"]["M"]
     return FailedHop(
         request_id=RequestId(found["request_id"]["S"]),
         requested_at=int(found["requested_at"]["N"]),
         hop=int(found["hop"]["N"]),
         redrive=int(found["redrive"]["N"]),
-        error=ErrorNote(error["type"]["S"], error["text"]["S"], int(error["at"]["N"])),
+        error=_error(found["error"]["M"]),
         undone="undone" in found,
     )
 

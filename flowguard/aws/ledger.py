@@ -32,6 +32,7 @@ from flowguard.protocol.entry import (
     KeyClaim,
     KeyVerdict,
     Met,
+    judge_completed,
     judge_key,
 )
 from flowguard.settings import Settings
@@ -195,9 +196,9 @@ class DynamoDBLedger:
         entry = _entry(found)
         if entry.completed_by == claim.ask.owner:  # its own write, whose answer was lost
             return None
-        if entry.status is EntryStatus.COMPLETED:
-            return Met(KeyVerdict.DONE, self._with_result(entry, found))
-        return Met(KeyVerdict.BUSY, entry)
+        if entry.status is not EntryStatus.COMPLETED:
+            return Met(KeyVerdict.BUSY, entry)
+        return Met(judge_completed(entry, claim.ask), self._with_result(entry, found))
 
     def _packed(self, ask: KeyAsk, text: str) -> Packed:
         digest = sha256(ask.key.encode()).hexdigest()
@@ -257,7 +258,7 @@ class DynamoDBLedger:
 
 def ledger_of(settings: Settings, clients: Clients, table: KeyTable | None = None) -> DynamoDBLedger:
     """Build the ledger in flowguard's own table, or in another one."""
-    packing = Packing(lambda: clients.s3, settings.bucket, settings.offload_above)
+    packing = Packing.of(settings, clients)
     own = table if table is not None else KeyTable(settings.table, "pk", "sk", "ttl")
     return DynamoDBLedger(clients.dynamodb, own, packing, settings.prefix)
 

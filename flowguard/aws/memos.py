@@ -88,6 +88,38 @@ class DynamoDBMemos:
             raise refusal_of(writes, error) from None
         return size
 
+    def forget(self, claim: Claim) -> Fenced | None:
+        """Remove what is remembered if the claim still holds, with one UpdateItem. Else return who has the item."""
+        values = _fence_values(claim)
+        call: Any = {
+            "TableName": self._table,
+            "Key": run_key(claim.message.flow, claim.message.object_id),
+            "UpdateExpression": expressions.FORGET,
+            "ConditionExpression": expressions.COMMIT,
+            "ExpressionAttributeNames": {"#owner": "owner"},
+            "ExpressionAttributeValues": values,
+            "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
+        }
+        try:
+            patiently(lambda: self._client.update_item(**call), self._pause)
+        except ClientError as error:
+            if error_code(error) != "ConditionalCheckFailedException":
+                raise
+            found: Any = error.response.get("Item")
+            return fenced_by(claim, read_item(found) if found else None)
+        return None
+
+    def holds(self, claim: Claim) -> bool:
+        """Answer by one consistent read whether the claim still holds: a commit now would be applied."""
+        call: Any = {
+            "TableName": self._table,
+            "Key": run_key(claim.message.flow, claim.message.object_id),
+            "ConsistentRead": True,
+        }
+        found: Any = patiently(lambda: self._client.get_item(**call), self._pause).get("Item")
+        item = read_item(found) if found else None
+        return item is not None and is_claimed_by(claim, item) and not item.done
+
     def _check_room(self, claim: Claim, name: str, size: int, is_first: bool) -> None:
         """Raise :class:`TooLarge` where the item would have no room left for the end of its run.
 
@@ -116,13 +148,7 @@ class DynamoDBMemos:
 
 def _update(table: str, claim: Claim, name: str, value: Item, is_first: bool) -> Any:
     item = claim.item
-    values: dict[str, Any] = {
-        ":request_id": {"S": item.request_id},
-        ":hop": number(item.hop),
-        ":epoch": number(item.epoch),
-        ":owner": {"S": item.owner},
-        ":no": {"BOOL": False},
-    }
+    values: dict[str, Any] = {**_fence_values(claim), ":hop": number(item.hop)}
     if is_first:
         memo = {"request_id": values[":request_id"], "hop": values[":hop"], "results": {"M": {name: value}}}
         change, values[":memo"] = "SET memo = :memo", {"M": memo}
@@ -136,6 +162,16 @@ def _update(table: str, claim: Claim, name: str, value: Item, is_first: bool) ->
         "ExpressionAttributeNames": {"#owner": "owner", "#name": name},
         "ExpressionAttributeValues": values,
         "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
+    }
+
+
+def _fence_values(claim: Claim) -> dict[str, Any]:
+    item = claim.item
+    return {
+        ":request_id": {"S": item.request_id},
+        ":epoch": number(item.epoch),
+        ":owner": {"S": item.owner},
+        ":no": {"BOOL": False},
     }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
@@ -14,20 +15,26 @@ from flowguard.destinations import Destination, Queue
 from flowguard.errors import FlowguardError, shown
 from flowguard.flow import AnyFlow
 from flowguard.printable import LONGEST_PART, bounded
+from flowguard.protocol.groups import GROUP
 from flowguard.protocol.outbox import Send
+from flowguard.protocol.waiting import DEADLINE
 from flowguard.wire.home import Home, is_local
-from flowguard.wire.message import Message
 from flowguard.wire.signing import UNSIGNED, Signer
 from flowguard.worker.dead_letters import Letter
 from flowguard.worker.ports import Refusal
 from flowguard.worker.redrive import Fate, Judgement, judge
 from flowguard.worker.sent_back import check_returnable, sent_back
 from flowguard.worker.unsent import Unsent
+from flowguard.worker.wait_planner import ANSWER
 
 if TYPE_CHECKING:
     from flowguard.aws.clients import Clients
 
+_OF_WAITS: Final = frozenset({ANSWER, DEADLINE, GROUP})
+"""The keys of the place of what a run waits for."""
+
 _CURE: Final = "give --to or --flow-class"
+_ARRIVED: Final = "it arrived after this redrive began, and was left; if it has failed again, mend its cause first"
 
 
 @dataclass(frozen=True)
@@ -49,10 +56,11 @@ class Redriver:
     ``to`` is the queue for all of them. Without it each goes to its stage's queue, known by its flow's class or by the
     queue it came through, and an unsent message to its destination. What a letter itself says of that counts only
     within the account and region of its queue, unless ``elsewhere`` allows another for unsent messages.
-    ``drop_obsolete`` deletes those that the judgement does not send.
+    ``drop_obsolete`` deletes those that the judgement does not send. ``unreadable`` also sends those that their stage
+    could not read.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - everything but the first three has a default
         self,
         clients: Clients,
         table: str,
@@ -61,6 +69,7 @@ class Redriver:
         to: str | None = None,
         drop_obsolete: bool = False,
         elsewhere: bool = False,
+        unreadable: bool = False,
         clock: Clock | None = None,
         signer: Signer = UNSIGNED,
     ) -> None:
@@ -70,11 +79,11 @@ class Redriver:
         self._to = to
         self._drop_obsolete = drop_obsolete
         self._elsewhere = elsewhere
+        self._unreadable = unreadable
         self._clock = clock if clock is not None else SystemClock()
         self._signer = signer
         self._sender = AWSSender(clients)
         self._homes: dict[str, str] = {}
-        self._redriven: dict[tuple[object, ...], int] = {}
         if to is not None:
             with explained(f"queue {to!r}"):
                 url = self._sender.queue_url(to)
@@ -85,7 +94,7 @@ class Redriver:
         """Redrive one page of letters.
 
         Each is sent first and deleted after that. So a stop between the two leaves a copy, and loses nothing. A letter
-        of a hop that has failed again since it was sent stays: its redrives would never end.
+        that arrived since the queue was looked up stays: what fails again at once would be redriven without end.
         """
         judged = [self._judged(letter) for letter in letters]
         sends: dict[int, Send] = {}
@@ -98,26 +107,22 @@ class Redriver:
         refused = self._sender.send(list(sends.values()))
         for i, (place, send) in enumerate(sends.items()):
             judged[place] = replace(judged[place], to=_name(send.to), failed=_why(refused.get(i)))
-            if i not in refused:
-                self._remember(judged[place].letter)
         return self._deleted(judged)
 
     def _judged(self, letter: Letter) -> Outcome:
+        if letter.sent_at > self._reading.queue.looked_up_at:
+            return Outcome(letter, None, failed=_ARRIVED)
         if letter.message is None:
             return Outcome(letter, None, failed=f"it cannot be read: {letter.problem}")
+        if letter.was_unreadable and not self._unreadable:
+            return Outcome(letter, None, failed=_unreadable(letter))
         if letter.unsent is not None:
             judgement = judge(letter, None, now=self._clock.now())
             return Outcome(letter, judgement if self._to is None else judgement._replace(why="sent to where --to says"))
-        if letter.message.redrive > self._redriven.get(_hop_of(letter.message), letter.message.redrive):
-            return Outcome(letter, None, failed="it was redriven, and has failed again; mend its cause first")
         found = self._item(letter)
         item = read_item(found) if found else None
         unsent = bool(found) and "outbox" in found
         return Outcome(letter, judge(letter, item, now=self._clock.now(), unsent=unsent))
-
-    def _remember(self, letter: Letter) -> None:
-        if letter.message is not None and letter.unsent is None:
-            self._redriven.setdefault(_hop_of(letter.message), letter.message.redrive)
 
     def _item(self, letter: Letter) -> Any:
         message = letter.message
@@ -161,6 +166,8 @@ class Redriver:
     def _inbox(self, letter: Letter, flow: AnyFlow) -> str:
         """Return the inbox of the letter's stage, read from the flow's class and not from the letter.
 
+        An answer, a deadline or a message of a group goes to the flow's queue of answers: elsewhere it is not believed.
+
         Raises ValueError for a letter of another flow, and for an inbox that is no queue.
         """
         if letter.flow is None or letter.message is None:
@@ -169,10 +176,11 @@ class Redriver:
                 f"it is of flow {shown(named)}, and --flow-class is {flow.name!r}; redrive it with the class of its "
                 f"own flow, or give --to"
             )
-        inbox = flow.inbox_of(flow.stage(letter.message.stage))
+        is_of_waits = _OF_WAITS.intersection(json.loads(letter.place_text))
+        inbox = flow.answers if is_of_waits else flow.inbox_of(flow.stage(letter.message.stage))
         if isinstance(inbox, Queue):
             return inbox.name
-        raise ValueError(f"its stage is sent to through {inbox}; name the queue behind that with --to")
+        raise ValueError(f"it goes through {inbox}; name the queue behind that with --to")
 
     def _bound(self, to: Destination) -> str:
         """Return the inbox that refused the message of a next hop. Raises ValueError where that is no queue."""
@@ -229,11 +237,13 @@ class Redriver:
     def _is_finished(self, outcome: Outcome) -> bool:
         if outcome.judgement is None or outcome.failed is not None:
             return False
-        return self._drop_obsolete or outcome.judgement.fate is Fate.REDRIVEN
+        fate = outcome.judgement.fate
+        return fate is Fate.REDRIVEN or (self._drop_obsolete and fate is not Fate.TOO_DEEP)
 
 
-def _hop_of(message: Message) -> tuple[object, ...]:
-    return message.flow, message.object_id, message.request_id, message.hop
+def _unreadable(letter: Letter) -> str:
+    why = "" if letter.error is None else f": {letter.error.type}: {letter.error.text}"
+    return f"its stage could not read it{why}; once the stage can, name the letter, or give --unreadable"
 
 
 def _why(refusal: Refusal | None) -> str | None:

@@ -10,9 +10,9 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from flowguard.aws.faults import PASSING_REASONS, error_code, is_final, is_passing
+from flowguard.aws.faults import PASSING_REASONS, error_code, is_final, is_for_minutes, is_passing
 from flowguard.aws.writes import condition_failure
-from flowguard.errors import WriteInvalid, shown
+from flowguard.errors import WriteDenied, WriteInvalid, shown
 from flowguard.writes import Put, Write
 
 
@@ -44,10 +44,12 @@ def refusal_of(writes: Sequence[Write], error: ClientError) -> Exception:
                 return error
             return WriteInvalid(f"DynamoDB refuses a recorded write: {_reasons(reasons)}")
         case "ResourceNotFoundException" if writes:
-            return WriteInvalid(f"{_tables(writes)} does not exist in the region of the function; {_CREATE}")
+            return WriteDenied(f"{_tables(writes)} does not exist in the region of the function; {_CREATE}")
         case "ValidationException" | "SerializationException":
             problem = _twice(writes) if _SAME_ITEM in _message(error) else _message(error)
             return WriteInvalid(f"DynamoDB refuses the commit: {problem}")
+        case code if writes and is_for_minutes(error):  # the run item was claimed: it is a table of the user's
+            return WriteDenied(f"DynamoDB refuses the recorded writes: {code}: {_message(error)}")
         case code if writes and is_final(error):  # the run item was claimed: it is a table of the user's
             return WriteInvalid(f"DynamoDB refuses the recorded writes: {code}: {_message(error)}")
         case _:

@@ -66,7 +66,7 @@ class RunReader:
     @classmethod
     def of(cls, settings: Settings, clients: Clients) -> RunReader:
         """Build the reader of the table that the settings name."""
-        packing = Packing(lambda: clients.s3, settings.bucket, settings.offload_above)
+        packing = Packing.of(settings, clients)
         return cls(clients.dynamodb, settings.table, packing)
 
     def read(self, flow: str, object_id: str) -> SeenRun | None:

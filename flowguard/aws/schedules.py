@@ -14,11 +14,11 @@ import hashlib
 import json
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from flowguard.aws.faults import error_code, is_final
+from flowguard.aws.faults import error_code, is_final, is_for_minutes
 from flowguard.clock import Clock, SystemClock
 from flowguard.protocol.outbox import Kind, Send
 from flowguard.protocol.waiting import DEADLINE
@@ -27,6 +27,8 @@ from flowguard.wire.notification import new_notification, to_json
 from flowguard.worker.ports import Refusal
 
 if TYPE_CHECKING:
+    from mypy_boto3_scheduler.type_defs import TargetTypeDef
+
     from flowguard.aws.clients import Clients
 
 
@@ -34,14 +36,22 @@ class Schedules:
     """The one-time schedules of a group.
 
     ``role`` is the ARN by which the scheduler may send to the queues; without one, nothing can be scheduled.
+    ``undelivered`` is the ARN of the queue that gets what the scheduler cannot deliver; without one, that is dropped.
     """
 
     def __init__(
-        self, clients: Clients, role: str | None = None, group: str = "default", *, clock: Clock | None = None
+        self,
+        clients: Clients,
+        role: str | None = None,
+        group: str = "default",
+        *,
+        undelivered: str | None = None,
+        clock: Clock | None = None,
     ) -> None:
         self._clients = clients
         self._role = role
         self._group = group
+        self._undelivered = undelivered
         self._clock = clock if clock is not None else SystemClock()
         self._arns: dict[str, str] = {}
 
@@ -60,7 +70,9 @@ class Schedules:
                 self._create(send)
             except (ClientError, BotoCoreError) as error:
                 if not isinstance(error, ClientError) or error_code(error) != "ConflictException":
-                    refusals[place] = Refusal(f"{type(error).__name__}: {error}", is_final(error))
+                    refusals[place] = Refusal(
+                        f"{type(error).__name__}: {error}", is_final(error), is_for_minutes(error)
+                    )
             except ValueError as error:  # a setting is missing: no repetition brings it
                 refusals[place] = Refusal(str(error), final=True)
         return refusals
@@ -80,8 +92,14 @@ class Schedules:
             FlexibleTimeWindow={"Mode": "OFF"},
             ActionAfterCompletion="DELETE",
             ClientToken=schedule_name(send),
-            Target={"Arn": queue, "RoleArn": self._role, "Input": _whole(send, queue, now)},
+            Target=self._target(queue, self._role, _whole(send, queue, now)),
         )
+
+    def _target(self, queue: str, role: str, body: str) -> TargetTypeDef:
+        target: TargetTypeDef = {"Arn": queue, "RoleArn": role, "Input": body}
+        if self._undelivered is not None:
+            target["DeadLetterConfig"] = {"Arn": self._undelivered}
+        return target
 
     def _arn(self, queue: str) -> str:
         """Return the ARN of a queue given by name, ARN or URL. It is looked up once a queue, with two calls."""
@@ -100,12 +118,20 @@ def _moment(send: Send) -> int:
     return int(json.loads(send.body)[DEADLINE])
 
 
+CONTEXT: Final = "<aws.scheduler."
+"""What the names of context attributes begin with, in whose place the scheduler writes what they stand for."""
+
+
 def _whole(send: Send, queue: str, now: int) -> str:
-    """Return the body with the attributes inside it."""
-    if not send.attributes:
-        return send.body
-    found = new_notification(send.body, message_id=send.id, arn=queue, sent_at=now, attributes=send.attributes)
-    return to_json(found)
+    """Return the body with the attributes inside it, as JSON in which the scheduler finds none of its own attributes.
+
+    https://docs.aws.amazon.com/scheduler/latest/UserGuide/managing-schedule-context-attributes.html
+    """
+    text = send.body
+    if send.attributes:
+        found = new_notification(send.body, message_id=send.id, arn=queue, sent_at=now, attributes=send.attributes)
+        text = to_json(found)
+    return text.replace(CONTEXT, f"\\u003c{CONTEXT[1:]}")
 
 
 def schedule_name(send: Send) -> str:

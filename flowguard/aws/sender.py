@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, assert_never
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from flowguard.aws.faults import is_final, is_final_code
+from flowguard.aws.faults import FOR_MINUTES, is_final, is_final_code, is_for_minutes
 from flowguard.aws.schedules import Schedules
 from flowguard.destinations import Bus, Destination, Function, Queue, Topic
 from flowguard.printable import bounded
@@ -79,8 +79,21 @@ class AWSSender:
             self._clients.sqs.change_message_visibility(
                 QueueUrl=self.queue_url(envelope.queue_arn),
                 ReceiptHandle=envelope.receipt_handle,
-                VisibilityTimeout=min(seconds, int(LONGEST_VISIBILITY.total_seconds())),
+                VisibilityTimeout=_visibility(seconds),
             )
+
+    def hand_back(self, records: Sequence[tuple[Envelope, int]]) -> None:
+        by_queue: dict[str, list[Any]] = {}
+        for envelope, seconds in records:
+            if envelope.receipt_handle is not None and envelope.queue_arn is not None:
+                shown = {"ReceiptHandle": envelope.receipt_handle, "VisibilityTimeout": _visibility(seconds)}
+                by_queue.setdefault(envelope.queue_arn, []).append(shown)
+        for arn, shown_again in by_queue.items():
+            for start in range(0, len(shown_again), MOST_ENTRIES):
+                several = shown_again[start : start + MOST_ENTRIES]
+                entries: Any = [{"Id": str(place), **one} for place, one in enumerate(several)]
+                with suppress(ClientError, BotoCoreError):  # then they are seen again at the queue's own pace
+                    self._clients.sqs.change_message_visibility_batch(QueueUrl=self.queue_url(arn), Entries=entries)
 
     def queue_url(self, name: str) -> str:
         """Return the URL of a queue given by name, ARN or URL."""
@@ -134,7 +147,9 @@ class AWSSender:
         entries: Any = [bus_entry(to, send) for _, send in batch]
         answers = self._clients.events.put_events(Entries=entries)["Entries"]
         return {
-            place: Refusal(bounded(f"{code}: {answer.get('ErrorMessage', '')}"), code not in _PASSING_AT_A_BUS)
+            place: Refusal(
+                bounded(f"{code}: {answer.get('ErrorMessage', '')}"), is_final_code(code), code in FOR_MINUTES
+            )
             for (place, _), answer in zip(batch, answers, strict=True)
             if (code := answer.get("ErrorCode"))
         }
@@ -223,11 +238,7 @@ def _batches(sends: Sequence[Send]) -> Iterator[tuple[Destination, list[Numbered
 
 def refused_by(error: ClientError | BotoCoreError) -> Refusal:
     """Return the refusal for an error of AWS."""
-    return Refusal(bounded(f"{type(error).__name__}: {error}"), is_final(error))
-
-
-_PASSING_AT_A_BUS: Final = frozenset({"InternalException", "InternalFailure", "ThrottlingException"})
-"""The codes of an entry that EventBridge's documentation calls retryable."""
+    return Refusal(bounded(f"{type(error).__name__}: {error}"), is_final(error), is_for_minutes(error))
 
 
 def _refused(failed: Sequence[Any]) -> dict[int, Refusal]:
@@ -235,6 +246,7 @@ def _refused(failed: Sequence[Any]) -> dict[int, Refusal]:
         int(entry["Id"]): Refusal(
             bounded(f"{(code := str(entry.get('Code')))}: {entry.get('Message', '')}"),
             bool(entry.get("SenderFault")) and is_final_code(code),
+            code in FOR_MINUTES,
         )
         for entry in failed
     }
@@ -242,6 +254,10 @@ def _refused(failed: Sequence[Any]) -> dict[int, Refusal]:
 
 def _fifo(send: Send) -> dict[str, str]:
     return {"MessageGroupId": _plain(send.group or send.id), "MessageDeduplicationId": _plain(send.id)}
+
+
+def _visibility(seconds: int) -> int:
+    return min(seconds, int(LONGEST_VISIBILITY.total_seconds()))
 
 
 def _plain(text: str) -> str:

@@ -6,9 +6,12 @@ import os
 import random
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
+from typing import Final
 
 from flowguard.aws.clients import Clients
+from flowguard.aws.faults import is_outage
 from flowguard.aws.packing import Packing
 from flowguard.aws.schedules import Schedules
 from flowguard.aws.sender import AWSSender
@@ -25,8 +28,8 @@ from flowguard.worker.ports import Services
 
 def aws_store(settings: Settings, clients: Clients) -> DynamoDBStore:
     """Build the run items' store on DynamoDB."""
-    packing = Packing(lambda: clients.s3, settings.bucket, settings.offload_above)
-    return DynamoDBStore(clients.dynamodb, settings.table, packing, settings.prefix)
+    packing = Packing.of(settings, clients)
+    return DynamoDBStore(clients.dynamodb, settings.table, packing, settings.prefix, once=lambda: clients.dynamodb_once)
 
 
 def aws_services(
@@ -49,19 +52,42 @@ def aws_services(
     jitter = draw if draw is not None else random.Random()  # noqa: S311 - jitter needs no secrecy
     return Services(
         store=aws_store(settings, clients),
-        sender=AWSSender(clients, Schedules(clients, settings.scheduler_role, settings.scheduler_group, clock=clock)),
+        sender=AWSSender(clients, _schedules(clients, settings, clock)),
         clock=clock,
         ids=ids if ids is not None else RandomIds(),
         observer=observer,
         draw=jitter,
         tables=DynamoDBTables(clients, jitter, pause),
-        signer=aws_signer(settings, clients, clock),
-        tokens=aws_tokens(settings, clients, clock),
+        signer=aws_signer(settings, clients, clock, jitter, pause),
+        tokens=aws_tokens(settings, clients, clock, jitter, pause),
+        is_outage=is_outage,
         debug_sampled=settings.debug_sampled,
     )
 
 
 def services_of_environment() -> Services:
     """Build the services with the settings of the process: what runs in production."""
-    settings = Settings.from_environment(os.environ)
-    return replace(aws_services(settings, observer=named_observers(settings.observers)), threads=True)
+    settings, clients = Settings.from_environment(os.environ), _prepared.get(_KEY)
+    return replace(aws_services(settings, clients, observer=named_observers(settings.observers)), threads=True)
+
+
+_KEY: Final = "clients"
+_prepared: dict[str, Clients] = {}
+
+
+def prepare_clients() -> None:
+    """Make the clients that every function needs, where this process is Lambda's.
+
+    A handler is made while Lambda initialises the function, with more CPU than its events have; with SnapStart that is
+    done before the first of them. Elsewhere this does nothing. What goes wrong is said with the first event.
+    """
+    if "AWS_LAMBDA_FUNCTION_NAME" in os.environ and _KEY not in _prepared:
+        clients = Clients()
+        with suppress(Exception):
+            _ = clients.dynamodb, clients.sqs
+            _prepared[_KEY] = clients
+
+
+def _schedules(clients: Clients, settings: Settings, clock: Clock) -> Schedules:
+    role, group, undelivered = settings.scheduler_role, settings.scheduler_group, settings.scheduler_undelivered
+    return Schedules(clients, role, group, undelivered=undelivered, clock=clock)

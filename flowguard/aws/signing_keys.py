@@ -5,10 +5,15 @@ They are the setting itself, a parameter of Systems Manager, or a secret of Secr
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import random
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from botocore.exceptions import BotoCoreError, ClientError
 from pydantic import SecretStr
 
+from flowguard.aws.faults import is_refusal
 from flowguard.clock import Clock
 from flowguard.errors import SettingsError
 from flowguard.settings import Settings
@@ -20,50 +25,101 @@ if TYPE_CHECKING:
     from flowguard.aws.clients import Clients
 
 
-def aws_signer(settings: Settings, clients: Clients, clock: Clock) -> Signer:
+FIRST_KEY: Final = "k1"
+"""The id of a stored secret without one, such as a template generates."""
+
+PAUSES: Final = (0.5, 1.0, 2.0, 4.0, 8.0)
+"""Seconds before each further try, of which half is drawn. Many environments that begin at once are throttled."""
+
+
+class _Stores(NamedTuple):
+    """What loads stored keys. ``draw`` and ``pause`` spread it."""
+
+    clients: Clients
+    clock: Clock
+    draw: random.Random
+    pause: Callable[[float], None]
+
+
+def aws_signer(
+    settings: Settings,
+    clients: Clients,
+    clock: Clock,
+    draw: random.Random | None = None,
+    pause: Callable[[float], None] = time.sleep,
+) -> Signer:
     """Return a signer that loads stored keys when it first needs them.
 
     Raises :class:`SettingsError` for malformed keys.
     """
     if settings.signing_keys is None:
         return UNSIGNED
-    return KeySigner(_keyring(settings.signing_keys, SETTING, clients, clock))
+    stores = _Stores(clients, clock, draw if draw is not None else random.Random(), pause)  # noqa: S311 - jitter
+    return KeySigner(_keyring(settings.signing_keys, SETTING, stores))
 
 
-def aws_tokens(settings: Settings, clients: Clients, clock: Clock) -> Tokens:
+def aws_tokens(
+    settings: Settings,
+    clients: Clients,
+    clock: Clock,
+    draw: random.Random | None = None,
+    pause: Callable[[float], None] = time.sleep,
+) -> Tokens:
     """Return what makes and reads tokens, with the token keys, or else with the signing keys.
 
     Raises :class:`SettingsError` for malformed keys.
     """
+    stores = _Stores(clients, clock, draw if draw is not None else random.Random(), pause)  # noqa: S311 - jitter
     if settings.token_keys is not None:
-        return Tokens(_keyring(settings.token_keys, tokens.SETTING, clients, clock))
+        return Tokens(_keyring(settings.token_keys, tokens.SETTING, stores))
     if settings.signing_keys is not None:
-        return Tokens(_keyring(settings.signing_keys, SETTING, clients, clock))
+        return Tokens(_keyring(settings.signing_keys, SETTING, stores))
     return Tokens(None)
 
 
-def _keyring(setting: SecretStr, name: str, clients: Clients, clock: Clock) -> Keyring:
+def _keyring(setting: SecretStr, name: str, stores: _Stores) -> Keyring:
     said = setting.get_secret_value().strip()
     store, _, place = said.partition(":")
     match store:
         case "ssm" if place:
-            return Keyring(lambda: Keys.parse(_parameter(clients, place), name), clock)
+            return _stored(stores, lambda: Keys.parse(_parameter(stores.clients, place), name))
         case "secretsmanager" if place:
-            return Keyring(lambda: Keys.parse(_secret(clients, place, name), name), clock)
+            return _stored(stores, lambda: Keys.parse(_secret(stores.clients, place, name), name))
         case "ssm" | "secretsmanager":
             raise SettingsError(name, f"{store}: is followed by no name")
         case _:
             keys = Keys.parse(said, name)
-            return Keyring(lambda: keys, clock)
+            return Keyring(lambda: keys, stores.clock)
+
+
+def _stored(stores: _Stores, load: Callable[[], Keys]) -> Keyring:
+    """Make a keyring that tries again where the store is throttled or does not answer."""
+
+    def patient() -> Keys:
+        for seconds in PAUSES:
+            try:
+                return load()
+            except (ClientError, BotoCoreError) as error:
+                if is_refusal(error):
+                    raise
+            stores.pause(seconds * (1 + stores.draw.random()) / 2)
+        return load()
+
+    return Keyring(patient, stores.clock, stores.draw)
 
 
 def _parameter(clients: Clients, place: str) -> str:
     found: Any = clients.ssm.get_parameter(Name=place, WithDecryption=True)
-    return str(found["Parameter"]["Value"])
+    return _with_id(str(found["Parameter"]["Value"]))
 
 
 def _secret(clients: Clients, place: str, setting: str) -> str:
     found: Any = clients.secretsmanager.get_secret_value(SecretId=place)
     if "SecretString" not in found:
         raise SettingsError(setting, "the secret is binary; store text of the form id:secret,id:secret")
-    return str(found["SecretString"])
+    return _with_id(str(found["SecretString"]))
+
+
+def _with_id(stored: str) -> str:
+    """Return what is stored as ``id:secret``. A generated secret stands there alone, and has the first id."""
+    return stored if ":" in stored else f"{FIRST_KEY}:{stored.strip()}"

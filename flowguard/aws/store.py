@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from botocore.exceptions import ClientError
 
 from flowguard.aws.claim_call import claim_call
-from flowguard.aws.commit_call import CommitCalls, release_call
+from flowguard.aws.commit_call import CommitCalls, back_off_call, note_kills_call, release_call
 from flowguard.aws.commit_texts import CommitTexts
 from flowguard.aws.faults import error_code, patiently
 from flowguard.aws.item_texts import ItemTexts
@@ -26,7 +26,7 @@ from flowguard.errors import RunFailed, SettingsError, shown
 from flowguard.protocol.callers import Callers
 from flowguard.protocol.claims import begins_anew, decide, refused_commit, taken
 from flowguard.protocol.conflict import OnConflict
-from flowguard.protocol.run import Claim, ClaimRequest, Commit, Committed, Fenced, FencedBy, Refused, RunItem
+from flowguard.protocol.run import BackOff, Claim, ClaimRequest, Commit, Committed, Fenced, FencedBy, Refused, RunItem
 from flowguard.protocol.verdicts import Verdict
 from flowguard.wire.message import ErrorNote
 
@@ -49,8 +49,11 @@ class DynamoDBStore:
         packing: Packing,
         prefix: str = "flowguard/",
         pause: Callable[[float], None] = time.sleep,
+        once: Callable[[], DynamoDBClient] | None = None,
     ) -> None:
+        """``once`` returns a client that makes no call twice by itself, for the requests of groups."""
         self._client = client
+        self._once = once
         self._table = table
         self._packing = packing
         self._prefix = prefix
@@ -144,7 +147,18 @@ class DynamoDBStore:
         Repeated after a lost answer it writes the same again.
         """
         history = self._calls.history_after_retry(claim, now) if failed else ""
-        call = release_call(self._table, claim, now, failed=failed, history=history)
+        self._write_fenced(release_call(self._table, claim, now, failed=failed, history=history))
+
+    def back_off(self, claim: Claim, back_off: BackOff) -> None:
+        """Note with one UpdateItem why the hop rests. Nothing is written where its worker is fenced."""
+        self._write_fenced(back_off_call(self._table, claim, back_off))
+
+    def note_kills(self, claim: Claim) -> None:
+        """Note them with one UpdateItem under the commit's own fence. Repeated after a lost answer it is the same."""
+        self._write_fenced(note_kills_call(self._table, claim))
+
+    def _write_fenced(self, call: Any) -> None:
+        """Write under the commit's own fence. A worker that is fenced writes nothing."""
         try:
             patiently(lambda: self._client.update_item(**call), self._pause)
         except ClientError as error:
@@ -219,7 +233,7 @@ class DynamoDBStore:
     def waits(self) -> DynamoDBWaits:
         """Return what keeps answers and the rows that they are found by, in the same table."""
         return DynamoDBWaits(
-            self._client, self._table, self._packing, self._item_texts.with_plan, self._prefix, self._pause
+            self._client, self._table, self._packing, self._item_texts.with_plan, self._prefix, self._pause, self._once
         )
 
     @property

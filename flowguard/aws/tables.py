@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
-from flowguard.aws.faults import error_code, is_final
+from flowguard.aws.faults import error_code, is_final, is_refusal
 from flowguard.aws.writes import from_item, to_item
-from flowguard.errors import WriteInvalid, shown
+from flowguard.errors import WriteDenied, WriteInvalid, shown
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -52,8 +52,9 @@ def read_consistently(client: DynamoDBClient, table: str, key: Mapping[str, Any]
     except TypeError as error:
         raise WriteInvalid(f"an item of {shown(table)} cannot be read: {error}") from None
     except ClientError as error:
-        if not is_final(error):
+        if not is_refusal(error):
             raise
         said = error.response.get("Error", {}).get("Message", "")
-        raise WriteInvalid(f"an item of {shown(table)} cannot be read: {error_code(error)}: {said}") from None
+        refused = WriteInvalid if is_final(error) else WriteDenied
+        raise refused(f"an item of {shown(table)} cannot be read: {error_code(error)}: {said}") from None
     return from_item(found["Item"]) if "Item" in found else None

@@ -5,6 +5,7 @@
     pk run#<flow>#<object>   sk run        the run item: the names without an answer, and the answers
     pk wait#<flow>#<id>      sk <digest>   a row for each run that waits for the id: flow, object, request, hop, name
     pk wait#<flow>#<id>      sk early      an answer that came before anything waited for it
+    pk wait#<flow>#<id>      sk #place#…   the row up to which an answer for many is settled
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from flowguard.protocol.answers import is_run_of, judge
 from flowguard.protocol.groups import Member, request_of
 from flowguard.protocol.run import AwaitingRow, Looked, RunItem, Settled, Status, TimedOut
 from flowguard.protocol.verdicts import AnswerVerdict
-from flowguard.protocol.waiting import GivenAnswer, Look
+from flowguard.protocol.waiting import EarlyAnswer, GivenAnswer, Kept, Look
 from flowguard.wire.answer_address import AnswerAddress
 
 if TYPE_CHECKING:
@@ -50,6 +51,9 @@ LARGEST_EARLY = LARGEST_ITEM - KEPT_FREE
 
 _LOOKER = 16
 """Characters that name the message of a deadline in the item."""
+
+PLACE = "#place#"
+"""What the sort keys begin with of places that answers for many have come to. No row stands before them."""
 
 EARLY = "early"
 """The sort key of an answer that came before its wait. Rows have a digest there."""
@@ -70,6 +74,7 @@ class DynamoDBWaits(NamedTuple):
     with_plan: WithPlan
     prefix: str = "flowguard/"
     pause: Callable[[float], None] = time.sleep
+    once: Callable[[], DynamoDBClient] | None = None
 
     @property
     def groups(self) -> DynamoDBGroups:
@@ -77,7 +82,7 @@ class DynamoDBWaits(NamedTuple):
         from flowguard.aws.group_items import DynamoDBGroups  # a function without groups starts quicker
 
         return DynamoDBGroups(
-            self.client, self.table, self.packing, self.with_plan, self._at_rest, self.prefix, self.pause
+            self.client, self.table, self.packing, self.with_plan, self._at_rest, self.prefix, self.pause, self.once
         )
 
     # -- answers
@@ -238,8 +243,11 @@ class DynamoDBWaits(NamedTuple):
         if left := write_rows(self.client, self.table, requests, self.pause):
             raise RowsUnwritten(left)
 
-    def waiting_for(self, flow: str, awaited_id: str) -> Iterator[AwaitingRow]:
-        """Yield who waits for the id, with one consistent query a page. A group has one row for all its requests."""
+    def waiting_for(self, flow: str, awaited_id: str, by: str = "") -> Iterator[AwaitingRow]:
+        """Yield who waits for the id, with one consistent query a page. A group has one row for all its requests.
+
+        Those whom the message ``by`` has reached in an earlier invocation are left out.
+        """
         if (found := request_of(awaited_id)) is not None:
             group, member = found
             for row in self.waiting_for(flow, group):
@@ -252,17 +260,43 @@ class DynamoDBWaits(NamedTuple):
         }
         while True:
             answer: Any = patiently(lambda: self.client.query(**call), self.pause)
-            yield from (_row(awaited_id, item) for item in answer["Items"] if item["sk"]["S"] != EARLY)
+            if (after := _after_place(answer["Items"], by)) is not None:
+                call["ExclusiveStartKey"] = {"pk": awaiting_key(flow, awaited_id)["pk"], "sk": after}
+                continue
+            yield from (_row(awaited_id, item) for item in answer["Items"] if "object_id" in item)
             if "LastEvaluatedKey" not in answer:
                 return
             call["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
 
+    def keep_place(self, flow: str, awaited_id: str, by: str, row: AwaitingRow, until: int) -> None:
+        """Keep the row up to which the message ``by`` is settled, with one PutItem. It stands before all rows."""
+        item: Any = {
+            **awaiting_key(flow, awaited_id),
+            "sk": {"S": _place_of(by)},
+            "after": _item(row)["sk"],
+            "ttl": number(until // 1000),
+        }
+        patiently(lambda: self.client.put_item(TableName=self.table, Item=item), self.pause)
+
     # -- answers that come before their wait
 
-    def keep_early(self, flow: str, awaited_id: str, answer: GivenAnswer, *, now: int, expires_at: int) -> None:
-        """Keep an answer that nothing may wait for yet, until ``expires_at``. The first one stays. Times are in ms.
+    def keep_early(
+        self,
+        flow: str,
+        awaited_id: str,
+        answer: GivenAnswer,
+        *,
+        now: int,
+        expires_at: int,
+        by: str = "",
+        at: int = 0,
+        names: Sequence[str] = (),
+    ) -> Kept:
+        """Keep an answer that nothing may wait for yet, until ``expires_at``. Times are in ms.
 
-        DynamoDB may remove an expired item days later, so one that is still there does not count.
+        ``by`` names its message, sent at ``at``: a newer one takes the place of an older one. ``names`` are those that
+        its sender may answer; none stand for all. DynamoDB may remove an expired item days later, so one that is still
+        there does not count.
 
         Raises :class:`TooLarge` for one that no item can hold, where there is no bucket; then nothing was kept.
         """
@@ -270,35 +304,82 @@ class DynamoDBWaits(NamedTuple):
         if packed.size > LARGEST_EARLY:
             raise TooLarge(f"the answer for {shown(awaited_id)}", {"answer": packed.size}, LARGEST_EARLY)
         item = {
-            **awaiting_key(flow, awaited_id),
-            "sk": {"S": EARLY},
+            **_early_key(flow, awaited_id),
             "text": packed.value,
             "ttl": number(expires_at // 1000),
+            "given_by": {"S": by},
+            "given_at": number(at),
             **({"failed": {"BOOL": True}} if answer.failed else {}),
+            **({"names": {"SS": sorted(set(names))}} if names else {}),
         }
         call: Any = {
             "TableName": self.table,
             "Item": item,
-            "ConditionExpression": "attribute_not_exists(pk) OR #ttl <= :now",
+            "ConditionExpression": expressions.KEEP_EARLY,
             "ExpressionAttributeNames": {"#ttl": "ttl"},
-            "ExpressionAttributeValues": {":now": number(now // 1000)},
+            "ExpressionAttributeValues": {":now": number(now // 1000), ":at": number(at), ":by": {"S": by}},
+            "ReturnValues": "ALL_OLD",
         }
         try:
-            patiently(lambda: self.client.put_item(**call), self.pause)
+            found: Any = patiently(lambda: self.client.put_item(**call), self.pause).get("Attributes")
         except ClientError as error:
             if error_code(error) != "ConditionalCheckFailedException":
                 raise
+            return Kept(is_new=False)
+        return Kept(is_new=True, replaces=bool(found) and "used_by" not in found and not _is_over(found, now))
 
-    def early(self, flow: str, awaited_id: str, now: int) -> GivenAnswer | None:
-        """Read the answer that is kept for the id at ``now`` (ms), consistently."""
-        key = {**awaiting_key(flow, awaited_id), "sk": {"S": EARLY}}
+    def early(self, flow: str, awaited_id: str, now: int, who: str = "") -> EarlyAnswer | None:
+        """Read the answer that is kept for the id at ``now`` (ms), consistently. None where it is used by another."""
+        key = _early_key(flow, awaited_id)
         answer: Any = patiently(
             lambda: self.client.get_item(TableName=self.table, Key=key, ConsistentRead=True), self.pause
         )
         found = answer.get("Item")
-        if not found or int(found["ttl"]["N"]) <= now // 1000:
+        if not found or _is_over(found, now) or ("used_by" in found and found["used_by"]["S"] != who):
             return None
-        return GivenAnswer(self.packing.unpack(found["text"]), "failed" in found)
+        kept = GivenAnswer(self.packing.unpack(found["text"]), "failed" in found)
+        names = frozenset(found["names"]["SS"]) if "names" in found else frozenset()
+        return EarlyAnswer(kept, found["given_by"]["S"] if "given_by" in found else "", names)
+
+    def use_early(self, flow: str, awaited_id: str, by: str, who: str, *, until: int) -> bool:
+        """Use up what is kept, with one UpdateItem. False where another has, or a newer one has come since.
+
+        ``who`` names the wait: for that it stays used, so that a worker after a dead one goes on. ``until`` (ms) is how
+        long copies of its message may come.
+        """
+        call: Any = {
+            "TableName": self.table,
+            "Key": _early_key(flow, awaited_id),
+            "UpdateExpression": expressions.SET_USED,
+            "ConditionExpression": expressions.USE_EARLY,
+            "ExpressionAttributeNames": {"#ttl": "ttl"},
+            "ExpressionAttributeValues": {":by": {"S": by}, ":who": {"S": who}, ":until": number(until // 1000)},
+        }
+        try:
+            patiently(lambda: self.client.update_item(**call), self.pause)
+        except ClientError as error:
+            if error_code(error) != "ConditionalCheckFailedException":
+                raise
+            return False
+        return True
+
+
+def _place_of(by: str) -> str:
+    return f"{PLACE}{hashlib.sha256(by.encode('utf-8', 'surrogatepass')).hexdigest()[:_LOOKER]}"
+
+
+def _after_place(items: Sequence[Any], by: str) -> Any:
+    """Return the sort key of the last row that the message has reached. None where it begins."""
+    found = [item for item in items if item["sk"]["S"] == _place_of(by)]
+    return found[0]["after"] if found else None
+
+
+def _early_key(flow: str, awaited_id: str) -> Any:
+    return {**awaiting_key(flow, awaited_id), "sk": {"S": EARLY}}
+
+
+def _is_over(found: Any, now: int) -> bool:
+    return int(found["ttl"]["N"]) <= now // 1000
 
 
 class RowsUnwritten(FlowguardError):

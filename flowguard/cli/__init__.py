@@ -48,6 +48,7 @@ COMMANDS: Final = {
     "package": "Write the zip of the functions' code.",
     "check": "Find faults in the source of handlers.",
     "doctor": "Compare what is live with what the flows need.",
+    "probe": "Ask AWS, or an engine, what flowguard assumes of it.",
 }
 
 

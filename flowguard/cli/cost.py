@@ -13,10 +13,11 @@ import click
 from rich.text import Text
 
 from flowguard.cli.console import console, line
+from flowguard.cli.iac import read_needs
 from flowguard.cli.listing import Column, show_table
 from flowguard.cli.printing import say, say_json
 from flowguard.cli.replay import read_records
-from flowguard.deploy.flow_cost import FlowCost, Invocations, StageCost, measure
+from flowguard.deploy.flow_cost import FlowCost, IdleMonth, Invocations, StageCost, measure
 from flowguard.deploy.prices import Prices, Unit
 from flowguard.deploy.problems import CannotDeploy
 from flowguard.errors import DefinitionError, SettingsError
@@ -57,9 +58,17 @@ class NoPrice(click.ClickException):
 @click.option(
     "--memory", metavar="MB", type=click.IntRange(128, 10_240), default=256, help="Of a function.", show_default=True
 )
+@click.option("--cold", type=click.FloatRange(0, 1), default=0.01, help="Share of cold starts.", show_default=True)
+@click.option(
+    "--init", metavar="MS", type=click.FloatRange(0, 60_000), default=500, help="Of a cold start.", show_default=True
+)
+@click.option(
+    "--deployed", metavar="MODULE[:FLOW]", multiple=True, help="Adds what stands there: alarms, polls of empty queues."
+)
+@click.option("--options", type=click.Path(path_type=Path), help="Of --deployed, as 'flowguard iac' takes them.")
 @click.option("--prices", type=click.Path(path_type=Path), help="A TOML file with the prices of your region.")
 @click.option("--json", "as_json", is_flag=True, help="A line of JSON.")
-def cost(
+def cost(  # noqa: PLR0913 - options, each with a default
     files: tuple[str, ...],
     *,
     flows: tuple[str, ...],
@@ -67,6 +76,10 @@ def cost(
     batch: int,
     duration: float,
     memory: int,
+    cold: float,
+    init: float,
+    deployed: tuple[str, ...],
+    options: Path | None,
     prices: Path | None,
     as_json: bool,
 ) -> None:
@@ -78,19 +91,30 @@ def cost(
     in their calls. So the price is that of runs like these: duplicates and retries among them count as well. Runs are
     those of the first --flow; what other flows use is added to them.
 
-    The duration of an invocation is assumed, not measured. The prices are those of one region at one date, which are
-    shown. Logs, transfer, storage, free tiers, indexes of tables and polls of empty queues are not in them.
+    The duration of an invocation and of a cold start are assumed, not measured. Logs are those of the events, from
+    INFO on, and Lambda's own lines. With --deployed, a month of what costs while nothing comes is shown as well: polls
+    of the empty queues, and alarms. The prices are those of one region at one date, which are shown. Transfer, storage,
+    free tiers, indexes of tables and the lines that handlers log are not in them.
 
     The exit code is 0, or 2 where something cannot be read or loaded.
     """
-    if rate is not None and not math.isfinite(rate):
-        raise click.BadParameter("it is no number of runs", param_hint="--rate")
+    if options is not None and not deployed:
+        raise click.BadParameter("it is for --deployed", param_hint="--options")
+    for name, number, what in (
+        ("--rate", rate, "runs"),
+        ("--duration", duration, "milliseconds"),
+        ("--cold", cold, "cold starts"),
+        ("--init", init, "milliseconds"),
+    ):
+        if number is not None and not math.isfinite(number):
+            raise click.BadParameter(f"it is no number of {what}", param_hint=name)
     recorded, unreadable = read_records(files)
     if not recorded:
         sys.exit(BAD)
     try:
         table = Prices.read(prices) if prices is not None else Prices()
-        assumed = Invocations(batch, duration, memory)
+        assumed = Invocations(batch, duration, memory, cold, init)
+        idle = IdleMonth.of(read_needs(deployed, options)[0]) if deployed else None
         loaded = load_flows(flows)
         found = measure(loaded, [record for _, record in recorded], invocations=assumed)
     except (CannotDeploy, NoSuchFlow, DefinitionError, SettingsError) as error:
@@ -98,20 +122,25 @@ def cost(
     if not found.runs:
         raise NoPrice(f"none of these records is of a run of {flows[0]}")
     if as_json:
-        say_json(json.dumps(_facts(found, table, assumed, rate), ensure_ascii=False))
+        say_json(json.dumps(_facts(found, idle, table, assumed, rate), ensure_ascii=False))
     else:
-        _show(found, table, assumed, rate)
+        _show(found, idle, table, assumed, rate)
         _show_histories(loaded)
     sys.exit(BAD if unreadable else 0)
 
 
-def _show(found: FlowCost, prices: Prices, assumed: Invocations, rate: float | None) -> None:
+def _show(found: FlowCost, idle: IdleMonth | None, prices: Prices, assumed: Invocations, rate: float | None) -> None:
     show_table(console(), _COLUMNS, [_row(one, found.runs, prices) for one in found.stages])
     say("")
     say(f"{found.runs} runs measured; a million of them: ${found.per_million(prices):,.2f}")
     if rate is not None:
         say(f"{rate:g} a second for 30 days: ${found.per_month(prices, rate):,.2f}")
-    say(f"assumed: {assumed.milliseconds:g} ms of {assumed.memory} MB an invocation, batches of {assumed.batch}")
+    if idle is not None:
+        what = f"polls of {idle.queues} empty queues, {idle.alarms} alarms"
+        say(f"30 days in which nothing comes: ${idle.dollars(prices):,.2f} ({what})")
+    cold = f"{assumed.cold:.0%} of them begin with {assumed.init_milliseconds:g} ms more"
+    of_each = f"{assumed.milliseconds:g} ms of {assumed.memory} MB an invocation, {cold}"
+    say(f"assumed: {of_each}, batches of {assumed.batch}")
     say(one_line(f"prices: {prices.region}, {prices.as_of}, on demand"))
 
 
@@ -124,21 +153,26 @@ def _show_histories(flows: Sequence[AnyFlow]) -> None:
 
 def _row(one: StageCost, runs: int, prices: Prices) -> list[Text]:
     shown = [one.used.get(unit, 0) / runs for unit in _SHOWN]
-    requests = (Unit.INVOCATIONS, Unit.GB_SECONDS, *_SHOWN)
-    other = sum(amount for unit, amount in one.used.items() if unit not in requests) / runs
+    apart = (Unit.INVOCATIONS, Unit.GB_SECONDS, Unit.LOGS, *_SHOWN)
+    other = sum(amount for unit, amount in one.used.items() if unit not in apart) / runs
     cells = [one.deliveries / runs, *shown, other]
     priced = one.dollars(prices) / runs * 1_000_000
     name = f"{one.flow}/{one.stage}" if one.flow else one.stage
     return [line(one) for one in (name, *(f"{cell:,.2f}" for cell in cells), f"{priced:,.2f}")]
 
 
-def _facts(found: FlowCost, prices: Prices, assumed: Invocations, rate: float | None) -> dict[str, Any]:
-    monthly = {} if rate is None else {"rate": rate, "dollars_a_month": found.per_month(prices, rate)}
+def _facts(
+    found: FlowCost, idle: IdleMonth | None, prices: Prices, assumed: Invocations, rate: float | None
+) -> dict[str, Any]:
+    monthly: dict[str, Any] = {} if rate is None else {"rate": rate, "dollars_a_month": found.per_month(prices, rate)}
+    if idle is not None:
+        used = {unit.value: amount for unit, amount in idle.used.items()}
+        monthly["idle_month"] = {**vars(idle), "used": used, "dollars_a_month": idle.dollars(prices)}
     return {
         "runs": found.runs,
         "dollars_a_million": found.per_million(prices),
         **monthly,
-        "assumed": {"batch": assumed.batch, "milliseconds": assumed.milliseconds, "memory": assumed.memory},
+        "assumed": vars(assumed),
         "prices": prices.model_dump(),
         "stages": [
             {

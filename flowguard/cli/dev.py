@@ -15,16 +15,22 @@ import click
 
 from flowguard.cli.connection import CannotRun
 from flowguard.cli.dev_lines import LiveView
+from flowguard.clock import SystemClock
 from flowguard.dev.cannot_serve import CannotServe, StateRefused
 from flowguard.dev.functions import Order
 from flowguard.dev.process import FunctionsProcess
 from flowguard.dev.saved_state import only_user, put_back, read_state, seconds_now, take_state, travelling, write_state
 from flowguard.dev.served import LOOPBACK, ServedEngine
 from flowguard.dev.sources import Sources
+from flowguard.errors import SettingsError
 from flowguard.sim.account import ACCOUNT_ID, REGION
+from flowguard.sim.weather.forecast import KINDS, forecast
 
 PORT: Final = 4566
 """What other emulators of AWS listen on, too."""
+
+PLAYED: Final = tuple(name for name in KINDS if name != "late-copies")
+"""The weather that a mapping can play. SQS itself makes copies."""
 
 _TICK: Final = 0.25
 _AFTER_A_DEATH: Final = 1.0
@@ -38,8 +44,9 @@ _AFTER_A_DEATH: Final = 1.0
 @click.option("--region", default=REGION, show_default=True, help="AWS's region, as in the ARNs of topics.")
 @click.option("--account", metavar="ID", default=ACCOUNT_ID, show_default=True, help="AWS's account, as in ARNs.")
 @click.option("--state", metavar="DIR", type=click.Path(path_type=Path), help="Keep tables and messages there.")
+@click.option("--weather", metavar="NAME[=SPAN][@SPAN],…", default="", help=f"A bad day: {', '.join(PLAYED)}.")
 @click.option("--json", "as_json", is_flag=True, help="A line of JSON for each thing that happens.")
-def dev(
+def dev(  # noqa: PLR0913 - the options of a command
     modules: tuple[str, ...],
     *,
     options: Path | None,
@@ -48,13 +55,17 @@ def dev(
     region: str,
     account: str,
     state: Path | None,
+    weather: str,
     as_json: bool,
 ) -> None:
     """Serve an AWS on this machine, and run the functions of each MODULE on its queues.
 
-    A MODULE is where a lambda_handler(…), callback_handler(…) or dlq_handler(…) is, as for 'flowguard iac'. Their
-    tables, queues and topics are created. When a source file below the current directory is saved, the functions are
-    loaded again. boto3 and the AWS CLI use the engine by --endpoint-url.
+    A MODULE is where a lambda_handler(…), callback_handler(…) or dlq_handler(…) is, or a function under @once, as for
+    'flowguard iac'. Their tables, queues and topics are created. When a source file below the current directory is
+    saved, the functions are loaded again. boto3 and the AWS CLI use the engine by --endpoint-url.
+
+    Under --weather AWS is as on a bad day, from when the functions are loaded: 'dynamodb-away=10m@1m' refuses their
+    calls for ten minutes, after one.
 
     Everything is forgotten at the end, unless --state names a directory. Ctrl-C stops it.
 
@@ -64,7 +75,9 @@ def dev(
         raise click.BadParameter("an account has twelve digits", param_hint="--account")
     if options is not None and not options.is_file():
         raise click.BadParameter(f"{options} is no file", param_hint="--options")
-    view, order = LiveView(as_json=as_json), Order(modules, None if options is None else str(options), account, region)
+    _check_weather(weather)
+    view = LiveView(as_json=as_json)
+    order = Order(modules, None if options is None else str(options), account, region, weather)
     try:
         with ExitStack() as held:
             if state is not None:
@@ -81,6 +94,17 @@ def dev(
             view.show({"event": "stopped", "state": None if state is None else str(state)})
     except (CannotServe, StateRefused) as error:
         raise CannotRun(str(error)) from None
+
+
+def _check_weather(text: str) -> None:
+    """Refuse what is no weather, and what no mapping can play on an engine that has the messages."""
+    try:
+        forecast(text, SystemClock())
+    except SettingsError as error:
+        raise click.BadParameter(str(error), param_hint="--weather") from None
+    for part in text.split(","):
+        if (name := part.strip().partition("=")[0].partition("@")[0]) and name not in PLAYED:
+            raise click.BadParameter(f"{name} is for 'flowguard replay', on virtual time", param_hint="--weather")
 
 
 class _Session:

@@ -92,6 +92,7 @@ def show(*, message_id: str, limit: int | None, as_json: bool, payload: bool, **
 @click.option("--all", "every", is_flag=True, help="All letters that pass the filters.")
 @click.option("--to", metavar="QUEUE", help="Send all of them there; without it each goes to its stage's queue.")
 @click.option("--elsewhere", is_flag=True, help="Send unsent messages also to another account or region.")
+@click.option("--unreadable", is_flag=True, help="Also those that their stage could not read. A named one goes anyway.")
 @click.option("--drop-obsolete", is_flag=True, help="Delete those that are not sent: superseded, completed, expired.")
 def redrive(
     *,
@@ -99,6 +100,7 @@ def redrive(
     every: bool,
     to: str | None,
     elsewhere: bool,
+    unreadable: bool,
     drop_obsolete: bool,
     limit: int | None,
     as_json: bool,
@@ -108,7 +110,7 @@ def redrive(
 
     The verdict is REDRIVEN, SUPERSEDED, COMPLETED or EXPIRED. Only REDRIVEN ones are sent; a message that its
     destination refused goes to that destination. Each is sent first and deleted after that, so whatever stops this
-    loses nothing, and it can be run again.
+    loses nothing, and it can be run again. A letter that arrives after this has begun stays where it is.
     """
     _check_choice(ids, every)
     settings = settings_of(options)
@@ -117,7 +119,14 @@ def redrive(
         clients = clients_of(options)
         signer = aws_signer(settings, clients, SystemClock())
         redriver = Redriver(
-            clients, settings.table, reading, to=to, drop_obsolete=drop_obsolete, elsewhere=elsewhere, signer=signer
+            clients,
+            settings.table,
+            reading,
+            to=to,
+            drop_obsolete=drop_obsolete,
+            elsewhere=elsewhere,
+            unreadable=unreadable or bool(ids),
+            signer=signer,
         )
         for page in _pages(reading, Filters.of(options), ids, limit):
             telling.redriven(redriver.redrive(page))

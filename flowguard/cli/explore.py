@@ -19,13 +19,14 @@ from flowguard.flow import is_flow
 from flowguard.sim.loading import NoSuchFlow
 from flowguard.testing.explorer import BOUND, MOST, WALKS, Explored, NoSuchSchedule, UnmetSchedule, replay
 from flowguard.testing.explorer import explore as explored
-from flowguard.testing.explorer.report.findings import violation_as_json
+from flowguard.testing.explorer.report.findings import Report, violation_as_json
 from flowguard.testing.explorer.report.page import page, page_of_schedule
 from flowguard.testing.explorer.run.explored import load_explored
 from flowguard.testing.explorer.run.sandbox import PATIENCE
 
 FOUND: Final = 1
 UNUSABLE: Final = 2
+UNJUDGED: Final = 3
 MISTAKES: Final = (NoSuchFlow, NoSuchSchedule, UnmetSchedule, DefinitionError, SettingsError, EnvelopeError)
 INTERRUPTED: Final = 130
 """As a shell says it of a command that was ended by Ctrl-C."""
@@ -88,9 +89,17 @@ INTERRUPTED: Final = 130
 @click.option("--same", metavar="QUEUE.FIELD", multiple=True, help="Copies are dropped by this field; repeat it.")
 @click.option("--network", metavar="HOST", multiple=True, help="May be reached; nothing else is. Repeat it.")
 @click.option("--any-order", is_flag=True, help="The end may depend on the order of the records.")
+@click.option("--may-fail", metavar="OBJECT", multiple=True, help="Its run may fail or not; repeat it.")
+@click.option("--invariants-only", is_flag=True, help="Compare no ends; check promises and invariants alone.")
 @click.option("--direct", is_flag=True, help="Plain handlers are invoked by the messages, and --queue is their name.")
 @click.option("--batch", metavar="N", type=click.IntRange(1), default=1, help="Records at once; 1 by default.")
 @click.option("--together", is_flag=True, help="Records of a batch share calls, as with lambda_handler(together=True).")
+@click.option(
+    "--insider/--no-insider", default=None, help="Whether somebody without a key sends what would move waits on."
+)
+@click.option(
+    "--weather", metavar="NAME[=SPAN][@SPAN],…", default="", help="A bad day that begins at each call in turn."
+)
 @click.option("--partial/--not-partial", default=True, help="Whether ReportBatchItemFailures is on for plain handlers.")
 @click.option("--schedule", metavar="ID", help="Run exactly this schedule, and show its time line.")
 @click.option("--json", "as_json", is_flag=True, help="The report as JSON.")
@@ -117,11 +126,15 @@ def explore(  # noqa: PLR0913 - the options of a command
     most: int,
     for_good: bool,
     any_order: bool,
+    may_fail: tuple[str, ...],
+    invariants_only: bool,
     direct: bool,
     visibility: int,
     timeout: int | None,
     batch: int,
     together: bool,
+    insider: bool | None,
+    weather: str,
     partial: bool,
     bound: int,
     walks: int,
@@ -143,8 +156,9 @@ def explore(  # noqa: PLR0913 - the options of a command
     A run that fails though nothing goes wrong is found, too, unless --failing names its object. Ctrl-C ends the search,
     and shows what was found until then.
 
-    The exit code is 0 where nothing was found, 1 where something was, 2 where something cannot be used, 130 where the
-    search was interrupted and had found nothing.
+    The exit code is 0 where nothing was found, 1 where something was, 2 where something cannot be used, 3 where there
+    is no verdict (nothing ran, or it ended where nobody knows what is right), 130 where the search was interrupted and
+    had found nothing.
     """
     flows, files = _explored(flows, files, messages)
     try:
@@ -160,6 +174,8 @@ def explore(  # noqa: PLR0913 - the options of a command
             "network": network,
             "failing": failing,
             "any_order": any_order,
+            "may_fail": may_fail,
+            "invariants_only": invariants_only,
             "patience": patience,
             "engine": ENGINES[engine],
             "offload_above": offload_above,
@@ -169,6 +185,8 @@ def explore(  # noqa: PLR0913 - the options of a command
             "stubs": dict(map(named_json("--stub"), stubs)) or None,
             "batch": batch if any(map(is_flow, found)) else 1,
             "together": together,
+            "insider": insider,
+            "weather": weather,
         }
         events = _events(files)
         _write(html, "")  # before the minutes that an exploration may take
@@ -187,7 +205,15 @@ def explore(  # noqa: PLR0913 - the options of a command
         say_json(json.dumps(report.as_json(), ensure_ascii=False))
     else:
         say(str(report))
-    sys.exit(FOUND if not report.ok else 0 if report.is_complete else INTERRUPTED)
+    sys.exit(_exit_code(report))
+
+
+def _exit_code(report: Report) -> int:
+    if report.violations:
+        return FOUND
+    if not report.is_complete:
+        return INTERRUPTED
+    return 0 if report.ok else UNJUDGED
 
 
 def _one(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
@@ -34,6 +35,12 @@ class NoTemplate(click.ClickException):
     exit_code = click.UsageError.exit_code
 
 
+_HOLDS: Final = ("aws_sqs_queue", "aws_dynamodb_table")
+"""The resources of Terraform that hold messages or items."""
+
+_KEEP: Final = "to keep it, add a removed block with destroy = false before you apply this"
+
+
 def read_needs(modules: tuple[str, ...], options_file: Path | None) -> tuple[Deployment, DeployOptions]:
     """Describe the deployment of modules. Raises :class:`NoTemplate` for what cannot be deployed."""
     try:
@@ -52,9 +59,9 @@ def read_needs(modules: tuple[str, ...], options_file: Path | None) -> tuple[Dep
 def iac(modules: tuple[str, ...], *, form: str, options: Path | None, output: Path | None, as_json: bool) -> None:
     """Write the template of the AWS resources that the handlers of each MODULE need.
 
-    A MODULE is where a lambda_handler(…), callback_handler(…) or dlq_handler(…) is; with :FLOW only those that serve
-    that flow. The template has tables, queues, topics, functions with their event sources, alarms, and for each
-    function a role with the least permissions. Equal modules and options give equal bytes.
+    A MODULE is where a lambda_handler(…), callback_handler(…) or dlq_handler(…) is, or a function under @once; with
+    :FLOW only those that serve that flow. The template has tables, queues, topics, functions with their event sources,
+    alarms, and for each function a role with the least permissions. Equal modules and options give equal bytes.
 
     Source that could not be read is named on standard error.
 
@@ -69,6 +76,10 @@ def iac(modules: tuple[str, ...], *, form: str, options: Path | None, output: Pa
     for note in needed.notes:
         complain(note)
     if output is not None:
+        for address in _dropped(output, text) if form == "terraform-json" else ():
+            complain(
+                f"{address} is not in {output} any more, and Terraform would destroy it with what it holds; {_KEEP}"
+            )
         try:
             output.parent.mkdir(parents=True, exist_ok=True)
             output.write_text(text if text.endswith("\n") else f"{text}\n", encoding="utf-8")
@@ -78,3 +89,14 @@ def iac(modules: tuple[str, ...], *, form: str, options: Path | None, output: Pa
         say_json(text)
     else:
         say(text.removesuffix("\n"))
+
+
+def _dropped(output: Path, text: str) -> list[str]:
+    """Return the addresses of the queues and tables that an earlier template in this file has, and this one has not."""
+    try:
+        before = json.loads(output.read_text(encoding="utf-8"))["resource"]
+    except (OSError, ValueError, LookupError, TypeError):  # the file is new, or holds something else
+        return []
+    after = json.loads(text)["resource"]
+    kinds = [kind for kind in _HOLDS if isinstance(before, dict) and isinstance(before.get(kind), dict)]
+    return [f"{kind}.{name}" for kind in kinds for name in sorted(before[kind].keys() - after.get(kind, {}).keys())]

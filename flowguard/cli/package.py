@@ -11,7 +11,7 @@ import click
 from flowguard.cli.printing import complain, say, say_json
 from flowguard.deploy.bundle import Bundle, BundleOrder, pack
 from flowguard.deploy.code_zip import LARGEST_UNPACKED, megabytes
-from flowguard.deploy.found import find_functions
+from flowguard.deploy.found import FunctionKind, find_functions, what_calls_it_needs
 from flowguard.deploy.options import DeployOptions
 from flowguard.deploy.pip_download import LambdaPlatform, Pip
 from flowguard.deploy.problems import CannotDeploy, CannotPackage
@@ -90,7 +90,8 @@ def package(  # noqa: PLR0913 - the options of a command
         packed = pack(order, output, wheels_from=Pip(find_links=find_links, no_index=no_index))
     except (CannotDeploy, CannotPackage, NoSuchFlow, DefinitionError) as error:
         raise NoZip(str(error)) from None
-    for note in packed.notes:
+    called = (what_calls_it_needs(one, chosen.settings) for one in order.functions)
+    for note in (*filter(None, called), *packed.notes):
         complain(note)
     if as_json:
         say_json(json.dumps(_facts(order, packed), ensure_ascii=False))
@@ -102,11 +103,15 @@ def _show(order: BundleOrder, packed: Bundle) -> None:
     limit = megabytes(LARGEST_UNPACKED)
     say(one_line(f"{packed.zip}: {megabytes(packed.size)}, unpacked {megabytes(packed.unpacked)} of at most {limit}"))
     say(f"for {order.platform}, sha256 {packed.sha256}")
-    say(one_line(f"handlers: {', '.join(one.handler for one in order.functions)}"))
+    say(one_line(f"handlers: {', '.join(_handlers(order)) or 'none of a template'}"))
     for name, size in packed.parts:
         say(one_line(f"  {megabytes(size):>9}  {name}"))
     for name in packed.left_out:
         say(one_line(f"   left out  {name}"))
+
+
+def _handlers(order: BundleOrder) -> list[str]:
+    return [one.handler for one in order.functions if one.kind is not FunctionKind.CALLED]
 
 
 def _facts(order: BundleOrder, packed: Bundle) -> dict[str, Any]:
@@ -119,7 +124,7 @@ def _facts(order: BundleOrder, packed: Bundle) -> dict[str, Any]:
         "sha256": packed.sha256,
         "runtime": order.platform.runtime,
         "architecture": order.platform.architecture,
-        "handlers": [one.handler for one in order.functions],
+        "handlers": _handlers(order),
         "requirements": order.requirements.origin,
         "parts": [{"name": name, "unpacked": size} for name, size in packed.parts],
         "left_out": list(packed.left_out),

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from flowguard.cli.connection import CannotRun
+
 STDIN: Final = "-"
 SKIPPED: Final = "bad"
 """A directory of that name holds examples of what cannot be read."""
@@ -55,6 +57,18 @@ def read_text(file: str) -> str:
     """Read a file in any UTF. A dash is standard input."""
     data = sys.stdin.buffer.read() if file == STDIN else Path(file).read_bytes()
     return data.decode(json.detect_encoding(data))
+
+
+def read_payload(file: str) -> str:
+    """Read the payload of a request. Raises :class:`CannotRun` for a file that has none."""
+    try:
+        text = read_text(file)
+    except (OSError, ValueError) as error:
+        problem = getattr(error, "strerror", None) or str(error)
+        raise CannotRun(f"{file}: {problem}. Nothing was sent") from None
+    if not text.strip():
+        raise CannotRun(f"{file}: empty. Nothing was sent")
+    return text
 
 
 def _parts(file: str, text: str) -> list[tuple[str, str]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import asdict
 from typing import Any, Final
 
@@ -14,7 +14,7 @@ from flowguard.cli.console import console
 from flowguard.cli.delivery_lines import show_aftermath, show_timeline, summary
 from flowguard.cli.printing import complain, say, say_json
 from flowguard.cli.recordings import Unreadable, read_files
-from flowguard.errors import DefinitionError, SettingsError
+from flowguard.errors import DefinitionError, OtherRelease, SettingsError
 from flowguard.printable import bounded
 from flowguard.protocol.run import Status
 from flowguard.sim.crash import Crashes
@@ -24,11 +24,21 @@ from flowguard.sim.final_state import FinalState
 from flowguard.sim.loading import NoSuchFlow, load_flows
 from flowguard.sim.points import Point
 from flowguard.sim.recording import PlannedDelivery, RecordedRecord, plan, read_recording
+from flowguard.sim.weather.forecast import KINDS
 from flowguard.sim.world import World
+from flowguard.testing.explorer.record.site import Site
+from flowguard.testing.explorer.run.network import Words, no_network
 from flowguard.wire.envelope import BadRecord
+from flowguard.worker.patience import MANY_RECEIVES
 
 FOUND: Final = 1  # the exit code where a run failed though nobody expected it
 BAD: Final = 2  # and where something could not be read
+
+_REPLAYED: Final = Words(
+    "goes out to {host}, which a replay does not",
+    "give the call a fake, or allow it: --network {host}",
+    "events are replayed",
+)
 
 
 @click.command()
@@ -46,8 +56,10 @@ BAD: Final = 2  # and where something could not be read
     help=f"Kill the worker there, once a record; repeat it for more. One of {', '.join(Point)}.",
 )
 @click.option("--failing", metavar="OBJECT", multiple=True, help="Its run is expected to fail; repeat it.")
+@click.option("--network", metavar="HOST", multiple=True, help="May be reached; nothing else is. Repeat it.")
+@click.option("--weather", metavar="NAME[=SPAN][@SPAN],…", default="", help=f"A bad day: {', '.join(KINDS)}.")
 @click.option("--seed", metavar="N", type=int, default=0, help="Of ids and jitter. Equal seeds, equal output.")
-def replay(
+def replay(  # noqa: PLR0913 - the options of a command
     files: tuple[str, ...],
     flows: tuple[str, ...],
     *,
@@ -56,6 +68,8 @@ def replay(
     shuffle: int | None,
     points: tuple[str, ...],
     failing: tuple[str, ...],
+    network: tuple[str, ...],
+    weather: str,
     seed: int,
 ) -> None:
     """Run the recorded events in each FILE through the flows without AWS, and show the outcome.
@@ -65,11 +79,17 @@ def replay(
 
     An HTTP request goes to the function of answers. Its path names the token of a run: {token:FLOW/OBJECT/NAME}.
 
+    Nothing goes out over the network but to the hosts of --network: a call elsewhere is refused and named, and fails as
+    one does whose host is down.
+
+    Under --weather AWS is as on a bad day: 'dynamodb-away=60m@5m' is an outage of an hour that begins after five
+    minutes. Then a record is received a hundred times before it is given up, as in a generated template.
+
     What cannot be read is named on standard error; the rest is run all the same. So is a run that FAILED, unless
     --failing names its object.
 
     The exit code is 0 where everything could be read and no run failed unexpectedly, 1 where one did, 2 where something
-    could not be read or used.
+    could not be read or used: a record that is for no flow here, too.
     """
     recorded, unreadable = read_records(files)
     if not recorded:
@@ -83,9 +103,10 @@ def replay(
             seed=seed,
             start=planned[0].at,
             passed=lambda point, delivery, _: crashes.strike(point, delivery.message_id),
-            most_receives=MOST_RECEIVES + len(crashes.points),
+            most_receives=(MANY_RECEIVES if weather else MOST_RECEIVES) + len(crashes.points),
+            weather=weather,
         )
-        with world:
+        with world, no_network(outward := _Outward(), network, _REPLAYED):
             rows, left = list(_run(world, planned)), FinalState.of(world)
             (_print_json if as_json else _print)(world, rows, left)
     except (NoSuchFlow, DefinitionError, SettingsError) as error:
@@ -94,8 +115,46 @@ def replay(
     for problem in dict.fromkeys(f"{names[id(envelope)]}: {error}" for envelope, error in world.without_token):
         complain(problem)
         unreadable += 1
+    told = {envelope.message_id for envelope, _ in world.without_token}
+    unreadable += _complain_of_unroutable(rows, told) + outward.refused
     unexpected = _complain_of_failed(left, failing)
     sys.exit(BAD if unreadable else FOUND if unexpected else 0)
+
+
+class _Outward:
+    """What the functions would have reached outside, each place once on standard error."""
+
+    def __init__(self) -> None:
+        self._told: set[str] = set()
+
+    @property
+    def refused(self) -> int:
+        return len(self._told)
+
+    def is_inside(self) -> bool:
+        return True
+
+    def lack(self, site: Site, what: str, fix: str, /) -> None:
+        problem = f"{site}: {what}; {fix}"
+        if problem not in self._told:
+            self._told.add(problem)
+            complain(problem)
+
+
+def _complain_of_unroutable(rows: list[Delivered], told: Collection[str]) -> int:
+    """Print the records that are for no flow here, but not those in ``told``, and return how many were printed.
+
+    A record of another release of a flow is for that flow.
+    """
+    another = f"{OtherRelease.__name__}: "
+    unroutable = {
+        row.record: row
+        for row in rows
+        if row.verdict == "UNROUTABLE" and row.record not in told and not str(row.why).startswith(another)
+    }
+    for row in unroutable.values():
+        complain(f"{row.record} is UNROUTABLE: {bounded(str(row.why))}")
+    return len(unroutable)
 
 
 def _complain_of_failed(left: FinalState, failing: tuple[str, ...]) -> bool:

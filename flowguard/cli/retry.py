@@ -12,7 +12,9 @@ import click
 from flowguard.aws.dead_letter_queue import DeadLetterQueue, Reading
 from flowguard.aws.redriver import Outcome, Redriver
 from flowguard.aws.run_reader import RunReader
+from flowguard.aws.sender import AWSSender
 from flowguard.aws.signing_keys import aws_signer
+from flowguard.cli.begun_anew import Begun, NotAnew, begin_again, check_again, first_in_letters
 from flowguard.cli.connection import (
     CannotRun,
     check_id,
@@ -24,14 +26,22 @@ from flowguard.cli.connection import (
     settings_of,
 )
 from flowguard.cli.letter_rows import Telling
-from flowguard.cli.printing import complain
+from flowguard.cli.printing import complain, say_json
+from flowguard.cli.recordings import read_payload
+from flowguard.cli.run_lines import say_line
 from flowguard.destinations import Queue
+from flowguard.errors import RunFailed, TooLarge
 from flowguard.flow import AnyFlow
 from flowguard.protocol.run import RunItem, Status
+from flowguard.wire.message import Message
+from flowguard.wire.notification import to_json
+from flowguard.wire.signing import Signer
+from flowguard.worker.again import with_payload
 from flowguard.worker.dead_letters import Letter
 from flowguard.worker.redrive import Fate
 
-NOT_DONE: Final = 1  # the exit code where no letter was sent back
+NOT_DONE: Final = 1  # the exit code where nothing was sent
+NO_RUN: Final = "there is no run; is it the right table and region?"
 
 
 @click.command()
@@ -43,18 +53,38 @@ NOT_DONE: Final = 1  # the exit code where no letter was sent back
               help="How long letters stay hidden if this command dies.")  # fmt: skip
 @click.option("--wait", metavar="SECONDS", type=click.IntRange(0, 3), default=1, show_default=True,
               help="How long the queue must give nothing to count as empty.")  # fmt: skip
-@click.option("--json", "as_json", is_flag=True, help="A line of JSON for each letter.")
-def retry(flow: str, object_id: str, *, queue: str | None, as_json: bool, **options: Any) -> None:
+@click.option("--again", is_flag=True, help="Begin a run anew that failed and was taken back by on_failed.")
+@click.option("--from", "file", metavar="FILE", help="With --again: the request's payload, where no letter has it.")
+@click.option("--json", "as_json", is_flag=True, help="A line of JSON for each letter, or for the request.")
+def retry(
+    flow: str,
+    object_id: str,
+    *,
+    queue: str | None,
+    again: bool,
+    file: str | None,
+    as_json: bool,
+    **options: Any,
+) -> None:
     """Send the dead letter of OBJECT's run back to its stage, as 'flowguard dlq redrive' does for one letter.
 
     The run item is read first: a run that is COMPLETED, cancelled, or taken back by the flow's on_failed stage is left
     alone. Then the queue of dead letters is read until the letter of this very request is found. All other letters
     stay.
 
-    The exit code is 0 where a letter was sent back, 1 where none was, 2 where the command cannot be run.
+    With --again a run that on_failed has taken back is begun anew: its first message is sent as a request of now, under
+    an id that is made of the run's, so that two calls begin one run. The message is that of the run's dead letter,
+    which stays. A run that failed at a later hop has none: give its payload with --from; a dash is standard input. What
+    goes on is left alone, whichever request began it.
+
+    The exit code is 0 where a letter or the request was sent, 1 where none was, 2 where the command cannot be run.
     """
     check_id("OBJECT", object_id)
+    if file is not None and not again:
+        raise click.UsageError("--from is for --again")
     loaded = flow_class(flow)
+    if again:
+        sys.exit(_again(loaded, object_id, queue, file, options, as_json=as_json))
     name = queue if queue is not None else _queue_of(loaded)
     item = _failed_run(loaded, object_id, options)
     found = OwnLetters(loaded.name, object_id, item.request_id)
@@ -109,25 +139,90 @@ class OwnLetters:
 
 def _failed_run(flow: AnyFlow, object_id: str, options: Mapping[str, Any]) -> RunItem:
     """Return the run, which a letter can move on. Ends the command for any other."""
+    item = _read(flow, object_id, options)
+    why = NO_RUN if item is None else refusal(item)
+    if item is None or why is not None:
+        complain(f"{flow.name} of {object_id}: nothing was sent back: {why}")
+        sys.exit(NOT_DONE)
+    return item
+
+
+def _read(flow: AnyFlow, object_id: str, options: Mapping[str, Any]) -> RunItem | None:
     settings = settings_of(options)
     with connection_errors(f"table {settings.table}"):
         seen = RunReader.of(settings, clients_of(options)).read(flow.name, object_id)
-    why = "there is no run; is it the right table and region?" if seen is None else refusal(seen.item)
-    if seen is None or why is not None:
-        complain(f"{flow.name} of {object_id}: nothing was sent back: {why}")
-        sys.exit(NOT_DONE)
-    return seen.item
+    return None if seen is None else seen.item
 
 
 def refusal(item: RunItem) -> str | None:
-    """Return why no letter can move the run on. None where one may."""
+    """Return why no letter can move the run on. None where one may, as that of an ``on_failed`` stage that failed."""
     if item.status is Status.COMPLETED:
         return "the run is COMPLETED"
-    if item.own_failure is not None:
-        return "its failure is taken back by the on_failed stage; to begin anew, send the request under another id"
+    if item.own_failure is not None and item.status is not Status.FAILED:
+        return "its failure is being taken back by the on_failed stage"
+    if item.own_failure is not None and item.own_failure.undone:
+        return "its failure was taken back by the on_failed stage; 'flowguard retry --again' begins the run anew"
     if item.cancelled_because is not None:
         return "it was cancelled, which leaves no dead letter; to begin anew, send the request under another id"
     return None
+
+
+# -- begun anew -------------------------------------------------------------------------------------------------------
+
+
+def _again(
+    flow: AnyFlow, object_id: str, queue: str | None, file: str | None, options: Mapping[str, Any], *, as_json: bool
+) -> int:
+    """Begin the run anew, and return the exit code. What is asked for once the run is read is newer than it."""
+    now, item = command_time().clock.now(), _read(flow, object_id, options)
+    begun, problem = None, NO_RUN
+    try:
+        if item is not None:
+            check_again(flow, item)
+            begun = _begun(flow, object_id, item, now, queue, file, options)
+    except NotAnew as error:
+        problem = str(error)
+    facts: dict[str, Any] = {"flow": flow.name, "object_id": object_id, "begun": begun is not None}
+    if begun is None:
+        complain(f"{flow.name} of {object_id}: nothing was begun anew: {problem}")
+        facts["problem"] = problem
+    else:
+        sent, facts["to"] = begun.message, begun.to
+        facts |= {"request_id": sent.request_id, "requested_at": sent.requested_at}
+    if as_json:
+        say_json(to_json(facts))
+    elif begun is not None:
+        say_line(f"BEGUN ANEW  {flow.name} of {object_id}: request {begun.message.request_id} to {begun.to}")
+    return NOT_DONE if begun is None else 0
+
+
+def _begun(
+    flow: AnyFlow,
+    object_id: str,
+    item: RunItem,
+    now: int,
+    queue: str | None,
+    file: str | None,
+    options: Mapping[str, Any],
+) -> Begun:
+    settings, clients = settings_of(options), clients_of(options)
+    signer = aws_signer(settings, clients, command_time().clock)
+    if file is not None:
+        first = _given(flow, file, object_id, item, signer)
+    else:
+        name = queue if queue is not None else _queue_of(flow)
+        with connection_errors(f"queue {name}"):
+            first = first_in_letters(flow, object_id, item, _opened(flow, name, options)[0], signer)
+    with connection_errors("the first stage's inbox"):
+        return begin_again(flow, first, item, now, sender=AWSSender(clients), signer=signer)
+
+
+def _given(flow: AnyFlow, file: str, object_id: str, item: RunItem, signer: Signer) -> Message:
+    """Return the first message with the payload of a file."""
+    try:
+        return with_payload(flow, read_payload(file), object_id, item, signed=signer.is_on)
+    except (RunFailed, TooLarge, TypeError) as error:
+        raise CannotRun(f"{error}. Nothing was sent") from None
 
 
 def _queue_of(flow: AnyFlow) -> str:

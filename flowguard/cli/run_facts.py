@@ -10,13 +10,15 @@ from flowguard.aws.history_rows import FullHistory
 from flowguard.aws.run_reader import RunReader, SeenRun
 from flowguard.cli.history_facts import NO_ROWS, history_facts
 from flowguard.cli.moments import distance, iso, moment
+from flowguard.cli.retry import refusal
 from flowguard.cli.wait_facts import wait_facts
 from flowguard.errors import TextGone
 from flowguard.flow import UNTIL_RESET, AnyFlow
 from flowguard.protocol.callers import Caller
 from flowguard.protocol.outbox import Send
-from flowguard.protocol.run import ENDED, RunItem, Status
+from flowguard.protocol.run import ENDED, BackOff, RunItem, Status
 from flowguard.wire.tokens import without_tokens
+from flowguard.worker.again import again_refusal
 
 
 def run_facts(
@@ -55,7 +57,10 @@ def run_facts(
         "history_goes_on": full.more,
         "wait": _wait(seen, runs, payloads=payloads),
         "error": stored_text(seen, runs, "error") if item.status is Status.FAILED else None,
+        "back_off": _back_off(item),
         "failed": _failed(item),
+        "retry_refused": refusal(item),
+        "again_refused": again_refusal(item, flow),
         "cancelled": _cancelled(item),
         "reset_at": iso(item.reset_at) if item.reset_at is not None else None,
         "callers": _callers(item, rows),
@@ -78,15 +83,29 @@ def standing(item: RunItem, now: int) -> str:
         return _waiting(item, now)
     if item.done:
         return f"hop {item.hop} is committed; the message of hop {item.hop + 1} is on its way"
+    if item.back_off is not None:
+        return _resting(item, item.back_off, now)
     if item.lease_until > now:
         until = moment(item.lease_until, now)
         return f"a worker has it until {until}, or its attempt has failed and the next one comes"
     return f"no worker has it since {moment(item.lease_until, now)}; its message comes again, or was given up by SQS"
 
 
+def _resting(item: RunItem, back_off: BackOff, now: int) -> str:
+    failed = f"attempt {item.retry + 1} has failed ({back_off.error.type}), which is tried again"
+    if back_off.until >= now:
+        return f"{failed}: attempt {item.retry + 2} comes at {moment(back_off.until, now)}, by itself"
+    return (
+        f"{failed}: attempt {item.retry + 2} was to come at {moment(back_off.until, now)}; does a function read its "
+        "queue, or has SQS given its message up?"
+    )
+
+
 def _ended(item: RunItem) -> str:
     if item.status is Status.COMPLETED:
         return "it has ended well"
+    if item.own_failure is not None and not item.own_failure.undone:
+        return "it has failed for good, and so has what takes it back; the dead letter of that can be sent back"
     if item.own_failure is not None:
         return "it has failed for good, and was taken back by the stage that on_failed names"
     if item.cancelled_because is not None:
@@ -112,6 +131,14 @@ def _is_own_commit(item: RunItem) -> bool:
 
 def _wait(seen: SeenRun, runs: RunReader, *, payloads: bool) -> dict[str, Any] | None:
     return wait_facts(seen, (lambda name: stored_value(runs, seen.answers[name])) if payloads else None)
+
+
+def _back_off(item: RunItem) -> dict[str, Any] | None:
+    """Return why the last attempt failed, and when the next one comes."""
+    if (found := item.back_off) is None:
+        return None
+    error = f"{found.error.type}: {found.error.text}"
+    return {"error": error, "at": iso(found.error.at), "next_attempt_at": iso(found.until)}
 
 
 def _failed(item: RunItem) -> dict[str, Any] | None:

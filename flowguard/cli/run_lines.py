@@ -93,6 +93,8 @@ def _lines(facts: Mapping[str, Any], seen: SeenRun, now: int) -> Iterator[tuple[
 
 def _endings(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield the lines about the run's end."""
+    if (back_off := facts["back_off"]) is not None and facts["error"] is None:
+        yield "last error", f"{back_off['at']}: {bounded(back_off['error'])}"
     if facts["error"] is not None:
         yield "error", facts["error"]
     if (failed := facts["failed"]) is not None:
@@ -107,6 +109,12 @@ def _endings(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 def _of_wait(wait: Mapping[str, Any]) -> str:
     if wait["ended"] is not None:
         return f"over ({wait['ended']}); the run goes on at {wait['goes_on_at']}"
+    if (group := wait.get("group")) is not None:
+        return (
+            f"for a group of {group['requests']:,}, of which {group['asked']:,} were asked: {group['open_shards']:,} "
+            f"of its {group['shards']:,} shards are open; then {wait['goes_on_at']}, or at {wait['deadline']} "
+            f"{wait['on_timeout']}"
+        )
     return (
         f"{wait['missing']} more of these answers, then {wait['goes_on_at']}; "
         f"at {wait['deadline']} without them, {wait['on_timeout']}"

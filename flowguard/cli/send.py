@@ -22,7 +22,7 @@ from flowguard.cli.connection import (
     flow_client,
 )
 from flowguard.cli.printing import complain, say_json
-from flowguard.cli.recordings import Unreadable, read_files, read_text
+from flowguard.cli.recordings import Unreadable, read_files, read_payload
 from flowguard.cli.run_lines import say_line
 from flowguard.destinations import Destination, Queue, form_problem
 from flowguard.errors import FlowguardError, RunFailed, SendFailed, TooLarge
@@ -51,6 +51,9 @@ class KeptBack:
         return {}
 
     def postpone(self, envelope: Envelope, seconds: int) -> None:
+        """Do nothing: no message was received."""
+
+    def hand_back(self, records: Sequence[tuple[Envelope, int]]) -> None:
         """Do nothing: no message was received."""
 
 
@@ -105,7 +108,7 @@ def send(
     if (file is None) == (payload is None):
         raise click.UsageError("give either a FILE or --payload")
     if _is_flow(target):
-        text = payload if payload is not None else _text_of(str(file))
+        text = payload if payload is not None else read_payload(str(file))
         _send_request(flow_class(target), text, object_id, request_id, options, dry_run=dry_run, as_json=as_json)
         return
     if object_id is not None or request_id is not None:
@@ -119,17 +122,6 @@ def send(
 
 def _is_flow(target: str) -> bool:
     return ":" in target and not target.startswith(("arn:", "http://", "https://"))
-
-
-def _text_of(file: str) -> str:
-    try:
-        text = read_text(file)
-    except (OSError, ValueError) as error:
-        problem = getattr(error, "strerror", None) or str(error)
-        raise CannotRun(f"{file}: {problem}. Nothing was sent") from None
-    if not text.strip():
-        raise CannotRun(f"{file}: empty. Nothing was sent")
-    return text
 
 
 # -- a request --------------------------------------------------------------------------------------------------------

@@ -8,9 +8,7 @@ from typing import Final
 
 from flowguard.deploy.found import FunctionKind
 from flowguard.deploy.needs import Deployment, Role
-
-MOST_FENCED: Final = 20
-"""Refused commits in five minutes that are no alarm: takeovers and copies make some."""
+from flowguard.events import EventType
 
 NAMESPACE: Final = "flowguard"
 
@@ -23,7 +21,7 @@ class MetricAlarm:
     about: str
     namespace: str
     metric: str
-    dimension: tuple[str, str] | None
+    dimension: tuple[str, str]
     statistic: str
     threshold: int
     period: int
@@ -31,19 +29,86 @@ class MetricAlarm:
 
 
 @dataclass(frozen=True)
+class WatchedEvent:
+    """An event that is an alarm when there are more than ``most`` of it in five minutes."""
+
+    type: EventType
+    most: int
+    about: str
+
+
+@dataclass(frozen=True)
 class LoggedMetric:
-    """A metric that counts an event in the log of a function."""
+    """A metric that counts events in the log of a function, each under its name as the dimension ``event``.
+
+    ``flow`` is the flow whose functions share it, or the rule of ``@once``.
+    """
 
     function: str
-    event: str
-    metric: str
+    flow: str
+    events: tuple[WatchedEvent, ...]
+
+    @property
+    def metric(self) -> str:
+        """Return the name of the metric."""
+        return f"events-{self.flow}"
+
+    @property
+    def pattern(self) -> str:
+        """Return the pattern of the lines that are counted."""
+        return "{ " + " || ".join(f'($.event = "{one.type}")' for one in self.events) + " }"
+
+
+DIMENSION: Final = "event"
+_ALWAYS: Final = (
+    WatchedEvent(
+        EventType.BROKEN,
+        10,
+        "A service or a setting fails again and again outside the stages. The records wait in their queue.",
+    ),
+    WatchedEvent(
+        EventType.UNREADABLE,
+        0,
+        "A record cannot be read. It waits some minutes for a release that can, and becomes a dead letter then.",
+    ),
+    WatchedEvent(
+        EventType.UNSAVED,
+        0,
+        "A function under @once has done its work, and its result was not stored: its next call does it again.",
+    ),
+)
+_OF_FLOWS: Final = (
+    WatchedEvent(
+        EventType.UNTRUSTED,
+        0,
+        "A message claims what its flow does not allow. It was not worked on: who sends such messages?",
+    ),
+)
+_OF_STAGES: Final = (
+    WatchedEvent(
+        EventType.FENCED,
+        20,
+        "Many commits are refused: do functions run longer than their leases, or do senders repeat requests?",
+    ),
+    WatchedEvent(
+        EventType.LOST,
+        0,
+        "A message that a replaced run had committed could neither be sent nor parked. The log names it.",
+    ),
+    WatchedEvent(
+        EventType.RETRIED,
+        100,
+        "Many attempts fail and are made again. The log has the errors.",
+    ),
+)
 
 
 def metrics_of(needed: Deployment) -> Iterator[LoggedMetric]:
-    """Yield the metrics that are counted from logs."""
+    """Yield the metrics that are counted from logs. The functions of a flow share one."""
     for function in needed.functions:
-        if function.found.kind is FunctionKind.STAGES:
-            yield LoggedMetric(function.name, "fenced", f"fenced-{function.name}")
+        of_flows = _OF_FLOWS if function.found.flows else ()
+        of_stages = _OF_STAGES if function.found.kind is FunctionKind.STAGES else ()
+        yield LoggedMetric(function.name, function.owner, (*_ALWAYS, *of_flows, *of_stages))
 
 
 def alarms_of(needed: Deployment, oldest_message: int) -> Iterator[MetricAlarm]:
@@ -86,15 +151,31 @@ def alarms_of(needed: Deployment, oldest_message: int) -> Iterator[MetricAlarm]:
             60,
             5,
         )
-    for metric in metrics_of(needed):
         yield MetricAlarm(
-            f"{metric.function}-fenced",
-            "Many commits are refused: do functions run longer than their leases, or do senders repeat requests?",
-            NAMESPACE,
-            metric.metric,
-            None,
+            f"{function.name}-chain-stopped",
+            "Lambda takes a chain of requests for an endless loop and stops it: set RecursiveLoop to Allow.",
+            "AWS/Lambda",
+            "RecursiveInvocationsDropped",
+            ("FunctionName", function.name),
             "Sum",
-            MOST_FENCED,
+            0,
             300,
             1,
         )
+    for table in needed.tables:
+        if not table.existing:
+            yield MetricAlarm(
+                f"{table.name}-writes-throttled",
+                "DynamoDB refuses writes for a while: the table is not warm enough, or one object gets too many.",
+                "AWS/DynamoDB",
+                "WriteThrottleEvents",
+                ("TableName", table.name),
+                "Sum",
+                0,
+                60,
+                5,
+            )
+    watched = {(one.metric, one.flow, event): None for one in metrics_of(needed) for event in one.events}
+    for metric, flow, event in watched:
+        dimension = (DIMENSION, event.type.value)
+        yield MetricAlarm(f"{flow}-{event.type}", event.about, NAMESPACE, metric, dimension, "Sum", event.most, 300, 1)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple, assert_never
+import hashlib
+import json
+from typing import Any, Final, NamedTuple, assert_never
 
 from flowguard.deploy.needs import Deployment, FunctionNeed, Permission, Target
 from flowguard.deploy.problems import CannotDeploy
 from flowguard.deploy.queue_plan import arn_of
-from flowguard.destinations import Queue
+from flowguard.destinations import Bus, Queue
+
+DEFAULT_BUS: Final = "default"
 
 LARGEST_POLICY: Final = 10_240
 """Characters of all inline policies of a role, without white space."""
@@ -48,10 +52,26 @@ SCHEDULER_ROLE: Final = Arn(whole="the scheduler's role")
 
 
 class AllowedActions(NamedTuple):
-    """A statement of a policy. The order of everything in it is fixed."""
+    """A statement of a policy. The order of everything in it is fixed.
+
+    ``is_owned`` says that its bucket must be the deployment's own account's; of that, keys under ``prefix`` are listed.
+    """
 
     actions: tuple[str, ...]
     arns: tuple[Arn, ...]
+    is_owned: bool = False
+    prefix: str | None = None
+
+    def condition(self, account: Any) -> dict[str, Any]:
+        """Return the statement's condition, if it has one. ``account`` is the deployment's, or the reference to it."""
+        owned = {"StringEquals": {"aws:ResourceAccount": account}} if self.is_owned else {}
+        listed = {"StringLike": {"s3:prefix": self.prefix}} if self.prefix is not None else {}
+        return {"Condition": {**owned, **listed}} if owned or listed else {}
+
+    def context(self, account: str) -> dict[str, str]:
+        """Return the condition keys of a request that the statement allows."""
+        owned = {"aws:ResourceAccount": account} if self.is_owned else {}
+        return owned if self.prefix is None else {**owned, "s3:prefix": self.prefix}
 
 
 def statements_of(needed: Deployment, function: FunctionNeed) -> tuple[AllowedActions, ...]:
@@ -60,9 +80,15 @@ def statements_of(needed: Deployment, function: FunctionNeed) -> tuple[AllowedAc
     Raises :class:`CannotDeploy` for a policy that is too large for a role.
     """
     grouped: dict[tuple[str, ...], list[Arn]] = {}
+    of_bucket: dict[tuple[str, ...], Permission] = {}
     for one in function.permissions:
         grouped.setdefault(one.actions, []).append(_arn(needed, one))
-    found = tuple(AllowedActions(actions, tuple(dict.fromkeys(arns))) for actions, arns in sorted(grouped.items()))
+        if one.on in (Target.OBJECTS, Target.BUCKET):
+            of_bucket[one.actions] = one
+    found = tuple(
+        AllowedActions(actions, tuple(dict.fromkeys(arns)), actions in of_bucket, _prefix(of_bucket.get(actions)))
+        for actions, arns in sorted(grouped.items())
+    )
     size = sum(_size(one) for one in found)
     if size > LARGEST_POLICY:
         problem = (
@@ -72,10 +98,18 @@ def statements_of(needed: Deployment, function: FunctionNeed) -> tuple[AllowedAc
     return found
 
 
+def _prefix(of_bucket: Permission | None) -> str | None:
+    """Return the prefix under which keys are listed."""
+    if of_bucket is None or of_bucket.on is not Target.BUCKET:
+        return None
+    return of_bucket.name.partition("/")[2]
+
+
 def _size(one: AllowedActions) -> int:
     arns = [arn.resource + "x" * _LONGEST_PLACE if arn.whole is None else arn.whole for arn in one.arns]
     texts = [*one.actions, *arns]
-    return sum(len(text) + 3 for text in texts) + len('{"Effect":"Allow","Action":[],"Resource":[]},')
+    condition = len(json.dumps(one.condition("x" * 12)))
+    return condition + sum(len(text) + 3 for text in texts) + len('{"Effect":"Allow","Action":[],"Resource":[]},')
 
 
 def queue_arn(needed: Deployment, name: str) -> Arn:
@@ -87,6 +121,18 @@ def queue_arn(needed: Deployment, name: str) -> Arn:
 def table_arn(name: str) -> Arn:
     """Return the ARN of a table."""
     return Arn("dynamodb", f"table/{name}")
+
+
+def rule_name(queue: str, bus: Bus) -> str:
+    """Return the name of the rule that sends events of a bus to a queue."""
+    return f"flowguard-{hashlib.sha256(f'{queue} {bus}'.encode()).hexdigest()[:32]}"
+
+
+def rule_arn(queue: str, bus: Bus) -> Arn:
+    """Return the ARN of that rule. One of the bus ``default`` does not name its bus."""
+    name = bus.name.rpartition(":event-bus/")[2]
+    place = "" if name == DEFAULT_BUS else f"{name}/"
+    return Arn("events", f"rule/{place}{rule_name(queue, bus)}")
 
 
 def _arn(needed: Deployment, one: Permission) -> Arn:
@@ -101,6 +147,8 @@ def _arn(needed: Deployment, one: Permission) -> Arn:
             return Arn(whole=name)
         case Target.OBJECTS:
             return Arn("s3", name, region=False, account=False)
+        case Target.BUCKET:
+            return Arn("s3", name.partition("/")[0], region=False, account=False)
         case Target.SCHEDULER_ROLE:
             return Arn(whole=name) if name else SCHEDULER_ROLE
         case Target.BUS | Target.FUNCTION | Target.PARAMETER | Target.SECRET | Target.SCHEDULES | Target.LOGS:

@@ -33,6 +33,7 @@ def _function(one: FunctionNeed) -> dict[str, Any]:
         "name": one.name,
         "handler": one.found.handler,
         "kind": one.found.kind.value,
+        "once": one.found.once.name if one.found.once is not None else None,
         "serves": [f"{flow.name}/{stage.name}" for flow, stage in one.found.stages],
         "reads": one.reads,
         "timeout": one.timeout,

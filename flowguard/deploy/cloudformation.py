@@ -6,14 +6,23 @@ import json
 from collections.abc import Sequence
 from typing import Any, Final
 
-from flowguard.deploy.alarms import NAMESPACE, LoggedMetric, MetricAlarm
-from flowguard.deploy.arns import Arn
-from flowguard.deploy.needs import Deployment, FunctionNeed, QueueNeed, Role, TableNeed, TopicNeed
+from flowguard.deploy.alarms import DIMENSION, NAMESPACE, LoggedMetric, MetricAlarm
+from flowguard.deploy.arns import Arn, rule_name
+from flowguard.deploy.needs import Deployment, FunctionNeed, QueueNeed, TableNeed, TopicNeed
 from flowguard.deploy.options import DeployOptions
-from flowguard.deploy.template import POLICY_VERSION, Json, Template
+from flowguard.deploy.problems import CannotDeploy
+from flowguard.deploy.template import LOOPS, POLICY_VERSION, SYSTEM_LOG_LEVEL, TAG, Json, Template, warm_units
 from flowguard.destinations import Bus
+from flowguard.sim.limits.queues import LARGEST as LARGEST_MESSAGE
 
-_KEEP: Final = {"DeletionPolicy": "Retain", "UpdateReplacePolicy": "Retain"}
+MOST_RESOURCES: Final = 500
+"""Of a template. The page "CloudFormation quotas" of AWS's user guide has it."""
+
+LARGEST_TEMPLATE: Final = 1_000_000
+"""Bytes of a template that CloudFormation takes from a bucket."""
+
+_WARM: Final = ("WriteUnitsPerSecond", "ReadUnitsPerSecond")
+_KEEP: Final = {"DeletionPolicy": "RetainExceptOnCreate", "UpdateReplacePolicy": "Retain"}
 _GROUP: Final = "SchedulerGroup"
 _SCHEDULER: Final = "SchedulerRole"
 
@@ -29,7 +38,16 @@ def sam(needed: Deployment, options: DeployOptions) -> str:
 
 
 def _written(template: Json) -> str:
-    return json.dumps(template, indent=2, ensure_ascii=False) + "\n"
+    text = json.dumps(template, indent=2, ensure_ascii=False) + "\n"
+    fix = "deploy the modules, or their flows (MODULE:FLOW), by several templates"
+    if (count := len(template["Resources"])) > MOST_RESOURCES:
+        problem = f"it has {count} resources, and CloudFormation takes {MOST_RESOURCES}; {fix}"
+        raise CannotDeploy("the template", (problem,))
+    if (size := len(text.encode())) > LARGEST_TEMPLATE:
+        raise CannotDeploy(
+            "the template", (f"it has {size:,} bytes, and CloudFormation takes {LARGEST_TEMPLATE:,}; {fix}",)
+        )
+    return text
 
 
 class _CloudFormation(Template):
@@ -41,13 +59,12 @@ class _CloudFormation(Template):
     def whole(self) -> Json:
         """Return the template with all resources."""
         self.add_resources()
-        flows = ", ".join(flow.name for flow in self.needed.flows)
         return {
             "AWSTemplateFormatVersion": "2010-09-09",
             **self.transform(),
-            "Description": f"{flows[:900]}: made by flowguard iac",
+            "Description": f"{', '.join(self.needed.names)[:900]}: made by flowguard iac",
             "Parameters": {
-                **self.code_parameters(),
+                **(self.code_parameters() if self.needed.functions else {}),
                 "AlarmTopic": {
                     "Type": "String",
                     "Default": "",
@@ -86,6 +103,8 @@ class _CloudFormation(Template):
                     for place, name in enumerate(table.key.names)
                 ],
                 "PointInTimeRecoverySpecification": {"PointInTimeRecoveryEnabled": True},
+                "Tags": _tags(self.needed.owners),
+                **({"WarmThroughput": warm} if (warm := warm_units(table, *_WARM)) else {}),
                 **(
                     {"TimeToLiveSpecification": {"AttributeName": table.ttl, "Enabled": True}}
                     if table.ttl is not None
@@ -97,13 +116,15 @@ class _CloudFormation(Template):
     def add_queue(self, queue: QueueNeed, redrive_policy: Json | None) -> None:
         self.resources[self.ids.camel("Queue", queue.name)] = {
             "Type": "AWS::SQS::Queue",
-            **(_KEEP if queue.role in (Role.DEAD_LETTERS, Role.KILLED) else {}),
+            **_KEEP,
             "Properties": {
                 "QueueName": queue.name,
                 **({"FifoQueue": True} if queue.fifo else {}),
                 "VisibilityTimeout": queue.visibility,
                 "MessageRetentionPeriod": queue.retention,
+                "MaximumMessageSize": LARGEST_MESSAGE,
                 "SqsManagedSseEnabled": True,
+                "Tags": _tags(queue.owner),
                 **({"RedrivePolicy": redrive_policy} if redrive_policy is not None else {}),
             },
         }
@@ -111,28 +132,48 @@ class _CloudFormation(Template):
     def add_topic(self, topic: TopicNeed) -> None:
         self.resources[self.ids.camel("Topic", topic.arn)] = {
             "Type": "AWS::SNS::Topic",
-            "Properties": {"TopicName": topic.name, **({"FifoTopic": True} if topic.fifo else {})},
+            "Properties": {
+                "TopicName": topic.name,
+                **({"FifoTopic": True} if topic.fifo else {}),
+                "Tags": _tags(self.needed.owners),
+            },
         }
 
     # -- the senders of queues
 
-    def add_subscription(self, queue: QueueNeed, topic: TopicNeed, topic_arn: Any) -> None:
+    def add_subscription(self, queue: QueueNeed, topic: TopicNeed, undelivered: QueueNeed) -> None:
         self.resources[self.ids.camel("Subscription", f"{queue.name} {topic.arn}")] = {
             "Type": "AWS::SNS::Subscription",
-            "Properties": {"Protocol": "sqs", "TopicArn": topic_arn, "Endpoint": self.queue_arn(queue.name)},
-        }
-
-    def add_rule(self, queue: QueueNeed, bus: Bus) -> Json:
-        name = self.ids.camel("Rule", f"{queue.name} {bus}")
-        self.resources[name] = {
-            "Type": "AWS::Events::Rule",
+            **self._after_policies(queue, undelivered),
             "Properties": {
-                "EventBusName": bus.name,
-                "EventPattern": {"source": [bus.source], "detail-type": [bus.detail_type]},
-                "Targets": [{"Id": "queue", "Arn": self.queue_arn(queue.name)}],
+                "Protocol": "sqs",
+                "TopicArn": self.topic_arn(topic),
+                "Endpoint": self.queue_arn(queue.name),
+                "RedrivePolicy": {"deadLetterTargetArn": self.queue_arn(undelivered.name)},
             },
         }
-        return {"Fn::GetAtt": [name, "Arn"]}
+
+    def add_rule(self, queue: QueueNeed, bus: Bus, undelivered: QueueNeed) -> None:
+        self.resources[self.ids.camel("Rule", f"{queue.name} {bus}")] = {
+            "Type": "AWS::Events::Rule",
+            **self._after_policies(queue, undelivered),
+            "Properties": {
+                "Name": rule_name(queue.name, bus),
+                "EventBusName": bus.name,
+                "EventPattern": {"source": [bus.source], "detail-type": [bus.detail_type]},
+                "Targets": [
+                    {
+                        "Id": "queue",
+                        "Arn": self.queue_arn(queue.name),
+                        "DeadLetterConfig": {"Arn": self.queue_arn(undelivered.name)},
+                    }
+                ],
+            },
+        }
+
+    def _after_policies(self, *queues: QueueNeed) -> Json:
+        names = [self.ids.camel("QueuePolicy", name) for name in self.policies_of(*queues)]
+        return {"DependsOn": names} if names else {}
 
     def add_queue_policy(self, queue: QueueNeed, policy: Json) -> None:
         self.resources[self.ids.camel("QueuePolicy", queue.name)] = {
@@ -140,19 +181,34 @@ class _CloudFormation(Template):
             "Properties": {"Queues": [{"Ref": self.ids.camel("Queue", queue.name)}], "PolicyDocument": policy},
         }
 
+    def add_secret(self, name: str) -> None:
+        generated = {"PasswordLength": 64, "ExcludePunctuation": True, "ExcludeCharacters": ":,"}
+        about = "The keys of flowguard's signatures: a secret alone, or id:secret,id:secret with the newest first."
+        self.resources[self.ids.camel("Secret", name)] = {
+            "Type": "AWS::SecretsManager::Secret",
+            **_KEEP,
+            "Properties": {
+                "Name": name,
+                "Description": about,
+                "GenerateSecretString": generated,
+                "Tags": _tags(self.needed.owners),
+            },
+        }
+
     # -- the scheduler
 
     def add_schedule_group(self, name: str) -> None:
-        self.resources[_GROUP] = {"Type": "AWS::Scheduler::ScheduleGroup", "Properties": {"Name": name}}
+        properties = {"Name": name, "Tags": _tags(self.needed.owners)}
+        self.resources[_GROUP] = {"Type": "AWS::Scheduler::ScheduleGroup", **_KEEP, "Properties": properties}
 
     def add_scheduler_role(self, statements: Sequence[Json]) -> None:
-        self.resources[_SCHEDULER] = _role("scheduler.amazonaws.com", statements)
+        self.resources[_SCHEDULER] = _role("scheduler.amazonaws.com", statements, self.needed.owners)
 
     # -- functions
 
     def add_function_role(self, function: FunctionNeed, statements: Sequence[Json]) -> Json:
         own = self.ids.camel("Role", function.name)
-        self.resources[own] = _role("lambda.amazonaws.com", statements, function.policies)
+        self.resources[own] = _role("lambda.amazonaws.com", statements, function.owner, function.policies)
         return {"Fn::GetAtt": [own, "Arn"]}
 
     def add_log_group(self, function: FunctionNeed) -> Json:
@@ -164,6 +220,7 @@ class _CloudFormation(Template):
             "Properties": {
                 "LogGroupName": f"/aws/lambda/{function.name}",
                 "RetentionInDays": self.options.log_retention,
+                "Tags": _tags(function.owner),
             },
         }
         return {"Ref": logs}
@@ -199,8 +256,19 @@ class _CloudFormation(Template):
             "Timeout": function.timeout,
             "Role": role,
             "Environment": {"Variables": self.environment(function)},
-            "LoggingConfig": {"LogFormat": "JSON", "LogGroup": log_group},
+            "LoggingConfig": {
+                "LogFormat": "JSON",
+                "LogGroup": log_group,
+                "ApplicationLogLevel": self.options.log_level,
+                "SystemLogLevel": SYSTEM_LOG_LEVEL,
+            },
+            "RecursiveLoop": LOOPS,
+            **({"ReservedConcurrentExecutions": function.reserved} if function.reserved is not None else {}),
+            "Tags": self.tags(function),
         }
+
+    def tags(self, function: FunctionNeed) -> Any:
+        return _tags(function.owner)
 
     @staticmethod
     def source(function: FunctionNeed) -> Json:
@@ -238,19 +306,24 @@ class _CloudFormation(Template):
     # -- what is watched
 
     def add_metric(self, metric: LoggedMetric) -> None:
-        self.resources[self.ids.camel("Metric", metric.metric)] = {
+        self.resources[self.ids.camel("Metric", metric.function)] = {
             "Type": "AWS::Logs::MetricFilter",
             "Properties": {
                 "LogGroupName": {"Ref": self.ids.camel("Logs", metric.function)},
-                "FilterPattern": f'{{ $.event = "{metric.event}" }}',
+                "FilterPattern": metric.pattern,
                 "MetricTransformations": [
-                    {"MetricNamespace": NAMESPACE, "MetricName": metric.metric, "MetricValue": "1"}
+                    {
+                        "MetricNamespace": NAMESPACE,
+                        "MetricName": metric.metric,
+                        "MetricValue": "1",
+                        "Dimensions": [{"Key": DIMENSION, "Value": f"$.{DIMENSION}"}],
+                    }
                 ],
             },
         }
 
     def add_alarm(self, alarm: MetricAlarm) -> None:
-        dimensions = [] if alarm.dimension is None else [{"Name": alarm.dimension[0], "Value": alarm.dimension[1]}]
+        name, value = alarm.dimension
         self.resources[self.ids.camel("Alarm", alarm.name)] = {
             "Type": "AWS::CloudWatch::Alarm",
             "Properties": {
@@ -258,13 +331,14 @@ class _CloudFormation(Template):
                 "AlarmDescription": alarm.about,
                 "Namespace": alarm.namespace,
                 "MetricName": alarm.metric,
-                **({"Dimensions": dimensions} if dimensions else {}),
+                "Dimensions": [{"Name": name, "Value": value}],
                 "Statistic": alarm.statistic,
                 "Period": alarm.period,
                 "EvaluationPeriods": alarm.periods,
                 "Threshold": alarm.threshold,
                 "ComparisonOperator": "GreaterThanThreshold",
                 "TreatMissingData": "notBreaching",
+                "Tags": _tags(self.needed.owners),
                 "AlarmActions": {"Fn::If": ["HasAlarmTopic", [{"Ref": "AlarmTopic"}], {"Ref": "AWS::NoValue"}]},
             },
         }
@@ -274,8 +348,14 @@ class _CloudFormation(Template):
     def queue_reference(self, queue: QueueNeed) -> Json:
         return {"Fn::GetAtt": [self.ids.camel("Queue", queue.name), "Arn"]}
 
+    def account_reference(self) -> Json:
+        return {"Ref": "AWS::AccountId"}
+
     def topic_reference(self, topic: TopicNeed) -> Json:
         return {"Ref": self.ids.camel("Topic", topic.arn)}
+
+    def function_role_reference(self, function: FunctionNeed) -> Json:
+        return {"Fn::GetAtt": [self.ids.camel("Role", function.name), "Arn"]}
 
     def scheduler_role_reference(self) -> Json:
         return {"Fn::GetAtt": [_SCHEDULER, "Arn"]}
@@ -296,6 +376,9 @@ class _Sam(_CloudFormation):
 
     def code_parameters(self) -> Json:
         return {}
+
+    def tags(self, function: FunctionNeed) -> Any:
+        return {TAG: function.owner}
 
     def add_function(self, function: FunctionNeed, role: Any, log_group: Any) -> None:
         own = self.ids.camel("Function", function.name)
@@ -322,7 +405,11 @@ class _Sam(_CloudFormation):
             }
 
 
-def _role(service: str, statements: Sequence[Json], policies: tuple[str, ...] = ()) -> Json:
+def _tags(owner: str) -> list[Json]:
+    return [{"Key": TAG, "Value": owner}]
+
+
+def _role(service: str, statements: Sequence[Json], owner: str, policies: tuple[str, ...] = ()) -> Json:
     return {
         "Type": "AWS::IAM::Role",
         "Properties": {
@@ -333,6 +420,7 @@ def _role(service: str, statements: Sequence[Json], policies: tuple[str, ...] = 
                 ],
             },
             **({"ManagedPolicyArns": [*policies]} if policies else {}),
+            "Tags": _tags(owner),
             "Policies": [
                 {"PolicyName": "flowguard", "PolicyDocument": {"Version": POLICY_VERSION, "Statement": [*statements]}}
             ],

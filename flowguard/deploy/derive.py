@@ -5,15 +5,17 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import Final
 
-from flowguard.deploy.found import FoundFunction, FunctionKind, flows_of
+from flowguard.deploy.batch_plan import MOST_RECORDS, BatchPlan, batching_of, batching_problems
+from flowguard.deploy.found import FoundFunction, FunctionKind, flows_of, keys_of, plain_name, what_calls_it_needs
 from flowguard.deploy.needs import Deployment, FunctionNeed, Permission, TableNeed, Target, TopicNeed
-from flowguard.deploy.options import LONGEST_TIMEOUT, RETENTIONS, DeployOptions, FunctionOptions
-from flowguard.deploy.permissions import Scope, makes_tokens, permissions_of, tables_of_stage
+from flowguard.deploy.options import RETENTIONS, DeployOptions, FunctionOptions
+from flowguard.deploy.permissions import Scope, makes_tokens, needs_signatures, permissions_of, tables_of_stage
 from flowguard.deploy.problems import CannotDeploy
-from flowguard.deploy.queue_plan import QueuePlan
+from flowguard.deploy.queue_plan import LONGEST_RETENTION, QueuePlan
 from flowguard.deploy.used import SourcePlace
 from flowguard.deploy.uses import uses_of
 from flowguard.destinations import Queue
@@ -21,13 +23,12 @@ from flowguard.errors import shown
 from flowguard.flow import AnyFlow
 from flowguard.sim.declared import TableKey, declared_tables, modules_of_flows
 from flowguard.stage import AnyStage
-from flowguard.worker.runtime import LEASE_WITHOUT_LAMBDA
 
 LONGEST_NAME_AT_LAMBDA: Final = 64
+URL_SUFFIX: Final = "-url"
 RUN_KEY: Final = TableKey(("pk", "sk"), ("S", "S"))
 TTL: Final = "ttl"
-_LEFT_FOR_SENDING: Final = 5
-_BATCH: Final = 10
+_LONGEST_KEPT: Final = timedelta(seconds=LONGEST_RETENTION)
 _FUNCTION_NAME = re.compile("[A-Za-z0-9_-]{1,64}")
 _TABLE_NAME = re.compile("[A-Za-z0-9_.-]{3,255}")
 
@@ -36,24 +37,36 @@ def needs_of(functions: Sequence[FoundFunction], options: DeployOptions) -> Depl
     """Describe the deployment of the functions. Raises :class:`CannotDeploy` with all problems."""
     what = ", ".join(dict.fromkeys(function.module for function in functions))
     flows = flows_of(functions)
-    named = {name_of(one, options): one for one in functions}
-    problems = [*_name_problems(functions, options), *_served_problems(functions, flows), *_option_problems(options)]
+    signing_secret = _signing_secret(flows, options)
+    if signing_secret is not None:
+        settings = options.settings.model_copy(update={"signing_keys": f"secretsmanager:{signing_secret}"})
+        options = options.model_copy(update={"settings": settings})
+    made = [one for one in functions if one.kind is not FunctionKind.CALLED]
+    named = {name_of(one, options): one for one in made}
+    problems = [*_name_problems(made, options), *_served_problems(made, flows), *_option_problems(made, options)]
     if problems:
         raise CannotDeploy(what, tuple(problems))
-    timeouts = {name: _timeout(one, _options_of(one, options), problems) for name, one in named.items()}
+    batchings = {name: batching_of(one, _options_of(one, options)) for name, one in named.items()}
+    timeouts = {name: batching.timeout for name, batching in batchings.items()}
     windows = {name: _options_of(one, options).window for name, one in named.items()}
     scope = Scope(flows, options.reply_to)
     plan = QueuePlan(scope, named, timeouts, windows, options)
     problems += plan.problems
     for name, one in named.items():
         problems += _batch_problems(one, _options_of(one, options), plan.read_by(name).values())
-    tables = tuple(_tables(flows, options, problems))
+        problems += batching_problems(one, _options_of(one, options))
+    tables = tuple(_warmed(one, options) for one in _tables(functions, flows, options, problems))
     if problems:
         raise CannotDeploy(what, tuple(dict.fromkeys(problems)))
-    needed = tuple(_function(name, one, plan, timeouts[name], options, scope) for name, one in sorted(named.items()))
+    needed = tuple(
+        each
+        for name, one in sorted(named.items())
+        for each in _functions(name, one, plan, batchings[name], options, scope)
+    )
     unknown = tuple(_unknown(flows))
     topics = tuple(TopicNeed(arn, _is_existing(arn, options)) for arn in plan.topics)
     return Deployment(
+        names=tuple(dict.fromkeys(name for one in functions for name in one.names)),
         flows=flows,
         functions=needed,
         tables=tables,
@@ -63,7 +76,10 @@ def needs_of(functions: Sequence[FoundFunction], options: DeployOptions) -> Depl
         long_delays=any(one.on is Target.SCHEDULES for function in needed for one in function.permissions),
         scheduler_group=options.settings.scheduler_group,
         scheduler_role=options.settings.scheduler_role,
-        notes=(*_notes(functions, flows, options), *_unmet_options(functions, tables, plan, options)),
+        existing_group=_is_existing_group(options),
+        undelivered_schedules=plan.undelivered_schedules,
+        signing_secret=signing_secret,
+        notes=(*_notes(functions, flows, options), *_unmet_options(made, tables, plan, options)),
         unknown=unknown,
     )
 
@@ -73,8 +89,9 @@ def name_of(function: FoundFunction, options: DeployOptions) -> str:
     given = _options_of(function, options).name
     if given is not None:
         return given
-    flow, own = function.flows[0].name, function.attribute.replace("_", "-")
-    return own if own == flow or own.startswith(f"{flow}-") else f"{flow}-{own}"
+    owner = plain_name(function.once) if function.once is not None else function.owner
+    name = function.attribute.replace("_", "-")
+    return name if name == owner or name.startswith(f"{owner}-") else f"{owner}-{name}"
 
 
 def _options_of(function: FoundFunction, options: DeployOptions) -> FunctionOptions:
@@ -84,10 +101,14 @@ def _options_of(function: FoundFunction, options: DeployOptions) -> FunctionOpti
 # -- what is wrong ----------------------------------------------------------------------------------------------------
 
 
+def _names(function: FoundFunction, options: DeployOptions) -> tuple[str, ...]:
+    name = name_of(function, options)
+    return (name, f"{name}{URL_SUFFIX}") if _takes_http(function) else (name,)
+
+
 def _name_problems(functions: Sequence[FoundFunction], options: DeployOptions) -> Iterator[str]:
-    names = Counter(name_of(one, options) for one in functions)
-    for function in functions:
-        name = name_of(function, options)
+    names = Counter(name for one in functions for name in _names(one, options))
+    for function, name in ((one, name) for one in functions for name in _names(one, options)):
         fix = f'give it one: [functions."{function.handler}"] name = "…"'
         if not _FUNCTION_NAME.fullmatch(name):
             rule = f"Lambda takes up to {LONGEST_NAME_AT_LAMBDA} of a-z, A-Z, 0-9, '-', '_'"
@@ -117,7 +138,11 @@ def _served_problems(functions: Sequence[FoundFunction], flows: Sequence[AnyFlow
             yield f"{flow.name} is answered from outside, and no handler takes that; {fix}"
 
 
-def _option_problems(options: DeployOptions) -> Iterator[str]:
+def _option_problems(functions: Sequence[FoundFunction], options: DeployOptions) -> Iterator[str]:
+    for function in functions:
+        queue = _options_of(function, options).queue
+        if queue is not None and function.once is None:
+            yield f"{function.handler} has queue = {queue!r}, which is for functions under @once; its flow says inbox="
     if options.log_retention not in RETENTIONS:
         days = ", ".join(map(str, RETENTIONS))
         yield f"log_retention is {options.log_retention}; CloudWatch keeps logs for {days} days"
@@ -125,44 +150,27 @@ def _option_problems(options: DeployOptions) -> Iterator[str]:
 
 def _batch_problems(function: FoundFunction, options: FunctionOptions, queues: Iterable[Queue]) -> Iterator[str]:
     fifo = next((queue for queue in queues if queue.fifo), None)
-    if fifo is not None and (options.batch_size > _BATCH or options.window):
+    size = batching_of(function, options).size
+    if fifo is not None and (size > MOST_RECORDS or options.window):
         yield (
-            f"{function.handler} reads the FIFO queue {fifo.short_name!r}, whose batches have at most {_BATCH} records "
-            f"and no window; it has batch_size = {options.batch_size}, window = {options.window}"
+            f"{function.handler} reads the FIFO queue {fifo.short_name!r}, whose batches have at most {MOST_RECORDS} "
+            f"records and no window; it has batch_size = {size}, window = {options.window}"
         )
-    elif options.batch_size > _BATCH and not options.window:
-        size = f"batch_size = {options.batch_size}"
-        yield f"{function.handler} has {size}; above {_BATCH} Lambda wants window = 1 or more"
-
-
-def _timeout(function: FoundFunction, options: FunctionOptions, problems: list[str]) -> int:
-    """Return a function's time-out in seconds. It is the slowest stage's, and some more for sending."""
-    spans = {stage.name: stage.timeout or LEASE_WITHOUT_LAMBDA for _, stage in function.stages}
-    slowest = max(spans, key=lambda name: spans[name], default="")
-    longest = spans.get(slowest, LEASE_WITHOUT_LAMBDA)
-    seconds = -(-longest // timedelta(seconds=1))
-    if options.timeout is not None:
-        if any(stage.timeout is not None for _, stage in function.stages) and options.timeout < seconds:
-            problems.append(
-                f"{function.handler} has timeout = {options.timeout}, and its stage {slowest!r} may take {longest}; "
-                f"raise the one or lower the other"
-            )
-        return options.timeout
-    if seconds + _LEFT_FOR_SENDING > LONGEST_TIMEOUT:
-        problems.append(
-            f"the stage {slowest!r} may take {longest}, and Lambda stops a function after {LONGEST_TIMEOUT} s; "
-            f"lower its timeout="
-        )
-    return min(max(30, seconds + _LEFT_FOR_SENDING), LONGEST_TIMEOUT)
+    elif size > MOST_RECORDS and not options.window:
+        yield f"{function.handler} has batch_size = {size}; above {MOST_RECORDS} Lambda wants window = 1 or more"
 
 
 # -- tables -----------------------------------------------------------------------------------------------------------
 
 
-def _tables(flows: Sequence[AnyFlow], options: DeployOptions, problems: list[str]) -> Iterator[TableNeed]:
+def _tables(
+    functions: Sequence[FoundFunction], flows: Sequence[AnyFlow], options: DeployOptions, problems: list[str]
+) -> Iterator[TableNeed]:
     run_table = options.settings.table
     existing = {name for name, one in options.tables.items() if one.existing}
     declared = declared_tables(modules_of_flows(flows))
+    needed = {run_table: TableNeed(run_table, RUN_KEY, TTL, run_table in existing)} if flows else {}
+    _add_key_tables(needed, functions, declared, options, problems)
     used: dict[str, str] = {}
     for flow in flows:
         for stage in flow.stages:
@@ -170,12 +178,12 @@ def _tables(flows: Sequence[AnyFlow], options: DeployOptions, problems: list[str
             if uses_of(stage).unknown_tables and not declared:
                 [place, *_] = uses_of(stage).unknown_tables
                 problems.append(f"{place}; name the tables in TABLES of {flow.__module__}")
-    yield TableNeed(run_table, RUN_KEY, TTL, run_table in existing)
-    for name in sorted({*declared, *used}):
+    yield from needed.values()
+    for name in sorted({*declared, *used} - (needed.keys() - {run_table})):
         if name == run_table:
             problems.append(f"{name!r} is the table of the run items, and {used.get(name, 'TABLES')} has it as its own")
         elif not _TABLE_NAME.fullmatch(name):
-            problems.append(f"{name!r} is no table's name; DynamoDB takes 3 to 255 of a-z, A-Z, 0-9, '-', '_', '.'")
+            problems.append(_no_name(name))
         elif name in declared:
             yield TableNeed(name, declared[name], None, name in existing)
         elif name in existing:
@@ -187,33 +195,96 @@ def _tables(flows: Sequence[AnyFlow], options: DeployOptions, problems: list[str
             )
 
 
+def _add_key_tables(
+    needed: dict[str, TableNeed],
+    functions: Sequence[FoundFunction],
+    declared: Mapping[str, TableKey],
+    options: DeployOptions,
+    problems: list[str],
+) -> None:
+    """Add the tables in which functions under ``@once`` keep their keys, by name."""
+    for function in functions:
+        if function.once is None:
+            continue
+        name, *keys, ttl = keys_of(function.once, options.settings.table)
+        key = TableKey(tuple(one for one in keys if one is not None), ("S",) * (len(keys) - keys.count(None)))
+        existing = name in options.tables and options.tables[name].existing
+        need = TableNeed(name, key, ttl, existing)
+        if not _TABLE_NAME.fullmatch(name):
+            problems.append(_no_name(name))
+        if needed.setdefault(name, need) != need or declared.get(name, key) != key:
+            problems.append(
+                f"{function.handler} keeps its keys in the table {name!r} under {', '.join(key.names)}, to expire by "
+                f"{ttl}, and it has another key or attribute elsewhere; name another table: @once(…, table=…)"
+            )
+
+
+def _no_name(table: str) -> str:
+    return f"{table!r} is no table's name; DynamoDB takes 3 to 255 of a-z, A-Z, 0-9, '-', '_', '.'"
+
+
+def _warmed(table: TableNeed, options: DeployOptions) -> TableNeed:
+    chosen = options.tables.get(table.name)
+    return table if chosen is None else replace(table, warm_writes=chosen.warm_writes, warm_reads=chosen.warm_reads)
+
+
+# -- keys -------------------------------------------------------------------------------------------------------------
+
+
+def _signing_secret(flows: Sequence[AnyFlow], options: DeployOptions) -> str | None:
+    """Return the name of the secret to make for signatures. None where keys are given, or nothing has to be signed."""
+    if options.settings.signing_keys is not None or not any(needs_signatures(flow, flows) for flow in flows):
+        return None
+    return f"{options.settings.table}/signing-keys"
+
+
 # -- functions --------------------------------------------------------------------------------------------------------
+
+
+def _functions(
+    name: str, function: FoundFunction, plan: QueuePlan, batching: BatchPlan, options: DeployOptions, scope: Scope
+) -> Iterator[FunctionNeed]:
+    """Yield the function of a handler. What takes answers over HTTP is one of its own.
+
+    Whoever floods its URL uses up its own concurrency then, and not that of the queues.
+    """
+    reads, own = plan.read_by(name), _options_of(function, options)
+    if not _takes_http(function):
+        yield _function(name, function, reads, batching, options, scope)
+        return
+    if reads:
+        yield _function(name, function, reads, batching, options, scope)
+    url = _function(f"{name}{URL_SUFFIX}" if reads else name, function, {}, batching, options, scope)
+    yield replace(url, has_url=True, reserved=own.url_concurrency or None)
+
+
+def _takes_http(function: FoundFunction) -> bool:
+    return function.kind is FunctionKind.ANSWERS and any(makes_tokens(flow) for flow in function.flows)
 
 
 def _function(
     name: str,
     function: FoundFunction,
-    plan: QueuePlan,
-    timeout: int,
+    reads: Mapping[str, Queue],
+    batching: BatchPlan,
     options: DeployOptions,
     scope: Scope,
 ) -> FunctionNeed:
     own = _options_of(function, options)
-    permissions = permissions_of(function, plan.read_by(name), name=name, scope=scope, settings=options.settings)
+    permissions = permissions_of(function, reads, name=name, scope=scope, settings=options.settings)
     return FunctionNeed(
         name=name,
         found=function,
-        timeout=timeout,
+        timeout=batching.timeout,
         memory=own.memory,
-        batch_size=own.batch_size,
+        batch_size=batching.size,
         window=own.window,
         max_concurrency=own.max_concurrency,
-        reads=tuple(plan.read_by(name)),
+        reads=tuple(reads),
         permissions=permissions,
         environment=tuple(sorted({**own.environment, **_settings(function, permissions, options)}.items())),
         role=own.role,
         policies=own.policies,
-        has_url=function.kind is FunctionKind.ANSWERS and any(makes_tokens(flow) for flow in function.flows),
     )
 
 
@@ -221,12 +292,12 @@ def _settings(function: FoundFunction, permissions: Iterable[Permission], option
     """Return the settings that a function needs in its environment."""
     settings = options.settings
     found = {"FLOWGUARD_TABLE": settings.table}
-    for name in ("bucket", "prefix", "offload_above", "signing_keys", "observers", "debug_sampled"):
+    signed = ("signing_keys",) if function.once is None else ()
+    for name in ("bucket", "bucket_owner", "prefix", "offload_above", *signed, "observers", "debug_sampled"):
         if (value := getattr(settings, name)) is not None:
             found[f"FLOWGUARD_{name.upper()}"] = str(value)
     stages = any(uses_of(stage).tokens for _, stage in function.stages)
-    answers = function.kind is FunctionKind.ANSWERS and any(makes_tokens(flow) for flow in function.flows)
-    if stages or answers:
+    if stages or _takes_http(function):
         found["FLOWGUARD_TOKEN_KEYS"] = settings.token_keys
     if any(one.on is Target.SCHEDULES for one in permissions):
         found["FLOWGUARD_SCHEDULER_GROUP"] = settings.scheduler_group
@@ -236,6 +307,11 @@ def _settings(function: FoundFunction, permissions: Iterable[Permission], option
 def _is_existing(arn: str, options: DeployOptions) -> bool:
     name = arn.rpartition(":")[2]
     return any(one.existing for one in (options.topics.get(arn), options.topics.get(name)) if one is not None)
+
+
+def _is_existing_group(options: DeployOptions) -> bool:
+    group = options.schedule_groups.get(options.settings.scheduler_group)
+    return group is not None and group.existing
 
 
 # -- what could not be read -------------------------------------------------------------------------------------------
@@ -257,6 +333,7 @@ def _unmet_options(
         "queues": {queue.name for queue in plan.queues},
         "tables": {table.name for table in tables},
         "topics": {name for arn in plan.topics for name in (arn, arn.rpartition(":")[2])},
+        "schedule_groups": {options.settings.scheduler_group},
     }
     for section, names in known.items():
         for name in sorted(set(getattr(options, section)) - names):
@@ -264,6 +341,14 @@ def _unmet_options(
 
 
 def _notes(functions: Sequence[FoundFunction], flows: Sequence[AnyFlow], options: DeployOptions) -> Iterator[str]:
+    for one in functions:
+        if note := what_calls_it_needs(one, options.settings):
+            yield note
+        elif one.once is not None and one.once.keep < _LONGEST_KEPT:
+            yield (
+                f"{one.handler} keeps results for {one.once.keep}, and its queues keep a record for up to "
+                f"{_LONGEST_KEPT.days} days: a copy that comes later calls the function again; raise keep="
+            )
     for place in _unknown(flows):
         yield f"{place}; what TABLES and QUEUES of the flow's module name is allowed"
     for flow in flows:

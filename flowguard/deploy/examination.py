@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from flowguard.deploy.event_checks import check_events
 from flowguard.deploy.finding import LiveFinding, error, note, warning
 from flowguard.deploy.function_checks import check_functions
 from flowguard.deploy.live import LiveAccount
 from flowguard.deploy.needs import Deployment
-from flowguard.deploy.queue_checks import check_queues
+from flowguard.deploy.queue_checks import check_left_over, check_queues
 from flowguard.deploy.table_checks import check_runs, check_tables
 from flowguard.worker.routing import CLOCKS_DIFFER_BY
 
@@ -20,9 +21,11 @@ def examine(needed: Deployment, live: LiveAccount, *, now: int, most_runs: int) 
     """Yield all findings about a live deployment. ``now`` is this machine's time in ms since 1970."""
     yield from check_tables(needed, live)
     yield from check_queues(needed, live)
+    yield from check_left_over(needed, live)
+    yield from check_events(needed, live)
     yield from check_functions(needed, live)
     yield from _clock(live, now)
-    if most_runs:
+    if most_runs and needed.flows:
         yield from check_runs(needed, live, now, most_runs)
     for operation, code in sorted(live.unread.items()):
         service, _, name = operation.partition(":")

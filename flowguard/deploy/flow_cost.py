@@ -7,8 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from flowguard.deploy.alarms import alarms_of
 from flowguard.deploy.meter import Meter
+from flowguard.deploy.needs import Deployment
 from flowguard.deploy.prices import Prices, Unit
+from flowguard.events import Event, logged_bytes
 from flowguard.flow import AnyFlow
 from flowguard.sim.calls import intercept
 from flowguard.sim.delivered import Delivered
@@ -24,6 +27,15 @@ OTHER: Final = "(no stage)"
 """Deliveries that no stage had, such as answers and records that cannot be read."""
 
 
+LAMBDAS_LINES: Final = 600
+"""Bytes of the lines that Lambda itself logs of an invocation, as JSON: its start and its report."""
+
+POLLERS: Final = 5
+"""Long polls that Lambda keeps open at the same time at an empty queue. AWS may lower them to two."""
+
+A_POLL: Final = 20
+"""Seconds that each long poll waits."""
+
 Measured = tuple[Delivered, Mapping[Unit, float]]
 
 
@@ -37,15 +49,23 @@ class Invocations:
     """Time of an invocation."""
     memory: int = 256
     """Megabytes of a function."""
+    cold: float = 0.01
+    """Share of the invocations that begin with a cold start."""
+    init_milliseconds: float = 500
+    """Time of a cold start before its invocation. Lambda charges it as well."""
 
     def of_delivery(self, *, polled: bool) -> dict[Unit, float]:
-        """Return what a delivery uses of Lambda and SQS.
+        """Return what a delivery uses of Lambda, of its log and of SQS.
 
         SQS counts a request to receive the batch, and another to delete it.
         """
-        seconds = self.milliseconds / 1_000 * self.memory / 1_024
-        found = {Unit.INVOCATIONS: 1 / self.batch, Unit.GB_SECONDS: seconds / self.batch}
-        return {**found, Unit.SQS: 2 / self.batch} if polled else found
+        seconds = (self.milliseconds + self.cold * self.init_milliseconds) / 1_000 * self.memory / 1_024
+        used = {
+            Unit.INVOCATIONS: 1 / self.batch,
+            Unit.GB_SECONDS: seconds / self.batch,
+            Unit.LOGS: LAMBDAS_LINES / 1e6 / self.batch,
+        }
+        return {**used, Unit.SQS: 2 / self.batch} if polled else used
 
 
 @dataclass(frozen=True)
@@ -59,6 +79,30 @@ class StageCost:
 
     def dollars(self, prices: Prices) -> float:
         """Return the price of them together."""
+        return sum(amount * prices.of(unit) for unit, amount in self.used.items())
+
+
+@dataclass(frozen=True)
+class IdleMonth:
+    """What a deployment uses in a month in which nothing comes."""
+
+    queues: int
+    """Queues that functions read."""
+    alarms: int
+
+    @classmethod
+    def of(cls, needed: Deployment) -> IdleMonth:
+        """Count what a template makes of a deployment."""
+        read = sum(queue.reader is not None for queue in needed.queues)
+        return cls(read, sum(1 for _ in alarms_of(needed, oldest_message=1)))
+
+    @property
+    def used(self) -> Mapping[Unit, float]:
+        """Return it in units."""
+        return {Unit.SQS: self.queues * POLLERS * MONTH / A_POLL, Unit.ALARMS: self.alarms}
+
+    def dollars(self, prices: Prices) -> float:
+        """Return its price."""
         return sum(amount * prices.of(unit) for unit, amount in self.used.items())
 
 
@@ -86,19 +130,35 @@ def measure(
     Runs are counted of the first flow.
     """
     planned = plan(records)
-    clock = VirtualTime(planned[0].at)
+    clock, logged = VirtualTime(planned[0].at), _Logged()
     with clock, MemoryAWS(clock, seed=seed) as aws:
-        world = World(flows, seed=seed, start=planned[0].at, aws=aws, clock=clock)
+        world = World(flows, seed=seed, start=planned[0].at, aws=aws, clock=clock, observer=logged)
         with world, intercept(Meter()) as meter:
             for one in planned:
                 world.put(one.recorded.envelope, one.recorded.raw, at=one.at)
-            measured = list(_measured(world, meter, invocations))
+            measured = list(_measured(world, meter, logged, invocations))
     return FlowCost(len(_runs(flows[0], measured)), _by_stage(measured))
 
 
-def _measured(world: World, meter: Meter, invocations: Invocations) -> Iterator[Measured]:
+class _Logged:
+    """Counts the bytes of the events' lines in the log."""
+
+    def __init__(self) -> None:
+        self._bytes = 0
+
+    def __call__(self, event: Event) -> None:
+        self._bytes += logged_bytes(event)
+
+    def take(self) -> int:
+        """Return what was counted since the last time."""
+        counted, self._bytes = self._bytes, 0
+        return counted
+
+
+def _measured(world: World, meter: Meter, logged: _Logged, invocations: Invocations) -> Iterator[Measured]:
     for row in world.run():
         used: Counter[Unit] = meter.take()
+        used.update({Unit.LOGS: logged.take() / 1e6})
         used.update(invocations.of_delivery(polled=row.queue is not None))
         yield row, used
 

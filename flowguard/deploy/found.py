@@ -1,18 +1,23 @@
-"""The Lambda functions that a module defines, each with its flows and stages."""
+"""The Lambda functions that a module defines, each with its flows and stages, or with its ``@once``."""
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from inspect import ismethod
 from pathlib import Path
 from types import ModuleType
 
 from flowguard.callback_function import CallbackHandler
+from flowguard.deploy.options import SettingsOptions
 from flowguard.deploy.problems import CannotDeploy
 from flowguard.flow import AnyFlow, Flow
 from flowguard.handler import LambdaHandler
+from flowguard.key_table import KeyTable
+from flowguard.once_function import OnceFunction, OnceRule
 from flowguard.sim.loading import load_module
 from flowguard.stage import AnyStage
 
@@ -24,11 +29,18 @@ class FunctionKind(Enum):
     ANSWERS = "answers"
     KILLED = "killed"
     """It ends the runs whose records SQS gave up."""
+    ONCE = "once"
+    """It calls a function under ``@once`` with each record of a queue."""
+    CALLED = "called"
+    """It is under ``@once``, and whatever calls it is not made here. Only the table of its keys is."""
 
 
 @dataclass(frozen=True)
 class FoundFunction:
-    """A handler of a module. ``attribute`` is its name there; ``together`` is that of ``lambda_handler``."""
+    """A handler of a module. ``attribute`` is its name there; ``together`` is that of ``lambda_handler``.
+
+    ``once`` is the rule of a function under ``@once``, which has no flows.
+    """
 
     module: str
     attribute: str
@@ -36,6 +48,17 @@ class FoundFunction:
     flows: tuple[AnyFlow, ...]
     stages: tuple[tuple[AnyFlow, AnyStage], ...] = ()
     together: bool = False
+    once: OnceRule | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return the names of its flows, or that of its rule."""
+        return (self.once.name,) if self.once is not None else tuple(flow.name for flow in self.flows)
+
+    @property
+    def owner(self) -> str:
+        """Return the name of its first flow, or of its rule."""
+        return self.names[0]
 
     @property
     def handler(self) -> str:
@@ -46,13 +69,14 @@ class FoundFunction:
 def find_functions(targets: Sequence[str], *, directory: Path | None = None) -> tuple[FoundFunction, ...]:
     """Find the functions of ``MODULE`` or ``MODULE:FLOW``, in the order of the targets and of their modules.
 
-    ``MODULE:FLOW`` takes only the functions that serve the flow, which is named by its class or by its name. A handler
-    that two of the modules have is the first one's. Raises :class:`CannotDeploy` where there is none.
+    ``MODULE:FLOW`` takes only the functions that serve the flow, which is named by its class or by its name; a function
+    under ``@once`` goes by the name of that. A handler that two of the modules have is the first one's. Raises
+    :class:`CannotDeploy` where there is none.
     """
     place = str(directory if directory is not None else Path.cwd())
     if place not in sys.path:
         sys.path.insert(0, place)
-    found: dict[int, FoundFunction] = {}
+    found: dict[tuple[int, FunctionKind], FoundFunction] = {}
     for target in targets:
         name, _, flow = target.partition(":")
         module = load_module(name)
@@ -60,8 +84,9 @@ def find_functions(targets: Sequence[str], *, directory: Path | None = None) -> 
         if not mine:
             raise CannotDeploy(target, (_none(module, flow),))
         for key, one in mine:
-            found.setdefault(key, one)
-    return tuple(found.values())
+            found.setdefault((key, one.kind), one)
+    batched = {id(one.once) for one in found.values() if one.kind is FunctionKind.ONCE}
+    return tuple(one for one in found.values() if one.kind is not FunctionKind.CALLED or id(one.once) not in batched)
 
 
 def _handlers(module: ModuleType) -> Iterator[tuple[int, FoundFunction]]:
@@ -76,20 +101,25 @@ def _handlers(module: ModuleType) -> Iterator[tuple[int, FoundFunction]]:
             served = tuple((flow, stage) for flow in flows for stage in value.routes.serves(flow))
             found = FoundFunction(module.__name__, attribute, FunctionKind.STAGES, flows, served, value.together)
             yield id(value), found
+        elif ismethod(value) and isinstance(once := value.__self__, OnceFunction) and value == once.batch:
+            yield id(once), FoundFunction(module.__name__, attribute, FunctionKind.ONCE, (), once=once.rule)
+        elif isinstance(value, OnceFunction) and value.__module__ == module.__name__:
+            yield id(value), FoundFunction(module.__name__, attribute, FunctionKind.CALLED, (), once=value.rule)
 
 
 def _serves(function: FoundFunction, flow: str) -> bool:
-    return any(flow in (one.name, one.__name__) for one in function.flows)
+    return flow in function.names or any(flow == one.__name__ for one in function.flows)
 
 
 def _none(module: ModuleType, flow: str) -> str:
     handlers = [one for _, one in _handlers(module)]
     if handlers:
-        served = sorted({one.name for handler in handlers for one in handler.flows})
+        served = sorted({name for handler in handlers for name in handler.names})
         return f"no handler of {module.__name__} serves {flow!r}; they serve {', '.join(served)}"
     beside = _beside(module)
     fix = "name the module that has them" + (f", such as {beside}" if beside else "")
-    return f"{module.__name__} has no handler made by lambda_handler(…), callback_handler(…) or dlq_handler(…); {fix}"
+    kinds = "handler made by lambda_handler(…), callback_handler(…) or dlq_handler(…), and no function under @once"
+    return f"{module.__name__} has no {kinds}; {fix}"
 
 
 def _beside(module: ModuleType) -> str | None:
@@ -97,6 +127,29 @@ def _beside(module: ModuleType) -> str | None:
     package = module.__name__.rpartition(".")[0]
     here = Path(module.__file__ or "").parent
     return f"{package}.handlers".lstrip(".") if (here / "handlers.py").is_file() else None
+
+
+def keys_of(rule: OnceRule, run_table: str) -> KeyTable:
+    """Return the table of the keys of a function under ``@once``."""
+    return rule.table if rule.table is not None else KeyTable(run_table, "pk", "sk", "ttl")
+
+
+def plain_name(rule: OnceRule) -> str:
+    """Return the rule's name in the signs that Lambda and SQS take."""
+    return re.sub("[^A-Za-z0-9_-]", "-", rule.name)
+
+
+def what_calls_it_needs(function: FoundFunction, settings: SettingsOptions) -> str:
+    """Return which permissions the caller of a function under ``@once`` needs, where the template does not make it.
+
+    Empty for any other function.
+    """
+    if function.once is None or function.kind is not FunctionKind.CALLED:
+        return ""
+    table, prefix = keys_of(function.once, settings.table).name, settings.prefix or "flowguard/"
+    bucket = f", s3:GetObject and s3:PutObject on {settings.bucket}/{prefix}*" if settings.bucket is not None else ""
+    where = f"{function.handler} is under @once({function.once.name!r})"
+    return f"{where}, and what calls it is your own: give its role dynamodb:UpdateItem on the table {table!r}{bucket}"
 
 
 def flows_of(functions: Iterable[FoundFunction]) -> tuple[AnyFlow, ...]:

@@ -7,11 +7,16 @@ from datetime import timedelta
 from typing import Any, Final
 
 from flowguard.deploy.arns import statements_of
+from flowguard.deploy.batch_plan import time_for
 from flowguard.deploy.finding import LiveFinding, error, warning
 from flowguard.deploy.live import LiveAccount
 from flowguard.deploy.needs import Deployment, FunctionNeed, Target
+from flowguard.deploy.template import LOOPS
 from flowguard.settings import Settings
 from flowguard.wire.home import Home
+
+_LEVELS: Final = frozenset({"TRACE", "DEBUG", "INFO"})
+"""The levels of a log that has all events."""
 
 _OWN: Final = frozenset(f"FLOWGUARD_{name.upper()}" for name in Settings.model_fields)
 
@@ -31,8 +36,10 @@ def check_functions(needed: Deployment, live: LiveAccount) -> Iterator[LiveFindi
                 )
             continue
         yield from _configuration(function, found)
+        yield from _log(function, found)
+        yield from _loops(function, live)
         yield from _environment(function, found)
-        yield from _sources(needed, function, live)
+        yield from _sources(needed, function, found, live)
         yield from _url(function, live)
         yield from _permissions(needed, function, found, live)
 
@@ -43,7 +50,7 @@ def _configuration(function: FunctionNeed, found: Mapping[str, Any]) -> Iterator
             "handler-other",
             function.name,
             f"its handler is {found.get('Handler')}",
-            "it does not serve the stages that it is named for",
+            "it does not do the work that it is named for",
             f"set Handler to {function.found.handler}",
         )
     stages = [stage for _, stage in function.found.stages if stage.timeout is not None]
@@ -58,6 +65,38 @@ def _configuration(function: FunctionNeed, found: Mapping[str, Any]) -> Iterator
         )
 
 
+def _log(function: FunctionNeed, found: Mapping[str, Any]) -> Iterator[LiveFinding]:
+    logging: Mapping[str, str] = found.get("LoggingConfig", {})
+    if logging.get("LogFormat", "JSON") != "JSON":
+        yield warning(
+            "log-format-text",
+            function.name,
+            "its log is text",
+            "metric filters find no events in it, so no alarm rings for them",
+            "set LogFormat to JSON",
+        )
+    elif (level := logging.get("ApplicationLogLevel", "INFO")) not in _LEVELS:
+        yield warning(
+            "log-level-high",
+            function.name,
+            f"its log keeps lines from {level} on",
+            "events and metrics below that are dropped, so alarms on them do not ring",
+            "set ApplicationLogLevel to INFO",
+        )
+
+
+def _loops(function: FunctionNeed, live: LiveAccount) -> Iterator[LiveFinding]:
+    if live.loops(function.name) not in (None, LOOPS):
+        yield error(
+            "chain-stopped",
+            function.name,
+            "Lambda stops it when about 16 of its invocations follow from one request",
+            "retries, deadlines, groups and runs of many stages are such chains: their records are dropped, "
+            "and go where SQS gives them up",
+            "set RecursiveLoop of the function to Allow",
+        )
+
+
 def _environment(function: FunctionNeed, found: Mapping[str, Any]) -> Iterator[LiveFinding]:
     variables: Mapping[str, str] = found.get("Environment", {}).get("Variables", {})
     table = dict(function.environment)["FLOWGUARD_TABLE"]
@@ -67,7 +106,7 @@ def _environment(function: FunctionNeed, found: Mapping[str, Any]) -> Iterator[L
             "table-other",
             function.name,
             f"its FLOWGUARD_TABLE is {own!r}",
-            "functions of one flow that use two run tables do not see each other's runs",
+            "functions of one flow that use two run tables do not see each other's runs, nor keys under @once",
             f'set FLOWGUARD_TABLE to {table!r}, or say [settings] table = "{own}"',
         )
     wanted = {name for name, _ in function.environment if name == "FLOWGUARD_TOKEN_KEYS"}
@@ -83,6 +122,14 @@ def _environment(function: FunctionNeed, found: Mapping[str, Any]) -> Iterator[L
             "its stages make links, or delay for longer than SQS can, and fail without it",
             f"set {name}",
         )
+    if "FLOWGUARD_SIGNING_KEYS" in dict(function.environment) and "FLOWGUARD_SIGNING_KEYS" not in variables:
+        yield error(
+            "unsigned",
+            function.name,
+            "it has no FLOWGUARD_SIGNING_KEYS",
+            "it believes no answer, deadline or order to reset, and its stages that wait fail",
+            "set FLOWGUARD_SIGNING_KEYS for all functions, or say trust_senders=True in the flows",
+        )
     for name in sorted(name for name in variables if name.startswith("FLOWGUARD_") and name not in _OWN):
         yield warning(
             "setting-unknown",
@@ -93,7 +140,9 @@ def _environment(function: FunctionNeed, found: Mapping[str, Any]) -> Iterator[L
         )
 
 
-def _sources(needed: Deployment, function: FunctionNeed, live: LiveAccount) -> Iterator[LiveFinding]:
+def _sources(
+    needed: Deployment, function: FunctionNeed, found: Mapping[str, Any], live: LiveAccount
+) -> Iterator[LiveFinding]:
     there = live.event_sources(function.name)
     if there is None:
         return
@@ -104,12 +153,12 @@ def _sources(needed: Deployment, function: FunctionNeed, live: LiveAccount) -> I
                 "source-missing",
                 function.name,
                 f"no event source mapping brings it the queue {name}",
-                "messages for its stages lie in the queue until they expire",
+                "what is sent to it lies in the queue until it expires",
                 f"map {name} to it, with ReportBatchItemFailures",
             )
         for source in own:
             if source.get("State") in ("Disabled", "Disabling"):
-                why = "messages for its stages lie in the queue until they expire"
+                why = "what is sent to it lies in the queue until it expires"
                 yield error("source-off", function.name, f"its mapping from {name} is off", why, "enable the mapping")
             if "ReportBatchItemFailures" not in source.get("FunctionResponseTypes", ()):
                 yield error(
@@ -118,6 +167,16 @@ def _sources(needed: Deployment, function: FunctionNeed, live: LiveAccount) -> I
                     f"its mapping from {name} has no ReportBatchItemFailures",
                     "Lambda deletes failed records as if they had succeeded: messages are lost",
                     "set FunctionResponseTypes to ReportBatchItemFailures",
+                )
+            size, timeout = int(source.get("BatchSize", 1)), int(found["Timeout"])
+            if (wanted := time_for(size, function.found)) > timeout:
+                yield error(
+                    "batch-slow",
+                    function.name,
+                    f"it gets up to {size} records of {name} at once, which may take {wanted} s, and is stopped after "
+                    f"{timeout} s",
+                    "records that it has no time for are received again and again, and given up unread in the end",
+                    f"set BatchSize to {function.batch_size} and Timeout to {function.timeout} s",
                 )
     queues = {queue.name for queue in needed.queues}
     for source in there:
@@ -149,12 +208,13 @@ def _permissions(
     role, home = str(found.get("Role", "")), Home.of(found.get("FunctionArn"))
     if not role or home is None:
         return
+    owner = dict(function.environment).get("FLOWGUARD_BUCKET_OWNER", home.account)
     for one in statements_of(needed, function):
         for arn in one.arns:
             resource = arn.filled(*home)
             if not resource.startswith("arn:"):  # the scheduler's own role, whatever its name
                 continue
-            denied = live.denied(role, [*one.actions], resource)
+            denied = live.denied(role, [*one.actions], resource, one.context(owner))
             if denied is None:
                 return  # nobody says
             if denied:
@@ -162,6 +222,6 @@ def _permissions(
                     "permission-missing",
                     function.name,
                     f"its role may not {', '.join(denied)} on {resource}",
-                    "what its stages do there is refused, and their runs fail or stop",
+                    "what it does there is refused, and its runs or records fail or stop",
                     f"allow {role} to {', '.join(denied)} on it",
                 )

@@ -103,6 +103,22 @@ class LiveAccount:
         attributes: Mapping[str, str] | None = None if found is None else found["Attributes"]
         return attributes
 
+    def queues_of(self, tag: str, flows: list[str]) -> list[str] | None:
+        """Return the names of the queues with that tag of one of these flows. None if that may not be read."""
+        params: dict[str, Any] = {
+            "TagFilters": [{"Key": tag, "Values": flows}],
+            "ResourceTypeFilters": ["sqs"],
+        }
+        names: list[str] = []
+        while True:
+            page = self._ask("resourcegroupstaggingapi", "get_resources", **params)
+            if page is None:
+                return None
+            names += [one["ResourceARN"].rpartition(":")[2] for one in page["ResourceTagMappingList"]]
+            if not page.get("PaginationToken"):
+                return sorted(names)
+            params["PaginationToken"] = page["PaginationToken"]
+
     def subscriptions(self, topic: str) -> list[Mapping[str, str]] | None:
         """Return the attributes of each subscription of a topic."""
         first = self._ask("sns", "list_subscriptions_by_topic", TopicArn=topic)
@@ -114,6 +130,26 @@ class LiveAccount:
             arns += [one["SubscriptionArn"] for one in (first or {"Subscriptions": []})["Subscriptions"]]
         found = (self._ask("sns", "get_subscription_attributes", SubscriptionArn=arn) for arn in arns)
         return [one["Attributes"] for one in found if one is not None]
+
+    # -- buses and schedules
+
+    def has_bus(self, name: str) -> bool | None:
+        """Answer whether a bus exists. None if that may not be read."""
+        return self._exists("events", "describe_event_bus", Name=name)
+
+    def rules(self, queue: str, bus: str) -> list[str] | None:
+        """Return the names of the rules of a bus that send to the queue of that ARN."""
+        found = self._ask("events", "list_rule_names_by_target", TargetArn=queue, EventBusName=bus)
+        names: list[str] | None = None if found is None else found["RuleNames"]
+        return names
+
+    def has_schedule_group(self, name: str) -> bool | None:
+        """Answer whether a group of schedules exists. None if that may not be read."""
+        return self._exists("scheduler", "get_schedule_group", Name=name)
+
+    def _exists(self, service: str, operation: str, **params: Any) -> bool | None:
+        found = self._ask(service, operation, **params)
+        return found is not None if self.was_read(service, operation) else None
 
     # -- tables
 
@@ -163,6 +199,11 @@ class LiveAccount:
         found: Mapping[str, Any] | None = self._ask("lambda", "get_function_configuration", FunctionName=name)
         return found
 
+    def loops(self, function: str) -> str | None:
+        """Return what Lambda does with a function in a loop: ``Allow`` or ``Terminate``."""
+        found = self._ask("lambda", "get_function_recursion_config", FunctionName=function)
+        return None if found is None else str(found["RecursiveLoop"])
+
     def event_sources(self, function: str) -> list[Mapping[str, Any]] | None:
         """Return the event source mappings of a function."""
         found = self._ask("lambda", "list_event_source_mappings", FunctionName=function)
@@ -171,13 +212,26 @@ class LiveAccount:
 
     def function_url(self, name: str) -> bool | None:
         """Answer whether a function has a URL. None if that may not be read."""
-        found = self._ask("lambda", "get_function_url_config", FunctionName=name)
-        return found is not None if self.was_read("lambda", "get_function_url_config") else None
+        return self._exists("lambda", "get_function_url_config", FunctionName=name)
 
-    def denied(self, role: str, actions: list[str], resource: str) -> list[str] | None:
-        """Return the actions that a role is denied on the resource. None if AWS does not say."""
+    def denied(
+        self, role: str, actions: list[str], resource: str, context: Mapping[str, str] | None = None
+    ) -> list[str] | None:
+        """Return the actions that a role is denied on the resource. None if AWS does not say.
+
+        ``context`` has the condition keys of the request, which the simulation does not know by itself.
+        """
+        entries = [
+            {"ContextKeyName": key, "ContextKeyValues": [value], "ContextKeyType": "string"}
+            for key, value in (context or {}).items()
+        ]
         found = self._ask(
-            "iam", "simulate_principal_policy", PolicySourceArn=role, ActionNames=actions, ResourceArns=[resource]
+            "iam",
+            "simulate_principal_policy",
+            PolicySourceArn=role,
+            ActionNames=actions,
+            ResourceArns=[resource],
+            **({"ContextEntries": entries} if entries else {}),
         )
         if found is None:
             return None

@@ -5,12 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
+from typing import Final
 
 from flowguard.deploy.found import FoundFunction
 from flowguard.deploy.used import SourcePlace
 from flowguard.destinations import Bus
 from flowguard.flow import AnyFlow
 from flowguard.sim.declared import TableKey
+from flowguard.worker.patience import MANY_RECEIVES
+
+LONGEST_TAG: Final = 256
+"""Characters of a tag's value."""
 
 
 class Role(Enum):
@@ -35,6 +40,8 @@ class Target(Enum):
     BUS = "bus"
     FUNCTION = "function"
     OBJECTS = "objects"
+    BUCKET = "bucket"
+    """The keys under a prefix of a bucket."""
     PARAMETER = "parameter"
     SECRET = "secret"  # noqa: S105 - the word, not one
     SCHEDULES = "schedules"
@@ -63,6 +70,8 @@ class TableNeed:
     key: TableKey
     ttl: str | None
     existing: bool
+    warm_writes: int | None = None
+    warm_reads: int | None = None
 
 
 @dataclass(frozen=True)
@@ -70,6 +79,7 @@ class QueueNeed:
     """A queue. ``reader`` is the function's name, ``give_up_to`` the queue of its redrive policy.
 
     ``arn`` is that of a queue given by its ARN or URL: it is in another account, or named so, and never made.
+    ``undelivered`` are the queues, standard or FIFO, of what the topics and rules that feed it cannot deliver.
     """
 
     name: str
@@ -79,10 +89,15 @@ class QueueNeed:
     visibility: int = 30
     reader: str | None = None
     give_up_to: str | None = None
-    max_receive_count: int = 5
+    max_receive_count: int = MANY_RECEIVES
     topics: tuple[str, ...] = ()
     rules: tuple[Bus, ...] = ()
     arn: str | None = None
+    undelivered: tuple[str, ...] = ()
+    owner: str = ""
+    """The first flow that it is for, or the rule of ``@once``."""
+    senders: tuple[str, ...] = ()
+    """The ARNs of further roles that send answers to it."""
 
     @property
     def fifo(self) -> bool:
@@ -127,12 +142,23 @@ class FunctionNeed:
     role: str | None = None
     policies: tuple[str, ...] = ()
     has_url: bool = False
+    reserved: int | None = None
+    """Invocations at once that are kept for it, and the most that it has."""
+
+    @property
+    def owner(self) -> str:
+        """Return the name of the first of its flows, or of its rule."""
+        return self.found.owner
 
 
 @dataclass(frozen=True)
 class Deployment:
-    """Everything that some functions need. ``notes`` are about source that could not be read."""
+    """Everything that some functions need. ``notes`` are about source that could not be read.
 
+    ``names`` are those of the flows, and of what is under ``@once``.
+    """
+
+    names: tuple[str, ...]
     flows: tuple[AnyFlow, ...]
     functions: tuple[FunctionNeed, ...]
     tables: tuple[TableNeed, ...]
@@ -142,8 +168,18 @@ class Deployment:
     long_delays: bool
     scheduler_group: str
     scheduler_role: str | None
+    existing_group: bool = False
+    undelivered_schedules: str | None = None
+    """The queue of what the scheduler cannot deliver."""
+    signing_secret: str | None = None
+    """The name of the secret with the keys of signatures that the template makes. None where none is to be made."""
     notes: tuple[str, ...] = ()
     unknown: tuple[SourcePlace, ...] = ()
+
+    @property
+    def owners(self) -> str:
+        """Return the names, as many as a tag takes."""
+        return " ".join(self.names)[:LONGEST_TAG]
 
     def queue(self, name: str) -> QueueNeed:
         """Return the queue of that name."""
@@ -152,6 +188,18 @@ class Deployment:
     def function(self, name: str) -> FunctionNeed:
         """Return the function of that name."""
         return next(one for one in self.functions if one.name == name)
+
+    def undelivered(self, queue: QueueNeed, *, fifo: bool) -> QueueNeed:
+        """Return the queue of what a topic or rule of that kind cannot deliver to a queue."""
+        return next(one for one in map(self.queue, queue.undelivered) if one.fifo == fifo)
+
+    def senders(self, queue: str) -> Iterator[FunctionNeed]:
+        """Yield the functions that send to a queue."""
+        for function in self.functions:
+            for one in function.permissions:
+                short = one.name.rpartition("/")[2].rpartition(":")[2]
+                if one.on is Target.QUEUE and short == queue and "sqs:SendMessage" in one.actions:
+                    yield function
 
     def schedule_targets(self) -> Iterator[QueueNeed]:
         """Yield the queues to which the scheduler sends delayed retries and the deadlines of waits."""

@@ -10,6 +10,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from flowguard.deploy.problems import CannotDeploy
 from flowguard.payloads import problems_of
+from flowguard.worker.patience import MANY_RECEIVES
+
+FIRST_WRITES: Final = 4_000
+"""Write units a second that a new on-demand table takes."""
 
 LONGEST_TIMEOUT: Final = 900
 """Seconds after which Lambda stops any function."""
@@ -31,12 +35,16 @@ class FunctionOptions(Frozen):
     """Its name at Lambda; the first flow's and its own by default."""
     timeout: int | None = Field(None, ge=1, le=LONGEST_TIMEOUT)
     memory: int = Field(256, ge=128, le=10_240)
-    batch_size: int = Field(10, ge=1, le=10_000)
+    batch_size: int | None = Field(None, ge=1, le=10_000)
     window: int = Field(0, ge=0, le=300)
     """Seconds for which Lambda gathers a batch. FIFO queues have none."""
     max_concurrency: int | None = Field(None, ge=2, le=1_000)
+    url_concurrency: int = Field(10, ge=0)
+    """Invocations at once that are reserved for a function with a URL, and the most that it has. 0 reserves none."""
     role: str | None = Field(None, pattern=_ROLE)
     """The ARN of a role that is there. None is made then."""
+    queue: str | None = Field(None, pattern=r"^[A-Za-z0-9_-]+(\.fifo)?$")
+    """The queue of a function under ``@once``; one of its rule's name by default."""
     policies: tuple[Annotated[str, Field(pattern=_POLICY)], ...] = ()
     """ARNs of policies for what the handlers call themselves."""
     environment: dict[Annotated[str, Field(pattern="^[A-Za-z][A-Za-z0-9_]+$")], str] = {}
@@ -52,18 +60,29 @@ class QueueOptions(Frozen):
     """Options of one queue. An ``existing`` queue is named and not made."""
 
     existing: bool = False
-    max_receive_count: int = Field(5, ge=3, le=1_000)
-    """How often SQS delivers a record before it gives it up. Below 3, a record that was only busy would be."""
+    senders: tuple[Annotated[str, Field(pattern=_ROLE)], ...] = ()
+    """ARNs of further roles that may send to a queue of answers: of flows and services that are deployed elsewhere."""
+    max_receive_count: int = Field(MANY_RECEIVES, ge=3, le=1_000)
+    """How often SQS delivers a record before it gives it up. Throttles, outages and busy objects use receives up."""
 
 
 class TableOptions(Frozen):
     """Options of one table."""
 
     existing: bool = False
+    warm_writes: int | None = Field(None, ge=FIRST_WRITES)
+    """Write units a second that the table takes at once. A new one takes ``FIRST_WRITES`` anyway."""
+    warm_reads: int | None = Field(None, ge=12_000)
 
 
 class TopicOptions(Frozen):
     """Options of one topic, by its name."""
+
+    existing: bool = False
+
+
+class ScheduleGroupOptions(Frozen):
+    """Options of the group of schedules, by its name."""
 
     existing: bool = False
 
@@ -76,6 +95,8 @@ class SettingsOptions(Frozen):
 
     table: str = Field("flowguard", min_length=3)
     bucket: str | None = None
+    bucket_owner: str | None = Field(None, pattern="^[0-9]{12}$")
+    """The account of the bucket, where that is another than the functions'."""
     offload_above: int | None = Field(None, ge=1_024, le=200_000)
     prefix: str | None = None
     scheduler_role: str | None = Field(None, pattern=_ROLE)
@@ -104,6 +125,12 @@ class DeployOptions(Frozen):
     queues: dict[str, QueueOptions] = {}
     tables: dict[str, TableOptions] = {}
     topics: dict[str, TopicOptions] = {}
+    schedule_groups: dict[str, ScheduleGroupOptions] = {}
+
+    @property
+    def log_level(self) -> str:
+        """Return the least level that Lambda keeps of the functions' own lines."""
+        return "DEBUG" if self.settings.debug_sampled else "INFO"
 
     @classmethod
     def read(cls, file: Path) -> DeployOptions:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, assert_never
 
-from flowguard.deploy.found import FoundFunction, FunctionKind
+from flowguard.deploy.found import FoundFunction, FunctionKind, keys_of
 from flowguard.deploy.needs import Permission, Target
 from flowguard.deploy.options import SettingsOptions
 from flowguard.deploy.used import Uses
@@ -15,6 +15,7 @@ from flowguard.deploy.uses import WRITES, uses_of
 from flowguard.destinations import Bus, Destination, Function, Queue, Topic, destination
 from flowguard.flow import ATTACH, AnyFlow
 from flowguard.sim.declared import declared_tables, modules_of_flows
+from flowguard.sim.functions import callback_queues
 from flowguard.stage import AnyStage
 
 _RECEIVES: Final = ("sqs:DeleteMessage", "sqs:GetQueueAttributes", "sqs:ReceiveMessage")
@@ -55,21 +56,30 @@ def permissions_of(
             _answers(found, function, reads, settings)
         case FunctionKind.KILLED:
             _killed(found, function, scope, settings)
+        case FunctionKind.ONCE | FunctionKind.CALLED:
+            found.on(Target.TABLE, _keys(function, settings), "dynamodb:UpdateItem")
         case _:
             assert_never(function.kind)
     for queue in reads.values():
         found.on(Target.QUEUE, queue.name, *_RECEIVES)
-        if _brings_work(function, queue):  # one that another worker has is hidden while that has it
+        if function.once is None:
+            # a record that another worker has is hidden while that has it, and one that has met an outage for a while
             found.on(Target.QUEUE, queue.name, "sqs:ChangeMessageVisibility", "sqs:GetQueueUrl")
     if function.kind is not FunctionKind.ANSWERS and any(one.full_history for one in function.flows):
         found.on(Target.TABLE, settings.table, "dynamodb:PutItem")
     if settings.bucket is not None:
         place = f"{settings.bucket}/{settings.prefix or 'flowguard/'}*"
         found.on(Target.OBJECTS, place, "s3:GetObject", "s3:PutObject")
-    if settings.signing_keys is not None:
+        found.on(Target.BUCKET, place, "s3:ListBucket")  # else S3 denies access to an object that is gone
+    if settings.signing_keys is not None and function.once is None:
         found.keys(settings.signing_keys)
     found.on(Target.LOGS, name, *_LOGS)
     return found.all()
+
+
+def _keys(function: FoundFunction, settings: SettingsOptions) -> str:
+    assert function.once is not None  # noqa: S101 - its kind says so
+    return keys_of(function.once, settings.table).name
 
 
 class _Allowed:
@@ -155,7 +165,7 @@ def _run_table_actions(uses: Uses, stage: AnyStage, function: FoundFunction) -> 
         yield "dynamodb:BatchWriteItem"
     if uses.group_answers:
         yield "dynamodb:Query"
-    if uses.early or not stage.lease:
+    if uses.early or uses.reads_its_run or not stage.lease:
         yield "dynamodb:GetItem"
     if function.together and not stage.lease:
         yield "dynamodb:BatchGetItem"
@@ -163,8 +173,6 @@ def _run_table_actions(uses: Uses, stage: AnyStage, function: FoundFunction) -> 
 
 def _brings_work(function: FoundFunction, queue: Queue) -> bool:
     """Answer whether messages of stages come through the queue, and not only answers, deadlines and orders to reset."""
-    if function.kind is not FunctionKind.STAGES:
-        return function.kind is FunctionKind.KILLED
     answers = {flow.answers for flow in function.flows}
     return queue not in answers or queue in {flow.inbox_of(stage) for flow, stage in function.stages}
 
@@ -193,16 +201,17 @@ def _cancellations(found: _Allowed, flow: AnyFlow, scope: Scope, settings: Setti
 
 
 def _killed(found: _Allowed, function: FoundFunction, scope: Scope, settings: SettingsOptions) -> None:
-    """Allow what ends runs, and what settles the orders, answers and deadlines that SQS gave up."""
-    found.on(Target.TABLE, settings.table, "dynamodb:UpdateItem")
+    """Allow what the function of the killed queue does with its records.
+
+    It ends runs, sends records back to their queues, and settles orders, answers and deadlines.
+    """
+    found.on(Target.TABLE, settings.table, "dynamodb:GetItem", "dynamodb:UpdateItem")
     for flow in function.flows:
         found.sends(flow_sends(flow, scope))
-        _cancellations(found, flow, scope, settings)
+        found.sends(flow.inbox_of(stage) for stage in flow.stages)
         if flow.on_conflict is ATTACH:
             found.on(Target.TABLE, settings.table, "dynamodb:PutItem", *_ANSWERED)
         _groups(found, flow, settings)
-        if waits(flow) or not all(stage.lease for stage in flow.stages):
-            found.on(Target.TABLE, settings.table, "dynamodb:GetItem")
 
 
 def _groups(found: _Allowed, flow: AnyFlow, settings: SettingsOptions) -> None:
@@ -219,17 +228,28 @@ def _gets_deadlines(flow: AnyFlow, reads: Mapping[str, Queue]) -> bool:
 
 
 def _answers(found: _Allowed, function: FoundFunction, reads: Mapping[str, Queue], settings: SettingsOptions) -> None:
+    """Allow what takes answers: those of queues, or over HTTP where it reads none."""
     found.on(Target.TABLE, settings.table, "dynamodb:GetItem", "dynamodb:Query", "dynamodb:UpdateItem")
-    for flow in function.flows:
-        if any(one.keep_early is not None for one in flow.callbacks):
+    for flow in _answered(function, reads):
+        if reads and flow.callbacks:  # the place of an answer for many, and one that comes early
             found.on(Target.TABLE, settings.table, "dynamodb:PutItem")
-        if makes_tokens(flow):
+        if not reads:
             found.keys(settings.token_keys)
         if flow.long_delays and _gets_deadlines(flow, reads):  # one that came before its moment is scheduled again
             found.schedules(settings)
         found.sends((flow.answers, flow.dead_letters, *wait_targets(flow)))
         if _gets_deadlines(flow, reads):
             _groups(found, flow, settings)
+
+
+def _answered(function: FoundFunction, reads: Mapping[str, Queue]) -> Iterator[AnyFlow]:
+    """Yield the flows whose answers come through these queues, or over HTTP where there are none."""
+    for flow in function.flows:
+        sources = {*callback_queues([flow]), f"{flow.name}-events"}
+        if isinstance(flow.answers, Queue):
+            sources.add(flow.answers.short_name)
+        if sources & reads.keys() if reads else makes_tokens(flow):
+            yield flow
 
 
 def _sends_of_function(flow: AnyFlow, stage: AnyStage, scope: Scope) -> Iterator[Destination]:
@@ -327,6 +347,16 @@ def needs_answers(flow: AnyFlow) -> bool:
 def makes_tokens(flow: AnyFlow) -> bool:
     """Answer whether any stage of the flow makes links."""
     return any(uses_of(stage).tokens for stage in flow.stages)
+
+
+def needs_signatures(flow: AnyFlow, flows: Iterable[AnyFlow]) -> bool:
+    """Answer whether something arrives for the flow that is believed only with a signature.
+
+    That is what it waits for, and what stages of these flows order it to reset.
+    """
+    if flow.trust_senders:
+        return False
+    return waits(flow) or any(flow in uses_of(stage).resets for other in flows for stage in other.stages)
 
 
 def tables_of_stage(flow: AnyFlow, stage: AnyStage) -> Mapping[str, frozenset[str]]:

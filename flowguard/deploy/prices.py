@@ -27,6 +27,8 @@ class Unit(StrEnum):
     S3_READS = "s3_reads"
     INVOCATIONS = "lambda_invocations"
     GB_SECONDS = "lambda_gb_seconds"
+    LOGS = "log_megabytes"
+    ALARMS = "alarm_months"
 
 
 Dollars = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -47,6 +49,8 @@ class Prices(Frozen):
     s3_reads: Dollars = 0.40
     lambda_invocations: Dollars = 0.20
     lambda_gb_seconds: Dollars = 13.3334
+    log_megabytes: Dollars = 500
+    alarm_months: Dollars = 100_000
 
     @classmethod
     def read(cls, file: Path) -> Prices:

@@ -4,14 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
+from typing import Final
 
 from flowguard.deploy.finding import LiveFinding, error, warning
 from flowguard.deploy.live import LiveAccount, redrive_of
 from flowguard.deploy.needs import Deployment, QueueNeed, Role
 from flowguard.deploy.queue_plan import TIMES_THE_TIMEOUT
+from flowguard.deploy.template import TAG
 from flowguard.flow import AnyFlow
+from flowguard.sim.limits.queues import LARGEST as LARGEST_MESSAGE
 
 Attributes = Mapping[str, str]
+
+_COUNTS: Final = (
+    "ApproximateNumberOfMessages",
+    "ApproximateNumberOfMessagesDelayed",
+    "ApproximateNumberOfMessagesNotVisible",
+)
 
 
 def check_queues(needed: Deployment, live: LiveAccount) -> Iterator[LiveFinding]:
@@ -31,10 +40,28 @@ def check_queues(needed: Deployment, live: LiveAccount) -> Iterator[LiveFinding]
                 )
             continue
         yield from _letters(queue, found)
+        yield from _size(queue, found)
         if queue.reader is not None:
             yield from _visibility(needed, queue, found, live)
             yield from _redrive_policy(needed, queue, found, live)
         yield from _subscribed(queue, found, live)
+
+
+def check_left_over(needed: Deployment, live: LiveAccount) -> Iterator[LiveFinding]:
+    """Yield the queues that there were in an earlier release, and that still hold messages."""
+    known = {queue.name for queue in needed.queues}
+    for name in live.queues_of(TAG, [*needed.names]) or ():
+        found = live.queue(name) if name not in known else None
+        count = 0 if found is None else sum(int(found.get(attribute, "0")) for attribute in _COUNTS)
+        if count:
+            yield warning(
+                "queue-left-over",
+                name,
+                f"about {count} messages are there, and nothing of these modules reads the queue any more",
+                "an inbox that is renamed, or whose stage is dropped, keeps its messages; they expire there",
+                "let a function of the release that knows them read it until it is empty, or move them "
+                "(aws sqs start-message-move-task); then delete it",
+            )
 
 
 def _letters(queue: QueueNeed, found: Attributes) -> Iterator[LiveFinding]:
@@ -44,8 +71,20 @@ def _letters(queue: QueueNeed, found: Attributes) -> Iterator[LiveFinding]:
             "dead-letters",
             queue.name,
             f"about {count} dead letters wait there",
-            "each is a run that failed, or a message that could not be sent",
+            "each is a run that failed, a message that could not be sent, or a record that SQS gave up",
             f"look at them: flowguard dlq list {queue.name}",
+        )
+
+
+def _size(queue: QueueNeed, found: Attributes) -> Iterator[LiveFinding]:
+    size = int(found.get("MaximumMessageSize", LARGEST_MESSAGE))
+    if size < LARGEST_MESSAGE:
+        yield warning(
+            "message-size-small",
+            queue.name,
+            f"it takes messages of at most {size:,} bytes",
+            f"a flow may send {LARGEST_MESSAGE:,}: longer ones are refused for good, and become dead letters",
+            f"set MaximumMessageSize to {LARGEST_MESSAGE}",
         )
 
 
@@ -82,12 +121,10 @@ def _redrive_policy(
         )
         return
     receives = int(policy.get("maxReceiveCount", 0))
-    if receives < 3:
+    if receives < queue.max_receive_count:
         what = f"SQS gives a record up after {receives} receives"
-        why = (
-            "a record that was only busy, throttled or returned for lack of time is received again, and has not failed"
-        )
-        fix = f"set maxReceiveCount to {queue.max_receive_count}"
+        why = "throttles, busy objects and each minute of an outage use receives up, and the record has not failed"
+        fix = f"set maxReceiveCount to {queue.max_receive_count}, or say max_receive_count = {receives} in the options"
         yield (error if receives <= 1 else warning)("receives-few", queue.name, what, why, fix)
     yield from _target(needed, queue, found, arn, live)
 
@@ -145,6 +182,14 @@ def _subscribed(queue: QueueNeed, found: Attributes, live: LiveAccount) -> Itera
                 f"it is not subscribed to {topic}",
                 "what is published there does not reach its function",
                 f"subscribe {found['QueueArn']} to it with the protocol sqs",
+            )
+        if own and not any(redrive_of(one) for one in own):
+            yield warning(
+                "undelivered-dropped",
+                queue.name,
+                f"its subscription to {topic} has no dead-letter queue",
+                "SNS drops what it cannot deliver, at once where the queue's policy or the queue itself is missing",
+                "set RedrivePolicy of the subscription to a queue that the topic may send to",
             )
         if len({one.get("RawMessageDelivery") for one in there if one.get("Protocol") == "sqs"}) > 1:
             yield warning(

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Final
 
-from flowguard.deploy.found import FoundFunction, FunctionKind
+from flowguard.deploy.found import FoundFunction, FunctionKind, plain_name
 from flowguard.deploy.needs import QueueNeed, Role
 from flowguard.deploy.options import DeployOptions
 from flowguard.deploy.permissions import Scope, endings, needs_answers, stage_sends
@@ -18,6 +18,9 @@ from flowguard.sim.functions import callback_queues, queue_of
 
 TIMES_THE_TIMEOUT: Final = 6
 """A queue's visibility timeout over its function's time-out, as AWS advises: a throttled batch is tried again."""
+
+MOST_RECEIVES: Final = 1_000
+"""The largest ``maxReceiveCount`` that SQS takes."""
 
 _DAY: Final = 86_400
 LONGEST_RETENTION: Final = 14 * _DAY
@@ -45,7 +48,7 @@ class Retentions:
         """Split a flow's retention between its queues. ``handled``: a dlq_handler reads the dead-letter queue."""
         seconds = whole // timedelta(seconds=1)
         inbox = _within(seconds * 2 // 7)
-        killed = _within(seconds * 5 // 14)
+        killed = _within(seconds * 9 // 28 if fifo else seconds * 5 // 14)
         before = inbox + killed if fifo and handled else killed if handled else inbox
         return cls(inbox, killed, _within(seconds - before))
 
@@ -74,10 +77,13 @@ class QueuePlan:
         self.problems: list[str] = []
         self._found: dict[str, QueueNeed] = {}
         self._sources: dict[str, Queue] = {}
+        self._owners: dict[str, AnyFlow] = {}
+        self.undelivered_schedules: str | None = None
         self.topics: tuple[str, ...] = ()
         self._inboxes()
         self._answers()
         self._callbacks()
+        self._batches()
         self._dead_letter_queues()
         self._outside()
         self.problems += [problem for one in self._found.values() for problem in _problems(one)]
@@ -114,6 +120,36 @@ class QueuePlan:
                     for queue, source in _callback_sources(flow):
                         self._read(queue, name, Role.CALLBACK, flow, source)
 
+    def _batches(self) -> None:
+        """Add the queue of each function under ``@once``, and its dead letters."""
+        for name, function in self._functions.items():
+            if function.once is not None:
+                given = self._options.of_function(function.attribute, function.handler).queue
+                self._batch(name, function, given if given is not None else plain_name(function.once))
+
+    def _batch(self, reader: str, function: FoundFunction, name: str) -> None:
+        plain = name.removesuffix(".fifo")
+        dead, owner = f"{plain}-dead-letters{name.removeprefix(plain)}", function.owner
+        for taken in sorted({name, dead} & self._found.keys()):
+            self.problems.append(
+                f"{function.handler} reads {name!r} and gives up to {dead!r}, and {taken!r} is another function's; "
+                f'name another queue: [functions."{function.handler}"] queue = "…"'
+            )
+        times = Retentions.of(timedelta(seconds=LONGEST_RETENTION), fifo=False, handled=False)
+        self._sources[name] = Queue(name)
+        self._found[name] = QueueNeed(
+            name,
+            Role.INBOX,
+            existing=False,
+            retention=times.inbox,
+            visibility=self._visibility(reader),
+            reader=reader,
+            give_up_to=dead,
+            max_receive_count=self._options.of_queue(name).max_receive_count,
+            owner=owner,
+        )
+        self._found[dead] = QueueNeed(dead, Role.DEAD_LETTERS, existing=False, retention=times.dead, owner=owner)
+
     def _read(self, queue: Queue, reader: str, role: Role, flow: AnyFlow, source: Destination | None) -> None:
         name = queue.short_name
         known = self._found.get(name)
@@ -128,6 +164,7 @@ class QueuePlan:
         rules = (source,) if isinstance(source, Bus) else ()
         self.topics = tuple(dict.fromkeys((*self.topics, *topics)))
         self._sources[name] = queue
+        self._owners.setdefault(name, flow)
         retention = Retentions.of(flow.retention, fifo=False, handled=False).inbox  # neither matters to it
         self._found[name] = QueueNeed(
             name=name,
@@ -137,11 +174,30 @@ class QueuePlan:
             visibility=self._visibility(reader),
             reader=reader,
             give_up_to=known.give_up_to if known is not None else self._give_up_to(flow, queue),
-            max_receive_count=self._options.of_queue(name).max_receive_count,
+            max_receive_count=self._receives(flow, queue),
             topics=tuple(dict.fromkeys((*(known.topics if known is not None else ()), *topics))),
             rules=tuple(dict.fromkeys((*(known.rules if known is not None else ()), *rules))),
             arn=arn_of(queue),
         )
+
+    def _receives(self, flow: AnyFlow, queue: Queue) -> int:
+        """Return how often SQS delivers a record of the queue.
+
+        In a FIFO queue a record is also received with each failed attempt of up to nine others in front of it.
+        """
+        options = self._options.of_queue(queue.short_name)
+        attempts = max((one.retry.attempts for one in flow.stages if flow.inbox_of(one) == queue), default=1)
+        receives = options.max_receive_count
+        if not queue.fifo:
+            return receives
+        if "max_receive_count" not in options.model_fields_set:
+            return min(max(receives, 11 * attempts), MOST_RECEIVES)
+        if receives <= attempts:
+            self.problems.append(
+                f"SQS gives a record of the FIFO queue {queue.short_name!r} up after {receives} receives, and its "
+                f"stage may make {attempts} attempts, a receive each; raise max_receive_count"
+            )
+        return receives
 
     # -- where they go that SQS gives up
 
@@ -167,14 +223,21 @@ class QueuePlan:
             times = Retentions.of(flow.retention, fifo=fifo, handled=reader is not None)
             for name in names:
                 self._killed(flow, name, reader, times)
+                if reader is not None:
+                    self._give_up_at_last(flow, name, times)
             if isinstance(flow.dead_letters, Queue):
                 self._dead_letters(flow, flow.dead_letters, times.dead)
+            for name in [name for name, owner in self._owners.items() if owner is flow]:
+                self._fed(flow, self._found[name], times)
+            if flow.long_delays and self.undelivered_schedules is None:
+                self.undelivered_schedules = self._undelivered(flow, times, fifo=False)
 
     def _killed(self, flow: AnyFlow, name: str, reader: str | None, times: Retentions) -> None:
         if name in self._found:
             self.problems.append(f"{name!r} is for the records that SQS gives up; give {flow.name} another inbox")
             return
         self._sources[name] = Queue(name)
+        self._owners.setdefault(name, flow)
         self._found[name] = QueueNeed(
             name,
             Role.KILLED,
@@ -183,6 +246,33 @@ class QueuePlan:
             visibility=self._visibility(reader) if reader is not None else 30,
             reader=reader,
         )
+
+    def _give_up_at_last(self, flow: AnyFlow, killed: str, times: Retentions) -> None:
+        """Let SQS move what nobody can read out of the queue of records given up."""
+        receives = self._options.of_queue(killed).max_receive_count
+        last = self._undelivered(flow, times, fifo=self._found[killed].fifo)
+        self._found[killed] = replace(self._found[killed], give_up_to=last, max_receive_count=receives)
+
+    def _fed(self, flow: AnyFlow, queue: QueueNeed, times: Retentions) -> None:
+        """Keep what the topics and rules that feed a queue cannot deliver. A FIFO topic asks for a FIFO queue."""
+        kinds = {topic.endswith(".fifo") for topic in queue.topics} | ({False} if queue.rules else set())
+        kept = tuple(self._undelivered(flow, times, fifo=fifo) for fifo in sorted(kinds))
+        self._found[queue.name] = replace(self._found[queue.name], undelivered=kept)
+
+    def _undelivered(self, flow: AnyFlow, times: Retentions, *, fifo: bool) -> str:
+        """Return the queue of what nobody can read or deliver.
+
+        It is that of the flow's dead letters. Where that is elsewhere, or of the other kind, the flow gets one more.
+        """
+        dead = flow.dead_letters
+        if isinstance(dead, Queue) and dead.fifo == fifo and arn_of(dead) is None:
+            return dead.short_name
+        name = f"{flow.name}-undelivered" + (".fifo" if fifo else "")
+        self._owners.setdefault(name, flow)
+        if name in self._found and self._found[name].role is not Role.DEAD_LETTERS:
+            self.problems.append(f"{name!r} is for what nobody can read or deliver; give {flow.name} another inbox")
+        self._found[name] = QueueNeed(name, Role.DEAD_LETTERS, existing=False, retention=times.dead)
+        return name
 
     def _visibility(self, reader: str) -> int:
         return TIMES_THE_TIMEOUT * self._timeouts[reader] + self._windows[reader]
@@ -196,6 +286,7 @@ class QueuePlan:
                 f"dead_letters="
             )
             return
+        self._owners.setdefault(name, flow)
         least = retention if known is None else min(retention, known.retention)
         self._found[name] = QueueNeed(name, Role.DEAD_LETTERS, existing=False, retention=least, arn=arn_of(queue))
 
@@ -204,18 +295,21 @@ class QueuePlan:
     def _outside(self) -> None:
         for flow in self._flows:
             for stage in flow.stages:
-                self._sent_to(stage_sends(flow, stage))
-            self._sent_to(endings(flow, self._scope))
+                self._sent_to(flow, stage_sends(flow, stage))
+            self._sent_to(flow, endings(flow, self._scope))
 
-    def _sent_to(self, sends: Iterable[Destination]) -> None:
+    def _sent_to(self, flow: AnyFlow, sends: Iterable[Destination]) -> None:
         for to in sends:
             if isinstance(to, Queue) and to.short_name not in self._found:
+                self._owners.setdefault(to.short_name, flow)
                 self._found[to.short_name] = QueueNeed(
                     to.short_name, Role.OUTSIDE, existing=False, retention=4 * _DAY, arn=arn_of(to)
                 )
 
     def _with_existing(self, queue: QueueNeed) -> QueueNeed:
-        return replace(queue, existing=self._options.of_queue(queue.name).existing)
+        owner, options = self._owners.get(queue.name), self._options.of_queue(queue.name)
+        name = owner.name if owner is not None else queue.owner
+        return replace(queue, existing=options.existing, senders=options.senders, owner=name)
 
 
 def arn_of(queue: Queue) -> str | None:
@@ -231,7 +325,7 @@ def _problems(queue: QueueNeed) -> Iterator[str]:
     if len(queue.name) > _LONGEST_NAME:
         yield (
             f"the queue {queue.name!r} would have a name of {len(queue.name)} characters, and SQS takes "
-            f"{_LONGEST_NAME}; give the flow or stage a shorter name, or the queue one: inbox="
+            f"{_LONGEST_NAME}; give the flow or stage a shorter name, or the queue one: inbox=, or queue = for @once"
         )
 
 

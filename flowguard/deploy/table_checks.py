@@ -48,7 +48,7 @@ def _keys(table: TableNeed, found: Mapping[str, Any]) -> Iterator[LiveFinding]:
             "keys-other",
             table.name,
             f"its key is {', '.join(f'{name} ({kind})' for name, kind in live)}",
-            "DynamoDB refuses every write of a stage there, and its runs fail",
+            "DynamoDB refuses every write there, and what writes fails",
             f"make the table anew: {_key(table)}",
         )
 
@@ -72,7 +72,7 @@ def _expiry(table: TableNeed, live: LiveAccount) -> Iterator[LiveFinding]:
             "ttl-other",
             table.name,
             f"its TTL is on the attribute {found.get('AttributeName')!r}",
-            "run items never expire, or expire while their messages live: late copies are run again",
+            "items never expire, or expire while their messages live: late copies are run again",
             f"turn TTL off and on again, for the attribute {table.ttl!r}",
         )
 

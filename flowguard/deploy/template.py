@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from flowguard.deploy.alarms import LoggedMetric, MetricAlarm, alarms_of, metrics_of
-from flowguard.deploy.arns import SCHEDULER_ROLE, Arn, queue_arn, statements_of
+from flowguard.deploy.arns import SCHEDULER_ROLE, Arn, queue_arn, rule_arn, statements_of
 from flowguard.deploy.logical_ids import LogicalIds
-from flowguard.deploy.needs import Deployment, FunctionNeed, QueueNeed, TableNeed, TopicNeed
+from flowguard.deploy.needs import Deployment, FunctionNeed, QueueNeed, Role, TableNeed, TopicNeed
 from flowguard.deploy.options import DeployOptions
 from flowguard.destinations import Bus
 
@@ -17,6 +17,18 @@ Json = dict[str, Any]
 
 POLICY_VERSION: Final = "2012-10-17"
 """The version of IAM's policy language."""
+
+TAG: Final = "flowguard"
+"""The key of the tag that names the flow of a resource, or the rule of ``@once``.
+
+``flowguard doctor`` finds queues by it that are left over.
+"""
+
+SYSTEM_LOG_LEVEL: Final = "INFO"
+"""Of Lambda's own lines, which have how long each invocation took."""
+
+LOOPS: Final = "Allow"
+"""Of a function's loop detection, which otherwise stops a chain of requests after about 16 of its invocations."""
 
 
 class Template(ABC):
@@ -29,12 +41,14 @@ class Template(ABC):
         self.needed = needed
         self.options = options
         self.ids = LogicalIds()
+        self._policies: set[str] = set()
 
     def add_resources(self) -> None:
         """Add everything that is needed and not there yet."""
         self._add_tables_queues_and_topics()
-        for queue in self.needed.queues:
-            self._allow_senders(queue)
+        if self.needed.signing_secret is not None:
+            self.add_secret(self.needed.signing_secret)
+        self._add_senders()
         if self.needed.long_delays:
             self._add_scheduler()
         for function in self.needed.functions:
@@ -71,50 +85,108 @@ class Template(ABC):
             return None
         return {"deadLetterTargetArn": self.queue_arn(queue.give_up_to), "maxReceiveCount": queue.max_receive_count}
 
-    def _allow_senders(self, queue: QueueNeed) -> None:
-        """Let the topics and rules that feed a queue send to it."""
-        sources = [
-            *self._subscriptions(queue),
-            *(("events.amazonaws.com", self.add_rule(queue, b)) for b in queue.rules),
-        ]
-        if sources and queue.made:
-            statements = [
-                {
-                    "Effect": "Allow",
-                    "Principal": {"Service": service},
-                    "Action": "sqs:SendMessage",
-                    "Resource": self.queue_arn(queue.name),
-                    "Condition": {"ArnEquals": {"aws:SourceArn": source}},
-                }
-                for service, source in sources
-            ]
-            self.add_queue_policy(queue, {"Version": POLICY_VERSION, "Statement": statements})
+    def _add_senders(self) -> None:
+        """Let topics and rules feed the queues. Each queue's policy lets them send there before they do."""
+        allowed: dict[str, list[tuple[str, Any]]] = {}
+        for queue in self.needed.queues:
+            for service, source, fifo in self._senders(queue):
+                for name in dict.fromkeys((queue.name, self.needed.undelivered(queue, fifo=fifo).name)):
+                    allowed.setdefault(name, []).append((service, source))
+        for queue in self.needed.queues:
+            if queue.role is Role.ANSWERS:
+                allowed.setdefault(queue.name, [])
+        self._policies = {name for name in allowed if self.needed.queue(name).made}
+        for name in sorted(self._policies):
+            self._allow_senders(self.needed.queue(name), allowed[name])
+        for queue in self.needed.queues:
+            for arn in queue.topics:
+                undelivered = self.needed.undelivered(queue, fifo=self._topic(arn).fifo)
+                self.add_subscription(queue, self._topic(arn), undelivered)
+            for bus in queue.rules:
+                self.add_rule(queue, bus, self.needed.undelivered(queue, fifo=False))
 
-    def _subscriptions(self, queue: QueueNeed) -> Iterator[tuple[str, Any]]:
+    def _only_senders(self, queue: QueueNeed) -> Json:
+        """Return the statement that denies a queue of answers to all but the roles that answer, ask and set deadlines.
+
+        A role that is not there is denied, too: a service that sends in its own name has none.
+        """
+        roles = [self._role_arn(function) for function in self.needed.senders(queue.name)]
+        if queue in self.needed.schedule_targets():
+            given = self.needed.scheduler_role
+            roles.append(self.arn(SCHEDULER_ROLE if given is None else Arn(whole=given)))
+        return {
+            "Effect": "Deny",
+            "Principal": "*",
+            "Action": "sqs:SendMessage",
+            "Resource": self.queue_arn(queue.name),
+            "Condition": {"ArnNotEqualsIfExists": {"aws:PrincipalArn": [*roles, *map(self.text, queue.senders)]}},
+        }
+
+    def _role_arn(self, function: FunctionNeed) -> Any:
+        return self.function_role_reference(function) if function.role is None else self.text(function.role)
+
+    @abstractmethod
+    def function_role_reference(self, function: FunctionNeed) -> Any:
+        """Return the reference to the ARN of the role that the template makes for a function."""
+        ...
+
+    def _senders(self, queue: QueueNeed) -> Iterator[tuple[str, Any, bool]]:
+        """Yield the service, ARN and kind of each topic and rule that feeds a queue."""
         for arn in queue.topics:
-            topic = next(one for one in self.needed.topics if one.arn == arn)
-            found = self.text(arn) if topic.existing else self.topic_reference(topic)
-            self.add_subscription(queue, topic, found)
-            yield "sns.amazonaws.com", found
+            topic = self._topic(arn)
+            yield "sns.amazonaws.com", self.topic_arn(topic), topic.fifo
+        for bus in queue.rules:
+            yield "events.amazonaws.com", self.arn(rule_arn(queue.name, bus)), False
+
+    def _topic(self, arn: str) -> TopicNeed:
+        return next(one for one in self.needed.topics if one.arn == arn)
+
+    def _allow_senders(self, queue: QueueNeed, sources: Sequence[tuple[str, Any]]) -> None:
+        statements: list[Json] = [
+            {
+                "Effect": "Allow",
+                "Principal": {"Service": service},
+                "Action": "sqs:SendMessage",
+                "Resource": self.queue_arn(queue.name),
+                "Condition": {"ArnEquals": {"aws:SourceArn": source}},
+            }
+            for service, source in sources
+        ]
+        if queue.role is Role.ANSWERS:
+            statements.append(self._only_senders(queue))
+        self.add_queue_policy(queue, {"Version": POLICY_VERSION, "Statement": statements})
+
+    def policies_of(self, *queues: QueueNeed) -> list[str]:
+        """Return the names of the queues among these that get a policy, each once."""
+        return [name for name in dict.fromkeys(one.name for one in queues) if name in self._policies]
 
     @abstractmethod
-    def add_subscription(self, queue: QueueNeed, topic: TopicNeed, topic_arn: Any) -> None: ...
+    def add_subscription(self, queue: QueueNeed, topic: TopicNeed, undelivered: QueueNeed) -> None:
+        """Subscribe a queue to a topic, once the policies of both queues are there."""
+        ...
 
     @abstractmethod
-    def add_rule(self, queue: QueueNeed, bus: Bus) -> Any:
-        """Add the rule that sends events of a bus to a queue. Returns the reference to its ARN."""
+    def add_rule(self, queue: QueueNeed, bus: Bus, undelivered: QueueNeed) -> None:
+        """Add the rule that sends events of a bus to a queue, once the policies of both queues are there."""
         ...
 
     @abstractmethod
     def add_queue_policy(self, queue: QueueNeed, policy: Json) -> None: ...
 
+    @abstractmethod
+    def add_secret(self, name: str) -> None:
+        """Add a secret whose text is generated, and never changed by another deployment of the template."""
+        ...
+
     # -- the scheduler
 
     def _add_scheduler(self) -> None:
-        if self.needed.scheduler_group != "default":
+        if self.needed.scheduler_group != "default" and not self.needed.existing_group:
             self.add_schedule_group(self.needed.scheduler_group)
         if self.needed.scheduler_role is None:
-            targets = [self.queue_arn(queue.name) for queue in self.needed.schedule_targets()]
+            undelivered = self.needed.undelivered_schedules
+            names = [queue.name for queue in self.needed.schedule_targets()]
+            targets = [self.queue_arn(one) for one in dict.fromkeys((*names, *([undelivered] if undelivered else ())))]
             self.add_scheduler_role([{"Effect": "Allow", "Action": "sqs:SendMessage", "Resource": targets}])
 
     @abstractmethod
@@ -130,6 +202,7 @@ class Template(ABC):
         if role is None:
             statements = [
                 {"Effect": "Allow", "Action": [*one.actions], "Resource": [self.arn(arn) for arn in one.arns]}
+                | one.condition(dict(function.environment).get("FLOWGUARD_BUCKET_OWNER", self.account_reference()))
                 for one in statements_of(self.needed, function)
             ]
             role = self.add_function_role(function, statements)
@@ -156,6 +229,10 @@ class Template(ABC):
         if "FLOWGUARD_SCHEDULER_GROUP" in found:
             given = self.needed.scheduler_role
             found["FLOWGUARD_SCHEDULER_ROLE"] = self.arn(SCHEDULER_ROLE if given is None else Arn(whole=given))
+            if (undelivered := self.needed.undelivered_schedules) is not None:
+                found["FLOWGUARD_SCHEDULER_UNDELIVERED"] = self.queue_arn(undelivered)
+        if "FLOWGUARD_BUCKET" in found:
+            found.setdefault("FLOWGUARD_BUCKET_OWNER", self.account_reference())
         return dict(sorted(found.items()))
 
     # -- what is watched
@@ -173,6 +250,10 @@ class Template(ABC):
         queue = self.needed.queue(name)
         return self.queue_reference(queue) if queue.made else self.arn(queue_arn(self.needed, name))
 
+    def topic_arn(self, topic: TopicNeed) -> Any:
+        """Return the ARN of a topic, or the reference to it."""
+        return self.text(topic.arn) if topic.existing else self.topic_reference(topic)
+
     def arn(self, arn: Arn) -> Any:
         """Return an ARN whose open parts the deployment fills in."""
         if arn == SCHEDULER_ROLE:
@@ -181,6 +262,9 @@ class Template(ABC):
 
     @abstractmethod
     def queue_reference(self, queue: QueueNeed) -> Any: ...
+
+    @abstractmethod
+    def account_reference(self) -> Any: ...
 
     @abstractmethod
     def topic_reference(self, topic: TopicNeed) -> Any: ...
@@ -195,3 +279,9 @@ class Template(ABC):
     def text(self, text: str) -> str:
         """Return a text that the language takes as it is."""
         ...
+
+
+def warm_units(table: TableNeed, writes: str, reads: str) -> Json:
+    """Return the units a second that a table is to take from its first day, under these names."""
+    given = {writes: table.warm_writes, reads: table.warm_reads}
+    return {name: units for name, units in given.items() if units is not None}

@@ -6,16 +6,25 @@ import json
 from collections.abc import Sequence
 from typing import Final
 
-from flowguard.deploy.alarms import NAMESPACE, LoggedMetric, MetricAlarm
-from flowguard.deploy.arns import Arn
-from flowguard.deploy.needs import Deployment, FunctionNeed, QueueNeed, Role, TableNeed, TopicNeed
+from flowguard.deploy.alarms import DIMENSION, NAMESPACE, LoggedMetric, MetricAlarm
+from flowguard.deploy.arns import Arn, rule_name
+from flowguard.deploy.needs import Deployment, FunctionNeed, QueueNeed, TableNeed, TopicNeed
 from flowguard.deploy.options import DeployOptions
-from flowguard.deploy.template import POLICY_VERSION, Json, Template
+from flowguard.deploy.template import LOOPS, POLICY_VERSION, SYSTEM_LOG_LEVEL, TAG, Json, Template, warm_units
 from flowguard.destinations import Bus
+from flowguard.sim.limits.queues import LARGEST as LARGEST_MESSAGE
 
 _PARTITION: Final = "${data.aws_partition.current.partition}"
 _REGION: Final = "${data.aws_region.current.id}"
 _ACCOUNT: Final = "${data.aws_caller_identity.current.account_id}"
+_PROVIDER: Final = ">= 6.29"
+"""The first version that has all arguments written here: ``invoked_via_function_url`` is the newest of them."""
+
+_CODE: Final = {
+    "code_bucket": {"type": "string", "description": "The bucket of the functions' code."},
+    "code_key": {"type": "string", "description": "The key of the functions' code in it."},
+}
+_WARM: Final = ("write_units_per_second", "read_units_per_second")
 _SCHEDULER: Final = "scheduler"
 _STAYS: Final = {"lifecycle": {"prevent_destroy": True}}
 
@@ -30,15 +39,15 @@ class _Terraform(Template):
         super().__init__(needed, options)
         self.resources: dict[str, dict[str, Json]] = {}
         self.outputs: dict[str, Json] = {}
+        self.data: dict[str, Json] = {}
 
     def whole(self) -> Json:
         """Return the configuration with all resources."""
         self.add_resources()
         return {
-            "terraform": {"required_providers": {"aws": {"source": "hashicorp/aws", "version": ">= 5.32"}}},
+            "terraform": {"required_providers": {"aws": {"source": "hashicorp/aws", "version": _PROVIDER}}},
             "variable": {
-                "code_bucket": {"type": "string", "description": "The bucket of the functions' code."},
-                "code_key": {"type": "string", "description": "The key of the functions' code in it."},
+                **(_CODE if self.needed.functions else {}),
                 "alarm_topic": {
                     "type": "string",
                     "default": "",
@@ -49,6 +58,7 @@ class _Terraform(Template):
                 "aws_caller_identity": {"current": {}},
                 "aws_partition": {"current": {}},
                 "aws_region": {"current": {}},
+                **self.data,
             },
             "resource": self.resources,
             **({"output": self.outputs} if self.outputs else {}),
@@ -76,7 +86,9 @@ class _Terraform(Template):
                 {"name": name, "type": kind} for name, kind in zip(table.key.names, table.key.types, strict=True)
             ],
             "point_in_time_recovery": {"enabled": True},
+            **({"warm_throughput": warm} if (warm := warm_units(table, *_WARM)) else {}),
             **({"ttl": {"attribute_name": table.ttl, "enabled": True}} if table.ttl is not None else {}),
+            "tags": {TAG: self.needed.owners},
             **_STAYS,
         }
         self._add("aws_dynamodb_table", table.name, block)
@@ -87,46 +99,93 @@ class _Terraform(Template):
             **({"fifo_queue": True} if queue.fifo else {}),
             "visibility_timeout_seconds": queue.visibility,
             "message_retention_seconds": queue.retention,
+            "max_message_size": LARGEST_MESSAGE,
             "sqs_managed_sse_enabled": True,
             **({"redrive_policy": json.dumps(redrive_policy)} if redrive_policy is not None else {}),
-            **(_STAYS if queue.role in (Role.DEAD_LETTERS, Role.KILLED) else {}),
+            "tags": {TAG: queue.owner},
+            **_STAYS,
         }
         self._add("aws_sqs_queue", queue.name, block)
 
     def add_topic(self, topic: TopicNeed) -> None:
-        self._add("aws_sns_topic", topic.arn, {"name": topic.name, **({"fifo_topic": True} if topic.fifo else {})})
+        kind = {"fifo_topic": True} if topic.fifo else {}
+        self._add("aws_sns_topic", topic.arn, {"name": topic.name, **kind, "tags": {TAG: self.needed.owners}})
 
     # -- the senders of queues
 
-    def add_subscription(self, queue: QueueNeed, topic: TopicNeed, topic_arn: str) -> None:
-        block = {"topic_arn": topic_arn, "protocol": "sqs", "endpoint": self.queue_arn(queue.name)}
+    def add_subscription(self, queue: QueueNeed, topic: TopicNeed, undelivered: QueueNeed) -> None:
+        block = {
+            "topic_arn": self.topic_arn(topic),
+            "protocol": "sqs",
+            "endpoint": self.queue_arn(queue.name),
+            "redrive_policy": json.dumps({"deadLetterTargetArn": self.queue_arn(undelivered.name)}),
+            **self._after_policies(queue, undelivered),
+        }
         self._add("aws_sns_topic_subscription", f"{queue.name} {topic.arn}", block)
 
-    def add_rule(self, queue: QueueNeed, bus: Bus) -> str:
+    def add_rule(self, queue: QueueNeed, bus: Bus, undelivered: QueueNeed) -> None:
         own, bus_name = f"{queue.name} {bus}", self.text(bus.name)
         pattern = {"source": [self.text(bus.source)], "detail-type": [self.text(bus.detail_type)]}
-        block = {"event_bus_name": bus_name, "event_pattern": json.dumps(pattern, ensure_ascii=False)}
+        block = {
+            "name": rule_name(queue.name, bus),
+            "event_bus_name": bus_name,
+            "event_pattern": json.dumps(pattern, ensure_ascii=False),
+        }
         rule = self._add("aws_cloudwatch_event_rule", own, block)
-        target = {"rule": f"${{{rule}.name}}", "event_bus_name": bus_name, "arn": self.queue_arn(queue.name)}
+        target = {
+            "rule": f"${{{rule}.name}}",
+            "event_bus_name": bus_name,
+            "arn": self.queue_arn(queue.name),
+            "dead_letter_config": {"arn": self.queue_arn(undelivered.name)},
+            **self._after_policies(queue, undelivered),
+        }
         self._add("aws_cloudwatch_event_target", own, target)
-        return f"${{{rule}.arn}}"
+
+    def _after_policies(self, *queues: QueueNeed) -> Json:
+        addresses = [self._address("aws_sqs_queue_policy", name) for name in self.policies_of(*queues)]
+        return {"depends_on": addresses} if addresses else {}
 
     def add_queue_policy(self, queue: QueueNeed, policy: Json) -> None:
         url = f"${{{self._address('aws_sqs_queue', queue.name)}.id}}"
         self._add("aws_sqs_queue_policy", queue.name, {"queue_url": url, "policy": json.dumps(policy)})
 
+    def add_secret(self, name: str) -> None:
+        """Add a secret. Its text is generated once: what the data source says at a later plan is not written."""
+        about = "The keys of flowguard's signatures: a secret alone, or id:secret,id:secret with the newest first."
+        secret = self._add(
+            "aws_secretsmanager_secret",
+            name,
+            {"name": name, "description": about, "tags": {TAG: self.needed.owners}, **_STAYS},
+        )
+        own = self.ids.snake("aws_secretsmanager_random_password", name)
+        generated = {own: {"password_length": 64, "exclude_punctuation": True}}
+        self.data["aws_secretsmanager_random_password"] = generated
+        text = f"${{data.aws_secretsmanager_random_password.{own}.random_password}}"
+        self._add(
+            "aws_secretsmanager_secret_version",
+            name,
+            {
+                "secret_id": f"${{{secret}.id}}",
+                "secret_string": text,
+                "lifecycle": {"ignore_changes": ["secret_string"]},
+            },
+        )
+
     # -- the scheduler
 
     def add_schedule_group(self, name: str) -> None:
-        self._add("aws_scheduler_schedule_group", _SCHEDULER, {"name": name})
+        self._add(
+            "aws_scheduler_schedule_group", _SCHEDULER, {"name": name, "tags": {TAG: self.needed.owners}, **_STAYS}
+        )
 
     def add_scheduler_role(self, statements: Sequence[Json]) -> None:
-        self._role(_SCHEDULER, "flowguard-scheduler-", "scheduler.amazonaws.com", statements)
+        self._role(_SCHEDULER, "flowguard-scheduler-", "scheduler.amazonaws.com", statements, self.needed.owners)
 
     # -- functions
 
     def add_function_role(self, function: FunctionNeed, statements: Sequence[Json]) -> str:
-        role = self._role(function.name, f"{function.name[:37]}-", "lambda.amazonaws.com", statements)
+        prefix = f"{function.name[:37]}-"
+        role = self._role(function.name, prefix, "lambda.amazonaws.com", statements, function.owner)
         for policy in function.policies:
             attachment = {"role": f"${{{role}.name}}", "policy_arn": policy}
             self._add("aws_iam_role_policy_attachment", f"{function.name} {policy}", attachment)
@@ -136,7 +195,11 @@ class _Terraform(Template):
         logs = self._add(
             "aws_cloudwatch_log_group",
             function.name,
-            {"name": f"/aws/lambda/{function.name}", "retention_in_days": self.options.log_retention},
+            {
+                "name": f"/aws/lambda/{function.name}",
+                "retention_in_days": self.options.log_retention,
+                "tags": {TAG: function.owner},
+            },
         )
         return f"${{{logs}.name}}"
 
@@ -155,9 +218,19 @@ class _Terraform(Template):
                 "s3_bucket": "${var.code_bucket}",
                 "s3_key": "${var.code_key}",
                 "environment": {"variables": self.environment(function)},
-                "logging_config": {"log_format": "JSON", "log_group": log_group},
+                "logging_config": {
+                    "log_format": "JSON",
+                    "log_group": log_group,
+                    "application_log_level": self.options.log_level,
+                    "system_log_level": SYSTEM_LOG_LEVEL,
+                },
+                "tags": {TAG: function.owner},
+                **({"reserved_concurrent_executions": function.reserved} if function.reserved is not None else {}),
+                **({"depends_on": after} if (after := self._permissions_of(function)) else {}),
             },
         )
+        loops = {"function_name": f"${{{own}.function_name}}", "recursive_loop": LOOPS}
+        self._add("aws_lambda_function_recursion_config", function.name, loops)
         for name in function.reads:
             self._source(function, own, name)
         if function.has_url:
@@ -173,25 +246,39 @@ class _Terraform(Template):
             **({"maximum_batching_window_in_seconds": function.window} if function.window else {}),
             **({"scaling_config": {"maximum_concurrency": concurrency}} if concurrency is not None else {}),
         }
-        if function.role is None:  # Lambda checks the role when the mapping is made
-            block["depends_on"] = [self._address("aws_iam_role_policy", function.name)]
+        block["depends_on"] = [
+            self._address("aws_lambda_function_recursion_config", function.name),
+            *self._permissions_of(function),
+        ]
         self._add("aws_lambda_event_source_mapping", f"{function.name} {queue}", block)
+
+    def _permissions_of(self, function: FunctionNeed) -> list[str]:
+        """Return what gives a role its permissions. Lambda looks for them when a mapping is made."""
+        if function.role is not None:
+            return []
+        attached = [
+            self._address("aws_iam_role_policy_attachment", f"{function.name} {one}") for one in function.policies
+        ]
+        return [self._address("aws_iam_role_policy", function.name), *attached]
 
     def _url(self, function: FunctionNeed, own: str) -> None:
         block = {"function_name": f"${{{own}.function_name}}", "authorization_type": "NONE"}
         url = self._add("aws_lambda_function_url", function.name, block)
+        invoked = {"function_name": f"${{{own}.function_name}}", "principal": "*", "action": "lambda:InvokeFunction"}
+        self._add("aws_lambda_permission", function.name, {**invoked, "invoked_via_function_url": True})
         self.outputs[self.ids.snake("output", function.name)] = {
             "description": f"Where answers for {function.name} arrive.",
             "value": f"${{{url}.function_url}}",
         }
 
-    def _role(self, name: str, prefix: str, service: str, statements: Sequence[Json]) -> str:
+    def _role(self, name: str, prefix: str, service: str, statements: Sequence[Json], owner: str) -> str:
         trust = {"Effect": "Allow", "Principal": {"Service": service}, "Action": "sts:AssumeRole"}
         role = self._add(
             "aws_iam_role",
             name,
             {
                 "name_prefix": prefix,
+                "tags": {TAG: owner},
                 "assume_role_policy": json.dumps({"Version": POLICY_VERSION, "Statement": [trust]}),
             },
         )
@@ -203,12 +290,17 @@ class _Terraform(Template):
 
     def add_metric(self, metric: LoggedMetric) -> None:
         block = {
-            "name": metric.metric,
+            "name": metric.function,
             "log_group_name": f"${{{self._address('aws_cloudwatch_log_group', metric.function)}.name}}",
-            "pattern": f'{{ $.event = "{metric.event}" }}',
-            "metric_transformation": {"namespace": NAMESPACE, "name": metric.metric, "value": "1"},
+            "pattern": metric.pattern,
+            "metric_transformation": {
+                "namespace": NAMESPACE,
+                "name": metric.metric,
+                "value": "1",
+                "dimensions": {DIMENSION: f"$.{DIMENSION}"},
+            },
         }
-        self._add("aws_cloudwatch_log_metric_filter", metric.metric, block)
+        self._add("aws_cloudwatch_log_metric_filter", metric.function, block)
 
     def add_alarm(self, alarm: MetricAlarm) -> None:
         block: Json = {
@@ -216,13 +308,14 @@ class _Terraform(Template):
             "alarm_description": alarm.about,
             "namespace": alarm.namespace,
             "metric_name": alarm.metric,
-            **({"dimensions": dict([alarm.dimension])} if alarm.dimension is not None else {}),
+            "dimensions": dict([alarm.dimension]),
             "statistic": alarm.statistic,
             "period": alarm.period,
             "evaluation_periods": alarm.periods,
             "threshold": alarm.threshold,
             "comparison_operator": "GreaterThanThreshold",
             "treat_missing_data": "notBreaching",
+            "tags": {TAG: self.needed.owners},
             "alarm_actions": '${var.alarm_topic == "" ? [] : [var.alarm_topic]}',
         }
         self._add("aws_cloudwatch_metric_alarm", alarm.name, block)
@@ -232,8 +325,14 @@ class _Terraform(Template):
     def queue_reference(self, queue: QueueNeed) -> str:
         return f"${{{self._address('aws_sqs_queue', queue.name)}.arn}}"
 
+    def account_reference(self) -> str:
+        return _ACCOUNT
+
     def topic_reference(self, topic: TopicNeed) -> str:
         return f"${{{self._address('aws_sns_topic', topic.arn)}.arn}}"
+
+    def function_role_reference(self, function: FunctionNeed) -> str:
+        return f"${{{self._address('aws_iam_role', function.name)}.arn}}"
 
     def scheduler_role_reference(self) -> str:
         return f"${{{self._address('aws_iam_role', _SCHEDULER)}.arn}}"

@@ -56,6 +56,7 @@ class Uses:
     early: bool = False
     groups: bool = False
     group_answers: bool = False
+    reads_its_run: bool = False
     tokens: bool = False
     ends: bool = False
     unknown_tables: tuple[SourcePlace, ...] = ()
@@ -100,6 +101,7 @@ class FoundUses:
             early="early" in self.flags,
             groups="groups" in self.flags,
             group_answers="group answers" in self.flags,
+            reads_its_run="reads its run" in self.flags,
             tokens="tokens" in self.flags,
             ends="ends" in self.flags,
             unknown_tables=tuple(dict.fromkeys(self.unknown_tables)),

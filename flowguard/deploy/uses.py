@@ -38,6 +38,7 @@ _FLAGS: Final[Mapping[str, frozenset[str]]] = {
     "event": frozenset({"rows"}),
     "group": frozenset({"groups"}),
     "answers": frozenset({"group answers"}),
+    "is_current": frozenset({"reads its run"}),
 }
 _WAITS: Final = frozenset({"when_all", "when_any", "when", "when_group"})
 

@@ -10,6 +10,7 @@ from typing import Any, Final
 from botocore.exceptions import BotoCoreError, ClientError
 
 from flowguard.aws.clients import Clients
+from flowguard.sim.limits.schedules import delivered_input
 
 EVERY: Final = 1
 """Seconds between two looks."""
@@ -53,7 +54,7 @@ class DueSchedules:
     def _send(self, target: Any) -> None:
         queue = target["Arn"].rpartition(":")[2]
         url = self._clients.sqs.get_queue_url(QueueName=queue)["QueueUrl"]
-        self._clients.sqs.send_message(QueueUrl=url, MessageBody=target["Input"])
+        self._clients.sqs.send_message(QueueUrl=url, MessageBody=delivered_input(target["Input"]))
 
 
 def moment(expression: str) -> int:

@@ -15,16 +15,19 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
 from botocore.exceptions import BotoCoreError, ClientError
 
 from flowguard.aws.clients import Clients
+from flowguard.aws.ledger import ledger_of
 from flowguard.aws.services import aws_services
 from flowguard.clock import SystemClock
 from flowguard.deploy.derive import needs_of
-from flowguard.deploy.found import find_functions
+from flowguard.deploy.found import FoundFunction, find_functions
 from flowguard.deploy.needs import Deployment, FunctionNeed
 from flowguard.deploy.options import DeployOptions
 from flowguard.deploy.problems import CannotDeploy
@@ -36,9 +39,13 @@ from flowguard.errors import DefinitionError, SettingsError
 from flowguard.events import Observer
 from flowguard.observers.combined import combined
 from flowguard.observers.named import named_observers
+from flowguard.once_function import OnceServices
 from flowguard.settings import Settings
 from flowguard.sim.account import SIMULATED_KEYS, SIMULATED_ROLE
+from flowguard.sim.calls import intercept
 from flowguard.sim.loading import NoSuchFlow
+from flowguard.sim.weather.forecast import forecast
+from flowguard.sim.weather.weather import Weather
 
 NOT_LOADED: Final = 3
 """The exit code where the modules cannot be loaded or deployed. What is wrong was said."""
@@ -54,6 +61,7 @@ class Order(NamedTuple):
     options: str | None
     account: str
     region: str
+    weather: str = ""
 
     def as_text(self) -> str:
         return json.dumps(self)
@@ -78,12 +86,16 @@ def main(order: Order) -> int:
         say({"event": "not loaded", "why": str(error)})
         return NOT_LOADED
     clients, stop = Clients(), threading.Event()
+    weather = forecast(order.weather, SystemClock())
     try:
         notes = Provider(clients, order.account, order.region).provide(deployment, options.settings.bucket)
-        threads = [_thread(run, stop) for run in _runs(deployment, order, clients, say)]
+        threads = [_thread(run, stop) for run in _runs(deployment, order, clients, say, weather)]
     except (SettingsError, ClientError, BotoCoreError) as error:
         say({"event": "not loaded", "why": str(error)})
         return NOT_LOADED
+    bad_day = ExitStack()
+    if order.weather:
+        bad_day.enter_context(intercept(weather))
     for thread in threads:
         thread.start()
     say(
@@ -98,6 +110,7 @@ def main(order: Order) -> int:
     stop.set()
     for thread in threads:
         thread.join()
+    bad_day.close()
     return 0
 
 
@@ -119,33 +132,43 @@ def _thread(run: Callable[[threading.Event], None], stop: threading.Event) -> th
     return threading.Thread(target=run, args=(stop,), daemon=True)
 
 
-def _runs(deployment: Deployment, order: Order, clients: Clients, say: Say) -> list[Callable[[threading.Event], None]]:
+def _runs(
+    deployment: Deployment, order: Order, clients: Clients, say: Say, weather: Weather
+) -> list[Callable[[threading.Event], None]]:
     """Return what is to run: the mapping of each queue to its function, and the scheduler."""
-    mappings = [_mapping(need, queue, order, clients, say) for need in deployment.functions for queue in need.reads]
+    found = [(need, queue) for need in deployment.functions for queue in need.reads]
+    mappings = [replace(mapping_of(need, queue, order, clients, say), weather=weather) for need, queue in found]
     runs: list[Callable[[threading.Event], None]] = [one.run for one in mappings]
     if deployment.long_delays:
         runs.append(DueSchedules(clients, deployment.scheduler_group, SystemClock().now).run)
     return runs
 
 
-def _mapping(need: FunctionNeed, queue: str, order: Order, clients: Clients, say: Say) -> QueueMapping:
+def mapping_of(need: FunctionNeed, queue: str, order: Order, clients: Clients, say: Say) -> QueueMapping:
     listener, settings = Listener(), settings_of(need, os.environ)
     own: Observer = listener
     if "FLOWGUARD_OBSERVERS" in {**dict(need.environment), **os.environ}:
         own = combined((listener, named_observers(settings.observers)))
-    made: Any = getattr(sys.modules[need.found.module], need.found.attribute)
     return QueueMapping(
         function=need.name,
         queue=queue,
         region=order.region,
         account=order.account,
-        handler=made.using(aws_services(settings, observer=own)),
+        handler=_handler(need.found, settings, clients, own),
         listener=listener,
         clients=clients,
         timeout=need.timeout,
         memory=need.memory,
         say=say,
     )
+
+
+def _handler(found: FoundFunction, settings: Settings, clients: Clients, observer: Observer) -> Callable[..., Any]:
+    made: Any = getattr(sys.modules[found.module], found.attribute)
+    if found.once is None:
+        return cast("Callable[..., Any]", made.using(aws_services(settings, observer=observer)))
+    services = OnceServices(ledger_of(settings, clients, found.once.table), observer=observer)
+    return cast("Callable[..., Any]", made.__self__.using(services).batch)
 
 
 def settings_of(need: FunctionNeed, environment: Mapping[str, str]) -> Settings:

@@ -20,6 +20,8 @@ from flowguard.aws.clients import Clients
 from flowguard.dev.delivery import Listener, traceback_of
 from flowguard.errors import NotProcessed
 from flowguard.sim.event_source import failures_of
+from flowguard.sim.weather.layer import Invoked
+from flowguard.sim.weather.weather import CLEAR, Weather
 from flowguard.wire.attributes import Attribute, attributes_to, read_attributes
 
 POLL: Final = 1
@@ -62,6 +64,7 @@ class QueueMapping:
     timeout: int
     memory: int
     say: Say
+    weather: Weather = CLEAR
 
     def run(self, stop: threading.Event) -> None:
         """Poll until ``stop`` is set. What was received by then is worked on."""
@@ -76,6 +79,9 @@ class QueueMapping:
 
     def poll(self) -> None:
         """Receive a message, if there is one, and deliver it."""
+        if self.weather.is_unpolled():
+            time.sleep(POLL)
+            return
         sqs, url = self.clients.sqs, self._url
         answer: Any = sqs.receive_message(
             QueueUrl=url,
@@ -96,10 +102,13 @@ class QueueMapping:
         """Invoke the function and answer whether the record is acknowledged."""
         begun, problem, raised = time.monotonic(), None, None
         self.listener.begin()
-        acked = False
+        acked, record = False, self._record(message)
         try:
-            answer = self.handler({"Records": [self._record(message)]}, self._context())
-            acked = not failures_of(answer)
+            with self.weather.received(record, self.function, self.queue) as how:
+                if how is Invoked.YES:
+                    acked = not failures_of(self.handler({"Records": [record]}, self._context()))
+                else:
+                    acked, problem = how is Invoked.DROPPED, f"by the weather {how.value}"
         except NotProcessed as error:
             problem = str(error)
         except Exception as error:  # of code around the runtime: Lambda reports it, and the record comes back

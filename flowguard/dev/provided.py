@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final
@@ -11,6 +10,7 @@ from botocore.exceptions import ClientError
 
 from flowguard.aws.clients import Clients
 from flowguard.aws.faults import error_code
+from flowguard.deploy.arns import rule_name
 from flowguard.deploy.needs import Deployment, QueueNeed, TopicNeed
 from flowguard.destinations import Bus
 from flowguard.sim.declared import GivenItems, Keys, declared_items, modules_of_flows, read_items
@@ -68,6 +68,9 @@ class Provider:
                 create_run_table(dynamodb, table.name)
             else:
                 create_table(dynamodb, table.name, *table.key.names, types=table.key.types)
+                if table.ttl is not None:
+                    expiry: Any = {"Enabled": True, "AttributeName": table.ttl}
+                    dynamodb.update_time_to_live(TableName=table.name, TimeToLiveSpecification=expiry)
                 new[table.name] = table.key
         self._put_items(declared_items(modules_of_flows(deployment.flows)), new)
 
@@ -102,7 +105,7 @@ class Provider:
         events, name = self._clients.events, bus.name.rpartition("/")[2]
         if name != _DEFAULT_BUS:
             _unless_there(lambda: events.create_event_bus(Name=name))
-        rule = f"flowguard-{hashlib.sha256(f'{queue.name} {bus}'.encode()).hexdigest()[:32]}"
+        rule = rule_name(queue.name, bus)
         pattern = {"source": [bus.source], "detail-type": [bus.detail_type]}
         events.put_rule(Name=rule, EventBusName=name, EventPattern=json.dumps(pattern))
         events.put_targets(Rule=rule, EventBusName=name, Targets=[{"Id": "queue", "Arn": self._arn(queue.name)}])

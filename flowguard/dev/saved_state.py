@@ -103,12 +103,17 @@ def only_user(directory: Path) -> Iterator[None]:
     """
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        lock = (directory / LOCK).open("w")
+        lock = os.fdopen(_unlinked(directory / LOCK), "w")
     except OSError as error:
         raise StateRefused(str(directory), f"it cannot be used: {error.strerror}") from None
     with lock:
         _hold(lock, directory)
         yield
+
+
+def _unlinked(file: Path) -> int:
+    """Open a file for writing. Refuses a link, which may lead to anybody's file."""
+    return os.open(file, os.O_WRONLY | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600)  # Windows has none
 
 
 def _hold(lock: IO[str], directory: Path) -> None:

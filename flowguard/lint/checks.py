@@ -17,6 +17,7 @@ from flowguard.lint.rules import (
     NO_DEADLINE,
     NOT_REPEATABLE,
     PAYLOAD_LOGGED,
+    REMEMBERS_SHORTLY,
     SLEEPS,
     STEP_ELSEWHERE,
     SWALLOWED,
@@ -370,6 +371,19 @@ def effect_repeated(source: ModuleSource, code: HandlerCode) -> Iterator[ast.AST
             yield call
 
 
+def remembers_shortly(source: ModuleSource, code: HandlerCode) -> Iterator[ast.AST]:
+    """Yield where a handler looks at the run before, of a flow in its module that remembers no longer than it must."""
+    if not source.forgetful_flows():
+        return
+    for node in ast.walk(code.node):
+        match node:
+            case ast.Attribute(ast.Name(step), "superseded") if step in code.steps:
+                yield node
+                return  # once is enough: it is the flow that is to be changed
+            case _:
+                pass
+
+
 CHECKS: Final[Mapping[Rule, Check]] = {
     CHECK_THEN_ACT: check_then_act,
     DIRECT_WRITE: direct_write,
@@ -382,4 +396,5 @@ CHECKS: Final[Mapping[Rule, Check]] = {
     SWALLOWED: swallowed,
     SLEEPS: sleeps,
     EFFECT_REPEATED: effect_repeated,
+    REMEMBERS_SHORTLY: remembers_shortly,
 }

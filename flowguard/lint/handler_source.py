@@ -88,6 +88,13 @@ class ModuleSource:
         own = annotation.value if isinstance(annotation, ast.Subscript) else annotation
         return own is not None and self.dotted(own).rpartition(".")[2] == "Step"
 
+    def forgetful_flows(self) -> list[ast.ClassDef]:
+        """Return the flows of the module that do not say how long an object's last run is remembered."""
+        classes = [node for node in ast.walk(self.tree) if isinstance(node, ast.ClassDef)]
+        bases = {one: {self.dotted(base) for base in one.bases} for one in classes}
+        flows = [one for one, of in bases.items() if of & {"flowguard.Flow", "flowguard.flow.Flow"}]
+        return [one for one in flows if all(option.arg != "remember" for option in one.keywords)]
+
     def _is_once(self, function: Function) -> bool:
         called = (one.func if isinstance(one, ast.Call) else one for one in function.decorator_list)
         return any(self.dotted(one) in ("flowguard.once", "flowguard.once_function.once") for one in called)

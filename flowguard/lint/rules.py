@@ -131,6 +131,15 @@ EFFECT_REPEATED: Final = Rule(
     "side-effects-outside-aws.md",
 )
 
+REMEMBERS_SHORTLY: Final = Rule(
+    "FG112",
+    "remembers-shortly",
+    "looks at the run before, which its flow remembers only as long as its queues keep messages",
+    "a newer version that comes after four weeks finds nothing to take back, and does everything once more",
+    "say how long an object may be changed: class Orders(Flow, …, remember=timedelta(days=365))",
+    "sagas.md",
+)
+
 RULES: Final = (
     UNREADABLE,
     BAD_SUPPRESSION,
@@ -146,6 +155,7 @@ RULES: Final = (
     SWALLOWED,
     SLEEPS,
     EFFECT_REPEATED,
+    REMEMBERS_SHORTLY,
 )
 """All rules, in the order of their ids."""
 

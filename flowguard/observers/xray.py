@@ -1,4 +1,4 @@
-"""Traces of X-Ray: a subsegment for each phase, so that DynamoDB's time stands beside that of the business."""
+"""Traces of X-Ray with a subsegment for each phase, so that DynamoDB's time stands beside that of the business."""
 
 from __future__ import annotations
 

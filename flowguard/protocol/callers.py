@@ -20,6 +20,7 @@ from typing import NamedTuple
 from flowguard.ids import ObjectId, RequestId
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.message import Message
+from flowguard.wire.send_ids import IdKind, id_of
 
 MOST_HELD = 16
 """Callers that a run item holds. More of them are rows of the same partition."""
@@ -43,6 +44,7 @@ class Caller(NamedTuple):
     answer_to: str | None = None
     redrive: int = 0
     carried: Mapping[str, Attribute] = {}
+    depth: int = 0
 
     @classmethod
     def of(cls, message: Message) -> Caller | None:
@@ -50,7 +52,7 @@ class Caller(NamedTuple):
         if message.reply_to is None:
             return None
         m = message
-        return cls(m.request_id, m.requested_at, message.reply_to, m.answer_to, m.redrive, m.carried)
+        return cls(m.request_id, m.requested_at, message.reply_to, m.answer_to, m.redrive, m.carried, m.depth)
 
     @classmethod
     def asking(cls, message: Message) -> Caller | None:
@@ -78,20 +80,20 @@ class Caller(NamedTuple):
             body="",
             redrive=self.redrive,
         )
-        return f"{first.hop_id}.end"
+        return id_of(IdKind.END, first)
 
     def to_text(self) -> str:
         """Return the JSON text that is stored."""
         carried = {name: [a.type, a.value] for name, a in self.carried.items()}
         row = [self.request_id, self.requested_at, self.reply_to, self.answer_to, self.redrive, carried]
-        return json.dumps(row, separators=(",", ":"))
+        return json.dumps([*row, self.depth] if self.depth else row, separators=(",", ":"))
 
     @classmethod
     def from_text(cls, text: str) -> Caller:
         """Read what :meth:`to_text` wrote."""
-        request_id, requested_at, reply_to, answer_to, redrive, carried = json.loads(text)
+        request_id, requested_at, reply_to, answer_to, redrive, carried, *depth = json.loads(text)
         read = {name: Attribute(*pair) for name, pair in carried.items()}
-        return cls(request_id, requested_at, reply_to, answer_to, redrive, read)
+        return cls(request_id, requested_at, reply_to, answer_to, redrive, read, *depth)
 
 
 def caller_key(request_id: RequestId, requested_at: int) -> str:

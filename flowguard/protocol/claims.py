@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from flowguard.ids import Owner
 from flowguard.protocol.callers import Caller, Callers, asker_key, caller_key
 from flowguard.protocol.conflict import OnConflict
 from flowguard.protocol.run import ENDED, Claim, ClaimRequest, Commit, Committed, Fenced, FencedBy, RunItem, Status
@@ -57,7 +58,7 @@ def _another_run(item: RunItem, request: ClaimRequest) -> Verdict:
         return Verdict.SUPERSEDED
     if request.on_conflict is OnConflict.ATTACH:
         return _calling(item, request)
-    if (m.requested_at, m.request_id) < (item.requested_at, item.request_id):
+    if m.requested_at <= item.requested_at:
         return Verdict.STALE
     ended_before = item.status in ENDED and item.committed_at < m.requested_at
     if request.on_conflict is OnConflict.SUPERSEDE or ended_before or is_abandoned(item, request):
@@ -74,7 +75,7 @@ def _calling(item: RunItem, request: ClaimRequest) -> Verdict:
     key = caller_key(m.request_id, m.requested_at)
     if key == item.answered_key or (item.answered is not None and key in item.answered.held):
         return Verdict.KEPT if item.status in ENDED else Verdict.DUPLICATE
-    newer = (m.requested_at, m.request_id) > (item.requested_at, item.request_id)
+    newer = m.requested_at > item.requested_at
     if newer and (is_abandoned(item, request) or _is_past(item, request)):
         return Verdict.CLAIMED
     return Verdict.KEPT if item.status in ENDED else Verdict.ATTACHED
@@ -117,7 +118,8 @@ def _same_hop(item: RunItem, request: ClaimRequest) -> Verdict:
     stored = (item.redrive, item.retry)
     if m.attempt < stored:
         return Verdict.DUPLICATE
-    if m.attempt == stored and item.lease_until > request.now and item.owner != request.owner:
+    is_alive = request.now < item.lease_until <= request.believed_until
+    if m.attempt == stored and is_alive and item.owner != request.owner:
         return Verdict.BUSY
     return Verdict.DUPLICATE if older else Verdict.CLAIMED
 
@@ -179,6 +181,19 @@ def taken(item: RunItem | None, request: ClaimRequest) -> RunItem:
     )
 
 
+def kills_before(found: RunItem | None, message: Message, owner: Owner | None = None) -> int:
+    """Return how many workers of the message's own attempt were killed, given the item that its claim has found.
+
+    ``owner`` is the claim's: it may find itself, where its answer was lost. The item counts those that were seen by an
+    earlier claim. The last is the one whose lease is over: one that lives gives its claim back, which takes it off, or
+    notes why its attempt has failed.
+    """
+    if found is None or found.done or found.owner == owner or found.back_off is not None:
+        return 0
+    here = found.request_id, found.hop, found.redrive, found.retry
+    return found.kills + 1 if here == (message.request_id, message.hop, message.redrive, message.retry) else 0
+
+
 def needs_lease(claim: Claim) -> bool:
     """Answer whether a hop that was only read is claimed all the same, since it takes the object from a run at work.
 
@@ -188,6 +203,18 @@ def needs_lease(claim: Claim) -> bool:
     if claim.unwritten is None or found is None:
         return False
     return found.request_id != claim.message.request_id and found.status not in ENDED
+
+
+def finds_old_memory(claim: Claim) -> bool:
+    """Answer whether the item remembers something under the request's id that an earlier run has done.
+
+    An id may come again with a later time, when another request has had the object. If that has committed nothing, what
+    the first run's hop remembers is still there. A copy of one request with a later time finds its own run.
+    """
+    item, before = claim.item, claim.before
+    if before is None or before.memo is None or claim.unwritten is not None:
+        return False
+    return before.request_id != item.request_id and before.memo.is_of(item.request_id, item.hop)
 
 
 def outlived(claim: Claim, now: int, retention: int) -> bool:
@@ -314,7 +341,7 @@ def fenced_by(claim: Claim, item: RunItem | None) -> Fenced:
     if item is None:
         return Fenced(FencedBy.EXPIRED, None)
     if item.request_id != mine.request_id:
-        older = (item.requested_at, item.request_id) < (mine.requested_at, mine.request_id)
+        older = item.requested_at <= mine.requested_at
         return Fenced(FencedBy.EXPIRED if older else FencedBy.NEWER_RUN, item)
     finished = item.hop > mine.hop or item.done
     return Fenced(FencedBy.FINISHED if finished else FencedBy.OTHER_ATTEMPT, item)

@@ -109,7 +109,12 @@ def judge_key(entry: Entry | None, ask: KeyAsk) -> KeyVerdict:
     if entry.status is EntryStatus.COMPLETED:
         if entry.expires_at <= ask.now:
             return KeyVerdict.EXPIRED
-        other = None not in (entry.digest, ask.digest) and entry.digest != ask.digest
-        return KeyVerdict.REUSED if other else KeyVerdict.DONE
+        return judge_completed(entry, ask)
     free = entry.owner is None or entry.lease_until <= ask.now or entry.owner == ask.owner
     return KeyVerdict.CLAIMED if free else KeyVerdict.BUSY
+
+
+def judge_completed(entry: Entry, ask: KeyAsk) -> KeyVerdict:
+    """Decide whether the result of a completed entry is one for the call's payload."""
+    other = None not in (entry.digest, ask.digest) and entry.digest != ask.digest
+    return KeyVerdict.REUSED if other else KeyVerdict.DONE

@@ -66,11 +66,6 @@ class Member(NamedTuple):
         return cls(int(found[1]), int(found[2]))
 
 
-def group_id(hop_id: str) -> str:
-    """Return the id under which the run of a group is found, by who knows nothing of flowguard."""
-    return f"{hop_id}.{GROUP}"
-
-
 def request_of(awaited_id: str) -> tuple[str, Member] | None:
     """Return the id of the group and the request of which this is the request id. None for any other."""
     found = _REQUEST_ID.fullmatch(awaited_id)

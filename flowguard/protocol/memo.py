@@ -18,3 +18,7 @@ class Memo(NamedTuple):
     hop: int
     results: Mapping[str, Callable[[], str]]
     size: int
+
+    def is_of(self, request_id: RequestId, hop: int) -> bool:
+        """Answer whether it is of this hop of the request's run."""
+        return (self.request_id, self.hop) == (request_id, hop)

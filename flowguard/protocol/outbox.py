@@ -30,11 +30,14 @@ class Kind(StrEnum):
 
     @property
     def phase(self) -> int:
-        """Return its place in a dispatch. Side messages have 0, and the next hop has 2, since its claim clears all.
+        """Return its place in a dispatch. Side messages have 0, and the next hop has 3, since its claim clears all.
 
-        A dead letter goes before the message of the ``on_failed`` stage, which would clear it from the outbox.
+        A deadline goes after them, so that a look at the wait proves that they were sent. A dead letter goes before the
+        message of the ``on_failed`` stage, which would clear it from the outbox.
         """
-        return 2 if self is Kind.NEXT else int(self.is_last)
+        if self is Kind.NEXT:
+            return LAST_PHASE
+        return 2 if self.is_last else int(self is Kind.DEADLINE)
 
     @property
     def is_last(self) -> bool:
@@ -46,6 +49,9 @@ class Kind(StrEnum):
         """Answer whether the message is not needed once another run has the object."""
         return self in (Kind.NEXT, Kind.ASK, Kind.DEADLINE)
 
+
+LAST_PHASE = 3
+"""The place of the next hop's message in a dispatch."""
 
 LARGEST_SCHEDULED = 262_144
 """What EventBridge Scheduler takes as the body of a message that it sends later."""

@@ -6,6 +6,7 @@ It is the one record of a (flow, object id) and decides who may do what. Values 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from datetime import timedelta
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -17,10 +18,13 @@ from flowguard.protocol.failed_hop import FailedHop
 from flowguard.protocol.memo import Memo
 from flowguard.protocol.outbox import Outbox, Send, StoredOutbox
 from flowguard.protocol.verdicts import AnswerVerdict, Verdict
-from flowguard.protocol.waiting import Late, Wait, WaitPlan
+from flowguard.protocol.waiting import Late, Wait, WaitEnd, WaitPlan
 from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.message import ErrorNote, Message
 from flowguard.writes import Write
+
+LONGEST_LEASE = timedelta(minutes=30)
+"""How long Lambda lets a function run, and by how much its clock may differ from another's."""
 
 
 class Status(StrEnum):
@@ -42,6 +46,13 @@ class Cancellation(NamedTuple):
     request_id: RequestId
     at: int
     why: str
+
+
+class BackOff(NamedTuple):
+    """A hop whose last attempt has failed, and that is tried again at ``until`` (ms). Nothing decides by it."""
+
+    error: ErrorNote
+    until: int
 
 
 class RunItem(NamedTuple):
@@ -108,8 +119,12 @@ class RunItem(NamedTuple):
 
     It is this run (then :attr:`own_failure` is the same) or the run before, whose state the item still holds.
     """
+    back_off: BackOff | None = None
+    """Why the last attempt failed, and when the next one comes. Only where that takes long."""
     history: str = ""
     """What has happened lately, as :mod:`flowguard.protocol.run_history` writes it. Nothing decides by it."""
+    kills: int = 0
+    """How many workers of this attempt were killed before the last one. One less where that gave its claim back."""
     full_history: bool = False
     """Whether rows beside the item tell what has happened. Nothing decides by it."""
 
@@ -120,6 +135,28 @@ class RunItem(NamedTuple):
         if found is None or (found.request_id, found.requested_at) != (self.request_id, self.requested_at):
             return None
         return found
+
+    @property
+    def wait_was_dispatched(self) -> bool:
+        """Answer whether it is proved that the hop which waits sent its side messages.
+
+        ::
+
+            commit ── side messages ── deadline ── asks
+                                          └▶ look: the item says when      └▶ the answer of another flow
+
+        The deadline's message and the asks go out after them. Other answers prove nothing: their ids can be known
+        without an ask. Nor does a deadline's message where a run was reset, for it may be of the time before that.
+        """
+        wait = self.wait
+        if wait is None:
+            return False
+        by_deadline = wait.looked_at > 0 or (wait.timed_out and self.cancelled_because is None)
+        if by_deadline and self.reset_by is None:
+            return True
+        if wait.group is not None:
+            return wait.end is WaitEnd.ANSWERED
+        return wait.plan is not None and bool(wait.plan.asked & wait.answered)
 
     @property
     def cancelled_because(self) -> str | None:
@@ -161,6 +198,13 @@ class ClaimRequest(NamedTuple):
     """When the item may be removed."""
     fresh_since: int = 0
     """Of a flow that takes callers: a result of this moment or a later one is good for the request."""
+    longest_lease: int = LONGEST_LEASE // timedelta(milliseconds=1)
+    """How long any worker of the hop can hold it, ms."""
+
+    @property
+    def believed_until(self) -> int:
+        """Return the latest end of a lease that is believed. A worker whose clock is fast has written a later one."""
+        return self.now + self.longest_lease
 
 
 class Claim(NamedTuple):

@@ -21,7 +21,7 @@ class Verdict(StrEnum):
     """A copy of a hop or attempt that the run has left behind, or of a request that was sent again later: ack."""
 
     STALE = "STALE"
-    """A request older than the one the item holds: ack."""
+    """A request older than the one the item holds, or of the same time: ack."""
 
     SUPERSEDED = "SUPERSEDED"
     """A later hop of a run that another request has replaced: ack."""

@@ -59,6 +59,7 @@ class WaitPlan(NamedTuple):
     children: Mapping[str, Child] = {}
     """Those of :attr:`asked` that are cancelled with the run."""
     trace: str | None = None
+    depth: int = 0
     group: GroupPlan | None = None
     """The group that is awaited, in place of names. Then the wait's names are those of its shards."""
 
@@ -76,7 +77,7 @@ class WaitPlan(NamedTuple):
         """Return the JSON text that is stored."""
         carried = {name: [a.type, a.value] for name, a in self.carried.items()}
         row = [self.stage, dict(self.names), sorted(self.asked), sorted(self.early), self.on_timeout, self.on_error]
-        more = [dict(self.children), None if self.group is None else self.group.as_json(), self.trace]
+        more = [dict(self.children), None if self.group is None else self.group.as_json(), self.trace, self.depth]
         while more and not more[-1]:
             more.pop()
         return json.dumps([*row, self.reply_to, self.answer_to, carried, *more], separators=(",", ":"))
@@ -99,6 +100,7 @@ class WaitPlan(NamedTuple):
             children={name: Child(*row) for name, row in children.items()},
             group=None if not more[1:] or more[1] is None else GroupPlan.from_json(more[1]),
             trace=more[2] if more[2:] else None,
+            depth=more[3] if more[3:] else 0,
         )
 
 
@@ -116,6 +118,31 @@ class GivenAnswer(NamedTuple):
 
     text: str
     failed: bool = False
+
+
+class EarlyAnswer(NamedTuple):
+    """An answer that came before its wait. ``by`` names its message; copies of that have the same.
+
+    ``names`` are those that its sender may answer; none stand for all.
+    """
+
+    answer: GivenAnswer
+    by: str = ""
+    names: frozenset[str] = frozenset()
+
+    def is_for(self, name: str) -> bool:
+        """Answer whether its sender may answer what is awaited under this name."""
+        return not self.names or name in self.names
+
+
+class Kept(NamedTuple):
+    """The store's reply to an answer that may be early.
+
+    ``is_new`` says that it is kept now, and was not before. ``replaces`` says that an older one goes that nobody used.
+    """
+
+    is_new: bool
+    replaces: bool = False
 
 
 class Look(NamedTuple):

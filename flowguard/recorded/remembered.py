@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import inspect
-import json
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
-from hashlib import sha256
 from typing import Any, Final, Protocol
 
 from pydantic import PydanticUserError, TypeAdapter, ValidationError
@@ -15,6 +13,7 @@ from flowguard.errors import RunFailed, shown
 from flowguard.payloads import encode_json, problems_of
 from flowguard.recorded.table_writes import TableWrites
 from flowguard.wire.message import Message
+from flowguard.wire.send_ids import key_of
 from flowguard.writes import Write
 
 _LONGEST_NAME: Final = 128
@@ -22,7 +21,9 @@ _LONGEST_NAME: Final = 128
 
 
 class Remembers(Protocol):
-    """What one hop remembers before its commit, as seen from its step."""
+    """What one hop remembers before its commit, and whether it is still this worker's, as seen from its step."""
+
+    def is_current(self) -> bool: ...
 
     def recall(self, name: str) -> str | None: ...
 
@@ -35,6 +36,9 @@ class ForgottenMemory:
     def __init__(self) -> None:
         self.results: dict[str, str] = {}
         self.writes: list[Write] = []
+
+    def is_current(self) -> bool:
+        return True
 
     def recall(self, name: str) -> str | None:
         return self.results.get(name)
@@ -59,17 +63,21 @@ class EarlyEffects:
         if inspect.iscoroutinefunction(call):
             return self._awaited(name, call, kind, result)
         text = self._memory.recall(name)
-        return _read(name, self._made(name, call()) if text is None else text, kind, result)
+        return _read(name, self._made(name, call(), kind) if text is None else text, kind, result)
 
     async def _awaited(self, name: str, call: Callable[[], Any], kind: TypeAdapter[Any] | None, result: Any) -> Any:
         text = self._memory.recall(name)
-        return _read(name, self._made(name, await call()) if text is None else text, kind, result)
+        return _read(name, self._made(name, await call(), kind) if text is None else text, kind, result)
 
-    def _made(self, name: str, result: Any) -> str:
+    def _made(self, name: str, result: Any, kind: TypeAdapter[Any] | None) -> str:
         """Remember the result of a call, and return its text."""
-        text = _text_of(name, result)
+        text = _text_of(name, result, kind)
         self._memory.remember(name, text)
         return text
+
+    def is_current(self) -> bool:
+        """Answer whether what the hop does would still count."""
+        return self._memory.is_current()
 
     @contextmanager
     def apply(self, name: str) -> Iterator[None]:
@@ -92,12 +100,8 @@ class EarlyEffects:
 
 def idempotency_key(message: Message, name: str) -> str:
     """Return the same UUID for the name in each attempt of the message's hop, and another one for any other hop."""
-    import uuid  # not needed to start a function
-
     _check_name(name)
-    m = message
-    digest = sha256(json.dumps([m.flow, m.object_id, m.request_id, m.hop, name]).encode()).digest()
-    return str(uuid.UUID(bytes=digest[:16], version=5))
+    return key_of(message, name)
 
 
 def _type_of_result(name: str, call: object, result: Any) -> TypeAdapter[Any] | None:
@@ -115,7 +119,9 @@ def _type_of_result(name: str, call: object, result: Any) -> TypeAdapter[Any] | 
 
 def _read(name: str, text: str, kind: TypeAdapter[Any] | None, result: Any) -> Any:
     if kind is None:
-        return json.loads(text)
+        from flowguard.results import from_text  # not needed to start a function
+
+        return from_text(text)
     try:
         return kind.validate_json(text)
     except ValidationError as error:
@@ -123,17 +129,27 @@ def _read(name: str, text: str, kind: TypeAdapter[Any] | None, result: Any) -> A
         raise RunFailed(why) from None
 
 
-def _text_of(name: str, found: object) -> str:
+def _text_of(name: str, found: object, kind: TypeAdapter[Any] | None) -> str:
     if isinstance(found, Coroutine):
         found.close()
         fix = "give the async function itself, and await what step.once returns"
         raise RunFailed(f"step.once({shown(name)}, …) got a coroutine from its call; {fix}. It was not awaited")
     try:
-        return encode_json(found)
+        return encode_json(found) if kind is not None else _plain_text(found)
     except TypeError as error:
         raise RunFailed(
             f"step.once({shown(name)}, …) has made its call, and cannot remember the result: {error}"
         ) from None
+
+
+def _plain_text(found: object) -> str:
+    """Return the text from which a value comes back as it was, without a type. A model comes back as JSON values."""
+    from flowguard.results import Unstorable, to_text  # not needed to start a function
+
+    try:
+        return to_text(found)
+    except Unstorable:
+        return encode_json(found)
 
 
 def _check_name(name: object) -> None:

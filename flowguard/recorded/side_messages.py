@@ -17,9 +17,10 @@ from flowguard.retry import LONGEST_SQS_DELAY
 from flowguard.wire.attributes import Attribute, attributes_of
 from flowguard.wire.cancel_order import cancel_attributes
 from flowguard.wire.cancel_reason import reason
-from flowguard.wire.message import REQUEST_ID, REQUESTED_AT, Message
+from flowguard.wire.message import REQUEST_ID, REQUESTED_AT, Message, with_depth
 from flowguard.wire.reset_order import reset_attributes
-from flowguard.wire.signing import Signer, signed_attributes
+from flowguard.wire.send_ids import IdKind, id_of
+from flowguard.wire.signing import Signer, check_signs, signed_attributes
 
 
 class Startable(Protocol):
@@ -33,6 +34,9 @@ class Startable(Protocol):
 
     @property
     def on_conflict(self) -> OnConflict: ...
+
+    @property
+    def trust_senders(self) -> bool: ...
 
     def entrance(self) -> tuple[str, Destination]: ...
 
@@ -78,7 +82,8 @@ class SideMessages:
             **self._message.carried,
             **given,
         }
-        self._add(Send(Kind.SIDE, where, body, own, sent, delay, group))
+        deep = with_depth(sent, self._message.depth + 1)
+        self._add(Send(Kind.SIDE, where, body, own, deep, delay, group))
 
     def start(
         self,
@@ -96,13 +101,16 @@ class SideMessages:
             reply_to=None if reply_to is None else destination(reply_to),
             signed=self._signer.is_on,
         )
-        attributes = {**self._message.carried, **signed_attributes(message, self._signer)}
+        deeper = message._replace(depth=self._message.depth + 1)
+        attributes = {**self._message.carried, **signed_attributes(deeper, self._signer)}
         self._add(Send(Kind.SIDE, inbox, message.body, self._next_id(), attributes, group=message.object_id))
 
     def reset(self, flow: Startable, object_id: str) -> None:
         """Record the order to reset another flow's run."""
         if flow.on_conflict is not OnConflict.ATTACH:
             raise RunFailed(f"{flow.name} keeps no result that could be reset; say keep_result=… or on_conflict=ATTACH")
+        if not flow.trust_senders:
+            check_signs(self._signer, flow.name, "orders to reset")
         own, to = self._next_id(), flow.answers
         attributes = {
             **self._message.carried,
@@ -124,7 +132,7 @@ class SideMessages:
         self.recorded.append(send.checked())
 
     def _next_id(self) -> RequestId:
-        return RequestId(f"{self._message.hop_id}.{len(self.recorded)}")
+        return RequestId(id_of(IdKind.SEND, self._message, len(self.recorded)))
 
 
 def _check_delay(to: Destination, delay: int) -> None:

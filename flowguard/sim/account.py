@@ -18,7 +18,9 @@ ACCOUNT_ID = "123456789012"
 REGION = "us-east-1"
 Variables = tuple[tuple[str, str], ...]
 SIMULATED_KEYS = "simulated:every-reader-of-this-package-knows-it"
-"""The keys of tokens where nothing is real. They are no secret."""
+"""The keys of tokens and signatures where nothing is real. They are no secret."""
+SIMULATED_SECRETS: Mapping[str, str] = {"signing_keys": SIMULATED_KEYS, "token_keys": SIMULATED_KEYS}
+"""The settings of keys where nothing is real."""
 SIMULATED_ROLE = f"arn:aws:iam::{ACCOUNT_ID}:role/scheduler"
 """The role of EventBridge Scheduler where nothing is real."""
 

@@ -25,6 +25,7 @@ from flowguard.sim.functions import Functions, ServedFunction
 from flowguard.sim.virtual import VirtualTime
 from flowguard.sim.waiting_records import Delivery, Queues
 from flowguard.wire.envelope import Envelope
+from flowguard.worker.patience import MANY_RECEIVES
 
 STEP: Final = 20
 """The virtual time that an invocation takes, ms."""
@@ -137,21 +138,28 @@ class EventSource:
             self._queues.receive(one, now + self._function(first).visibility)
         return found
 
-    def end(self, delivery: Delivery, *, acked: bool, left: bool = False, last: bool = False) -> bool:
+    def end(
+        self, delivery: Delivery, *, acked: bool, left: bool = False, last: bool = False, too_early: bool = False
+    ) -> bool:
         """Do what follows from a function's answer and answer whether this was the record's last receive.
 
         A record that was ``acked`` is deleted, and so is one that is ``left``, to which the answer would always be the
         same. After its last receive SQS moves it to the dead-letter queue, where it is due when it would have been seen
         again; what fails there as often is dropped. ``last`` says that no receive is left whatever their count.
+
+        A receive that was ``too_early`` is one of as many as queues of templates have: it is another record's attempts
+        that these wait for, and their pauses are longer.
         """
+        delivery.too_early += too_early
         if acked or left:
             self._queues.delete(delivery)
             return False
-        if delivery.receives < self._most_receives and (not last or delivery.from_dlq):
+        is_left = delivery.receives - delivery.too_early < self._most_receives and delivery.receives < MANY_RECEIVES
+        if is_left and (not last or delivery.from_dlq):
             return False
         if delivery.from_dlq:
             self._queues.delete(delivery)
-        delivery.from_dlq, delivery.receives = True, 0
+        delivery.from_dlq, delivery.receives, delivery.too_early = True, 0, 0
         return True
 
     def show_early(self, delivery: Delivery, now: int) -> None:
@@ -159,13 +167,14 @@ class EventSource:
         delivery.visible_at = now
 
     def postponed(self, call: ApiCall, now: int) -> bool:
-        """Carry out a ChangeMessageVisibility of a record that is here. Answer whether it was that."""
-        if call.operation != "ChangeMessageVisibility":
+        """Carry out a change of visibility of records that are here. Answer whether it was that."""
+        if not call.operation.startswith("ChangeMessageVisibility"):
             return False
-        held = self._queues.find(call.params["ReceiptHandle"])
-        if held is not None:
-            held.visible_at = now + call.params["VisibilityTimeout"] * 1000
-        return held is not None
+        hidden = [(self._queues.find(one["ReceiptHandle"]), one) for one in call.params.get("Entries", [call.params])]
+        for held, one in hidden:
+            if held is not None:
+                held.visible_at = now + one["VisibilityTimeout"] * 1000
+        return any(held is not None for held, _ in hidden)
 
     def _function(self, delivery: Delivery) -> ServedFunction:
         if delivery.from_dlq:

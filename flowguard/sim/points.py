@@ -113,6 +113,9 @@ class _Batches:
     def release(self, claims: Sequence[Claim], now: int) -> None:
         self._batches.release(claims, now)
 
+    def refusals(self) -> list[str]:
+        return self._batches.refusals()
+
     def _pass(self, point: Point, messages: Sequence[Message]) -> None:
         for message in messages:
             self._passing(point, message)
@@ -131,3 +134,6 @@ class _Sender:
 
     def postpone(self, envelope: Envelope, seconds: int) -> None:
         self._sender.postpone(envelope, seconds)
+
+    def hand_back(self, records: Sequence[tuple[Envelope, int]]) -> None:
+        self._sender.hand_back(records)

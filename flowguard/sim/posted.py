@@ -63,9 +63,11 @@ class Posted:
     def is_letter(self) -> bool:
         """Answer whether this is a dead letter of a stage. Such a letter says the redrive that it will be.
 
-        A message of that redrive which is to be tried again says a retry, too.
+        A message of that redrive which is to be tried again says a retry, too, and one that goes back to its queue
+        since when.
         """
-        return self.place.redrive > 0 and self.place.retry == 0 and not self.is_unsent
+        place = self.place
+        return place.redrive > 0 and place.retry == 0 and not place.since and not place.is_unsent
 
     @property
     def is_unsent(self) -> bool:

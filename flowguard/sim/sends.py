@@ -15,6 +15,7 @@ from zoneinfo import ZoneInfo
 
 from flowguard.sim.calls import ApiCall, Proceed, Response
 from flowguard.sim.limits.queues import queue_name
+from flowguard.sim.limits.schedules import delivered_input
 from flowguard.sim.limits.topics import topic_name
 from flowguard.wire.attributes import Attribute, read_attributes
 
@@ -99,7 +100,7 @@ def _target(entry: Entry) -> str:
 
 
 def _input(entry: Entry) -> str:
-    return str(entry["Target"].get("Input", ""))
+    return delivered_input(str(entry["Target"].get("Input", "")))
 
 
 def _payload(entry: Entry) -> str:

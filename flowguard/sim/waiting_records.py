@@ -5,6 +5,7 @@ They wait in their queues, with SQS's rules of visibility and FIFO order.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,7 +17,8 @@ from flowguard.wire.http_source import http_source
 class Delivery:
     """A record on its way. ``number`` is its place in the order of arrival, ``visible_at`` is ms since 1970.
 
-    ``queue`` is a name; None where no queue delivers it (SNS calls the function, a direct invocation).
+    ``queue`` is a name; None where no queue delivers it (SNS calls the function, a direct invocation). ``too_early`` is
+    how many of its receives came before what it belongs to.
     """
 
     number: int
@@ -27,6 +29,7 @@ class Delivery:
     receives: int = 0
     turn: int = 0
     from_dlq: bool = False
+    too_early: int = 0
 
     @property
     def message_id(self) -> str:
@@ -46,19 +49,21 @@ class Delivery:
     def event(self) -> Any:
         """Build the event that the function is called with.
 
-        The first time it has the record as it is, later with its count of receives.
+        The first time it has the record as it is, later with its count of receives, and where SQS has moved it from.
         """
         if self.envelope.source is Source.INVOCATION and self.envelope.queue_arn is None:
             return self.raw
-        return {"Records": [self.raw if self.receives <= 1 else self._again()]}
+        is_as_sent = self.receives <= 1 and not self.from_dlq
+        return {"Records": [self.raw if is_as_sent else self._again()]}
 
     def _again(self) -> Any:
         """Return the record with its count of receives. SQS counts one more for each delivery."""
-        for name in ("attributes", "Attributes"):
-            if isinstance(said := self.raw.get(name), dict):
-                count = self.envelope.receive_count + self.receives - 1
-                return {**self.raw, name: {**said, "ApproximateReceiveCount": str(count)}}
-        return self.raw
+        if not self.envelope.source.is_queue:
+            return self.raw
+        name = "Attributes" if "MessageId" in self.raw else "attributes"
+        count = self.envelope.receive_count + self.receives - 1
+        moved = {"DeadLetterQueueSourceArn": self.envelope.queue_arn} if self.from_dlq else {}
+        return {**self.raw, name: {**(self.raw.get(name) or {}), "ApproximateReceiveCount": str(count), **moved}}
 
 
 @dataclass(slots=True)
@@ -77,12 +82,12 @@ class Queues:
 
     def due(self, now: int) -> Delivery | None:
         """Return the next delivery. None where nothing is due yet."""
-        ready = [delivery for delivery in self.free() if delivery.visible_at <= now]
-        return min(ready, key=_order, default=None)
+        ready = [(due_at, delivery.number, delivery) for delivery, due_at in self._due_at() if due_at <= now]
+        return min(ready, default=(0, 0, None))[2]
 
     def moments(self) -> list[int]:
         """Return the moments at which deliveries will be due."""
-        return [delivery.visible_at for delivery in self.free()]
+        return [due_at for _, due_at in self._due_at()]
 
     def receive(self, delivery: Delivery, visible_again: int) -> None:
         self.turns += 1
@@ -104,13 +109,24 @@ class Queues:
 
     def free(self) -> list[Delivery]:
         """Return the deliveries that wait behind no other record of their FIFO group."""
+        return [one for one, _ in self._due_at()]
+
+    def _due_at(self) -> Iterator[tuple[Delivery, int]]:
+        """Yield those deliveries, and when each is due.
+
+        SQS gives out nothing of a FIFO group while one of its messages is in flight: received, and not visible again.
+        https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/using-messagegroupid-property.html
+        """
         heads: dict[tuple[str, str], int] = {}
+        in_flight_until: dict[tuple[str, str], int] = {}
         grouped = [(one, one.group) for one in self.waiting]
         for one, group in grouped:
             if group is not None:
                 heads[group] = min(one.number, heads.get(group, one.number))
-        return [one for one, group in grouped if group is None or heads[group] == one.number]
-
-
-def _order(delivery: Delivery) -> tuple[int, int]:
-    return delivery.visible_at, delivery.number
+                if one.receives:
+                    in_flight_until[group] = max(one.visible_at, in_flight_until.get(group, one.visible_at))
+        for one, group in grouped:
+            if group is None:
+                yield one, one.visible_at
+            elif heads[group] == one.number:
+                yield one, max(one.visible_at, in_flight_until.get(group, one.visible_at))

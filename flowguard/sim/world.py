@@ -21,15 +21,18 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Any, Final, Protocol, Self
 
+from pydantic import SecretStr
+
 from flowguard.aws.clients import Clients
 from flowguard.aws.services import aws_services, aws_store
+from flowguard.aws.signing_keys import aws_signer
 from flowguard.clock import no_pause
 from flowguard.errors import NotProcessed
-from flowguard.events import Event, EventType
+from flowguard.events import Event, EventType, Observer
 from flowguard.flow import AnyFlow
 from flowguard.ids import SeededIds
 from flowguard.settings import Settings
-from flowguard.sim.account import SIMULATED_KEYS, SIMULATED_ROLE
+from flowguard.sim.account import SIMULATED_ROLE, SIMULATED_SECRETS
 from flowguard.sim.calls import intercept
 from flowguard.sim.crash import Died
 from flowguard.sim.declared import DeclaredKey, declared_items, declared_tables, modules_of_flows, read_keys
@@ -43,28 +46,17 @@ from flowguard.sim.mail import Mail
 from flowguard.sim.moto import EmbeddedAWS
 from flowguard.sim.points import Point, with_points
 from flowguard.sim.provision import AutoProvisioner
+from flowguard.sim.stored_keys import KEYS_PARAMETER, Believing, BelievingWithKeys, answer_for_keys
 from flowguard.sim.virtual import VirtualTime
 from flowguard.sim.waiting_records import Delivery
+from flowguard.sim.weather.forecast import forecast
+from flowguard.sim.weather.layer import Invoked
 from flowguard.wire.envelope import Envelope
 from flowguard.wire.message import Message
+from flowguard.wire.signing import Signer
 
 START: Final = 1_767_225_600_000
 """2026-01-01T00:00:00Z, at which a world starts by default."""
-
-
-class Believing:
-    """A signer for recorded messages, which accepts any signature.
-
-    Their keys are elsewhere, and nothing that they ask for leaves the process.
-    """
-
-    is_on, is_required = True, False
-
-    def sign(self, statement: str) -> str | None:
-        return "recorded"
-
-    def problem(self, statement: str, signature: str | None) -> str | None:
-        return None if signature is not None else "it carries no signature"
 
 
 class Passed(Protocol):
@@ -88,10 +80,11 @@ class World:
     ``tables`` are the flows' own, each with the name of its hash key; those in ``TABLES`` of the flows' modules need
     not be given. After ``most_receives`` a record is passed on, as by a redrive policy: a function made by
     ``dlq_handler`` gets it. Equal arguments and records give equal results throughout. ``aws`` and
-    ``clock`` are open ones to work on; without them the world opens its own.
+    ``clock`` are open ones to work on; without them the world opens its own. ``weather`` names what AWS does on this
+    day (``flowguard/sim/weather/forecast.py``). ``observer`` is told each event.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - options, each with a default
         self,
         flows: Sequence[AnyFlow],
         *,
@@ -102,14 +95,17 @@ class World:
         most_receives: int = MOST_RECEIVES,
         aws: Engine | None = None,
         clock: VirtualTime | None = None,
+        weather: str = "",
+        observer: Observer | None = None,
     ) -> None:
         self.flows = tuple(flows)
+        self._observer = observer
         self.keys = {**declared_tables(modules_of_flows(flows)), **read_keys(tables or {})}
         self.clock = clock if clock is not None else VirtualTime(start)
         self.start = start
         self.aws = aws if aws is not None else EmbeddedAWS(seed=seed)
         self._own = [part for part, given in ((self.clock, clock), (self.aws, aws)) if given is None]
-        self.settings = Settings.model_validate({"token_keys": SIMULATED_KEYS, "scheduler_role": SIMULATED_ROLE})
+        self.settings = Settings.model_validate({**SIMULATED_SECRETS, "scheduler_role": SIMULATED_ROLE})
         self.provisioner = AutoProvisioner(self.aws, self.keys, self.settings.table)
         self.put_in = 0
         self._seed = seed
@@ -121,13 +117,14 @@ class World:
         self.source = EventSource(most_receives)
         self.mail = Mail(self.aws, self.provisioner, self.source, self.clock)
         self._hands: list[Delivery] = []
+        self.weather = forecast(weather, self.clock, seed=seed)
         self._exit = ExitStack()
 
     def __enter__(self) -> Self:
         with ExitStack() as opened:
             for part in self._own:
                 opened.enter_context(part)
-            for interceptor in (self._watch, self.mail, self.provisioner):
+            for interceptor in (self._watch, self.weather, self.mail, self.provisioner, answer_for_keys):
                 opened.enter_context(intercept(interceptor))
             self._set_up()
             self._exit = opened.pop_all()
@@ -150,15 +147,25 @@ class World:
             draw=random.Random(self._seed),  # noqa: S311 - repeatable on purpose
             pause=no_pause,
         )
-        services = replace(services, signer=Believing(), tokens=self.made_tokens.noting(services.tokens))
+        services = replace(services, signer=self._signer(clients), tokens=self.made_tokens.noting(services.tokens))
         self.source.functions = Functions(self.flows, with_points(services, self._pass))
         self.provisioner.set_up(self.source.functions.by_queue)
         self.provisioner.subscribe(topics(self.flows))
         self.provisioner.put_in(declared_items(modules_of_flows(self.flows)))
 
+    def _signer(self, clients: Clients) -> Signer:
+        """Return one that believes each record. Where Systems Manager is to be away it needs keys from there."""
+        if not self.weather.is_ever_away("ssm"):
+            return Believing()
+        settings = Settings(signing_keys=SecretStr(f"ssm:{KEYS_PARAMETER}"))
+        draw = random.Random(self._seed)  # noqa: S311 - repeatable on purpose
+        return BelievingWithKeys(aws_signer(settings, clients, self.clock, draw, no_pause))
+
     def _on_event(self, event: Event) -> None:
         self._watch.tell(event)
         self.made_tokens.tell(event)
+        if self._observer is not None:
+            self._observer(event)
 
     # -- what happens
 
@@ -178,8 +185,13 @@ class World:
 
     def step(self, until: int | None = None) -> Delivered | None:
         """Deliver the next message, due by ``until`` (ms) if that is given. Return None where there is none."""
-        delivery = self.source.next(self.clock, self, until=until)
-        return self._deliver(delivery) if delivery is not None else None
+        while (delivery := self.source.next(self.clock, self, until=until)) is not None:
+            if (polled := self.weather.polled_from(self.clock.now())) <= self.clock.now():
+                return self._deliver(delivery)
+            if until is not None and polled > until:
+                return None
+            self.clock.move_to(polled)
+        return None
 
     def arrive(self, now: int) -> None:
         """Fetch what was sent and can be received by now."""
@@ -195,16 +207,20 @@ class World:
         receive, from_dlq = delivery.receives, delivery.from_dlq
         self._hands.append(delivery)
         self._watch.open.append(trace)
+        how = self.weather.invoked(delivery, function.name, at)
         try:
-            acked = self._invoke(function, delivery, trace)
+            with self.weather.over(delivery):
+                acked = how is Invoked.YES and self._invoke(function, delivery, trace)
         except Died as died:
             crash = died.point
             acked = crash is Point.AFTER_ACK
         finally:
             self._watch.open.pop()
             self._hands.pop()
-        left = delivery.is_request or (trace.verdict in LEFT_THERE and crash is None)
+        left = delivery.is_request or how is Invoked.DROPPED or (trace.verdict in LEFT_THERE and crash is None)
         to_dlq = self.source.end(delivery, acked=acked, left=left)
+        for moment in self.weather.copies(delivery, at) if acked else ():
+            self.source.copy(delivery, moment)
         self.clock.move_to(self.clock.now() + STEP)
         return delivered(
             delivery, trace, at, receive=receive, crash=crash, acked=acked, to_dlq=to_dlq, from_dlq=from_dlq

@@ -26,6 +26,7 @@ from flowguard.testing.explorer.run.explored import keys_of
 from flowguard.testing.explorer.run.given_buckets import Buckets
 from flowguard.testing.explorer.run.inbox import Later, read_given
 from flowguard.testing.explorer.run.parties import Parties
+from flowguard.testing.explorer.run.sandbox import checked_weather
 from flowguard.testing.explorer.run.stubs import Stubs
 
 MARKER: Final = "flow_explore"
@@ -102,9 +103,12 @@ def _wrong_numbers(arguments: Mapping[str, Any]) -> Iterator[str]:
     if not callable(progress := arguments.get("progress", print)):
         yield f"progress is {progress!r}; give a function of two numbers, schedules and violations"
     yield from _wrong_seconds(arguments)
-    for name in ("for_good", "any_order"):
+    for name in ("for_good", "any_order", "invariants_only"):
         if not isinstance(flag := arguments.get(name, True), bool):
             yield f"{name} is {flag!r}; give True or False"
+    if not isinstance(insider := arguments.get("insider"), bool | None):
+        yield f"insider is {insider!r}; give True, False or None"
+    yield from _unread(checked_weather, arguments.get("weather", ""))
     yield from _unread(
         lambda batch: checked_batching(batch, together=arguments.get("together", False)), arguments.get("batch", 1)
     )
@@ -134,8 +138,7 @@ def _wrong_kinds(arguments: Mapping[str, Any]) -> Iterator[str]:
         yield f'items is {items!r}; list what lies in each table: items={{"prices": [{{"sku": "tea", "price": 4}}]}}'
     if free is not None and not _maps_names(free, lambda listed: _is_list(listed) and all(map(_is_name, listed))):
         yield f'free is {free!r}; list what may differ of each table: free={{"orders": ["updated_at"]}}'
-    if not _is_list(failing := arguments.get("failing", ())) or not all(map(_is_name, failing)):
-        yield f'failing is {failing!r}; list the objects whose runs are expected to fail: failing=["o1"]'
+    yield from _wrong_objects(arguments)
     if not _is_list(network := arguments.get("network", ())) or not all(map(_is_name, network)):
         yield f'network is {network!r}; list the hosts that may be reached: network=["localhost"]'
     if (same := arguments.get("same")) is not None and not _maps_names(same, _is_name):
@@ -145,6 +148,12 @@ def _wrong_kinds(arguments: Mapping[str, Any]) -> Iterator[str]:
             yield from _unread(read, given)
     if invariants is not None and not (_is_list(invariants) and all(map(callable, invariants))):
         yield f"invariants is {invariants!r}; give functions of a view: invariants=[nothing_is_counted_twice]"
+
+
+def _wrong_objects(arguments: Mapping[str, Any]) -> Iterator[str]:
+    for name, which in (("failing", "are expected to fail"), ("may_fail", "may fail or not")):
+        if not _is_list(listed := arguments.get(name, ())) or not all(map(_is_name, listed)):
+            yield f'{name} is {listed!r}; list the objects whose runs {which}: {name}=["o1"]'
 
 
 def _unread(read: Callable[[Any], object], given: Any) -> Iterator[str]:

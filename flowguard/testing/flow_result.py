@@ -6,7 +6,7 @@ That is verdicts, run items, tables and messages.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, assert_never
 
@@ -19,6 +19,8 @@ from flowguard.testing.story import story
 from flowguard.wire.attributes import Attribute
 
 _LONGEST_NAME: Final = 100
+_MOST_TOLD: Final = 60
+"""Deliveries and runs that a failing test prints."""
 
 
 class NotThere(FlowguardError):
@@ -133,7 +135,23 @@ class FlowResult:
         return sum(one.events.get(event, 0) for one in self.deliveries for event in events)
 
     def __str__(self) -> str:
-        return "\n".join([*story(self.deliveries, self.start), *map(_line, self.ends)])
+        ends = sorted(self.ends, key=lambda end: end.error is None) if len(self.ends) > _MOST_TOLD else self.ends
+        return "\n".join(
+            [
+                *_with_ends(self.deliveries, lambda some: story(some, self.start)),
+                *map(_line, ends[:_MOST_TOLD]),
+                *([f"  … {len(ends) - _MOST_TOLD:,} more runs"] if len(ends) > _MOST_TOLD else []),
+            ]
+        )
+
+
+def _with_ends(rows: Sequence[Delivered], told: Callable[[Sequence[Delivered]], list[str]]) -> list[str]:
+    """Return the lines of all rows, or of the first and the last ones where they are very many."""
+    left_out = len(rows) - _MOST_TOLD
+    if left_out <= 0:
+        return told(rows)
+    half = _MOST_TOLD // 2
+    return [*told(rows[:half]), f"  … {left_out:,} more deliveries …", *told(rows[-half:])]
 
 
 def _short_name(to: str | Destination) -> str:

@@ -19,6 +19,7 @@ from flowguard.errors import FlowguardError, SettingsError
 from flowguard.flow import AnyFlow
 from flowguard.ids import SeededIds
 from flowguard.payloads import Payload
+from flowguard.protocol.groups import request_of
 from flowguard.protocol.verdicts import AnswerVerdict
 from flowguard.sim.declared import DeclaredKey
 from flowguard.sim.delivered import Delivered
@@ -43,6 +44,8 @@ from flowguard.wire.attributes import Attribute
 from flowguard.wire.envelope import BadRecord
 
 MOST_DELIVERIES: Final = 1_000
+_FOR_A_REQUEST: Final = 10
+"""Deliveries more for each request of a group: its own hops, and its answer."""
 
 
 class NotAtRest(FlowguardError):
@@ -72,8 +75,8 @@ class FlowRunner:
     """Runs flows in a test. Open it as a block, on an AWS and a clock that are open.
 
     Queues, topics and tables are made when they are used. Equal values of ``seed`` give equal ids and delays. A flow
-    that does not come to rest within ``most`` deliveries is stopped. What a method cannot use it refuses with
-    :class:`flowguard.errors.SettingsError`, and nothing has changed.
+    that does not come to rest within ``most`` deliveries, and ten for each request of a group, is stopped. What a
+    method cannot use it refuses with :class:`flowguard.errors.SettingsError`, and nothing has changed.
 
     ::
 
@@ -107,7 +110,7 @@ class FlowRunner:
         """Make a table of yours with these items in it. ``key`` is its hash key.
 
         Or ``("order_id", "line")`` with a range key, ``{"shop": "S", "day": "N"}`` where one is no text. What a flow's
-        module lists in ``TABLES`` and ``ITEMS`` goes without saying. An item that the engine refuses leaves those
+        module lists in ``TABLES`` and ``ITEMS`` need not be given. An item that the engine refuses leaves those
         before it there.
         """
         own = read_table(name, key)
@@ -207,11 +210,13 @@ class FlowRunner:
         world, first = self._world, len(self._world.posted)
         until = None if within is None else world.clock.now() + within // timedelta(milliseconds=1)
         rows: list[Delivered] = []
+        most = self._most
         while (row := world.step(until)) is not None:
             rows.append(row)
             self._rows.append(row)
-            if len(rows) > self._most:
-                raise NotAtRest(self._most, tuple(story(rows[-5:], world.start)))
+            most += _FOR_A_REQUEST * sum(request_of(sent.id or "") is not None for sent in row.sends)
+            if len(rows) > most:
+                raise NotAtRest(most, tuple(story(rows[-5:], world.start)))
         if until is not None:
             world.clock.move_to(until)
         return self._result(rows, world.posted[first:])

@@ -26,6 +26,7 @@ from flowguard.sim.virtual import VirtualTime
 from flowguard.sim.waiting_records import Delivery
 from flowguard.sim.world import World
 from flowguard.testing.raised import described
+from flowguard.wire.signing import simulated
 
 
 class SharedWorld(World):
@@ -57,7 +58,9 @@ class SharedWorld(World):
             draw=random.Random(self._seed),  # noqa: S311 - repeatable on purpose
             pause=no_pause,
         )
-        self.services = replace(services, tokens=self.made_tokens.noting(services.tokens))
+        self.services = replace(
+            services, signer=simulated(services.signer), tokens=self.made_tokens.noting(services.tokens)
+        )
         self.provisioner.set_up(())
 
     def serve(self, flows: Iterable[AnyFlow]) -> None:

@@ -13,7 +13,7 @@ from flowguard.stage import Stage
 from flowguard.step import Before, StateT, Step
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.message import Message
-from flowguard.wire.signing import Keyring, Keys
+from flowguard.wire.signing import Keyring, Keys, KeySigner
 from flowguard.wire.tokens import Tokens
 
 FLOW = "flow-under-test"
@@ -61,8 +61,16 @@ def step_for(  # noqa: PLR0913 - everything but the stage has a default
     left = None if superseded is None else superseded.model_dump_json(by_alias=True)
     before = Before(refused, left=None if left is None else lambda: left)
     began = cast("StateT", stage.state()) if state is None else state
-    tokens = Tokens(Keyring(lambda: Keys.parse(_KEYS), clock))
-    return Step(message, state=began, clock=clock, committed_at=clock.now(), tokens=tokens, before=before)
+    keyring = Keyring(lambda: Keys.parse(_KEYS), clock)
+    return Step(
+        message,
+        state=began,
+        clock=clock,
+        committed_at=clock.now(),
+        signer=KeySigner(keyring),
+        tokens=Tokens(keyring),
+        before=before,
+    )
 
 
 def _ms(moment: datetime) -> int:

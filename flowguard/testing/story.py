@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from flowguard.sim.delivered import Delivered
 
 _INDENT = " " * 16
+_MOST_SENDS = 10
 
 
 def story(rows: Iterable[Delivered], start: int) -> list[str]:
@@ -19,8 +20,10 @@ def _lines(row: Delivered, start: int) -> Iterator[str]:
     yield f"  {(row.at - start) / 1000:9.3f} s  {_what(row)}: {verdict or 'not handled'}"
     for kind, writes in (("", row.writes), ("refused: ", row.refused)):
         yield from (f"{_INDENT}{kind}{one.kind} {one.table} {one.key}".rstrip() for one in writes)
-    for sent in row.sends:
+    for sent in row.sends[:_MOST_SENDS]:
         yield f"{_INDENT}sent to {sent.to}{f' in {sent.delay} s' if sent.delay else ''}"
+    if len(row.sends) > _MOST_SENDS:
+        yield f"{_INDENT}… and {len(row.sends) - _MOST_SENDS} more"
     if row.why is not None:
         yield f"{_INDENT}{row.why}"
     if row.to_dlq:

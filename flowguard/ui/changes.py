@@ -8,7 +8,9 @@ from typing import NamedTuple
 
 from flowguard.aws.dead_letter_queue import Reading
 from flowguard.aws.redriver import Outcome, Redriver
+from flowguard.aws.sender import AWSSender
 from flowguard.aws.signing_keys import aws_signer
+from flowguard.cli.begun_anew import NotAnew, begin_again, first_in_letters
 from flowguard.cli.cancel import cancel_run
 from flowguard.cli.retry import OwnLetters, refusal
 from flowguard.client import FlowClient
@@ -60,6 +62,23 @@ class Changes:
                     break
         return Change(own.sent > 0, [*said, *reading.warnings, *own.problems(queue)])
 
+    def again(self, flow: AnyFlow, object_id: str) -> Change:
+        """Begin a run anew that was taken back, as ``flowguard retry --again`` does."""
+        own, now = self.inspected, self.inspected.clock.now()
+        if not isinstance(flow.dead_letters, Queue):
+            return Change(False, [f"the dead letters of {flow.name} go to {flow.dead_letters}, which is no queue"])
+        seen = own.reader().read(flow.name, object_id)
+        if seen is None:
+            return Change(False, ["nothing was begun anew: there is no run"])
+        signer = aws_signer(own.settings, own.clients, own.clock)
+        try:
+            letters = own.reading(flow.dead_letters.name, flow)
+            first = first_in_letters(flow, object_id, seen.item, letters, signer)
+            begun = begin_again(flow, first, seen.item, now, sender=AWSSender(own.clients), signer=signer)
+        except NotAnew as error:
+            return Change(False, [f"nothing was begun anew: {error}"])
+        return Change(True, [f"begun anew: request {begun.message.request_id} to {begun.to}"])
+
     def redrive(self, queue: str, message_id: str, flow: AnyFlow | None) -> Change:
         """Send one letter of a queue back, as ``flowguard dlq redrive`` does."""
         with self.inspected.reading(queue, flow) as reading:
@@ -75,7 +94,7 @@ class Changes:
     def _redriver(self, reading: Reading) -> Redriver:
         own = self.inspected
         signer = aws_signer(own.settings, own.clients, own.clock)
-        return Redriver(own.clients, own.settings.table, reading, clock=own.clock, signer=signer)
+        return Redriver(own.clients, own.settings.table, reading, unreadable=True, clock=own.clock, signer=signer)
 
 
 def _named(page: Sequence[Letter], message_id: str) -> list[Letter]:

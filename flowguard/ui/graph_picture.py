@@ -14,6 +14,8 @@ _LONGEST: Final = 24
 """Characters that fit into a box."""
 
 _LONGEST_LABEL: Final = 30
+_LETTER: Final = 8
+"""The room of a letter, in pixels."""
 
 _DRAWN: Final = frozenset(
     {EdgeKind.ENTERS, EdgeKind.THEN, EdgeKind.WAITS, EdgeKind.TIMES_OUT, EdgeKind.FAILS, EdgeKind.STARTS}
@@ -86,17 +88,20 @@ def graph_picture(graph: FlowGraph, traffic: Traffic) -> GraphPicture:
     nodes = [one for one in graph.nodes if one.shape is Shape.STAGE or one.key in drawn]
     ranks = _ranks(nodes, edges)
     boxes = _boxes(nodes, ranks, traffic)
-    right = max(one.x + one.width for one in boxes.values())
-    ways, lane = [], 0
+    right, lanes = max(one.x + one.width for one in boxes.values()), 0
+    ways = []
     for edge in edges:
         source, target = boxes[edge.source], boxes[edge.target]
+        label, runs = _cut(edge.label, _LONGEST_LABEL), _runs_on(edge, edges, graph, traffic)
         beside = ranks[edge.target] != ranks[edge.source] + 1
-        lane += beside
-        path, x, y = _around(source, target, right + _LANE * lane) if beside else _down(source, target, _shift(edge))
-        runs = _runs_on(edge, edges, graph, traffic)
-        ways.append(Way(path, edge.line, edge.label[:_LONGEST_LABEL], runs, x, y, beside))
-    width = right + _LANE * lane + (_WIDTH // 2 if lane else 0) + _MARGIN
-    return GraphPicture(width, max(one.bottom for one in boxes.values()) + _MARGIN, list(boxes.values()), ways)
+        if beside:
+            path, x, y = _around(source, target, right + _LANE, lanes)
+            lanes, right = lanes + 1, right + _LANE + _width_of(label, runs)
+        else:
+            path, x, y = _down(source, target, _shift(edge))
+        ways.append(Way(path, edge.line, label, runs, x, y, beside))
+    height = max(one.bottom for one in boxes.values()) + (_ROW_GAP // 2 if lanes else 0) + _MARGIN
+    return GraphPicture(right + _MARGIN, height, list(boxes.values()), ways)
 
 
 def _ranks(nodes: Sequence[GraphNode], edges: Sequence[GraphEdge]) -> Mapping[str, int]:
@@ -161,17 +166,29 @@ def _down(source: Box, target: Box, shift: int) -> tuple[str, int, int]:
     return path, round(start + 0.65 * (end - start)), round(y + 0.62 * (below - y))
 
 
-def _around(source: Box, target: Box, lane: int) -> tuple[str, int, int]:
-    """Draw an edge beside the boxes, through a lane of its own."""
-    start, end = source.y + source.height // 2 + 4, target.y + target.height // 2 - 4
-    left, right = target.x + target.width + 6, source.x + source.width
-    turn = 10 if end > start else -10
-    path = f"M{right} {start}H{lane - 10}q10 0 10 {turn}V{end - turn}q0 {turn} -10 {turn}H{left}"
-    return path, lane + 6, (start + end) // 2
+def _around(source: Box, target: Box, lane: int, number: int) -> tuple[str, int, int]:
+    """Draw an edge beside the boxes, through a lane of its own. It crosses rows only in the gaps between them.
+
+    ``number`` is of its lane: edges of the same boxes lie side by side.
+    """
+    beside = 6 * (number % 5)
+    start, end = source.middle + 60 + beside, target.middle + 60 + beside
+    below, above = source.bottom + 14 + beside, max(4, target.y - 20 - beside)
+    turn = 10 if above > below else -10
+    path = (
+        f"M{start} {source.bottom}V{below}H{lane - 10}q10 0 10 {turn}V{above - turn}q0 {turn} -10 {turn}"
+        f"H{end}V{target.y - 6}"
+    )
+    return path, lane + 6, (below + above) // 2
 
 
-def _cut(name: str) -> str:
-    return name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}…"
+def _width_of(label: str, runs: int) -> int:
+    """Return the room that a label needs beside its edge, in pixels."""
+    return _LETTER * (len(label) + (len(f"{runs:,} ") if runs else 0)) + _LETTER
+
+
+def _cut(name: str, longest: int = _LONGEST) -> str:
+    return name if len(name) <= longest else f"{name[: longest - 1]}…"
 
 
 def described(graph: FlowGraph, picture: GraphPicture) -> Iterator[str]:

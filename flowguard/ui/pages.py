@@ -34,6 +34,7 @@ from flowguard.ui.guards import HEADERS, is_own_token, request_problem
 from flowguard.ui.inspected import Inspected
 from flowguard.ui.timeline import time_line
 from flowguard.wire.notification import to_json
+from flowguard.wire.tokens import without_tokens
 from flowguard.worker.dead_letters import Letter
 
 LARGEST_FORM: Final = 16_384
@@ -105,7 +106,12 @@ class _Pages:
         }
 
     def forms(self) -> Mapping[str, Callable[[], Any]]:
-        return {"/run/cancel": self.cancel, "/run/retry": self.retry, "/letters/redrive": self.redrive}
+        return {
+            "/run/cancel": self.cancel,
+            "/run/retry": self.retry,
+            "/run/again": self.again,
+            "/letters/redrive": self.redrive,
+        }
 
     # -- looking
 
@@ -176,7 +182,10 @@ class _Pages:
         self._check_queue(queue)
         found = self.inspected.letters(queue)
         now = self.inspected.clock.now()
-        rows = [(_of_letter(one, now), one.text if self.inspected.payloads else None) for one in found.letters]
+        rows = [
+            (_of_letter(one, now), without_tokens(one.text) if self.inspected.payloads else None)
+            for one in found.letters
+        ]
         return render_template("letters.html", found=found, rows=rows, name=queue)
 
     # -- changing
@@ -193,6 +202,11 @@ class _Pages:
         with self._changing() as changes:
             flow, object_id = self._of_known()
             return self._done("Retry", changes.retry(flow, object_id), link("/run", flow.name, object_id))
+
+    def again(self) -> Any:
+        with self._changing() as changes:
+            flow, object_id = self._of_known()
+            return self._done("Begin anew", changes.again(flow, object_id), link("/run", flow.name, object_id))
 
     def redrive(self) -> Any:
         with self._changing() as changes:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
+from itertools import accumulate, pairwise
 from typing import Final, NamedTuple
 
 from flowguard.aws.run_reader import SeenRun
@@ -17,6 +20,9 @@ _LEFT, _RIGHT = 3.0, 97.0
 _CLOSE: Final = 6.0  # two marks this close, in percent, do not fit beside each other
 _ROW: Final = 26
 _MARGIN: Final = 20
+_LABELLED: Final = 9.0  # a gap of so many percent has room for how long it is
+_UNIT: Final = 100  # ms, of which a gap's logarithm is taken: one of a second is a sixth as wide as one of two days
+_MINUTE: Final = 60_000
 
 
 class Tone(Enum):
@@ -66,23 +72,31 @@ class Bar(NamedTuple):
     kind: str
 
 
+class Gap(NamedTuple):
+    """The time between two moments, where it has room to be written. ``x`` is its middle, in percent of the width."""
+
+    x: float
+    length: str
+
+
 class TimeLine(NamedTuple):
     """A time line as it is drawn. ``y`` is where its line is."""
 
     marks: list[Mark]
     bars: list[Bar]
+    gaps: list[Gap]
     height: int
     y: int
 
 
 def time_line(seen: SeenRun, now: int) -> TimeLine:
-    """Draw the run's moments to scale."""
+    """Draw the run's moments, each gap between two of them as wide as the logarithm of its length.
+
+    So both the second of work and the two days of waiting after it can be seen.
+    """
     moments = sorted(_moments(seen.item, now), key=lambda one: one.at)
     first, last = moments[0].at, moments[-1].at
-    span = max(1, last - first)
-
-    def x(at: int) -> float:
-        return round(_LEFT + (_RIGHT - _LEFT) * (at - first) / span, 2) if last > first else _LEFT
+    x = _scale([moment.at for moment in moments])
 
     places: list[tuple[float, int]] = []
     rows: list[float] = []  # of each row, where its last mark is
@@ -96,7 +110,46 @@ def time_line(seen: SeenRun, now: int) -> TimeLine:
         Mark(number, one, place, line - _ROW * row, iso(one.at), distance(one.at, now))
         for number, (one, (place, row)) in enumerate(zip(moments, places, strict=True), 1)
     ]
-    return TimeLine(marks, _bars(seen.item, x(first), x(last), x(min(max(now, first), last)), x), line + _MARGIN, line)
+    bars = _bars(seen.item, x(first), x(last), x(min(max(now, first), last)), x)
+    return TimeLine(marks, bars, list(_gaps(moments, x)), line + 2 * _MARGIN, line)
+
+
+def _scale(times: Sequence[int]) -> Callable[[int], float]:
+    """Return where a time is drawn, in percent of the width. Within a gap the scale is even."""
+    widths = [math.log2(1 + (after - before) / _UNIT) for before, after in pairwise(times)]
+    ends, whole = [0.0, *accumulate(widths)], sum(widths)
+
+    def x(at: int) -> float:
+        gap = min(max(bisect_right(times, at) - 1, 0), len(times) - 1)
+        length = times[gap + 1] - times[gap] if gap + 1 < len(times) else 0
+        share = min(max(at - times[gap], 0) / length, 1.0) if length else 0.0
+        place = ends[gap] + (share * widths[gap] if share else 0.0)
+        return round(_LEFT + (_RIGHT - _LEFT) * place / whole, 2) if whole else _LEFT
+
+    return x
+
+
+def _gaps(moments: Sequence[Moment], x: Callable[[int], float]) -> Iterator[Gap]:
+    for before, after in pairwise(moments):
+        start, end = x(before.at), x(after.at)
+        if end - start >= _LABELLED:
+            yield Gap(round((start + end) / 2, 2), _length(after.at - before.at))
+
+
+def _length(ms: int) -> str:
+    """Return a length of time in its largest unit and the next smaller one: ``300 ms``, ``1.5 s``, ``2 d 3 h``."""
+    if ms < 1_000:
+        return f"{ms} ms"
+    if ms < _MINUTE:
+        return f"{ms / 1_000:.3g} s"
+    minutes = ms // _MINUTE
+    if minutes < 60:
+        return f"{minutes} min"
+    hours, minutes = divmod(minutes, 60)
+    if hours < 48:
+        return f"{hours} h {minutes} min" if minutes else f"{hours} h"
+    days, hours = divmod(hours, 24)
+    return f"{days} d {hours} h" if hours else f"{days} d"
 
 
 def _bars(item: RunItem, first: float, last: float, now: float, x: Callable[[int], float]) -> list[Bar]:

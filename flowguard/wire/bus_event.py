@@ -11,7 +11,7 @@ import re
 from typing import Any, Final, NamedTuple
 
 from flowguard.wire.attributes import Attribute
-from flowguard.wire.message import REQUEST_ID, REQUESTED_AT
+from flowguard.wire.message import PLACE, REQUEST_ID, REQUESTED_AT, depth_in, place_at_depth
 from flowguard.wire.notification import from_timestamp
 
 
@@ -68,7 +68,7 @@ def _event(values: dict[str, Any], detail: str) -> BusEvent:
 
 
 def _own_attributes(said: object) -> dict[str, Attribute]:
-    """Return the id and the time in a detail that a flow has sent (see ``flowguard.wire.bodies``).
+    """Return the id, the time and the depth in a detail that a flow has sent (see ``flowguard.wire.bodies``).
 
     Copies of one message are events with ids of their own. What it says of stage, hop and attempt is not read: only
     requests come in over a bus.
@@ -76,7 +76,9 @@ def _own_attributes(said: object) -> dict[str, Attribute]:
     if not isinstance(said, dict):
         return {}
     read = {name: said[name] for name in (REQUEST_ID, REQUESTED_AT) if isinstance(said.get(name), str)}
-    return {name: Attribute.string(text) for name, text in read.items()}
+    own = {name: Attribute.string(text) for name, text in read.items()}
+    depth = depth_in(said.get(PLACE))
+    return {**own, **place_at_depth(depth)} if depth else own
 
 
 def _is_time(text: str) -> bool:

@@ -20,7 +20,7 @@ from flowguard.errors import EnvelopeError
 from flowguard.printable import bounded
 from flowguard.wire.attributes import Attribute, attributes_to, json_kind, read_attributes
 from flowguard.wire.bus_event import BusEvent, find_bus_event
-from flowguard.wire.message import EVENT, PLACE, Place
+from flowguard.wire.message import DEPTH, EVENT, PLACE, Place
 from flowguard.wire.notification import (
     LAST_MOMENT,
     UNKNOWN_FUNCTION,
@@ -36,6 +36,8 @@ from flowguard.wire.notification import (
 from flowguard.wire.records import LAMBDA, SQS, Opened, find_records, open_invocation, open_record, record_id
 
 MAX_ATTRIBUTES: Final = 10  # that SQS takes beside a body
+
+_DEPTH_FIRST: Final = f'{{"{DEPTH}"'
 
 
 class Source(StrEnum):
@@ -164,6 +166,15 @@ class Envelope(NamedTuple):
         return self.queue_arn.rpartition(":")[2] if self.queue_arn else None
 
     @property
+    def came_through(self) -> str | None:
+        """Return the name of the queue that SQS says the record came through: of one that it moved, the one before.
+
+        Nothing of the message is read for it. None for a record that no queue delivered.
+        """
+        arn = _moved_from(self.received) or self.queue_arn
+        return None if arn is None else arn.rpartition(":")[2]
+
+    @property
     def is_fifo(self) -> bool:
         """Answer whether it is from a FIFO queue, where one failed record holds up its group."""
         return (self.queue_arn or "").endswith(".fifo")
@@ -179,12 +190,16 @@ class Envelope(NamedTuple):
 
 @dataclass(frozen=True)
 class BadRecord:
-    """A record that cannot be read. ``record_id`` is its message id where it has one, to be answered as a failure."""
+    """A record that cannot be read. ``record_id`` is its message id where it has one, to be answered as a failure.
+
+    ``envelope`` has its body and attributes as they came, where what cannot be read is inside its body.
+    """
 
     record_id: str | None
     index: int
     raw: Any
     error: EnvelopeError
+    envelope: Envelope | None = None
 
 
 def normalize(
@@ -243,9 +258,25 @@ def resend_alone(envelope: Envelope, extras: Mapping[str, Attribute]) -> str:
 
 def _read_or_bad(record: object, place: str, index: int) -> Envelope | BadRecord:
     try:
-        return _read(open_record(record, place))
+        opened = open_record(record, place)
     except EnvelopeError as error:
         return BadRecord(record_id(record), index, record, error)
+    try:
+        return _read(opened)
+    except EnvelopeError as error:
+        return BadRecord(record_id(record), index, record, error, _unopened(opened))
+
+
+def _unopened(opened: Opened) -> Envelope | None:
+    """Return the envelope of a body that cannot be read. None where no queue has it, or the record is malformed."""
+    if opened.notification is not None:
+        return None
+    try:
+        _check_attributes(opened.record["attributes"], opened.name)
+        body = _body(opened.record, opened.name)
+    except EnvelopeError:
+        return None
+    return Envelope(opened.record, _source(opened.record, None), body, opened.attributes, None)
 
 
 def _read_invocation(payload: object, name: str | None, arn: str | None, at: int | None) -> Envelope | BadRecord:
@@ -271,19 +302,20 @@ def _read(opened: Opened) -> Envelope:
 
 
 def _unwrapped(envelope: Envelope) -> Envelope:
-    """Take the detail of an event as the message. What flowguard sent is a payload, whatever it looks like."""
+    """Take the detail of an event as the message. A stage's message is a payload, whatever it looks like."""
     place = envelope.attributes.get(PLACE)
-    event = find_bus_event(envelope.message) if place is None or _says_event(place.value) else None
+    event = find_bus_event(envelope.message) if place is None or _may_be_event(place.value) else None
     if event is None:
         return envelope
     return envelope._replace(message=event.detail, attributes={**event.attributes, **envelope.attributes}, event=event)
 
 
-def _says_event(place: str) -> bool:
-    if EVENT not in place and "\\" not in place:  # most say nothing of it, and routing reads the rest of them anyway
+def _may_be_event(place: str) -> bool:
+    """Answer whether the place says that the body is an event, or says nothing but a depth."""
+    if EVENT not in place and not place.startswith(_DEPTH_FIRST) and "\\" not in place:  # most stages' messages
         return False
     try:
-        return Place.parse(place).is_event
+        return Place.parse(place).is_event or json.loads(place).keys() == {DEPTH}
     except ValueError:  # routing names what is wrong with it
         return False
 

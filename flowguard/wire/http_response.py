@@ -40,7 +40,7 @@ def json_response(status: int, said: Mapping[str, object], **headers: str) -> Ht
 
 
 def page_response(status: int, page: Page, **headers: str) -> HttpResponse:
-    """Make a response with a page, which no cache keeps, no frame holds and no search engine lists."""
+    """Make a response with a page that no cache keeps, no frame holds and no search engine lists."""
     return HttpResponse(status, _headers(_OF_PAGES, headers), page.html())
 
 

@@ -6,7 +6,7 @@ Every message carries four attributes of flowguard's, so that a sender's own six
 ``requestedat``       ms since 1970, set by the sender of the request
 ``flowstage``         ``<flow>/<stage>``: what subscriptions can filter on
 ``flowguard``         JSON: object id, version, hop, retry, redrive, and where set reply_to, answer_to, the first
-                      error, event, resumed, cancelled and sig
+                      error, event, resumed, cancelled, depth and sig
 """
 
 from __future__ import annotations
@@ -16,9 +16,12 @@ from collections.abc import Mapping
 from hashlib import sha256
 from typing import Any, NamedTuple, TypeVar
 
+from pydantic import ValidationError
+
 from flowguard.destinations import parse_destination
 from flowguard.errors import shown
 from flowguard.ids import ObjectId, RequestId, id_problem
+from flowguard.payloads import problems_of
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.cancel_reason import read_reason
 from flowguard.wire.trace_context import TRACE, read_trace
@@ -33,6 +36,9 @@ SIGNATURE = "sig"
 EVENT = "event"
 """The key of the place that says that the body is a whole EventBridge event, of which the detail is the payload."""
 
+SINCE = "since"
+"""The key of the place that says how long the message has been going back to its queue: see :attr:`Message.since`."""
+
 RESUMED = "resumed"
 """The key of the place that says that the hop before it waited, and that its answers are in the run item."""
 
@@ -42,14 +48,19 @@ CANCELLED = "cancelled"
 ANSWER_TO = "answer_to"
 """The key of the place that says what another run waits for: the end of this run goes there as an answer."""
 
+DEPTH = "depth"
+"""The key of the place that says how many runs stand before this one in a chain: see :attr:`Message.depth`."""
+
 WEAK = "weak"
 """The key of the place that says where its request id is from: see :attr:`Place.is_weak`."""
 SEEMS = "seems"
 """The key of the place that says which object an unreadable payload seems to name: for who looks at a dead letter."""
 
 OWN_ATTRIBUTES = frozenset({REQUEST_ID, REQUESTED_AT, FLOW_STAGE, PLACE})
-MOST_CARRIED = 10 - len(OWN_ATTRIBUTES)
-"""SQS allows ten attributes a message."""
+_MOST_ATTRIBUTES = 10
+"""Of a message in SQS."""
+
+MOST_CARRIED = _MOST_ATTRIBUTES - len(OWN_ATTRIBUTES)
 
 MOST_HOPS = 1_000_000
 """The most that a place may say of hop, retry, redrive and attempts: more than any run has, below a number's limit."""
@@ -84,9 +95,9 @@ class ErrorNote(NamedTuple):
 
     @classmethod
     def of(cls, error: BaseException, at: int) -> ErrorNote:
-        """Note an error that was raised."""
+        """Note an error that was raised. pydantic's says which fields are wrong, and not with what."""
         try:
-            text = str(error)
+            text = f"{error.title}: {problems_of(error)}" if isinstance(error, ValidationError) else str(error)
         except Exception:  # an error whose own text fails must not take the message down with it
             text = "(its text cannot be read)"
         return cls.storable(type(error).__name__, text, at)
@@ -144,6 +155,10 @@ class Message(NamedTuple):
     """Why the request is cancelled, where this is a copy of it that says so. Its body is no payload."""
     trace: str | None = None
     """The trace that the request was made in. It goes along with all that the run sends to its own flow."""
+    since: int = 0
+    """When the first record of it was sent, in ms, where SQS gave that up and it went back to its queue."""
+    depth: int = 0
+    """How many runs stand before this one in its chain: those that started it, asked it or notified it of their end."""
 
     @property
     def attempt(self) -> tuple[int, int]:
@@ -185,11 +200,12 @@ class Message(NamedTuple):
             is_event=False,
             resumed=False,
             cancelled=None,
+            since=0,
         )
 
     def again(self, error: ErrorNote) -> Message:
         """Return the same message, one attempt later. The first error stays the first."""
-        return self._replace(retry=self.retry + 1, first_error=self.first_error or error)
+        return self._replace(retry=self.retry + 1, first_error=self.first_error or error, since=0)
 
     def redriven(self, error: ErrorNote) -> Message:
         """Return the same message as a dead letter carries it. It can be sent back without a change."""
@@ -199,6 +215,7 @@ class Message(NamedTuple):
             first_error=self.first_error or error,
             last_error=error,
             attempts=self.retry + 1,
+            since=0,
         )
 
     def attributes(self) -> dict[str, Attribute]:
@@ -240,7 +257,7 @@ class Message(NamedTuple):
         }
 
     def _of_waits(self) -> dict[str, Any]:
-        """Return what the place says of waits, and of the trace that outlasts them.
+        """Return what the place says of waits, and of the trace and the depth that outlast them.
 
         That is whether the hop resumes one, which answer the end of the run is, and why nobody needs that any more.
         """
@@ -249,6 +266,8 @@ class Message(NamedTuple):
             **({ANSWER_TO: json.loads(self.answer_to)} if self.answer_to is not None else {}),
             **({CANCELLED: self.cancelled} if self.cancelled is not None else {}),
             **({TRACE: self.trace} if self.trace is not None else {}),
+            **({DEPTH: self.depth} if self.depth else {}),
+            **({SINCE: self.since} if self.since else {}),
         }
 
 
@@ -276,6 +295,8 @@ class Place(NamedTuple):
     answer_to: str | None = None
     cancelled: str | None = None
     trace: str | None = None
+    since: int = 0
+    depth: int = 0
 
     @classmethod
     def parse(cls, text: str) -> Place:
@@ -311,7 +332,32 @@ class Place(NamedTuple):
             answer_to=_answer_to(found),
             cancelled=_cancelled(found),
             trace=read_trace(found.get(TRACE)),
+            since=_whole(found, SINCE, 0, 0, LATEST_TIME),
+            depth=_whole(found, DEPTH, 0, 0),
         )
+
+
+def depth_in(place: object) -> int:
+    """Return the depth in the place of an event. 0 where it says none that can be read."""
+    try:
+        return Place.parse(place).depth if isinstance(place, str) else 0
+    except ValueError:
+        return 0
+
+
+def place_at_depth(depth: int) -> dict[str, Attribute]:
+    """Return the attribute of a message that is no request yet, and may become one at this depth of its chain."""
+    return {PLACE: Attribute.string(f'{{"{DEPTH}":{depth}}}')}
+
+
+def with_depth(attributes: dict[str, Attribute], depth: int) -> dict[str, Attribute]:
+    """Return the attributes with the depth of the run that the message may start.
+
+    Senders' own attributes come first: a message that has as many as a service takes goes without.
+    """
+    if PLACE in attributes or len(attributes) >= _MOST_ATTRIBUTES:
+        return attributes
+    return {**attributes, **place_at_depth(depth)}
 
 
 def _text(found: dict[str, Any], name: str) -> Any:

@@ -10,22 +10,41 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
+import logging
+import random
 import re
 from collections.abc import Callable
-from typing import Protocol
+from typing import Final, Protocol
 
 from flowguard.clock import Clock
 from flowguard.errors import SettingsError
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.message import Message
 
+logger = logging.getLogger("flowguard")
+
 SETTING = "FLOWGUARD_SIGNING_KEYS"
 
 SHORTEST_SECRET = 32
 """In bytes: HMAC-SHA256 with less is weaker than its digest."""
 
-LOADED_AGAIN_AFTER = 300_000
-"""ms that pass at least before stored keys are loaded once more: unknown key ids may come from any sender."""
+FRESH_FOR: Final = 300_000
+"""ms after which keys are loaded again, at the latest. A key that was removed is used no longer."""
+
+USED_FOR: Final = 900_000
+"""ms for which keys are used while their store does not answer."""
+
+TRIED_AGAIN_AFTER: Final = 30_000
+"""ms after which a store that does not answer is asked again, at the latest."""
+
+NOT_ASKED_FOR: Final = 5_000
+"""ms for which a store that does not answer is not asked, where there are no keys: a batch has many messages."""
+
+LOADED_AGAIN_AFTER: Final = 60_000
+"""ms that pass at least before keys are loaded for an unknown id: it may come from any sender."""
+
+JITTER: Final = 0.2
+"""The share of a time that is drawn at random."""
 
 _FORM = "flowguard-1"
 _KEY_ID = re.compile("[A-Za-z0-9_-]{1,32}")
@@ -112,30 +131,68 @@ class Keys:
 
 
 class Keyring:
-    """Keys that are loaded when first needed, and again when one is asked for that is not there."""
+    """Keys that are loaded when first needed and then every few minutes, and when one is asked for that is not there.
 
-    def __init__(self, load: Callable[[], Keys], clock: Clock) -> None:
+    ::
+
+        loaded ── 4 to 5 minutes ──▶ loaded again ── if that fails ──▶ used on, asked for every half minute
+           └───────────────────────── 15 minutes ─────────────────────▶ used no more
+
+    So a key that is removed signs and opens nothing some minutes later. With ``draw`` the moments are drawn, so that
+    environments that began together do not ask together.
+    """
+
+    def __init__(self, load: Callable[[], Keys], clock: Clock, draw: random.Random | None = None) -> None:
         self._load = load
         self._clock = clock
+        self._draw = draw
         self._keys: Keys | None = None
+        self._problem: Exception | None = None
         self._loaded_at = 0
+        self._asked_at = 0
+        self._again_at = 0
 
     def keys(self) -> Keys:
-        """Return the keys, loading them the first time."""
-        return self._keys if self._keys is not None else self._loaded()
+        """Return the keys, loading them where they are not fresh. Raises what the loading raises."""
+        if self._clock.now() < self._again_at:
+            if self._keys is not None:
+                return self._keys
+            if self._problem is not None:
+                raise self._problem.with_traceback(None)
+        return self._loaded()
 
     def keys_with(self, name: str) -> Keys | None:
         """Return the keys if one has this id; None where none has, even after loading them again."""
         keys = self.keys()
-        if name not in keys and self._clock.now() - self._loaded_at >= LOADED_AGAIN_AFTER:
+        if name not in keys and self._clock.now() - self._asked_at >= LOADED_AGAIN_AFTER:
             keys = self._loaded()
         return keys if name in keys else None
 
     def _loaded(self) -> Keys:
         """Load the keys. The moment counts even where that fails, or every bad message would ask again."""
-        self._loaded_at = self._clock.now()
-        self._keys = self._load()
+        try:
+            keys = self._load()
+        except Exception as error:
+            return self._left(error)
+        self._asked_at = self._loaded_at = self._clock.now()
+        self._again_at = self._loaded_at + self._drawn(FRESH_FOR)
+        self._keys, self._problem = keys, None
+        return keys
+
+    def _left(self, error: Exception) -> Keys:
+        """Return the keys that are there, while they may be used without being loaded again. Else raise the error."""
+        now, until = self._clock.now(), self._loaded_at + USED_FOR
+        self._asked_at = now
+        if self._keys is None or now >= until:
+            self._keys, self._problem, self._again_at = None, error, now + NOT_ASKED_FOR
+            raise error
+        self._again_at = min(now + self._drawn(TRIED_AGAIN_AFTER), until)
+        left, why = (until - now) // 1000, type(error).__name__
+        logger.warning("the keys cannot be loaded again (%s); those that are known are used for %d s more", why, left)
         return self._keys
+
+    def _drawn(self, ms: int) -> int:
+        return ms if self._draw is None else round(ms * (1 - JITTER * self._draw.random()))
 
 
 class KeySigner:
@@ -163,6 +220,34 @@ class KeySigner:
         return None
 
 
+class _Simulated:
+    """Signs as another signer does, and requires a signature of answers and orders, and of more where it is told to."""
+
+    is_on = True
+
+    def __init__(self, signer: Signer, is_required: Callable[[], bool]) -> None:
+        self._signer = signer
+        self._is_required = is_required
+
+    @property
+    def is_required(self) -> bool:
+        return self._is_required()
+
+    def sign(self, statement: str) -> str | None:
+        return self._signer.sign(statement)
+
+    def problem(self, statement: str, signature: str | None) -> str | None:
+        return self._signer.problem(statement, signature)
+
+
+def simulated(signer: Signer, is_required: Callable[[], bool] = lambda: False) -> Signer:
+    """Return a signer for a simulation, which cannot know whether the functions that it stands for have keys.
+
+    What a test sends as a request, hop or retry is believed there as by functions without, unless ``is_required``.
+    """
+    return _Simulated(signer, is_required)
+
+
 def statement(message: Message, *, version: int | None, object_id: str, request_id: str | None = None) -> str:
     """Return what a signature covers, unambiguous and in ASCII.
 
@@ -185,6 +270,8 @@ def statement(message: Message, *, version: int | None, object_id: str, request_
         *(["resumed"] if message.resumed else []),
         *(["answer_to", message.answer_to] if message.answer_to is not None else []),
         *(["cancelled", message.cancelled] if message.cancelled is not None else []),
+        *(["depth", message.depth] if message.depth else []),
+        *(["since", message.since] if message.since else []),
     )
     return json.dumps(said, separators=(",", ":"))
 
@@ -196,7 +283,17 @@ def signed_attributes(message: Message, signer: Signer) -> dict[str, Attribute]:
     return message.own_attributes(signer.sign(statement(message, version=message.version, object_id=message.object_id)))
 
 
+def check_signs(signer: Signer, flow: str, what: str) -> None:
+    """Raise :class:`SettingsError` where no keys are set for ``what``, which ``flow`` believes only when it is signed.
+
+    It would be refused when it arrives, and whoever waits for it would wait in vain.
+    """
+    if not signer.is_on:
+        fix = "set it for all functions and clients of the flow, or say trust_senders=True in the flow"
+        raise SettingsError(SETTING, f"is not set, and {flow} believes {what} only when it is signed; {fix}")
+
+
 def is_claim(message: Message) -> bool:
     """Answer whether the message says what only flowguard may say where messages are signed."""
-    of_its_run = message.hop > 1 or message.retry > 0 or message.redrive > 0
+    of_its_run = message.hop > 1 or message.retry > 0 or message.redrive > 0 or message.since > 0
     return of_its_run or message.reply_to is not None or message.cancelled is not None

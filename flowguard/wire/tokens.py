@@ -26,6 +26,7 @@ from typing import Final, NamedTuple
 
 from flowguard.errors import SettingsError, TokenProblem, TokenRefused, shown
 from flowguard.ids import id_problem
+from flowguard.wire.shown_facts import ShownFacts, read_shown
 from flowguard.wire.signing import Keyring, Keys
 
 SETTING: Final = "FLOWGUARD_TOKEN_KEYS"
@@ -101,6 +102,15 @@ class Tokens:
         if not hmac.compare_digest(tag, _tag(keys, name, claim)):
             raise TokenRefused(TokenProblem.FORGED)
         return _judged(claim, flows, now)
+
+    def seal(self, token: str, shown: ShownFacts) -> str:
+        """Return what the page of the token's link shows, as it stands in the link."""
+        return shown.sealed(self._known().keys(), token)
+
+    def unseal(self, token: str, sealed: str) -> ShownFacts | None:
+        """Return what the page of a genuine token's link shows. None for what was not sealed for it."""
+        keys = self._known().keys_with(token.partition(".")[0])
+        return None if keys is None else read_shown(keys, token, sealed)
 
     def _known(self) -> Keyring:
         if self._ring is None:

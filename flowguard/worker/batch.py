@@ -8,23 +8,29 @@ from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from flowguard.errors import EnvelopeError, RunFailed, Untrusted
+from flowguard.errors import EnvelopeError, OtherRelease, Untrusted
 from flowguard.events import EventType
+from flowguard.flow import AnyFlow
 from flowguard.protocol.run import Claim, Refused
+from flowguard.stage import AnyStage
 from flowguard.wire.answer_address import AnswerAddress
-from flowguard.wire.envelope import Envelope
+from flowguard.wire.envelope import BadRecord, Envelope
+from flowguard.worker.believed import RecordKind
 from flowguard.worker.cancelling import Canceller, find_cancel
 from flowguard.worker.dispatch import dispatch
 from flowguard.worker.emitter import Emitter
 from flowguard.worker.ending import Ending
+from flowguard.worker.given_up import GivenUp
 from flowguard.worker.group_asks import GroupAsks, find_group
+from flowguard.worker.outages import Outages
 from flowguard.worker.ports import Batches, Budget, CommitAnswer, Services
 from flowguard.worker.resets import Resetter, find_reset
 from flowguard.worker.routing import Arrival, Routes, Unroutable
 from flowguard.worker.runtime import Runtime
 from flowguard.worker.settler import Settler, find_arrived
 from flowguard.worker.together import LONGEST_WAIT_MS, Asked, PendingCommits, Turn, Uncommitted, at_once, waves
-from flowguard.worker.trust import Trust
+from flowguard.worker.trust import SignedOrder, Trust, signed_order
+from flowguard.worker.unread import is_parked, is_unopened_parked
 
 if TYPE_CHECKING:
     from flowguard.worker.baton import Baton
@@ -34,6 +40,12 @@ DISPATCH_RESERVE_MS = 1_000
 
 WARNING_MS = 1_000
 """How long before its end an invocation warns that it will be cut off."""
+
+HAND_BACK_RESERVE_MS: Final = 300
+"""With less left of an invocation, its records are seen again at their queues' own pace."""
+
+_A_CALL: Final = 10
+"""How many records are handed back before the time is looked at again."""
 
 _HELD: Final = "a record before it in its group stays in the queue"
 _NO_TIME: Final = "not enough time was left to begin it"
@@ -49,7 +61,7 @@ class _Order(NamedTuple):
 class Batch:
     """Takes the envelopes of one invocation through the flows of one function.
 
-    ``from_dlq`` is for the function of a dead-letter queue: SQS moved these records there, so their runs are ended.
+    ``from_dlq`` is for the function of a dead-letter queue: SQS moved these records there, and no stage is begun.
     ``function_arn`` is the function's own, where Lambda says it. ``weak_flows`` are the flows that the function has
     warned of before, because their senders name no requests. ``together`` says that the records are claimed and
     committed in common calls, where there are several and the store has such calls.
@@ -71,8 +83,7 @@ class Batch:
         self._routes = routes
         self._services = services
         self._budget = budget
-        self._from_dlq = from_dlq
-        self._trust = Trust(services.signer, function_arn)
+        self._trust = Trust(services.signer, function_arn, gets_given_up=from_dlq)
         self._emitter = Emitter(services.observer)
         self._settler = Settler(services)
         self._resetter = Resetter(services)
@@ -80,38 +91,64 @@ class Batch:
         self._group_asks = GroupAsks(services, self._emitter)
         self._baton = _baton() if together and services.threads and routes.are_parallel else None
         self._runtime = Runtime(services, self._emitter, nullcontext if self._baton is None else self._baton.handed_on)
+        self._given_up = GivenUp(services, self._runtime) if from_dlq else None
         self._now_at: Arrival | None = None
+        self._longest: dict[AnyStage, int] = {}
+        self._outages = Outages(services, self._emitter, routes.flows)
 
     def run(self, envelopes: Sequence[Envelope]) -> list[Ending]:
         """Process the envelopes and return their endings in order. Those that say ``ack`` are done with.
 
         Of a FIFO queue each record's messages are sent before the next record is begun, and after one that stays in
-        its queue the rest of its group stays too, untouched.
+        its queue the rest of its group stays too, untouched. A record that stays unread is to be seen again at once.
         """
         batches = self._services.store.batches if self._together and len(envelopes) > 1 else None
         with closing(self._runtime), self._warning():
             endings = self._in_turn(envelopes) if batches is None else self._in_waves(envelopes, batches)
-            return dispatch(self._services, self._emitter, endings)
+            endings = dispatch(self._services, self._emitter, endings)
+            self._hand_back(endings)
+            return endings
+
+    def unopened(self, records: Sequence[BadRecord]) -> list[BadRecord]:
+        """Park the records whose bodies nobody can read, if they have waited. Return those that stay in their queue."""
+        flow = self._routes.flows[0]
+        left = [bad for bad in records if not is_unopened_parked(self._services, self._emitter, flow, bad)]
+        self._hand_back([self._outages.ending(bad.envelope, bad.error) for bad in left if bad.envelope is not None])
+        return left
 
     def _in_turn(self, envelopes: Sequence[Envelope]) -> list[Ending]:
         """Process the records in order, each by calls for it alone."""
-        endings: list[Ending] = []
-        held: set[tuple[str | None, str | None]] = set()
-        for envelope in envelopes:
-            group = (envelope.queue_arn, envelope.group_id) if envelope.is_fifo else None
-            if group in held:
-                endings.append(self._returned(envelope, _HELD))
+        endings: dict[int, Ending] = {}
+        groups = [(one.queue_arn, one.group_id) if one.is_fifo else None for one in envelopes]
+        for place, (envelope, group) in enumerate(zip(envelopes, groups, strict=True)):
+            if place in endings:
                 continue
-            ending = self._ending(envelope, first=not endings)
+            endings[place] = self._ending(envelope, first=not endings)
             if group is not None:
-                [ending] = dispatch(self._services, self._emitter, [ending])
-                ending = ending._replace(sends=())
-                held.update(() if ending.ack else {group})
-            endings.append(ending)
+                [endings[place]] = dispatch(self._services, self._emitter, [endings[place]])
+                later = {at: envelopes[at] for at in range(place + 1, len(envelopes)) if groups[at] == group}
+                endings |= self._in_order(endings[place], place, later)
+        return [endings[place] for place in sorted(endings)]
+
+    def _in_order(self, ending: Ending, place: int, later: Mapping[int, Envelope]) -> dict[int, Ending]:
+        """Return the endings that follow from one of a FIFO group. If its record stays, so do the ``later`` ones.
+
+        SQS gives out nothing of a group while one of its messages is hidden, so those are handed back with it.
+        """
+        ending = ending._replace(sends=())
+        if ending.ack:
+            return {place: ending}
+        held = {at: self._returned(envelope, _HELD) for at, envelope in later.items()}
+        endings = {place: ending, **held}
+        if ending.why != _NO_TIME:  # else the others have no time either, and all go back in few calls
+            self._hand_back(list(endings.values()))
+            endings = {at: one._replace(again_in=None, backs_off=False) for at, one in endings.items()}
         return endings
 
     def _ending(self, envelope: Envelope, *, first: bool) -> Ending:
         """Take one envelope through its stage. Whatever goes wrong outside a stage leaves the record in its queue."""
+        if (left := self._outages.left_alone(envelope)) is not None:
+            return left
         arrival: Arrival | None = None
         try:
             if (order := self._order(envelope)) is not None:
@@ -124,20 +161,29 @@ class Batch:
             return self._broken(envelope, arrival, error)
 
     def _order(self, envelope: Envelope) -> _Order | None:
-        """Find the order, answer or deadline that the record is. None for a stage's message."""
+        """Find the order, answer or deadline that the record is. None for a stage's message.
+
+        Raises :class:`Untrusted` for one that is not believed from where it came, or as it is signed.
+        """
         if (reset := find_reset(envelope)) is not None:
-            flow = self._routes.flow(reset.flow)
+            flow = self._believed(envelope, reset.flow, signed_order(RecordKind.RESET, reset))
             return _Order(reset, partial(self._resetter.ending, envelope, flow, reset))
         if (wanted := find_cancel(envelope)) is not None:
-            flow = self._routes.flow(wanted.address.flow)
+            signed = SignedOrder(RecordKind.CANCEL, wanted.statement, wanted.address.signature)
+            flow = self._believed(envelope, wanted.address.flow, signed)
             return _Order(wanted.address, partial(self._canceller.ending, envelope, flow, wanted))
         if (order := find_group(envelope)) is not None:
-            flow = self._routes.flow(order.address.flow)
+            flow = self._believed(envelope, order.address.flow, signed_order(RecordKind.GROUP, order.address))
             return _Order(order.address, partial(self._group_asks.ending, envelope, flow, order))
         if (arrived := find_arrived(envelope)) is not None:
-            flow = self._routes.flow(arrived.address.flow)
+            flow = self._believed(envelope, arrived.address.flow, signed_order(arrived.said, arrived.address))
             return _Order(arrived.address, partial(self._settler.ending, envelope, flow, arrived))
         return None
+
+    def _believed(self, envelope: Envelope, flow_name: str, order: SignedOrder) -> AnyFlow:
+        flow = self._routes.flow(flow_name)
+        self._trust.check_order(envelope, flow, order, self._routes.queues)
+        return flow
 
     def _alone(self, arrival: Arrival) -> Ending:
         """Take a message through its stage by calls of its own."""
@@ -145,29 +191,48 @@ class Batch:
         return left if isinstance(left, Ending) else self._finished(left, None)
 
     def _work(self, arrival: Arrival, asked: Asked | None = None) -> Ending | Uncommitted:
-        with self._emitter.working_on(arrival):
-            return self._runtime.work(arrival, self._budget, asked)
+        before = self._budget.remaining()
+        if self._given_up is not None:
+            judged = self._given_up.judged(arrival, self._budget)
+            if isinstance(judged, Ending):
+                return judged
+            arrival = judged
+        try:
+            with self._emitter.working_on(arrival):
+                return self._runtime.work(arrival, self._budget, asked)
+        finally:
+            self._note_time(arrival, before)
+
+    def _note_time(self, arrival: Arrival, before: int | None) -> None:
+        """Note how long the stage has taken, for the records after this one. ``before`` is what was left then, ms."""
+        after = self._budget.remaining()
+        if arrival.stage is not None and before is not None and after is not None:
+            self._longest[arrival.stage] = max(before - after, self._longest.get(arrival.stage, 0))
 
     def _broken(self, envelope: Envelope, arrival: Arrival | None, error: Exception) -> Ending:
-        why = f"{type(error).__name__}: {error}"
-        self._emitter.emit(_event_of(error), arrival, record=envelope.message_id, **_field(error), why=why)
-        return Ending(envelope=envelope, ack=False, why=why)
+        ending = self._outages.ending(envelope, error)._replace(arrival=arrival)
+        self._emitter.emit(_event_of(error), arrival, record=envelope.message_id, **_field(error), why=ending.why)
+        unread = ending.for_minutes and isinstance(error, EnvelopeError | Unroutable)
+        if unread and is_parked(self._services, self._emitter, self._routes.flows[0], envelope, ending.why):
+            return ending._replace(ack=True, backs_off=False)
+        return ending
 
     # -- together
 
     def _in_waves(self, envelopes: Sequence[Envelope], batches: Batches) -> list[Ending]:
         """Process the records of different objects and groups together, and those of one in turn."""
         endings: dict[int, Ending] = {}
-        held: set[tuple[str | None, str | None] | None] = set()
-        for wave in waves([self._turn(place, envelope) for place, envelope in enumerate(envelopes)]):
-            stays = [turn for turn in wave if turn.group in held]
-            endings |= {turn.place: self._returned(turn.envelope, _HELD) for turn in stays}
-            self._wave([turn for turn in wave if turn not in stays], batches, endings)
-            in_order = [turn for turn in wave if turn.group is not None]
+        turns = [self._turn(place, envelope) for place, envelope in enumerate(envelopes)]
+        for wave in waves(turns):
+            begun = [turn for turn in wave if turn.place not in endings]
+            self._wave(begun, batches, endings)
+            in_order = [turn for turn in begun if turn.group is not None]
             sent = dispatch(self._services, self._emitter, [endings[turn.place] for turn in in_order])
             for turn, ending in zip(in_order, sent, strict=True):
-                endings[turn.place] = ending._replace(sends=())
-                held.update(() if ending.ack else {turn.group})
+                later = {one.place: one.envelope for one in turns[turn.place + 1 :] if one.group == turn.group}
+                endings |= self._in_order(ending, turn.place, later)
+        for why in batches.refusals():
+            self._emitter.emit(EventType.UNSHARED, None, records=len(envelopes), why=why)
         return [endings[place] for place in sorted(endings)]
 
     def _turn(self, place: int, envelope: Envelope) -> Turn:
@@ -181,20 +246,29 @@ class Batch:
         return Turn(place, envelope, arrival, (arrival.flow.name, arrival.message.object_id))
 
     def _wave(self, wave: Sequence[Turn], batches: Batches, endings: dict[int, Ending]) -> None:
-        """Process records of different objects. Those that may share calls go first."""
+        """Process records of different objects. Those that may share calls go first.
+
+        What may have killed a worker is begun when the others are committed, and committed before the next one.
+        """
         first = not endings
         asked = self._ask([turn for turn in wave if turn.may_share], batches)
         threads = self._services.threads
         pending = PendingCommits(batches, self._services.clock, self._budget, in_threads=threads)
         not_begun: list[Claim] = []
-        for several in at_once([turn for turn in wave if turn.place in asked], in_threads=self._baton is not None):
-            if pending.is_due():
+        last = [turn for turn in wave if turn.place in asked and asked[turn.place].may_kill]
+        rest = [turn for turn in wave if turn.place in asked and turn not in last]
+        turns = [*at_once(rest, in_threads=self._baton is not None), *([turn] for turn in last)]
+        for several in turns:
+            if pending.is_due() or several[0] in last:
                 endings |= self._committed(pending)
             work: dict[int, Callable[[], Ending | Uncommitted]] = {}
             for turn in several:
                 claim = asked[turn.place]
-                if not (first and turn.place == min(asked)) and not self._has_time(claim.arrival):
-                    endings[turn.place] = self._returned(turn.envelope, _NO_TIME)
+                left = self._outages.left_alone(turn.envelope)
+                if left is None and not (first and turn is turns[0][0]) and not self._has_time(claim.arrival):
+                    left = self._returned(turn.envelope, _NO_TIME)
+                if left is not None:
+                    endings[turn.place] = left
                     not_begun += claim.leases
                     continue
                 work[turn.place] = partial(self._begun, turn.envelope, claim)
@@ -276,23 +350,28 @@ class Batch:
         if arrival.weak_id and arrival.flow.name not in self._weak_flows:
             self._weak_flows.add(arrival.flow.name)
             self._emitter.emit(EventType.WEAK_ID, arrival)
-        if self._from_dlq and arrival.problem is None:
-            why = (
-                "SQS gave the message up: each time it was delivered its function was killed, could not answer, or its "
-                "stage failed and left it there (FIFO, or no queue to retry in); the function's log says which"
-            )
-            return arrival._replace(problem=RunFailed(why))
         return arrival
 
     def _has_time(self, arrival: Arrival) -> bool:
+        """Answer whether there is time for the stage: as long as it may take, or as it has taken in this invocation."""
         left = self._budget.remaining()
         if left is None:
             return True
-        return left > DISPATCH_RESERVE_MS + _timeout(arrival)
+        longest = self._longest.get(arrival.stage, 0) if arrival.stage is not None else 0
+        return left > DISPATCH_RESERVE_MS + (_timeout(arrival) or longest)
 
     def _returned(self, envelope: Envelope, why: str) -> Ending:
         self._emitter.emit(EventType.RETURNED, None, record=envelope.message_id, why=why)
-        return Ending(envelope=envelope, ack=False, why=why)
+        return Ending(envelope=envelope, ack=False, why=why, again_in=0)
+
+    def _hand_back(self, endings: Sequence[Ending]) -> None:
+        """Let records that stay be seen again when their endings say so, ten in a call, while there is time for it."""
+        again_in = [(one.envelope, self._outages.again_in(one)) for one in endings]
+        due = [(envelope, seconds) for envelope, seconds in again_in if seconds is not None]
+        for start in range(0, len(due), _A_CALL):
+            left = self._budget.remaining()
+            if left is None or left >= HAND_BACK_RESERVE_MS:
+                self._services.sender.hand_back(due[start : start + _A_CALL])
 
     @contextmanager
     def _warning(self) -> Iterator[None]:
@@ -331,7 +410,7 @@ def _field(error: Exception) -> dict[str, str]:
 
 
 def _event_of(error: Exception) -> EventType:
-    if isinstance(error, Unroutable):
+    if isinstance(error, Unroutable | OtherRelease):
         return EventType.UNROUTABLE
     if isinstance(error, Untrusted):
         return EventType.UNTRUSTED

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from flowguard.destinations import Queue
-from flowguard.errors import EnvelopeError, FlowguardError
+from flowguard.errors import EnvelopeError, FlowguardError, Untrusted
 from flowguard.events import Event, EventType
 from flowguard.flow import AnyFlow
 from flowguard.protocol.verdicts import AnswerVerdict
@@ -13,14 +14,17 @@ from flowguard.protocol.waiting import GivenAnswer
 from flowguard.wire.envelope import Envelope, normalize
 from flowguard.wire.http_response import lambda_response
 from flowguard.wire.tokens import TokenClaim, token_awaited_id
+from flowguard.worker.believed import NamedQueues, RecordKind
 from flowguard.worker.dispatch import dispatch
 from flowguard.worker.emitter import Emitter
 from flowguard.worker.ending import Ending
 from flowguard.worker.group_asks import GroupAsks, find_group
 from flowguard.worker.http_callbacks import HttpCallbacks
+from flowguard.worker.outages import Outages
 from flowguard.worker.outside import FoundAnswer, OutsideAnswers, read_outside
-from flowguard.worker.ports import Services
+from flowguard.worker.ports import Budget, Services
 from flowguard.worker.settler import Settler, failure, find_arrived
+from flowguard.worker.trust import SignedOrder, Trust, signed_order
 
 
 class NoCallback(FlowguardError):
@@ -30,23 +34,33 @@ class NoCallback(FlowguardError):
 class Callbacks:
     """Takes the answers of one function, for these flows."""
 
-    def __init__(self, flows: tuple[AnyFlow, ...], services: Services) -> None:
+    def __init__(self, flows: tuple[AnyFlow, ...], services: Services, budget: Budget | None = None) -> None:
         self._flows = {flow.name: flow for flow in flows}
+        self._queues = NamedQueues(flows)
         self._services = services
         self._emitter = Emitter(services.observer)
         self._settler = Settler(services)
         self._group_asks = GroupAsks(services, self._emitter)
-        self._outside = OutsideAnswers(services, self._emitter)
+        self._outside = OutsideAnswers(services, self._emitter, budget)
+        self._outages = Outages(services, self._emitter, flows)
+
+    def take_all(self, envelopes: Iterable[Envelope]) -> list[Ending]:
+        """Settle what the records bring, and let those that stay be seen again after a pause each."""
+        endings = [self._outages.left_alone(envelope) or self.take(envelope) for envelope in envelopes]
+        again_in = [(one.envelope, self._outages.again_in(one)) for one in endings]
+        self._services.sender.hand_back([(envelope, seconds) for envelope, seconds in again_in if seconds is not None])
+        return endings
 
     def take(self, envelope: Envelope) -> Ending:
         """Settle what a record brings. Whatever goes wrong leaves the record in its queue, and is reported."""
         try:
             return self._taken(envelope)
         except Exception as error:  # a service, the network, a setting: delivered again by the queue
-            why = f"{type(error).__name__}: {error}"
-            event = EventType.UNREADABLE if isinstance(error, EnvelopeError) else EventType.BROKEN
-            self._emitter.emit(event, None, record=envelope.message_id, why=why)
-            return Ending(envelope, ack=False, why=why)
+            ending = self._outages.ending(envelope, error)
+            bad = EventType.UNTRUSTED if isinstance(error, Untrusted) else EventType.UNREADABLE
+            event = bad if isinstance(error, EnvelopeError) else EventType.BROKEN
+            self._emitter.emit(event, None, record=envelope.message_id, why=ending.why)
+            return ending
 
     def _taken(self, envelope: Envelope) -> Ending:
         return self._addressed(envelope) or self._from_outside(envelope)
@@ -57,16 +71,21 @@ class Callbacks:
         if not own:
             return None
         if (order := find_group(envelope)) is not None and order.address.flow in own:
+            self._check(envelope, own[order.address.flow], signed_order(RecordKind.GROUP, order.address))
             ending = self._group_asks.ending(envelope, own[order.address.flow], order)
         elif (arrived := find_arrived(envelope)) is not None and arrived.address.flow in own:
+            self._check(envelope, own[arrived.address.flow], signed_order(arrived.said, arrived.address))
             ending = self._settler.ending(envelope, own[arrived.address.flow], arrived)
         else:
             return None
         [ending] = dispatch(self._services, self._emitter, [ending])
         return ending
 
+    def _check(self, envelope: Envelope, flow: AnyFlow, order: SignedOrder) -> None:
+        Trust(self._services.signer).check_order(envelope, flow, order, self._queues)
+
     def _from_outside(self, envelope: Envelope) -> Ending:
-        found = read_outside(self._flows.values(), envelope)
+        found = read_outside(self._flows.values(), envelope, self._queues)
         if found is None:
             raise NoCallback(f"no callback of {', '.join(self._flows)} is declared for where this message came from")
         verdict, ending = self._outside.settle(found, envelope, queued=envelope.source.is_queue)

@@ -14,7 +14,7 @@ from flowguard.protocol.verdicts import Verdict
 from flowguard.wire.message import ErrorNote
 from flowguard.worker.dispatch import Due, send_or_park
 from flowguard.worker.emitter import Emitter
-from flowguard.worker.plan import expires_at
+from flowguard.worker.lifetimes import Lifetimes
 from flowguard.worker.ports import Services
 from flowguard.worker.replies import not_carried_out, reply, takes_callers
 from flowguard.worker.routing import Arrival
@@ -41,10 +41,13 @@ class CallerAnswers:
         caller, callers = Caller.of(arrival.message), item.callers
         if caller is None or callers is None:
             return caller is None
-        keep_until = max(expires_at(arrival.flow, self._services.clock.now()), item.ttl * 1000)
-        return self._services.store.callers.attach(
-            arrival.flow.name, arrival.message.object_id, callers, caller, keep_until
-        )
+        return self._attach(arrival, item, callers, caller)
+
+    def _attach(self, arrival: Arrival, item: RunItem, callers: Callers, caller: Caller) -> bool:
+        now, lifetimes, m = self._services.clock.now(), Lifetimes(arrival.flow), arrival.message
+        until = max(lifetimes.of_run(now), item.ttl * 1_000)
+        row_until = lifetimes.of_caller(now)
+        return self._services.store.callers.attach(m.flow, m.object_id, callers, caller, until, row_until)
 
     # -- answers
 
@@ -81,8 +84,13 @@ class CallerAnswers:
         It may be a late copy of a run that has ended. So it is answered only where that does no harm: where a run waits
         for it, which takes one answer for each name, or where each answer to it has one id.
         """
+        to_all = arrival.message.answer_to is not None or takes_callers(arrival.flow)
+        return self.refused(arrival, error) if to_all else ()
+
+    def refused(self, arrival: Arrival, error: ErrorNote) -> tuple[Send, ...]:
+        """Return the answer to a request that no run is begun for. None where it wants no answer."""
         caller = Caller.of(arrival.message)
-        if caller is None or (caller.answer_to is None and not takes_callers(arrival.flow)):
+        if caller is None:
             return ()
         end = StoredEnd(caller.request_id, error.at, Status.FAILED.value, error=str(error))
         return self._sends(arrival, end, [caller])
@@ -116,10 +124,12 @@ class CallerAnswers:
     def _send(self, arrival: Arrival, for_request: RequestId, sends: Sequence[Send]) -> None:
         """Send on behalf of another run. Raises :class:`SendFailed` for what is not taken now."""
         theirs = arrival.message._replace(request_id=for_request)
-        refused = send_or_park(self._services, self._emitter, [Due(send, arrival.flow, theirs) for send in sends])
-        if failures := {str(sends[place].to): why for place, (why, final) in refused.items() if not final}:
+        refused = send_or_park(
+            self._services, self._emitter, [Due(send, arrival.flow, theirs, arrival.envelope) for send in sends]
+        )
+        if failures := {str(sends[place].to): one.why for place, one in refused.items() if not one.final}:
             raise SendFailed(failures)
-        for place, (why, _) in refused.items():
+        for place, (why, *_) in refused.items():
             facts = {"for_request": for_request, "to": str(sends[place].to), "id": sends[place].id, "why": why}
             self._emitter.emit(EventType.LOST, arrival, **facts)
 
@@ -162,11 +172,9 @@ class CallerAnswers:
 
     def _adopt(self, arrival: Arrival, item: RunItem, waiting: Sequence[Caller]) -> None:
         """Let this run answer the requests whose runs it took over."""
-        m, now = arrival.message, self._services.clock.now()
-        keep_until = max(expires_at(arrival.flow, now), item.ttl * 1000)
         for caller in waiting:
             if item.callers is not None:
-                self._services.store.callers.attach(m.flow, m.object_id, item.callers, caller, keep_until)
+                self._attach(arrival, item, item.callers, caller)
 
     def _tell_superseded(self, arrival: Arrival, waiting: Sequence[Caller]) -> None:
         """Tell the requests whose runs this one took over that they will not be carried out."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from flowguard.errors import EnvelopeError, Untrusted
+from flowguard.errors import EnvelopeError
 from flowguard.events import Event, EventType
 from flowguard.flow import AnyFlow
 from flowguard.ids import ObjectId, RequestId
@@ -26,6 +26,13 @@ class CancelDone(NamedTuple):
 
     item: RunItem | None
     onward: tuple[Message, Send] | None = None
+
+
+class _Cancelled(NamedTuple):
+    """The run that is cancelled, and the address of what it may wait for."""
+
+    address: AnswerAddress
+    item: RunItem
 
 
 def is_for_its_run(message: Message, refused: Refused) -> bool:
@@ -56,18 +63,13 @@ class Canceller:
         self._settler = Settler(services)
 
     def ending(self, envelope: Envelope, flow: AnyFlow, order: CancelOrder) -> Ending:
-        """Carry out the order that a record brings. One that comes twice changes nothing more.
-
-        Raises :class:`Untrusted` where it has to be signed, and is not.
-        """
-        signer, address = self._services.signer, order.address
-        if signer.is_required and (problem := signer.problem(order.statement, address.signature)):
-            raise Untrusted(envelope.message_id, f"attributes.{PLACE}.sig", f"an order to cancel: {problem}")
-        done = self.cancel(flow, address.object_id, address.request_id, address.requested_at, order.why)
-        if done.onward is None:
+        """Carry out the order that a record brings. One that comes twice changes nothing more."""
+        address = order.address
+        cancelled = self._cancelled(flow, address.object_id, address.request_id, address.requested_at, order.why)
+        onward = None if cancelled is None else self._settler.onward(flow, envelope, *cancelled)
+        if onward is None:
             return Ending(envelope, ack=True)
-        message, send = done.onward
-        return Ending(envelope, ack=True, arrival=Arrival(envelope, flow, None, message), sends=(send,))
+        return Ending(envelope, ack=True, arrival=onward[0], sends=(onward[1],))
 
     def of_request(self, arrival: Arrival, verdict: Verdict) -> Ending:
         """Cancel the run of a request that comes once more, as cancelled, and is not claimed so.
@@ -76,29 +78,33 @@ class Canceller:
         the other may never have been sent.
         """
         m = arrival.message
-        done = self.cancel(arrival.flow, m.object_id, m.request_id, m.requested_at, str(m.cancelled), only=True)
+        done = self._cancelled(arrival.flow, m.object_id, m.request_id, m.requested_at, str(m.cancelled), only=True)
         if verdict is Verdict.BUSY:
-            left = 0 if done.item is None else done.item.lease_until - self._services.clock.now()
+            left = 0 if done is None else done.item.lease_until - self._services.clock.now()
             seconds = max(1, -(-left // 1000))
             self._services.sender.postpone(arrival.envelope, seconds)
             return kept(arrival, verdict, f"its run is cancelled, and ends in {seconds} s")
-        return acked(arrival, verdict, () if done.onward is None else (done.onward[1],))
+        onward = None if done is None else self._settler.onward(arrival.flow, arrival.envelope, *done)
+        return acked(arrival, verdict, () if onward is None else (onward[1],))
 
-    def cancel(
-        self, flow: AnyFlow, object_id: ObjectId, by: RequestId, at: int, why: str, *, only: bool = False
-    ) -> CancelDone:
+    def cancel(self, flow: AnyFlow, object_id: ObjectId, by: RequestId, at: int, why: str) -> CancelDone:
         """Cancel the object's run under the id ``by``, unless it was asked for later than ``at`` (ms).
-
-        With ``only``, it is the run of the request ``by`` and of that time, and no other.
 
         A run that waits has no message under way, so one is to be sent. Where that is not sent, the deadline of the
         wait comes, or a copy of an answer, and sends it.
         """
+        done = self._cancelled(flow, object_id, by, at, why)
+        return CancelDone(None) if done is None else CancelDone(done.item, self._settler.next_hop(flow, *done))
+
+    def _cancelled(
+        self, flow: AnyFlow, object_id: ObjectId, by: RequestId, at: int, why: str, *, only: bool = False
+    ) -> _Cancelled | None:
+        """Cancel the run. With ``only``, it is the run of the request ``by`` and of that time, and no other."""
         now = self._services.clock.now()
         item = self._services.store.cancellations.cancel(flow.name, object_id, at, why, now, by if only else None)
         if item is None:
-            return CancelDone(None)
+            return None
         about = Message(flow.name, item.stage, item.version, object_id, item.request_id, item.requested_at, "")
         self._services.observer(Event(EventType.WAS_CANCELLED, about._replace(hop=item.hop), {"by": by}))
         address = AnswerAddress(flow.name, object_id, item.request_id, item.requested_at, item.hop, "")
-        return CancelDone(item, self._settler.next_hop(flow, address, item))
+        return _Cancelled(address, item)

@@ -8,6 +8,7 @@ from flowguard.protocol.outbox import Kind, Send
 from flowguard.protocol.run import RunItem
 from flowguard.protocol.waiting import Child
 from flowguard.wire.message import Message
+from flowguard.wire.send_ids import IdKind, id_of
 from flowguard.wire.signing import Signer, signed_attributes
 
 _BODY = "cancelled"
@@ -24,7 +25,7 @@ def cancelled_requests(message: Message, item: RunItem, signer: Signer) -> tuple
         return ()
     waiting = sorted((name, child) for name, child in wait.plan.children.items() if name in wait.waiting)
     return tuple(
-        _request(message, f"{message.hop_id}.cancel{n}", child, why, signer) for n, (_, child) in enumerate(waiting)
+        _request(message, id_of(IdKind.CANCEL, message, n), child, why, signer) for n, (_, child) in enumerate(waiting)
     )
 
 
@@ -39,6 +40,7 @@ def _request(message: Message, own: str, child: Child, why: str, signer: Signer)
         requested_at=child.requested_at,
         body=_BODY,
         cancelled=why,
+        depth=message.depth + 1,
     )
     attributes = {**message.carried, **signed_attributes(cancelled, signer)}
     return Send(Kind.SIDE, parse_destination(child.to), _BODY, own, attributes, group=child.object_id).checked()

@@ -100,6 +100,11 @@ class Letter:
         return m is not None and m.redrive > 0 and m.retry == 0 and self.source_arn is None and self.unsent is None
 
     @property
+    def was_unreadable(self) -> bool:
+        """Answer whether flowguard parked it because its stage found no object in it, or none by its flow's rule."""
+        return self.is_parked and self.message is not None and not self.message.object_id
+
+    @property
     def kind(self) -> str:
         """Name the kind of the letter. It is ``unreadable``, ``unsent``, ``parked`` or ``raw``."""
         if self.message is None:
@@ -152,7 +157,11 @@ class Letter:
         """Return the message as it is sent back. Raises ValueError where it cannot be read."""
         if self.message is None:
             raise ValueError(self.problem or "it cannot be read")
-        return self.message if self.is_parked else self.message._replace(redrive=self.message.redrive + 1, retry=0)
+        return (
+            self.message
+            if self.is_parked
+            else self.message._replace(redrive=self.message.redrive + 1, retry=0, since=0)
+        )
 
     def facts(self, now: int) -> dict[str, Any]:
         """Return what is shown of the letter.
@@ -212,4 +221,7 @@ def _message(envelope: Envelope) -> Message:
         first_error=place.first_error,
         resumed=place.resumed,
         answer_to=place.answer_to,
+        cancelled=place.cancelled,
+        since=place.since,
+        depth=place.depth,
     )

@@ -7,25 +7,34 @@ from typing import NamedTuple
 
 from flowguard.errors import Reject
 from flowguard.flow import AnyFlow
-from flowguard.protocol.outbox import Kind, Send
+from flowguard.protocol.outbox import LAST_PHASE, Kind, Send
 from flowguard.spans import Phase
+from flowguard.wire.envelope import Envelope
 from flowguard.wire.message import ErrorNote, Message
 from flowguard.worker.emitter import Emitter
 from flowguard.worker.ending import Ending
+from flowguard.worker.patience import has_waited
 from flowguard.worker.ports import Refusal, Services
 from flowguard.worker.unsent import park
 
 
 class Due(NamedTuple):
-    """A send, and the hop's message that it belongs to."""
+    """A send, the hop's message that it belongs to, and the record whose work it is."""
 
     send: Send
     flow: AnyFlow
     message: Message
+    envelope: Envelope
+
+    def has_waited(self, now: int) -> bool:
+        """Answer whether its record has waited for what passes within minutes."""
+        return has_waited(self.envelope, self.message.since, now)
 
 
 def dispatch(services: Services, emitter: Emitter, endings: list[Ending]) -> list[Ending]:
-    """Send all side messages, then dead letters and asks, then the next hops. A record that keeps any is not acked.
+    """Send all side messages, then deadlines, dead letters and asks, then the next hops.
+
+    A record that keeps any is not acked.
 
     ::
 
@@ -35,14 +44,14 @@ def dispatch(services: Services, emitter: Emitter, endings: list[Ending]) -> lis
 
     The order matters: the claim of the next hop clears the outbox, because its message was the last of it.
     """
-    for phase in range(3):
+    for phase in range(LAST_PHASE + 1):
         endings = _send(services, emitter, endings, phase)
     return endings
 
 
 def _send(services: Services, emitter: Emitter, endings: list[Ending], phase: int) -> list[Ending]:
     due = [
-        (place, Due(send, ending.arrival.flow, ending.arrival.message))
+        (place, Due(send, ending.arrival.flow, ending.arrival.message, ending.envelope))
         for place, ending in enumerate(endings)
         if ending.ack and ending.arrival is not None
         for send in ending.sends
@@ -53,8 +62,8 @@ def _send(services: Services, emitter: Emitter, endings: list[Ending], phase: in
     refused = send_or_park(services, emitter, [one for _, one in due])
     answered = list(endings)
     for number, refusal in refused.items():
-        place, (send, _, _) = due[number]
-        answered[place] = endings[place].kept(f"not sent to {send.to}: {refusal.why}")
+        place, (send, *_) = due[number]
+        answered[place] = endings[place].kept(f"not sent to {send.to}: {refusal.why}", for_minutes=refusal.for_minutes)
     return answered
 
 
@@ -62,6 +71,8 @@ def send_or_park(services: Services, emitter: Emitter, due: Sequence[Due]) -> Ma
     """Send everything; what is refused for good goes to the dead letters. The answer has what neither of them took."""
     with emitter.span(Phase.DISPATCH, *(one.message for one in due), sends=len(due)):
         refused = services.sender.send([one.send for one in due])
+    now = services.clock.now()
+    refused = {number: refusal.after(due[number].has_waited(now)) for number, refusal in refused.items()}
     for number, one in enumerate(due):
         emitter.sent(one.message, one.send, refused.get(number))
     left = {number: refusal for number, refusal in refused.items() if not refusal.final}
@@ -95,7 +106,12 @@ def _park(
         return {}
     with emitter.span(Phase.DISPATCH, *(letter.message for letter in letters.values()), sends=len(letters)):
         answer = services.sender.send([letter.send for letter in letters.values()])
-    failed = {number: answer[place] for place, number in enumerate(letters) if place in answer}
+    now = services.clock.now()
+    failed = {
+        number: answer[place].after(letter.has_waited(now))
+        for place, (number, letter) in enumerate(letters.items())
+        if place in answer
+    }
     for number, letter in letters.items():
         emitter.sent(letter.message, letter.send, failed.get(number))
         if number not in failed:

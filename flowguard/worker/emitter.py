@@ -42,7 +42,8 @@ class Emitter:
             self.emit(EventType.TOOK_OVER, arrival, from_request=before.request_id, from_stage=before.stage)
             if arrival.flow.on_conflict is not OnConflict.SUPERSEDE:
                 self.emit(EventType.ABANDONED, arrival, from_request=before.request_id)
-        self.emit(EventType.CLAIMED, arrival, epoch=claim.item.epoch)
+        kills = {"kills": claim.item.kills} if claim.item.kills else {}
+        self.emit(EventType.CLAIMED, arrival, epoch=claim.item.epoch, **kills)
 
     def committed(self, arrival: Arrival, claim: Claim, commit: Commit) -> None:
         what, facts = _of_commit(arrival, commit)

@@ -13,7 +13,9 @@ from flowguard.worker.routing import Arrival
 class Ending(NamedTuple):
     """The ending of one record. ``result`` is JSON text, of a completed run.
 
-    ``why`` says what is the matter, where the record is not acked or its result is gone.
+    ``why`` says what is the matter, where the record is not acked or its result is gone. ``again_in`` is after how many
+    seconds a record that stays is to be seen again. None leaves that to its queue, or to what was asked for before.
+    ``backs_off`` draws those seconds by its receives: what it needs outside its stage has failed.
     """
 
     envelope: Envelope
@@ -23,10 +25,14 @@ class Ending(NamedTuple):
     sends: tuple[Send, ...] = ()
     result: str | None = None
     why: str = ""
+    again_in: int | None = None
+    backs_off: bool = False
+    for_minutes: bool = False
+    """The pause is of minutes: something is denied or not there, which a deployment may bring."""
 
-    def kept(self, why: str) -> Ending:
-        """Return the ending of the same record, now to be delivered again."""
-        return self._replace(ack=False, why=why)
+    def kept(self, why: str, *, for_minutes: bool = False) -> Ending:
+        """Return the ending of the same record, now to be delivered again after a pause."""
+        return self._replace(ack=False, why=why, backs_off=True, for_minutes=for_minutes)
 
 
 def acked(
@@ -40,6 +46,6 @@ def acked(
     return Ending(arrival.envelope, ack=True, verdict=verdict, arrival=arrival, sends=sends, result=result, why=why)
 
 
-def kept(arrival: Arrival, verdict: Verdict, why: str) -> Ending:
+def kept(arrival: Arrival, verdict: Verdict, why: str, *, backs_off: bool = False) -> Ending:
     """Make the ending of a record that stays in its queue."""
-    return Ending(envelope=arrival.envelope, ack=False, verdict=verdict, arrival=arrival, why=why)
+    return Ending(arrival.envelope, ack=False, verdict=verdict, arrival=arrival, why=why, backs_off=backs_off)

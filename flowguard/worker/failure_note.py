@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 from flowguard.errors import TextGone
 from flowguard.failed import LONGEST_PAYLOAD, Failure
+from flowguard.payloads import encode_json
 from flowguard.protocol.groups import is_of_part
 from flowguard.protocol.run import RunItem
 from flowguard.wire.message import ErrorNote, Message
@@ -38,17 +39,32 @@ def _payload(message: Message) -> str | None:
         return None
 
 
+def _as_plain_json(text: str) -> str:
+    """Return a result's text as JSON that anybody reads: a ``Decimal`` in it as its text.
+
+    One with half a surrogate pair stays as it is, for that is written as an escape alone.
+    """
+    if '"$"' not in text:
+        return text
+    from flowguard.results import from_text  # few results have such a value
+
+    try:
+        return encode_json(from_text(text))
+    except TypeError:
+        return text
+
+
 def _remembered(item: RunItem) -> dict[str, str | None]:
     """Return what the hop has done before its commit."""
     memo = item.memo
-    if memo is None or (memo.request_id, memo.hop) != (item.request_id, item.hop):
+    if memo is None or not memo.is_of(item.request_id, item.hop):
         return {}
     found: dict[str, str | None] = {}
     for name, read in memo.results.items():
         if is_of_part(name):
             continue
         try:
-            found[name] = read()
+            found[name] = _as_plain_json(read())
         except TextGone:
             found[name] = None
     return found

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from typing import NamedTuple
 
-from flowguard.errors import EnvelopeError, SendFailed, Untrusted
+from flowguard.errors import EnvelopeError, SendFailed
 from flowguard.flow import AnyFlow
 from flowguard.protocol.answers import is_run_of
 from flowguard.protocol.groups import GROUP, SHARDS_A_TURN, GroupPlan, Member
@@ -73,10 +73,9 @@ class GroupAsks:
                                                dies here: delivered again, it asks once more
                                                               dies here: delivered again, it finds its own note
 
-        A copy finds a later place, or another one's note, and ends. Raises :class:`Untrusted` where the address has to
-        be signed and is not, and :class:`SendFailed` where requests are not taken now.
+        A copy finds a later place, or another one's note, and ends. Raises :class:`SendFailed` where requests are not
+        taken now.
         """
-        self._check(envelope, order.address)
         groups, (address, member) = self._services.store.waits.groups, order
         item = groups.run(address)
         if (found := _awaited(item, order)) is None:
@@ -86,7 +85,7 @@ class GroupAsks:
         message = message_at(address, item)
         if asked == start:
             for shard in range(start, end):
-                self._ask(flow, order, message, plan, group, shard)
+                self._ask(flow, order, message, plan, group, shard, envelope)
         if not groups.asked(address, group.key, start, end, envelope.message_id) or end == group.shards:
             return Ending(envelope, ack=True)
         own = address._replace(name=Member(end, 0).text, signature=None)
@@ -94,7 +93,14 @@ class GroupAsks:
         return Ending(envelope, ack=True, arrival=Arrival(envelope, flow, None, message), sends=(rest,))
 
     def _ask(
-        self, flow: AnyFlow, order: GroupOrder, message: Message, plan: WaitPlan, group: GroupPlan, shard: int
+        self,
+        flow: AnyFlow,
+        order: GroupOrder,
+        message: Message,
+        plan: WaitPlan,
+        group: GroupPlan,
+        shard: int,
+        envelope: Envelope,
     ) -> None:
         requests = self._services.store.waits.groups.requests(flow.name, group.key, shard)
         due = []
@@ -102,15 +108,10 @@ class GroupAsks:
             member, carried = Member(shard, number), dict(plan.carried)
             address = signed_address(order.address._replace(name=member.text, signature=None), self._services)
             own, signer = request_id(message, member), self._services.signer
-            send = group_ask(group, request, own, address, str(flow.answers), carried, signer, plan.trace)
-            due.append(Due(send, flow, message))
+            send = group_ask(group, request, own, address, str(flow.answers), carried, signer, message)
+            due.append(Due(send, flow, message, envelope))
         if refused := send_or_park(self._services, self._emitter, due):
             raise SendFailed({str(due[place].send.to): refusal.why for place, refusal in refused.items()})
-
-    def _check(self, envelope: Envelope, address: AnswerAddress) -> None:
-        signer = self._services.signer
-        if signer.is_required and (problem := signer.problem(address.statement, address.signature)):
-            raise Untrusted(envelope.message_id, f"attributes.{PLACE}.sig", f"the address of a group: {problem}")
 
 
 def _awaited(item: RunItem | None, order: GroupOrder) -> tuple[int, WaitPlan, GroupPlan] | None:

@@ -37,7 +37,6 @@ from flowguard.protocol.groups import (
     GroupRequest,
     Member,
     SavedPart,
-    group_id,
     spare_of,
     whole_key,
 )
@@ -46,7 +45,8 @@ from flowguard.protocol.run import AwaitingRow, NewWait
 from flowguard.protocol.waiting import DEADLINE, WaitPlan
 from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.attributes import Attribute
-from flowguard.wire.message import PLACE, REQUEST_ID, REQUESTED_AT, Message
+from flowguard.wire.message import PLACE, REQUEST_ID, REQUESTED_AT, Message, with_depth
+from flowguard.wire.send_ids import IdKind, id_of
 from flowguard.wire.signing import Signer, signed_attributes
 from flowguard.worker.wait_planner import WaitPlanner, deadline_message, span_problems
 
@@ -79,6 +79,7 @@ class GroupPlanner(NamedTuple):
         :class:`RunFailed`, naming what is wrong, and :class:`GroupUnsaved` where no part was saved. Nothing was sent
         then.
         """
+        self.planner.check_signs()
         if problems := list(self._problems(outcome)):
             raise self._refused("; ".join(problems))
         if parts and self.planner.moment - parts[0].begun_at > self.planner.keep_for // 2:
@@ -157,11 +158,11 @@ class GroupPlanner(NamedTuple):
 
     def _check_sends(self, plan: GroupPlan, shard: NewShard) -> None:
         """Build the message of each request once, so that one that cannot go is refused before it is saved."""
-        to, trace = self._answers_at, self.planner.message.trace
+        to, asker = self._answers_at, self.planner.message
         for number, request in enumerate(shard.requests):
             member = Member(shard.number, number)
             own_id, address = request_id(self.planner.message, member), self._address(member.text)
-            group_ask(plan, request, own_id, address, to, self._carried, self.signer, trace)
+            group_ask(plan, request, own_id, address, to, self._carried, self.signer, asker)
 
     def _check_names(self, plan: GroupPlan, requests: Sequence[GroupRequest], names: set[int]) -> None:
         """Check that no two requests have one name, or take each other's object. ``names`` are those before them."""
@@ -194,10 +195,11 @@ class GroupPlanner(NamedTuple):
             carried=m.carried,
             group=plan,
             trace=m.trace,
+            depth=m.depth,
         )
         rows: tuple[AwaitingRow, ...] = ()
         if not plan.flow:
-            row = AwaitingRow(group_id(m.hop_id), self._address(GROUP)._replace(signature=None), outcome.stage, 0)
+            row = AwaitingRow(id_of(IdKind.GROUP, m), self._address(GROUP)._replace(signature=None), outcome.stage, 0)
             rows = (row._replace(expires_at=deadline + self.planner.keep_for),)
         return sends, NewWait(wait, 0, deadline, rows)
 
@@ -262,7 +264,7 @@ def signed_address(address: AnswerAddress, by: Any) -> AnswerAddress:
 
 def group_message(flow: AnyFlow, address: AnswerAddress, message: Message, moment: int) -> Send:
     """Build the message that comes back to the flow and asks the group's requests from the address's shard on."""
-    own = f"{message.hop_id}.{address.name}.on"
+    own = id_of(IdKind.GROUP_ON, message, address.name)
     attributes = {
         REQUEST_ID: Attribute.string(own),
         REQUESTED_AT: Attribute.number(moment),
@@ -273,7 +275,7 @@ def group_message(flow: AnyFlow, address: AnswerAddress, message: Message, momen
 
 def request_id(message: Message, member: Member) -> str:
     """Return the id of a group's request, the same in each attempt. A party outside answers under it."""
-    return f"{message.hop_id}.{member.text}"
+    return id_of(IdKind.MEMBER, message, member.text)
 
 
 def group_ask(
@@ -284,9 +286,12 @@ def group_ask(
     answers_at: str,
     carried: dict[str, Attribute],
     signer: Signer,
-    trace: str | None = None,
+    asker: Message,
 ) -> Send:
-    """Build the message of one request. Raises :class:`flowguard.errors.Reject` for one that no service takes."""
+    """Build the message of one request. Raises :class:`flowguard.errors.Reject` for one that no service takes.
+
+    ``asker`` is the message of the run that asks.
+    """
     to = parse_destination(plan.to)
     if not plan.flow:
         attributes = {
@@ -295,7 +300,7 @@ def group_ask(
             **carried,
             **plan.attributes,
         }
-        return Send(Kind.ASK, to, request.body, own, attributes).checked()
+        return Send(Kind.ASK, to, request.body, own, with_depth(attributes, asker.depth + 1)).checked()
     asked = Message(
         flow=plan.flow,
         stage=plan.stage,
@@ -306,7 +311,8 @@ def group_ask(
         body=request.body,
         reply_to=answers_at,
         answer_to=json.dumps(address.as_json(), separators=(",", ":")),
-        trace=trace,
+        trace=asker.trace,
+        depth=asker.depth + 1,
     )
     attributes = {**carried, **signed_attributes(asked, signer)}
     return Send(Kind.ASK, to, request.body, own, attributes, group=request.object_id).checked()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from flowguard.errors import WorkerFenced
+from flowguard.protocol.claims import finds_old_memory
 from flowguard.protocol.memo import Memo
 from flowguard.protocol.run import Claim, Fenced
 from flowguard.worker.ports import Store
@@ -27,7 +28,23 @@ class HopMemory:
         """Return what this hop remembers. None where it remembers nothing yet, whatever another hop has left."""
         item = self.claim.item
         memo = item.memo
-        return memo if memo is not None and (memo.request_id, memo.hop) == (item.request_id, item.hop) else None
+        return memo if memo is not None and memo.is_of(item.request_id, item.hop) else None
+
+    def begin(self) -> None:
+        """Forget what an earlier run under the same request id has left, with one write. Most hops find nothing.
+
+        Raises :class:`flowguard.errors.WorkerFenced` as :meth:`remember` does.
+        """
+        if not finds_old_memory(self.claim):
+            return
+        fenced = self._store.memos.forget(self.claim)
+        if fenced is not None:
+            raise WorkerFenced(fenced.by.value)
+        self.claim = self.claim._replace(item=self.claim.item._replace(memo=None))
+
+    def is_current(self) -> bool:
+        """Answer whether this worker still has the hop, by one consistent read."""
+        return self._store.memos.holds(self.claim)
 
     def recall(self, name: str) -> str | None:
         """Return the text under the name. None where this hop has none."""

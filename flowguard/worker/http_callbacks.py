@@ -17,7 +17,7 @@ from flowguard.errors import EnvelopeError, Reject, RunFailed, TokenProblem, Tok
 from flowguard.payloads import encode_json, sendable_json
 from flowguard.printable import bounded, printable
 from flowguard.protocol.verdicts import AnswerVerdict
-from flowguard.wire.answer_link import choices_problem
+from flowguard.wire.answer_link import choices_problem, parted
 from flowguard.wire.http_page import FROM_PAGE, Form, Page
 from flowguard.wire.http_request import HttpRequest, read_http_request
 from flowguard.wire.http_response import HttpResponse, json_response, page_response
@@ -97,12 +97,21 @@ class HttpCallbacks(NamedTuple):
         """Show how to answer, without any call."""
         try:
             self.tokens.read(_token(request), self.flows, now)
-            page = _question(request)
+            page = self._with_facts(_question(request), request)
         except Exception as error:  # whatever it is, the client gets a status
             return _unread(error, request, in_page=request.prefers_html)
         if request.prefers_html:
             return page_response(200, page)
         return json_response(200, {"detail": "Send the answer as a POST to this URL, as JSON."})
+
+    def _with_facts(self, page: Page, request: HttpRequest) -> Page:
+        """Return the page with what its link says of the case. Raises :class:`EnvelopeError` where that was changed."""
+        if not (sealed := request.values("shown")):
+            return page
+        shown = self.tokens.unseal(_token(request), sealed[0]) if len(sealed) == 1 else None
+        if shown is None:
+            raise EnvelopeError("the request", "shown", "was not made for this link")
+        return page._replace(title=shown.title, facts=tuple(shown.facts.items()))
 
     def _posted(self, request: HttpRequest, now: int) -> HttpResponse:
         in_page = request.is_form and request.prefers_html
@@ -192,7 +201,8 @@ def _is_failure(request: HttpRequest) -> bool:
 
 def _choices(request: HttpRequest) -> list[str]:
     """Return the answers that the link offers, each once."""
-    found = list(dict.fromkeys(request.values("answer")))
+    several = [choice for text in request.values("answers") for choice in parted(text)]
+    found = list(dict.fromkeys((*request.values("answer"), *several)))
     if problem := choices_problem(found):
         raise EnvelopeError("the request", "answer", problem)
     return found

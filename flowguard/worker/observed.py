@@ -86,6 +86,9 @@ class ObservedBatches:
     def release(self, claims: Sequence[Claim], now: int) -> None:
         self._batches.release(claims, now)
 
+    def refusals(self) -> list[str]:
+        return self._batches.refusals()
+
 
 def _verdict(answer: Claim | CommitAnswer) -> str:
     match answer:

@@ -2,31 +2,37 @@
 
 from __future__ import annotations
 
+import itertools
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from typing import Any, NamedTuple
 
 from flowguard.callback import Callback
 from flowguard.destinations import Bus, Queue, Topic
 from flowguard.errors import EnvelopeError, RunFailed, SendFailed
+from flowguard.events import Event, EventType
 from flowguard.flow import AnyFlow
 from flowguard.payload_names import text_at
 from flowguard.payloads import encode_json
 from flowguard.protocol.outbox import Kind, Send
 from flowguard.protocol.run import AwaitingRow
 from flowguard.protocol.verdicts import AnswerVerdict
-from flowguard.protocol.waiting import GivenAnswer
+from flowguard.protocol.waiting import GivenAnswer, Kept
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.envelope import Envelope
 from flowguard.wire.message import PLACE, REQUEST_ID, REQUESTED_AT
+from flowguard.wire.send_ids import IdKind, digest_of, id_of
+from flowguard.wire.signing import check_signs
 from flowguard.wire.tokens import awaited_id_problem
+from flowguard.worker.believed import NamedQueues
 from flowguard.worker.dispatch import dispatch
 from flowguard.worker.emitter import Emitter
 from flowguard.worker.ending import Ending
-from flowguard.worker.ports import Services
+from flowguard.worker.lifetimes import Lifetimes
+from flowguard.worker.ports import Budget, Services, Unlimited
 from flowguard.worker.resumed import check_answer
-from flowguard.worker.settler import Settler, failure
+from flowguard.worker.settler import Settler, failure, message_at
 from flowguard.worker.wait_planner import ANSWER
 
 ORDER = (
@@ -43,7 +49,17 @@ ORDER = (
 _WAITING = frozenset({AnswerVerdict.RESUMED, AnswerVerdict.RECORDED, AnswerVerdict.EARLY})
 """The verdicts on an answer that its run could take."""
 
-_MILLISECOND = timedelta(milliseconds=1)
+
+_TAKEN = frozenset({AnswerVerdict.RESUMED, AnswerVerdict.RECORDED})
+
+ROWS_A_PART = 50
+"""Runs that get an answer before their next hops are sent."""
+
+KEPT_TO_END_MS = 3_000
+"""Kept of an invocation, so that what was begun ends within it."""
+
+WHO_WAITED = "those who waited"
+"""Who has used an early answer that runs waited for already."""
 
 
 class FoundAnswer(NamedTuple):
@@ -62,50 +78,136 @@ class FoundAnswer(NamedTuple):
 
 
 class OutsideAnswers:
-    """Settles answers for every run that waits for them."""
+    """Settles answers for every run that waits for them, a part of them at a time."""
 
-    def __init__(self, services: Services, emitter: Emitter) -> None:
+    def __init__(self, services: Services, emitter: Emitter, budget: Budget | None = None) -> None:
         self._services = services
         self._emitter = emitter
         self._settler = Settler(services)
+        self._budget = Unlimited() if budget is None else budget
 
     def settle(self, found: FoundAnswer, envelope: Envelope, *, queued: bool) -> tuple[AnswerVerdict, Ending]:
         """Settle the answer for every run that waits for its id, and send their next hops.
 
         The ending says whether its record may be acknowledged. ``queued`` is False for an answer that nobody sends
         again: a copy of it is put into the flow's answer queue first, so that nothing is lost when this process dies.
+        Where the invocation has no time for all of them, their place is kept, and the record is seen again at once.
 
         Raises :class:`RunFailed` where a stage that waits for it cannot read it, after the runs whose stages can have
-        got it; and :class:`SendFailed` where the copy is not taken. Nothing was settled then.
+        got it; and :class:`SendFailed` where the copy is not taken. Nothing was settled of that part then.
         """
-        now, waits, flow = self._services.clock.now(), self._services.store.waits, found.flow
-        if found.keep_early is not None:
-            expires_at = now + found.keep_early // _MILLISECOND
-            waits.keep_early(flow.name, found.awaited_id, found.answer, now=now, expires_at=expires_at)
-        awaiting = [row for row in waits.waiting_for(flow.name, found.awaited_id) if found.is_for(row)]
-        unread = {row: problem for row in awaiting if (problem := _unreadable(row, found)) is not None}
-        rows = [row for row in awaiting if row not in unread]
+        own, now = envelope.own_id, self._services.clock.now()
+        kept, told = self._kept(found, envelope, now), _Told()
+        rows = self._services.store.waits.waiting_for(found.flow.name, found.awaited_id, own)
+        mine = (row for row in rows if found.is_for(row))
+        for part in iter(lambda: list(itertools.islice(mine, ROWS_A_PART)), []):
+            self._settle_part(part, found, envelope, told, queued=queued)
+            if len(part) == ROWS_A_PART and not self._has_time():
+                told.is_whole = False
+                self._keep_place(found, own, told, now)
+                break
+        self._use_up(found, own, kept, told)
+        if told.missed is not None:
+            raise told.missed
+        return self._ending(found, envelope, told)
+
+    def _settle_part(
+        self, part: Sequence[AwaitingRow], found: FoundAnswer, envelope: Envelope, told: _Told, *, queued: bool
+    ) -> None:
+        """Settle the answer for some of those who wait, and send their next hops."""
+        unread = {row: problem for row in part if (problem := _unreadable(row, found)) is not None}
+        rows = [row for row in part if row not in unread]
         if not queued:
-            self._put_into_queue(found, rows, now)
-        verdicts, endings = [waits.verdict(row.address) for row in unread], []
+            self._put_into_queue(found, rows, self._services.clock.now())
+        verdicts, endings = [self._services.store.waits.verdict(row.address) for row in unread], []
         missed = [problem for problem, verdict in zip(unread.values(), verdicts, strict=True) if verdict in _WAITING]
         for row in rows:
-            verdict, onward = self._settler.settle(flow, envelope, row.address, found.answer)
+            verdict, onward = self._settler.settle(found.flow, envelope, row.address, found.answer)
             verdicts.append(verdict)
             if onward is not None:
                 arrival, send = onward
                 endings.append(Ending(envelope, ack=True, arrival=arrival, sends=(send,)))
         left = [ending for ending in dispatch(self._services, self._emitter, endings) if not ending.ack]
-        if missed:
-            raise missed[0]
-        verdict = _first(verdicts, kept=found.keep_early is not None)
-        why = left[0].why if left else "its hop is not committed yet" if AnswerVerdict.EARLY in verdicts else ""
-        return verdict, Ending(envelope, ack=not why, verdict=verdict, why=why)
+        told.add(part[-1], verdicts, missed, left[0].why if left else "")
+
+    def _has_time(self) -> bool:
+        left = self._budget.remaining()
+        return left is None or left > KEPT_TO_END_MS
+
+    # -- parts of what many wait for
+
+    def _keep_place(self, found: FoundAnswer, own: str, told: _Told, now: int) -> None:
+        """Keep the place up to which all have got the answer. None where the first part is to be settled again."""
+        if told.place is not None:
+            until = Lifetimes(found.flow).of_run(now)
+            self._services.store.waits.keep_place(found.flow.name, found.awaited_id, own, told.place, until)
+
+    def _ending(self, found: FoundAnswer, envelope: Envelope, told: _Told) -> tuple[AnswerVerdict, Ending]:
+        verdict = _first(told.verdicts, kept=found.keep_early is not None)
+        why = told.why or ("its hop is not committed yet" if AnswerVerdict.EARLY in told.verdicts else "")
+        if not told.is_whole and not why:
+            why = f"{told.rows} runs have it, and more wait for it"
+            return verdict, Ending(envelope, ack=False, verdict=verdict, why=why, again_in=0)
+        return verdict, Ending(envelope, ack=not why, verdict=verdict, why=why, backs_off=True)
+
+    # -- answers that come before their wait
+
+    def _kept(self, found: FoundAnswer, envelope: Envelope, now: int) -> Kept | None:
+        """Keep the answer where its flow's callback says so, and tell of an older one that goes unused."""
+        if found.keep_early is None:
+            return None
+        at = envelope.published_at or envelope.sent_at or now
+        until = Lifetimes(found.flow).of_early(now, found.keep_early)
+        flow, awaited_id = found.flow.name, found.awaited_id
+        kept = self._services.store.waits.keep_early(
+            flow, awaited_id, found.answer, now=now, expires_at=until, by=envelope.own_id, at=at, names=found.names
+        )
+        if kept.replaces:
+            facts = {"flow": flow, "id": awaited_id, "verdict": AnswerVerdict.EARLY.value, "replaces": True}
+            self._services.observer(Event(EventType.ANSWERED, None, facts))
+        return kept
+
+    def _use_up(self, found: FoundAnswer, own: str, kept: Kept | None, told: _Told) -> None:
+        """Say that the answer is used where a run that waited has got it: a later run is not to take it for its own.
+
+        A copy of its message finds that it is a duplicate: of this very answer, as far as anybody knows.
+        """
+        if kept is None:
+            return
+        by_copies = frozenset() if kept.is_new else frozenset({AnswerVerdict.DUPLICATE})
+        if not (_TAKEN | by_copies).isdisjoint(told.verdicts):
+            until = Lifetimes(found.flow).of_used(self._services.clock.now())
+            self._services.store.waits.use_early(found.flow.name, found.awaited_id, own, WHO_WAITED, until=until)
 
     def _put_into_queue(self, found: FoundAnswer, rows: Iterable[AwaitingRow], now: int) -> None:
+        if not found.flow.trust_senders:
+            check_signs(self._services.signer, found.flow.name, "answers")
         sends = [answer_message(found, row, now, self._services) for row in rows]
         if refused := self._services.sender.send(sends):
             raise SendFailed({str(sends[place].to): refusal.why for place, refusal in refused.items()})
+
+
+class _Told:
+    """What an answer has met so far. ``place`` is the last row up to which nothing is to be done again."""
+
+    def __init__(self) -> None:
+        self.verdicts: set[AnswerVerdict] = set()
+        self.missed: RunFailed | None = None
+        self.why = ""
+        self.place: AwaitingRow | None = None
+        self.rows = 0
+        self.is_whole = True
+        self._goes_on = True
+
+    def add(self, last: AwaitingRow, verdicts: Sequence[AnswerVerdict], missed: Sequence[RunFailed], why: str) -> None:
+        """Add a part. One that is to be settled again keeps the place before it, whatever comes after."""
+        self.verdicts.update(verdicts)
+        self.rows += len(verdicts)
+        self.missed = self.missed or (missed[0] if missed else None)
+        self.why = self.why or why
+        self._goes_on = self._goes_on and not why and not missed and AnswerVerdict.EARLY not in verdicts
+        if self._goes_on:
+            self.place = last
 
 
 def _unreadable(row: AwaitingRow, found: FoundAnswer) -> RunFailed | None:
@@ -120,7 +222,7 @@ def _unreadable(row: AwaitingRow, found: FoundAnswer) -> RunFailed | None:
     return None
 
 
-def _first(verdicts: list[AnswerVerdict], *, kept: bool) -> AnswerVerdict:
+def _first(verdicts: set[AnswerVerdict], *, kept: bool) -> AnswerVerdict:
     if not verdicts:
         return AnswerVerdict.EARLY if kept else AnswerVerdict.UNKNOWN
     return min(verdicts, key=ORDER.index)
@@ -129,7 +231,8 @@ def _first(verdicts: list[AnswerVerdict], *, kept: bool) -> AnswerVerdict:
 def answer_message(found: FoundAnswer, row: AwaitingRow, now: int, services: Services) -> Send:
     """Build the message that brings an answer to the flow's own functions, with the address that it is for."""
     address = row.address._replace(signature=services.signer.sign(row.address.statement))
-    own = f"{row.id}.{address.name}.answer"
+    hop = message_at(address, None)
+    own = id_of(IdKind.ANSWER, hop, digest_of(address.name, row.id, found.answer.text, found.answer.failed))
     attributes = {
         REQUEST_ID: Attribute.string(own),
         REQUESTED_AT: Attribute.number(now),
@@ -148,11 +251,16 @@ def _body(answer: GivenAnswer) -> str:
 # -- reading one -------------------------------------------------------------------------------------------------------
 
 
-def read_outside(flows: Iterable[AnyFlow], envelope: Envelope) -> FoundAnswer | None:
+def read_outside(flows: Iterable[AnyFlow], envelope: Envelope, queues: NamedQueues) -> FoundAnswer | None:
     """Read a record as the callback says that it came through. None where no flow declares one.
+
+    What a message says of its topic or event is believed only in a queue that brings nothing else to these flows:
+    whoever may send to an inbox can say so as well.
 
     Raises :class:`EnvelopeError` for a record that names nothing awaited.
     """
+    if not queues.bring_callbacks(envelope):
+        return None
     declared = [(flow, callback) for flow in flows for callback in flow.callbacks]
     found = [pair for pair in declared if comes_through(envelope, pair[1])] or (declared if len(declared) == 1 else [])
     if not found:

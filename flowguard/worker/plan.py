@@ -13,7 +13,6 @@ from flowguard.destinations import Destination, Queue, parse_destination
 from flowguard.errors import Reject, RunFailed, TooManyWrites
 from flowguard.failed import Failure
 from flowguard.flow import AnyFlow
-from flowguard.ids import RequestId
 from flowguard.outcome import Done, Next, WaitFor
 from flowguard.payloads import encode, encode_json
 from flowguard.printable import bounded
@@ -27,8 +26,10 @@ from flowguard.step import AnyStep, NoState
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.envelope import Envelope, resend, resend_alone
 from flowguard.wire.message import PLACE, REQUEST_ID, REQUESTED_AT, SEEMS, ErrorNote, Message
+from flowguard.wire.send_ids import IdKind, digest_of, id_of, unnamed
 from flowguard.wire.signing import UNSIGNED, Signer, signed_attributes
 from flowguard.worker.group_planner import GroupPlanner, SavedGroup
+from flowguard.worker.lifetimes import Lifetimes
 from flowguard.worker.replies import answer_place, end_body, takes_callers
 from flowguard.worker.restart import first_message_text
 from flowguard.worker.wait_planner import WaitPlanner
@@ -42,7 +43,8 @@ class Planner(NamedTuple):
     """Plans the commit of one hop. ``moment`` is the hop's own time, ms, later than the commit before it.
 
     ``failed_hop`` is where the run failed for good, of a hop after that. ``asked`` is the request as the run item has
-    noted it: in a later hop it still says that the run was redriven.
+    noted it: in a later hop it still says that the run was redriven. ``lives_until`` is how long the item lived that
+    the claim has found, ms.
     """
 
     flow: AnyFlow
@@ -53,6 +55,7 @@ class Planner(NamedTuple):
     cancelled: tuple[Send, ...] = ()
     """The requests that are cancelled with the run, where it was."""
     asked: Caller | None = None
+    lives_until: int = 0
 
     def ended(self, outcome: Next | Done | WaitFor | SavedGroup, step: AnyStep) -> Commit:
         """Plan what a handler's outcome writes.
@@ -76,7 +79,7 @@ class Planner(NamedTuple):
                 raise self._no_outcome(outcome)
 
     def _waiting(self, outcome: WaitFor, step: AnyStep) -> Commit:
-        """Plan a wait. The run item outlives its deadline by as much as it outlives a hop otherwise."""
+        """Plan a wait. The run item outlives its deadline."""
         sends, wait = self._wait_planner().planned(outcome, len(step.sends))
         return self._begun(sends, wait, step)
 
@@ -86,7 +89,7 @@ class Planner(NamedTuple):
 
     def _begun(self, sends: Sequence[Send], wait: NewWait, step: AnyStep) -> Commit:
         commit = self._commit(Status.WAITING, [*step.sends, *sends], step)
-        return commit._replace(expires_at=wait.deadline + self._keep_for, wait=wait)
+        return commit._replace(expires_at=self._until(self._lifetimes.of_wait(wait.deadline)), wait=wait)
 
     def of_group(self, key: str) -> GroupPlanner:
         """Return the planner of the hop's group."""
@@ -94,11 +97,7 @@ class Planner(NamedTuple):
 
     def _wait_planner(self) -> WaitPlanner:
         failed_at = 0 if self.failed_hop is None else self.failed_hop.hop
-        return WaitPlanner(self.flow, self.message, self.moment, self._keep_for, self.signer, failed_at)
-
-    @property
-    def _keep_for(self) -> int:
-        return self.expires_at - self.moment
+        return WaitPlanner(self.flow, self.message, self.moment, self._lifetimes.copies, self.signer, failed_at)
 
     def _undone(self, failed: FailedHop, step: AnyStep, result: str | None) -> Commit:
         """Plan the end of a run that failed before, and whose ``on_failed`` stage has done its work."""
@@ -118,7 +117,7 @@ class Planner(NamedTuple):
         return Commit(
             status=Status.RUNNING,
             committed_at=self.moment,
-            expires_at=self.expires_at,
+            expires_at=self._until(self._lifetimes.of_run(self.moment)),
             outbox=self._outbox([*self.cancelled, *letter, onward]),
             state=None,
             failed=FailedHop(m.request_id, m.requested_at, m.hop, m.redrive, error),
@@ -142,7 +141,7 @@ class Planner(NamedTuple):
         return Commit(
             status=Status.FAILED,
             committed_at=self.moment,
-            expires_at=self.expires_at,
+            expires_at=self._until(self._lifetimes.of_end(self.moment, Status.FAILED)),
             outbox=self._outbox([*self.cancelled, *notices, letter]),
             state=None,
             error=error,
@@ -160,7 +159,7 @@ class Planner(NamedTuple):
         body = self._complete_body(Status.FAILED, result=result, error=str(error))
         for number, (to, more, own) in enumerate(self._listeners(), first):
             try:
-                notices.append(self._complete_to(to, body, own or f"{self.message.hop_id}.{number}", more))
+                notices.append(self._complete_to(to, body, own or id_of(IdKind.SEND, self.message, number), more))
             except Reject as refusal:
                 error = error.because(f"and nobody is notified: {bounded(ascii(str(refusal))[1:-1], _LONGEST_WHY)}")
         return notices, error
@@ -172,13 +171,17 @@ class Planner(NamedTuple):
         return letter, commit._replace(outbox=self._outbox(notices))
 
     @property
-    def expires_at(self) -> int:
-        return expires_at(self.flow, self.moment)
+    def _lifetimes(self) -> Lifetimes:
+        return Lifetimes(self.flow)
+
+    def _until(self, needed: int) -> int:
+        """Return until when the item lives that is needed so long."""
+        return self._lifetimes.not_before(self.lives_until, needed, self.moment)
 
     @property
     def _told_until(self) -> int | None:
         """Return when the commit's row of a full history may expire. None where the flow has none."""
-        return self.expires_at if self.flow.full_history else None
+        return self._lifetimes.of_history(self.moment) if self.flow.full_history else None
 
     def _commit(self, status: Status, sends: list[Send], step: AnyStep, result: str | None = None) -> Commit:
         self._check_state(step)
@@ -187,7 +190,7 @@ class Planner(NamedTuple):
         return Commit(
             status=status,
             committed_at=self.moment,
-            expires_at=self._kept_until(status),
+            expires_at=self._until(self._lifetimes.of_end(self.moment, status)),
             outbox=self._outbox(sends),
             state=None if isinstance(step.state, NoState) else encode_json(step.state),
             result=result,
@@ -196,12 +199,6 @@ class Planner(NamedTuple):
             first_message=self._first_message(status),
             told_until=self._told_until,
         )
-
-    def _kept_until(self, status: Status) -> int:
-        """Return when the item may expire. A result that the flow keeps is there as long as it is good."""
-        if status is not Status.COMPLETED:
-            return self.expires_at
-        return max(self.expires_at, self.flow.good_until(self.moment) or 0)
 
     def _first_message(self, status: Status) -> str | None:
         """Return what the work begins anew with where it is reset, of a first hop that is not the last."""
@@ -246,7 +243,7 @@ class Planner(NamedTuple):
             Kind.NEXT,
             self.flow.inbox_of(stage),
             onward.body,
-            onward.hop_id,
+            id_of(IdKind.NEXT, onward),
             {**signed_attributes(onward, self.signer), **onward.carried},
             group=onward.object_id,
         ).checked()
@@ -254,7 +251,9 @@ class Planner(NamedTuple):
     def _complete(self, status: Status, number: int, *, result: str | None = None) -> list[Send]:
         """Build the Complete messages, to ``reply_to`` and to the flow's ``complete_to``."""
         return [
-            self._complete_to(to, self._complete_body(status, result=result), own or f"{self.message.hop_id}.{i}", more)
+            self._complete_to(
+                to, self._complete_body(status, result=result), own or id_of(IdKind.SEND, self.message, i), more
+            )
             for i, (to, more, own) in enumerate(self._listeners(), number)
         ]
 
@@ -267,8 +266,9 @@ class Planner(NamedTuple):
         if (m := self.message).reply_to is not None:
             caller = Caller.of(m) if takes_callers(self.flow) else None
             own = None if caller is None else self._answer_id(caller)
-            found.append((parse_destination(m.reply_to), answer_place(m.answer_to), own))
-        return found if self.flow.complete_to is None else [*found, (self.flow.complete_to, {}, None)]
+            found.append((parse_destination(m.reply_to), answer_place(m.answer_to, m.depth), own))
+        to = self.flow.complete_to
+        return found if to is None else [*found, (to, answer_place(None, m.depth), None)]
 
     def _answer_id(self, caller: Caller) -> str:
         """Return the id of the answer to the run's own request. An end after a redrive is no copy of the one before."""
@@ -286,17 +286,31 @@ class Planner(NamedTuple):
         return Send(Kind.COMPLETE, to, body, own, attributes, group=self.message.object_id).checked()
 
 
-def retried(again: Message, envelope: Envelope, delay: int, signer: Signer = UNSIGNED) -> Send:
+def retried(
+    again: Message, envelope: Envelope, delay: int, signer: Signer = UNSIGNED, continued: int | None = None
+) -> Send:
     """Build the next attempt of the same request, hop and original.
 
-    A long delay goes by a way that takes no attributes.
+    A long delay goes by a way that takes no attributes. ``continued`` is the epoch of a claim whose work goes on as the
+    same attempt.
     """
     extras, queue = signed_attributes(again, signer), Queue(envelope.queue_arn or "")
-    own = f"{again.hop_id}.retry{again.retry}"
+    own = id_of(IdKind.RETRY, again, again.retry) if continued is None else id_of(IdKind.CONTINUED, again, continued)
     if delay > LONGEST_SQS_DELAY.total_seconds():
         return Send(Kind.SIDE, queue, resend_alone(envelope, extras), own, delay=delay).checked()
-    body, attributes = _resent(envelope, extras)
+    body, attributes = resent(envelope, extras)
     return Send(Kind.SIDE, queue, body, own, attributes, delay).checked()
+
+
+def returned(message: Message, envelope: Envelope, to: Destination, delay: int, signer: Signer = UNSIGNED) -> Send:
+    """Build the same attempt once more, for the queue that SQS has moved its record from.
+
+    It is named by that record, so that copies of this message are one.
+    """
+    body, attributes = resent(envelope, signed_attributes(message, signer))
+    own = id_of(IdKind.BACK, message, digest_of(envelope.message_id))
+    group = envelope.group_id or message.object_id
+    return Send(Kind.SIDE, to, body, own, attributes, delay, group=group).checked()
 
 
 def dead_letter(
@@ -320,13 +334,12 @@ def dead_letter(
 
 
 def _letter(flow: AnyFlow, message: Message, envelope: Envelope, extras: Mapping[str, Attribute]) -> Send:
-    body, attributes = _resent(envelope, extras)
-    named = message if message.request_id else message._replace(request_id=RequestId(envelope.first_id))
-    group = named.object_id or named.request_id
-    return Send(Kind.DEAD, flow.dead_letters, body, f"{named.hop_id}.dead", attributes, group=group)
+    body, attributes = resent(envelope, extras)
+    letter_id, group = id_of(IdKind.LETTER, message, unnamed(message, envelope.first_id)), message.object_id
+    return Send(Kind.DEAD, flow.dead_letters, body, letter_id, attributes, group=group or message.request_id)
 
 
-def _resent(envelope: Envelope, extras: Mapping[str, Attribute]) -> tuple[str, dict[str, Attribute]]:
+def resent(envelope: Envelope, extras: Mapping[str, Attribute]) -> tuple[str, dict[str, Attribute]]:
     """Return what :func:`resend` would.
 
     Attributes that no queue takes, or too many of them, go into the body.
@@ -337,12 +350,3 @@ def _resent(envelope: Envelope, extras: Mapping[str, Attribute]) -> tuple[str, d
     if attributes_problem(extras) is None:
         return resend_alone(envelope, {}), dict(extras)
     return resend_alone(envelope, extras), {}  # of a direct invocation, whose ids may be any text
-
-
-def expires_at(flow: AnyFlow, moment: int) -> int:
-    """Return when a run item may expire, in ms.
-
-    A copy of its last message may be sent ``retention`` after the first one, and read ``retention`` after that
-    (docs/decisions/0003).
-    """
-    return moment + 2 * int(flow.retention.total_seconds() * 1000)

@@ -6,7 +6,7 @@ It needs a store, a sender, a clock, ids and an observer. All of it is handed in
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol, TypeAlias
 
@@ -20,6 +20,7 @@ from flowguard.protocol.groups import GroupRequest
 from flowguard.protocol.outbox import Send
 from flowguard.protocol.run import (
     AwaitingRow,
+    BackOff,
     Claim,
     ClaimRequest,
     Commit,
@@ -32,7 +33,7 @@ from flowguard.protocol.run import (
     TimedOut,
 )
 from flowguard.protocol.verdicts import AnswerVerdict
-from flowguard.protocol.waiting import GivenAnswer, Look
+from flowguard.protocol.waiting import EarlyAnswer, GivenAnswer, Kept, Look
 from flowguard.recorded.table_writes import ReadsTables
 from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.envelope import Envelope
@@ -99,16 +100,39 @@ class Waits(Protocol):
         """Write rows, before anything is sent that may be answered."""
         ...
 
-    def waiting_for(self, flow: str, awaited_id: str) -> Iterable[AwaitingRow]:
-        """Yield who waits for the id, read consistently."""
+    def waiting_for(self, flow: str, awaited_id: str, by: str = "") -> Iterable[AwaitingRow]:
+        """Yield who waits for the id, read consistently, but those before the place of the message ``by``."""
         ...
 
-    def keep_early(self, flow: str, awaited_id: str, answer: GivenAnswer, *, now: int, expires_at: int) -> None:
-        """Keep an answer that may come before its wait, until ``expires_at``. Times are in ms."""
+    def keep_place(self, flow: str, awaited_id: str, by: str, row: AwaitingRow, until: int) -> None:
+        """Keep the row up to which the message ``by`` is settled, until ``until`` (ms)."""
         ...
 
-    def early(self, flow: str, awaited_id: str, now: int) -> GivenAnswer | None:
-        """Read the answer that is kept for the id at ``now`` (ms), consistently."""
+    def keep_early(
+        self,
+        flow: str,
+        awaited_id: str,
+        answer: GivenAnswer,
+        *,
+        now: int,
+        expires_at: int,
+        by: str = "",
+        at: int = 0,
+        names: Sequence[str] = (),
+    ) -> Kept:
+        """Keep an answer that may come before its wait, until ``expires_at``. Times are in ms.
+
+        ``by`` names its message, sent at ``at``. A newer one takes the place of an older one; a copy changes nothing.
+        ``names`` are those that its sender may answer; none stand for all.
+        """
+        ...
+
+    def early(self, flow: str, awaited_id: str, now: int, who: str = "") -> EarlyAnswer | None:
+        """Return the answer that is kept for the id, unless another than ``who`` has used it up."""
+        ...
+
+    def use_early(self, flow: str, awaited_id: str, by: str, who: str, *, until: int) -> bool:
+        """Use up what the message ``by`` has brought, for ``who``. False where it is used, or another is kept."""
         ...
 
 
@@ -123,6 +147,14 @@ class Memos(Protocol):
         ``is_first`` says that the hop remembers nothing yet. Answers how many bytes of the item that takes, or by whom
         the claim is fenced. Raises as :meth:`Store.commit` does.
         """
+        ...
+
+    def holds(self, claim: Claim) -> bool:
+        """Answer whether no other worker, no newer run and no cancellation has fenced the claim. Writes nothing."""
+        ...
+
+    def forget(self, claim: Claim) -> Fenced | None:
+        """Remove what an earlier run has left. Answers by whom the claim is fenced, None where it holds."""
         ...
 
 
@@ -143,10 +175,13 @@ class Cancellations(Protocol):
 class CallerLists(Protocol):
     """Those who are answered with the end of a run that another request began."""
 
-    def attach(self, flow: str, object_id: ObjectId, callers: Callers, caller: Caller, expires_at: int) -> bool:
-        """Add the caller to the list if that is still open, and keep the item until ``expires_at`` (ms).
+    def attach(
+        self, flow: str, object_id: ObjectId, callers: Callers, caller: Caller, until: int, row_until: int
+    ) -> bool:
+        """Add the caller to the list if that is still open, and keep the item until ``until`` at least.
 
-        The same caller may be added again. Raises :class:`flowguard.errors.TooLarge` for one that no item can hold.
+        A caller that becomes a row is kept until ``row_until``. Both are in ms. The same caller may be added again.
+        Raises :class:`flowguard.errors.TooLarge` for one that no item can hold.
         """
         ...
 
@@ -203,6 +238,10 @@ class Batches(Protocol):
         """End the leases (``now``, ms) of hops that were not begun. It may fail unheard."""
         ...
 
+    def refusals(self) -> list[str]:
+        """Return why requests were refused as a whole, or not answered, since this was last asked."""
+        ...
+
 
 class Store(Protocol):
     """The run items. Each method is one call to the database, and answers from that call alone."""
@@ -248,6 +287,17 @@ class Store(Protocol):
         """
         ...
 
+    def back_off(self, claim: Claim, back_off: BackOff) -> None:
+        """Note why a failed attempt's hop rests, and until when, for those who look. The next claim removes it.
+
+        Writes nothing where another owns the hop by now.
+        """
+        ...
+
+    def note_kills(self, claim: Claim) -> None:
+        """Note how many workers were killed before the claim. Writes nothing where another owns the hop by now."""
+        ...
+
     def tell(self, claim: Claim, error: ErrorNote) -> None:
         """Write a row of the full history on an attempt that has failed with the error, and is tried again.
 
@@ -269,10 +319,18 @@ class Store(Protocol):
 
 
 class Refusal(NamedTuple):
-    """Why a message was not taken. ``final`` where it will not be, however often it is sent: no such queue, denied."""
+    """Why a message was not taken. ``final`` where it will not be, however often it is sent: malformed, too large.
+
+    ``for_minutes`` where it may be taken in a while, and is refused for good if it is not: no such queue, denied.
+    """
 
     why: str
     final: bool = False
+    for_minutes: bool = False
+
+    def after(self, minutes: bool) -> Refusal:
+        """Return what it means to a record that has waited for ``minutes``, or cannot wait."""
+        return self._replace(final=True) if self.for_minutes and minutes else self
 
 
 class Sender(Protocol):
@@ -286,6 +344,13 @@ class Sender(Protocol):
         """Let a record that stays in its queue be seen again after ``seconds``, not at the queue's own pace.
 
         At most :data:`flowguard.retry.LONGEST_VISIBILITY`. Raises nothing: the queue brings the record in any case.
+        """
+        ...
+
+    def hand_back(self, records: Sequence[tuple[Envelope, int]]) -> None:
+        """Let records be seen again, each after its seconds, as :meth:`postpone` does one. Ten of a queue are a call.
+
+        Raises nothing.
         """
         ...
 
@@ -308,6 +373,8 @@ class Services:
     tokens: Tokens = NO_TOKENS
     threads: bool = False
     """Whether handlers of stages with ``parallel`` run in threads. An AWS in memory takes one call at a time."""
+    is_outage: Callable[[Exception], bool] = lambda error: False
+    """Answers whether an error says that a service fails for now, whatever it is asked."""
     debug_sampled: bool = False
     """Whether handlers log at DEBUG in runs whose trace is sampled."""
 

@@ -13,6 +13,7 @@ from flowguard.protocol.run import ClaimRequest, RunItem, Status
 from flowguard.protocol.verdicts import Verdict
 from flowguard.wire.message import Message
 from flowguard.worker.dead_letters import Letter
+from flowguard.worker.routing import depth_problem
 
 
 class Fate(StrEnum):
@@ -28,6 +29,8 @@ class Fate(StrEnum):
     """Not sent: its run went on at its flow's ``on_failed`` stage. Send the request anew under another id."""
     EXPIRED = "EXPIRED"
     """Not sent: its run item is gone, and with it what the hops before had done."""
+    TOO_DEEP = "TOO_DEEP"
+    """Not sent: no run begins so deep in a chain of them. Raise the flow's ``max_depth`` first."""
 
 
 class Judgement(NamedTuple):
@@ -41,10 +44,8 @@ def judge(letter: Letter, item: RunItem | None, *, now: int, unsent: bool = Fals
     ``unsent`` says that the item holds an outbox. Without its flow's class, the newest request is taken to win.
     """
     message = letter.returning()
-    if letter.unsent is not None:
-        return Judgement(Fate.REDRIVEN, "sent to where it was to go")
-    if not message.object_id:
-        return Judgement(Fate.REDRIVEN, "it names no object, so no run item can be asked; its claim will be")
+    if (unread := _without_reading(letter, message)) is not None:
+        return unread
     verdict = decide(item, _request(message, now, letter.flow))
     if item is None:
         return _without_item(message, verdict)
@@ -62,6 +63,16 @@ def judge(letter: Letter, item: RunItem | None, *, now: int, unsent: bool = Fals
             return _done(letter, item, unsent)
         case _:
             assert_never(verdict)
+
+
+def _without_reading(letter: Letter, message: Message) -> Judgement | None:
+    """Decide the fate of a letter that no run item has a say in. None for others."""
+    if letter.unsent is not None:
+        return Judgement(Fate.REDRIVEN, "sent to where it was to go")
+    if not message.object_id:
+        return Judgement(Fate.REDRIVEN, "it names no object, so no run item can be asked; its claim will be")
+    problem = None if letter.flow is None else depth_problem(letter.flow, message)
+    return None if problem is None else Judgement(Fate.TOO_DEEP, problem)
 
 
 def _request(message: Message, now: int, flow: AnyFlow | None) -> ClaimRequest:
@@ -103,7 +114,7 @@ def _went_on(item: RunItem) -> str:
 
 
 def _failed_for_good(item: RunItem) -> Judgement:
-    fix = "to begin anew, send the request under another id"
+    fix = "to begin anew, use 'flowguard retry --again', or send the request under another id"
     return Judgement(Fate.GIVEN_UP, f"{_went_on(item)}, to undo what it had done before it failed; {fix}")
 
 

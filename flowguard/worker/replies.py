@@ -13,7 +13,7 @@ from flowguard.protocol.conflict import OnConflict
 from flowguard.protocol.outbox import Kind, Send
 from flowguard.protocol.verdicts import Verdict
 from flowguard.wire.attributes import Attribute
-from flowguard.wire.message import PLACE, REQUEST_ID, REQUESTED_AT
+from flowguard.wire.message import PLACE, REQUEST_ID, REQUESTED_AT, place_at_depth
 from flowguard.worker.wait_planner import ANSWER
 
 FAILED = "FAILED"
@@ -51,9 +51,14 @@ def not_carried_out(caller: Caller, verdict: Verdict) -> StoredEnd:
     return StoredEnd(caller.request_id, caller.requested_at, status, error=error)
 
 
-def answer_place(answer_to: str | None) -> dict[str, Attribute]:
-    """Return the attribute that says what an answer is for. Nothing for who does not wait in a run."""
-    return {} if answer_to is None else {PLACE: Attribute.string(f'{{"{ANSWER}":{answer_to}}}')}
+def answer_place(answer_to: str | None, depth: int) -> dict[str, Attribute]:
+    """Return the attribute that says what an answer is for.
+
+    What goes to no run that waits may become a request: one deeper than the run that has ended at this ``depth``.
+    """
+    if answer_to is None:
+        return place_at_depth(depth + 1)
+    return {PLACE: Attribute.string(f'{{"{ANSWER}":{answer_to}}}')}
 
 
 def reply(flow: AnyFlow, object_id: ObjectId, caller: Caller, end: StoredEnd) -> Send:
@@ -73,7 +78,7 @@ def _reply(flow: AnyFlow, object_id: ObjectId, caller: Caller, end: StoredEnd) -
     attributes = {
         REQUEST_ID: Attribute.string(own),
         REQUESTED_AT: Attribute.number(end.committed_at),
-        **answer_place(caller.answer_to),
+        **answer_place(caller.answer_to, caller.depth),
         **caller.carried,
     }
     body = end_body(flow, object_id, caller.request_id, end)

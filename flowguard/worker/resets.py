@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from flowguard.errors import EnvelopeError, RunFailed, Untrusted
+from flowguard.errors import EnvelopeError, RunFailed
 from flowguard.events import Event, EventType
 from flowguard.flow import AnyFlow
 from flowguard.ids import ObjectId, RequestId
@@ -51,12 +51,7 @@ class Resetter:
 
         The order was made before its commit, and sent after it. What was asked for in between may be made of what that
         commit has replaced.
-
-        Raises :class:`Untrusted` where it has to be signed, and is not.
         """
-        signer = self._services.signer
-        if signer.is_required and (problem := signer.problem(order.statement, order.signature)):
-            raise Untrusted(envelope.message_id, f"attributes.{PLACE}.sig", f"an order to reset: {problem}")
         at = max(order.requested_at, self._services.clock.now())
         done = self.reset(flow, order.object_id, order.request_id, at)
         if done.restart is None:

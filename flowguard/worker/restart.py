@@ -2,7 +2,7 @@
 
 ::
 
-    hop 1 commits      first_message: stage, version, payload, carried attributes
+    hop 1 commits      first_message: stage, version, payload, carried attributes, depth
     reset              the run is fenced; its callers stay
     restart            a request of its own, newer than the run: its claim takes the object, and its end answers all
 """
@@ -19,6 +19,7 @@ from flowguard.protocol.outbox import Kind, Send
 from flowguard.protocol.run import ENDED, RunItem
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.message import Message
+from flowguard.wire.send_ids import IdKind, id_of
 from flowguard.wire.signing import Signer, signed_attributes
 
 _LENGTH = 32
@@ -35,7 +36,8 @@ class Restart(NamedTuple):
 def first_message_text(message: Message) -> str:
     """Return what is stored of a run's first message."""
     carried = {name: [a.type, a.value] for name, a in message.carried.items()}
-    return json.dumps([message.stage, message.version, message.body, carried], separators=(",", ":"))
+    depth = [message.depth] if message.depth else []
+    return json.dumps([message.stage, message.version, message.body, carried, *depth], separators=(",", ":"))
 
 
 def needs_restart(item: RunItem) -> bool:
@@ -64,7 +66,7 @@ def restart_of(flow: AnyFlow, object_id: ObjectId, item: RunItem, signer: Signer
     own = restart_id(flow.name, object_id, item)
     if own is None or item.first_message is None:
         return None
-    stage_name, version, body, carried = json.loads(item.first_message)
+    stage_name, version, body, carried, *depth = json.loads(item.first_message)
     message = Message(
         flow=flow.name,
         stage=stage_name,
@@ -74,7 +76,10 @@ def restart_of(flow: AnyFlow, object_id: ObjectId, item: RunItem, signer: Signer
         requested_at=own.requested_at,
         body=body,
         carried={name: Attribute(*pair) for name, pair in carried.items()},
+        depth=depth[0] if depth else 0,
     )
     inbox = flow.inbox_of(flow.stage(stage_name))
     attributes = {**signed_attributes(message, signer), **message.carried}
-    return Restart(message, Send(Kind.NEXT, inbox, body, message.hop_id, attributes, group=object_id).checked())
+    return Restart(
+        message, Send(Kind.NEXT, inbox, body, id_of(IdKind.NEXT, message), attributes, group=object_id).checked()
+    )

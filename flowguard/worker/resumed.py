@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin
 
 from pydantic import AliasChoices, BaseModel, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 
-from flowguard.errors import RunFailed
+from flowguard.errors import OtherRelease, RunFailed
 from flowguard.failed import Failed
 from flowguard.group import GroupEnd
 from flowguard.payloads import decode, encode, problem_of
@@ -82,9 +83,29 @@ def resumed_payload(stage: AnyStage, wait: Wait | None) -> Any:
     parts = {name: text for name in names if (text := _part(stage, wait, wait.plan, name)) is not None}
     keys = {name: name if fields is None else _key(name, fields[name]) for name in parts}
     text = "{" + ",".join(f"{json.dumps(keys[name])}:{part}" for name, part in parts.items()) + "}"
-    payload = decode(stage.payload, text, what=f"the answers for {stage.name}")
+    payload = _decoded(stage, text, wait.answers, wait.plan)
     failed = {name: _failure(wait, name) for name in parts if fields is not None and _is_failure(wait, name)}
     return payload.model_copy(update=failed) if failed else payload  # a field of dicts would read a failure as one
+
+
+def _decoded(stage: AnyStage, text: str, answers: Mapping[str, GivenAnswer], plan: WaitPlan) -> Any:
+    """Decode the payload.
+
+    Where the stage needs a name that is not awaited, or cannot read what came from outside, it is of another release:
+    both were checked, when the wait began and when the answer was settled. What else is wrong is wrong with the run.
+    """
+    try:
+        return decode(stage.payload, text, what=f"the answers for {stage.name}")
+    except RunFailed as problem:
+        needed = {name for name, field in (fields_of(stage) or {}).items() if field.is_required()}
+        if unknown := sorted(needed - plan.names.keys()):
+            raise OtherRelease(f"{stage.name} needs {', '.join(unknown)}, which this wait has not asked for") from None
+        try:
+            for name in (name for name in answers if plan.names[name] is not None):
+                check_answer(stage, name, answers[name])
+        except RunFailed as unread:
+            raise OtherRelease(f"{stage.name} cannot read what it waited for: {unread}") from None
+        raise problem
 
 
 def _part(stage: AnyStage, wait: Wait, plan: WaitPlan, name: str) -> str | None:

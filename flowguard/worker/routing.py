@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any, NamedTuple
 
 from flowguard.destinations import Queue
-from flowguard.errors import EnvelopeError, FlowguardError, RunFailed, SettingsError, shown
+from flowguard.errors import EnvelopeError, FlowguardError, OtherRelease, RunFailed, SettingsError, TooEarly, shown
 from flowguard.flow import AnyFlow, Flow
 from flowguard.ids import ObjectId, RequestId, id_problem
 from flowguard.payload_names import RequestIdRule, read_request_id
@@ -18,6 +18,7 @@ from flowguard.wire.attributes import Attribute
 from flowguard.wire.envelope import Envelope
 from flowguard.wire.message import FLOW_STAGE, PLACE, REQUEST_ID, REQUESTED_AT, Message, Place
 from flowguard.wire.trace_context import made_in
+from flowguard.worker.believed import NamedQueues
 from flowguard.worker.trust import STRICT, Trust
 
 CLOCKS_DIFFER_BY = timedelta(minutes=15)
@@ -25,11 +26,17 @@ CLOCKS_DIFFER_BY = timedelta(minutes=15)
 
 _CLOCKS_DIFFER_BY_MS = CLOCKS_DIFFER_BY // timedelta(milliseconds=1)
 
+_DAY_MS = timedelta(days=1) // timedelta(milliseconds=1)
+"""No clock is faster than that: what is further ahead is in another unit, or made up."""
+
 _LOOKS_LIKE_SECONDS = 1_000_000_000
 """September 2001 in seconds since 1970, and the twelfth of January 1970 in milliseconds."""
 
 _EARLIEST = 100_000_000_000
 """March 1973 in milliseconds; in seconds the year 5138."""
+
+CLAIMED_AT_RECEIVE = 3
+"""The receive from which on a record is claimed whose stage goes without a lease: its function may have been killed."""
 
 MOST_DIGITS = 15
 """Of a time in ms: enough for thirty thousand years."""
@@ -44,7 +51,7 @@ class Arrival(NamedTuple):
 
     ``payload`` is decoded where that was needed to find the object; ``problem`` is why the message can never work.
     ``weak_id`` says that the request id is the SQS message id, which a redrive changes. ``leased`` says that the hop is
-    claimed although its stage goes without.
+    claimed although its stage goes without. ``begins`` is False where the function only looks what became of its hop.
     """
 
     envelope: Envelope
@@ -55,14 +62,25 @@ class Arrival(NamedTuple):
     problem: RunFailed | None = None
     weak_id: bool = False
     leased: bool = False
+    begins: bool = True
 
     @property
     def takes_lease(self) -> bool:
         """Answer whether the hop is claimed before it is handled.
 
-        The item counts the attempts of a record that is retried in its place, so that is claimed in any case.
+        The item counts the attempts of a record that is retried in its place, so that is claimed in any case. It counts
+        the functions that are killed, too, so one that was received again and again is claimed.
         """
-        return self.leased or self.stage is None or self.stage.lease or self.envelope.retried_in_place
+        if self.leased or self.stage is None or self.stage.lease or self.envelope.retried_in_place:
+            return True
+        return self.envelope.receive_count >= CLAIMED_AT_RECEIVE
+
+    @property
+    def too_deep(self) -> RunFailed | None:
+        """Return why no run begins so deep in a chain. None where one may, or has begun."""
+        if (problem := depth_problem(self.flow, self.message)) is None:
+            return None
+        return RunFailed(f"{problem}; do flows start each other in a circle?")
 
     def to_claim(self) -> Arrival:
         """Return it as it is handled once more, under a claim. The handler may have changed its payload."""
@@ -106,6 +124,7 @@ class Routes:
         for name, stages in self._stages.items():
             if not stages:
                 stages.update({stage.name: stage for stage in self._flows[name].stages})
+        self.queues = NamedQueues(self._flows.values())
 
     @property
     def are_parallel(self) -> bool:
@@ -154,9 +173,11 @@ class Routes:
             resumed=place.resumed,
             answer_to=place.answer_to,
             cancelled=place.cancelled,
+            since=min(place.since, now),  # one ahead would never be long ago
             trace=place.trace or (made_in(envelope.attributes, envelope.of_sqs) if place.hop == 1 else None),
+            depth=place.depth,
         )
-        judged = None if trust is None else trust.judge(envelope, flow, message, place)
+        judged = None if trust is None else trust.judge(envelope, flow, message, place, self.queues)
         named = named if judged is None else named._replace(payload=judged)
         return self._arrival(envelope, flow, message, named)
 
@@ -171,8 +192,8 @@ class Routes:
         problem: RunFailed | None = None
         try:
             if message.version not in flow.accepts:
-                raise RunFailed(f"{flow.name} does not read version {message.version}, only {sorted(flow.accepts)}")
-            stage = flow.stage(message.stage)
+                raise OtherRelease(f"{flow.name} does not read version {message.version}, only {sorted(flow.accepts)}")
+            stage = _stage(flow, message.stage)
             if named.problem is not None:
                 raise named.problem
             if not message.object_id:
@@ -268,6 +289,21 @@ class Routes:
         return _plausible(str(arrived), "attributes.SentTimestamp", envelope, now)
 
 
+def depth_problem(flow: AnyFlow, message: Message) -> str | None:
+    """Return why the flow begins no run for the message. None where one may begin, or has."""
+    if message.hop > 1 or message.retry or message.depth <= flow.max_depth:
+        return None
+    where = f"{flow.name} is asked for at depth {message.depth} of a chain of runs"
+    return f"{where}, and its max_depth is {flow.max_depth}"
+
+
+def _stage(flow: AnyFlow, name: str) -> AnyStage:
+    try:
+        return flow.stage(name)
+    except RunFailed as error:
+        raise OtherRelease(str(error)) from None
+
+
 def _checked_id(text: str, envelope: Envelope) -> RequestId:
     if problem := "is empty" if not text else id_problem(text):
         raise EnvelopeError(envelope.message_id, f"attributes.{REQUEST_ID}", problem)
@@ -288,7 +324,10 @@ def _decoded(stage: AnyStage, body: str) -> Any:
 
 
 def _plausible(text: str, field: str, envelope: Envelope, latest: int) -> int:
-    """Return the time in ms that ``text`` says. Raises :class:`EnvelopeError` where no sender can have meant it."""
+    """Return the time in ms that ``text`` says.
+
+    Raises :class:`EnvelopeError` where no sender can have meant it, and :class:`TooEarly` where its clock may be fast.
+    """
     if not text.isdecimal() or len(text) > MOST_DIGITS:
         raise EnvelopeError(envelope.message_id, field, f"{text[:40]!r} is not whole milliseconds since 1970")
     found = int(text)
@@ -296,7 +335,8 @@ def _plausible(text: str, field: str, envelope: Envelope, latest: int) -> int:
         raise EnvelopeError(envelope.message_id, field, f"{found} looks like seconds; write milliseconds since 1970")
     if found > latest + _CLOCKS_DIFFER_BY_MS:
         problem = f"{found} is more than {CLOCKS_DIFFER_BY} ahead; is the sender's clock right?"
-        raise EnvelopeError(envelope.message_id, field, problem)
+        refused = TooEarly if found <= latest + _DAY_MS else EnvelopeError
+        raise refused(envelope.message_id, field, problem)
     return found
 
 

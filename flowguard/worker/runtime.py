@@ -13,14 +13,17 @@ from typing import TYPE_CHECKING, Any, assert_never
 from flowguard.errors import (
     Cancelled,
     ConditionFailed,
+    FlowguardError,
     GroupUnsaved,
     NotHeld,
+    OtherRelease,
     Reject,
     Retry,
     RunFailed,
     SendFailed,
     TextGone,
     WorkerFenced,
+    WriteDenied,
 )
 from flowguard.events import EventType
 from flowguard.failure import Again, Attempt, Never, after_failure
@@ -33,15 +36,25 @@ from flowguard.protocol.claims import needs_lease, outlived, waits_unseen
 from flowguard.protocol.conflict import OnConflict
 from flowguard.protocol.groups import group_key
 from flowguard.protocol.outbox import Outbox, Send, StoredOutbox
-from flowguard.protocol.run import Claim, ClaimRequest, Commit, Committed, Fenced, FencedBy, Refused, RunItem
+from flowguard.protocol.run import (
+    LONGEST_LEASE,
+    BackOff,
+    Claim,
+    ClaimRequest,
+    Commit,
+    Committed,
+    Fenced,
+    FencedBy,
+    Refused,
+    RunItem,
+)
 from flowguard.protocol.verdicts import Verdict
-from flowguard.protocol.waiting import WaitEnd
 from flowguard.recorded.read_answers import EndedGroup
 from flowguard.recorded.table_writes import NOTHING_REFUSED, RefusedWrites
 from flowguard.retry import LONGEST_DELAY, LONGEST_SQS_DELAY, LONGEST_VISIBILITY, RetryPolicy
 from flowguard.spans import Phase
 from flowguard.step import Before, Step
-from flowguard.wire.message import ErrorNote
+from flowguard.wire.message import ErrorNote, Message
 from flowguard.wire.trace_context import is_sampled
 from flowguard.worker.caller_answers import CallerAnswers
 from flowguard.worker.cancelling import Canceller, is_for_its_run
@@ -53,11 +66,14 @@ from flowguard.worker.failure_note import failure_of
 from flowguard.worker.group_parts import keep_part, read_parts
 from flowguard.worker.group_planner import SavedGroup
 from flowguard.worker.hop_memory import HopMemory
-from flowguard.worker.plan import Planner, dead_letter, expires_at, retried
+from flowguard.worker.kills import MOST_KILLS, counted, killed
+from flowguard.worker.lifetimes import Lifetimes
+from flowguard.worker.patience import has_waited
+from flowguard.worker.plan import Planner, dead_letter, retried
 from flowguard.worker.ports import Budget, CommitAnswer, Services
 from flowguard.worker.restart import restart_of
 from flowguard.worker.resumed import resumed_payload
-from flowguard.worker.routing import Arrival
+from flowguard.worker.routing import CLOCKS_DIFFER_BY, Arrival
 from flowguard.worker.settler import Settler
 from flowguard.worker.together import Asked, Uncommitted, can_wait
 
@@ -66,6 +82,9 @@ if TYPE_CHECKING:
 
 LEASE_WITHOUT_LAMBDA = timedelta(seconds=30)
 """How long a claim holds where no Lambda says how long it has, and the stage names no timeout."""
+
+NOTED_FROM = timedelta(minutes=1)
+"""How long a failed attempt's hop must rest for its item to say so."""
 
 MOST_CALLS = 10
 """How often one attempt calls its handler, while writes that it can do without do not hold."""
@@ -102,16 +121,24 @@ class Runtime:
         The ending says what is still to be sent, and whether to ack after that. Where the claim was ``asked`` for
         together with others, a commit that may wait for theirs is left to :meth:`finished`.
         """
+        if isinstance(arrival.problem, OtherRelease):
+            return self._of_another_release(arrival, arrival.problem)
         if not arrival.message.object_id:
             return self._dead(arrival, arrival.problem or RunFailed("the message names no object"), None)
+        if (too_deep := arrival.too_deep) is not None:
+            return self._too_deep(arrival, too_deep)
         try:
             arrival, claim = self._claim(arrival, budget, asked)
         except Reject as error:  # no run item can hold what the message says of itself
             return self._dead(arrival, error, None)
         if isinstance(claim, Refused):
             return self._turned_away(arrival, claim)
-        self._emitter.claimed(arrival, claim)
-        with suppress(_Moved), self._given_back(arrival, claim):
+        if not arrival.begins:
+            raise NotBegun(arrival.message.stage)
+        claim = counted(claim)
+        with suppress(_Moved), self._given_back(claim):
+            arrival = self._with_kills(arrival, claim)
+            self._emitter.claimed(arrival, claim)
             self._flush(arrival, claim)
             memory = HopMemory(self.services.store, claim)
             commit = self._handle(arrival, memory, NOTHING_REFUSED, calls=0)
@@ -125,7 +152,7 @@ class Runtime:
 
         There is no ending where the hop was only read, and has to be claimed and handled again.
         """
-        with suppress(_Moved):
+        with suppress(_Moved), self._given_back(left.claim):
             memory = HopMemory(self.services.store, left.claim)
             return self._commit(left.arrival, memory, left.commit, answer)
         return None
@@ -134,6 +161,15 @@ class Runtime:
         """Close what the handlers of this invocation have shared."""
         if self._loop is not None:
             self._loop.close()
+
+    def judged(self, arrival: Arrival, budget: Budget) -> tuple[Message, Claim | Refused]:
+        """Decide the claim by a read, and return it with the message at the attempt that the item says it is."""
+        request = self.claim_request(arrival, budget)
+        claim = self.services.store.judge(request)
+        while arrival.envelope.retried_in_place and (retry := _retry_in_item(arrival, claim)) is not None:
+            arrival = arrival._replace(message=arrival.message.at_retry(retry))
+            claim = self.services.store.judge(self.claim_request(arrival, budget))
+        return arrival.message, claim
 
     # -- the steps
 
@@ -157,8 +193,12 @@ class Runtime:
 
         Such a record carries no retry count: claim again with the item's. There are more calls only where an attempt
         fails between two of them: each answer shows a later attempt. Without a lease the hop is read, and nothing is
-        written: its commit asks whether that is still so.
+        written: its commit asks whether that is still so. Who begins nothing claims nothing: two copies of a message
+        that SQS has given up would find each other busy again and again.
         """
+        if not arrival.begins:
+            message, read = self.judged(arrival, budget)
+            return arrival._replace(message=message), read
         owner = asked.owner if asked is not None else None
         claim = asked.in_time(*self._lease(arrival, budget)) if asked is not None else None
         if claim is None:
@@ -181,8 +221,9 @@ class Runtime:
             lease_until=lease_until,
             on_conflict=flow.on_conflict,
             abandoned_before=now - _ms(flow.abandoned_after),
-            expires_at=expires_at(flow, now),
+            expires_at=Lifetimes(flow).of_run(now),
             fresh_since=flow.fresh_since(arrival.message.requested_at),
+            longest_lease=_longest_lease(arrival),
         )
 
     def _lease(self, arrival: Arrival, budget: Budget) -> tuple[int, int]:
@@ -192,18 +233,29 @@ class Runtime:
         return now, now + (left if left is not None else _ms(without_lambda))
 
     @contextmanager
-    def _given_back(self, arrival: Arrival, claim: Claim) -> Iterator[None]:
-        """Release the claim after an error, where no queue waits with the record until the lease is over.
-
-        Lambda repeats such an invocation after a minute, and gives it up when the claim is refused twice.
-        """
+    def _given_back(self, claim: Claim) -> Iterator[None]:
+        """Release the claim after an error: its worker lives, and the record comes back before the lease is over."""
         try:
             yield
         except Exception:
-            if arrival.envelope.queue_arn is None:
-                with suppress(Exception):  # the first error is the one to report
-                    self.services.store.release(claim, self.services.clock.now(), failed=False)
+            self._release(claim)
             raise
+
+    def _release(self, claim: Claim) -> None:
+        """Say in the item that nobody is at work any more. A hop that was only read has no lease."""
+        if claim.unwritten is None:
+            with suppress(Exception):  # what has failed before is what to report
+                self.services.store.release(claim, self.services.clock.now(), failed=False)
+
+    def _with_kills(self, arrival: Arrival, claim: Claim) -> Arrival:
+        """Note the workers that were killed at this hop before. After too many of them it has failed.
+
+        No code of the user runs before: an observer that kills its process is counted as a handler that does.
+        """
+        if not (kills := claim.item.kills):
+            return arrival
+        self.services.store.note_kills(claim)
+        return arrival if kills < MOST_KILLS else arrival._replace(problem=killed(kills))
 
     def _flush(self, arrival: Arrival, claim: Claim) -> None:
         """Send what a run that this claim took over had committed to send, or the hop that waited for this one.
@@ -224,11 +276,11 @@ class Runtime:
         if not sends:
             return
         theirs = arrival.message._replace(request_id=outbox.request_id)
-        due = [Due(send, arrival.flow, theirs) for send in sends]
+        due = [Due(send, arrival.flow, theirs, arrival.envelope) for send in sends]
         refused = send_or_park(self.services, self._emitter, due)
-        if failures := {str(sends[place].to): why for place, (why, final) in refused.items() if not final}:
+        if failures := {str(sends[place].to): one.why for place, one in refused.items() if not one.final}:
             raise SendFailed(failures)
-        for place, (why, _) in refused.items():
+        for place, (why, *_) in refused.items():
             self._emitter.emit(
                 EventType.LOST,
                 arrival,
@@ -240,13 +292,10 @@ class Runtime:
         self._emitter.emit(EventType.FLUSHED, arrival, sends=len(sends) - len(refused), for_request=outbox.request_id)
 
     def _left(self, arrival: Arrival, item: RunItem, outbox: Outbox | StoredOutbox) -> tuple[Send, ...]:
-        """Return what may not have been sent yet. The answer of a flow proves that what stood before its ask was."""
+        """Return what may not have been sent yet."""
         message = arrival.message
         if message.resumed and outbox.request_id == message.request_id:
-            wait = item.wait
-            proved = wait is not None and wait.plan is not None and wait.plan.asked & wait.answered
-            group_asked = wait is not None and wait.group is not None and wait.end is WaitEnd.ANSWERED
-            return () if proved or group_asked else outbox.left_by_its_wait()
+            return () if item.wait_was_dispatched else outbox.left_by_its_wait()
         horizon = self.services.clock.now() - _ms(arrival.flow.retention)
         return outbox.left_by_another(message.request_id, horizon)
 
@@ -265,6 +314,8 @@ class Runtime:
 
     def _planned(self, arrival: Arrival, memory: HopMemory, refused: RefusedWrites, calls: int) -> Commit:
         """Call the handler, and plan the commit of what it asks for."""
+        if not calls:  # what is there later is of this very attempt
+            memory.begin()
         claim = memory.claim
         if (why := claim.item.cancelled_because or arrival.message.cancelled) and claim.item.own_failure is None:
             raise Cancelled(why)
@@ -277,8 +328,9 @@ class Runtime:
         if message.resumed:
             payload = resumed_payload(stage, claim.item.wait)
         elif payload is None or calls:  # a handler that is called again may have changed what it was given
-            payload = decode(stage.payload, message.body, what=f"the payload of {stage.name}")
-        state = stage.state() if claim.item.state is None else decode(stage.state, claim.item.state, what="the state")
+            payload = _decoded(message, stage.payload, message.body, f"the payload of {stage.name}")
+        stored = claim.item.state
+        state = stage.state() if stored is None else _decoded(message, stage.state, stored, "the state")
         services = self.services
         step: Step[Any] = Step(
             message,
@@ -414,7 +466,7 @@ class Runtime:
                 | Verdict.KEPT
                 | Verdict.RESET
             ):
-                return kept(arrival, verdict, "the hop before it is not committed")
+                return kept(arrival, verdict, "the hop before it is not committed", backs_off=True)
             case _:
                 assert_never(verdict)
 
@@ -519,7 +571,16 @@ class Runtime:
             raise
 
     def _failed(self, arrival: Arrival, claim: Claim, error: BaseException) -> Ending:
-        """Decide by ``flowguard.failure`` whether the message is retried later or its run ends."""
+        """Decide by ``flowguard.failure`` whether the message is retried later or its run ends.
+
+        Raises what may pass within minutes, until the record has waited so long.
+        """
+        if isinstance(error, WriteDenied) and not self._has_waited(arrival):
+            raise error
+        if isinstance(error, OtherRelease):
+            ending = self._of_another_release(arrival, error)
+            self._release(claim)
+            return ending
         message, now = arrival.message, self.services.clock.now()
         note = ErrorNote.of(error, now)
         policy = arrival.stage.retry if arrival.stage is not None else RetryPolicy()
@@ -535,6 +596,9 @@ class Runtime:
                 return self._again_in_place(arrival, claim, note, delay)
             case Again(delay):
                 return self._again(arrival, claim, note, delay, error)
+
+    def _has_waited(self, arrival: Arrival) -> bool:
+        return has_waited(arrival.envelope, arrival.message.since, self.services.clock.now())
 
     def _end(self, arrival: Arrival, claim: Claim, note: ErrorNote, error: BaseException) -> Ending:
         """End the run as FAILED, or go on where its flow has a stage for that."""
@@ -578,7 +642,8 @@ class Runtime:
 
     def _send_before(self, arrival: Arrival, letter: Send) -> None:
         """Send a dead letter before the commit that ends its hop."""
-        if refused := send_or_park(self.services, self._emitter, [Due(letter, arrival.flow, arrival.message)]):
+        due = [Due(letter, arrival.flow, arrival.message, arrival.envelope)]
+        if refused := send_or_park(self.services, self._emitter, due):
             raise SendFailed({str(letter.to): refused[0].why})
 
     def _commit_without_letter(self, arrival: Arrival, claim: Claim, rest: Commit) -> Ending:
@@ -596,10 +661,13 @@ class Runtime:
         self._emitter.sent(arrival.message, again, refusal)
         if refusal is None:
             self._emitter.emit(EventType.RETRIED, arrival, error=note.type, delay=delay)
+            self._note_back_off(claim, note, delay)
             return acked(arrival, Verdict.CLAIMED)
-        if refusal.final:
+        if refusal.after(self._has_waited(arrival)).final:
             return self._end(arrival, claim, note.because(f"its retry cannot be sent: {refusal.why}"), error)
-        return kept(arrival, Verdict.CLAIMED, f"its retry was not sent to {again.to}: {refusal.why}")
+        self._release(claim)
+        why = f"its retry was not sent to {again.to}: {refusal.why}"
+        return kept(arrival, Verdict.CLAIMED, "").kept(why, for_minutes=refusal.for_minutes)
 
     def _continued(self, arrival: Arrival, claim: Claim, requests: int) -> Ending:
         """Let another invocation go on with the hop as the same attempt, with the message sent again or in place.
@@ -612,7 +680,7 @@ class Runtime:
         if arrival.envelope.retried_in_place:
             self.services.sender.postpone(arrival.envelope, 0)
             return kept(arrival, Verdict.CLAIMED, why)
-        onward = retried(arrival.message, arrival.envelope, 0, self.services.signer)
+        onward = retried(arrival.message, arrival.envelope, 0, self.services.signer, continued=claim.item.epoch)
         with self._emitter.span(Phase.DISPATCH, arrival.message, sends=1):
             refusal = self.services.sender.send([onward]).get(0)
         self._emitter.sent(arrival.message, onward, refusal)
@@ -624,10 +692,22 @@ class Runtime:
         It stays in a FIFO queue for order's sake, else because there is no queue to send to.
         """
         self._tell(arrival, claim, note)
+        self._note_back_off(claim, note, delay)
         self.services.store.release(claim, self.services.clock.now(), failed=True)
         self.services.sender.postpone(arrival.envelope, delay)
         self._emitter.emit(EventType.RETRIED, arrival, error=note.type, delay=delay)
         return kept(arrival, Verdict.CLAIMED, str(note))
+
+    def _note_back_off(self, claim: Claim, note: ErrorNote, delay: int) -> None:
+        """Note for those who look why the run rests. It costs a write, so a short rest is not noted.
+
+        Nothing depends on it: the next attempt's message has gone.
+        """
+        if delay < NOTED_FROM.total_seconds() or claim.unwritten is not None:
+            return
+        until = self.services.clock.now() + delay * 1000
+        with suppress(Exception):
+            self.services.store.back_off(claim, BackOff(note, until))
 
     def _tell(self, arrival: Arrival, claim: Claim, note: ErrorNote) -> None:
         """Tell the full history of a failed attempt, in a flow that has one. Nobody owns a hop that was only read."""
@@ -641,6 +721,26 @@ class Runtime:
         letter = dead_letter(arrival.flow, arrival.message, note, arrival.envelope, self.services.signer)
         answers = self._caller_answers.lost(arrival, note) if verdict is Verdict.GONE else ()
         return acked(arrival, verdict, (*answers, letter))
+
+    def _too_deep(self, arrival: Arrival, error: RunFailed) -> Ending:
+        """End a chain of requests. No run begins, so nothing is to be undone; a cancelled request asks for nothing."""
+        if arrival.message.cancelled is not None:
+            return acked(arrival, None)
+        dead = self._dead(arrival, error, None)
+        note = ErrorNote.of(error, self.services.clock.now())
+        return dead._replace(sends=(*self._caller_answers.refused(arrival, note), *dead.sends))
+
+    def _of_another_release(self, arrival: Arrival, error: OtherRelease) -> Ending:
+        """Park a message of a release that this one does not know, once a rolling deployment had its minutes.
+
+        Its run does not end: it goes on when the message comes back to code that knows it. Raises the error before.
+        """
+        if not self._has_waited(arrival):
+            raise error
+        note = ErrorNote.of(error, self.services.clock.now())
+        letter = dead_letter(arrival.flow, arrival.message, note, arrival.envelope, self.services.signer)
+        self._emitter.parked(arrival.message, letter, str(error))
+        return acked(arrival, None, (letter,))
 
     def _planner(self, arrival: Arrival, claim: Claim) -> Planner:
         """Make the planner of the hop's commit, with the hop's time.
@@ -660,7 +760,15 @@ class Runtime:
             failed_hop=claim.item.own_failure,
             cancelled=cancelled_requests(m, claim.item, self.services.signer),
             asked=None if noted is None else Caller.from_text(noted),
+            lives_until=0 if before is None else before.ttl * 1_000,
         )
+
+
+class NotBegun(FlowguardError):
+    """A hop that SQS gave up may be begun again. It goes back to its queue when its record comes once more."""
+
+    def __init__(self, stage: str) -> None:
+        super().__init__(f"{stage} may be begun again, and not by this function")
 
 
 class _GoesOn(Exception):
@@ -673,6 +781,17 @@ class _GoesOn(Exception):
 
 class _Moved(Exception):
     """A hop that was only read has to be claimed and handled again. It is still open, and the item is another."""
+
+
+def _decoded(message: Message, kind: type[Any], text: str, what: str) -> Any:
+    """Decode what the message or its run brings. What a hop before has written is of another release if it cannot be.
+
+    Raises :class:`RunFailed`.
+    """
+    try:
+        return decode(kind, text, what=what)
+    except RunFailed as error:
+        raise (error if message.hop == 1 else OtherRelease(str(error))) from None
 
 
 def _last_error(error: NotHeld, calls: int) -> Exception | None:
@@ -711,6 +830,12 @@ def _left_error(item: RunItem) -> str | None:
     """Return the error of the run before, if that failed and was not undone."""
     failed = item.failed
     return None if failed is None or failed.undone or item.own_failure is not None else str(failed.error)
+
+
+def _longest_lease(arrival: Arrival) -> int:
+    """Return how long a worker of the stage can hold a hop, ms: as Lambda lets it, or as the stage says without one."""
+    own = arrival.stage.timeout if arrival.stage is not None else None
+    return _ms(LONGEST_LEASE if own is None else max(LONGEST_LEASE, own + CLOCKS_DIFFER_BY))
 
 
 def _longest_delay(arrival: Arrival) -> timedelta:

@@ -16,7 +16,19 @@ from flowguard.printable import LONGEST_PART, bounded
 from flowguard.protocol.outbox import Kind, Send
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.envelope import Envelope, resend
-from flowguard.wire.message import EVENT, FLOW_STAGE, PLACE, REQUEST_ID, REQUESTED_AT, SIGNATURE, WEAK, Message, Place
+from flowguard.wire.message import (
+    EVENT,
+    FLOW_STAGE,
+    PLACE,
+    REQUEST_ID,
+    REQUESTED_AT,
+    SIGNATURE,
+    SINCE,
+    WEAK,
+    Message,
+    Place,
+)
+from flowguard.wire.send_ids import IdKind, id_of, unnamed
 from flowguard.wire.signing import UNSIGNED, Signer, is_claim, statement
 from flowguard.worker.dead_letters import Letter
 from flowguard.worker.unsent import Unsent
@@ -33,9 +45,8 @@ def sent_back(letter: Letter, to: Destination, signer: Signer = UNSIGNED) -> Sen
         return letter.unsent.send(letter.text, to)
     message = letter.returning()
     body, attributes = resend(_envelope(letter), {} if letter.is_parked else _next_redrive(letter, message, signer))
-    own = f"{message.request_id or letter.message_id}.{message.hop}.{message.redrive}.redrive"
-    group = letter.group_id or message.object_id or message.request_id or letter.message_id
-    return Send(Kind.SIDE, to, body, own, attributes, group=group).checked()
+    own = id_of(IdKind.REDRIVE, message, unnamed(message, letter.message_id))
+    return Send(Kind.SIDE, to, body, own, attributes, group=letter.group_id or message.object_id).checked()
 
 
 def check_returnable(letter: Letter, signer: Signer = UNSIGNED) -> None:
@@ -57,7 +68,7 @@ def check_returnable(letter: Letter, signer: Signer = UNSIGNED) -> None:
 def _next_redrive(letter: Letter, message: Message, signer: Signer) -> dict[str, Attribute]:
     """Build the attributes of a raw letter's next redrive. ``message`` is of that redrive."""
     said = json.loads(letter.place_text)
-    place = {name: value for name, value in said.items() if name not in ("retry", "to", SIGNATURE)}
+    place = {name: value for name, value in said.items() if name not in ("retry", "to", SINCE, SIGNATURE)}
     place["redrive"] = message.redrive
     if letter.flow is None and not _said_id(letter):
         place[WEAK] = True  # a flow that names its requests by their payload asks its rule

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any, NamedTuple
 
-from flowguard.errors import EnvelopeError, RunFailed, Untrusted
+from flowguard.destinations import Destination
+from flowguard.errors import EnvelopeError, OtherRelease, RunFailed
 from flowguard.events import Event, EventType
 from flowguard.failed import Failed
 from flowguard.flow import AnyFlow
@@ -22,11 +23,17 @@ from flowguard.retry import LONGEST_SQS_DELAY
 from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.envelope import Envelope
 from flowguard.wire.message import PLACE, REQUESTED_AT, ErrorNote, Message
+from flowguard.wire.send_ids import IdKind, digest_of, id_of
 from flowguard.wire.signing import signed_attributes
+from flowguard.worker.believed import RecordKind
+from flowguard.worker.emitter import Emitter
 from flowguard.worker.ending import Ending
+from flowguard.worker.lifetimes import Lifetimes
+from flowguard.worker.patience import has_waited
 from flowguard.worker.ports import Services
 from flowguard.worker.resumed import check_answer
 from flowguard.worker.routing import CLOCKS_DIFFER_BY, Arrival
+from flowguard.worker.unsent import park
 from flowguard.worker.wait_planner import ANSWER, deadline_message
 
 LOST_AFTER = 2 * LONGEST_SQS_DELAY
@@ -43,6 +50,7 @@ class ArrivedAnswer(NamedTuple):
 
     address: AnswerAddress
     answer: GivenAnswer
+    said: RecordKind = RecordKind.ANSWER
 
 
 class ArrivedDeadline(NamedTuple):
@@ -51,6 +59,7 @@ class ArrivedDeadline(NamedTuple):
     address: AnswerAddress
     moment: int = 0
     since: int = 0
+    said: RecordKind = RecordKind.DEADLINE
 
 
 def find_arrived(envelope: Envelope) -> ArrivedAnswer | ArrivedDeadline | None:
@@ -119,16 +128,12 @@ class Settler:
         self._services = services
 
     def ending(self, envelope: Envelope, flow: AnyFlow, arrived: ArrivedAnswer | ArrivedDeadline) -> Ending:
-        """Settle what a record brings.
-
-        Raises :class:`Untrusted` where its address has to be signed, and is not.
-        """
-        self._check(envelope, arrived.address)
+        """Settle what a record brings, which is believed already."""
         if isinstance(arrived, ArrivedAnswer):
             verdict, onward = self.settle(flow, envelope, arrived.address, arrived.answer)
             if verdict is AnswerVerdict.EARLY:
                 why = "the hop that waits for it is not committed yet"
-                return Ending(envelope, ack=False, verdict=verdict, why=why)
+                return Ending(envelope, ack=False, verdict=verdict, why=why, backs_off=True)
         else:
             verdict, onward = None, self._time_out(flow, envelope, arrived)
         if onward is None:
@@ -137,14 +142,21 @@ class Settler:
         return Ending(envelope, ack=True, verdict=verdict, arrival=arrival, sends=(send,))
 
     def settle(
-        self, flow: AnyFlow, envelope: Envelope, address: AnswerAddress, answer: GivenAnswer
+        self,
+        flow: AnyFlow,
+        envelope: Envelope,
+        address: AnswerAddress,
+        answer: GivenAnswer,
+        *,
+        was_early: bool = False,
     ) -> tuple[AnswerVerdict, tuple[Arrival, Send] | None]:
         """Settle one answer. Returns its verdict, and the message with which the run goes on.
 
         An answer that finds the wait over sends that message again: the worker that ended the wait may have died.
         """
         verdict, item = self._services.store.waits.settle(address, answer)
-        self._emit(EventType.ANSWERED, address, item, name=address.name, verdict=verdict.value, failed=answer.failed)
+        facts = {"name": address.name, "verdict": verdict.value, "failed": answer.failed}
+        self._emit(EventType.ANSWERED, address, item, **facts, **({"was_early": True} if was_early else {}))
         return verdict, self.onward(flow, envelope, address, item)
 
     def look_early(self, flow: AnyFlow, envelope: Envelope, item: RunItem, message: Message) -> Iterator[Send]:
@@ -159,9 +171,17 @@ class Settler:
         onward = self.onward(flow, envelope, address, item)
         for name in sorted(wait.plan.early & wait.waiting) if onward is None else ():
             awaited_id = wait.plan.names[name] or ""
-            kept = self._services.store.waits.early(flow.name, awaited_id, self._services.clock.now())
-            if kept is not None and self._can_be_read(flow, message, wait.plan.stage, name, kept):
-                _, onward = self.settle(flow, envelope, address._replace(name=name), kept)
+            waits, who = self._services.store.waits, digest_of(address._replace(name=name).statement)
+            now = self._services.clock.now()
+            kept = waits.early(flow.name, awaited_id, now, who)
+            if (
+                kept is None
+                or not kept.is_for(name)
+                or not self._can_be_read(flow, message, wait.plan.stage, name, kept.answer)
+            ):
+                continue
+            if waits.use_early(flow.name, awaited_id, kept.by, who, until=Lifetimes(flow).of_used(now)):
+                _, onward = self.settle(flow, envelope, address._replace(name=name), kept.answer, was_early=True)
             if onward is not None:
                 break
         if onward is not None:
@@ -203,43 +223,77 @@ class Settler:
     def onward(
         self, flow: AnyFlow, envelope: Envelope, address: AnswerAddress, item: RunItem | None
     ) -> tuple[Arrival, Send] | None:
-        """Build the message of the hop after a wait that is over, as what its record leads to."""
-        found = self.next_hop(flow, address, item)
-        return None if found is None else (Arrival(envelope, flow, None, found[0]), found[1])
+        """Build the message of the hop after a wait that is over, as what its record leads to.
+
+        A stage that this code does not have is of another release. Raises :class:`OtherRelease` while a deployment may
+        bring it; then the message is a dead letter, and the run goes on when that is sent back to code that has it.
+        """
+        message = _resumed(address, item)
+        if message is None:
+            return None
+        try:
+            return Arrival(envelope, flow, None, message), self._to_its_stage(flow, message)
+        except OtherRelease as error:
+            if not self._is_parked(flow, envelope, message, error):
+                raise
+            return None
+
+    def _is_parked(self, flow: AnyFlow, envelope: Envelope, message: Message, error: OtherRelease) -> bool:
+        """Send the message to the dead letters, if its record has waited. False where the record is to come again."""
+        now = self._services.clock.now()
+        if envelope.queue_arn is None or not has_waited(envelope, 0, now):
+            return False
+        send, emitter = self._send(message, flow.inbox), Emitter(self._services.observer)
+        letter = park(flow, message, send, ErrorNote.of(error, now), self._services.signer)
+        refusal = self._services.sender.send([letter]).get(0)
+        emitter.sent(message, letter, refusal)
+        if refusal is None:
+            emitter.parked(message, send, str(error))
+        return refusal is None
 
     def next_hop(self, flow: AnyFlow, address: AnswerAddress, item: RunItem | None) -> tuple[Message, Send] | None:
         """Build the message of the hop after a wait that is over. None where it goes on, or the run went on already.
 
-        The store brings the plan of a wait only where the run is at the hop of the address, and waits.
+        Raises :class:`OtherRelease` where this code does not have its stage.
         """
-        if item is None or item.wait is None or item.wait.plan is None or item.wait.end is None:
-            return None
-        end, plan = item.wait.end, item.wait.plan
-        message = message_at(address, item)._replace(
-            stage=plan.stage_at(end),
-            body=json.dumps({"wait": end.value}),
-            hop=item.hop + 1,
-            reply_to=plan.reply_to,
-            answer_to=plan.answer_to,
-            carried=plan.carried,
-            resumed=True,
-            trace=plan.trace,
-        )
-        attributes = {**signed_attributes(message, self._services.signer), **message.carried}
-        inbox = flow.inbox_of(flow.stage(message.stage))
-        send = Send(Kind.NEXT, inbox, message.body, message.hop_id, attributes, group=message.object_id)
-        return message, send.checked()
+        message = _resumed(address, item)
+        return None if message is None else (message, self._to_its_stage(flow, message))
 
-    def _check(self, envelope: Envelope, address: AnswerAddress) -> None:
-        signer = self._services.signer
-        if not signer.is_required:
-            return
-        if problem := signer.problem(address.statement, address.signature):
-            raise Untrusted(envelope.message_id, f"attributes.{PLACE}.sig", f"the address of an answer: {problem}")
+    def _to_its_stage(self, flow: AnyFlow, message: Message) -> Send:
+        try:
+            inbox = flow.inbox_of(flow.stage(message.stage))
+        except RunFailed as error:
+            raise OtherRelease(str(error)) from None
+        return self._send(message, inbox).checked()
+
+    def _send(self, message: Message, inbox: Destination) -> Send:
+        attributes = {**signed_attributes(message, self._services.signer), **message.carried}
+        return Send(Kind.NEXT, inbox, message.body, id_of(IdKind.NEXT, message), attributes, group=message.object_id)
 
     def _emit(self, type_: EventType, address: AnswerAddress, item: RunItem | None, **facts: Any) -> None:
         message = message_at(address, item)
         self._services.observer(Event(type_, message, facts))
+
+
+def _resumed(address: AnswerAddress, item: RunItem | None) -> Message | None:
+    """Return the message of the hop after a wait that is over. None where it goes on, or the run went on already.
+
+    The store brings the plan of a wait only where the run is at the hop of the address, and waits.
+    """
+    if item is None or item.wait is None or item.wait.plan is None or item.wait.end is None:
+        return None
+    end, plan = item.wait.end, item.wait.plan
+    return message_at(address, item)._replace(
+        stage=plan.stage_at(end),
+        body=json.dumps({"wait": end.value}),
+        hop=item.hop + 1,
+        reply_to=plan.reply_to,
+        answer_to=plan.answer_to,
+        carried=plan.carried,
+        resumed=True,
+        trace=plan.trace,
+        depth=plan.depth,
+    )
 
 
 def message_at(address: AnswerAddress, item: RunItem | None) -> Message:
@@ -257,4 +311,5 @@ def message_at(address: AnswerAddress, item: RunItem | None) -> Message:
     if item is None or not is_run_of(item, address):
         return message
     plan = None if item.wait is None else item.wait.plan
-    return message._replace(stage=item.stage, version=item.version, trace=None if plan is None else plan.trace)
+    here = message._replace(stage=item.stage, version=item.version)
+    return here if plan is None else here._replace(trace=plan.trace, depth=plan.depth)

@@ -7,9 +7,11 @@ from datetime import timedelta
 from typing import Final, NamedTuple, TypeAlias
 
 from flowguard.clock import Clock
+from flowguard.errors import OtherRelease
 from flowguard.ids import ObjectId, Owner
-from flowguard.protocol.claims import outlived
+from flowguard.protocol.claims import kills_before, outlived
 from flowguard.protocol.run import Claim, Commit, Refused
+from flowguard.protocol.verdicts import Verdict
 from flowguard.stage import MOST_AT_ONCE, AnyStage
 from flowguard.wire.envelope import Envelope
 from flowguard.worker.ports import Batches, Budget, CommitAnswer
@@ -57,14 +59,12 @@ class Turn(NamedTuple):
 
     @property
     def may_share(self) -> bool:
-        """Answer whether the record is claimed and committed with others.
-
-        One that was delivered before goes alone: its worker may have been killed by it, and whatever waits for a
-        common commit would be killed too.
-        """
+        """Answer whether the record is claimed and committed with others."""
         envelope, arrival = self.envelope, self.arrival
+        if arrival is None or arrival.too_deep is not None or isinstance(arrival.problem, OtherRelease):
+            return False
         queued = envelope.source.is_queue and envelope.queue_arn is not None
-        return queued and envelope.receive_count == 1 and arrival is not None and bool(arrival.message.object_id)
+        return queued and bool(arrival.message.object_id)
 
 
 class Asked(NamedTuple):
@@ -73,6 +73,21 @@ class Asked(NamedTuple):
     arrival: Arrival
     owner: Owner
     answer: Claim | Refused | None
+
+    @property
+    def may_kill(self) -> bool:
+        """Answer whether a worker had the same attempt before, and did not come back.
+
+        It may have been killed by it, and whatever waits for a common commit would be killed too. The item tells, not
+        how often the record was received: that also counts outages, and returns for want of time. Only where no lease
+        is taken, or the item is not known, nothing else tells.
+        """
+        claim = self.answer
+        if isinstance(claim, Refused):  # of a record that is retried in place, the item has a later attempt
+            return claim.verdict is Verdict.DUPLICATE and self.arrival.envelope.retried_in_place
+        if claim is None or claim.unwritten is not None:
+            return self.arrival.envelope.receive_count > 1
+        return kills_before(claim.before, claim.message) > 0
 
     @property
     def leases(self) -> list[Claim]:

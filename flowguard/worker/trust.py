@@ -11,36 +11,77 @@ from flowguard.flow import AnyFlow
 from flowguard.ids import RequestId
 from flowguard.payloads import decode
 from flowguard.stage import AnyStage
+from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.envelope import Envelope
 from flowguard.wire.home import Home, is_local
 from flowguard.wire.message import FLOW_STAGE, PLACE, REQUEST_ID, Message, Place
-from flowguard.wire.signing import UNSIGNED, Signer, is_claim, statement
+from flowguard.wire.signing import SETTING, UNSIGNED, Signer, is_claim, statement
+from flowguard.worker.believed import BELIEVED, Channel, NamedQueues, RecordKind, Signature
+
+
+class SignedOrder(NamedTuple):
+    """An order, answer or deadline: what it is, what its signature covers, and the signature that it carries."""
+
+    said: RecordKind
+    statement: str
+    signature: str | None
+
+
+def signed_order(said: RecordKind, address: AnswerAddress) -> SignedOrder:
+    """Return what is signed with its address alone."""
+    return SignedOrder(said, address.statement, address.signature)
 
 
 class Trust(NamedTuple):
-    """What one function believes. ``function_arn`` is its own, where Lambda says it."""
+    """What one function believes. ``function_arn`` is its own, where Lambda says it.
+
+    ``gets_given_up`` says that SQS gives it the records that it gives up.
+    """
 
     signer: Signer = UNSIGNED
     function_arn: str | None = None
+    gets_given_up: bool = False
 
-    def judge(self, envelope: Envelope, flow: AnyFlow, message: Message, place: Place) -> Any:
+    def judge(self, envelope: Envelope, flow: AnyFlow, message: Message, place: Place, queues: NamedQueues) -> Any:
         """Raise :class:`Untrusted` for what the message may not say.
 
         Returns the payload where it was decoded, else None. ``message`` is what the attributes say; its object is empty
-        where they name none.
+        where they name none. ``queues`` are those of the function's flows.
         """
-        signed = self._is_signed(envelope, message, place)
-        stage = _stage(envelope, flow, message)
+        stage = next((stage for stage in flow.stages if stage.name == message.stage), None)
+        self._check_source(envelope, flow, stage, RecordKind.of(message), queues)
+        signed = self._is_signed(envelope, flow, message, place)
+        _check_entry(envelope, flow, stage, message)
         if message.reply_to is not None and not signed:
             self._check_reply_to(envelope, flow, message.reply_to)
         return _checked_payload(envelope, flow, stage, message)
 
-    def _is_signed(self, envelope: Envelope, message: Message, place: Place) -> bool:
+    def check_order(self, envelope: Envelope, flow: AnyFlow, order: SignedOrder, queues: NamedQueues) -> None:
+        """Raise :class:`Untrusted` for an order, answer or deadline that is not the flow's own."""
+        self._check_source(envelope, flow, flow.entry(), order.said, queues)
+        if flow.trust_senders or (BELIEVED[order.said].signed is Signature.WITH_KEYS and not self.signer.is_required):
+            return
+        if problem := self.signer.problem(order.statement, order.signature):
+            fix = f"; set {SETTING}, or let {flow.name} say trust_senders=True" if not self.signer.is_on else ""
+            raise _untrusted(envelope, f"{PLACE}.sig", f"{order.said.value}: {problem}{fix}")
+
+    def _check_source(
+        self, envelope: Envelope, flow: AnyFlow, stage: AnyStage | None, said: RecordKind, queues: NamedQueues
+    ) -> None:
+        believed, found = BELIEVED[said].origins, queues.origins(envelope, flow, stage)
+        if believed & found or (self.gets_given_up and found == {Channel.UNNAMED}):
+            return
+        came = "a topic" if envelope.came_through is None else f"the queue {shown(envelope.came_through)}"
+        only = " or ".join(sorted(origin.value for origin in believed))
+        problem = f"{said.value} of {flow.name} came through {came}, and is believed only from {only}"
+        raise Untrusted(envelope.message_id, "eventSourceARN", problem)
+
+    def _is_signed(self, envelope: Envelope, flow: AnyFlow, message: Message, place: Place) -> bool:
         """Answer whether a valid signature stands there.
 
         Where they are required, a wrong one is refused in any message.
         """
-        required = self.signer.is_required
+        required = self.signer.is_required and not flow.trust_senders
         if place.signature is None and not (required and is_claim(message)):
             return False
         given = envelope.attributes.get(REQUEST_ID)
@@ -67,15 +108,13 @@ STRICT = Trust()
 """For messages that are not signed, in a function whose ARN is not known."""
 
 
-def _stage(envelope: Envelope, flow: AnyFlow, message: Message) -> AnyStage | None:
-    """Return the stage that the message is for; None where a later hop names one that is not there."""
-    stage = next((stage for stage in flow.stages if stage.name == message.stage), None)
+def _check_entry(envelope: Envelope, flow: AnyFlow, stage: AnyStage | None, message: Message) -> None:
+    """Raise :class:`Untrusted` for a request at a stage where none enters. A later hop may name one that is gone."""
     if message.hop == 1 and (stage is None or stage.name not in flow.entries):
         allowed = ", ".join(flow.entries)
         fix = f"let it enter at {allowed}, or name that stage in the flow's entries=(…)"
         problem = f"a first hop at {shown(message.stage)}, where no request enters {flow.name}; {fix}"
         raise _untrusted(envelope, FLOW_STAGE, problem)
-    return stage
 
 
 def _checked_payload(envelope: Envelope, flow: AnyFlow, stage: AnyStage | None, message: Message) -> Any:

@@ -114,7 +114,16 @@ def park(flow: AnyFlow, message: Message, send: Send, error: ErrorNote, signer: 
     else:
         body, attributes = _side(message, send, error, signer)
     group = message.object_id or message.request_id
-    return Send(Kind.DEAD, flow.dead_letters, body, f"{send.id}.unsent", attributes, group=group).checked()
+    return Send(Kind.DEAD, flow.dead_letters, body, _letter_id(send), attributes, group=group).checked()
+
+
+def _letter_id(send: Send) -> str:
+    """Return the letter's id. A look at a wait sends its deadline on under the same id: its time tells these apart.
+
+    A FIFO queue would drop the later letter, without which the wait never ends.
+    """
+    at = f".{send.attributes[REQUESTED_AT].value}" if send.kind is Kind.DEADLINE else ""
+    return f"{send.id}{at}.unsent"
 
 
 def _unescaped(body: str) -> str:
@@ -155,6 +164,7 @@ def _next_hop(send: Send, error: ErrorNote, signer: Signer) -> dict[str, Attribu
         resumed=place.resumed,
         answer_to=place.answer_to,
         trace=place.trace,
+        depth=place.depth,
     )
     again = onward.redriven(error)._replace(attempts=None)
     attributes = {**signed_attributes(again, signer), **again.carried}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
-from typing import Any, NamedTuple, assert_never
+from typing import Any, Final, NamedTuple, assert_never
 
 from flowguard.errors import RunFailed, shown, span_problem
 from flowguard.flow import AnyFlow, takes_answers
@@ -18,15 +18,16 @@ from flowguard.retry import LONGEST_SQS_DELAY
 from flowguard.stage import AnyStage
 from flowguard.wire.answer_address import LONGEST_AWAITED_NAME, AnswerAddress
 from flowguard.wire.attributes import Attribute
-from flowguard.wire.message import FLOW_STAGE, PLACE, REQUEST_ID, REQUESTED_AT, Message
-from flowguard.wire.signing import UNSIGNED, Signer, signed_attributes
+from flowguard.wire.message import FLOW_STAGE, PLACE, REQUEST_ID, REQUESTED_AT, Message, with_depth
+from flowguard.wire.reset_order import RESET
+from flowguard.wire.send_ids import IdKind, id_of
+from flowguard.wire.signing import UNSIGNED, Signer, check_signs, signed_attributes
 from flowguard.wire.tokens import awaited_id_problem, token_awaited_id
+from flowguard.worker.lifetimes import LONGEST_WAIT
 from flowguard.worker.resumed import admits_failed, fields_of
 
 MOST_AWAITED = 100
 """How many things one stage can wait for."""
-
-LONGEST_WAIT = timedelta(days=365)
 
 ANSWER = "answer"
 """The key of the ``flowguard`` attribute under which an answer names what it is for."""
@@ -46,8 +47,13 @@ class WaitPlanner(NamedTuple):
     def planned(self, outcome: WaitFor, first: int) -> tuple[list[Send], NewWait]:
         """Plan a wait. Its sends are numbered from ``first``; the deadline comes before the asks.
 
-        Raises :class:`RunFailed`, naming what is wrong with it. Nothing was written.
+        Where side messages go before it, and an answer from outside proves nothing of them, its first message comes at
+        once: that the wait is looked at proves that they were sent.
+
+        Raises :class:`RunFailed`, naming what is wrong with it, and :class:`flowguard.errors.SettingsError` where what
+        it waits for could not be signed. Nothing was written.
         """
+        self.check_signs()
         if problems := list(self._problems(outcome)):
             raise RunFailed(f"{self.message.stage!r} cannot wait: {'; '.join(problems)}. Nothing was written")
         stage = self.flow.stage(outcome.stage)
@@ -56,10 +62,13 @@ class WaitPlanner(NamedTuple):
         names = {name: self._id_of(name, one) for name, one in outcome.awaited.items()}
         addresses = {name: self._address(name, stage) for name in names}
         whole = self._address(DEADLINE, stage)
+        asked = frozenset(name for name, one in outcome.awaited.items() if isinstance(one, AskFlow))
         sends = [deadline_message(self.flow, whole, deadline, self.moment, self.message)]
+        if first and asked != names.keys():
+            sends = [sends[0]._replace(delay=0)]
         children: dict[str, Child] = {}
         for name, one in outcome.awaited.items():
-            own = f"{self.message.hop_id}.{first + len(sends)}"
+            own = id_of(IdKind.SEND, self.message, first + len(sends))
             if isinstance(one, AskFlow):
                 send, child = self._ask_flow(one, addresses[name], own)
                 sends.append(send)
@@ -71,7 +80,7 @@ class WaitPlanner(NamedTuple):
         plan = WaitPlan(
             stage=outcome.stage,
             names=names,
-            asked=frozenset(name for name, one in outcome.awaited.items() if isinstance(one, AskFlow)),
+            asked=asked,
             early=frozenset(
                 n for n, one in outcome.awaited.items() if isinstance(one, AwaitedEvent) and one.keep_early
             ),
@@ -81,6 +90,7 @@ class WaitPlanner(NamedTuple):
             answer_to=self.message.answer_to,
             carried=self.message.carried,
             trace=self.message.trace,
+            depth=self.message.depth,
             children=children,
         )
         rows = tuple(
@@ -90,6 +100,11 @@ class WaitPlanner(NamedTuple):
         )
         spare = 0 if outcome.quorum is None else len(names) - outcome.quorum
         return sends, NewWait(plan, spare, deadline, rows)
+
+    def check_signs(self) -> None:
+        """Raise :class:`flowguard.errors.SettingsError` where no answer or deadline of the wait would be believed."""
+        if not self.flow.trust_senders:
+            check_signs(self.signer, self.flow.name, "answers and deadlines")
 
     def _check_children(self, sends: Sequence[Send]) -> None:
         """Check that the runs that are asked do not take each other's object, nor this run's."""
@@ -115,7 +130,7 @@ class WaitPlanner(NamedTuple):
             case AwaitedToken():
                 return token_awaited_id(awaited.row_id)
             case Ask():
-                return f"{name}#{self.message.hop_id}"
+                return id_of(IdKind.ASKED, self.message, name)
             case _:
                 assert_never(awaited)
 
@@ -127,12 +142,13 @@ class WaitPlanner(NamedTuple):
 
     def _ask(self, name: str, awaited: Ask, own: str) -> Send:
         attributes = {
-            REQUEST_ID: Attribute.string(f"{name}#{self.message.hop_id}"),
+            REQUEST_ID: Attribute.string(id_of(IdKind.ASKED, self.message, name)),
             REQUESTED_AT: Attribute.number(self.moment),
             **self.message.carried,
             **awaited.attributes,
         }
-        return Send(Kind.ASK, awaited.to, awaited.body, own, attributes, group=awaited.group).checked()
+        deep = with_depth(attributes, self.message.depth + 1)
+        return Send(Kind.ASK, awaited.to, awaited.body, own, deep, group=awaited.group).checked()
 
     def _ask_flow(self, awaited: AskFlow, address: AnswerAddress, own: str) -> tuple[Send, Child]:
         """Build the request to another flow, and what names it where it is cancelled."""
@@ -145,7 +161,7 @@ class WaitPlanner(NamedTuple):
             signed=self.signer.is_on,
         )
         back = json.dumps(address.as_json(), separators=(",", ":"))
-        asked: Message = message._replace(answer_to=back, trace=self.message.trace)
+        asked: Message = message._replace(answer_to=back, trace=self.message.trace, depth=self.message.depth + 1)
         attributes = {**self.message.carried, **signed_attributes(asked, self.signer)}
         send = Send(Kind.ASK, inbox, asked.body, own, attributes, group=asked.object_id).checked()
         m = asked
@@ -189,7 +205,7 @@ def deadline_message(
     which tells it from the copies of an earlier one.
     """
     left = max(0, -((now - deadline) // 1000))
-    own = f"{message.hop_id}.{DEADLINE}"
+    own = id_of(IdKind.DEADLINE, message)
     place = {DEADLINE: wait._replace(name=DEADLINE).as_json()}
     attributes = {
         REQUEST_ID: Attribute.string(own),
@@ -221,9 +237,13 @@ def _count_problems(outcome: WaitFor) -> Iterator[str]:
         yield f"quorum is {shown(quorum)} of {count}"
 
 
+_NAMES_OF_ORDERS: Final = frozenset({DEADLINE, RESET})
+"""Whoever is asked gets a signed address with its name. Under one of these that is a deadline, or an order to reset."""
+
+
 def _name_problems(name: str, awaited: object) -> Iterator[str]:
-    if name == DEADLINE:
-        yield f"{DEADLINE!r} is a name that flowguard uses itself"
+    if name in _NAMES_OF_ORDERS:
+        yield f"{name!r} is a name that flowguard uses itself"
     if not (name.isascii() and name.isidentifier() and len(name) <= LONGEST_AWAITED_NAME):
         yield f"{shown(name)} is no name of up to {LONGEST_AWAITED_NAME} letters, digits and '_'"
     if not isinstance(awaited, Awaited):

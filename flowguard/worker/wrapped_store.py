@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flowguard.protocol.run import Claim, ClaimRequest, Commit, Committed, Fenced, Refused
+from flowguard.protocol.run import BackOff, Claim, ClaimRequest, Commit, Committed, Fenced, Refused
 from flowguard.wire.message import ErrorNote
 from flowguard.worker.ports import Batches, CallerLists, Cancellations, Memos, Store, Waits
 
@@ -41,6 +41,12 @@ class WrappedStore:
 
     def release(self, claim: Claim, now: int, *, failed: bool) -> None:
         self._store.release(claim, now, failed=failed)
+
+    def back_off(self, claim: Claim, back_off: BackOff) -> None:
+        self._store.back_off(claim, back_off)
+
+    def note_kills(self, claim: Claim) -> None:
+        self._store.note_kills(claim)
 
     def tell(self, claim: Claim, error: ErrorNote) -> None:
         self._store.tell(claim, error)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import timedelta
 from itertools import chain, product
 from typing import Any
 
@@ -12,12 +13,19 @@ from flowguard.ids import ObjectId, Owner, RequestId
 from flowguard.protocol.callers import Caller, Callers, asker_key, caller_key
 from flowguard.protocol.conflict import OnConflict
 from flowguard.protocol.failed_hop import FailedHop
-from flowguard.protocol.run import ClaimRequest
+from flowguard.protocol.run import LONGEST_LEASE, ClaimRequest
 from flowguard.protocol.waiting import Late, WaitPlan
 from flowguard.wire.message import ErrorNote, Message
 
 NOW = 1_000_000
-LEASES = {"alive": NOW + 5_000, "over": NOW, "abandoned": NOW - 100_001}
+BELIEVED = LONGEST_LEASE // timedelta(milliseconds=1)
+LEASES = {
+    "alive": NOW + 5_000,
+    "over": NOW,
+    "abandoned": NOW - 100_001,
+    "longest": NOW + BELIEVED,
+    "of a fast clock": NOW + BELIEVED + 1,
+}
 STATES = {
     "running": ("RUNNING", False),
     "done": ("RUNNING", True),
@@ -27,9 +35,11 @@ STATES = {
 }
 ATTEMPTS = ((0, 0), (0, 1), (1, 0))
 STORED = (500, "request-m")
+ENDED_AT = 501
 OTHERS = {
     "older": (499, "request-z"),
-    "newer": (501, "request-a"),
+    "newer": (502, "request-a"),
+    "newer, before its end": (501, "request-a"),
     "lesser id": (500, "request-a"),
     "greater id": (500, "request-z"),
 }
@@ -56,7 +66,7 @@ def _no_item() -> Iterator[Meeting]:
 
 def _same_request() -> Iterator[Meeting]:
     for stored_hop, hop, state, stored_attempt, attempt in product((1, 2), (1, 2, 3), STATES, ATTEMPTS, ATTEMPTS):
-        workers = product(("alive", "over"), ("mine", "other"))
+        workers = product(("alive", "over", "longest", "of a fast clock"), ("mine", "other"))
         for lease, owner in workers if (hop == stored_hop and state == "running") else [("alive", "other")]:
             yield Meeting(
                 f"same request, item at hop {stored_hop} {state} {stored_attempt} lease {lease} owner {owner}; "
@@ -68,7 +78,7 @@ def _same_request() -> Iterator[Meeting]:
 
 def _same_request_at_another_time() -> Iterator[Meeting]:
     workers = tuple(product(("alive", "over"), ("mine", "other")))
-    for time, state, attempt, worker, policy in product((499, 501), STATES, ATTEMPTS, workers, OnConflict):
+    for time, state, attempt, worker, policy in product((499, 501, 502), STATES, ATTEMPTS, workers, OnConflict):
         yield Meeting(
             f"the same request at {time} instead of {STORED[0]}, {attempt}; item {state} {worker}, {policy}",
             item(1, state, (0, 0), *worker),
@@ -230,7 +240,7 @@ def item(
         "done": {"BOOL": done},
         "stages": {"M": {f"stage-{hop}": {"S": STORED[1]}}},
         "ttl": number(5_000),
-        **({"committed_at": number(STORED[0])} if done else {}),
+        **({"committed_at": number(ENDED_AT)} if done else {}),
         **((waits or wait()) if status == "WAITING" else {}),
     }
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
 
 from flowguard.aws.batch_writes import MOST_TRIES, write_rows
 from flowguard.aws.caller_lists import RowsLeft
@@ -90,3 +91,39 @@ def test_rows_of_callers_that_are_never_removed_are_an_error(clients: Clients) -
         pytest.raises(RowsLeft, match="2 rows of callers that were answered are still there"),
     ):
         callers._replace(pause=lambda seconds: None).forget("flow", ObjectId("object"), "term", answered)
+
+
+# -- refusals
+
+
+class Refusing:
+    """Refuses the first calls, so many of them."""
+
+    def __init__(self, times: int, code: str, status: int) -> None:
+        self.times, self.code, self.status = times, code, status
+        self.calls = 0
+
+    def __call__(self, call: ApiCall, proceed: Proceed) -> Response:
+        self.calls += 1
+        if self.calls > self.times:
+            return proceed()
+        response: Any = {"Error": {"Code": self.code}, "ResponseMetadata": {"HTTPStatusCode": self.status}}
+        raise ClientError(response, call.operation)
+
+
+@pytest.mark.parametrize(
+    ("code", "status"), [("ProvisionedThroughputExceededException", 400), ("InternalServerError", 500)]
+)
+def test_what_is_refused_for_now_is_written_again(code: str, status: int, clients: Clients) -> None:
+    with intercept(Refusing(MOST_TRIES - 1, code, status)) as busy:
+        assert written(clients, 2) == 0
+    assert (busy.calls, rows(clients)) == (MOST_TRIES, ["00", "01"])
+    with intercept(Refusing(MOST_TRIES, code, status)) as busy, pytest.raises(ClientError, match=code):
+        written(clients, 2)
+    assert busy.calls == MOST_TRIES
+
+
+def test_what_is_refused_for_good_is_not(clients: Clients) -> None:
+    with intercept(Refusing(1, "ValidationException", 400)) as refusing, pytest.raises(ClientError, match="Validation"):
+        written(clients, 2)
+    assert refusing.calls == 1

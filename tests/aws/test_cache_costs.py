@@ -77,6 +77,9 @@ class Mail:
     def postpone(self, envelope: Envelope, seconds: int) -> None:
         """Nobody waits here."""
 
+    def hand_back(self, records: Sequence[tuple[Envelope, int]]) -> None:
+        """Nobody waits here."""
+
 
 class Cache:
     """The flow on DynamoDB Local."""

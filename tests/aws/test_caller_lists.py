@@ -20,11 +20,12 @@ from flowguard.settings import Settings
 from flowguard.sim.calls import ApiCall, Proceed, Recorder, Response, intercept
 from flowguard.wire.attributes import Attribute
 from tests.aws.engines import on_memory
-from tests.aws.states import NOW, STORED, item
+from tests.aws.states import ENDED_AT, NOW, STORED, item
 
 OBJECT = ObjectId("object")
 KEY = run_key("flow", OBJECT)
 EXPIRES = 9_000_000
+ROWS_EXPIRE = 99_000_000
 OPEN = Callers("term")
 
 
@@ -66,8 +67,8 @@ def held(*callers: Caller) -> Callers:
 # -- errors
 
 CALLS: dict[str, Callable[[DynamoDBCallers], object]] = {
-    "attach": lambda lists: lists.attach("flow", OBJECT, OPEN, caller(), EXPIRES),
-    "attach a row": lambda lists: lists.attach("flow", OBJECT, OPEN, caller(1, 600), EXPIRES),
+    "attach": lambda lists: lists.attach("flow", OBJECT, OPEN, caller(), EXPIRES, ROWS_EXPIRE),
+    "attach a row": lambda lists: lists.attach("flow", OBJECT, OPEN, caller(1, 600), EXPIRES, ROWS_EXPIRE),
     "rows": lambda lists: list(lists.rows("flow", OBJECT, "term")),
     "forget": lambda lists: lists.forget("flow", OBJECT, "term", [caller()]),
     "reset": lambda lists: lists.reset("flow", OBJECT, "reset", NOW, NOW),
@@ -98,7 +99,7 @@ def test_an_error_of_dynamodb_and_one_of_the_network_are_raised_as_they_are(
 
 def attach(lists: DynamoDBCallers, callers: Callers, one: Caller) -> tuple[bool, list[str]]:
     with intercept(Recorder()) as calls:
-        done = lists.attach("flow", OBJECT, callers, one, EXPIRES)
+        done = lists.attach("flow", OBJECT, callers, one, EXPIRES, ROWS_EXPIRE)
     return done, [call.operation for call in calls.calls]
 
 
@@ -148,10 +149,37 @@ def test_one_too_many_is_a_row_of_the_list(clients: Clients, lists: DynamoDBCall
         "pk": KEY["pk"],
         "sk": {"S": f"caller#term#{more.key}"},
         "caller": {"S": more.to_text()},
-        "ttl": number(EXPIRES // 1000),
+        "ttl": number(ROWS_EXPIRE // 1000),
     }
     assert there(clients)["callers"] == callers_item(FULL._replace(rows=True))
     assert there(clients)["ttl"] == number(EXPIRES // 1000)
+
+
+@pytest.mark.parametrize(("size", "calls"), [(0, ["UpdateItem"] * 2), (600, ["PutItem", "UpdateItem", "UpdateItem"])])
+def test_an_item_that_lives_longer_by_now_goes_on_living_so_long(
+    size: int, calls: list[str], clients: Clients, lists: DynamoDBCallers
+) -> None:
+    put(clients, ttl=number(EXPIRES // 1000 + 1))
+    assert attach(lists, OPEN, caller(1, size)) == (True, calls)
+    assert there(clients)["ttl"] == number(EXPIRES // 1000 + 1)
+
+
+@pytest.mark.parametrize("size", [0, 600])
+def test_an_item_that_lives_as_long_or_shorter_costs_no_call_more(
+    size: int, clients: Clients, lists: DynamoDBCallers
+) -> None:
+    for lives in (0, -1):
+        put(clients, ttl=number(EXPIRES // 1000 + lives))
+        assert attach(lists, OPEN, caller(1, size))[1].count("UpdateItem") == 1
+        assert there(clients)["ttl"] == number(EXPIRES // 1000)
+
+
+def test_an_item_without_a_ttl_takes_callers(clients: Clients, lists: DynamoDBCallers) -> None:
+    put(clients)
+    clients.dynamodb.update_item(
+        TableName="flowguard", Key=KEY, UpdateExpression="REMOVE #ttl", ExpressionAttributeNames={"#ttl": "ttl"}
+    )
+    assert attach(lists, OPEN, caller()) == (True, ["UpdateItem"])
 
 
 def test_of_a_full_list_one_that_is_held_is_replaced(clients: Clients, lists: DynamoDBCallers) -> None:
@@ -186,7 +214,7 @@ def test_each_change_of_a_list_uses_all_its_names_and_values(
 ) -> None:
     put(clients)
     with intercept(Recorder()) as calls:
-        lists.attach("flow", OBJECT, OPEN, caller(1, size), EXPIRES)
+        lists.attach("flow", OBJECT, OPEN, caller(1, size), EXPIRES, ROWS_EXPIRE)
     params: Any = calls.calls[-1].params
     text = f"{params['ConditionExpression']} {params['UpdateExpression']}"
     assert all(name in text for name in [*params["ExpressionAttributeNames"], *params["ExpressionAttributeValues"]])
@@ -198,7 +226,7 @@ def test_each_change_of_a_list_uses_all_its_names_and_values(
 def attached(lists: DynamoDBCallers, names: range) -> list[Caller]:
     callers = [caller(name, 600) for name in names]
     for one in callers:
-        lists.attach("flow", OBJECT, OPEN, one, EXPIRES)
+        lists.attach("flow", OBJECT, OPEN, one, EXPIRES, ROWS_EXPIRE)
     return sorted(callers, key=lambda one: one.key)
 
 
@@ -274,8 +302,8 @@ ERROR = {"error": {"S": "Reject: no"}}
 @pytest.mark.parametrize(
     ("state", "has", "end"),
     [
-        ("completed", {"result": {"S": "7"}}, StoredEnd(RequestId(STORED[1]), STORED[0], "COMPLETED", "7")),
-        ("failed", ERROR, StoredEnd(RequestId(STORED[1]), STORED[0], "FAILED", None, "Reject: no")),
+        ("completed", {"result": {"S": "7"}}, StoredEnd(RequestId(STORED[1]), ENDED_AT, "COMPLETED", "7")),
+        ("failed", ERROR, StoredEnd(RequestId(STORED[1]), ENDED_AT, "FAILED", None, "Reject: no")),
         ("completed", {"result": {"S": "7"}, "reset_at": number(NOW)}, None),
         ("done", {}, None),
         ("waiting", {}, None),

@@ -83,9 +83,8 @@ ALWAYS, NEVER = "attribute_exists(request_id)", "hop = :request_id"
 
 MUTANTS = {
     "a newer request is not compared by time": ("requested_at < :requested_at", ALWAYS),
-    "requests of one moment are not compared by id": ("request_id < :request_id", ALWAYS),
     "a request takes over from itself": ("request_id <> :request_id", ALWAYS),
-    "a request of one moment never wins": ("requested_at = :requested_at AND request_id < :request_id", NEVER),
+    "a request of one moment wins": ("requested_at < :requested_at", "requested_at <= :requested_at"),
     "the first does not keep the object": (expressions._FREE, ALWAYS),
     "an ended run is not free": ("#status IN (:completed, :failed)", NEVER),
     "a request that was asked for before the run ended is let in after all": ("committed_at < :requested_at", ALWAYS),
@@ -106,6 +105,8 @@ MUTANTS = {
     "an attempt is its own successor": ("retry = :retry AND (", f"{ALWAYS} AND ("),
     "a living lease does not count": ("lease_until <= :now", ALWAYS),
     "a lease never ends": ("lease_until <= :now", NEVER),
+    "a lease may be as long as a clock is fast": ("lease_until > :believed_until", NEVER),
+    "the longest lease is not believed": ("lease_until > :believed_until", "lease_until >= :believed_until"),
     "a worker does not know its own claim": ("#owner = :owner)", f"{NEVER})"),
     "a failed run cannot be redriven": (expressions._REDRIVEN, NEVER),
     "any ended run can be redriven": ("#status = :failed AND redrive", "#status <> :running AND redrive"),

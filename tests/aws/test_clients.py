@@ -6,8 +6,10 @@ from typing import Any
 
 import botocore
 import botocore.session
+import pytest
 from boto3.session import Session
 from botocore.config import Config
+from botocore.exceptions import ReadTimeoutError
 
 from flowguard.aws.clients import Clients
 from flowguard.stage import MOST_AT_ONCE
@@ -48,3 +50,24 @@ def test_what_a_session_adds_to_the_user_agent_is_sent_too() -> None:
 def test_there_are_connections_for_the_handlers_and_the_commits_that_go_at_once() -> None:
     dynamodb: Any = Clients(Session(region_name="eu-west-1")).dynamodb
     assert dynamodb.meta.config.max_pool_connections >= 2 * MOST_AT_ONCE
+
+
+def sends(client: Any) -> int:
+    """Count how often a call is sent that is not answered."""
+    sent: list[str] = []
+
+    def silent(request: Any, **_: Any) -> Any:
+        sent.append(request.url)
+        raise ReadTimeoutError(endpoint_url=request.url)
+
+    client.meta.events.register_first("before-send.dynamodb", silent)
+    with pytest.raises(ReadTimeoutError):
+        client.batch_write_item(RequestItems={"flowguard": [{"DeleteRequest": {"Key": {"pk": {"S": "a"}}}}]})
+    return len(sent)
+
+
+def test_a_call_that_must_not_come_late_is_sent_once_and_others_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("botocore.endpoint.time.sleep", lambda seconds: None)
+    clients = Clients(a_session())
+    assert sends(clients.dynamodb_once) == 1
+    assert sends(clients.dynamodb) == 4

@@ -7,7 +7,20 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError, ParamValidationError
 
-from flowguard.aws.faults import PAUSES, is_final, is_final_code, is_passing, patiently
+from flowguard.aws.faults import (
+    FINAL,
+    FOR_MINUTES,
+    PAUSES,
+    STRANGERS,
+    is_final,
+    is_final_code,
+    is_for_minutes,
+    is_outage,
+    is_passing,
+    is_refusal,
+    patiently,
+)
+from flowguard.errors import SendFailed, SettingsError
 
 
 def error(code: str, *reasons: str) -> ClientError:
@@ -34,6 +47,7 @@ def error(code: str, *reasons: str) -> ClientError:
         (error("TransactionCanceledException"), False),
         (error("TransactionConflictException"), True),
         (error("TransactionInProgressException"), True),
+        (error("ReplicatedWriteConflictException"), True),
         (error("ConditionalCheckFailedException"), False),
         (error("ThrottlingException"), False),
     ],
@@ -68,8 +82,11 @@ def test_what_is_final(failure: Exception, final: bool) -> None:
 @pytest.mark.parametrize(
     ("code", "final"),
     [
-        ("AccessDenied", True),
-        ("AWS.SimpleQueueService.NonExistentQueue", True),
+        ("InvalidParameterValue", True),
+        ("AccessDenied", False),
+        ("AWS.SimpleQueueService.NonExistentQueue", False),
+        ("ServiceQuotaExceededException", False),
+        ("ACodeThatNobodyHasSeen", False),
         ("SlowDown", False),
         ("ExpiredToken", False),
         ("TransactionConflictException", False),
@@ -79,6 +96,53 @@ def test_what_is_final(failure: Exception, final: bool) -> None:
 )
 def test_a_code_that_says_nothing_of_what_was_asked_for_is_not_final(code: str, final: bool) -> None:
     assert is_final_code(code) is final
+
+
+@pytest.mark.parametrize(
+    ("failure", "outage"),
+    [
+        (EndpointConnectionError(endpoint_url="https://nowhere"), True),
+        (answered(500, "InternalServerError"), True),
+        (answered(400, "ProvisionedThroughputExceededException"), True),
+        (answered(400, "AccessDeniedException"), True),
+        (answered(400, "ResourceNotFoundException"), True),
+        (answered(400, "ExpiredTokenException"), True),
+        (SettingsError("FLOWGUARD_TABLE", "there is no table"), True),
+        (answered(400, "ValidationException"), False),
+        (answered(400, "TransactionConflictException"), False),
+        (error("TransactionCanceledException", "None", "TransactionConflict"), False),
+        (error("TransactionCanceledException", "None", "ValidationError"), False),
+        (ParamValidationError(report="a name is empty"), False),
+        (SendFailed({"sqs:emails": "no"}), False),
+        (TypeError("a mistake"), False),
+    ],
+)
+def test_what_fails_whatever_is_asked(failure: Exception, outage: bool) -> None:
+    assert is_outage(failure) is outage
+
+
+@pytest.mark.parametrize(
+    ("failure", "minutes"),
+    [
+        (answered(400, "AccessDeniedException"), True),
+        (answered(403, "AccessDenied"), True),
+        (answered(404, "ResourceNotFoundException"), True),
+        (answered(400, "AWS.SimpleQueueService.NonExistentQueue"), True),
+        (answered(400, "KMS.AccessDeniedException"), True),
+        (answered(500, "AccessDeniedException"), False),
+        (answered(400, "ValidationException"), False),
+        (answered(400, "ThrottlingException"), False),
+        (EndpointConnectionError(endpoint_url="https://nowhere"), False),
+    ],
+)
+def test_what_passes_for_minutes(failure: Exception, minutes: bool) -> None:
+    assert is_for_minutes(failure) is minutes
+    assert is_refusal(failure) is (minutes or is_final(failure))
+
+
+def test_no_code_has_two_fates() -> None:
+    assert not FINAL & FOR_MINUTES
+    assert not (FINAL | FOR_MINUTES) & STRANGERS
 
 
 class Calls:

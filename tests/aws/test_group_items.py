@@ -8,12 +8,12 @@ from itertools import permutations
 from typing import Any
 
 import pytest
-from botocore.exceptions import ClientError
+from botocore.exceptions import ClientError, ReadTimeoutError
 
 from flowguard.aws.clients import Clients
 from flowguard.aws.commit_texts import CommitTexts, PackedTexts
 from flowguard.aws.group_items import DynamoDBGroups, RequestsUnwritten
-from flowguard.aws.items import size_of_value
+from flowguard.aws.items import shard_key, size_of_value
 from flowguard.aws.packing import Packing
 from flowguard.aws.services import aws_store
 from flowguard.aws.store import DynamoDBStore
@@ -96,6 +96,51 @@ def is_over(settled: Settled) -> bool:
     """Whether the message of the next hop can be made of it."""
     wait = settled.item.wait if settled.item is not None else None
     return wait is not None and wait.plan is not None and wait.end is not None
+
+
+class Unanswered:
+    """Keeps the first write of rows for later, and lets its caller wait in vain."""
+
+    def __init__(self) -> None:
+        self.late: Proceed | None = None
+        self.calls = 0
+
+    def __call__(self, call: ApiCall, proceed: Proceed) -> Response:
+        if call.operation != "BatchWriteItem":
+            return proceed()
+        self.calls += 1
+        if self.late is None:
+            self.late = proceed
+            raise ReadTimeoutError(endpoint_url="https://dynamodb")
+        return proceed()
+
+
+def test_a_write_that_was_not_answered_and_is_done_later_erases_no_answer(clients: Clients) -> None:
+    """The next attempt of its hop has another key, and the first one's is never asked."""
+    with intercept(Unanswered()) as network:
+        with pytest.raises(ReadTimeoutError):
+            save(the_store(clients).waits.groups, key=group_key("the attempt before"))
+        assert network.calls == 1, "it is not repeated under its key"
+        store = begun(clients)
+        assert settle(store, MEMBERS[0]) is RECORDED
+        assert network.late is not None
+        network.late()
+        assert texts(store)[0] == ['"yes"', None]
+        assert settle(store, MEMBERS[0]) is DUPLICATE
+
+
+def test_the_requests_of_a_group_are_written_by_a_client_that_repeats_nothing(clients: Clients) -> None:
+    with intercept(Recorder()) as calls:
+        save(the_store(clients).waits.groups)
+        the_store(clients).waits.save([AwaitingRow("hop-1.group", address(), "add-up", EXPIRES)])
+    [*groups, _] = [call.client for call in calls.calls if call.operation in ("BatchWriteItem", "PutItem")]
+    assert set(map(id, groups)) == {id(clients.dynamodb_once)}
+
+
+def test_a_store_of_one_client_writes_the_requests_with_that(clients: Clients) -> None:
+    with intercept(Recorder()) as calls:
+        save(the_store(clients).waits.groups._replace(once=None))
+    assert {id(call.client) for call in calls.calls} == {id(clients.dynamodb)}
 
 
 # -- answers -----------------------------------------------------------------------------------------------------------
@@ -638,3 +683,36 @@ def test_the_names_of_shards_are_counted_with_their_key() -> None:
     with pytest.raises(TooLarge) as refused:
         packed(MOST_IN_SHARD, noise(600_000))
     assert refused.value.sizes["the wait"] == 192 + 1 + len(KEY) + 1 + len(SHARDS[0])
+
+
+def in_pages(store: DynamoDBStore, at_page: int, happens: Any) -> Any:
+    """Read a shard an item a page, as DynamoDB does a megabyte. Something happens before the page of this number."""
+    seen: list[str] = []
+
+    def one(call: ApiCall, proceed: Proceed) -> Response:
+        if call.operation == "Query":
+            params: Any = call.params
+            params["Limit"] = 1
+            seen.append("page")
+            if len(seen) == at_page:
+                happens()
+        return proceed()
+
+    return one
+
+
+@pytest.mark.parametrize("at_page", [1, 2, 3])
+def test_an_answer_that_comes_between_the_pages_of_its_shard_is_read(clients: Clients, at_page: int) -> None:
+    store = begun(clients, spare=1)
+    settle(store, MEMBERS[0])
+    with intercept(in_pages(store, at_page, lambda: settle(store, MEMBERS[1], '"late"'))):
+        found = [answer.text if answer else None for _, answer in store.waits.groups.answers("flow", KEY, 0)]
+    assert found == ['"yes"', '"late"']
+    assert texts(store)[0] == found, "called again, it says the same"
+
+
+def test_rows_that_outlive_their_shard_have_no_answers(clients: Clients) -> None:
+    store = begun(clients)
+    key: Any = {**shard_key("flow", KEY, 0), "sk": {"S": "shard"}}
+    clients.dynamodb.delete_item(TableName="flowguard", Key=key)
+    assert texts(store)[0] == [None, None]

@@ -231,17 +231,23 @@ def left_below(clients: Clients, run: Run) -> int:
     return -size % KB - len("history")
 
 
-@pytest.mark.parametrize("more", MORE)
-@pytest.mark.parametrize("status", [Status.RUNNING, Status.COMPLETED, Status.WAITING])
-def test_a_commit_counts_the_room_that_the_item_has(more: str, status: Status, monkeypatch: pytest.MonkeyPatch) -> None:
-    counted: list[int] = []
+@pytest.fixture
+def counted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """What each commit counts as left below the next KB. No history is written meanwhile."""
+    left: list[int] = []
 
     def counting(most: int, least: int | None = None) -> int:
-        counted.append(-most % KB - len("history"))
+        left.append(-most % KB - len("history"))
         return 0
 
     monkeypatch.setattr(history_room, "_room", counting)
     monkeypatch.setattr(history_room, "_SURELY_BELOW", 0)
+    return left
+
+
+@pytest.mark.parametrize("more", MORE)
+@pytest.mark.parametrize("status", [Status.RUNNING, Status.COMPLETED, Status.WAITING])
+def test_a_commit_counts_the_room_that_the_item_has(more: str, status: Status, counted: list[int]) -> None:
     with on_memory() as clients:
         run, claim = after_a_hop(clients, **MORE[more])
         wait = NewWait(PLAN, 1, AT + 999_983) if status is Status.WAITING else None
@@ -250,16 +256,22 @@ def test_a_commit_counts_the_room_that_the_item_has(more: str, status: Status, m
         assert 0 <= left_below(clients, run) - counted[0] <= history_room.UNSURE
 
 
+def test_a_commit_counts_the_kills_that_its_hop_has_and_no_others(counted: list[int]) -> None:
+    left: list[int] = []
+    for kills in (0, 2):
+        with on_memory() as clients:
+            run, claim = after_a_hop(clients)
+            claim = claim._replace(item=claim.item._replace(kills=kills))
+            if kills:
+                run.store.note_kills(claim)
+            counted.clear()
+            run.commit(claim, Status.COMPLETED, '{"total":7}', NOISE[:300], result="12")
+            left.append(left_below(clients, run) - counted[0])
+    assert left[1] - left[0] == 1, "there is room for a second digit"
+
+
 @pytest.mark.parametrize("more", ["nothing", "rows of a full history"])
-def test_a_commit_with_a_row_counts_the_mark_in_the_item(more: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    counted: list[int] = []
-
-    def counting(most: int, least: int | None = None) -> int:
-        counted.append(-most % KB - len("history"))
-        return 0
-
-    monkeypatch.setattr(history_room, "_room", counting)
-    monkeypatch.setattr(history_room, "_SURELY_BELOW", 0)
+def test_a_commit_with_a_row_counts_the_mark_in_the_item(more: str, counted: list[int]) -> None:
     with on_memory() as clients:
         run, claim = after_a_hop(clients, **MORE[more])
         counted.clear()
@@ -271,16 +283,10 @@ def test_a_commit_with_a_row_counts_the_mark_in_the_item(more: str, monkeypatch:
 
 
 @pytest.mark.parametrize("more", [one for one in MORE if one != "callers"])
-def test_a_retry_counts_the_room_that_the_claimed_item_has(more: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    counted: list[int] = []
-
-    def counting(most: int, least: int | None = None) -> int:
-        counted.append(-most % KB - len("history"))
-        return 0
-
+def test_a_retry_counts_the_room_that_the_claimed_item_has(more: str, counted: list[int]) -> None:
     with on_memory() as clients:
         run, claim = after_a_hop(clients, **MORE[more])
-        monkeypatch.setattr(history_room, "_room", counting)
+        counted.clear()
         run.store.release(claim, run.now, failed=True)
         assert 0 <= left_below(clients, run) - counted[0] <= history_room.UNSURE
 

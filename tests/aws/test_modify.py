@@ -14,8 +14,10 @@ from pydantic import BaseModel
 from flowguard import ItemChanged, modify
 from flowguard.aws.clients import Clients
 from flowguard.aws.tables import DynamoDBTables
-from flowguard.errors import RunFailed, WriteInvalid
+from flowguard.errors import RunFailed, WriteDenied, WriteInvalid
+from flowguard.modified import modified
 from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
+from flowguard.writes import Check, Update
 from tests.aws.engines import ENGINES
 
 KEY = {"id": "c1"}
@@ -68,6 +70,60 @@ def test_an_item_becomes_what_the_change_returns(clients: Clients, before: Any, 
     found = changed(clients, lambda item: after)
     assert found == (None if after is None else {**after, **KEY})
     assert changed(clients, lambda item: item) == found
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "stored"),
+    [
+        ({"N": "1"}, True, {"BOOL": True}),
+        ({"BOOL": True}, 1, {"N": "1"}),
+        ({"L": [{"N": "0"}]}, [False], {"L": [{"BOOL": False}]}),
+        ({"M": {"a": {"BOOL": False}}}, {"a": 0}, {"M": {"a": {"N": "0"}}}),
+        ({"L": [{"N": "0"}]}, [0, 0], {"L": [{"N": "0"}, {"N": "0"}]}),
+        ({"M": {"a": {"N": "0"}}}, {"b": 0}, {"M": {"b": {"N": "0"}}}),
+    ],
+)
+def test_what_python_takes_for_equal_and_dynamodb_does_not_is_a_change(
+    clients: Clients, before: Any, after: Any, stored: Any
+) -> None:
+    put(clients, n=before)
+    changed(clients, lambda item: {"n": after})
+    assert there(clients)["n"] == stored
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "is_same"),
+    [
+        (Decimal(1), 1, True),
+        (True, True, True),
+        (False, True, False),
+        ([Decimal(1)], (1,), True),
+        ({"a": Decimal(1)}, {"a": 1}, True),
+        ({"a": Decimal(1)}, 1, False),
+        (Decimal(1), {"a": 1}, False),
+        ("ab", ["a", "b"], False),
+        (["a", "b"], "ab", False),
+    ],
+)
+def test_only_what_dynamodb_stores_otherwise_is_written(before: Any, after: Any, is_same: bool) -> None:
+    write = modified("carts", KEY, {**KEY, "n": before}, {"n": after})
+    assert isinstance(write, Check if is_same else Update)
+
+
+@pytest.mark.parametrize(
+    ("code", "refused"), [("AccessDeniedException", WriteDenied), ("ValidationException", WriteInvalid)]
+)
+def test_only_a_read_that_is_refused_for_how_things_are_made_may_be_allowed_later(
+    clients: Clients, code: str, refused: type[WriteInvalid]
+) -> None:
+    response: Any = {"Error": {"Code": code, "Message": "no"}, "ResponseMetadata": {"HTTPStatusCode": 400}}
+
+    def refuses(call: ApiCall, proceed: Proceed) -> Response:
+        raise ClientError(response, call.operation)
+
+    with intercept(refuses), pytest.raises(WriteInvalid, match=f"cannot be read: {code}: no") as raised:
+        DynamoDBTables(clients, random.Random(7)).read("carts", KEY)
+    assert type(raised.value) is refused
 
 
 def test_the_change_gets_the_item_and_may_return_a_model(clients: Clients) -> None:

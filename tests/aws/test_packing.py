@@ -9,12 +9,14 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from botocore.exceptions import ClientError
+from botocore.exceptions import ClientError, ParamValidationError
 
+from flowguard.aws import packing as module
 from flowguard.aws.clients import Clients
-from flowguard.aws.packing import SHORT, Packing
+from flowguard.aws.packing import HALF_AN_ITEM, SHORT, Packing
 from flowguard.errors import SettingsError, TextGone
-from flowguard.sim.calls import ApiCall, Proceed, Recorder, Response, intercept
+from flowguard.sim.account import ACCOUNT_ID
+from flowguard.sim.calls import ApiCall, Interceptor, Proceed, Recorder, Response, intercept
 from tests.aws.engines import on_memory
 
 
@@ -99,8 +101,27 @@ def test_the_size_is_of_the_pointer_from_the_very_length_at_which_the_text_goes_
 
 @pytest.mark.parametrize("bucket", ["no-such-bucket", "no bucket's name"])
 def test_a_bucket_that_refuses_for_good_leaves_the_text_in_the_item(clients: Clients, bucket: str) -> None:
-    """Also one of a name that boto3 does not even send."""
     assert form(packing(clients, bucket).pack(noise(1_000), "key").value) == "B"
+
+
+def test_a_bucket_whose_name_boto3_does_not_even_send_leaves_the_text_in_the_item(clients: Clients) -> None:
+    def unsent(call: ApiCall, proceed: Proceed) -> Response:
+        raise ParamValidationError(report="Invalid bucket name")
+
+    with intercept(unsent):
+        assert form(packing(clients).pack(noise(1_000), "key").value) == "B"
+
+
+def test_a_mistake_in_the_code_of_a_list_says_nothing_of_the_text(clients: Clients) -> None:
+    def broken(call: ApiCall, proceed: Proceed) -> Response:
+        if call.operation == "ListObjectsV2":
+            raise TypeError("a mistake")
+        return proceed()
+
+    pointer = {"M": {"bucket": {"S": "long-texts"}, "key": {"S": "key"}}}
+    denied = refusing("GetObject", "AccessDenied", 403)
+    with intercept(denied), intercept(broken), pytest.raises(TypeError, match="a mistake"):
+        packing(clients).unpack(pointer)
 
 
 @pytest.mark.parametrize("operation", ["PutObject", "GetObject"])
@@ -115,18 +136,82 @@ def test_a_mistake_in_the_code_is_not_taken_for_a_refusal(clients: Clients, oper
         own.unpack(own.pack(noise(1_000), "key").value)
 
 
-@pytest.mark.parametrize(("status", "error"), [(400, TextGone), (503, ClientError)])
-def test_a_text_is_gone_only_where_that_is_for_good(clients: Clients, status: int, error: type[Exception]) -> None:
+def refusing(operation: str, code: str, status: int) -> Interceptor:
     def refuses(call: ApiCall, proceed: Proceed) -> Response:
-        if call.operation == "GetObject":
-            response: Any = {"Error": {"Code": "No"}, "ResponseMetadata": {"HTTPStatusCode": status}}
+        if call.operation == operation:
+            response: Any = {"Error": {"Code": code}, "ResponseMetadata": {"HTTPStatusCode": status}}
             raise ClientError(response, call.operation)
         return proceed()
 
+    return refuses
+
+
+@pytest.mark.parametrize(
+    ("code", "status"), [("AccessDenied", 403), ("NoSuchBucket", 404), ("InvalidRequest", 400), ("SlowDown", 503)]
+)
+def test_a_text_is_gone_only_where_s3_says_so(clients: Clients, code: str, status: int) -> None:
+    """Whatever else S3 answers passes or is mended, and the text is there then."""
     own = packing(clients)
     packed = own.pack(noise(1_000), "key")
-    with intercept(refuses), pytest.raises(error):
+    with intercept(refusing("GetObject", code, status)), pytest.raises(ClientError, match=code):
         own.unpack(packed.value)
+    assert own.unpack(packed.value) == noise(1_000)
+    clients.s3.delete_object(Bucket="long-texts", Key="key")
+    with pytest.raises(TextGone, match="gone: NoSuchKey"):
+        own.unpack(packed.value)
+
+
+def test_a_denial_for_a_text_that_a_list_lacks_says_that_it_is_gone(clients: Clients) -> None:
+    """So S3 answers a role that may not list the whole bucket; this one may list its prefix."""
+    own = packing(clients)
+    own.pack(noise(1_000), "key-of-another")
+    pointer = {"M": {"bucket": {"S": "long-texts"}, "key": {"S": "key"}}}
+    denied = refusing("GetObject", "AccessDenied", 403)
+    with intercept(denied), pytest.raises(TextGone, match="gone: NoSuchKey"):
+        own.unpack(pointer)
+    unlisted = refusing("ListObjectsV2", "AccessDenied", 403)
+    with intercept(denied), intercept(unlisted), pytest.raises(ClientError, match="the GetObject operation"):
+        own.unpack(pointer)
+    with intercept(refusing("GetObject", "No", 400)), pytest.raises(ClientError, match="No"):
+        own.unpack(pointer)
+
+
+def test_a_denial_to_write_passes_where_the_item_has_no_room_for_the_text(clients: Clients) -> None:
+    own = packing(clients)
+    with intercept(refusing("PutObject", "AccessDenied", 403)):
+        inside = own.pack(noise(HALF_AN_ITEM // 4), "key")
+        assert (form(inside.value), inside.size <= HALF_AN_ITEM) == ("B", True)
+        with pytest.raises(ClientError, match="AccessDenied"):
+            own.pack(noise(HALF_AN_ITEM // 2), "key")
+        with pytest.raises(ClientError, match="AccessDenied"):
+            own.pack_aside("x", "key")
+    with intercept(refusing("PutObject", "InvalidRequest", 400)):
+        assert form(own.pack(noise(HALF_AN_ITEM // 2), "key").value) == "B"
+
+
+def test_a_denial_to_write_leaves_half_an_item_inside_and_not_a_byte_more(
+    clients: Clients, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = noise(1_000)
+    size = packing(clients, None).size_of(text)
+    with intercept(refusing("PutObject", "AccessDenied", 403)):
+        monkeypatch.setattr(module, "HALF_AN_ITEM", size)
+        assert form(packing(clients).pack(text, "key").value) == "B"
+        monkeypatch.setattr(module, "HALF_AN_ITEM", size - 1)
+        with pytest.raises(ClientError, match="AccessDenied"):
+            packing(clients).pack(text, "key")
+
+
+def test_a_bucket_of_another_account_is_neither_read_nor_written(clients: Clients) -> None:
+    ours, theirs = (Packing(lambda: clients.s3, "long-texts", 1_024, owner) for owner in (ACCOUNT_ID, "9" * 12))
+    packed = ours.pack(noise(1_000), "key")
+    with intercept(Recorder()) as calls:
+        assert ours.unpack(packed.value) == noise(1_000)
+        with pytest.raises(ClientError, match="AccessDenied"):
+            theirs.unpack(packed.value)
+        assert form(theirs.pack(noise(1_000), "key").value) == "B"
+    owners = [call.params["ExpectedBucketOwner"] for call in calls.calls]
+    assert owners == [ACCOUNT_ID, "9" * 12, "9" * 12, "9" * 12]
 
 
 def test_a_form_that_this_version_does_not_know_is_named(clients: Clients) -> None:

@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError
 
+from flowguard.aws.items import number
 from flowguard.aws.packing import Packing
 from flowguard.aws.store import DynamoDBStore
 from flowguard.errors import ConditionFailed, WriteInvalid
@@ -147,8 +148,9 @@ def test_two_puts_of_one_item_are_said_of_the_key_that_they_share(writes: list[W
     assert said in str(raised.value)
 
 
-def test_a_run_table_that_denies_is_no_fault_of_the_handlers() -> None:
-    failure = error("AccessDeniedException", "no")
+@pytest.mark.parametrize("code", ["AccessDeniedException", "ItemCollectionSizeLimitExceededException"])
+def test_a_run_table_that_refuses_is_no_fault_of_the_handlers(code: str) -> None:
+    failure = error(code, "no")
     with pytest.raises(ClientError) as raised:
         committed(failure)
     assert raised.value is failure
@@ -169,7 +171,11 @@ def test_a_condition_of_the_second_write_is_told_with_its_own_table_and_item() -
 
 
 def test_the_fence_comes_before_anything_else_that_is_wrong() -> None:
-    newer = {**item(1, "running", (0, 0), "alive", "other"), "request_id": {"S": "request-z"}}
+    newer = {
+        **item(1, "running", (0, 0), "alive", "other"),
+        "request_id": {"S": "request-z"},
+        "requested_at": number(501),
+    }
     fence = {"Code": "ConditionalCheckFailed", "Item": newer}
     answer = committed(cancelled(fence, INVALID, NOT_FREE), *WRITES)
     assert isinstance(answer, Fenced)

@@ -19,6 +19,7 @@ from flowguard.flow import AnyFlow, Flow
 from flowguard.protocol.outbox import Kind, Send
 from flowguard.sim.calls import ApiCall, Proceed, Recorder, Response, intercept
 from flowguard.sim.in_process import AWSInProcess
+from flowguard.sim.limits.schedules import delivered_input
 from flowguard.sim.memory.aws import MemoryAWS
 from flowguard.step import Step
 from flowguard.testing import sqs_event
@@ -55,6 +56,13 @@ def test_a_long_delay_becomes_a_schedule_that_deletes_itself(aws: AWSInProcess) 
     assert target == {"Arn": ARN, "RoleArn": ROLE, "Input": '{"order_id":"o1"}'}
 
 
+def test_what_cannot_be_delivered_has_a_queue_where_one_is_named(aws: AWSInProcess) -> None:
+    letters = "arn:aws:sqs:us-east-1:123456789012:dead-letters"
+    Schedules(same_clients(), ROLE, undelivered=letters, clock=ManualClock(START)).create({0: SEND})
+    [found] = stored(aws)
+    assert found["Target"]["DeadLetterConfig"] == {"Arn": letters}
+
+
 def test_a_repeated_call_makes_one_schedule_and_is_no_failure(aws: AWSInProcess) -> None:
     for _ in range(2):
         assert schedules(aws).create({0: SEND}) == {}
@@ -81,10 +89,10 @@ def test_the_arn_of_a_queue_given_by_name_or_url_is_looked_up_once(aws: AWSInPro
     assert {found["Target"]["Arn"] for found in stored(aws)} == {ARN}
 
 
-def test_a_queue_that_is_not_there_is_refused_for_good(aws: AWSInProcess) -> None:
+def test_a_queue_that_is_not_there_is_refused_for_minutes(aws: AWSInProcess) -> None:
     [refusal] = schedules(aws).create({0: Send(Kind.SIDE, Queue("inbox"), "{}", "r", delay=901)}).values()
     assert "QueueDoesNotExist" in refusal.why
-    assert refusal.final
+    assert (refusal.final, refusal.for_minutes) == (False, True)
 
 
 def test_attributes_are_put_inside_the_body(aws: AWSInProcess) -> None:
@@ -93,6 +101,29 @@ def test_attributes_are_put_inside_the_body(aws: AWSInProcess) -> None:
     [envelope] = normalize(sqs_event("price-order", found["Target"]["Input"]))
     assert isinstance(envelope, Envelope)
     assert (envelope.message, envelope.attributes["tenant"].value) == (SEND.body, "é\ud800")
+
+
+@pytest.mark.parametrize("attributes", [{}, {"tenant": Attribute.string("<aws.scheduler.attempt-number>")}])
+def test_a_text_like_an_attribute_of_the_scheduler_arrives_as_it_was(
+    aws: AWSInProcess, attributes: Mapping[str, Attribute]
+) -> None:
+    """The scheduler replaces its context attributes wherever they stand in the input."""
+    body = '{"note":"see <aws.scheduler.execution-id>"}'
+    assert schedules(aws).create({0: SEND._replace(body=body, attributes=attributes)}) == {}
+    [found] = stored(aws)
+    text = found["Target"]["Input"]
+    assert delivered_input(text) == text
+    [envelope] = normalize(sqs_event("price-order", text))
+    assert isinstance(envelope, Envelope)
+    assert json.loads(envelope.message) == json.loads(body)
+    if attributes:
+        assert (envelope.message, envelope.attributes["tenant"]) == (body, attributes["tenant"])
+
+
+def test_the_engines_replace_what_the_scheduler_does() -> None:
+    assert delivered_input("<aws.scheduler.scheduled-time> <aws.scheduler.else>") == (
+        "the scheduled-time <aws.scheduler.else>"
+    )
 
 
 def test_a_scheduler_that_is_down_fails_its_message(aws: AWSInProcess) -> None:

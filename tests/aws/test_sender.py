@@ -271,7 +271,7 @@ def test_a_destination_that_is_missing_fails_its_own_messages_alone(aws: AWSInPr
     failures = sender.send([*sends(Queue("missing"), ["x"]), *sends(Queue("emails"), ["y"])])
     assert set(failures) == {0}
     assert "missing" in failures[0].why or "exist" in failures[0].why
-    assert failures[0].final
+    assert (failures[0].final, failures[0].for_minutes) == (False, True)
     assert [m["Body"] for m in received(aws, "emails")] == ["y"]
 
 
@@ -322,7 +322,12 @@ def test_a_destination_that_no_request_can_name_is_refused_for_good(sender: AWSS
 
 @pytest.mark.parametrize(
     ("code", "fault", "final"),
-    [("InvalidMessageContents", True, True), ("RequestThrottled", True, False), ("InternalError", False, False)],
+    [
+        ("InvalidMessageContents", True, True),
+        ("InvalidMessageContents", False, False),
+        ("RequestThrottled", True, False),
+        ("InternalError", False, False),
+    ],
 )
 def test_a_refused_entry_is_final_where_it_is_its_senders_fault_and_no_throttling(
     sender: AWSSender, code: str, fault: bool, final: bool
@@ -421,7 +426,7 @@ def test_a_record_is_hidden_for_no_longer_than_sqs_allows(aws: AWSInProcess, sen
     record = delivered_record(aws, sender)
     with intercept(Recorder()) as calls:
         sender.postpone(record, 50_000)
-    assert calls.calls[-1].params["VisibilityTimeout"] == 43_200
+    assert calls.calls[-1].params["VisibilityTimeout"] == 42_000
 
 
 def test_a_record_that_cannot_be_postponed_comes_back_at_its_queues_own_pace(
@@ -434,3 +439,47 @@ def test_a_record_that_cannot_be_postponed_comes_back_at_its_queues_own_pace(
 
     with intercept(gone):
         sender.postpone(record, 30)
+
+
+def test_records_are_handed_back_ten_of_a_queue_in_a_call(aws: AWSInProcess, sender: AWSSender) -> None:
+    url = aws.create_queue("emails")
+    for texts in (range(10), range(10, 12)):
+        sender.send(sends(Queue("emails"), [str(one) for one in texts]))
+    messages = [message for _ in range(2) for message in received(aws, "emails")]
+    event = {"Messages": [{**one, "EventSourceARN": aws.queue_arn(url)} for one in messages]}
+    records = [one for one in normalize(event) if isinstance(one, Envelope)]
+    [pasted] = normalize({"Messages": messages[:1]})
+    [nameless] = normalize({"Messages": [{**messages[0], "ReceiptHandle": None, "EventSourceARN": aws.queue_arn(url)}]})
+    assert isinstance(pasted, Envelope)
+    assert isinstance(nameless, Envelope)
+    waits = {record.message_id: 0 if place else 30 for place, record in enumerate(records)}
+    with intercept(Recorder()) as calls:
+        sender.hand_back([(record, waits[record.message_id]) for record in (*records, pasted, nameless)])
+    entries = [one.params["Entries"] for one in calls.calls if one.operation == "ChangeMessageVisibilityBatch"]
+    assert [len(some) for some in entries] == [10, 2]
+    assert [one["VisibilityTimeout"] for one in entries[0]] == [30, *[0] * 9]
+    again = [message["MessageId"] for _ in range(2) for message in received(aws, "emails")]
+    assert sorted(again) == sorted(waits.keys() - {records[0].message_id})
+
+
+def test_records_that_cannot_be_handed_back_come_at_their_queues_own_pace(aws: AWSInProcess, sender: AWSSender) -> None:
+    record = delivered_record(aws, sender)
+
+    def gone(call: ApiCall, proceed: Proceed) -> Response:
+        raise ClientError({"Error": {"Code": "QueueDoesNotExist", "Message": "no"}}, call.operation)
+
+    with intercept(gone):
+        sender.hand_back([(record, 0)])
+
+
+@pytest.mark.parametrize("texts", [["small", "x" * 2_000, "small too"], ["x" * 2_000]])
+def test_a_message_that_is_too_long_for_its_queue_is_refused_for_good_and_holds_up_no_other(
+    texts: list[str], aws: AWSInProcess, sender: AWSSender
+) -> None:
+    """The queue of another team may take less than SQS does."""
+    url = aws.create_queue("theirs")
+    aws.client("sqs").set_queue_attributes(QueueUrl=url, Attributes={"MaximumMessageSize": "1024"})
+    refusals = sender.send(sends(Queue("theirs"), texts))
+    long = [place for place, text in enumerate(texts) if len(text) > 1_024]
+    assert ([*refusals], [one.final for one in refusals.values()]) == (long, [True])
+    assert [one["Body"] for one in received(aws, "theirs")] == [text for text in texts if len(text) <= 1_024]

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import random
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
+from pydantic import SecretStr
 
 from flowguard.aws.clients import Clients
-from flowguard.aws.signing_keys import aws_signer, aws_tokens
+from flowguard.aws.signing_keys import PAUSES, aws_signer, aws_tokens
 from flowguard.client import FlowClient
 from flowguard.clock import ManualClock
 from flowguard.errors import SettingsError
 from flowguard.settings import Settings
-from flowguard.sim.calls import Recorder, intercept
+from flowguard.sim.calls import ApiCall, Proceed, Recorder, Response, intercept
 from flowguard.sim.moto import EmbeddedAWS
 from flowguard.wire.signing import UNSIGNED, Signer
 from flowguard.wire.tokens import Tokens
@@ -53,8 +57,16 @@ def test_stored_keys_are_loaded_when_they_are_first_needed(aws: EmbeddedAWS, kin
 
 
 @pytest.mark.parametrize("kind", ["ssm", "secretsmanager"])
+def test_a_stored_secret_that_stands_alone_as_templates_generate_it_has_the_first_id(
+    aws: EmbeddedAWS, kind: str
+) -> None:
+    store(aws, kind, f"{SECRET}\n")
+    assert signer(f"{kind}:/flowguard/keys").sign("it") == signer(f"k1:{SECRET}").sign("it")
+
+
+@pytest.mark.parametrize("kind", ["ssm", "secretsmanager"])
 def test_stored_keys_that_are_malformed_are_never_shown(aws: EmbeddedAWS, kind: str) -> None:
-    store(aws, kind, SECRET)
+    store(aws, kind, f"{SECRET},{SECRET}")
     with pytest.raises(SettingsError) as caught:
         signer(f"{kind}:/flowguard/keys").sign("it")
     assert SECRET not in str(caught.value)
@@ -138,7 +150,7 @@ def test_malformed_token_keys_are_refused_at_once_by_their_own_name(setting: str
 
 def test_stored_token_keys_that_are_malformed_or_binary_are_refused_by_their_own_name(aws: EmbeddedAWS) -> None:
     aws.client("secretsmanager").create_secret(Name="binary", SecretBinary=KEYS.encode())
-    aws.client("secretsmanager").create_secret(Name="bad", SecretString=SECRET)
+    aws.client("secretsmanager").create_secret(Name="bad", SecretString=f"{SECRET},{SECRET}")
     for name in ("binary", "bad"):
         with pytest.raises(SettingsError) as caught:
             tokens(FLOWGUARD_TOKEN_KEYS=f"secretsmanager:{name}").make("orders", ROW, 1)
@@ -151,3 +163,64 @@ def store(aws: EmbeddedAWS, kind: str, text: str) -> None:
         aws.client("ssm").put_parameter(Name="/flowguard/keys", Value=text, Type="SecureString")
     else:
         aws.client("secretsmanager").create_secret(Name="/flowguard/keys", SecretString=text)
+
+
+# -- many at once -----------------------------------------------------------------------------------------------------
+
+
+class Busy:
+    """Systems Manager, which reads 40 parameters of an account in a second."""
+
+    def __init__(self) -> None:
+        self.taken: Counter[int] = Counter()
+        self.now = 0.0
+
+    def pause(self, seconds: float) -> None:
+        self.now += seconds
+
+    def __call__(self, call: ApiCall, proceed: Proceed, /) -> Response:
+        self.taken[int(self.now)] += 1
+        if self.taken[int(self.now)] > 40:
+            raise refusal("ThrottlingException", call)
+        return {"Parameter": {"Value": KEYS}}
+
+
+def refusal(code: str, call: ApiCall) -> ClientError:
+    response: Any = {"Error": {"Code": code}, "ResponseMetadata": {"HTTPStatusCode": 400}}
+    return ClientError(response, call.operation)
+
+
+def test_two_hundred_environments_that_start_at_once_all_get_their_keys(aws: EmbeddedAWS) -> None:
+    settings, clients, busy = Settings(signing_keys=SecretStr("ssm:/flowguard/keys")), Clients(), Busy()
+    with intercept(busy):
+        for seed in range(200):
+            busy.now = 0.0
+            assert aws_signer(settings, clients, ManualClock(), random.Random(seed), busy.pause).sign("it") is not None
+            assert busy.now <= sum(PAUSES)
+    assert busy.taken[0] > 100, "they did start at once"
+
+
+@pytest.mark.parametrize("code", ["AccessDeniedException", "ParameterNotFound"])
+def test_a_refusal_that_does_not_pass_is_not_waited_for(code: str, aws: EmbeddedAWS) -> None:
+    def refuses(call: ApiCall, proceed: Proceed) -> Response:
+        raise refusal(code, call)
+
+    def pause(seconds: float) -> None:
+        raise AssertionError("it waits")
+
+    settings = Settings(token_keys=SecretStr("ssm:/flowguard/keys"))
+    with intercept(refuses), pytest.raises(ClientError, match=code):
+        aws_tokens(settings, Clients(), ManualClock(), pause=pause).make("orders", ROW, 1)
+
+
+def test_a_store_that_stays_busy_is_given_up_after_a_few_tries(aws: EmbeddedAWS) -> None:
+    pauses: list[float] = []
+
+    def refuses(call: ApiCall, proceed: Proceed) -> Response:
+        raise refusal("ThrottlingException", call)
+
+    settings = Settings(signing_keys=SecretStr("ssm:/flowguard/keys"))
+    with intercept(refuses), pytest.raises(ClientError, match="ThrottlingException"):
+        aws_signer(settings, Clients(), ManualClock(), random.Random(0), pauses.append).sign("it")
+    assert len(pauses) == len(PAUSES)
+    assert all(one <= most for one, most in zip(pauses, PAUSES, strict=True))

@@ -18,7 +18,7 @@ from flowguard.errors import TooLarge
 from flowguard.ids import ObjectId, RequestId
 from flowguard.protocol.run import AwaitingRow, RunItem
 from flowguard.protocol.verdicts import AnswerVerdict
-from flowguard.protocol.waiting import GivenAnswer
+from flowguard.protocol.waiting import EarlyAnswer, GivenAnswer
 from flowguard.settings import Settings
 from flowguard.sim.calls import ApiCall, Proceed, Recorder, Response, intercept
 from flowguard.wire.answer_address import AnswerAddress
@@ -224,9 +224,9 @@ def test_an_early_answer_of_any_size_is_kept_or_refused_by_name(clients: Clients
     assert waits(clients).early("flow", "paid", NOW_MS) is None
     store = waits(clients, "long-texts")
     store.keep_early("flow", "paid", large, now=NOW_MS, expires_at=NOW_MS + 1_000)
-    assert store.early("flow", "paid", NOW_MS) == large
+    assert store.early("flow", "paid", NOW_MS) == EarlyAnswer(large)
     store.keep_early("flow", "paid", GivenAnswer(noise(900_000, 2)), now=NOW_MS, expires_at=NOW_MS + 1_000)
-    assert store.early("flow", "paid", NOW_MS) == large, "the first one stays"
+    assert store.early("flow", "paid", NOW_MS) == EarlyAnswer(large), "a copy changes nothing"
 
 
 def test_an_early_answer_lives_as_long_as_it_says_and_is_no_row(clients: Clients) -> None:

@@ -16,7 +16,7 @@ from flowguard.errors import TooLarge
 from flowguard.ids import ObjectId, RequestId
 from flowguard.protocol.run import AwaitingRow
 from flowguard.protocol.verdicts import AnswerVerdict
-from flowguard.protocol.waiting import GivenAnswer, Look
+from flowguard.protocol.waiting import EarlyAnswer, GivenAnswer, Look
 from flowguard.settings import Settings
 from flowguard.sim.calls import ApiCall, Proceed, Recorder, Response, intercept
 from flowguard.wire.answer_address import AnswerAddress
@@ -24,6 +24,7 @@ from tests.aws import states
 from tests.aws.engines import on_memory
 
 NOW_MS = 1_800_000_000_000
+UNTIL = NOW_MS + 60_000
 ADDRESS = AnswerAddress("flow", ObjectId("object"), RequestId(states.STORED[1]), states.STORED[0], 1, "a")
 LOOK = Look("m-1", states.NOW - 10, states.NOW, states.NOW - 100)
 
@@ -49,6 +50,7 @@ CALLS: dict[str, Callable[[DynamoDBWaits], object]] = {
     "time_out": lambda store: store.time_out(ADDRESS, states.NOW),
     "look": lambda store: store.look(ADDRESS, LOOK),
     "keep_early": lambda store: store.keep_early("flow", "paid", GivenAnswer("1"), now=NOW_MS, expires_at=NOW_MS),
+    "use_early": lambda store: store.use_early("flow", "paid", "m-1", "one", until=UNTIL),
 }
 
 
@@ -190,8 +192,113 @@ def test_an_early_answer_may_have_as_many_bytes_as_its_item_has_left(clients: Cl
 
 def test_an_early_answer_counts_until_its_time_and_not_at_it(store: DynamoDBWaits) -> None:
     store.keep_early("flow", "paid", GivenAnswer("1"), now=NOW_MS, expires_at=NOW_MS + 2_000)
-    assert store.early("flow", "paid", NOW_MS + 1_000) == GivenAnswer("1")
+    assert store.early("flow", "paid", NOW_MS + 1_000) == EarlyAnswer(GivenAnswer("1"))
     assert store.early("flow", "paid", NOW_MS + 2_000) is None
+
+
+def kept(store: DynamoDBWaits, by: str, at: int = 0) -> None:
+    store.keep_early("flow", "paid", GivenAnswer("1"), now=NOW_MS, expires_at=NOW_MS + 1_000, by=by, at=at)
+
+
+def test_an_early_answer_keeps_the_names_that_its_sender_may_answer(store: DynamoDBWaits) -> None:
+    for names in ((), ("b", "a", "a")):
+        store.keep_early(
+            "flow", "paid", GivenAnswer("1"), now=NOW_MS, expires_at=UNTIL, by=f"m-{len(names)}", at=1, names=names
+        )
+        found = store.early("flow", "paid", NOW_MS)
+        assert found is not None
+        assert found.names == set(names)
+        assert [found.is_for(name) for name in "abc"] == [not names or name in names for name in "abc"]
+
+
+def test_an_early_answer_that_is_used_outlasts_its_time_for_copies_of_its_message(store: DynamoDBWaits) -> None:
+    kept(store, "m-1")
+    assert store.use_early("flow", "paid", "m-1", "one", until=UNTIL)
+    later = NOW_MS + 2_000
+    assert store.early("flow", "paid", later, "one") == EarlyAnswer(GivenAnswer("1"), "m-1")
+    assert store.early("flow", "paid", later, "another") is None
+    assert not store.keep_early("flow", "paid", GivenAnswer("1"), by="m-1", now=later, expires_at=later + 1_000).is_new
+
+
+def test_an_early_answer_whose_time_is_over_is_not_replaced(store: DynamoDBWaits) -> None:
+    """DynamoDB has not removed it yet. Nobody could have had it any more, so that no answer is lost with it."""
+
+    def kept_at(now: int, by: str) -> bool:
+        found = store.keep_early(
+            "flow", "paid", GivenAnswer("1"), now=now, expires_at=now + 1_000, by=by, at=now - NOW_MS
+        )
+        assert found.is_new
+        return found.replaces
+
+    assert [kept_at(NOW_MS, "m-1"), kept_at(NOW_MS + 1, "m-2"), kept_at(NOW_MS + 1_001, "m-3")] == [False, True, False]
+
+
+@pytest.mark.parametrize(
+    ("by", "at", "later", "is_kept"),
+    [
+        ("m-3", 10, 0, True),
+        ("m-2", 10, 0, False),
+        ("m-1", 10, 0, False),
+        ("m-1", 11, 0, True),
+        ("m-3", 9, 0, False),
+        ("m-1", 9, 999, False),
+        ("m-1", 9, 1_000, True),
+    ],
+)
+def test_an_answer_takes_the_place_of_an_older_one_and_of_one_whose_time_is_over(
+    by: str, at: int, later: int, is_kept: bool, store: DynamoDBWaits
+) -> None:
+    kept(store, "m-2", at=10)
+    moment = NOW_MS + later
+    found = store.keep_early("flow", "paid", GivenAnswer("2"), now=moment, expires_at=NOW_MS + 9_000, by=by, at=at)
+    assert found.is_new is is_kept
+    assert (store.early("flow", "paid", NOW_MS) == EarlyAnswer(GivenAnswer("2"), by)) is is_kept
+
+
+def test_an_answer_takes_the_place_of_one_that_does_not_say_when_it_was_given(
+    clients: Clients, store: DynamoDBWaits
+) -> None:
+    """As earlier releases have kept it."""
+    kept(store, "m-2", at=10)
+    key: Any = {"pk": {"S": "wait#flow#paid"}, "sk": {"S": "early"}}
+    clients.dynamodb.update_item(TableName="flowguard", Key=key, UpdateExpression="REMOVE given_by, given_at")
+    kept(store, "m-1", at=1)
+    assert store.early("flow", "paid", NOW_MS) == EarlyAnswer(GivenAnswer("1"), "m-1")
+
+
+def test_an_early_answer_is_used_by_one_wait_and_by_that_as_often_as_it_asks(store: DynamoDBWaits) -> None:
+    """A worker after a dead one goes on; another wait has its own answer."""
+    kept(store, "m-1")
+    assert [store.use_early("flow", "paid", "m-1", who, until=UNTIL) for who in ("one", "one", "another")] == [
+        True,
+        True,
+        False,
+    ]
+
+
+def test_the_answer_that_was_read_is_the_one_that_is_used(store: DynamoDBWaits) -> None:
+    """A newer one has come since: the wait that looks again finds it."""
+    kept(store, "m-1", at=1)
+    kept(store, "m-2", at=2)
+    assert not store.use_early("flow", "paid", "m-1", "one", until=UNTIL)
+    assert store.use_early("flow", "paid", "m-2", "one", until=UNTIL)
+
+
+def test_an_early_answer_that_says_nothing_of_its_message_can_be_used(clients: Clients, store: DynamoDBWaits) -> None:
+    """As earlier releases have kept it."""
+    kept(store, "m-1")
+    key: Any = {"pk": {"S": "wait#flow#paid"}, "sk": {"S": "early"}}
+    clients.dynamodb.update_item(TableName="flowguard", Key=key, UpdateExpression="REMOVE given_by, given_at")
+    assert store.early("flow", "paid", NOW_MS) == EarlyAnswer(GivenAnswer("1"), "")
+    assert store.use_early("flow", "paid", "", "one", until=UNTIL)
+
+
+def test_an_early_answer_that_is_gone_is_not_used_and_leaves_nothing_behind(
+    clients: Clients, store: DynamoDBWaits
+) -> None:
+    """DynamoDB has removed it since it was read. What is left of it would be no answer, and would never expire."""
+    assert not store.use_early("flow", "paid", "", "one", until=UNTIL)
+    assert clients.dynamodb.scan(TableName="flowguard")["Items"] == []
 
 
 # -- rows --------------------------------------------------------------------------------------------------------------
@@ -211,3 +318,11 @@ def test_rows_of_one_id_that_differ_in_anything_are_two(other: dict[str, Any], s
     rows = [AwaitingRow("paid", one, "stage", NOW_MS) for one in (ADDRESS, ADDRESS._replace(**other))]
     store.save(rows)
     assert sorted(store.waiting_for("flow", "paid")) == sorted(rows)
+
+
+def test_the_place_of_an_answer_for_many_is_removed_when_its_time_is_over(
+    clients: Clients, store: DynamoDBWaits
+) -> None:
+    store.keep_place("flow", "paid", "m-1", AwaitingRow("paid", ADDRESS, "stage", NOW_MS), NOW_MS + 60_000)
+    [place] = clients.dynamodb.scan(TableName="flowguard")["Items"]
+    assert place["ttl"] == {"N": str((NOW_MS + 60_000) // 1000)}

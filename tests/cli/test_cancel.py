@@ -187,6 +187,7 @@ def test_a_letter_of_an_earlier_request_stays(at: Scene) -> None:
 def test_messages_that_the_run_could_not_send_are_named_and_stay(at: Scene) -> None:
     sqs = at.aws.client("sqs")
     sqs.delete_queue(QueueUrl=sqs.get_queue_url(QueueName="emails")["QueueUrl"])
+    at.receives = 3
     at.deliver(at.message())
     at.script.closing = decline
     at.deliver(at.second())

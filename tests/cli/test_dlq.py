@@ -16,11 +16,12 @@ from click.testing import CliRunner, Result
 from flowguard.cli import main
 from flowguard.cli.letter_rows import duration
 from flowguard.errors import Reject
+from flowguard.flow import Flow
 from flowguard.sim.calls import ApiCall, Proceed, Recorder, Response, intercept
 from flowguard.step import Step
 from flowguard.wire.attributes import Attribute, attributes_to
 from tests.aws.dead_letters.letters import work
-from tests.scene import ENGINES, OrderState, Scene, scene
+from tests.scene import ENGINES, OrderState, Scene, Script, scene, two_stages
 
 TARIFF = "no such tariff"
 NONE: dict[str, list[str]] = {}
@@ -153,10 +154,60 @@ def test_a_letter_that_fails_again_at_once_stays_and_the_redrive_ends(at: Scene)
         result = dlq("redrive", "--all", "--json")
     assert result.exit_code == 1
     assert [row["verdict"] for row in rows(result)] == ["REDRIVEN"] * 3 + [None] * 3
-    assert result.stderr.count("it was redriven, and has failed again") == 3
+    assert result.stderr.count("it arrived after this redrive began, and was left") == 3
     assert [row["redrive"] for row in listed()] == [2] * 3
     at.script.pricing = lambda step: None
     assert dlq("redrive", "--all").exit_code == 0
+
+
+class NamedOrders(Flow, name="orders", object_id="order_id", request_id="note", dead_letters="dead"):
+    """A flow that names its requests by their payload: a letter that it cannot read has no id that stays."""
+
+    stages = two_stages(Script())
+
+
+UNREADABLE = ("no JSON", '{"order_id":"o7"}', "no JSON")
+
+
+@pytest.fixture
+def unreadable() -> Iterator[Scene]:
+    """Three letters that the flow could not read, two of them alike. Its function is as quick as the command."""
+    with scene(lambda script: NamedOrders) as at:
+
+        def work_at_once(call: ApiCall, proceed: Proceed) -> Response:
+            assert call.number < 200, "it goes on for ever"
+            answer = proceed()
+            if call.operation == "DeleteMessageBatch" and call.params["QueueUrl"].endswith("dead"):
+                work(at, "price-order")
+            return answer
+
+        url = at.aws.client("sqs").get_queue_url(QueueName="price-order")["QueueUrl"]
+        for body in UNREADABLE:
+            at.aws.client("sqs").send_message(QueueUrl=url, MessageBody=body)
+        work(at, "price-order")
+        with intercept(work_at_once):
+            yield at
+
+
+def test_letters_that_their_stage_could_not_read_stay_unless_asked_for(unreadable: Scene) -> None:
+    result = dlq("redrive", "--all")
+    assert (result.exit_code, result.stdout) == (1, "3 FAILED\n")
+    assert result.stderr.count("its stage could not read it") == 3
+    assert result.stderr.count("name the letter, or give --unreadable") == 3
+    assert len(listed()) == 3
+
+
+def test_each_unreadable_letter_goes_back_once_whatever_it_carries(unreadable: Scene) -> None:
+    result = dlq("redrive", "--all", "--unreadable", "--json")
+    assert [row["verdict"] for row in rows(result)] == ["REDRIVEN"] * 3 + [None] * 3
+    assert result.stderr.count("it arrived after this redrive began, and was left") == 3
+    assert len(listed()) == 3
+
+
+def test_an_unreadable_letter_that_is_named_was_asked_for(unreadable: Scene) -> None:
+    chosen = listed()[0]["message_id"]
+    [row] = rows(dlq("redrive", chosen, "--json"))
+    assert (row["message_id"], row["verdict"]) == (chosen, "REDRIVEN")
 
 
 def test_where_messages_are_signed_letters_are_signed_anew_and_forged_ones_stay(

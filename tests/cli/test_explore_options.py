@@ -33,6 +33,8 @@ OPTIONS: Final = {
     "for_good": "--for-good",
     "failing": "--failing",
     "any_order": "--any-order",
+    "may_fail": "--may-fail",
+    "invariants_only": "--invariants-only",
     "buckets": "--bucket",
     "stubs": "--stub",
     "answers": "--answer",
@@ -41,6 +43,8 @@ OPTIONS: Final = {
     "patience": "--patience",
     "batch": "--batch",
     "together": "--together",
+    "insider": "--insider",
+    "weather": "--weather",
     "progress": "shown on a terminal",
 }
 """What the command line has for each argument of ``explore``."""

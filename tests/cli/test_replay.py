@@ -31,7 +31,6 @@ FAILING = (
     "pay-3003",
     "pay-3004",
     "pay-3005",
-    "pay-3008",
     "pay-3010",
     "bk-6006",
     "moon",
@@ -167,14 +166,15 @@ def test_a_request_that_names_no_token_is_named_with_its_file_and_the_cure(order
 @pytest.mark.proof("replays every sample, on moto")
 def test_a_directory_is_every_json_below_it_but_for_what_is_bad() -> None:
     result = replay(ROOT / "samples", *expecting(*FAILING))
-    assert (result.exit_code, result.stderr) == (0, "")
+    assert (result.exit_code, result.stderr.count("is UNROUTABLE: "), len(result.stderr.splitlines())) == (2, 2, 2)
     assert all(part in result.stdout for part in ("cart-1001", "cart-2001", "page/tea"))
 
 
 @pytest.mark.proof("replays each shape by itself, on moto")
 def test_every_shape_of_envelope_is_taken() -> None:
     for sample in sorted((ROOT / "samples" / "envelopes").glob("*.json")):
-        result = replay(sample, *(expecting("cart-1001") if sample.name == "lookalike.json" else ()))
+        carts = ["--flow", "flows.validate_cart.flow:ValidateCart"] if sample.name == "fifo.json" else []
+        result = replay(sample, *carts, *(expecting("cart-1001") if sample.name == "lookalike.json" else ()))
         assert (result.exit_code, result.stderr) == (0, ""), sample
         assert "broken" not in result.stdout, sample
 
@@ -353,3 +353,71 @@ def test_a_run_that_fails_is_named_and_found_unless_it_is_expected() -> None:
 def test_a_run_that_works_is_not_to_be_expected_to_fail() -> None:
     result = replay(REQUEST, "--failing", "cart-2001")
     assert (result.exit_code, result.stderr) == (1, "--failing cart-2001: none of its runs failed\n")
+
+
+CALLS_OUT = """
+import socket
+from flowguard import Done, Flow, RetryPolicy, Stage
+from pydantic import BaseModel
+
+class Order(BaseModel):
+    order_id: str
+
+class Pay(Stage[Order], name="pay", retry=RetryPolicy(attempts=1)):
+    def handle(self, order, step):
+        socket.create_connection(("gateway.invalid", 443), timeout=1).close()
+        return Done()
+
+class Paid(Flow, name="paid", object_id="order_id"):
+    stages = (Pay,)
+"""
+
+
+@pytest.fixture
+def paid(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The arguments that replay a run which calls a gateway."""
+    (tmp_path / "paid_orders.py").write_text(CALLS_OUT)
+    (tmp_path / "order.json").write_text('{"order_id": "o1"}')
+    monkeypatch.syspath_prepend(tmp_path)
+    return [str(tmp_path / "order.json"), "--flow", "paid_orders:Paid", "--failing", "o1"]
+
+
+def test_nothing_goes_out_over_the_network_unless_it_is_allowed(paid: list[str]) -> None:
+    result = replay(*paid)
+    assert result.exit_code == 2
+    assert "goes out to gateway.invalid, which a replay does not" in result.stderr
+    assert "allow it: --network gateway.invalid" in result.stderr
+    assert "NetworkRefused" in result.stdout
+
+
+def test_a_host_that_is_allowed_is_asked(paid: list[str]) -> None:
+    result = replay(*paid, "--network", "gateway.invalid")
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert "gaierror" in result.stdout, "there is no such host"
+
+
+def test_a_record_that_no_stage_takes_is_named_and_is_no_success(tmp_path: Path) -> None:
+    event = json.loads(REQUEST.read_text())
+    event["Records"][0]["messageAttributes"]["flowstage"] = {"dataType": "String", "stringValue": "tariffs/price"}
+    (tmp_path / "other.json").write_text(json.dumps(event))
+    result = replay(tmp_path / "other.json", "--flow", "flows.validate_cart.flow:ValidateCart")
+    assert result.exit_code == 2
+    assert "is UNROUTABLE: " in result.stderr
+
+
+# -- a bad day --------------------------------------------------------------------------------------------------------
+
+
+def test_an_hour_without_the_database_ends_as_a_good_day_does() -> None:
+    good, left = lines(REQUEST)
+    bad, later = lines(REQUEST, "--weather", "dynamodb-away=60m")
+    assert len(bad) > len(good) + 10
+    assert max(row["after"] for row in bad) > 60 * 60_000
+    assert [run["status"] for run in later["runs"]] == [run["status"] for run in left["runs"]] == ["COMPLETED"]
+    assert later["queues"] == left["queues"]
+
+
+def test_what_is_no_weather_is_an_error_that_says_what_there_is() -> None:
+    result = replay(REQUEST, "--weather", "rain")
+    assert result.exit_code == 2
+    assert "'rain' is none; write NAME[=SPAN][@SPAN], such as 60m, with dynamodb-away" in result.stderr

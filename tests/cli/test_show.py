@@ -18,7 +18,8 @@ from flowguard.cli import main
 from flowguard.cli.connection import CommandTime
 from flowguard.cli.history_facts import history_facts
 from flowguard.clock import Clock, ManualClock
-from flowguard.errors import Reject
+from flowguard.errors import Reject, Retry
+from flowguard.events import EventType
 from flowguard.failed import Failure
 from flowguard.flow import UNTIL_RESET, AnyFlow, Flow
 from flowguard.ids import ObjectId, RequestId
@@ -69,6 +70,49 @@ def break_down(step: Step[OrderState]) -> None:
 
 def decline(step: Step[OrderState]) -> None:
     raise Reject("the card is declined")
+
+
+def in_a_quarter(step: Step[OrderState]) -> None:
+    raise Retry("the bank is closed", after=timedelta(minutes=15))
+
+
+def test_a_run_in_back_off_says_why_and_when_it_goes_on(at: Scene) -> None:
+    at.script.pricing = in_a_quarter
+    at.deliver(at.message())
+    assert at.calls == ["UpdateItem", "UpdateItem"], "the claim and the note"
+    shown = lines(at)
+    assert shown[1] == (
+        "now         attempt 1 has failed (Retry), which is tried again: attempt 2 comes at 2027-01-15T08:15:00.000Z "
+        "(in 15 min), by itself"
+    )
+    assert "last error  2027-01-15T08:00:00.000Z: Retry: the bank is closed" in shown
+    assert facts(at)["back_off"] == {
+        "error": "Retry: the bank is closed",
+        "at": "2027-01-15T08:00:00.000Z",
+        "next_attempt_at": "2027-01-15T08:15:00.000Z",
+    }
+    at.clock.advance(seconds=1_000)
+    assert "does a function read its queue" in facts(at)["now"]
+    at.script.pricing = lambda step: None
+    at.deliver(at.message().again(ErrorNote("Retry", "the bank is closed", START)))
+    assert facts(at)["back_off"] is None
+
+
+def test_a_short_rest_is_not_noted_and_a_note_that_fails_harms_nothing(at: Scene) -> None:
+    at.script.pricing = break_down
+    at.deliver(at.message())
+    assert at.calls == ["UpdateItem"]
+
+    def deny(call: ApiCall, proceed: Proceed) -> Response:
+        if call.service == "dynamodb" and "back_off" in call.params["UpdateExpression"].partition(" REMOVE ")[0]:
+            raise ClientError({"Error": {"Code": "InternalServerError", "Message": ""}}, call.operation)
+        return proceed()
+
+    at.script.pricing = in_a_quarter
+    with intercept(deny):
+        assert at.deliver(at.order("o2")) == [True]
+    assert facts(at, "orders", "o2")["back_off"] is None
+    assert at.told(EventType.RETRIED) == 2
 
 
 def test_a_failing_order_from_its_first_attempt_to_its_end(at: Scene) -> None:
@@ -187,13 +231,20 @@ def test_a_cancelled_run_says_why_before_and_after_its_end(at: Scene) -> None:
 
 
 def kept(script: Script) -> AnyFlow:
-    class KeptOrders(Flow, name="orders", object_id="order_id", dead_letters="dead", keep_result=timedelta(minutes=10)):
+    class KeptOrders(
+        Flow,
+        name="orders",
+        object_id="order_id",
+        dead_letters="dead",
+        keep_result=timedelta(minutes=10),
+        trust_senders=True,
+    ):
         stages = two_stages(script)
 
     return KeptOrders
 
 
-class KeptByName(Flow, name="orders", object_id="order_id", keep_result=timedelta(minutes=10)):
+class KeptByName(Flow, name="orders", object_id="order_id", keep_result=timedelta(minutes=10), trust_senders=True):
     stages = two_stages(Script())
 
 
@@ -216,7 +267,7 @@ def test_callers_are_shown_and_how_long_a_result_is_good() -> None:
         assert facts(found)["result_good_until"] is None
 
 
-class KeptUntilReset(Flow, name="orders", object_id="order_id", keep_result=UNTIL_RESET):
+class KeptUntilReset(Flow, name="orders", object_id="order_id", keep_result=UNTIL_RESET, trust_senders=True):
     stages = two_stages(Script())
 
 
@@ -276,7 +327,9 @@ def undoing(script: Script) -> AnyFlow:
         def handle(self, failure: Failure, step: Step[OrderState]) -> Outcome:
             return Done()
 
-    class UndoneOrders(Flow, name="orders", object_id="order_id", dead_letters="dead", on_failed=Undo):
+    class UndoneOrders(
+        Flow, name="orders", object_id="order_id", dead_letters="dead", on_failed=Undo, trust_senders=True
+    ):
         stages = (*two_stages(script), Undo)
 
     return UndoneOrders

@@ -19,12 +19,10 @@ ACCOUNT: Final = "123456789012"
 PARAMETERS: Final = {"CodeBucket": "code", "CodeKey": "code.zip", "AlarmTopic": ""}
 NOT_LOOKED_AT: Final = {
     "AWS::CloudWatch::Alarm",
-    "AWS::Events::Rule",
     "AWS::Lambda::Permission",
     "AWS::Logs::LogGroup",
     "AWS::Logs::MetricFilter",
     "AWS::SQS::QueuePolicy",
-    "AWS::Scheduler::ScheduleGroup",
 }
 _OPEN: Final = {"${AWS::Partition}": "aws", "${AWS::Region}": REGION, "${AWS::AccountId}": ACCOUNT}
 
@@ -71,6 +69,7 @@ class Stack:
     def _makers(self) -> Mapping[str, Callable[[Any], str]]:
         return {
             "AWS::DynamoDB::Table": self._table,
+            "AWS::Events::Rule": self._rule,
             "AWS::IAM::Role": self._role,
             "AWS::Lambda::EventSourceMapping": self._source,
             "AWS::Lambda::Function": self._function,
@@ -78,6 +77,7 @@ class Stack:
             "AWS::SNS::Subscription": self._subscription,
             "AWS::SNS::Topic": self._topic,
             "AWS::SQS::Queue": self._queue,
+            "AWS::Scheduler::ScheduleGroup": self._group,
         }
 
     def _filled(self, value: Any) -> Any:
@@ -86,6 +86,8 @@ class Stack:
                 return self.arn(name)
             case {"Fn::Sub": text}:
                 return re.sub(r"\$\{AWS::\w+\}", lambda found: _OPEN[found[0]], text)
+            case {"Ref": str(name)} if name.startswith("AWS::"):
+                return _OPEN[f"${{{name}}}"]
             case {"Ref": name}:
                 if name in PARAMETERS:
                     return PARAMETERS[name]
@@ -116,7 +118,7 @@ class Stack:
         attributes = {
             name: json.dumps(value) if isinstance(value, dict) else str(value).lower()
             for name, value in own.items()
-            if name not in ("QueueName", "SqsManagedSseEnabled", "RedrivePolicy")
+            if name not in ("QueueName", "SqsManagedSseEnabled", "RedrivePolicy", "Tags")
         }
         if "RedrivePolicy" in own:
             attributes["RedrivePolicy"] = json.dumps(own["RedrivePolicy"])
@@ -129,7 +131,18 @@ class Stack:
 
     def _subscription(self, own: Any) -> str:
         given = {"TopicArn": own["TopicArn"], "Protocol": own["Protocol"], "Endpoint": own["Endpoint"]}
-        return str(self.client("sns").subscribe(**given)["SubscriptionArn"])
+        attributes = {"RedrivePolicy": json.dumps(own["RedrivePolicy"])}
+        return str(self.client("sns").subscribe(**given, Attributes=attributes)["SubscriptionArn"])
+
+    def _rule(self, own: Any) -> str:
+        events, bus = self.client("events"), own["EventBusName"]
+        pattern = json.dumps(own["EventPattern"])
+        made = events.put_rule(Name=own["Name"], EventBusName=bus, EventPattern=pattern)
+        events.put_targets(Rule=own["Name"], EventBusName=bus, Targets=own["Targets"])
+        return str(made["RuleArn"])
+
+    def _group(self, own: Any) -> str:
+        return str(self.client("scheduler").create_schedule_group(Name=own["Name"])["ScheduleGroupArn"])
 
     def _role(self, own: Any) -> str:
         iam, name = self.client("iam"), f"role-{len(self._arns)}"

@@ -49,6 +49,7 @@ class Ship(Stage[Order], name="ship", inbox="to-ship.fifo"):
 class Pack(
     Stage[Order],
     name="pack",
+    timeout=timedelta(seconds=3),
     inbox=PLACED,
     then="ship",
     retry=RetryPolicy(max_delay=timedelta(hours=4), backoff=Exponential(60)),

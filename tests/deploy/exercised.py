@@ -24,7 +24,8 @@ from flowguard.sim.functions import Functions, ServedFunction
 from flowguard.sim.limits.queues import queue_name
 from flowguard.sim.memory.aws import MemoryAWS
 from flowguard.sim.recording import RecordedRecord, plan, read_recording
-from flowguard.sim.world import START, Believing, World
+from flowguard.sim.stored_keys import Believing
+from flowguard.sim.world import START, World
 from tests.deploy.mishaps import Mishap
 from tests.flows.samples import SAMPLES, sample
 

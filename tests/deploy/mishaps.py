@@ -86,7 +86,7 @@ class Mishap:
     _requests: list[RecordedRecord] = field(default_factory=list)
 
     def __call__(self, point: Point, delivery: Delivery, message: Message | None, /) -> None:
-        met = (delivery.message_id, delivery.from_dlq)
+        met = (delivery.message_id if message is None else _attempt(message), delivery.from_dlq)
         if point is Point.AFTER_CLAIM and met not in self._met:
             self._met.add(met)
             self._meets(delivery, message)
@@ -118,10 +118,10 @@ class Mishap:
         if self.joined and message is not None and message.hop == 1:
             [recorded] = read_recording({"Records": [delivery.raw]})
             assert isinstance(recorded, RecordedRecord)
-            self._met |= {(f"{recorded.envelope.message_id}-{n}", False) for n in range(self.joined)}
             for number in range(self.joined):
-                one = _newer(_replying(recorded), str(number))
-                self.world.put(one.envelope, one.raw)
+                caller = _newer(_replying(recorded), str(number))
+                self._met.add((f"{_asked_by(caller)}.1.0", False))
+                self.world.put(caller.envelope, caller.raw)
         if self.twice or self.joined:
             for _ in self.world.run():
                 pass
@@ -139,7 +139,7 @@ def mishaps(flows: Sequence[AnyFlow]) -> Iterator[Mishap]:
     yield Mishap("comes while a worker has it", twice=True)
     yield Mishap("dies after the claim", Point.AFTER_CLAIM)
     yield Mishap("dies after the commit, and a newer request comes", Point.AFTER_COMMIT, replies=True, renewed=True)
-    yield Mishap("dies after each claim", Point.AFTER_CLAIM, always=True, replies=True, twice=True)
+    yield Mishap("dies before each commit", Point.BEFORE_COMMIT, always=True, replies=True, twice=True)
     yield Mishap("dies before each dispatch", Point.BEFORE_DISPATCH, always=True, replies=True)
     for stage in (stage for flow in flows for stage in flow.stages):
         yield Mishap(f"{stage.name} fails once", broken=partial(_fails_once, stage))
@@ -260,6 +260,15 @@ def _rejects(stage: Any) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(stage, "handle", handle)
         yield
+
+
+def _attempt(message: Message) -> str:
+    """Name the attempt. A record that SQS gave up goes back under another id, as the same attempt."""
+    return f"{message.request_id}.{message.hop}.{message.retry}"
+
+
+def _asked_by(recorded: RecordedRecord) -> str:
+    return recorded.envelope.attributes["uniquerequestid"].value
 
 
 def _place(recorded: RecordedRecord) -> dict[str, Any]:

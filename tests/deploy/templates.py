@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any, Final
 
 from flowguard.cli.iac import FORMATS
 from flowguard.deploy.options import DeployOptions
+from tests.deploy import charging
 from tests.deploy.everything import OPTIONS
 from tests.deploy.exercised import needs
 
@@ -17,11 +19,13 @@ SHIPPED: Final = sorted(path.parent.name for path in Path("flows").glob("*/handl
 MODULES: Final[Mapping[str, str]] = {
     **{name: f"flows.{name}.handlers" for name in SHIPPED},
     "everything": "tests.deploy.everything",
+    "charging": "tests.deploy.charging",
 }
 
 
 def options_of(name: str) -> DeployOptions:
-    return DeployOptions.model_validate(OPTIONS) if name == "everything" else DeployOptions()
+    given = {"everything": OPTIONS, "charging": tomllib.loads(charging.OPTIONS)}
+    return DeployOptions.model_validate(given.get(name, {}))
 
 
 @cache

@@ -2,7 +2,8 @@
 
 ``terraform_schema.json`` is an excerpt of what ``terraform providers schema -json`` says for hashicorp/aws 5.100.0:
 for each resource that flowguard writes, its arguments with their types, and its blocks with how often they may occur.
-To renew it, pipe that into ``python -m tests.deploy.terraform_schema``.
+What is newer was added by hand, from the provider's pages.
+To renew the excerpt, pipe that into ``python -m tests.deploy.terraform_schema``.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
@@ -10,11 +11,13 @@ from typing import Any, cast
 import pytest
 from click.testing import CliRunner, Result
 
+from flowguard import lambda_log
 from flowguard.aws.clients import Clients
 from flowguard.cli import main
-from flowguard.deploy.flow_cost import MONTH, FlowCost, Invocations, StageCost
+from flowguard.deploy.flow_cost import LAMBDAS_LINES, MONTH, FlowCost, IdleMonth, Invocations, StageCost
 from flowguard.deploy.meter import Meter
 from flowguard.deploy.prices import Prices, Unit
+from flowguard.events import Event, EventType, logged_bytes
 from flowguard.sim.calls import ApiCall, Proceed, Recorder, Response, intercept
 from flowguard.sim.memory.aws import MemoryAWS
 from tests.aws.engines import on_dynamodb_local
@@ -172,8 +175,8 @@ def test_a_call_that_sends_is_a_request_for_each_64_kb() -> None:
 
 
 def test_a_price_is_the_sum_of_its_units() -> None:
-    assumed = Invocations(batch=4, milliseconds=1_000, memory=512)
-    lambda_ = {Unit.INVOCATIONS: 0.25, Unit.GB_SECONDS: 0.125}
+    assumed = Invocations(batch=4, milliseconds=1_000, memory=512, cold=0)
+    lambda_ = {Unit.INVOCATIONS: 0.25, Unit.GB_SECONDS: 0.125, Unit.LOGS: LAMBDAS_LINES / 4e6}
     assert assumed.of_delivery(polled=False) == lambda_
     assert assumed.of_delivery(polled=True) == {**lambda_, Unit.SQS: 0.5}
     stage = StageCost("shop", "sell", 2, {Unit.WRITES: 4, Unit.SQS: 1})
@@ -181,6 +184,26 @@ def test_a_price_is_the_sum_of_its_units() -> None:
     assert stage.dollars(prices) == pytest.approx(42 / 1_000_000)
     assert FlowCost(2, (stage, stage)).per_million(prices) == pytest.approx(42)
     assert FlowCost(2, (stage,)).per_month(prices, rate=1) == pytest.approx(21 / 1_000_000 * MONTH)
+
+
+def test_a_cold_start_is_charged_like_its_invocation() -> None:
+    warm, cold = Invocations(cold=0), Invocations(cold=0.5, init_milliseconds=200)
+    used = [one.of_delivery(polled=True) for one in (warm, cold)]
+    assert used[1][Unit.GB_SECONDS] == pytest.approx(2 * used[0][Unit.GB_SECONDS])
+    assert used[1][Unit.INVOCATIONS] == used[0][Unit.INVOCATIONS]
+
+
+def test_what_stands_there_has_its_price_while_nothing_comes() -> None:
+    idle = IdleMonth(queues=2, alarms=3)
+    assert idle.used == {Unit.SQS: 2 * 5 * 30 * 24 * 180, Unit.ALARMS: 3}
+    assert idle.dollars(Prices()) == pytest.approx(0.30 + 2 * 0.648 * 0.40)
+
+
+def test_the_log_has_the_lines_of_the_events_from_info_on(capsys: pytest.CaptureFixture[str]) -> None:
+    for type_, shown in ((EventType.DONE, True), (EventType.CLAIMED, False)):
+        event = Event(type_, None, {"why": "ä" * 10})
+        lambda_log.write(logging.INFO, type_.value, event.fields())
+        assert logged_bytes(event) == (len(capsys.readouterr().out.encode()) if shown else 0)
 
 
 def cost(*arguments: str) -> Result:
@@ -226,9 +249,18 @@ def test_it_is_shown_with_what_is_assumed_and_the_date_of_the_prices() -> None:
     assert lines[-4].startswith("3 runs measured; a million of them: $")
     assert lines[-3].startswith("10 a second for 30 days: $")
     assert lines[-2:] == [
-        "assumed: 100 ms of 256 MB an invocation, batches of 10",
+        "assumed: 100 ms of 256 MB an invocation, 1% of them begin with 500 ms more, batches of 10",
         "prices: us-east-1, 2025-07, on demand",
     ]
+
+
+def test_what_is_deployed_has_the_queues_and_alarms_of_its_template() -> None:
+    arguments = ("samples/take_payment", "--flow", "flows.take_payment.flow:TakePayment", "--json")
+    measured = json.loads(cost(*arguments, "--deployed", "flows.take_payment.handlers").stdout)
+    template = CliRunner().invoke(main, ["iac", "flows.take_payment.handlers"]).stdout
+    assert measured["idle_month"]["alarms"] == template.count("AWS::CloudWatch::Alarm")
+    assert measured["idle_month"]["queues"] == template.count("AWS::Lambda::EventSourceMapping")
+    assert "idle_month" not in json.loads(cost(*arguments).stdout)
 
 
 def test_prices_of_another_region_are_read_from_a_file(tmp_path: Path) -> None:
@@ -272,6 +304,11 @@ def test_prices_that_are_wrong_are_refused(text: str, told: str, tmp_path: Path)
         ((SAMPLES, *FLOWS, "--rate", "nan"), "no number of runs"),
         ((SAMPLES, *FLOWS, "--rate", "inf"), "no number of runs"),
         ((SAMPLES, *FLOWS, "--rate", "-1"), "-1"),
+        ((SAMPLES, *FLOWS, "--cold", "nan"), "no number of cold starts"),
+        ((SAMPLES, *FLOWS, "--init", "nan"), "no number of milliseconds"),
+        ((SAMPLES, *FLOWS, "--duration", "nan"), "no number of milliseconds"),
+        ((SAMPLES, *FLOWS, "--options", "deploy.toml"), "it is for --deployed"),
+        ((SAMPLES, *FLOWS, "--deployed", "flows.nowhere"), "flows.nowhere"),
         ((SAMPLES,), "--flow"),
     ],
 )

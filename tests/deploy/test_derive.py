@@ -132,6 +132,28 @@ def test_a_flow_can_be_chosen(deploy: Deploy, monkeypatch: pytest.MonkeyPatch) -
         find_functions([f"{MODULE}:nobody"])
 
 
+def test_a_fifo_queue_of_records_given_up_gives_up_to_a_fifo_queue_which_keeps_them_longer(deploy: Deploy) -> None:
+    class Ordered(Stage[Order], name="ordered", inbox="orders.fifo"):
+        def handle(self, order: Order, step: AnyStep) -> Outcome:
+            return Done()
+
+    flow = made((Ordered,))
+    needed = deploy(ordered=lambda_handler(flow), killed=dlq_handler(flow))
+    killed, last = needed.queue("own-killed.fifo"), needed.queue("own-undelivered.fifo")
+    assert (killed.give_up_to, killed.max_receive_count, last.role) == (last.name, 100, Role.DEAD_LETTERS)
+    assert needed.queue("orders.fifo").retention < killed.retention < last.retention
+
+
+def test_the_queue_of_what_nobody_can_deliver_is_no_inbox(deploy: Deploy) -> None:
+    class Ordered(Stage[Order], name="ordered", inbox="own-undelivered.fifo"):
+        def handle(self, order: Order, step: AnyStep) -> Outcome:
+            return Done()
+
+    flow = made((Ordered,))
+    told = refusal(deploy, ordered=lambda_handler(flow), killed=dlq_handler(flow))
+    assert "'own-undelivered.fifo' is for what nobody can read or deliver; give own another inbox" in told
+
+
 def test_the_visibility_timeout_is_six_times_the_functions_and_its_window(deploy: Deploy) -> None:
     class Slow(Stage[Order], name="slow", timeout=timedelta(seconds=100)):
         def handle(self, order: Order, step: AnyStep) -> Outcome:
@@ -139,7 +161,158 @@ def test_the_visibility_timeout_is_six_times_the_functions_and_its_window(deploy
 
     needed = deploy({"defaults": {"window": 7}}, slow=lambda_handler(made((Slow,))))
     [function] = needed.functions
-    assert (function.timeout, needed.queue("own").visibility) == (105, 6 * 105 + 7)
+    assert (function.timeout, needed.queue("own").visibility) == (205, 6 * 205 + 7)
+
+
+def taking(seconds: int | None, **about: Any) -> AnyFlow:
+    class Only(Stage[Order], name="only", timeout=None if seconds is None else timedelta(seconds=seconds), **about):
+        def handle(self, order: Order, step: AnyStep) -> Outcome:
+            return Done()
+
+    return made((Only,))
+
+
+@pytest.mark.parametrize(
+    ("seconds", "options", "batching"),
+    [
+        (None, {}, (10, 35)),
+        (None, {"timeout": 20}, (10, 20)),
+        (1, {}, (10, 30)),
+        (25, {}, (10, 255)),
+        (29, {}, (10, 295)),
+        (30, {}, (9, 275)),
+        (100, {}, (2, 205)),
+        (200, {}, (1, 205)),
+        (895, {}, (1, 900)),
+        (25, {"timeout": 30}, (1, 30)),
+        (25, {"timeout": 75}, (3, 75)),
+        (25, {"timeout": 25}, (1, 25)),
+        (898, {"timeout": 900}, (1, 900)),
+        (25, {"batch_size": 2}, (2, 55)),
+        (89, {"batch_size": 10}, (10, 895)),
+        (90, {"batch_size": 10}, (10, 900)),
+        (25, {"batch_size": 10, "timeout": 250}, (10, 250)),
+    ],
+)
+def test_a_batch_is_as_large_as_its_function_has_time_for(
+    seconds: int | None, options: dict[str, Any], batching: tuple[int, int], deploy: Deploy
+) -> None:
+    [function] = deploy({"defaults": options}, own=lambda_handler(taking(seconds))).functions
+    assert (function.batch_size, function.timeout) == batching
+
+
+def test_records_that_are_handled_at_once_take_their_time_once(deploy: Deploy) -> None:
+    flow = taking(60, parallel=4)
+    [function] = deploy(own=lambda_handler(flow, together=True)).functions
+    assert (function.batch_size, function.timeout) == (10, 185)
+    [function] = deploy(own=lambda_handler(flow)).functions
+    assert (function.batch_size, function.timeout) == (4, 245)
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"batch_size": 10, "timeout": 249}, "may take 0:00:25: that is up to 250 s, and it is stopped after 249 s"),
+        ({"batch_size": 10, "timeout": 249}, "say batch_size = 9"),
+        ({"batch_size": 37}, "that is up to 925 s, and it is stopped after 900 s"),
+    ],
+)
+def test_a_batch_that_its_function_has_no_time_for_is_named(options: dict[str, int], told: str, deploy: Deploy) -> None:
+    assert told in refusal(deploy, {"defaults": {**options, "window": 1}}, own=lambda_handler(taking(25)))
+
+
+def test_it_says_how_many_records_there_is_time_for_in_the_longest_time_where_the_function_names_none(
+    deploy: Deploy,
+) -> None:
+    told = refusal(deploy, {"defaults": {"batch_size": 20, "window": 1}}, own=lambda_handler(taking(60)))
+    assert "that is up to 1200 s, and it is stopped after 900 s" in told
+    assert "say batch_size = 10" in told
+
+
+@pytest.mark.parametrize(("attempts", "receives"), [(5, 100), (20, 220), (100, 1_000)])
+def test_in_a_fifo_queue_a_record_is_also_received_with_the_attempts_of_those_in_front_of_it(
+    attempts: int, receives: int, deploy: Deploy
+) -> None:
+    flow = taking(None, inbox="own.fifo", retry=RetryPolicy(attempts=attempts))
+    assert deploy(own=lambda_handler(flow)).queue("own.fifo").max_receive_count == receives
+    said = {"queues": {"own.fifo": {"max_receive_count": attempts + 1}}}
+    assert deploy(said, own=lambda_handler(flow)).queue("own.fifo").max_receive_count == attempts + 1
+    said["queues"]["own.fifo"]["max_receive_count"] = attempts
+    told = f"up after {attempts} receives, and its stage may make {attempts} attempts, a receive each"
+    assert told in refusal(deploy, said, own=lambda_handler(flow))
+    standard = taking(None, retry=RetryPolicy(attempts=attempts))
+    assert deploy(own=lambda_handler(standard)).queue("own").max_receive_count == 100
+
+
+def test_the_attempts_of_another_queue_of_its_flow_use_up_no_receives(deploy: Deploy) -> None:
+    class Slow(Stage[Order], name="slow", inbox="slow.fifo", retry=RetryPolicy(attempts=20)):
+        def handle(self, order: Order, step: AnyStep) -> Outcome:
+            return Done()
+
+    class Quick(Stage[Order], name="quick", then="slow", inbox="quick.fifo"):
+        def handle(self, order: Order, step: AnyStep) -> Outcome:
+            return Slow.message(order)
+
+    needed = deploy(own=lambda_handler(made((Quick, Slow))))
+    receives = [needed.queue(name).max_receive_count for name in ("quick.fifo", "slow.fifo")]
+    assert receives == [100, 220]
+
+
+def test_the_options_of_a_queue_are_those_of_its_name(deploy: Deploy) -> None:
+    role = "arn:aws:iam::123456789012:role/shop-api"
+    given = {"shop-killed": {"max_receive_count": 7}, "placed": {"senders": [role]}}
+    needed = deploy({"queues": given}, shop=lambda_handler(Shop), dead=dlq_handler(Shop))
+    assert needed.queue("shop-killed").max_receive_count == 7
+    assert {one.name: one.senders for one in needed.queues if one.senders} == {"placed": (role,)}
+
+
+@pytest.mark.parametrize("dead", [Topic(NEWS), "arn:aws:sqs:us-east-1:210987654321:theirs"], ids=str)
+def test_what_a_topic_cannot_deliver_is_kept_here_where_the_dead_letters_are_elsewhere(
+    dead: Any, deploy: Deploy
+) -> None:
+    class Told(Stage[Order], name="told", inbox=Topic(f"{NEWS}-of-orders")):
+        def handle(self, order: Order, step: AnyStep) -> Outcome:
+            return Done()
+
+    needed = deploy(own=lambda_handler(made((Told,), dead_letters=dead)))
+    [fed] = [one for one in needed.queues if one.topics]
+    assert fed.undelivered == ("own-undelivered",)
+
+
+def test_a_stage_that_asks_whether_its_run_is_current_may_read_it(deploy: Deploy) -> None:
+    class Asks(Stage[Order], name="asks"):
+        def handle(self, order: Order, step: AnyStep) -> Outcome:
+            return Done(step.is_current())
+
+    for stage, reads in ((Asks, True), (Ship, False)):
+        [function] = deploy(own=lambda_handler(made((stage,)))).functions
+        run_table = next(one for one in function.permissions if one.name == "flowguard")
+        assert ("dynamodb:GetItem" in run_table.actions) is reads
+
+
+def test_a_flow_that_believes_its_senders_needs_no_keys(deploy: Deploy) -> None:
+    secrets = []
+    for trusting in (False, True):
+        flow = made((Wait, Later), callbacks=PAYMENTS, trust_senders=trusting)
+        secrets.append(deploy(own=lambda_handler(flow), answers=callback_handler(flow)).signing_secret)
+    assert secrets == ["flowguard/signing-keys", None]
+
+
+def test_answers_of_a_flow_that_a_topic_begins_come_through_its_callbacks_alone(deploy: Deploy) -> None:
+    flow = made((Ship,), inbox=Topic(NEWS), callbacks=PAYMENTS)
+    needed = deploy(own=lambda_handler(flow), answers=callback_handler(flow))
+    assert needed.function("own-answers").reads == ("payments",)
+
+
+def test_a_function_of_answers_keeps_no_history_and_no_place_of_an_answer_where_no_callback_brings_one(
+    deploy: Deploy,
+) -> None:
+    flow = made((Wait, Later), full_history=True)
+    needed = deploy(own=lambda_handler(flow), answers=callback_handler(flow))
+    may = {
+        one.found.attribute: {action for each in one.permissions for action in each.actions} for one in needed.functions
+    }
+    assert ("dynamodb:PutItem" in may["own"], "dynamodb:PutItem" in may["answers"]) == (True, False)
 
 
 @pytest.mark.parametrize(("handled", "times"), [(False, (4, None, 10)), (True, (4, 5, 9))])

@@ -50,7 +50,9 @@ TRUST: Final = {
     "Statement": [{"Effect": "Allow", "Principal": {"Service": "lambda.amazonaws.com"}, "Action": "sts:AssumeRole"}],
 }
 
-NOT_SERVED: Final = {"iam:simulate_principal_policy"}
+JSON: Final = {"LogFormat": "JSON"}
+
+NOT_SERVED: Final = {"iam:simulate_principal_policy", "lambda:get_function_recursion_config"}
 """What moto does not serve."""
 
 
@@ -76,11 +78,11 @@ def stack(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stack]:
         yield made
 
 
-def findings(stack: Stack, now: float | None = None) -> list[LiveFinding]:
+def findings(stack: Stack, now: float | None = None, needed: Deployment = NEEDED) -> list[LiveFinding]:
     """What is wrong but for what moto does not serve."""
     live = LiveAccount(SESSION)
     at = int((time.time() if now is None else now) * 1000)
-    found = examine(NEEDED, live, now=at, most_runs=100)
+    found = examine(needed, live, now=at, most_runs=100)
     return [one for one in found if not (one.severity is Severity.NOTE and one.resource in NOT_SERVED)]
 
 
@@ -163,6 +165,19 @@ def unsubscribe(stack: Stack) -> None:
         sns.unsubscribe(SubscriptionArn=one["SubscriptionArn"])
 
 
+def resubscribe_without_redrive(stack: Stack) -> None:
+    unsubscribe(stack)
+    queue = f"arn:aws:sqs:{REGION}:123456789012:everything-pack"
+    stack.client("sns").subscribe(TopicArn=PLACED.arn, Protocol="sqs", Endpoint=queue)
+
+
+def unrule(stack: Stack) -> None:
+    events = stack.client("events")
+    for rule in events.list_rules()["Rules"]:
+        events.remove_targets(Rule=rule["Name"], Ids=["queue"])
+        events.delete_rule(Name=rule["Name"])
+
+
 def source(stack: Stack, queue: str) -> dict[str, str]:
     return {"UUID": stack.sources[queue]}
 
@@ -190,6 +205,10 @@ BROKEN: Final[dict[str, tuple[Break, Expected]]] = {
         lambda at: configure(at, PACK, Timeout=300),
         ("visibility-short", "error", "everything-pack"),
     ),
+    "a queue that takes short messages": (
+        lambda at: attribute(at, "parcels", MaximumMessageSize="262144"),
+        ("message-size-small", "warning", "parcels"),
+    ),
     "no redrive policy": (
         lambda at: attribute(at, "everything-pack", RedrivePolicy=""),
         ("redrive-missing", "error", "everything-pack"),
@@ -198,8 +217,8 @@ BROKEN: Final[dict[str, tuple[Break, Expected]]] = {
         lambda at: redrive(at, "everything-pack", maxReceiveCount=1),
         ("receives-few", "error", "everything-pack"),
     ),
-    "two receives": (
-        lambda at: redrive(at, "everything-pack", maxReceiveCount=2),
+    "fewer receives than the deployment says": (
+        lambda at: redrive(at, "everything-pack", maxReceiveCount=99),
         ("receives-few", "warning", "everything-pack"),
     ),
     "dead letters that expire first": (
@@ -218,6 +237,15 @@ BROKEN: Final[dict[str, tuple[Break, Expected]]] = {
     "raw delivery to one of two": (
         lambda at: resubscribe(at, raw=True),
         ("raw-delivery-mixed", "warning", PLACED.arn),
+    ),
+    "no dead-letter queue of a subscription": (
+        resubscribe_without_redrive,
+        ("undelivered-dropped", "warning", "everything-pack"),
+    ),
+    "no rule": (unrule, ("rule-missing", "error", "everything-events")),
+    "no schedule group": (
+        lambda at: at.client("scheduler").delete_schedule_group(Name="flowguard"),
+        ("schedule-group-missing", "error", "flowguard"),
     ),
     "no topic": (
         lambda at: at.client("sns").delete_topic(TopicArn=PLACED.arn),
@@ -243,13 +271,14 @@ BROKEN: Final[dict[str, tuple[Break, Expected]]] = {
         ("function-missing", "error", PACK),
     ),
     "another handler": (lambda at: configure(at, PACK, Handler="x.y"), ("handler-other", "error", PACK)),
+    "no time for a whole batch": (lambda at: configure(at, PACK, Timeout=29), ("batch-slow", "error", PACK)),
     "another run table": (
         lambda at: environment(at, PACK, FLOWGUARD_TABLE="runs"),
         ("table-other", "error", PACK),
     ),
-    "no keys": (
-        lambda at: environment(at, PACK, "FLOWGUARD_TOKEN_KEYS", "FLOWGUARD_SIGNING_KEYS"),
-        ("setting-missing", "error", PACK),
+    "no signatures": (
+        lambda at: environment(at, PACK, "FLOWGUARD_SIGNING_KEYS"),
+        ("unsigned", "error", PACK),
     ),
     "no role for the scheduler": (
         lambda at: environment(at, PACK, "FLOWGUARD_SCHEDULER_ROLE"),
@@ -269,8 +298,8 @@ BROKEN: Final[dict[str, tuple[Break, Expected]]] = {
     ),
     "a queue of another function": (misplace, ("source-other", "error", PACK)),
     "no URL": (
-        lambda at: at.client("lambda").delete_function_url_config(FunctionName="everything-answers"),
-        ("url-missing", "warning", "everything-answers"),
+        lambda at: at.client("lambda").delete_function_url_config(FunctionName="everything-answers-url"),
+        ("url-missing", "warning", "everything-answers-url"),
     ),
     "a run that is stuck": (
         lambda at: run_item(at, "RUNNING", lease_until=ago(13 * HOUR)),
@@ -288,6 +317,12 @@ def test_nothing_is_wrong_with_what_the_template_makes(stack: Stack) -> None:
     assert rules(stack) == []
 
 
+@pytest.mark.proof("moto makes the whole deployment anew")
+def test_a_function_without_any_keys_makes_no_links_and_believes_no_answers(stack: Stack) -> None:
+    environment(stack, PACK, "FLOWGUARD_TOKEN_KEYS", "FLOWGUARD_SIGNING_KEYS")
+    assert sorted(rules(stack)) == [("setting-missing", "error", PACK), ("unsigned", "error", PACK)]
+
+
 @pytest.mark.proof("moto makes the whole deployment anew for each setting")
 @pytest.mark.parametrize("what", BROKEN)
 def test_each_setting_that_is_broken_is_found_and_nothing_else(what: str, stack: Stack) -> None:
@@ -300,7 +335,10 @@ def test_each_setting_that_is_broken_is_found_and_nothing_else(what: str, stack:
 
 def test_messages_that_outlive_their_items_are_found_in_each_queue(stack: Stack) -> None:
     attribute(stack, "everything-killed.fifo", MessageRetentionPeriod="1209600")
-    assert rules(stack) == [("retention-long", "warning", name) for name in ("everything-news.fifo", "to-ship.fifo")]
+    assert rules(stack) == [
+        ("dead-letters-expire-first", "error", "everything-killed.fifo"),
+        *(("retention-long", "warning", name) for name in ("everything-news.fifo", "to-ship.fifo")),
+    ]
 
 
 def test_what_is_under_way_is_no_finding(stack: Stack) -> None:
@@ -346,9 +384,79 @@ def test_a_mapping_without_report_batch_item_failures_is_found(stack: Stack) -> 
     assert [(one.rule, one.severity) for one in found] == [("report-failures-missing", Severity.ERROR)]
 
 
+@pytest.mark.parametrize(("loops", "expected"), [("Terminate", ["chain-stopped"]), ("Allow", [])])
+def test_a_function_whose_chains_lambda_stops_is_found(loops: str, expected: list[str], stack: Stack) -> None:
+    def answer(params: Any) -> Any:
+        return {"RecursiveLoop": loops if params["FunctionName"] == PACK else "Allow"}
+
+    with intercept(Refusing("GetFunctionRecursionConfig", answer=answer)):
+        found = [one for one in findings(stack) if one.resource == PACK]
+    assert [one.rule for one in found] == expected
+    assert {one.severity for one in found} <= {Severity.ERROR}
+
+
+def test_queues_of_an_earlier_release_are_found_while_they_hold_messages(stack: Stack) -> None:
+    """Moto does not serve the tags of queues there."""
+    sqs = stack.client("sqs")
+    for name in ("to-weigh", "to-wrap", "to-wait"):
+        sqs.create_queue(QueueName=name)
+    sqs.send_message(QueueUrl=url(stack, "to-weigh"), MessageBody="x")
+    sqs.send_message(QueueUrl=url(stack, "to-wait"), MessageBody="x", DelaySeconds=900)
+    pages = {None: ["to-weigh", "to-wrap"], "more": ["to-wait", "everything-pack", "gone"]}
+
+    def answer(params: Any) -> Any:
+        assert params["TagFilters"] == [{"Key": "flowguard", "Values": ["everything"]}]
+        names = pages[params.get("PaginationToken")]
+        found = [{"ResourceARN": f"arn:aws:sqs:{REGION}:123456789012:{name}"} for name in names]
+        return {"ResourceTagMappingList": found, "PaginationToken": "" if "PaginationToken" in params else "more"}
+
+    with intercept(Refusing("GetResources", answer=answer)):
+        found = findings(stack)
+    assert [(one.rule, one.severity, one.resource) for one in found] == [
+        ("queue-left-over", Severity.WARNING, "to-wait"),
+        ("queue-left-over", Severity.WARNING, "to-weigh"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("logging", "expected"),
+    [
+        ({"LogFormat": "JSON", "ApplicationLogLevel": "INFO"}, []),
+        ({"LogFormat": "JSON"}, []),
+        ({"LogFormat": "JSON", "ApplicationLogLevel": "WARN"}, ["log-level-high"]),
+        ({"LogFormat": "Text"}, ["log-format-text"]),
+        ({}, []),
+    ],
+)
+def test_a_log_in_which_no_alarm_sees_events_is_found(logging: Any, expected: list[str], stack: Stack) -> None:
+    """Moto keeps no configuration of logs."""
+    configuration = stack.client("lambda").get_function_configuration
+
+    def answer(params: Any) -> Any:
+        return {**plain[params["FunctionName"]], "LoggingConfig": logging if params["FunctionName"] == PACK else JSON}
+
+    plain = {one.name: configuration(FunctionName=one.name) for one in NEEDED.functions}
+    with intercept(Refusing("GetFunctionConfiguration", answer=answer)):
+        found = findings(stack)
+    assert [(one.rule, one.severity, one.resource) for one in found] == [
+        (rule, Severity.WARNING, PACK) for rule in expected
+    ]
+
+
+def test_a_bus_that_does_not_exist_is_found(stack: Stack) -> None:
+    """Moto makes the bus ``default`` of each account."""
+    with intercept(Refusing("DescribeEventBus", "ResourceNotFoundException")):
+        found = findings(stack)
+    assert [(one.rule, one.severity, one.resource) for one in found] == [("bus-missing", Severity.ERROR, "default")]
+
+
 def test_a_permission_that_is_missing_is_found(stack: Stack) -> None:
+    asked = {}
+
     def answer(params: Any) -> Any:
         [resource] = params["ResourceArns"]
+        entries = params.get("ContextEntries", ())
+        asked[resource] = {one["ContextKeyName"]: one["ContextKeyValues"] for one in entries}
         denied = resource.endswith(":mails") or resource.endswith("table/lines")
         return {
             "EvaluationResults": [
@@ -364,6 +472,10 @@ def test_a_permission_that_is_missing_is_found(stack: Stack) -> None:
         found = findings(stack)
     assert [(one.rule, one.resource) for one in found] == [("permission-missing", PACK)]
     assert "may not dynamodb:PutItem on arn:aws:dynamodb:eu-west-1:123456789012:table/lines" in found[0].what
+    owned = {"aws:ResourceAccount": ["123456789012"]}
+    assert asked["arn:aws:s3:::long-texts"] == {**owned, "s3:prefix": ["here/*"]}
+    assert asked["arn:aws:s3:::long-texts/here/*"] == owned
+    assert asked["arn:aws:dynamodb:eu-west-1:123456789012:table/lines"] == {}
 
 
 @pytest.mark.parametrize(
@@ -378,6 +490,10 @@ def test_a_permission_that_is_missing_is_found(stack: Stack) -> None:
         ("GetFunctionConfiguration", "lambda:get_function_configuration"),
         ("ListEventSourceMappings", "lambda:list_event_source_mappings"),
         ("GetFunctionUrlConfig", "lambda:get_function_url_config"),
+        ("DescribeEventBus", "events:describe_event_bus"),
+        ("ListRuleNamesByTarget", "events:list_rule_names_by_target"),
+        ("GetScheduleGroup", "scheduler:get_schedule_group"),
+        ("GetResources", "resourcegroupstaggingapi:get_resources"),
         ("Scan", "dynamodb:scan"),
     ],
 )
@@ -430,13 +546,13 @@ def test_the_exit_code_says_whether_anything_is_wrong(stack: Stack) -> None:
     assert shown.exit_code == 1
     assert "error: orders: the table does not exist [table-missing]" in shown.stdout
     assert "  fix: create it: order_id (S)" in shown.stdout
-    assert shown.stdout.splitlines()[-1] == "1 errors, 1 warnings, 1 notes"
+    assert shown.stdout.splitlines()[-1] == f"1 errors, 1 warnings, {len(NOT_SERVED)} notes"
     told = [json.loads(line) for line in doctor("--json").stdout.splitlines()]
-    assert [(one["rule"], one["severity"]) for one in told] == [
+    assert [(one["rule"], one["severity"]) for one in told if one["resource"] not in NOT_SERVED] == [
         ("table-missing", "error"),
         ("not-restorable", "warning"),
-        ("not-read", "note"),
     ]
+    assert {one["resource"] for one in told if one["rule"] == "not-read"} == NOT_SERVED
 
 
 def test_without_an_account_nothing_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:

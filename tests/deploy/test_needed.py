@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
@@ -13,6 +14,7 @@ import pytest
 
 from flowguard.deploy.needs import QueueNeed
 from flowguard.deploy.options import DeployOptions
+from tests.deploy import charging
 from tests.deploy.everything import OPTIONS
 from tests.deploy.exercised import granted, needs
 from tests.deploy.test_permissions import OF_THE_WORLD, SHIPPED
@@ -25,6 +27,7 @@ MODULES: Final[Mapping[str, DeployOptions]] = {
     },
     "tests.deploy.unusual": DeployOptions.model_validate({"tables": {"named": {"existing": True}}}),
     "tests.deploy.everything": DeployOptions.model_validate(OPTIONS),
+    "tests.deploy.charging": DeployOptions.model_validate(tomllib.loads(charging.OPTIONS)),
 }
 FILES: Final = Path(__file__).with_name("needed")
 
@@ -33,6 +36,7 @@ def lines(module: str) -> Iterator[str]:
     """Yield a line for each queue, and for each resource of each function."""
     needed = needs(module, options=MODULES[module])
     yield from sorted(f"queue  {queue_line(one)}\n" for one in needed.queues)
+    yield f"schedules that cannot be delivered  {needed.undelivered_schedules}\n"
     found: dict[tuple[str, str], list[str]] = {}
     for function, action, resource in sorted(granted(needed)):
         found.setdefault((function, resource), []).append(action)
@@ -41,12 +45,13 @@ def lines(module: str) -> Iterator[str]:
 
 
 def queue_line(queue: QueueNeed) -> str:
-    """Return what a queue is for, how long it keeps and hides records, who reads it, and where it gives them up to."""
+    """Return what and whose a queue is, how long it keeps and hides records, who reads it, and where they go else."""
     place = f"{queue.name} ({queue.role.value}{', existing' if queue.existing else ''})"
     times = f"keeps {queue.retention} s, hides {queue.visibility} s"
     given_up = f"{queue.max_receive_count} receives, then {queue.give_up_to}"
     told = f"topics {queue.topics}, rules {[str(one) for one in queue.rules]}, arn {queue.arn}"
-    return f"{place}  {times}  read by {queue.reader}  {given_up}  {told}"
+    others = f"undelivered {queue.undelivered}, further senders {queue.senders}"
+    return f"{place} of {queue.owner}  {times}  read by {queue.reader}  {given_up}  {told}  {others}"
 
 
 def file_of(module: str) -> Path:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -10,19 +11,21 @@ from boto3.session import Session
 from click.testing import CliRunner
 
 from flowguard.cli import main
+from tests.deploy import charging
 from tests.deploy.deployed import PARAMETERS, code
 from tests.deploy.templates import MODULES, SHIPPED, text_of
 
 REGION: Final = "us-east-1"
 
-NOT_BY_MINISTACK: Final = {"ttl-off", "not-restorable"}
-"""Its CloudFormation makes tables without expiry and without point-in-time recovery, whatever the template says."""
+NOT_BY_MINISTACK: Final = {"chain-stopped", "not-restorable", "ttl-off"}
+"""Its CloudFormation makes functions with loop detection, and tables without expiry and without point-in-time recovery,
+whatever the template says."""
 
 
 @pytest.mark.proof("starts MiniStack, which deploys a template for each flow")
-@pytest.mark.parametrize("name", SHIPPED)
+@pytest.mark.parametrize("name", [*SHIPPED, "charging"])
 def test_what_cloudformation_makes_of_a_template_lacks_nothing(
-    name: str, ministack_url: str, monkeypatch: pytest.MonkeyPatch
+    name: str, ministack_url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     for variable in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(variable, "test")
@@ -31,12 +34,17 @@ def test_what_cloudformation_makes_of_a_template_lacks_nothing(
     s3, stacks = (make(service, endpoint_url=ministack_url) for service in ("s3", "cloudformation"))
     s3.create_bucket(Bucket=PARAMETERS["CodeBucket"])
     s3.put_object(Bucket=PARAMETERS["CodeBucket"], Key=PARAMETERS["CodeKey"], Body=code())
+    s3.put_object(Bucket=PARAMETERS["CodeBucket"], Key=f"{name}.json", Body=text_of(name, "cloudformation").encode())
     given = [{"ParameterKey": key, "ParameterValue": value} for key, value in PARAMETERS.items()]
     stack = {"StackName": name.replace("_", "-"), "Parameters": given, "Capabilities": ["CAPABILITY_IAM"]}
-    stacks.create_stack(**stack, TemplateBody=text_of(name, "cloudformation"))
+    url = f"{ministack_url}/{PARAMETERS['CodeBucket']}/{name}.json"  # it is too long to be sent along
+    stacks.create_stack(**stack, TemplateURL=url)
     stacks.get_waiter("stack_create_complete").wait(StackName=stack["StackName"], WaiterConfig={"Delay": 1})
 
     command = ["doctor", MODULES[name], "--endpoint-url", ministack_url, "--region", REGION, "--json"]
+    if name == "charging":
+        (tmp_path / "deploy.toml").write_text(charging.OPTIONS)
+        command += ["--options", str(tmp_path / "deploy.toml")]
     found = [json.loads(line) for line in CliRunner().invoke(main, command).stdout.splitlines()]
     assert {one["rule"] for one in found} == NOT_BY_MINISTACK
     stacks.delete_stack(StackName=stack["StackName"])

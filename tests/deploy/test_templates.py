@@ -15,9 +15,12 @@ from click.testing import CliRunner, Result
 from flowguard.cli import main
 from flowguard.cli.iac import FORMATS
 from flowguard.deploy.arns import LARGEST_POLICY, Arn, statements_of
+from flowguard.deploy.cloudformation import cloudformation
 from flowguard.deploy.found import FunctionKind
 from flowguard.deploy.logical_ids import LogicalIds
 from flowguard.deploy.needs import Role
+from flowguard.deploy.options import DeployOptions
+from tests.deploy import charging
 from tests.deploy.exercised import needs
 from tests.deploy.templates import MODULES, of_type, options_of, template, text_of
 from tests.deploy.terraform_schema import problems_of_configuration
@@ -35,13 +38,15 @@ def is_open(value: Any) -> bool:
 
 @ALL
 def test_tables_are_on_demand_kept_and_restorable(name: str) -> None:
+    ttl = {table.name: table.ttl for table in needs(MODULES[name], options=options_of(name)).tables}
     for key, table in of_type(name, "AWS::DynamoDB::Table"):
         whole = template(name)["Resources"][key]
-        assert (whole["DeletionPolicy"], whole["UpdateReplacePolicy"]) == ("Retain", "Retain")
+        assert (whole["DeletionPolicy"], whole["UpdateReplacePolicy"]) == ("RetainExceptOnCreate", "Retain")
         assert table["BillingMode"] == "PAY_PER_REQUEST"
         assert table["PointInTimeRecoverySpecification"] == {"PointInTimeRecoveryEnabled": True}
-        expires = table.get("TimeToLiveSpecification")
-        assert expires == ({"AttributeName": "ttl", "Enabled": True} if table["TableName"] == "flowguard" else None)
+        expires, attribute = table.get("TimeToLiveSpecification"), ttl[table["TableName"]]
+        assert expires == ({"AttributeName": attribute, "Enabled": True} if attribute is not None else None)
+        assert table["TableName"] != "flowguard" or attribute == "ttl"
 
 
 @ALL
@@ -58,14 +63,11 @@ def test_a_queue_that_is_read_outlasts_its_function_and_gives_up_after_a_while(n
     assert windows
     for key, (function, window) in windows.items():
         assert queues[key]["VisibilityTimeout"] >= 6 * timeouts[function] + window
-        redrive = queues[key].get("RedrivePolicy")
-        if redrive is None:
-            assert queues[key]["QueueName"].removesuffix(".fifo").endswith("-killed")
-        else:
-            given_up = queues[redrive["deadLetterTargetArn"]["Fn::GetAtt"][0]]
-            assert redrive["maxReceiveCount"] > 1
-            assert given_up["MessageRetentionPeriod"] > queues[key]["MessageRetentionPeriod"]
-            assert given_up.get("FifoQueue") == queues[key].get("FifoQueue")
+        redrive = queues[key]["RedrivePolicy"]
+        given_up = queues[redrive["deadLetterTargetArn"]["Fn::GetAtt"][0]]
+        assert redrive["maxReceiveCount"] > 1
+        assert given_up["MessageRetentionPeriod"] > queues[key]["MessageRetentionPeriod"]
+        assert given_up.get("FifoQueue") == queues[key].get("FifoQueue")
 
 
 @ALL
@@ -88,7 +90,7 @@ def test_dead_letters_old_messages_and_throttles_are_watched(name: str) -> None:
             assert alarms[f"{queue.name}-oldest-message"]["MetricName"] == "ApproximateAgeOfOldestMessage"
     for function in needed.functions:
         assert f"{function.name}-throttled" in alarms
-        assert (f"{function.name}-fenced" in alarms) is (function.found.kind is FunctionKind.STAGES)
+        assert function.found.kind is not FunctionKind.STAGES or f"{function.owner}-fenced" in alarms
 
 
 def test_logs_are_json_and_kept_for_a_while() -> None:
@@ -117,17 +119,31 @@ def test_the_one_that_needs_everything_has_it() -> None:
     assert ship["Role"] == "arn:aws:iam::123456789012:role/shipping"
 
 
+def test_a_function_under_once_that_others_call_gets_its_table_and_no_parameters_of_code() -> None:
+    for form, parameters in (("cloudformation", "Parameters"), ("sam", "Parameters"), ("terraform-json", "variable")):
+        written = json.loads(iac("tests.deploy.charging:refund", "--format", form).stdout)
+        assert len(written[parameters]) == 1, "the topic of alarms"
+        assert "refunds" in json.dumps(written)
+    kinds = {one["Type"] for one in template("charging")["Resources"].values()}
+    assert {"AWS::DynamoDB::Table", "AWS::Lambda::EventSourceMapping", "AWS::SQS::Queue"} <= kinds
+    [table] = [one for _, one in of_type("charging", "AWS::DynamoDB::Table") if one["TableName"] == "refunds"]
+    assert [one["AttributeName"] for one in table["KeySchema"]] == ["tenant", "order"]
+    assert template("charging")["Description"] == "refund, charge, parcels/ship: made by flowguard iac"
+
+
 def test_a_url_may_be_called_by_all_and_the_function_only_through_it() -> None:
     permissions = [one for _, one in of_type("everything", "AWS::Lambda::Permission")]
     assert [one["Action"] for one in permissions] == ["lambda:InvokeFunctionUrl", "lambda:InvokeFunction"]
     assert permissions[1]["InvokedViaFunctionUrl"] is True
+    [ours] = template("everything", "terraform-json")["resource"]["aws_lambda_permission"].values()
+    assert (ours["action"], ours["invoked_via_function_url"]) == ("lambda:InvokeFunction", True)
 
 
 # -- who accepts them
 
 
 @pytest.mark.proof("cfn-lint takes a second for each template")
-@pytest.mark.parametrize(("form", "names"), [("cloudformation", [*MODULES]), ("sam", ["everything"])])
+@pytest.mark.parametrize(("form", "names"), [("cloudformation", [*MODULES]), ("sam", ["everything", "charging"])])
 def test_cfn_lint_has_nothing_to_say(form: str, names: list[str], tmp_path: Path) -> None:
     files = []
     for name in names:
@@ -214,6 +230,26 @@ def test_a_text_like_a_reference_stays_a_text() -> None:
     assert json.loads(rule["event_pattern"])["detail-type"] == ['Paid "in" $${full}']
 
 
+@pytest.mark.parametrize("owner", [None, "210987654321"])
+def test_only_a_bucket_of_the_account_itself_is_read_written_and_listed_under_its_prefix(owner: str | None) -> None:
+    options = {"reply_to": ["r"], "settings": {"bucket": "texts", "prefix": "here/", "bucket_owner": owner}}
+    settings = DeployOptions.model_validate(options)
+    needed = needs("flows.orders.handlers", options=settings)
+    account: Any = owner or {"Ref": "AWS::AccountId"}
+    resources = json.loads(cloudformation(needed, settings))["Resources"].values()
+    [function, *_] = [one["Properties"] for one in resources if one["Type"] == "AWS::Lambda::Function"]
+    assert function["Environment"]["Variables"]["FLOWGUARD_BUCKET_OWNER"] == account
+    [role, *_] = [one["Properties"] for one in resources if "Policies" in one["Properties"]]
+    allowed = role["Policies"][0]["PolicyDocument"]["Statement"]
+    of_bucket = {one["Action"][0]: one for one in allowed if one["Action"][0].startswith("s3:")}
+    assert {name: one["Condition"] for name, one in of_bucket.items()} == {
+        "s3:GetObject": {"StringEquals": {"aws:ResourceAccount": account}},
+        "s3:ListBucket": {"StringEquals": {"aws:ResourceAccount": account}, "StringLike": {"s3:prefix": "here/*"}},
+    }
+    assert of_bucket["s3:ListBucket"]["Resource"] == [{"Fn::Sub": "arn:${AWS::Partition}:s3:::texts"}]
+    assert all("Condition" not in one for one in allowed if one not in of_bucket.values())
+
+
 def test_an_arn_is_filled_in() -> None:
     assert Arn("s3", "b/*", region=False, account=False).filled("aws-cn", "r", "1") == "arn:aws-cn:s3:::b/*"
     assert Arn("sqs", "q").filled("aws", "r", "1") == "arn:aws:sqs:r:1:q"
@@ -243,6 +279,36 @@ def test_the_command_writes_the_template(form: str, tmp_path: Path) -> None:
     file = tmp_path / "template.json"
     assert iac("flows.orders.handlers", "--format", form, "-o", str(file)).stdout == ""
     assert file.read_text(encoding="utf-8") == text_of("orders", form)
+
+
+def test_what_terraform_would_destroy_with_its_messages_or_items_is_named_before_it_is_applied(tmp_path: Path) -> None:
+    file = tmp_path / "shop.tf.json"
+    arguments = ("--format", "terraform-json", "-o", str(file))
+    assert "destroy" not in iac("flows.orders.handlers", "flows.take_payment.handlers", *arguments).stderr
+    told = "\n".join(line for line in iac("flows.orders.handlers", *arguments).stderr.splitlines() if "destroy" in line)
+    assert f"aws_sqs_queue.payments_to_book is not in {file} any more" in told
+    assert "aws_dynamodb_table.payments is not in" in told
+    assert "a removed block with destroy = false" in told
+    assert "lambda" not in told
+    assert "destroy" not in iac("flows.orders.handlers", *arguments).stderr, "it is told once"
+
+
+@pytest.mark.parametrize("before", ["", "[]", '{"resource": []}', '{"resource": {"aws_sqs_queue": 1}}'])
+def test_a_file_that_held_something_else_is_written_over(before: str, tmp_path: Path) -> None:
+    file = tmp_path / "shop.tf.json"
+    file.write_text(before)
+    shown = iac("flows.orders.handlers", "--format", "terraform-json", "-o", str(file))
+    assert (shown.exit_code, "destroy" in shown.stderr) == (0, False)
+    assert "aws_sqs_queue" in json.loads(file.read_text())["resource"]
+
+
+def test_json_says_what_is_done_once_and_notes_what_its_callers_need(tmp_path: Path) -> None:
+    (tmp_path / "deploy.toml").write_text(charging.OPTIONS)
+    result = iac("tests.deploy.charging", "--json", "--options", str(tmp_path / "deploy.toml"))
+    needed = json.loads(result.stdout)
+    assert (needed["flows"], [one["once"] for one in needed["functions"]]) == ([], ["charge", "parcels/ship"])
+    assert {one["kind"] for one in needed["functions"]} == {"once"}
+    assert "refund is under @once('refund'), and what calls it is your own" in result.stderr
 
 
 def test_json_says_what_is_needed() -> None:

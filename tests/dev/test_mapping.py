@@ -21,6 +21,10 @@ from flowguard.handler import lambda_handler
 from flowguard.settings import Settings
 from flowguard.sim.account import ACCOUNT_ID, REGION, SIMULATED_KEYS, SIMULATED_ROLE
 from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
+from flowguard.sim.weather.forecast import forecast
+from flowguard.sim.weather.layer import Invoked
+from flowguard.sim.weather.loops import MOST_IN_CHAIN, Loops
+from flowguard.sim.weather.weather import Weather
 from flowguard.step import Step
 from tests.cli.test_hostile_text import HOSTILE
 from tests.scene import OrderState, Scene, scene
@@ -209,3 +213,68 @@ def test_keys_that_aws_keeps_are_those_of_simulations() -> None:
 def test_an_order_survives_its_way_to_the_process() -> None:
     order = Order(("shop.handlers", HOSTILE), None, ACCOUNT_ID, REGION)
     assert Order.of_text(order.as_text()) == order
+
+
+# -- a bad day --------------------------------------------------------------------------------------------------------
+
+
+def under(served: Served, weather: str) -> Weather:
+    """Let the mapping have this weather, by the scene's clock."""
+    day = forecast(weather, served.at.clock)
+    served.mapping = replace(served.mapping, weather=day)
+    return day
+
+
+def test_a_record_that_meets_an_outage_stays_in_its_queue(at: Scene) -> None:
+    served = Served(at).send()
+    with intercept(under(served, "dynamodb-away=5m")) as day:
+        said = served.poll()
+        assert (said["acked"], said["outcome"], served.left()) == (False, "broken", 1)
+        refused = day.refused
+        at.clock.advance(seconds=300)
+        said = served.send('{"order_id":"o2"}').poll()
+    assert (said["acked"], said["outcome"], served.left()) == (True, "committed", 1)
+    assert day.refused == refused > 0
+
+
+def test_a_throttled_function_is_not_invoked(at: Scene) -> None:
+    called: list[Any] = []
+    served = Served(at, lambda event, context: called.append(event)).send()
+    under(served, "throttled=5m")
+    said = served.poll()
+    assert (said["acked"], called, served.left()) == (False, [], 1)
+    assert said["why"] == "by the weather it is not invoked, and the record was received all the same"
+
+
+def test_what_loop_detection_stops_is_gone(at: Scene) -> None:
+    served = Served(at, lambda event, context: {}).send()
+    day = under(served, "loops")
+    loops = day.layers[0]
+    assert isinstance(loops, Loops)
+    sqs = at.aws.client("sqs")
+    with intercept(day):
+        url = sqs.get_queue_url(QueueName=QUEUE)["QueueUrl"]
+        served.mapping = replace(
+            served.mapping, handler=lambda event, context: sqs.send_message(QueueUrl=url, MessageBody="{}")
+        )
+        for _ in range(MOST_IN_CHAIN):
+            assert served.poll()["why"] is None
+        said = served.poll()
+    assert (said["acked"], said["why"]) == (True, "by the weather it is not invoked, and the record is gone")
+    assert served.left() == 0
+
+
+def test_while_sqs_is_away_nothing_is_received(at: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    slept: list[float] = []
+    monkeypatch.setattr("flowguard.dev.mapping.time.sleep", slept.append)
+    served = Served(at).send()
+    under(served, "sqs-away=5m")
+    served.mapping.poll()
+    assert (served.said, slept, served.left()) == ([], [1], 1)
+
+
+def test_a_record_that_cannot_be_read_has_no_weather(at: Scene) -> None:
+    day = forecast("throttled=5m", at.clock)
+    record = {"messageId": "m1", "body": 7, "attributes": {}, "eventSource": "aws:sqs"}
+    with day.received(record, "place", QUEUE) as how:
+        assert how is Invoked.YES

@@ -122,3 +122,11 @@ def test_the_bucket_of_long_texts_is_there(aws: EmbeddedAWS) -> None:
     provided(deployment_of("flows.orders.handlers"), "texts")
     provided(deployment_of("flows.orders.handlers"), "texts")
     assert [one["Name"] for one in aws.client("s3").list_buckets()["Buckets"]] == ["texts"]
+
+
+def test_a_table_of_keys_expires_by_its_own_attribute(aws: EmbeddedAWS) -> None:
+    assert provided(deployment_of("tests.deploy.charging")) == []
+    dynamodb = aws.client("dynamodb")
+    for table, attribute in (("flowguard", "ttl"), ("idempotency", "expiration"), ("refunds", "expires_at")):
+        ttl = dynamodb.describe_time_to_live(TableName=table)["TimeToLiveDescription"]
+        assert ttl == {"AttributeName": attribute, "TimeToLiveStatus": "ENABLED"}

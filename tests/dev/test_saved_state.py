@@ -14,6 +14,7 @@ from botocore.exceptions import ClientError
 from flowguard.dev.cannot_serve import StateRefused
 from flowguard.dev.saved_state import (
     FILE,
+    LOCK,
     SavedState,
     only_user,
     put_back,
@@ -192,6 +193,14 @@ def test_a_directory_has_one_user_at_a_time(tmp_path: Path) -> None:
         only_user(place).__enter__()
     with only_user(place):
         pass
+
+
+def test_a_link_in_the_place_of_the_lock_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "accounts").write_text("dear")
+    (tmp_path / LOCK).symlink_to(tmp_path / "accounts")
+    with pytest.raises(StateRefused, match="cannot be used"):
+        only_user(tmp_path).__enter__()
+    assert (tmp_path / "accounts").read_text() == "dear"
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from flowguard import AnswerVerdict, Done, Failed, Settings
 from flowguard.aws.clients import Clients
 from flowguard.aws.services import aws_services
 from flowguard.errors import RunFailed
-from flowguard.sim.account import SIMULATED_KEYS
+from flowguard.sim.account import SIMULATED_SECRETS
 from flowguard.testing import FlowClock, FlowResult, FlowRunner, step_for
 from flows.approval import handlers
 from flows.approval.flow import ANSWERS_URL, ApproveExpense, AskApprover, RecordDecision, RemindApprover
@@ -67,7 +67,7 @@ def test_the_approver_gets_a_link_with_both_answers_and_a_comment() -> None:
     outcome = AskApprover().handle(expense, step)
     mail, reminder = step.sends
     token = outcome.awaited["decision"]  # type: ignore[union-attr]  # it waits
-    assert f'"{ANSWERS_URL}/{token.text}?answer=approve&answer=decline&comment=yes"' in mail.body  # type: ignore[union-attr]  # a token
+    assert f'"{ANSWERS_URL}/{token.text}?answers=approve%2Cdecline&comment=yes"' in mail.body  # type: ignore[union-attr]  # a token
     assert '"decision_id":"decided/r1"' in reminder.body
     assert step.state == ExpenseState(employee=EMPLOYEE, amount=Decimal(7), decision_id="decided/r1")
 
@@ -171,7 +171,7 @@ def test_what_the_model_does_not_admit_is_refused_and_can_be_answered_again(appr
 
 
 def test_the_functions_serve_their_flows(approvals: FlowRunner, flow_clock: FlowClock) -> None:
-    services = aws_services(Settings.model_validate({"token_keys": SIMULATED_KEYS}), Clients(), clock=flow_clock)
+    services = aws_services(Settings.model_validate(SIMULATED_SECRETS), Clients(), clock=flow_clock)
     request = sample("approval/01-request.json")
     assert handlers.approve_expense.using(services)(request) == {"batchItemFailures": []}
     assert handlers.answers.using(services)(sample("approval/05-forged.json"))["statusCode"] == 403

@@ -80,7 +80,6 @@ def dead(flow_engine: MemoryAWS) -> DeadLetters:
         ("03-declined.json", [], "Reject", "the card was declined: insufficient funds", ""),
         ("04-attempts-used-up.json", [20, 20], "GatewayTimeout", "no answer within 2 s", "attempt 3 of 3"),
         ("05-given-up.json", [30, 60, 120, 240], "GatewayDown", "connection refused", "later than 0:10:00 after"),
-        ("08-unknown-version.json", [], "RunFailed", "take-payment does not read version 9, only [1]", ""),
         ("10-pause-too-long.json", [], "Retry", "the gateway asks for a pause", "its queue delays by at most 900"),
     ],
 )
@@ -108,6 +107,14 @@ def test_what_can_not_work_ends_as_one_dead_letter_and_whoever_waits_is_told(
         assert why in told.body["error"]
     assert result.run(json.loads(record["body"])["payment_id"]).status == "FAILED"
     assert balance(result) is None
+
+
+def test_a_request_of_another_version_stays_with_its_queue_and_begins_no_run(payments: FlowRunner) -> None:
+    result = payments.deliver(sample("failures/08-unknown-version.json")).run()
+    (delivery,) = result.deliveries
+    assert (delivery.acked, dict(delivery.events)) == (False, {EventType.UNROUTABLE: 1})
+    assert "take-payment does not read version 9, only [1]" in str(delivery.why)
+    assert (list(result.runs()), result.dead_letters) == ([], ())
 
 
 def test_a_payload_that_names_no_payment_it_could_be_is_a_dead_letter_without_a_run(payments: FlowRunner) -> None:
@@ -143,14 +150,16 @@ def test_a_request_at_a_stage_that_the_flow_does_not_have_stays_with_its_queue_a
 
 def test_what_sqs_gives_up_is_parked_and_whoever_waits_is_told(payments: FlowRunner) -> None:
     """Its function was killed each time, so nothing of flowguard's ran to the end."""
-    with intercept(Death("UpdateItem", made=True, times=3)):
+    with intercept(Death("TransactWriteItems", made=False, times=3)):
         result = payments.deliver(sample("failures/01-flaky-gateway.json")).run()
-    assert [one.to_dlq for one in result.deliveries] == [False, False, True, False]
+    assert [one.to_dlq for one in result.deliveries] == [False, False, False, False, True, False]
     (letter,) = result.dead_letters
-    said = place(letter)
-    assert said.first_error is not None
-    assert said.first_error.text.startswith("SQS gave the message up")
-    assert result.run("pay-3001").status == "FAILED"
+    assert place(letter).redrive == 1
+    run = result.run("pay-3001")
+    assert (run.status, "the function was killed 3 times while it handled this message" in str(run.error)) == (
+        "FAILED",
+        True,
+    )
     assert [told.body["status"] for told in result.sent(REPLIES)] == ["FAILED"]
 
 

@@ -210,7 +210,9 @@ def test_a_function_that_dies_at_its_commit_has_charged_and_booked_once(payments
 def test_while_a_payment_is_under_way_another_request_for_it_is_turned_away(payments: FlowRunner) -> None:
     event = sample("failures/01-flaky-gateway.json")
     payments.deliver(event).step()
-    event["Records"][0]["messageAttributes"]["uniquerequestid"]["stringValue"] = "pay-3001-request-2"
+    attributes = event["Records"][0]["messageAttributes"]
+    attributes["uniquerequestid"]["stringValue"] = "pay-3001-request-2"
+    attributes["requestedat"]["stringValue"] = str(int(attributes["requestedat"]["stringValue"]) + 1)
     assert payments.deliver(event).step().count(EventType.IGNORED) == 1
     result = payments.run()
     assert result.run("pay-3001").request_id == "pay-3001-request-1"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from decimal import Decimal
 from itertools import permutations
 from typing import Any
@@ -14,8 +15,11 @@ from flowguard import Done, Reject, Settings
 from flowguard.aws.clients import Clients
 from flowguard.aws.services import aws_services
 from flowguard.events import EventType
+from flowguard.sim.account import SIMULATED_SECRETS
 from flowguard.sim.calls import intercept
 from flowguard.testing import FlowClock, FlowResult, FlowRunner, MemoryAWS, step_for
+from flowguard.wire.signing import simulated
+from flowguard.worker.ports import Services
 from flowguard.writes import Put, Update
 from flows.validate_cart import handlers
 from flows.validate_cart.flow import AddFound, CheckCart, ConfirmCart, PriceCart, ValidateCart
@@ -246,7 +250,7 @@ def test_one_bad_record_does_not_harm_the_others_of_its_batch(
     carts: FlowRunner, flow_engine: MemoryAWS, flow_clock: FlowClock
 ) -> None:
     """The function itself gets the batch: the runner hands over a record at a time."""
-    services = aws_services(Settings(), Clients(), clock=flow_clock)
+    services = signing(aws_services(Settings.model_validate(SIMULATED_SECRETS), Clients(), clock=flow_clock))
     batch = sample("envelopes/mixed-batch.json")
     assert handlers.price_cart.using(services)(batch) == {"batchItemFailures": []}
     assert cart(carts.run(), "cart-1001")["status"] == "CONFIRMED"
@@ -324,3 +328,8 @@ def test_a_cart_of_wishes_alone_for_which_nothing_is_found_is_rejected() -> None
     step = step_for(AddFound, state=CartState(), hop=2)
     with pytest.raises(Reject, match="nothing was found"):
         AddFound().handle(CartAnswers(search=SearchResult(skus=("yak",)), filter=FilterResult(refused=())), step)
+
+
+def signing(services: Services) -> Services:
+    """Return them with a signer as the runner has it, which knows nothing of who sent the samples."""
+    return replace(services, signer=simulated(services.signer))

@@ -93,7 +93,8 @@ def test_a_lost_end_a_second_effect_and_a_missing_letter_are_noticed(outcome: Ou
     [
         ("a commit without the fence of epoch and owner", "only the last owner commits"),
         ("a claim without the lease", "an attempt is taken over only when its lease is over"),
-        ("requests without order", "no older request takes over"),
+        ("requests without order", "only a newer request takes over"),
+        ("a request of the same time", "only a newer request takes over"),
         ("a commit of what was read and has changed", "epochs rise by one with each claim"),
     ],
 )

@@ -54,14 +54,14 @@ def all_claim(stores: Sequence[DynamoDBStore], requests: Sequence[ClaimRequest])
     return at_once(lambda worker: stores[worker].claim(requests[worker]))
 
 
-def wanted(worker: int, now: int, run: str = "r1") -> ClaimRequest:
+def wanted(worker: int, now: int, run: str = "r1", requested_at: int = 1_700_000_000_000) -> ClaimRequest:
     message = Message(
         flow="race",
         stage="only",
         version=1,
         object_id=ObjectId("o1"),
         request_id=RequestId(run),
-        requested_at=1_700_000_000_000,
+        requested_at=requested_at,
         body="{}",
     )
     return ClaimRequest(
@@ -86,13 +86,28 @@ def test_whenever_a_lease_is_over_exactly_one_of_eight_workers_gets_the_hop(stor
 
 
 @many_rounds
-def test_of_eight_requests_for_one_object_the_greatest_ends_up_with_it(stores: list[DynamoDBStore]) -> None:
+def test_of_eight_requests_for_one_object_the_latest_ends_up_with_it(stores: list[DynamoDBStore]) -> None:
+    for round_number in range(ROUNDS):
+        names = [f"{round_number:03}-{WORKERS - worker}" for worker in range(WORKERS)]
+        first = round_number * WORKERS
+        all_claim(stores, [wanted(worker, round_number, name, first + worker) for worker, name in enumerate(names)])
+        item = stores[0].read("race", "o1")
+        assert item is not None
+        assert item.request_id == names[-1]
+
+
+@many_rounds
+def test_of_eight_requests_of_one_time_the_first_gets_the_object_and_keeps_it(stores: list[DynamoDBStore]) -> None:
     for round_number in range(ROUNDS):
         names = [f"{round_number:03}-{worker}" for worker in range(WORKERS)]
-        all_claim(stores, [wanted(worker, round_number, name) for worker, name in enumerate(names)])
-        found = stores[0].read("race", "o1")
-        assert found is not None
-        assert found.request_id == names[-1]
+        requests = [wanted(worker, round_number, name, round_number) for worker, name in enumerate(names)]
+        answers = all_claim(stores, requests)
+        [first] = [answer for answer in answers if isinstance(answer, Claim)]
+        stale = [answer.verdict for answer in answers if isinstance(answer, Refused)]
+        assert stale == [Verdict.STALE] * (WORKERS - 1)
+        item = stores[0].read("race", "o1")
+        assert item is not None
+        assert item.request_id == first.item.request_id
 
 
 def test_of_eight_workers_that_all_once_owned_the_hop_only_the_last_commits_its_effect(

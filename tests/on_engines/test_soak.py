@@ -51,6 +51,7 @@ def test_three_flows_reconcile_although_workers_are_killed_and_calls_are_refused
     assert outcome.failed(), "nobody was rejected: it shows nothing"
     assert told.what["took_over"], "no request met another: it shows nothing"
     assert told.answered["RESUMED"], "no answer ended a wait: it shows nothing"
+    assert outcome.forged, "nobody lied: it shows nothing"
     assert told.timed_out.total(), "no deadline ended a wait: it shows nothing"
 
 
@@ -189,7 +190,7 @@ SPOILS: dict[str, Spoil] = {
         ),
     ),
     "pages: whoever waits is told of each completed": untold("reset", Status.COMPLETED),
-    "pages: each page's run is its newest request's, and has ended": older_run,
+    "pages: each page's run is a newest request's, and has ended": older_run,
     "pages: each page shows its newest completed request": stale_content,
     "pages: none ended COMPLETED without being shown": completed_unseen,
     "pages: no page's history goes back": lambda outcome: rewritten(outcome, lambda lines: lines[::-1]),
@@ -211,6 +212,9 @@ SPOILS: dict[str, Spoil] = {
     "waits: none was ended twice": ended_twice,
     "waits: none went on but at the stage for its end": lambda outcome: replace(
         outcome, went_on={**outcome.went_on, wait_of(outcome): "elsewhere"}
+    ),
+    "waits: each forged record is a dead letter": lambda outcome: replace(
+        outcome, forged=[*outcome.forged, "believed"]
     ),
     "waits: none went on whose messages were not sent": no_news("wait"),
     "orders and waits that failed: refused, out of attempts, or given up by SQS": blamed("order"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -14,20 +15,35 @@ from flowguard.protocol.claims import (
     can_be_reset,
     decide,
     fenced_by,
+    finds_old_memory,
     is_claimed_by,
+    kills_before,
     noted_asker,
     refused_commit,
     taken,
 )
 from flowguard.protocol.conflict import OnConflict
 from flowguard.protocol.failed_hop import FailedHop
-from flowguard.protocol.run import Cancellation, Claim, ClaimRequest, Commit, Committed, FencedBy, RunItem, Status
+from flowguard.protocol.memo import Memo
+from flowguard.protocol.run import (
+    LONGEST_LEASE,
+    BackOff,
+    Cancellation,
+    Claim,
+    ClaimRequest,
+    Commit,
+    Committed,
+    FencedBy,
+    RunItem,
+    Status,
+)
 from flowguard.protocol.verdicts import Verdict
 from flowguard.protocol.waiting import Wait
 from flowguard.wire.message import ErrorNote, Message
 from tests.protocol.run_items import run_item
 
 NOW, ABANDONED = 1_000, 800
+BELIEVED = LONGEST_LEASE // timedelta(milliseconds=1)
 RUNNING, WAITING, COMPLETED, FAILED = Status
 SUPERSEDE, IGNORE, ATTACH = OnConflict.SUPERSEDE, OnConflict.IGNORE, OnConflict.ATTACH
 
@@ -74,6 +90,8 @@ OWN: dict[str, tuple[RunItem | None, ClaimRequest, Verdict]] = {
     "no item, hop 1": (None, asked(hop=1), Verdict.CLAIMED),
     "no item, hop 2": (None, asked(), Verdict.GONE),
     "its lease is alive": (item(), asked(), Verdict.BUSY),
+    "its lease is the longest": (item(lease_until=NOW + BELIEVED), asked(), Verdict.BUSY),
+    "its lease is of a fast clock": (item(lease_until=NOW + BELIEVED + 1), asked(), Verdict.CLAIMED),
     "its lease is over": (item(lease_until=NOW), asked(), Verdict.CLAIMED),
     "its own claim": (item(owner=Owner("mine")), asked(), Verdict.CLAIMED),
     "a later attempt": (item(), asked(retry=2), Verdict.CLAIMED),
@@ -126,8 +144,8 @@ OWN: dict[str, tuple[RunItem | None, ClaimRequest, Verdict]] = {
 OTHERS: dict[str, tuple[RunItem, ClaimRequest, Verdict]] = {
     "a later hop": (item(), asked(request_id=RequestId("n")), Verdict.SUPERSEDED),
     "an older one": (item(), first(SUPERSEDE, 499, "z"), Verdict.STALE),
-    "a lesser id": (item(), first(SUPERSEDE, 500, "a"), Verdict.STALE),
-    "a greater id": (item(), first(SUPERSEDE, 500, "z"), Verdict.CLAIMED),
+    "of its time, a lesser id": (item(), first(SUPERSEDE, 500, "a"), Verdict.STALE),
+    "of its time, a greater id": (item(), first(SUPERSEDE, 500, "z"), Verdict.STALE),
     "a newer one": (item(), first(SUPERSEDE, 501, "a"), Verdict.CLAIMED),
     "a newer one, ignored": (item(), first(IGNORE), Verdict.IGNORED),
     "a newer one, ignored, abandoned": (item(lease_until=ABANDONED - 1), first(IGNORE), Verdict.CLAIMED),
@@ -164,7 +182,8 @@ CALLS: dict[str, tuple[RunItem, ClaimRequest, Verdict]] = {
     "abandoned": (item(lease_until=LONG_OVER), first(ATTACH), Verdict.CLAIMED),
     "abandoned, an older request": (item(lease_until=LONG_OVER), first(ATTACH, 499, "z"), Verdict.ATTACHED),
     "abandoned, a lesser id": (item(lease_until=LONG_OVER), first(ATTACH, 500, "a"), Verdict.ATTACHED),
-    "abandoned, a greater id": (item(lease_until=LONG_OVER), first(ATTACH, 500, "z"), Verdict.CLAIMED),
+    "abandoned, a greater id": (item(lease_until=LONG_OVER), first(ATTACH, 500, "z"), Verdict.ATTACHED),
+    "abandoned, a newer one": (item(lease_until=LONG_OVER), first(ATTACH, 501, "a"), Verdict.CLAIMED),
     "a result of its moment": (item(COMPLETED), first(ATTACH, fresh_since=500), Verdict.KEPT),
     "a result that is too old": (item(COMPLETED), first(ATTACH, fresh_since=501), Verdict.CLAIMED),
     "a result that is fresh, older than the request": (item(COMPLETED), first(ATTACH, fresh_since=0), Verdict.KEPT),
@@ -306,7 +325,7 @@ def test_a_run_owes_its_own_answer_until_it_ends(status: Status, answered: list[
     [
         (None, FencedBy.EXPIRED),
         (item(request_id=RequestId("a"), requested_at=501), FencedBy.NEWER_RUN),
-        (item(request_id=RequestId("z"), requested_at=500), FencedBy.NEWER_RUN),
+        (item(request_id=RequestId("z"), requested_at=500), FencedBy.EXPIRED),
         (item(request_id=RequestId("z"), requested_at=499), FencedBy.EXPIRED),
         (item(request_id=RequestId("a"), requested_at=500), FencedBy.EXPIRED),
         (item(), FencedBy.OTHER_ATTEMPT),
@@ -334,3 +353,43 @@ def test_a_refused_commit_was_written_before_by_its_own_claim_alone(changes: dic
 def test_a_refused_commit_without_an_item_is_fenced() -> None:
     claim = Claim(asked().message, item(), None)
     assert refused_commit(claim, Commit(RUNNING, 1, 2, None, None), None) == (FencedBy.EXPIRED, None)
+
+
+OLD, BETWEEN = Memo(RequestId("m"), 2, {}, 0), RequestId("between")
+
+
+@pytest.mark.parametrize(
+    ("before", "only_read", "expected"),
+    [
+        (item(memo=OLD, request_id=BETWEEN), False, True),
+        (item(memo=OLD, request_id=BETWEEN), True, False),
+        (item(memo=OLD._replace(hop=1), request_id=BETWEEN), False, False),
+        (item(memo=OLD._replace(request_id=BETWEEN), request_id=BETWEEN), False, False),
+        (item(request_id=BETWEEN), False, False),
+        (item(memo=OLD), False, False),
+        (None, False, False),
+    ],
+)
+def test_a_claim_finds_what_an_earlier_run_under_its_id_has_done(
+    before: RunItem | None, only_read: bool, expected: bool
+) -> None:
+    unwritten = asked() if only_read else None
+    assert finds_old_memory(Claim(asked().message, item(memo=OLD), before, unwritten)) is expected
+
+
+@pytest.mark.parametrize(
+    ("changes", "kills"),
+    [
+        ({}, 3),
+        ({"owner": Owner("mine")}, 0),
+        ({"done": True}, 0),
+        ({"back_off": BackOff(ErrorNote("Retry", "later", 1), NOW)}, 0),
+        ({"request_id": RequestId("n")}, 0),
+        ({"hop": 1}, 0),
+        ({"redrive": 0}, 0),
+        ({"retry": 0}, 0),
+    ],
+)
+def test_whoever_left_the_attempt_as_it_was_claimed_was_killed(changes: dict[str, Any], kills: int) -> None:
+    assert kills_before(item(kills=2, **changes), asked().message, Owner("mine")) == kills
+    assert kills_before(None, asked().message) == 0

@@ -11,7 +11,16 @@ import pytest
 from flowguard.destinations import Bus, Destination, Function, Queue, Topic
 from flowguard.errors import RunFailed, TooLarge
 from flowguard.ids import RequestId
-from flowguard.protocol.outbox import LARGEST_SCHEDULED, MOST_ATTRIBUTES, Kind, Outbox, Send, StoredOutbox, largest
+from flowguard.protocol.outbox import (
+    LARGEST_SCHEDULED,
+    LAST_PHASE,
+    MOST_ATTRIBUTES,
+    Kind,
+    Outbox,
+    Send,
+    StoredOutbox,
+    largest,
+)
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.bodies import bus_detail, function_payload
 
@@ -38,8 +47,9 @@ SENDS = [
 
 def test_only_what_carries_the_run_goes_last() -> None:
     assert [kind for kind in Kind if kind.is_last] == [Kind.DEAD, Kind.NEXT, Kind.ASK]
-    assert [kind for kind in Kind if kind.phase == 2] == [Kind.NEXT], "its claim clears the outbox of all others"
-    assert [kind for kind in Kind if kind.phase == 1] == [Kind.DEAD, Kind.ASK]
+    assert [kind for kind in Kind if kind.phase == LAST_PHASE] == [Kind.NEXT], "its claim clears the outbox"
+    assert [kind for kind in Kind if kind.phase == 2] == [Kind.DEAD, Kind.ASK]
+    assert [kind for kind in Kind if kind.phase == 1] == [Kind.DEADLINE], "its look proves that the others were sent"
     assert [kind for kind in Kind if kind.ends_with_its_run] == [Kind.NEXT, Kind.ASK, Kind.DEADLINE]
 
 

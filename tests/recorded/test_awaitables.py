@@ -12,7 +12,7 @@ from tests.recorded.carts import Price
 def test_a_token_makes_the_link_with_which_a_person_answers() -> None:
     token = step_for(Price).token("approval")
     link = token.link("https://example.com/answers/", choices=("yes", "no"), with_comment=True)
-    assert link == f"https://example.com/answers/{token.text}?answer=yes&answer=no&comment=yes"
+    assert link == f"https://example.com/answers/{token.text}?answers=yes%2Cno&comment=yes"
     assert token.link("https://example.com", failed=True) == f"https://example.com/{token.text}?failed=true"
 
 

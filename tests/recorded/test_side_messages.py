@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -34,8 +35,21 @@ def test_a_send_carries_an_id_of_its_own_and_the_time_of_the_hop(step: Step[Cart
     assert first.attributes == {
         REQUEST_ID: Attribute.string(first.id),
         REQUESTED_AT: Attribute.number(ManualClock().now()),
+        PLACE: Attribute.string('{"depth":1}'),
     }
     assert (readable(second.id), second.body) == ("r-1.2.1", "text")
+
+
+@pytest.mark.parametrize(("own", "says"), [(7, True), (8, False)])
+def test_a_send_goes_without_its_depth_where_there_is_no_room_for_it(own: int, says: bool) -> None:
+    step = step_for(Price)
+    step.send("emails", "text", attributes={f"own-{number}": "x" for number in range(own)})
+    assert (PLACE in step.sends[0].attributes) is says
+
+
+def test_a_send_that_says_its_own_place_keeps_it(step: Step[CartState]) -> None:
+    step.send("carts", "text", attributes={PLACE: '{"object":"c-2"}'})
+    assert step.sends[0].attributes[PLACE].value == '{"object":"c-2"}'
 
 
 def test_a_handler_that_runs_again_sends_under_the_same_ids() -> None:
@@ -54,7 +68,7 @@ def test_a_send_takes_along_what_the_flow_carries_and_what_the_handler_adds() ->
     step.send("emails", "text", attributes={"kind": Attribute.string("receipt")}, delay=60, group="c-1")
     (send,) = step.sends
     assert step.attributes == {"tenant": Attribute.string("shop-1")}
-    assert {"tenant", "kind", REQUEST_ID, REQUESTED_AT} == set(send.attributes)
+    assert {"tenant", "kind", REQUEST_ID, REQUESTED_AT, PLACE} == set(send.attributes)
     assert (send.delay, send.group) == (60, "c-1")
 
 
@@ -106,7 +120,9 @@ def test_a_started_flow_gets_a_request_of_its_own() -> None:
     assert set(send.attributes) == {*OWN_ATTRIBUTES, "tenant"}
     assert send.attributes[REQUEST_ID].value == send.id
     assert send.attributes[FLOW_STAGE].value == "price-cart/price"
-    assert send.attributes[PLACE].value == '{"version":1,"hop":1,"object":"c-2","reply_to":"sqs:told"}'
+    place = json.loads(send.attributes[PLACE].value)
+    assert place.pop("sig").startswith("under-test.")
+    assert place == {"version": 1, "hop": 1, "object": "c-2", "reply_to": "sqs:told", "depth": 1}
 
 
 def test_a_started_flow_that_names_its_requests_by_their_payload_does_so(step: Step[CartState]) -> None:

@@ -14,6 +14,7 @@ from flowguard.sim.recording import RecordedRecord, read_recording
 from flowguard.sim.virtual import VirtualTime
 from flowguard.sim.waiting_records import Delivery
 from flowguard.testing import sqs_event
+from flowguard.worker.patience import MANY_RECEIVES
 
 VISIBILITY = 30_000
 
@@ -113,6 +114,55 @@ def test_a_record_is_seen_again_after_its_visibility_with_its_count(source: Even
     assert delivery.event()["Records"][0]["attributes"]["ApproximateReceiveCount"] == "2"
 
 
+def test_a_record_that_came_too_early_has_as_many_receives_as_the_queues_of_templates(
+    source: EventSource, time: VirtualTime
+) -> None:
+    delivery = put(source, "a")
+    for receive in range(1, MANY_RECEIVES):
+        assert take(source, time) is delivery
+        assert not source.end(delivery, acked=False, too_early=True), receive
+    assert take(source, time) is delivery
+    assert source.end(delivery, acked=False, too_early=True)
+    assert delivery.from_dlq
+
+
+def test_a_record_that_was_given_up_says_which_queue_it_was_moved_from(source: EventSource, time: VirtualTime) -> None:
+    delivery = put(source, "a")
+    for given_up in (False, True):
+        assert take(source, time) is delivery
+        assert "DeadLetterQueueSourceArn" not in delivery.event()["Records"][0]["attributes"]
+        assert source.end(delivery, acked=False) is given_up
+    assert take(source, time) is delivery
+    attributes = delivery.event()["Records"][0]["attributes"]
+    assert attributes["DeadLetterQueueSourceArn"] == delivery.envelope.queue_arn
+    assert attributes["ApproximateReceiveCount"] == "1"
+
+
+def test_what_fails_after_it_came_too_early_is_given_up_as_soon_as_any_other(
+    source: EventSource, time: VirtualTime
+) -> None:
+    delivery = put(source, "a")
+    ends = []
+    for too_early in (True, True, True, False, False):
+        assert take(source, time) is delivery
+        ends.append(source.end(delivery, acked=False, too_early=too_early))
+    assert ends == [False, False, False, False, True]
+    for end in (False, True):
+        assert take(source, time) is delivery
+        assert source.end(delivery, acked=False) is end, "it is counted anew"
+
+
+def test_a_record_that_was_written_without_its_count_is_counted_too(source: EventSource, time: VirtualTime) -> None:
+    raw = {"messageId": "a", "body": "{}", "eventSource": "aws:sqs", "eventSourceARN": "arn:aws:sqs:r:1:orders"}
+    (record,) = read_recording({"Records": [raw]})
+    assert isinstance(record, RecordedRecord)
+    delivery = source.put(record.envelope, record.raw, "orders", 0)
+    take(source, time)
+    source.end(delivery, acked=False)
+    take(source, time)
+    assert delivery.event()["Records"][0]["attributes"] == {"ApproximateReceiveCount": "2"}
+
+
 def test_after_its_last_receive_it_goes_to_the_dead_letters_and_then_nowhere(
     source: EventSource, time: VirtualTime
 ) -> None:
@@ -154,6 +204,22 @@ def test_a_group_waits_behind_its_first_record(source: EventSource, time: Virtua
     assert take(source, time) is second
 
 
+def test_a_fifo_group_gives_nothing_out_while_any_of_its_messages_is_in_flight(
+    source: EventSource, time: VirtualTime
+) -> None:
+    """As https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/using-messagegroupid-property.html
+    says: a worker that has failed at the first, and still holds the second, holds up both."""
+    first, second = put(source, "a", "orders.fifo"), put(source, "b", "orders.fifo")
+    other = put(source, "c", "orders.fifo", group="h")
+    assert take(source, time) is first
+    assert source.with_it(first, 2, time.now()) == [second]
+    postpone(source, first, 2)
+    assert take(source, time) is other, "which is of another group"
+    hand_back(source, second)
+    assert take(source, time) is first
+    assert time.now() == 2_000
+
+
 @pytest.mark.parametrize(
     ("hide", "due"), [(lambda source, one: postpone(source, one, 100), 100_000), (EventSource.show_early, 0)]
 )
@@ -171,6 +237,23 @@ def postpone(source: EventSource, delivery: Delivery, seconds: int) -> bool:
     params = {"ReceiptHandle": delivery.envelope.receipt_handle, "VisibilityTimeout": seconds}
     client: Any = None
     return source.postponed(ApiCall("sqs", "ChangeMessageVisibility", params, 1, client), 0)
+
+
+def hand_back(source: EventSource, *deliveries: Delivery) -> bool:
+    entries = [
+        {"Id": str(place), "ReceiptHandle": one.envelope.receipt_handle, "VisibilityTimeout": 0}
+        for place, one in enumerate(deliveries)
+    ]
+    client: Any = None
+    return source.postponed(ApiCall("sqs", "ChangeMessageVisibilityBatch", {"Entries": entries}, 1, client), 0)
+
+
+def test_several_records_are_handed_back_in_one_call(source: EventSource, time: VirtualTime) -> None:
+    first, second, elsewhere = put(source, "a"), put(source, "b"), put(source, "c")
+    assert [take(source, time), take(source, time)] == [first, second]
+    assert hand_back(source, elsewhere, first, second)
+    assert not hand_back(source, elsewhere)
+    assert (first.visible_at, second.visible_at) == (0, 0)
 
 
 def test_a_record_of_elsewhere_is_not_postponed_here(source: EventSource) -> None:

@@ -52,6 +52,7 @@ class Orders(
         Callback(Topic(TOPIC), id="order", prefix="paid/"),
         Callback(Bus("default", "bank", "Paid"), id="order", prefix="paid/"),
     ),
+    trust_senders=True,
 ):
     stages = (Ask, GoOn)
 
@@ -61,7 +62,7 @@ class TakeAny(Stage[dict[str, Any]], name="take-any"):
         return Done(payload["routeKey"])
 
 
-class Anything(Flow, name="anything", object_id=PER_REQUEST):
+class Anything(Flow, name="anything", object_id=PER_REQUEST, trust_senders=True):
     stages = (TakeAny,)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from typing import Any
 
 import botocore.session
@@ -107,3 +108,21 @@ def test_a_batch_keeps_its_entries_when_some_are_left_out(aws: EmbeddedAWS) -> N
     assert SENDS["SendMessageBatch"].in_part(one, proceed, {1, 2}) == {}, "no call without an entry"
     assert seen == [["2"]]
     assert [entry["Id"] for entry in params["Entries"]] == ["1", "2"]
+
+
+@pytest.mark.parametrize(
+    ("place", "is_letter"),
+    [
+        ({"redrive": 1}, True),
+        ({"redrive": 1, "retry": 1}, False),
+        ({"redrive": 1, "since": 1_800_000_000_000}, False),
+        ({"hop": 2}, False),
+    ],
+)
+def test_a_letter_is_told_from_a_redrive_that_is_tried_again_or_goes_back(
+    place: dict[str, int], is_letter: bool, aws: EmbeddedAWS
+) -> None:
+    attributes = {"flowguard": {"DataType": "String", "StringValue": json.dumps({"version": 1, "hop": 1, **place})}}
+    params = {"QueueUrl": QUEUE, "MessageBody": "a", "MessageAttributes": {**OWN, **attributes}}
+    [message] = posted(call(aws, "SendMessage", params), {}, call=1)
+    assert message.is_letter is is_letter

@@ -62,7 +62,7 @@ class Remind(Stage[Payment], name="remind"):
         return Done({"carrier": None})
 
 
-class ShopOrders(Flow, name="orders", object_id="order_id"):
+class ShopOrders(Flow, name="orders", object_id="order_id", trust_senders=True):
     stages = (CheckOrder, TakePayment, ShipOrder, Remind)
 
 

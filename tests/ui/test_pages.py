@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from datetime import timedelta
@@ -12,6 +13,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from flowguard.aws import run_pages
+from flowguard.clock import ManualClock
 from flowguard.errors import Reject
 from flowguard.outcome import Outcome
 from flowguard.sim.calls import ApiCall, Proceed, Recorder, Response, intercept
@@ -20,6 +22,8 @@ from flowguard.ui import pages
 from flowguard.ui.inspected import Bounds
 from flowguard.ui.pages import link
 from flowguard.wire.message import ErrorNote
+from flowguard.wire.signing import Keyring, Keys
+from flowguard.wire.tokens import Tokens
 from tests.cli.test_hostile_text import CONTROL, HOSTILE, OBJECT, notification, put
 from tests.cli.test_list import break_down, played
 from tests.scene import START, OrderState, Scene, scene, told_orders
@@ -127,6 +131,14 @@ def test_payloads_are_shown_only_where_they_were_asked_for(at: Scene) -> None:
     put(at, {"hop": 1}, '{"secret":1}')
     assert '"secret"' not in text(opened(at), "/letters?queue=dead")
     assert '"secret"' in text(opened(at, payloads=True), "/letters?queue=dead")
+
+
+def test_a_letter_that_was_not_sent_shows_no_token(at: Scene) -> None:
+    token = Tokens(Keyring(lambda: Keys.parse("k1:" + "x" * 32), ManualClock())).make("orders", "0" * 32, 1)
+    put(at, {"hop": 1}, json.dumps({"mail": f"https://shop.example/answer?token={token}"}))
+    page = text(opened(at, payloads=True), "/letters?queue=dead")
+    assert "https://shop.example/answer?token=<token>" in page
+    assert token not in page
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
@@ -17,7 +18,7 @@ from flowguard.settings import Settings
 from flowguard.stage import Stage
 from flowguard.step import Step
 from flowguard.ui.graph_picture import GraphPicture, graph_picture
-from flowguard.ui.timeline import TimeLine, time_line
+from flowguard.ui.timeline import TimeLine, _length, time_line
 from flowguard.ui.traffic import DONE, FAILED, LATE, ON_THE_WAY, WAITING, Traffic
 from tests.aws.engines import same_clients
 from tests.cli.test_list import played
@@ -79,19 +80,52 @@ def test_a_run_without_a_history_has_its_last_commit(at: Scene, object_id: str, 
 
 
 def test_marks_that_are_close_stand_above_each_other(at: Scene) -> None:
-    line = line_of(at, "o2")
+    seen = RunReader.of(Settings(), same_clients()).read("orders", "o2")
+    assert seen is not None
+    item = seen.item._replace(history="", committed_at=seen.item.requested_at + 5)
+    line = time_line(seen._replace(item=item), at.clock.now())
     first, second, last = line.marks
     assert second.x - first.x < 1
     assert (first.y, second.y, last.y) == (line.y, line.y - 26, line.y)
-    assert line.height == line.y + 20
+    assert line.height == line.y + 40
 
 
-def test_a_line_is_to_scale_and_what_is_to_come_is_another_colour(at: Scene) -> None:
+def test_a_line_has_all_its_time_and_what_is_to_come_is_another_colour(at: Scene) -> None:
     at.deliver(at.order("new", requested_at=at.clock.now()))
     at.script.pricing = lambda step: at.clock.advance(seconds=0)
     assert [bar.kind for bar in line_of(at, "o1").bars] == ["over"]
     [over, ahead] = line_of(at, "left").bars
     assert (over.x, over.width, ahead.width) == (3.0, 94.0, 0.0)
+
+
+def test_a_second_of_work_can_be_seen_beside_two_days_of_waiting(at: Scene) -> None:
+    seen = RunReader.of(Settings(), same_clients()).read("orders", "o2")
+    assert seen is not None
+    now = seen.item.requested_at + 2 * 24 * 3_600_000
+    item = seen.item._replace(history="", committed_at=seen.item.requested_at + 1_000)
+    line = time_line(seen._replace(item=item), now)
+    requested, committed, last = (mark.x for mark in line.marks)
+    assert 10 < committed - requested < (last - committed) / 4
+    assert [gap.length for gap in line.gaps] == ["1 s", "47 h 59 min"]
+    assert [requested < line.gaps[0].x < committed, committed < line.gaps[1].x < last] == [True, True]
+
+
+@pytest.mark.parametrize(
+    ("ms", "length"),
+    [
+        (0, "0 ms"),
+        (999, "999 ms"),
+        (1_500, "1.5 s"),
+        (59_000, "59 s"),
+        (60_000, "1 min"),
+        (3_600_000, "1 h"),
+        (5_400_000, "1 h 30 min"),
+        (172_800_000, "2 d"),
+        (183_600_000, "2 d 3 h"),
+    ],
+)
+def test_a_gap_says_how_long_it_is(ms: int, length: str) -> None:
+    assert _length(ms) == length
 
 
 def test_a_run_of_one_moment_has_a_line(at: Scene) -> None:
@@ -182,6 +216,55 @@ def test_what_skips_a_row_goes_around_the_boxes() -> None:
     around = [way for way in picture.ways if way.x > right]
     assert [way.line for way in around] == [EdgeKind.TIMES_OUT]
     assert all(way.x < picture.width for way in picture.ways)
+
+
+class Refused(Stage[dict[str, Any]], name="refused", then="late"):
+    def handle(self, answers: dict[str, Any], step: Step) -> Outcome:
+        return Late.message({})
+
+
+class Parting(Flow, name="parting", object_id="order_id"):
+    """Three stages of one row, each of which another one of that row leads on to."""
+
+    stages = (
+        type("Part", (Asked,), {}, name="asked", then=("told", "refused", "late")),
+        type("Onward", (Told,), {}, name="told", then=("refused", "late")),
+        Refused,
+        Late,
+    )
+
+
+def crossed(path: str, picture: GraphPicture) -> list[str]:
+    """The boxes that an edge beside them runs through."""
+    x, y, through = 0, 0, []
+    for step, rest in re.findall(r"([MHVq])([-0-9 ]+)", path):
+        before, numbers = (x, y), [int(number) for number in rest.split()]
+        match step:
+            case "M":
+                x, y = numbers
+                continue
+            case "H":
+                x = numbers[0]
+            case "V":
+                y = numbers[0]
+            case _:
+                x, y = x + numbers[2], y + numbers[3]
+        low, high = sorted((before[0], x)), sorted((before[1], y))
+        through += [
+            box.node.name
+            for box in picture.boxes
+            if low[0] < box.x + box.width and low[1] > box.x and high[0] < box.bottom and high[1] > box.y
+        ]
+    return through
+
+
+@pytest.mark.parametrize("flow", [Asking, Parting])
+def test_no_edge_that_goes_around_runs_behind_a_box_and_each_label_has_its_room(flow: type[Flow]) -> None:
+    picture = graph_picture(graph_of(flow), Traffic())
+    around = [way for way in picture.ways if way.is_around]
+    assert around
+    assert [crossed(way.path, picture) for way in around] == [[]] * len(around)
+    assert all(way.x + 7 * len(way.label) <= picture.width for way in around)
 
 
 def test_a_long_name_is_cut_to_its_box() -> None:

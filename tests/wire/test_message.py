@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import BaseModel, ValidationError
 
 from flowguard.ids import ObjectId, RequestId
 from flowguard.wire.attributes import Attribute
@@ -179,6 +180,13 @@ def test_a_redrive_is_the_same_hop_from_its_first_attempt() -> None:
     assert (redriven.hop, redriven.attempt, redriven.first_error) == (2, (2, 0), BOOM)
 
 
+def test_what_is_sent_anew_has_not_been_going_back_to_its_queue() -> None:
+    """The time since when is of a record, and this is another one."""
+    back = message(since=5)
+    for anew in (back.next("confirm", "{}"), back.again(BOOM), back.redriven(BOOM)):
+        assert anew.since == 0
+
+
 def test_attempts_are_ordered_by_redrive_then_retry() -> None:
     assert message(redrive=1).attempt > message(retry=9).attempt > message().attempt
 
@@ -204,6 +212,17 @@ class Unreadable(Exception):
 def test_an_error_is_kept_by_its_type_and_the_beginning_of_its_text() -> None:
     assert ErrorNote.of(KeyError("a"), 5) == ErrorNote("KeyError", "'a'", 5)
     assert len(ErrorNote.of(ValueError("x" * 9_999), 5).text) == 500
+
+
+def test_pydantics_error_names_the_field_and_quotes_no_value() -> None:
+    class Card(BaseModel):
+        number: int
+
+    with pytest.raises(ValidationError) as refused:
+        Card.model_validate({"number": "4111-secret"})
+    assert "secret" in str(refused.value)
+    note = ErrorNote.of(refused.value, 5)
+    assert (note.type, note.text[:14], "secret" in note.text) == ("ValidationError", "Card: number: ", False)
 
 
 def test_an_error_that_cannot_say_what_it_is_is_kept_by_its_type() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from typing import Any
 
 import pytest
@@ -12,13 +13,20 @@ from hypothesis import strategies as st
 from flowguard.clock import ManualClock
 from flowguard.errors import SettingsError
 from flowguard.ids import ObjectId, RequestId
+from flowguard.wire import signing
 from flowguard.wire.message import PLACE, Message, Place
 from flowguard.wire.signing import (
+    FRESH_FOR,
+    JITTER,
     LOADED_AGAIN_AFTER,
+    NOT_ASKED_FOR,
+    TRIED_AGAIN_AFTER,
     UNSIGNED,
+    USED_FOR,
     Keyring,
     Keys,
     KeySigner,
+    check_signs,
     is_claim,
     signed_attributes,
     statement,
@@ -123,6 +131,12 @@ def test_nothing_is_signed_where_no_keys_are_set() -> None:
     assert UNSIGNED.problem("it", "k.00") == "signatures cannot be checked; FLOWGUARD_SIGNING_KEYS is not set"
 
 
+def test_what_is_believed_only_when_it_is_signed_needs_keys() -> None:
+    check_signs(signer(f"new:{NEW}"), "price-cart", "answers")
+    with pytest.raises(SettingsError, match="is not set, and price-cart believes answers only when it is signed"):
+        check_signs(UNSIGNED, "price-cart", "answers")
+
+
 @pytest.mark.parametrize(
     ("changes", "claim"),
     [
@@ -186,18 +200,50 @@ class Stored:
         return Keys.parse(self.text)
 
 
-def test_keys_are_loaded_when_first_needed_and_then_kept() -> None:
+def test_keys_are_loaded_when_first_needed_and_again_when_they_are_no_longer_fresh() -> None:
     stored, clock = Stored(f"old:{OLD}"), ManualClock()
     lazy = KeySigner(Keyring(stored.load, clock))
     assert stored.loads == 0
     for _ in range(3):
-        clock.advance(ms=LOADED_AGAIN_AFTER)
         lazy.sign("it")
         lazy.problem("it", "old.00")
     assert stored.loads == 1
+    clock.advance(ms=FRESH_FOR - 1)
+    lazy.sign("it")
+    lazy.problem("it", "old.00")
+    assert stored.loads == 1, "a key that is known is not looked for"
+    clock.advance(ms=1)
+    lazy.sign("it")
+    assert stored.loads == 2
 
 
-def test_a_key_that_is_not_known_is_looked_for_at_most_once_in_five_minutes() -> None:
+def test_a_key_that_was_removed_signs_and_verifies_no_longer_than_the_keys_are_fresh() -> None:
+    stored, clock = Stored(f"old:{OLD}"), ManualClock()
+    lazy = KeySigner(Keyring(stored.load, clock))
+    assert lazy.problem(said(MESSAGE), signature(MESSAGE, f"old:{OLD}")) is None
+    stored.text = f"new:{NEW}"
+    clock.advance(ms=FRESH_FOR)
+    assert str(lazy.sign("it")).startswith("new.")
+    problem = lazy.problem(said(MESSAGE), signature(MESSAGE, f"old:{OLD}"))
+    assert problem == "its signature names a key that is not known here"
+
+
+def test_environments_that_began_together_load_their_keys_again_at_different_moments() -> None:
+    clock, moments = ManualClock(), []
+    for seed in range(20):
+        stored = Stored(f"old:{OLD}")
+        ring, began = Keyring(stored.load, clock, random.Random(seed)), clock.now()
+        ring.keys()
+        while stored.loads == 1:
+            clock.advance(seconds=1)
+            ring.keys()
+        moments.append(clock.now() - began)
+    assert min(moments) >= FRESH_FOR * (1 - JITTER)
+    assert max(moments) <= FRESH_FOR
+    assert len(set(moments)) > 10
+
+
+def test_a_key_that_is_not_known_is_looked_for_at_most_once_a_minute() -> None:
     stored, clock = Stored(f"old:{OLD}"), ManualClock()
     lazy = KeySigner(Keyring(stored.load, clock))
     lazy.sign("it")
@@ -212,17 +258,78 @@ def test_a_key_that_is_not_known_is_looked_for_at_most_once_in_five_minutes() ->
     assert stored.loads == 2
 
 
-def test_a_store_that_refuses_is_not_asked_for_each_bad_message_and_the_known_keys_stay() -> None:
+def test_a_store_that_refuses_is_not_asked_for_each_bad_message_and_the_known_keys_stay(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    warnings: list[str] = []
+    monkeypatch.setattr(signing.logger, "warning", lambda text, *about: warnings.append(text % about))
     stored, clock = Stored(f"old:{OLD}"), ManualClock()
     lazy = KeySigner(Keyring(stored.load, clock))
     lazy.sign("it")
     stored.text = ""
     clock.advance(ms=LOADED_AGAIN_AFTER)
-    with pytest.raises(OSError, match="does not answer"):
-        lazy.problem("it", "nobodys.00")
-    assert lazy.problem("it", "nobodys.00") == "its signature names a key that is not known here"
+    for _ in range(3):
+        assert lazy.problem("it", "nobodys.00") == "its signature names a key that is not known here"
     assert lazy.problem(said(MESSAGE), signature(MESSAGE, f"old:{OLD}")) is None
     assert stored.loads == 2
+    told = "the keys cannot be loaded again (OSError); those that are known are used for 840 s more"
+    assert warnings == [told]
+
+
+def test_keys_are_used_on_for_a_quarter_of_an_hour_while_their_store_does_not_answer() -> None:
+    stored, clock = Stored(f"old:{OLD}"), ManualClock()
+    lazy = KeySigner(Keyring(stored.load, clock))
+    lazy.sign("it")
+    stored.text = ""
+    clock.advance(ms=USED_FOR - TRIED_AGAIN_AFTER - 1)
+    assert lazy.sign("it") is not None
+    clock.advance(ms=TRIED_AGAIN_AFTER - 1)
+    assert lazy.sign("it") is not None
+    assert stored.loads == 2, "the store is asked again when half a minute is over"
+    clock.advance(ms=1)
+    assert lazy.sign("it") is not None
+    clock.advance(ms=1)
+    with pytest.raises(OSError, match="does not answer"):
+        lazy.sign("it")
+    stored.text = f"new:{NEW}"
+    clock.advance(ms=NOT_ASKED_FOR)
+    assert str(lazy.sign("it")).startswith("new.")
+
+
+def test_a_store_that_never_answered_is_not_asked_for_each_message_of_a_batch() -> None:
+    stored, clock = Stored(""), ManualClock()
+    lazy = KeySigner(Keyring(stored.load, clock))
+    for _ in range(3):
+        with pytest.raises(OSError, match="does not answer"):
+            lazy.sign("it")
+    clock.advance(ms=NOT_ASKED_FOR - 1)
+    with pytest.raises(OSError, match="does not answer"):
+        lazy.problem("it", "old.00")
+    assert stored.loads == 1
+    stored.text = f"old:{OLD}"
+    clock.advance(ms=1)
+    assert lazy.sign("it") is not None
+
+
+def test_a_clock_that_has_not_been_set_makes_no_keys_of_none() -> None:
+    ring = Keyring(Stored("").load, ManualClock(0))
+    with pytest.raises(OSError, match="does not answer"):
+        ring.keys()
+
+
+def test_keys_that_were_just_loaded_again_are_fresh_whatever_failed_before() -> None:
+    stored, clock = Stored(f"old:{OLD}"), ManualClock()
+    lazy = KeySigner(Keyring(stored.load, clock))
+    lazy.sign("it")
+    stored.text = ""
+    clock.advance(ms=FRESH_FOR)
+    lazy.sign("it")
+    stored.text = f"new:{NEW}"
+    clock.advance(ms=TRIED_AGAIN_AFTER)
+    assert str(lazy.sign("it")).startswith("new.")
+    clock.advance(ms=FRESH_FOR - 1)
+    lazy.sign("it")
+    assert stored.loads == 3
 
 
 # -- keys as they are written -----------------------------------------------------------------------------------------
@@ -266,3 +373,4 @@ def test_a_signature_covers_what_a_message_says_of_waits_and_of_others_it_is_wha
     waits = [MESSAGE, MESSAGE._replace(resumed=True), MESSAGE._replace(answer_to="resumed")]
     assert len({said(one) for one in [*waits, MESSAGE._replace(resumed=True, answer_to="{}")]}) == 4
     assert len(json.loads(said(MESSAGE))) == 12
+    assert json.loads(said(MESSAGE._replace(since=5)))[12:] == ["since", 5]

@@ -95,11 +95,14 @@ class Waiting(
         Callback(Topic(NEWS), id="ref"),
         Callback(Bus("default", "carrier", "Parcel"), id="ref"),
     ),
+    trust_senders=True,
 ):
     stages = STAGES
 
 
-class WaitingOnce(Flow, name="waiting", object_id="order_id", callbacks=(Callback("parcels", id="ref"),)):
+class WaitingOnce(
+    Flow, name="waiting", object_id="order_id", callbacks=(Callback("parcels", id="ref"),), trust_senders=True
+):
     """The same flow. A direct invocation names no queue, and there is one callback that it can mean."""
 
     stages = STAGES

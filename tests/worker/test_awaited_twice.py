@@ -49,7 +49,7 @@ class DecidedStage(Stage[Decided, Kept], name="decided"):
         return Done(answers)
 
 
-class AskedTwice(Flow, name="asked-twice", object_id="order_id"):
+class AskedTwice(Flow, name="asked-twice", object_id="order_id", trust_senders=True):
     stages = (Once, OnceMore, DecidedStage)
 
 

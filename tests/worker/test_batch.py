@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -16,7 +18,7 @@ from flowguard.flow import Flow
 from flowguard.ids import Owner, RequestId
 from flowguard.outcome import Done, Outcome
 from flowguard.protocol.outbox import Kind, Outbox, Send
-from flowguard.protocol.run import Claim, ClaimRequest, Commit, Committed, Fenced, Refused, RunItem, Status
+from flowguard.protocol.run import BackOff, Claim, ClaimRequest, Commit, Committed, Fenced, Refused, RunItem, Status
 from flowguard.protocol.verdicts import Verdict
 from flowguard.stage import Stage
 from flowguard.step import Step
@@ -25,6 +27,7 @@ from flowguard.wire.envelope import Envelope, normalize
 from flowguard.wire.message import FLOW_STAGE, PLACE, ErrorNote
 from flowguard.worker.batch import Batch
 from flowguard.worker.ending import Ending
+from flowguard.worker.patience import MANY_RECEIVES
 from flowguard.worker.ports import Budget, CallerLists, Cancellations, Memos, Refusal, Services, Unlimited, Waits
 from flowguard.worker.routing import Routes
 
@@ -99,7 +102,13 @@ class Others:
     def release(self, claim: Claim, now: int, *, failed: bool) -> None:
         raise AssertionError("nothing was claimed")
 
+    def back_off(self, claim: Claim, back_off: BackOff) -> None:
+        raise AssertionError("nothing was claimed")
+
     def tell(self, claim: Claim, error: ErrorNote) -> None:
+        raise AssertionError("nothing was claimed")
+
+    def note_kills(self, claim: Claim) -> None:
         raise AssertionError("nothing was claimed")
 
     def commit(self, claim: Claim, commit: Commit) -> Committed | Fenced:
@@ -112,6 +121,9 @@ class Others:
 
     def postpone(self, envelope: Envelope, seconds: int) -> None:
         raise AssertionError("nothing is busy")
+
+    def hand_back(self, records: Sequence[tuple[Envelope, int]]) -> None:
+        self.asked.append(" ".join(["show", *(f"{record.message_id}:{seconds}" for record, seconds in records)]))
 
 
 def committed(request: ClaimRequest) -> RunItem:
@@ -156,8 +168,15 @@ def record(
     return found
 
 
+def is_outage(error: Exception) -> bool:
+    """What the store says of its own errors here."""
+    return isinstance(error, TimeoutError)
+
+
 def services(others: Others) -> Services:
-    return Services(store=others, sender=others, clock=ManualClock(), observer=Tally())
+    return Services(
+        store=others, sender=others, clock=ManualClock(), observer=Tally(), draw=random.Random(0), is_outage=is_outage
+    )
 
 
 def run(others: Others, *records: Envelope, budget: Budget | None = None, flow: type[Flow] = Orders) -> list[Ending]:
@@ -188,7 +207,7 @@ def test_a_record_that_stays_in_a_standard_queue_holds_up_no_other_not_even_of_i
     assert kept(run(others, record("o1", group="shop"), record("o2", group="shop"), record("o3"))) == ["o1"]
     others = Others(early=["o1"])
     assert kept(run(others, record("o1"), record("o2"))) == ["o1"]
-    assert others.asked == ["claim o1", "claim o2", "send o2"]
+    assert others.asked == ["claim o1", "claim o2", "send o2", "show o1:6"]
 
 
 def test_a_message_that_is_not_taken_keeps_its_own_record_alone() -> None:
@@ -234,6 +253,14 @@ def test_what_stays_in_a_fifo_queue_holds_its_own_group_of_its_own_queue_and_no_
     assert [asked for asked in others.asked if asked.startswith("claim")] == ["claim o1", "claim o3", "claim o4"]
 
 
+def test_what_waits_behind_a_record_that_stays_is_shown_again_before_another_group_is_begun() -> None:
+    """SQS gives out nothing of a group while one of its messages is hidden: a delay of seconds would take minutes."""
+    others = Others(early=["o1"])
+    names = {"o1": "red", "o2": "red", "o3": "blue", "o4": "red"}
+    run(others, *(record(name, "orders.fifo", group=group) for name, group in names.items()))
+    assert others.asked == ["claim o1", "show o1:6 o2:0 o4:0", "claim o3", "send o3"]
+
+
 # -- time -------------------------------------------------------------------------------------------------------------
 
 
@@ -250,12 +277,103 @@ def test_no_further_record_is_begun_when_less_is_left_than_its_stage_may_take(
     assert ("claim o2" in others.asked) is begun
 
 
+@pytest.mark.parametrize("queue", ["orders", "orders.fifo"])
+def test_records_that_are_not_begun_are_shown_again_at_once_ten_in_a_call_after_the_others_messages(queue: str) -> None:
+    others = Others()
+    names = [f"o{number}" for number in range(1, 13)]
+    run(others, *(record(name, queue, group=name) for name in names), budget=Left(15_000))
+    shown = [" ".join(["show", *(f"{name}:0" for name in some)]) for some in (names[1:11], names[11:])]
+    assert others.asked == ["claim o1", "send o1", *shown]
+
+
+@pytest.mark.parametrize(("left", "shown"), [(300, True), (299, False)])
+def test_in_the_last_moment_of_an_invocation_records_are_left_to_their_queues_pace(left: int, shown: bool) -> None:
+    others = Others()
+    run(others, record("o1"), record("o2"), budget=Left(left))
+    assert ("show o2:0" in others.asked) is shown
+
+
+@pytest.mark.parametrize(
+    ("left", "begun"),
+    [(10_001, ["o1", "o2"]), (10_000, ["o1"]), (14_501, ["o1", "o2", "o3"])],
+)
+def test_a_stage_that_names_no_time_is_begun_again_where_it_has_time_for_the_longest_so_far(
+    left: int, begun: list[str]
+) -> None:
+    budget = Left(left)
+
+    def work() -> None:
+        budget.ms -= 4_500
+
+    others = Others(while_claiming=work)
+    run(others, *map(record, ("o1", "o2", "o3", "o4")), budget=budget, flow=Notes)
+    assert [asked for asked in others.asked if asked.startswith("claim")] == [f"claim {name}" for name in begun]
+
+
+@pytest.mark.parametrize("flow", [Orders, Notes])
+def test_of_two_hundred_queued_records_of_a_slow_stage_each_is_handled_before_its_receives_are_used_up(
+    flow: type[Flow],
+) -> None:
+    """A timeout of 30 s, a handler of 4.5 s, batches of ten: SQS hands out again at once what was not begun."""
+    waiting = [record(f"o{number}", "notes" if flow is Notes else "orders") for number in range(200)]
+    receives: Counter[str] = Counter()
+    handled: list[str] = []
+    while waiting:
+        batch, waiting = waiting[:10], waiting[10:]
+        receives.update(envelope.message_id for envelope in batch)
+        budget = Left(30_000)
+
+        def work(budget: Left = budget) -> None:
+            budget.ms -= 4_500
+
+        left = set(kept(run(Others(while_claiming=work), *batch, budget=budget, flow=flow)))
+        assert budget.ms >= 0, "the function is not cut off"
+        handled += [envelope.message_id for envelope in batch if envelope.message_id not in left]
+        waiting = [envelope for envelope in batch if envelope.message_id in left] + waiting
+    assert len(handled) == len(set(handled)) == 200
+    assert max(receives.values()) <= MANY_RECEIVES / 10
+
+
+def test_a_record_that_was_quick_does_not_hide_how_long_one_before_it_took() -> None:
+    budget, takes = Left(10_001), iter((4_500, 1, 0))
+
+    def work() -> None:
+        budget.ms -= next(takes)
+
+    others = Others(while_claiming=work)
+    assert kept(run(others, *map(record, ("o1", "o2", "o3")), budget=budget, flow=Notes)) == ["o3"]
+
+
+def test_a_stage_that_names_its_time_is_judged_by_that_alone() -> None:
+    budget = Left(70_000)
+
+    def work() -> None:
+        budget.ms -= 24_000
+
+    others = Others(while_claiming=work)
+    assert kept(run(others, *map(record, ("o1", "o2", "o3")), budget=budget)) == []
+
+
+def test_what_one_stage_takes_says_nothing_of_another() -> None:
+    budget = Left(10_000)
+
+    def work() -> None:
+        budget.ms -= 4_500
+
+    world = services(Others(while_claiming=work))
+    routes = Routes([Notes, Orders])
+    slow, other = record("o1", "notes", stage="notes/note"), record("o2", "notes", stage="orders/pay", hop=2)
+    endings = Batch(routes, world, budget).run([slow, other])
+    assert (endings[0].ack, endings[1].why.partition(":")[0]) == (True, "OtherRelease"), "it was begun"
+
+
 def test_the_first_record_is_begun_however_little_time_there_is_or_no_work_would_ever_be_done() -> None:
     assert kept(run(Others(), record("o1"), budget=Left(3_000))) == []
 
 
 def test_a_message_that_can_never_work_needs_no_time_of_a_stage() -> None:
-    assert kept(run(Others(), record("o1"), record("o2", stage="orders/pay", hop=2), budget=Left(1_001))) == []
+    endings = run(Others(), record("o1"), record("o2", stage="orders/pay", hop=2), budget=Left(1_001))
+    assert endings[1].why.startswith("OtherRelease: ")
 
 
 def test_an_invocation_warns_before_it_is_cut_off_naming_the_message_it_is_in() -> None:
@@ -285,3 +403,58 @@ def test_without_a_time_limit_no_alarm_is_set() -> None:
 
     world = replace(services(Others()), alarm=alarm)
     assert kept(Batch(Routes([Orders]), world, Unlimited()).run([record("o1")])) == []
+
+
+# -- outages ----------------------------------------------------------------------------------------------------------
+
+
+def times_out() -> None:
+    raise TimeoutError("no answer")
+
+
+def test_after_a_record_has_met_an_outage_the_others_of_the_batch_are_not_begun() -> None:
+    told = Tally()
+    others = Others(while_claiming=times_out)
+    endings = Batch(Routes([Orders]), replace(services(others), observer=told), Unlimited()).run(
+        [record("o1"), record("o2"), record("o3", stage="carts/price")]
+    )
+    assert kept(endings) == ["o1", "o2", "o3"]
+    assert others.asked == ["claim o1", "show o1:6 o2:6 o3:8"]
+    assert (told.count(EventType.BROKEN), told.count(EventType.RETURNED)) == (1, 2)
+    assert endings[1].why == "what the records need has failed for one before it: TimeoutError: no answer"
+
+
+def test_an_error_that_is_of_one_record_keeps_no_other_from_its_work() -> None:
+    others = Others(down=["o1"])
+    assert kept(run(others, record("o1"), record("o2"))) == ["o1"]
+    assert others.asked == ["claim o1", "claim o2", "send o2", "show o1:6"]
+
+
+def test_a_message_that_its_queue_refuses_for_now_lets_its_record_come_again_after_a_pause() -> None:
+    others = Others(full=["o1"])
+    run(others, record("o1"), record("o2"))
+    assert others.asked == ["claim o1", "claim o2", "send o1 o2", "show o1:6"]
+
+
+@pytest.mark.parametrize(("receives", "shortest", "longest"), [(1, 5, 10), (10, 26, 52), (30, 989, 1978)])
+def test_the_pause_grows_with_the_receives_of_the_record(receives: int, shortest: int, longest: int) -> None:
+    others = Others(down=["o1"])
+    (found,) = normalize(sqs_event("orders", Order(order_id="o1"), message_id="o1", receive_count=receives))
+    assert isinstance(found, Envelope)
+    run(others, found)
+    seconds = int(others.asked[-1].rpartition(":")[2])
+    assert shortest <= seconds <= longest
+
+
+def test_the_pause_is_measured_by_the_retention_of_the_records_flow() -> None:
+    class Brief(Flow, name="orders", object_id="order_id", retention=timedelta(hours=1)):
+        stages = (Price,)
+
+    pauses = set()
+    for down in (["o1"], []):  # the arrival is known, or not
+        others = Others(down=down, early=[] if down else ["o1"])
+        (found,) = normalize(sqs_event("orders", Order(order_id="o1"), message_id="o1", receive_count=90))
+        assert isinstance(found, Envelope)
+        run(others, found, flow=Brief)
+        pauses.add(int(others.asked[-1].rpartition(":")[2]))
+    assert max(pauses) <= 3_600 * 2 / 7 / 70

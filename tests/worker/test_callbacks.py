@@ -96,6 +96,7 @@ class Buying(
         Callback("payments", id="order.id", prefix="payment/", keep_early=timedelta(hours=1)),
         Callback("parcels", id="ref", names=("parcel",), answer="parcel", failed="error"),
     ),
+    trust_senders=True,
 ):
     stages = (AskAll, GoOn, TooLate)
 
@@ -465,7 +466,13 @@ def test_a_forged_token_is_refused_without_a_call(shop: Shop) -> None:
 
 
 def test_a_topics_messages_are_known_by_their_topic() -> None:
-    class Told(Flow, name="told", object_id="order_id", callbacks=(Callback(topic(), id="ref"), Callback("other"))):
+    class Told(
+        Flow,
+        name="told",
+        object_id="order_id",
+        callbacks=(Callback(topic(), id="ref"), Callback("other")),
+        trust_senders=True,
+    ):
         stages = (AskAll, GoOn, TooLate)
 
     with empty("memory") as aws:
@@ -519,7 +526,14 @@ def test_an_address_of_another_flow_is_not_settled_here(shop: Shop, key: str, na
 
 
 def test_a_flow_whose_inbox_is_a_topic_is_answered_from_outside_all_the_same(shop: Shop) -> None:
-    class Fanned(Flow, name="fanned", object_id="order_id", inbox=topic(), callbacks=(Callback("parcels", id="ref"),)):
+    class Fanned(
+        Flow,
+        name="fanned",
+        object_id="order_id",
+        inbox=topic(),
+        callbacks=(Callback("parcels", id="ref"),),
+        trust_senders=True,
+    ):
         stages = (AskAll, GoOn, TooLate)
 
     handler = callback_handler(Fanned).using(shop.services)

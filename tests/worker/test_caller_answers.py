@@ -24,7 +24,7 @@ from flowguard.wire.envelope import Envelope, normalize_record
 from flowguard.wire.message import Message
 from flowguard.worker.caller_answers import ASKERS_A_CALL, MOST_ASKERS, CallerAnswers
 from flowguard.worker.emitter import Emitter
-from flowguard.worker.plan import expires_at
+from flowguard.worker.lifetimes import Lifetimes
 from flowguard.worker.ports import CallerLists, Refusal, Services
 from flowguard.worker.routing import Arrival
 from tests.protocol.run_items import run_item
@@ -51,8 +51,11 @@ class Lists:
     pages: Sequence[Sequence[Caller]] = ()
     are_open: bool = True
 
-    def attach(self, flow: str, object_id: ObjectId, callers: Callers, caller: Caller, expires_at: int) -> bool:
-        self.done.append(("attach", flow, object_id, callers.term, caller.request_id, expires_at))
+    def attach(
+        self, flow: str, object_id: ObjectId, callers: Callers, caller: Caller, until: int, row_until: int
+    ) -> bool:
+        assert row_until == Lifetimes(Shared).of_caller(NOW)
+        self.done.append(("attach", flow, object_id, callers.term, caller.request_id, until))
         return self.are_open
 
     def rows(self, flow: str, object_id: ObjectId, term: str) -> Iterable[Sequence[Caller]]:
@@ -151,7 +154,7 @@ def test_a_caller_is_attached_where_the_list_is_still_open(are_open: bool) -> No
     world = World(are_open=are_open)
     asks = arrival(reply_to="sqs:replies")
     assert world.answering.attach(asks, item(callers=callers())) is are_open
-    assert world.done == [("attach", "orders", OBJECT, "term-1", RUN, expires_at(Shared, NOW))]
+    assert world.done == [("attach", "orders", OBJECT, "term-1", RUN, Lifetimes(Shared).of_run(NOW))]
 
 
 def test_a_request_that_wants_no_answer_is_attached_to_nothing_and_where_there_is_no_list_none_is() -> None:
@@ -164,7 +167,7 @@ def test_a_request_that_wants_no_answer_is_attached_to_nothing_and_where_there_i
 
 def test_an_item_that_is_to_be_there_for_longer_is() -> None:
     world = World()
-    later = expires_at(Shared, NOW) // 1_000 + 60
+    later = Lifetimes(Shared).of_run(NOW) // 1_000 + 60
     world.answering.attach(arrival(reply_to="sqs:replies"), item(callers=callers(), ttl=later))
     assert world.done[0][-1] == later * 1_000
 
@@ -286,11 +289,11 @@ def flushed(world: World, flow: AnyFlow = Shared, **changes: Any) -> World:
 
 def test_a_run_adopts_those_whose_runs_it_took_over_but_not_its_own_request() -> None:
     world = flushed(World(), callers=callers(), askers=askers("run-1", "run-2"))
-    assert world.done == [("attach", "orders", OBJECT, "term-1", OLDER, expires_at(Shared, NOW))]
+    assert world.done == [("attach", "orders", OBJECT, "term-1", OLDER, Lifetimes(Shared).of_run(NOW))]
 
 
 def test_an_adopted_request_keeps_an_item_no_shorter_than_it_is_to_be_there() -> None:
-    later = expires_at(Shared, NOW) // 1_000 + 60
+    later = Lifetimes(Shared).of_run(NOW) // 1_000 + 60
     world = flushed(World(), callers=callers(), askers=askers("run-1"), ttl=later)
     assert world.done[0][-1] == later * 1_000
 

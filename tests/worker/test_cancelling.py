@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from flowguard.clock import ManualClock
-from flowguard.errors import EnvelopeError, Untrusted
+from flowguard.errors import EnvelopeError, OtherRelease, Untrusted
 from flowguard.events import EventType
+from flowguard.flow import Flow
 from flowguard.ids import ObjectId, RequestId
 from flowguard.protocol.failed_hop import FailedHop
 from flowguard.protocol.run import Refused, RunItem, Status
@@ -21,31 +23,36 @@ from flowguard.wire.cancel_order import cancel_attributes
 from flowguard.wire.envelope import Envelope, normalize
 from flowguard.wire.message import PLACE, ErrorNote
 from flowguard.wire.signing import UNSIGNED, Keyring, Keys, KeySigner, Signer
+from flowguard.worker.believed import NamedQueues, RecordKind
 from flowguard.worker.cancelling import Canceller, find_cancel, is_for_its_run
 from flowguard.worker.ending import Ending
 from flowguard.worker.routing import Arrival
+from flowguard.worker.trust import SignedOrder, Trust
 from tests.protocol.run_items import run_item
 from tests.scene import START, Scene, scene
-from tests.waits import DEADLINE, WaitScene, wait_scene
+from tests.waits import DEADLINE, Late, WaitScene, wait_scene
 from tests.worker.runtime.mishaps import Died, die
 
 SIGNER = KeySigner(Keyring(lambda: Keys.parse("k1:" + "x" * 32), ManualClock()))
 OTHERS = KeySigner(Keyring(lambda: Keys.parse("k1:" + "y" * 32), ManualClock()))
 
 
-def record(attributes: dict[str, Attribute]) -> Envelope:
-    [found] = normalize(sqs_event("price-order", "{}", attributes=attributes))
+def record(attributes: dict[str, Attribute], queue: str = "price-order") -> Envelope:
+    [found] = normalize(sqs_event(queue, "{}", attributes=attributes))
     assert isinstance(found, Envelope)
     return found
 
 
 def order(signer: Signer = UNSIGNED, *, object_id: str = "o1", flow: str = "orders", at: int = START) -> Envelope:
-    return record(cancel_attributes(flow, "price-order", ObjectId(object_id), "cancel-1", at, "a mistake", signer))
+    attributes = cancel_attributes(flow, "price-order", ObjectId(object_id), "cancel-1", at, "a mistake", signer)
+    return record(attributes, "price-order" if flow == "orders" else flow)
 
 
 def ending(at: Scene | WaitScene, brought: Envelope, signer: Signer = UNSIGNED) -> Ending:
     found = find_cancel(brought)
     assert found is not None
+    signed = SignedOrder(RecordKind.CANCEL, found.statement, found.address.signature)
+    Trust(signer).check_order(brought, at.flow, signed, NamedQueues([at.flow]))
     services = at.handler._services if isinstance(at, Scene) else at.services
     return Canceller(replace(services, signer=signer)).ending(brought, at.flow, found)
 
@@ -107,6 +114,38 @@ def test_of_a_run_that_waits_each_copy_of_the_order_sends_the_message_that_ends_
         assert first.arrival is not None
         assert (first.ack, first.envelope, send.id) == (True, brought, first.arrival.message.hop_id)
         assert ending(at, brought) == first
+
+
+def test_the_signed_address_of_what_is_awaited_as_cancel_is_no_order() -> None:
+    """Whoever is asked has it. The signature of an order covers its reason as well."""
+    with wait_scene() as at:
+        at.begin()
+        address = at.address("cancel")
+        signed = address._replace(signature=SIGNER.sign(address.statement)).as_json()
+        place = {PLACE: Attribute.string(json.dumps({"cancel": {**signed, "why": "a mistake"}}))}
+        at.flow = type("Strict", (Flow,), {"stages": (Late,)}, name="carts", object_id="cart_id", answers="answers")
+        with pytest.raises(Untrusted, match="of another message or another secret"):
+            ending(at, record(place, "carts"), SIGNER)
+        assert at.item().cancelled_because is None
+
+
+class Older(Flow, name="carts", object_id="cart_id", answers="answers", trust_senders=True):
+    """A release that does not have the stage at which the run goes on."""
+
+    stages = (Late,)
+
+
+def test_a_run_that_goes_on_at_a_stage_of_another_release_is_cancelled_and_its_message_parked_after_minutes() -> None:
+    with wait_scene() as at:
+        at.begin()
+        at.flow = Older
+        brought = order(object_id="c1", flow="carts", at=DEADLINE)
+        with pytest.raises(OtherRelease, match="carts has no stage"):
+            ending(at, brought)
+        assert at.item().cancelled_because == "a mistake"
+        again = brought._replace(received={**brought.received, "attributes": {"ApproximateReceiveCount": "3"}})
+        assert ending(at, again) == Ending(again, ack=True)
+        assert [letter[0] for letter in at.letters()] == ["OtherRelease"]
 
 
 # -- a request that comes once more, as cancelled

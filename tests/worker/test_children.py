@@ -57,12 +57,13 @@ def test_each_request_is_sent_once_more_as_cancelled_and_carries_what_its_first_
     assert one.attributes["tenant"] == Attribute.string("north")
     assert (one.attributes[REQUEST_ID].value, one.attributes[REQUESTED_AT].value) == ("run-1.4", "700")
     place = json.loads(one.attributes[PLACE].value)
-    assert place == {"version": 3, "hop": 1, "object": "s1", "cancelled": "a mistake"}
+    assert place == {"version": 3, "hop": 1, "object": "s1", "cancelled": "a mistake", "depth": 1}
 
 
 def test_it_is_signed_where_messages_are() -> None:
     one, _ = cancelled_requests(MESSAGE, run(), SIGNER)
-    m = Message("search", "searched", 3, ObjectId("s1"), RequestId("run-1.4"), 700, "cancelled", cancelled="a mistake")
+    own = ObjectId("s1"), RequestId("run-1.4")
+    m = Message("search", "searched", 3, *own, 700, "cancelled", cancelled="a mistake", depth=1)
     assert (
         SIGNER.problem(statement(m, version=3, object_id="s1"), json.loads(one.attributes[PLACE].value)["sig"]) is None
     )

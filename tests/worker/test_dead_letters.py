@@ -136,6 +136,26 @@ def test_a_message_of_a_stranger_needs_its_flows_class_for_its_object() -> None:
     assert (known.flow, known.stage, known.object_id) == ("orders", "price-order", "o9")
 
 
+def test_it_goes_back_with_its_flow_and_stage_which_a_function_of_several_flows_asks_for() -> None:
+    found = received('{"order_id":"o9"}', {}, DeadLetterQueueSourceArn=STAGE_QUEUE)
+    _, attributes = resent(Letter.read(found, now=START, flow=Orders))
+    assert attributes["flowstage"].value == "orders/price-order"
+
+
+def test_an_id_that_its_sender_has_given_stays_though_the_flow_may_have_a_rule_for_ids() -> None:
+    """Where it has none of its own, it goes back under that of its message, and a rule of its flow goes before that."""
+    named, nameless = raw(message()), Letter.read(received("{}", {}, DeadLetterQueueSourceArn=STAGE_QUEUE), now=START)
+    weak = [json.loads(resent(letter)[1]["flowguard"].value).get("weak") for letter in (named, nameless)]
+    assert weak == [None, True]
+
+
+def test_in_a_fifo_queue_it_goes_back_to_its_group_or_to_that_of_its_object() -> None:
+    groups = [
+        sent_back(raw(message(), **by_sqs), Queue("orders.fifo")).group for by_sqs in ({"MessageGroupId": "g"}, {})
+    ]
+    assert groups == ["g", "o1"]
+
+
 def test_a_letter_of_another_flow_is_read_without_the_class() -> None:
     found = received("{}", message(flow="other", stage="x").attributes())
     letter = Letter.read(found, now=START, flow=Orders)

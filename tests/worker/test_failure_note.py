@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from flowguard.failed import LONGEST_PAYLOAD
 from flowguard.ids import ObjectId, Owner, RequestId
 from flowguard.protocol.memo import Memo
 from flowguard.protocol.run import RunItem, Status
+from flowguard.results import to_text
 from flowguard.wire.message import ErrorNote, Message
 from flowguard.worker.failure_note import failure_of
 
@@ -86,3 +88,15 @@ def test_a_result_that_is_gone_is_none_and_one_that_cannot_be_read_now_is_no_rea
 
     with pytest.raises(ConnectionError, match="no way"):
         failure(memo=memo(charge=down))
+
+
+def test_what_was_remembered_without_a_type_is_json_that_anybody_reads() -> None:
+    made = memo(made=lambda: to_text({"paid": Decimal("1.10")}), plain=lambda: '{"a":1}')
+    assert failure(memo=made).remembered == {"made": '{"paid":"1.10"}', "plain": '{"a":1}'}
+
+
+def test_what_was_remembered_with_half_a_surrogate_pair_is_told_as_it_stands_there() -> None:
+    """It could not be written anew."""
+    text, priced = to_text("\ud83d"), to_text({"name": "\ud83d", "paid": Decimal("1.10")})
+    remembered = failure(memo=memo(named=lambda: text, priced=lambda: priced)).remembered
+    assert remembered == {"named": text, "priced": priced}

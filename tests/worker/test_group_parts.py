@@ -390,11 +390,11 @@ class Undo(Stage[Failure, Progress], name="undo", inbox="carts"):
         return Done()
 
 
-class WithoutLease(Flow, name="carts", object_id="cart_id", answers="answers"):
+class WithoutLease(Flow, name="carts", object_id="cart_id", answers="answers", trust_senders=True):
     stages = (Unleased, Sums)
 
 
-class Undoing(Flow, name="carts", object_id="cart_id", answers="answers", on_failed=Undo):
+class Undoing(Flow, name="carts", object_id="cart_id", answers="answers", on_failed=Undo, trust_senders=True):
     stages = (Remembering, Sums, Undo)
 
 

@@ -11,7 +11,7 @@ import pytest
 from pydantic import BaseModel
 
 from flowguard.destinations import Queue
-from flowguard.errors import GroupChanged, GroupUnsaved, Reject, RunFailed
+from flowguard.errors import GroupChanged, GroupUnsaved, Reject, RunFailed, SettingsError
 from flowguard.flow import Flow
 from flowguard.group import GroupEnd
 from flowguard.ids import ObjectId, RequestId
@@ -63,7 +63,7 @@ class Count(Stage[Shop], name="count"):
         return Done()
 
 
-class CountShop(Flow, name="count-shop", object_id="shop_id", version=4):
+class CountShop(Flow, name="count-shop", object_id="shop_id", version=4, trust_senders=True):
     stages = (Count,)
 
 
@@ -92,11 +92,11 @@ class Unnamed(Stage[GroupEnd], name="unnamed"):
         return Done()
 
 
-class Recount(Flow, name="recount", object_id="night", max_hops=5):
+class Recount(Flow, name="recount", object_id="night", max_hops=5, trust_senders=True):
     stages = (AskShops, AddUp, Loose, Wrong, Unnamed)
 
 
-class InOrder(Flow, name="in-order", object_id="night", inbox=Queue("in.fifo")):
+class InOrder(Flow, name="in-order", object_id="night", inbox=Queue("in.fifo"), trust_senders=True):
     stages = (AskShops, AddUp, Loose, Wrong, Unnamed)
 
 
@@ -179,11 +179,13 @@ def test_a_request_to_a_flow_brings_its_answer_under_its_own_name() -> None:
     own = AnswerAddress("recount", ObjectId("n1"), RequestId("r1"), MOMENT - 10, 1, "group.0.0", admits=True)
     carried = {"tenant": Attribute.string("t")}
     first = saves.shards[0].requests[0]
-    send = group_ask(plan, first, "r1.1.group.0.0", own, str(Recount.answers), carried, by.signer)
+    asker = by.planner.message._replace(depth=2)
+    send = group_ask(plan, first, "r1.1.group.0.0", own, str(Recount.answers), carried, by.signer, asker)
     assert (send.group, send.attributes["tenant"].value) == ("a", "t")
     assert (send.kind, send.to, send.body) == (Kind.ASK, CountShop.inbox_of(Count), '{"shop_id":"a"}')
     assert send.attributes[REQUEST_ID].value == "r1.1.group.0.0"
     assert json.loads(send.attributes[PLACE].value)["answer_to"] == own.as_json()
+    assert json.loads(send.attributes[PLACE].value)["depth"] == 3
 
 
 def test_a_request_to_a_party_outside_has_the_id_that_it_answers_under() -> None:
@@ -196,13 +198,14 @@ def test_a_request_to_a_party_outside_has_the_id_that_it_answers_under() -> None
     assert (first, second) == (GroupRequest("a", "hello"), GroupRequest("b", '{"x":1}'))
     own = by.planner.message.hop_id + ".group.0.0"
     address = AnswerAddress("recount", ObjectId("n1"), RequestId("r1"), MOMENT - 10, 1, "group", admits=True)
-    send = group_ask(plan, first, own, address, "", {"tenant": Attribute.string("t")}, by.signer)
+    send = group_ask(plan, first, own, address, "", {"tenant": Attribute.string("t")}, by.signer, by.planner.message)
     assert (send.to, send.body) == (Queue("shops"), "hello")
     assert {name: one.value for name, one in send.attributes.items()} == {
         "uniquerequestid": own,
         "requestedat": str(MOMENT),
         "tenant": "t",
         "lang": "en",
+        PLACE: '{"depth":1}',
     }
     _, wait = by.planned(SavedGroup(outcome, plan))
     found = AwaitingRow(own.removesuffix(".0.0"), address, "add-up", MOMENT + 3_600_000 + KEEP)
@@ -210,7 +213,7 @@ def test_a_request_to_a_party_outside_has_the_id_that_it_answers_under() -> None
 
 
 def test_a_request_whose_flow_names_it_has_its_own_id() -> None:
-    class Named(Flow, name="named", object_id="shop_id", request_id="shop_id"):
+    class Named(Flow, name="named", object_id="shop_id", request_id="shop_id", trust_senders=True):
         stages = (Count,)
 
     by, saves = planner(), Saves()
@@ -218,7 +221,7 @@ def test_a_request_whose_flow_names_it_has_its_own_id() -> None:
     [request] = saves.shards[0].requests
     assert request.request_id not in ("", by.planner.message.hop_id + ".group.0.0")
     own = AnswerAddress("recount", ObjectId("n1"), RequestId("r1"), MOMENT - 10, 1, "group.0.0", admits=True)
-    send = group_ask(plan, request, "r1.1.group.0.0", own, str(Recount.answers), {}, by.signer)
+    send = group_ask(plan, request, "r1.1.group.0.0", own, str(Recount.answers), {}, by.signer, by.planner.message)
     assert send.attributes[REQUEST_ID].value == request.request_id
 
 
@@ -235,6 +238,17 @@ def test_no_other_message_is_a_groups(said: str | None) -> None:
     [envelope] = normalize({"Records": [record(attributes, "{}", "answers")]})
     assert isinstance(envelope, Envelope)
     assert find_group(envelope) is None
+
+
+class Unsigned(Flow, name="unsigned", object_id="night"):
+    stages = (AskShops, AddUp, Loose, Wrong, Unnamed)
+
+
+def test_nothing_is_saved_of_a_group_whose_answers_nobody_would_believe() -> None:
+    saves = Saves()
+    with pytest.raises(SettingsError, match="unsigned believes answers and deadlines only when it is signed"):
+        saved(asked(shops("s1")), saves, planner(Unsigned))
+    assert saves.shards == []
 
 
 # -- what is refused ---------------------------------------------------------------------------------------------------
@@ -325,7 +339,7 @@ def test_names_of_the_longest_are_taken_as_they_are() -> None:
 
 
 def test_a_request_does_not_take_the_object_from_its_own_run() -> None:
-    class Again(Flow, name="recount", object_id="shop_id"):
+    class Again(Flow, name="recount", object_id="shop_id", trust_senders=True):
         stages = (Count,)
 
     assert "would take the object from this very run" in refused(asked(shops("n1"), Again))

@@ -7,16 +7,19 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import parse_qs, urlencode, urlsplit
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from flowguard import Done, Outcome, Stage, Step
 from flowguard.clock import ManualClock
 from flowguard.errors import EnvelopeError, Reject, RunFailed, SettingsError, TokenProblem, TokenRefused, TooLarge
 from flowguard.protocol.verdicts import AnswerVerdict
-from flowguard.testing import hostile, sqs_event
+from flowguard.testing import hostile, sqs_event, step_for
 from flowguard.wire.http_response import HttpResponse, lambda_response
+from flowguard.wire.shown_facts import ShownFacts
 from flowguard.wire.signing import Keyring, Keys
 from flowguard.wire.tokens import TokenClaim, Tokens
 from flowguard.worker.http_callbacks import LONGEST_ANSWER, MEANINGS, HttpCallbacks
@@ -370,6 +373,7 @@ def test_another_method_is_told_which_there_are(method: str) -> None:
         ({**posted("%"), "isBase64Encoded": True}, 400, "MALFORMED"),
         (posted(query="failed=perhaps"), 400, "MALFORMED"),
         (request("POST", query="answer=a&answer=b"), 400, "MALFORMED"),
+        (request("POST", query="answers=a%2Cb"), 400, "MALFORMED"),
         (request("POST", query="answer=%00"), 400, "MALFORMED"),
         (request("POST", "a=1&a=2", content_type=FORM["content-type"]), 400, "MALFORMED"),
         ({**posted(), "body": 7}, 400, "MALFORMED"),
@@ -381,7 +385,7 @@ def test_another_method_is_told_which_there_are(method: str) -> None:
         (posted(content_type=FORM["content-type"]), 415, "CONTENT_TYPE"),
         (posted(f'"{"x" * LONGEST_ANSWER}"'), 413, "TOO_LARGE"),
     ],
-    ids=range(19),
+    ids=range(20),
 )
 def test_what_cannot_be_read_is_refused_before_anything_is_asked(event: object, status: int, error: str) -> None:
     core = Core()
@@ -517,3 +521,46 @@ def test_the_page_escapes_what_a_link_says() -> None:
     read: Callable[[str], str] = lambda query: Core().respond(request("GET", query=query, accept="text/html")).body  # noqa: E731 - one line of a test
     assert "<script" not in read("answer=%3Cscript%3Ealert%281%29%3C%2Fscript%3E")
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in read("answer=%3Cscript%3Ealert%281%29%3C%2Fscript%3E")
+
+
+# -- what the page says of the case -----------------------------------------------------------------------------------
+
+SHOWN = ShownFacts("Pay claim <4711>?", {"Amount": "420 € & more"})
+
+
+def test_the_page_shows_the_title_and_the_facts_that_the_link_was_made_with() -> None:
+    query = urlencode({"answer": "pay", "shown": TOKENS.seal(TOKEN, SHOWN)})
+    found = Core().respond(request("GET", query=query, accept="text/html"))
+    assert found.status == 200
+    assert "<title>Pay claim &lt;4711&gt;?</title>" in found.body
+    assert "<dt>Amount</dt><dd>420 € &amp; more</dd>" in found.body
+    assert '<button name="answer" value="pay">' in found.body
+
+
+def test_facts_that_were_not_made_for_the_link_are_refused() -> None:
+    other = TOKENS.seal(TOKENS.make("approvals", "0" * 32, 1_767_484_800_000), SHOWN)
+    for query in (urlencode({"shown": other}), urlencode([("shown", TOKENS.seal(TOKEN, SHOWN))] * 2)):
+        found = Core().respond(request("GET", query=query, accept="text/html"))
+        assert found.status == 400
+        assert "Pay claim" not in found.body
+        assert "was not made for this link" in found.body
+
+
+def test_a_step_seals_them_into_the_link_and_refuses_what_no_page_shows() -> None:
+    step = step_for(Asking)
+    made_with = Tokens(Keyring(lambda: Keys.parse("under-test:a-key-that-is-no-secret-of-anybody"), ManualClock()))
+    token = step.token("decision", title=SHOWN.title, facts=SHOWN.facts)
+    shown = parse_qs(urlsplit(token.link("https://example.com/answers")).query)["shown"][0]
+    assert made_with.unseal(token.text, shown) == SHOWN
+    assert step.token("decision").text == token.text, "the same token"
+    assert made_with.unseal(token.text, step.token("decision", facts={"a": "b"}).shown) == ShownFacts(
+        "Your answer", {"a": "b"}
+    )
+    with pytest.raises(RunFailed, match=r"step.token\('decision'\): the title is not 1 to 100"):
+        step.token("decision", title="x" * 101)
+    assert Tokens(Keyring(lambda: Keys.parse("k9:" + "x" * 32), ManualClock())).unseal(token.text, shown) is None
+
+
+class Asking(Stage[dict[str, Any]], name="asking"):
+    def handle(self, payload: dict[str, Any], step: Step) -> Outcome:
+        return Done()

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import pytest
+from botocore.exceptions import EndpointConnectionError
 
 from flowguard import KeyTable, once
 from flowguard.aws.clients import Clients
@@ -24,7 +25,7 @@ from flowguard.events import EventType
 from flowguard.once_function import OnceServices
 from flowguard.protocol.run import Status
 from flowguard.settings import Settings
-from flowguard.sim.calls import intercept
+from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
 from flowguard.step import Step
 from flowguard.testing import ManualClock
 from tests.scene import START, OrderState, Scene, record, scene
@@ -38,6 +39,14 @@ SHOWN: Final[dict[str, set[str]]] = {}
 """The lines that a test below is about, by their page."""
 
 ELSEWHERE: Final = {
+    "an early answer whose function dies just then": (
+        "tests/worker/test_outside.py",
+        "test_a_function_that_dies_before_it_notes_that_an_answer_is_used_lets_another_run_have_it_too",
+    ),
+    "that a chain is bounded through programs of your own": (
+        "tests/worker/test_depth.py",
+        "test_a_message_that_a_program_sends_on_without_the_attribute_begins_a_chain",
+    ),
     "that the children of a cancelled run are cancelled when a newer request takes over first": (
         "tests/worker/runtime/test_cancelled_children.py",
         "test_a_cancelled_run_that_is_superseded_before_it_has_ended_cancels_nobody",
@@ -113,6 +122,17 @@ def test_a_handler_runs_again_when_its_worker_died_before_the_commit(at: Scene) 
     at.deliver(at.message())
     assert len(at.script.handled) == 2
     assert at.priced() == 1, "what it recorded is applied once all the same"
+
+
+@of(GUARANTEES, "the payload of a request whose first stage fails")
+def test_a_message_with_its_request_id_is_the_next_attempt_with_a_payload_of_its_own(at: Scene) -> None:
+    at.script.pricing = boom
+    at.deliver(at.message(body='{"order_id":"o1","note":"hers"}', reply_to="sqs:replies"))
+    at.script.pricing = lambda step: None
+    at.clock.advance(seconds=31)
+    assert at.deliver(at.message(body='{"order_id":"o1","note":"his"}')) == [True]
+    [onward] = at.sent("close-order")
+    assert "reply_to" not in json.loads(onward["MessageAttributes"]["flowguard"]["StringValue"])
 
 
 @of(GUARANTEES, "effects outside AWS, or by calls of your own in a handler")
@@ -242,6 +262,22 @@ def test_a_message_that_cannot_be_wrapped_for_a_retry_stays_in_its_queue(at: Sce
     at.script.pricing = boom
     assert at.deliver(at.message(body=body)) == [False]
     assert at.sent("price-order") == at.sent("dead") == []
+
+
+@of(GUARANTEES, "that an outage is told from a killed function in the very moment of a claim")
+def test_a_worker_that_can_write_nothing_after_its_claim_counts_as_killed(at: Scene) -> None:
+    def after_the_claim(call: ApiCall, proceed: Proceed) -> Response:
+        claims = "if_not_exists" in str(call.params.get("UpdateExpression", ""))
+        if call.service == "dynamodb" and not claims:
+            raise EndpointConnectionError(endpoint_url="https://dynamodb")
+        return proceed()
+
+    with intercept(after_the_claim):
+        assert at.deliver(at.message()) == [False]
+    at.clock.advance(seconds=31)
+    at.deliver(at.message())
+    [_, claimed] = [event for event in at.tally.events if event.type is EventType.CLAIMED]
+    assert claimed.facts["kills"] == 1
 
 
 @of(GUARANTEES, "a message for a flow that the function does not know")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -13,24 +15,27 @@ from pydantic import BaseModel, field_validator
 
 from flowguard.callback import Callback
 from flowguard.destinations import Bus, Topic
-from flowguard.errors import EnvelopeError, RunFailed
-from flowguard.flow import Flow
+from flowguard.errors import EnvelopeError, RunFailed, SettingsError
+from flowguard.flow import AnyFlow, Flow
 from flowguard.ids import ObjectId, RequestId
 from flowguard.outcome import Done, Outcome
 from flowguard.protocol.outbox import Kind, Send
 from flowguard.protocol.run import AwaitingRow
 from flowguard.protocol.verdicts import AnswerVerdict
 from flowguard.protocol.waiting import GivenAnswer
+from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
 from flowguard.stage import Stage
 from flowguard.step import Step
 from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.envelope import Envelope, normalize, normalize_record
 from flowguard.wire.message import PLACE, REQUEST_ID, REQUESTED_AT
+from flowguard.worker.believed import NamedQueues
 from flowguard.worker.emitter import Emitter
-from flowguard.worker.outside import FoundAnswer, OutsideAnswers, answer_message, read_outside
+from flowguard.worker.outside import KEPT_TO_END_MS, FoundAnswer, OutsideAnswers, answer_message, read_outside
 from flowguard.worker.ports import Refusal
-from tests.waits import STAGES, START, WITHIN, AnyOf, Carts, Progress, WaitScene, record, wait_scene
+from tests.waits import DEADLINE, SCRIPT, STAGES, START, WITHIN, AnyOf, Carts, Progress, WaitScene, record, wait_scene
+from tests.worker.runtime.mishaps import Died
 
 ADDRESS = AnswerAddress("carts", ObjectId("c1"), RequestId("run-1"), START, 1, "a")
 ROW = AwaitingRow("paid", ADDRESS, "some", START)
@@ -82,6 +87,7 @@ def test_one_of_two_runs_that_is_not_committed_yet_keeps_the_record(at: WaitScen
     at.waits.save([AwaitingRow("paid", other, "some", START)])
     verdict, ending = outside(at).settle(GIVEN, envelope(), queued=True)
     assert (verdict, ending.ack, ending.why) == (AnswerVerdict.EARLY, False, "its hop is not committed yet")
+    assert ending.backs_off, "it comes again after a growing pause, however long the hop takes"
 
 
 class Refusing:
@@ -97,6 +103,9 @@ class Refusing:
         return {**refused, **self._sender.send(taken)}
 
     def postpone(self, envelope: Envelope, seconds: int) -> None:
+        raise AssertionError("nothing is postponed here")
+
+    def hand_back(self, records: Sequence[tuple[Envelope, int]]) -> None:
         raise AssertionError("nothing is postponed here")
 
 
@@ -179,7 +188,7 @@ class Bugged(Stage[Nested], name="some"):
         return Done()
 
 
-class BuggedCarts(Flow, name="carts", object_id="cart_id"):
+class BuggedCarts(Flow, name="carts", object_id="cart_id", trust_senders=True):
     stages = (Bugged,)
 
 
@@ -194,9 +203,10 @@ def test_a_bug_in_a_validator_is_no_refusal_of_the_answer(at: WaitScene) -> None
 
 def test_the_copy_says_what_it_is_for_and_names_itself(at: WaitScene) -> None:
     found = answer_message(GIVEN, ROW, START, at.services)
-    assert (found.kind, found.to, found.id) == (Kind.SIDE, Carts.answers, "paid.a.answer")
+    assert (found.kind, found.to) == (Kind.SIDE, Carts.answers)
+    assert re.sub("[0-9a-f]{16}", "…", found.id) == "run-1-….1.answer.…"
     assert found.attributes == {
-        REQUEST_ID: Attribute.string("paid.a.answer"),
+        REQUEST_ID: Attribute.string(found.id),
         REQUESTED_AT: Attribute.number(START),
         PLACE: Attribute.string(json.dumps({"answer": ADDRESS.as_json()}, separators=(",", ":"))),
     }
@@ -206,6 +216,17 @@ def test_the_copy_of_a_failure_is_a_failure(at: WaitScene) -> None:
     failed = GivenAnswer('{"failed":true,"type":"OutOfStock","text":"none left"}', failed=True)
     found = answer_message(GIVEN._replace(answer=failed), ROW, START, at.services)
     assert json.loads(found.body) == {"status": "FAILED", "error": "OutOfStock: none left"}
+
+
+class BelievesSigned(Flow, name="carts", object_id="cart_id"):
+    stages = STAGES
+
+
+def test_no_copy_is_sent_that_its_flow_would_not_believe(at: WaitScene) -> None:
+    row_of(at, "c1", stage="some")
+    with pytest.raises(SettingsError, match="carts believes answers only when it is signed"):
+        outside(at).settle(GIVEN._replace(flow=BelievesSigned), envelope(), queued=False)
+    assert at.waiting("answers") == []
 
 
 # -- reading -----------------------------------------------------------------------------------------------------------
@@ -219,6 +240,7 @@ class Declares(
         Callback("parcels", id="ref", failed="error"),
         Callback("payments", keep_early=timedelta(hours=1)),
     ),
+    trust_senders=True,
 ):
     stages = STAGES
 
@@ -232,6 +254,7 @@ class DeclaresMore(
         Callback(Bus("default", "shop", "Paid"), id="id", prefix="payment/", answer="paid.amount"),
         Callback("elsewhere", id="ref", failed="error.code"),
     ),
+    trust_senders=True,
 ):
     stages = STAGES
 
@@ -253,50 +276,348 @@ def bus_event(source: str = "shop", detail_type: str = "Paid") -> Envelope:
     return found
 
 
+def read(flows: list[AnyFlow], found: Envelope) -> FoundAnswer | None:
+    return read_outside(flows, found, NamedQueues(flows))
+
+
 def test_an_event_is_known_by_its_source_and_type() -> None:
-    assert read_outside([DeclaresMore], bus_event()) == FoundAnswer(DeclaresMore, "payment/o1", GivenAnswer("7"))
-    assert read_outside([DeclaresMore], bus_event(source="another")) is None
-    assert read_outside([DeclaresMore], bus_event(detail_type="Refused")) is None
+    assert read([DeclaresMore], bus_event()) == FoundAnswer(DeclaresMore, "payment/o1", GivenAnswer("7"))
+    assert read([DeclaresMore], bus_event(source="another")) is None
+    assert read([DeclaresMore], bus_event(detail_type="Refused")) is None
 
 
 def test_a_message_of_no_topic_and_no_bus_is_neither() -> None:
-    assert read_outside([DeclaresMore], envelope({"ref": "r"}, "parcels")) is None
+    assert read([DeclaresMore], envelope({"ref": "r"}, "parcels")) is None
 
 
 @pytest.mark.parametrize(("error", "failed"), [({"code": 7}, True), ({"code": 0}, False), ("code", False), (7, False)])
 def test_a_field_is_found_in_objects_only(error: object, failed: bool) -> None:
-    found = read_outside([DeclaresMore], envelope({"ref": "r", "error": error}, "elsewhere"))
+    found = read([DeclaresMore], envelope({"ref": "r", "error": error}, "elsewhere"))
     assert found is not None
     assert found.answer.failed is failed
 
 
 def test_an_answer_that_json_cannot_write_is_refused_by_its_record() -> None:
     with pytest.raises(EnvelopeError, match="body"):
-        read_outside([Declares], envelope('{"ref": "r", "text": "\\ud800"}'))
+        read([Declares], envelope('{"ref": "r", "text": "\\ud800"}'))
 
 
-class DeclaresOne(Flow, name="declares-one", object_id="cart_id", callbacks=(Callback("parcels", id="ref"),)):
+class DeclaresOne(
+    Flow, name="declares-one", object_id="cart_id", callbacks=(Callback("parcels", id="ref"),), trust_senders=True
+):
     stages = STAGES
 
 
 def test_a_record_of_no_declared_queue_is_read_only_where_there_is_one_callback() -> None:
     elsewhere = envelope({"ref": "r"}, "elsewhere")
-    assert read_outside([Declares], elsewhere) is None
-    assert read_outside([], elsewhere) is None
-    found = read_outside([DeclaresOne], elsewhere)
+    assert read([Declares], elsewhere) is None
+    assert read([], elsewhere) is None
+    found = read([DeclaresOne], elsewhere)
     assert found is not None
     assert found.awaited_id == "r"
 
 
 def test_the_words_of_a_failure_are_kept_as_they_are() -> None:
-    found = read_outside([Declares], envelope({"ref": "r", "error": "gone"}))
+    found = read([Declares], envelope({"ref": "r", "error": "gone"}))
     assert found is not None
     assert json.loads(found.answer.text)["text"] == "gone"
     assert found.answer.failed
 
 
 def test_where_no_field_names_what_is_awaited_the_messages_own_id_does() -> None:
-    found = read_outside([Declares], envelope("paid", "payments", uniquerequestid="r"))
+    found = read([Declares], envelope("paid", "payments", uniquerequestid="r"))
     assert found == FoundAnswer(Declares, "r", GivenAnswer('"paid"'), timedelta(hours=1))
     with pytest.raises(EnvelopeError, match=r"attributes\.uniquerequestid.*is not there, and names what is awaited"):
-        read_outside([Declares], envelope("paid", "payments"))
+        read([Declares], envelope("paid", "payments"))
+
+
+# -- many who wait for one id ------------------------------------------------------------------------------------------
+
+
+class Invocation:
+    """The time that an invocation has left each time it looks, in ms."""
+
+    def __init__(self, *left: int) -> None:
+        self._left = iter(left)
+
+    def remaining(self) -> int | None:
+        return next(self._left)
+
+
+PARTS = 2
+"""Runs a part, so that a few are several parts."""
+
+
+@pytest.fixture
+def many(at: WaitScene, monkeypatch: pytest.MonkeyPatch) -> WaitScene:
+    """Seven runs that wait for one event."""
+    monkeypatch.setattr("flowguard.worker.outside.ROWS_A_PART", PARTS)
+    for number in range(7):
+        named = f"c{number}"
+        at.begin(
+            for_paid,
+            object_id=ObjectId(named),
+            body=json.dumps({"cart_id": named}),
+            request_id=RequestId(f"run-{number}"),
+        )
+    at.waiting("carts")
+    return at
+
+
+def spread(at: WaitScene, *left: int, given: FoundAnswer = GIVEN, queued: bool = True) -> tuple[Any, Any]:
+    settling = OutsideAnswers(at.services, Emitter(at.services.observer), Invocation(*left))
+    return settling.settle(given, envelope(), queued=queued)
+
+
+def test_what_many_wait_for_is_settled_in_parts_and_each_part_goes_on_at_once(many: WaitScene) -> None:
+    plenty, little = KEPT_TO_END_MS + 1, KEPT_TO_END_MS
+    _, ending = spread(many, plenty, little)
+    assert (ending.ack, ending.again_in, ending.why) == (False, 0, "4 runs have it, and more wait for it")
+    assert many.verdicts() == ["RESUMED"] * 4
+    assert len(many.waiting("carts")) == 4, "their next hops are sent before the others are settled"
+    _, ending = spread(many, plenty)
+    assert ending.ack
+    assert many.verdicts() == ["RESUMED"] * 7, "nobody is settled twice"
+    assert len(many.waiting("carts")) == 3
+
+
+def test_a_worker_that_dies_in_a_part_leaves_the_place_before_it(many: WaitScene) -> None:
+    spread(many, 0)
+    services = replace(many.services, sender=Refusing(many.services.sender, "nobody"))
+    settling = OutsideAnswers(services, Emitter(services.observer), Invocation(10_000, 10_000, 10_000))
+
+    def no_more(call: ApiCall, proceed: Proceed, /) -> Response:
+        raise ConnectionError
+
+    with intercept(no_more), pytest.raises(ConnectionError):
+        settling.settle(GIVEN, envelope(), queued=True)
+    _, ending = spread(many, 10_000, 10_000, 10_000)
+    assert ending.ack
+    assert many.verdicts() == ["RESUMED"] * 7
+
+
+def test_a_run_that_is_not_committed_yet_is_met_again_whatever_came_after_it(many: WaitScene) -> None:
+    rows = list(many.waits.waiting_for("carts", "paid"))
+    early = rows[2].address._replace(hop=2)
+    many.waits.save([AwaitingRow("paid", early, "some", START)])
+    order = [row.address for row in many.waits.waiting_for("carts", "paid")]
+    _, ending = spread(many, *[10_000] * 3, 0)
+    assert not ending.ack
+    before = len(many.verdicts())
+    _, ending = spread(many, *[10_000] * 4)
+    assert (ending.ack, ending.why) == (False, "its hop is not committed yet")
+    assert len(many.verdicts()) - before == len(order) - order.index(early) // PARTS * PARTS
+
+
+def test_another_message_for_the_same_id_begins_with_the_first(many: WaitScene) -> None:
+    spread(many, 0)
+    assert len(list(many.waits.waiting_for("carts", "paid", "another"))) == 7
+    assert len(list(many.waits.waiting_for("carts", "paid", envelope().own_id))) == 7 - PARTS
+
+
+def test_the_copies_of_an_answer_that_nobody_repeats_are_put_into_the_queue_part_by_part(many: WaitScene) -> None:
+    many.waiting("answers")
+    spread(many, 0, queued=False)
+    assert len(many.waiting("answers")) == PARTS
+
+
+def test_where_no_time_is_set_all_get_it_however_many_wait(many: WaitScene) -> None:
+    _, ending = outside(many).settle(GIVEN, envelope(), queued=True)
+    assert ending.ack
+    assert many.verdicts() == ["RESUMED"] * 7
+
+
+def test_the_ending_of_a_record_that_is_seen_again_has_the_verdict_of_those_that_have_the_answer(
+    many: WaitScene,
+) -> None:
+    verdict, ending = spread(many, 0)
+    assert (ending.ack, ending.verdict, verdict) == (False, AnswerVerdict.RESUMED, AnswerVerdict.RESUMED)
+
+
+def refusing(at: WaitScene, *left: int) -> OutsideAnswers:
+    """Nothing is taken for the first one who waits."""
+    first = next(iter(at.waits.waiting_for("carts", "paid"))).address.object_id
+    services = replace(at.services, sender=Refusing(at.services.sender, first))
+    return OutsideAnswers(services, Emitter(services.observer), Invocation(*left))
+
+
+@pytest.mark.parametrize("left", [[0], [10_000, 0], [10_000] * 3])
+def test_a_next_hop_that_is_not_taken_is_met_again_whatever_came_after_it(many: WaitScene, left: list[int]) -> None:
+    _, ending = refusing(many, *left).settle(GIVEN, envelope(), queued=True)
+    assert (ending.ack, ending.backs_off, ending.again_in) == (False, True, None)
+    assert "throttled" in ending.why
+    assert len(list(many.waits.waiting_for("carts", "paid", envelope().own_id))) == 7, "it begins with the first"
+
+
+@pytest.mark.parametrize("left", [[10_000, 0], [10_000] * 3])
+def test_a_run_that_cannot_read_it_is_met_again_whatever_came_after_it(many: WaitScene, left: list[int]) -> None:
+    first = next(iter(many.waits.waiting_for("carts", "paid")))
+    many.waits.save([first._replace(stage="renamed")])
+    with pytest.raises(RunFailed, match="carts has no stage 'renamed'"):
+        spread(many, *left)
+    assert len(list(many.waits.waiting_for("carts", "paid", envelope().own_id))) == 7, "it begins with the first"
+
+
+# -- an early answer is for one wait -----------------------------------------------------------------------------------
+
+KEPT = FoundAnswer(Carts, "paid", GivenAnswer("7"), timedelta(hours=1))
+
+
+def for_early_paid(step: Step[Progress]) -> Outcome:
+    return AnyOf.when_any(a=step.event("paid", keep_early=True), within=WITHIN)
+
+
+def sent_at(by: str, moment: int) -> Envelope:
+    """The message of this id that was sent to the callback's queue at that moment."""
+    received = normalize_record({**record({}, "{}", "parcels"), "messageId": by})
+    assert isinstance(received, Envelope)
+    sent = {**received.received["attributes"], "SentTimestamp": str(moment)}
+    return received._replace(received={**received.received, "attributes": sent})
+
+
+def comes(at: WaitScene, text: str, by: str, moment: int) -> None:
+    """An answer comes through its queue, as a message of its own."""
+    at.move_to(moment)
+    outside(at).settle(KEPT._replace(answer=GivenAnswer(text)), sent_at(by, moment), queued=True)
+
+
+def by_sns(body: str, published: str) -> str:
+    arn = "arn:aws:sns:us-east-1:123456789012:told"
+    said = {"Type": "Notification", "MessageId": "n-1", "TopicArn": arn, "Timestamp": published}
+    return json.dumps({**said, "Message": body, "Signature": "s", "SignatureVersion": "1", "UnsubscribeURL": "u"})
+
+
+@pytest.mark.parametrize(
+    ("body", "sent", "given_at"),
+    [
+        (by_sns("{}", "2027-01-15T07:59:59.000Z"), {"SentTimestamp": str(START - 500)}, START - 1_000),
+        ("{}", {"SentTimestamp": str(START - 500)}, START - 500),
+        ("{}", {}, START),
+    ],
+    ids=["by a topic", "by a queue", "by nobody who says when"],
+)
+def test_an_early_answer_is_as_old_as_the_first_who_took_it_says(
+    at: WaitScene, body: str, sent: dict[str, str], given_at: int
+) -> None:
+    came = normalize_record({**record({}, body, "parcels"), "attributes": sent})
+    outside(at).settle(KEPT, came, queued=True)
+    [item] = at.aws.client("dynamodb").scan(TableName="flowguard")["Items"]
+    assert item["given_at"] == {"N": str(given_at)}
+
+
+def begins(at: WaitScene, number: int) -> None:
+    at.begin(for_early_paid, request_id=RequestId(f"run-{number}"), requested_at=START + number)
+
+
+def got(at: WaitScene) -> list[int | None]:
+    at.resume()
+    return [payload.a for _, payload in SCRIPT.got]
+
+
+def test_an_answer_that_a_run_waited_for_is_not_the_next_ones(at: WaitScene) -> None:
+    begins(at, 1)
+    comes(at, "7", "m-1", START + 10)
+    assert got(at) == [7]
+    begins(at, 2)
+    assert got(at) == [7], "it waits for an answer of its own"
+    comes(at, "8", "m-2", START + 20)
+    assert got(at) == [7, 8]
+
+
+@pytest.mark.parametrize("waits_first", [False, True])
+def test_a_copy_that_comes_after_keep_early_is_not_the_next_runs(at: WaitScene, waits_first: bool) -> None:
+    """A queue keeps its messages longer than a callback its early answers."""
+    if waits_first:
+        begins(at, 1)
+    comes(at, "7", "m-1", START + 10)
+    if not waits_first:
+        begins(at, 1)
+    assert got(at) == [7]
+    at.clock.advance(seconds=7_200)
+    outside(at).settle(KEPT, sent_at("m-1", START + 10), queued=True)
+    begins(at, 2)
+    assert got(at) == [7]
+
+
+def test_a_function_that_dies_before_it_notes_that_an_answer_is_used_lets_another_run_have_it_too(
+    at: WaitScene,
+) -> None:
+    def dies(call: ApiCall, proceed: Proceed, /) -> Response:
+        if "used_by" in call.params.get("UpdateExpression", ""):
+            raise Died
+        return proceed()
+
+    begins(at, 1)
+    with intercept(dies), suppress(Died):
+        comes(at, "7", "m-1", START + 10)
+    assert got(at) == [7]
+    begins(at, 2)
+    assert got(at) == [7, 7], "its message has not come again yet"
+
+
+def test_an_early_answer_is_used_up_by_the_wait_that_it_ends(at: WaitScene) -> None:
+    comes(at, "7", "m-1", START + 10)
+    begins(at, 1)
+    assert got(at) == [7]
+    begins(at, 2)
+    assert got(at) == [7]
+    used = [event for event in at.tally.events if event.facts.get("was_early")]
+    assert [event.facts["verdict"] for event in used] == ["RESUMED"]
+
+
+def test_a_newer_answer_takes_the_place_of_an_early_one_that_nobody_used(at: WaitScene) -> None:
+    comes(at, "7", "m-1", START + 10)
+    comes(at, "8", "m-2", START + 20)
+    comes(at, "7", "m-1", START + 10)
+    begins(at, 1)
+    assert got(at) == [8]
+    replaced = [event.facts for event in at.tally.events if event.facts.get("replaces")]
+    assert replaced == [{"flow": "carts", "id": "paid", "verdict": "EARLY", "replaces": True}]
+
+
+def test_a_newer_answer_that_comes_when_a_run_has_one_is_the_next_ones(at: WaitScene) -> None:
+    begins(at, 1)
+    comes(at, "7", "m-1", START + 10)
+    comes(at, "8", "m-2", START + 20)
+    assert got(at) == [7]
+    begins(at, 2)
+    assert got(at) == [7, 8]
+
+
+def test_a_copy_of_an_answer_that_was_used_is_not_the_next_ones(at: WaitScene) -> None:
+    """Its first delivery died when the run had the answer, and before anything said that it was used."""
+    begins(at, 1)
+    at.waits.keep_early("carts", "paid", GivenAnswer("7"), now=START, expires_at=DEADLINE, by="m-1", at=START + 10)
+    [row] = at.waits.waiting_for("carts", "paid")
+    at.waits.settle(row.address, GivenAnswer("7"))
+    comes(at, "7", "m-1", START + 10)
+    assert got(at) == [7]
+    begins(at, 2)
+    assert got(at) == [7]
+
+
+@pytest.mark.parametrize("number", [2, 3, 4])
+@pytest.mark.parametrize("after", [False, True])
+def test_a_worker_that_dies_while_it_uses_an_early_answer_leaves_it_to_the_next_attempt(
+    number: int, after: bool, at: WaitScene
+) -> None:
+    """The third update says that it is used, the fourth one settles it. Meanwhile its time to be kept may be over."""
+    comes(at, "7", "m-1", START + 10)
+    at.clock.advance(seconds=3_500)
+    seen: list[str] = []
+
+    def dies(call: ApiCall, proceed: Proceed, /) -> Response:
+        seen.append(call.operation)
+        its_turn = call.operation == "UpdateItem" and seen.count("UpdateItem") == number
+        if its_turn and not after:
+            raise Died
+        answer = proceed()
+        if its_turn:
+            raise Died
+        return answer
+
+    with intercept(dies), suppress(Died):
+        begins(at, 1)
+    at.clock.advance(seconds=120 if number == 4 or (number == 3 and after) else 31)
+    begins(at, 1)
+    assert got(at) == [7]

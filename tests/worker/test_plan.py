@@ -25,7 +25,8 @@ from flowguard.testing import sns_to_sqs_event, sqs_event, step_for
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.envelope import Envelope, normalize
 from flowguard.wire.message import PLACE, REQUEST_ID, REQUESTED_AT, ErrorNote, Message, Place
-from flowguard.worker.plan import Planner, dead_letter, expires_at, retried
+from flowguard.worker.lifetimes import Lifetimes
+from flowguard.worker.plan import Planner, dead_letter, retried
 from flowguard.writes import Delete, Put
 from tests.sent_ids import readable
 
@@ -61,19 +62,19 @@ class Note(Stage[dict[str, Any], CartState], name="note", then="confirm"):
         return Done()
 
 
-class PriceCart(Flow, name="price-cart", object_id="cart_id", max_hops=3, carry=("tenant",)):
+class PriceCart(Flow, name="price-cart", object_id="cart_id", max_hops=3, carry=("tenant",), trust_senders=True):
     stages = (Price, Confirm, Note)
 
 
-class ToldCart(Flow, name="told-cart", object_id="cart_id", complete_to=TOPIC, dead_letters="dead"):
+class ToldCart(Flow, name="told-cart", object_id="cart_id", complete_to=TOPIC, dead_letters="dead", trust_senders=True):
     stages = (Price, Confirm, Note)
 
 
-class SharedCart(Flow, name="shared-cart", object_id="cart_id", on_conflict=ATTACH):
+class SharedCart(Flow, name="shared-cart", object_id="cart_id", on_conflict=ATTACH, trust_senders=True):
     stages = (Price, Confirm, Note)
 
 
-class KeptCart(Flow, name="kept-cart", object_id="cart_id", keep_result=timedelta(days=60)):
+class KeptCart(Flow, name="kept-cart", object_id="cart_id", keep_result=timedelta(days=60), trust_senders=True):
     stages = (Price, Confirm, Note)
 
 
@@ -82,7 +83,7 @@ class Stateless(Stage[Cart], name="stateless"):
         return Done()
 
 
-class StatelessFlow(Flow, name="stateless", object_id="cart_id"):
+class StatelessFlow(Flow, name="stateless", object_id="cart_id", trust_senders=True):
     stages = (Stateless,)
 
 
@@ -163,7 +164,7 @@ def test_a_flow_without_state_stores_none() -> None:
 def test_a_run_item_outlives_every_copy_of_its_messages() -> None:
     assert (
         ended(Done()).expires_at
-        == expires_at(PriceCart, MOMENT)
+        == Lifetimes(PriceCart).of_run(MOMENT)
         == MOMENT + timedelta(days=28) // timedelta(milliseconds=1)
     )
 
@@ -248,6 +249,7 @@ def test_the_complete_message_has_an_id_of_its_own_behind_those_of_the_side_mess
     assert asked.attributes == {
         REQUEST_ID: Attribute.string(asked.id),
         REQUESTED_AT: Attribute.number(MOMENT),
+        PLACE: Attribute.string('{"depth":1}'),
         "tenant": Attribute.string("shop-1"),
     }
 
@@ -316,6 +318,12 @@ def test_a_retry_is_the_original_one_attempt_later_however_long_it_waits(delay: 
     assert (back.message, back.attributes["colour"]) == (RECEIVED.message, Attribute.string("red"))
     place = Place.parse(back.attributes[PLACE].value)
     assert (place.retry, place.redrive, place.first_error) == (3, 0, ERROR)
+
+
+def test_what_goes_on_as_the_same_attempt_is_another_message_than_a_retry_and_one_for_each_claim() -> None:
+    ids = [retried(MESSAGE, RECEIVED, 0, continued=epoch).id for epoch in (None, 1, 2, 1)]
+    assert len(set(ids)) == 3
+    assert ids[1] == ids[3]
 
 
 def test_a_dead_letter_says_in_its_body_what_no_attribute_carries() -> None:
@@ -439,4 +447,28 @@ def test_only_the_first_hop_of_a_run_that_goes_on_and_takes_callers_stores_what_
 
 def test_the_item_of_a_kept_result_is_there_as_long_as_that_is_good_and_that_of_a_run_at_work_is_not() -> None:
     assert ended(Done(), KeptCart).expires_at == MOMENT + timedelta(days=60) // timedelta(milliseconds=1)
-    assert ended(Confirm.message(Priced(total=1)), KeptCart).expires_at == expires_at(KeptCart, MOMENT)
+    assert ended(Confirm.message(Priced(total=1)), KeptCart).expires_at == Lifetimes(KeptCart).of_run(MOMENT)
+
+
+def test_letters_of_messages_whose_object_nobody_could_read_are_told_apart() -> None:
+    """Each is of another message, though their senders gave them one request id. A FIFO queue would drop the others."""
+    unread = MESSAGE._replace(object_id=ObjectId(""))
+    received = [envelope(sqs_event("carts", Cart(cart_id="c-1"), message_id=f"m-{number}")) for number in (1, 2, 3)]
+    letters = [dead_letter(PriceCart, unread, ERROR, one).id for one in (*received, received[0])]
+    assert len(set(letters)) == 3
+    assert letters[0] == letters[3], "a copy of the letter is one"
+    assert {dead_letter(PriceCart, MESSAGE, ERROR, one).id for one in received} == {f"{MESSAGE.hop_id}.dead"}
+
+
+def test_no_commit_shortens_the_life_of_an_item_that_was_found() -> None:
+    later = MOMENT + timedelta(days=90) // timedelta(milliseconds=1)
+    of_long_life = planner()._replace(lives_until=later)
+    failure = Failure(
+        type="Reject", text="no", first_error="no", stage="price", hop=1, attempts=1, at=datetime.fromtimestamp(0, UTC)
+    )
+    commits = (
+        of_long_life.ended(Done(), step_for(Price)),
+        of_long_life.failed(ERROR, RECEIVED),
+        of_long_life.giving_up("note", failure, ERROR, []),
+    )
+    assert [commit.expires_at for commit in commits] == [later] * 3

@@ -17,8 +17,10 @@ from flowguard.wire.envelope import Envelope, normalize
 from flowguard.wire.message import PLACE
 from flowguard.wire.reset_order import reset_attributes
 from flowguard.wire.signing import UNSIGNED, Keyring, Keys, KeySigner, Signer
+from flowguard.worker.believed import NamedQueues, RecordKind
 from flowguard.worker.ending import Ending
 from flowguard.worker.resets import Resetter, find_reset
+from flowguard.worker.trust import Trust, signed_order
 from tests.scene import START, Orders, Scene, scene
 from tests.worker.runtime.test_resets import built, triggered_cache
 
@@ -40,6 +42,7 @@ def order(signer: Signer = UNSIGNED, *, when: int = NOW) -> Envelope:
 def ending(at: Scene, brought: Envelope, signer: Signer = UNSIGNED) -> Ending:
     found = find_reset(brought)
     assert found is not None
+    Trust(signer).check_order(brought, at.flow, signed_order(RecordKind.RESET, found), NamedQueues([at.flow]))
     return Resetter(replace(at.handler._services, signer=signer)).ending(brought, at.flow, found)
 
 
@@ -131,6 +134,7 @@ def test_a_flow_that_takes_no_callers_has_nothing_to_reset_and_says_the_cure() -
 @pytest.mark.parametrize("signer", [UNSIGNED, OTHERS], ids=["nobody", "a stranger"])
 def test_where_messages_are_signed_an_order_of_a_stranger_changes_nothing(signer: Signer) -> None:
     with scene(triggered_cache) as at:
+        at.flow.trust_senders = False
         built(at)
         with pytest.raises(Untrusted, match="an order to reset: "):
             ending(at, order(signer), SIGNER)

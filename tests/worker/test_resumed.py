@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, Optional
 import pytest
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from flowguard.errors import RunFailed
+from flowguard.errors import OtherRelease, RunFailed
 from flowguard.failed import Failed
 from flowguard.outcome import Done, Outcome
 from flowguard.protocol.waiting import GivenAnswer, Wait, WaitPlan
@@ -163,6 +163,28 @@ def test_an_answer_that_is_no_such_thing_fails_the_run_and_is_not_quoted(text: s
         resumed_payload(Confirm, wait(needed=GivenAnswer(text), either=ONE, maybe=ONE))
     assert "xxx" not in str(refused.value)
     assert "many" not in str(refused.value)
+
+
+def test_a_stage_that_needs_more_than_was_asked_for_is_of_another_release() -> None:
+    with pytest.raises(OtherRelease, match="confirm needs either, which this wait has not asked for"):
+        resumed_payload(Confirm, wait(("needed", "maybe"), needed=ONE))
+
+
+def test_what_it_can_do_without_makes_it_no_other_release() -> None:
+    with pytest.raises(RunFailed) as refused:
+        resumed_payload(Confirm, wait(("needed", "either"), needed=GivenAnswer("7"), either=ONE))
+    assert not isinstance(refused.value, OtherRelease)
+
+
+def test_what_came_from_outside_was_read_when_it_was_settled_so_who_cannot_is_of_another_release() -> None:
+    came = wait(needed=GivenAnswer('{"hits":"many"}'), either=ONE)
+    assert came.plan is not None
+    outside = came._replace(plan=came.plan._replace(names={**came.plan.names, "needed": "order/7"}))
+    with pytest.raises(OtherRelease, match=r"confirm cannot read what it waited for: needed\.hits: Input should be"):
+        resumed_payload(Confirm, outside)
+    with pytest.raises(RunFailed) as refused:
+        resumed_payload(Confirm, came)
+    assert not isinstance(refused.value, OtherRelease), "what another flow answers is checked here first"
 
 
 def test_a_failure_is_never_taken_for_an_answer() -> None:

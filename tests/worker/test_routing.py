@@ -12,7 +12,7 @@ from pydantic import BaseModel, field_validator
 
 from flowguard.clock import ManualClock
 from flowguard.destinations import Queue, Topic
-from flowguard.errors import EnvelopeError, SettingsError, Untrusted
+from flowguard.errors import EnvelopeError, SettingsError, TooEarly, Untrusted
 from flowguard.flow import PER_REQUEST, Flow
 from flowguard.outcome import Done, Outcome
 from flowguard.protocol.outbox import Kind
@@ -98,7 +98,8 @@ def arrive(event: Any, *, routes: Routes = ROUTES, now: int = START) -> Arrival:
 
 def addressed(stage: str, place: str = "{}", payload: Any = CART, **more: Any) -> Any:
     """A direct message with flowguard's attributes."""
-    return sqs_event("carts", payload, attributes={FLOW_STAGE: stage, PLACE: place, REQUEST_ID: "r-1", **more})
+    queue = "carts-to-confirm" if stage.endswith("/confirm") else "carts"
+    return sqs_event(queue, payload, attributes={FLOW_STAGE: stage, PLACE: place, REQUEST_ID: "r-1", **more})
 
 
 # -- which flow and stage ---------------------------------------------------------------------------------------------
@@ -350,7 +351,8 @@ def test_a_weak_id_counts_where_no_rule_names_the_request(stage: str) -> None:
     hop = 1 if stage == "price" else 2
     attributes = {FLOW_STAGE: f"price-cart/{stage}", PLACE: f'{{"weak":true,"hop":{hop}}}', REQUEST_ID: "m-1"}
     routes = ROUTES if stage == "price" else KEYED
-    assert arrive(sqs_event("carts", CART, attributes=attributes), routes=routes).message.request_id == "m-1"
+    queue = "carts" if stage == "price" else "carts-to-confirm"
+    assert arrive(sqs_event(queue, CART, attributes=attributes), routes=routes).message.request_id == "m-1"
 
 
 @pytest.mark.parametrize("place", ["{}", '{"object":"c-9"}', '{"object":"c-9","retry":1}'])
@@ -503,7 +505,8 @@ def test_over_a_bus_come_plain_requests_and_nothing_else() -> None:
 @pytest.mark.parametrize("place", ['{"hop":2,"object":"c-1"}', '{"hop":1}', "{}"])
 def test_what_flowguard_sent_is_a_payload_whatever_it_looks_like(place: str) -> None:
     stage = "confirm" if '"hop":2' in place else "price"
-    event = sqs_event("carts", EVENT, attributes={FLOW_STAGE: f"price-cart/{stage}", PLACE: place})
+    queue = "carts" if stage == "price" else "carts-to-confirm"
+    event = sqs_event(queue, EVENT, attributes={FLOW_STAGE: f"price-cart/{stage}", PLACE: place})
     assert json.loads(arrive(event).message.body) == EVENT
 
 
@@ -537,14 +540,25 @@ def test_a_direct_call_is_asked_for_now() -> None:
     assert since(invocation(CART), now=START + 1) == START + 1
 
 
-@pytest.mark.parametrize(("ahead", "legal"), [(15 * MINUTE, True), (15 * MINUTE + 1, False)])
-def test_a_request_from_the_far_future_would_shut_out_every_later_one(ahead: int, legal: bool) -> None:
+@pytest.mark.parametrize(
+    ("ahead", "refused"),
+    [
+        (15 * MINUTE, None),
+        (15 * MINUTE + 1, TooEarly),
+        (24 * 60 * MINUTE, TooEarly),
+        (24 * 60 * MINUTE + 1, EnvelopeError),
+    ],
+)
+def test_a_request_from_the_far_future_would_shut_out_every_later_one(
+    ahead: int, refused: type[EnvelopeError] | None
+) -> None:
     event = sqs_event("carts", CART, attributes={REQUESTED_AT: START + ahead})
-    if legal:
+    if refused is None:
         assert since(event) == START + ahead
         return
-    with pytest.raises(EnvelopeError, match=r"is more than 0:15:00 ahead; is the sender's clock right\?"):
+    with pytest.raises(refused, match=r"is more than 0:15:00 ahead; is the sender's clock right\?") as raised:
         since(event)
+    assert type(raised.value) is refused
 
 
 def test_what_waited_long_in_its_queue_is_measured_by_now() -> None:

@@ -26,19 +26,20 @@ from flowguard.step import Step
 from flowguard.testing import FlowRunner
 from flowguard.testing.explorer import explore
 from tests.aws.engines import same_clients
-from tests.waits import SCRIPT, STAGES, START, Cart, Late, Progress, WaitScene, asks, record, wait_scene
+from tests.waits import SCRIPT, STAGES, START, Cart, Late, Progress, Search, WaitScene, asks, record, wait_scene
 
 ROLE = "arn:aws:iam::123456789012:role/scheduler"
 LONG = timedelta(days=3)
 DAY = 86_400_000
 
 
-class LongCarts(Flow, name="long-carts", object_id="cart_id", answers="answers", long_delays=True):
+class LongCarts(Flow, name="long-carts", object_id="cart_id", answers="answers", long_delays=True, trust_senders=True):
     stages = STAGES
 
 
 def for_three_days(step: Step[Progress]) -> Outcome:
-    return Late.when_all(**asks(step, "ab"), within=LONG, on_timeout="late")
+    asked: dict[str, Any] = {name: step.ask(Search, Cart(cart_id=name)) for name in "ab"}
+    return Late.when_all(**asked, within=LONG, on_timeout="late")
 
 
 @pytest.fixture
@@ -66,6 +67,14 @@ def test_a_long_deadline_is_one_schedule_for_its_very_moment(at: WaitScene) -> N
     assert found["Target"]["Arn"] == "arn:aws:sqs:us-east-1:123456789012:answers"
     assert at.wait.deadline == START + 3 * DAY
     assert at.waiting("answers") == [], "SQS has none beside it"
+
+
+def test_where_a_look_has_to_prove_what_was_sent_the_schedule_is_made_by_it(at: WaitScene) -> None:
+    at.begin(lambda step: Late.when_all(**asks(step, "ab"), within=LONG, on_timeout="late"))
+    [first] = at.waiting("answers")
+    assert at.aws.schedules == ()
+    assert at.deliver(first)
+    assert (at.waiting("answers"), len(at.aws.schedules)) == ([], 1)
 
 
 def test_it_ends_the_wait_when_it_comes_and_only_once(at: WaitScene) -> None:

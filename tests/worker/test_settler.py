@@ -7,15 +7,19 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from botocore.exceptions import EndpointConnectionError
 
-from flowguard.errors import Reject
+from flowguard.errors import OtherRelease, Reject
 from flowguard.events import Event, EventType
+from flowguard.flow import Flow
+from flowguard.handler import lambda_handler
 from flowguard.ids import RequestId
 from flowguard.outcome import Outcome
 from flowguard.protocol.outbox import Kind
 from flowguard.protocol.run import Status
 from flowguard.protocol.verdicts import AnswerVerdict
 from flowguard.protocol.waiting import GivenAnswer
+from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
 from flowguard.step import Step
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.envelope import Envelope, normalize_record
@@ -28,6 +32,7 @@ from tests.waits import (
     WITHIN,
     AnyOf,
     Carts,
+    Late,
     Progress,
     Some,
     WaitScene,
@@ -121,6 +126,7 @@ def test_each_ending_says_its_verdict_and_whether_the_record_may_go(at: WaitScen
     early = settled(at, hop=2)
     assert early[1:3] == (False, AnswerVerdict.EARLY)
     assert early.why == "the hop that waits for it is not committed yet"
+    assert early.backs_off, "it comes again after a growing pause"
     assert settled(at)[1:3] == (True, AnswerVerdict.RECORDED)
     settled(at, "b")
     resumed = settled(at, "c")
@@ -137,12 +143,77 @@ def test_the_run_goes_on_with_what_its_item_says_of_it(at: WaitScene) -> None:
     assert (message.request_id, message.object_id, message.resumed) == ("run-1", "c1", True)
 
 
+class Older(Flow, name="carts", object_id="cart_id", answers="answers", trust_senders=True):
+    """A release that does not have the stage at which a run goes on."""
+
+    stages = (Late,)
+
+
+def without_network(call: ApiCall, proceed: Proceed) -> Response:
+    if call.service == "sqs":
+        raise EndpointConnectionError(endpoint_url="https://sqs")
+    return proceed()
+
+
+def settled_by_older(at: WaitScene, receives: int, **changed: Any) -> Any:
+    found = answered(at.address("a"), {"status": "COMPLETED", "result": 7})
+    found["attributes"]["ApproximateReceiveCount"] = str(receives)
+    arrived = ArrivedAnswer(at.address("a"), SEVEN)
+    return Settler(at.services).ending(envelope({**found, **changed}), Older, arrived)
+
+
+def test_a_run_that_goes_on_at_a_stage_of_another_release_does_so_after_a_redrive(at: WaitScene) -> None:
+    """A deployment has its minutes. What no queue brings again has a copy in one."""
+    at.begin(for_any)
+    for receives, changed in ((1, {}), (2, {}), (3, {"eventSourceARN": None})):
+        with pytest.raises(OtherRelease, match="carts has no stage 'some'"):
+            settled_by_older(at, receives, **changed)
+    assert at.told(EventType.PARKED) == 0
+    assert settled_by_older(at, 3)[1:2] == (True,)
+    [letter] = at.waiting("carts-dead-letters")
+    said = json.loads(letter["messageAttributes"][PLACE]["stringValue"])
+    assert letter["body"] == '{"wait": "answered"}'
+    assert (said["hop"], said["redrive"], said["resumed"], said["to"]) == (2, 1, True, str(Older.inbox))
+    assert said["error"][0] == "OtherRelease"
+    parked = last(at, EventType.PARKED).facts
+    assert (parked["kind"], parked["why"]) == ("next", "carts has no stage 'some'; it has late")
+    assert settled(at).sends[0].kind is Kind.NEXT, "code that has the stage needs no letter"
+
+
+def test_where_the_dead_letters_refuse_its_message_the_answer_stays_and_nothing_is_parked(at: WaitScene) -> None:
+    at.begin(for_any)
+    with intercept(without_network), pytest.raises(OtherRelease):
+        settled_by_older(at, 3)
+    assert (at.told(EventType.NOT_SENT), at.told(EventType.PARKED)) == (1, 0)
+
+
+def test_of_an_answer_whose_next_message_cannot_be_parked_now_the_record_itself_is_not_parked(at: WaitScene) -> None:
+    at.begin(for_any)
+    found = answered(at.address("a"), {"status": "COMPLETED", "result": 7})
+    found["attributes"]["ApproximateReceiveCount"] = "3"
+    at.function = lambda_handler(Older).using(at.services)
+    tries: list[ApiCall] = []
+
+    def once(call: ApiCall, proceed: Proceed) -> Response:
+        if call.operation == "SendMessageBatch" and not tries:
+            tries.append(call)
+            return without_network(call, proceed)
+        return proceed()
+
+    with intercept(once):
+        assert not at.deliver(found)
+    assert at.waiting("carts-dead-letters") == []
+    assert at.deliver(found)
+    [letter] = at.waiting("carts-dead-letters")
+    assert letter["body"] == '{"wait": "answered"}'
+
+
 def test_an_answer_is_reported_with_the_hop_and_stage_that_wait(at: WaitScene) -> None:
-    at.begin(for_all, version=3)  # which the function does not know: the run fails, and its item says so
+    at.begin(for_all)
     settled(at)
     message = last(at).message
     assert message is not None
-    assert (message.hop, message.stage, message.version, message.requested_at) == (1, "begin", 3, START)
+    assert (message.hop, message.stage, message.version, message.requested_at) == (1, "begin", 1, START)
     settled(at, hop=2)
     assert last(at).message == message._replace(hop=2)
 
@@ -150,7 +221,7 @@ def test_an_answer_is_reported_with_the_hop_and_stage_that_wait(at: WaitScene) -
 @pytest.mark.parametrize("has_item", [False, True])
 def test_of_a_run_that_is_not_there_only_the_address_is_reported(has_item: bool, at: WaitScene) -> None:
     if has_item:
-        at.begin(for_all, version=3, request_id=RequestId("run-2"))
+        at.begin(for_all, request_id=RequestId("run-2"))
     settled(at)
     message = last(at).message
     assert message is not None
@@ -242,6 +313,42 @@ def test_what_was_kept_is_looked_for_until_the_wait_is_over(
     assert at.calls.count("GetItem") == looks
     assert at.wait.answered == found
     assert at.resume() == 1
+
+
+def test_an_answer_says_its_name_its_verdict_and_whether_it_came_before_its_wait(at: WaitScene) -> None:
+    at.begin(for_any)
+    settled(at)
+    assert last(at).facts == {"name": "a", "verdict": "RESUMED", "failed": False}
+
+
+def test_one_that_was_kept_says_so(at: WaitScene) -> None:
+    at.waits.keep_early("carts", "b", SEVEN, now=START, expires_at=START + 60_000)
+    at.begin(for_early)
+    assert last(at).facts == {"name": "b", "verdict": "RESUMED", "failed": False, "was_early": True}
+
+
+@pytest.mark.parametrize(("names", "answered"), [((), {"b"}), (("b", "c"), {"b"}), (("a",), set())])
+def test_an_early_answer_counts_only_under_the_names_that_its_sender_may_answer(
+    at: WaitScene, names: tuple[str, ...], answered: set[str]
+) -> None:
+    at.waits.keep_early("carts", "b", SEVEN, now=START, expires_at=START + 60_000, names=names)
+    at.begin(for_early)
+    assert at.wait.answered == answered
+
+
+def test_an_early_answer_that_is_replaced_while_it_is_looked_at_is_not_settled(at: WaitScene) -> None:
+    """The newer one is settled by who has kept it: its wait has begun meanwhile."""
+    until = START + 60_000
+    at.waits.keep_early("carts", "b", SEVEN, now=START, expires_at=until, by="m-1", at=1)
+
+    def replaced(call: ApiCall, proceed: Proceed) -> Response:
+        if call.operation == "UpdateItem" and "used_by" in call.params["UpdateExpression"]:
+            at.waits.keep_early("carts", "b", GivenAnswer("8"), now=START, expires_at=until, by="m-2", at=2)
+        return proceed()
+
+    with intercept(replaced):
+        at.begin(for_early)
+    assert (at.told(EventType.ANSWERED), at.wait.answered) == (0, frozenset())
 
 
 def test_a_run_that_failed_after_its_wait_does_not_go_on_when_its_message_comes_again(at: WaitScene) -> None:

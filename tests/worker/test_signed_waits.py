@@ -25,6 +25,7 @@ from tests.waits import (
     Cart,
     Progress,
     Search,
+    SignedCarts,
     WaitScene,
     answered,
     deadline,
@@ -36,7 +37,7 @@ KEYS = "k1:" + "s" * 40
 
 @pytest.fixture
 def at() -> Iterator[WaitScene]:
-    with wait_scene(settings=Settings(signing_keys=SecretStr(KEYS))) as found:
+    with wait_scene(SignedCarts, settings=Settings(signing_keys=SecretStr(KEYS))) as found:
         yield found
 
 

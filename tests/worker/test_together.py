@@ -283,16 +283,25 @@ def test_an_outage_keeps_each_record_in_its_queue(at: Scene) -> None:
 
     with intercept(down):
         assert at.deliver(*orders(at, 3)) == [False] * 3
-    assert at.told(EventType.BROKEN) == 3
+    assert (at.told(EventType.BROKEN), at.told(EventType.RETURNED)) == (1, 2)
     assert at.deliver(*orders(at, 3)) == [True] * 3
 
 
 # -- those that may kill ----------------------------------------------------------------------------------------------
 
 
-def test_a_record_that_was_delivered_before_goes_alone_after_the_others_are_committed(at: Scene) -> None:
+def test_a_record_that_may_have_killed_a_worker_is_begun_when_the_others_are_committed(at: Scene) -> None:
+    def kill(step: Step[OrderState]) -> None:
+        raise Killed
+
+    at.script.pricing = kill
+    with pytest.raises(Killed):
+        at.deliver(orders(at, 1)[0])
+    at.script.handled.clear()
+    at.clock.advance(seconds=31)
     records = [record(message, place) for place, message in enumerate(orders(at, 3))]
-    records[0]["attributes"]["ApproximateReceiveCount"] = "2"
+    for one in records:
+        one["attributes"]["ApproximateReceiveCount"] = "2"
     done: list[list[bool | None]] = []
 
     def look(step: Step[OrderState]) -> None:
@@ -302,7 +311,7 @@ def test_a_record_that_was_delivered_before_goes_alone_after_the_others_are_comm
     at.script.pricing = look
     assert at.handler({"Records": records}) == {"batchItemFailures": []}
     assert [name for name, _, _ in at.script.handled] == ["o1", "o2", "o0"]
-    assert done == [[None, False, False], [None, False, False], [False, True, True]]
+    assert done == [[False, False, False], [False, False, False], [False, True, True]]
 
 
 class Killed(KeyboardInterrupt):
@@ -412,6 +421,7 @@ def test_a_message_without_an_object_is_a_dead_letter_and_harms_no_other(at: Sce
 @pytest.mark.parametrize("shared", [False, True])
 def test_a_message_that_no_item_can_hold_is_a_dead_letter_and_harms_no_other(at: Scene, shared: bool) -> None:
     at.handler.together = shared
+    at.receives = 3
     hostile = order(at, 9)._replace(stage="x" * 256, hop=2)
     assert at.deliver(order(at, 0), hostile, order(at, 1)) == [True] * 3
     assert len(at.sent("dead")) == 1

@@ -11,11 +11,14 @@ import pytest
 from botocore.exceptions import ClientError
 
 from flowguard.clock import ManualClock
+from flowguard.errors import OtherRelease, RunFailed
 from flowguard.events import EventType, Tally
 from flowguard.flow import Flow
 from flowguard.handler import lambda_handler
+from flowguard.ids import Owner
 from flowguard.outcome import Done, Outcome
-from flowguard.protocol.run import AwaitingRow, Claim, Commit, NewWait, Status
+from flowguard.protocol.run import AwaitingRow, Claim, Commit, NewWait, Refused, RunItem, Status
+from flowguard.protocol.verdicts import Verdict
 from flowguard.protocol.waiting import WaitPlan
 from flowguard.sim.calls import ApiCall, Proceed, Recorder, Response, intercept
 from flowguard.stage import Stage
@@ -66,8 +69,74 @@ def test_what_does_not_say_its_queue_goes_alone() -> None:
     assert not turn(envelope={"received": nowhere}).may_share
 
 
-def test_what_was_delivered_before_goes_alone() -> None:
-    assert not turn(received="2").may_share
+def test_what_is_of_another_release_goes_alone() -> None:
+    """Nothing of it is claimed."""
+    found = turn()
+    assert found.arrival is not None
+    for problem, shares in ((OtherRelease("a version"), False), (RunFailed("a payload"), True)):
+        assert found._replace(arrival=found.arrival._replace(problem=problem)).may_share is shares
+
+
+def test_what_was_delivered_before_may_share() -> None:
+    """After an outage all of a backlog was."""
+    assert turn(received="7").may_share
+
+
+# -- may kill ---------------------------------------------------------------------------------------------------------
+
+
+def asked(before: RunItem | None, *, received: str = "7", **changes: Any) -> Asked:
+    arrival = turn(received=received).arrival
+    assert arrival is not None
+    arrival = arrival._replace(message=arrival.message._replace(**changes))
+    claim = Claim(arrival.message, run_item(), before, at=START)
+    return Asked(arrival, Owner("mine"), claim)
+
+
+def left_by_another(**changes: Any) -> RunItem:
+    first = {"request_id": FIRST.request_id, "hop": 1, "retry": 0, "redrive": 0, "done": False}
+    return run_item()._replace(**{**first, **changes})
+
+
+def test_what_another_worker_had_and_left_may_kill() -> None:
+    assert asked(left_by_another()).may_kill
+    assert asked(left_by_another(retry=2, redrive=1), retry=2, redrive=1).may_kill
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        None,
+        left_by_another(done=True),
+        left_by_another(request_id="run-0"),
+        left_by_another(hop=2),
+        left_by_another(retry=1),
+        left_by_another(redrive=1),
+    ],
+)
+def test_what_no_worker_had_does_not_kill_however_often_it_was_received(before: RunItem | None) -> None:
+    assert not asked(before).may_kill
+
+
+@pytest.mark.parametrize(("received", "may_kill"), [("1", False), ("2", True)])
+def test_where_no_item_tells_it_the_receives_do(received: str, *, may_kill: bool) -> None:
+    found = asked(None, received=received)
+    assert isinstance(found.answer, Claim)
+    read = found.answer._replace(unwritten=request((1, "a")))
+    assert found._replace(answer=read).may_kill is may_kill
+    assert found._replace(answer=None).may_kill is may_kill
+
+
+def test_of_a_record_that_is_retried_in_place_a_later_attempt_may_kill() -> None:
+    found = asked(None)
+    duplicate = found._replace(answer=Refused(Verdict.DUPLICATE, run_item()))
+    assert not duplicate.may_kill
+    given = {**record(FIRST), "eventSourceARN": "arn:aws:sqs:eu-west-1:123456789012:orders.fifo"}
+    in_place = normalize_record(given)
+    assert in_place.retried_in_place
+    in_order = duplicate._replace(arrival=found.arrival._replace(envelope=in_place))
+    assert in_order.may_kill
+    assert not in_order._replace(answer=Refused(Verdict.BUSY, run_item())).may_kill
 
 
 def test_what_names_no_object_goes_alone() -> None:
@@ -84,6 +153,46 @@ def test_a_stage_that_takes_no_lease_may_share() -> None:
 
 def test_what_has_found_no_stage_goes_alone() -> None:
     assert not turn()._replace(arrival=None).may_share
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_a_request_that_is_refused_as_a_whole_is_said_once_and_its_records_are_done(which: int, at: Scene) -> None:
+    shared: list[str] = []
+
+    def refuse(call: ApiCall, proceed: Proceed) -> Response:
+        if call.operation == BATCH:
+            shared.append(call.operation)
+            if len(shared) == which + 1:
+                raise ClientError({"Error": {"Code": "ThrottlingException", "Message": "slow"}}, call.operation)
+        return proceed()
+
+    with intercept(refuse):
+        assert at.deliver(*orders(at, 3)) == [True] * 3
+    [told] = [event for event in at.tally.events if event.type is EventType.UNSHARED]
+    assert told.facts["records"] == 3
+    assert str(told.facts["why"]).startswith("ClientError: An error occurred (ThrottlingException)")
+    at.tally.events.clear()
+    assert at.deliver(*orders(at, 3)) == [True] * 3
+    assert at.told(EventType.UNSHARED) == 0
+
+
+def test_a_read_that_is_refused_as_a_whole_is_said() -> None:
+    class Unleased(Stage[Order], name="price-order", inbox="price-order", lease=False):
+        def handle(self, order: Order, step: Step) -> Outcome:
+            return Done()
+
+    class Flowing(Flow, name="orders", object_id="order_id", dead_letters="dead"):
+        stages = (Unleased,)
+
+    def refuse(call: ApiCall, proceed: Proceed) -> Response:
+        if call.operation == "BatchGetItem":
+            raise ClientError({"Error": {"Code": "ThrottlingException", "Message": "slow"}}, call.operation)
+        return proceed()
+
+    with scene(lambda script: Flowing) as found, intercept(refuse):
+        together(found)
+        assert found.deliver(*orders(found, 3)) == [True] * 3
+        assert found.told(EventType.UNSHARED) == 1
 
 
 # -- can wait ---------------------------------------------------------------------------------------------------------
@@ -164,7 +273,7 @@ def test_a_function_that_shares_no_calls_claims_each_record_alone(at: Scene) -> 
 
 def test_one_that_may_share_beside_one_that_may_not_is_claimed_by_a_call_of_its_own(at: Scene) -> None:
     records = [record(message, place) for place, message in enumerate(orders(at, 2))]
-    records[0]["attributes"]["ApproximateReceiveCount"] = "2"
+    del records[0]["eventSourceARN"]
     with intercept(Recorder()) as calls:
         assert at.handler({"Records": records}) == {"batchItemFailures": []}
     assert [call.operation for call in calls.calls if call.service == "dynamodb"] == [UPDATE] * 4
@@ -206,7 +315,7 @@ def test_a_commit_that_fails_alone_too_keeps_its_own_record_and_is_told_once(at:
         assert at.deliver(*orders(at, 3)) == [True, False, True]
     assert at.told(EventType.BROKEN) == 1
     assert len(at.script.handled) == 3
-    assert len(refused) == 1, "it is not begun anew"
+    assert len(refused) == 2, "it is not begun anew: its commit, and the end of its lease"
 
 
 def test_the_warning_names_the_message_that_is_handled(at: Scene) -> None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from botocore.exceptions import ClientError
 
 from flowguard.events import EventType
 from flowguard.ids import RequestId
@@ -96,6 +97,20 @@ def test_the_first_record_is_begun_though_the_claims_took_all_the_time(at: Scene
         assert at.deliver(*orders(at, 3), context=ten_seconds(at)) == [True, False, False]
     assert handled(at) == ["o0"]
     assert at.calls == [BATCH, UPDATE, BATCH], "the claim that it has is used, and those of the others are given back"
+
+
+def test_after_an_outage_what_has_no_time_either_is_left_alone_for_the_outage(at: Scene) -> None:
+    """It comes back after a pause, and not at once."""
+
+    def down(call: ApiCall, proceed: Proceed) -> Response:
+        if call.service == "dynamodb" and at.script.handled:
+            raise ClientError({"Error": {"Code": "InternalServerError", "Message": "no"}}, call.operation)
+        return proceed()
+
+    at.script.pricing = lambda step: at.clock.advance(ms=9_500)
+    with intercept(down):
+        assert at.deliver(*orders(at, 3), context=ten_seconds(at)) == [False] * 3
+    assert (at.told(EventType.BROKEN), at.told(EventType.RETURNED)) == (1, 2)
 
 
 def test_of_a_later_wave_nothing_is_begun_when_the_claims_took_all_the_time(at: Scene) -> None:

@@ -247,6 +247,7 @@ FORGED = {
     "a retry": {"retry": 1},
     "a redrive": {"redrive": 1},
     "a word to somebody": {"reply_to": "sqs:replies"},
+    "since when it goes round": {"since": START - 5},
 }
 ERROR = ErrorNote("OSError", "gone", 5)
 
@@ -287,9 +288,10 @@ def test_attributes_that_were_changed_are_refused(attribute: str, value: Any) ->
     assert refused(event_of(MESSAGE.body, attributes), trust)[0] == "flowguard.sig"
 
 
-@pytest.mark.parametrize("key", ["object", "version", "hop", "retry", "redrive", "reply_to"])
+@pytest.mark.parametrize("key", ["object", "version", "hop", "retry", "redrive", "reply_to", "since"])
 def test_a_place_that_was_changed_is_refused(key: str) -> None:
-    trust, message = Trust(signer()), MESSAGE._replace(stage="confirm", hop=2, retry=1, redrive=1, reply_to="sqs:me")
+    claims = {"stage": "confirm", "hop": 2, "retry": 1, "redrive": 1, "reply_to": "sqs:me", "since": START - 5}
+    trust, message = Trust(signer()), MESSAGE._replace(**claims)  # type: ignore[arg-type]  # one table for all fields
     attributes = signed_attributes(message, trust.signer)
     for change in ({}, {key: "sqs:mine" if key == "reply_to" else "c-2" if key == "object" else 3}):
         said = {name: value for name, value in json.loads(attributes[PLACE].value).items() if name != key} | change
@@ -310,6 +312,15 @@ def test_a_plain_request_needs_no_signature_and_a_wrong_one_is_refused() -> None
     assert judged(named(), trust).stage is Price
     wrong = signed_attributes(MESSAGE, signer(f"k1:other-{SECRET}"))
     assert refused(event_of(MESSAGE.body, wrong), trust)[0] == "flowguard.sig"
+
+
+def test_a_flow_that_trusts_its_senders_needs_no_signature_though_the_others_of_its_function_do() -> None:
+    class Trusting(Flow, name="trusting", object_id="cart_id", trust_senders=True):
+        stages = (Price, Confirm)
+
+    event = named("trusting", "confirm", hop=2, object="c-1")
+    assert Routes([Trusting]).resolve(received(event), START, Trust(signer())).stage is Confirm
+    assert refused(named(stage="confirm", hop=2, object="c-1"), Trust(signer()))[0] == "flowguard.sig"
 
 
 def test_a_signed_word_may_go_anywhere() -> None:
@@ -392,7 +403,7 @@ def test_a_signature_survives_every_way_retry_delay_and_redrive(way: Any) -> Non
 # -- on the engine, with the runtime ----------------------------------------------------------------------------------
 
 KINDS: dict[str, tuple[dict[str, Any], str]] = {
-    "at a later stage": ({"stage": "close-order"}, FLOW_STAGE),
+    "in the inbox of a later stage": ({"stage": "close-order"}, "eventSourceARN"),
     "at no stage": ({"stage": "pay"}, FLOW_STAGE),
     "for another object": ({"object_id": "victim"}, "flowguard.object"),
     "told elsewhere": ({"reply_to": "sqs:" + ATTACKERS}, "flowguard.reply_to"),
@@ -428,7 +439,10 @@ def nothing_came_of(at: Scene, changes: dict[str, Any], field: str) -> None:
     assert at.calls == []
     assert at.item() == before
     last = at.tally.events[-1]
-    assert (last.type, last.facts["field"]) == (EventType.UNTRUSTED, f"attributes.{field}")
+    assert (last.type, last.facts["field"]) == (
+        EventType.UNTRUSTED,
+        field if field == "eventSourceARN" else f"attributes.{field}",
+    )
     assert last.facts["record"] in last.facts["why"]
     assert at.told(EventType.CLAIMED) == told
     assert [at.sent(queue) for queue in ("emails", "completed", "dead")] == [[], [], []]
@@ -498,6 +512,7 @@ def test_what_could_not_be_sent_is_parked_with_a_signature(signed: Scene) -> Non
     sqs = signed.aws.client("sqs")
     for queue in ("close-order", "emails"):
         sqs.delete_queue(QueueUrl=sqs.get_queue_url(QueueName=queue)["QueueUrl"])
+    signed.receives = 3
     assert signed.deliver(signed.message()) == [True]
     letters = [Letter.read(found, now=START) for found in signed.sent("dead")]
     assert sorted(letter.message.stage for letter in letters if letter.message) == ["close-order", "price-order"]

@@ -17,7 +17,7 @@ from flowguard.protocol.outbox import Kind, Send
 from flowguard.stage import Stage
 from flowguard.step import Step
 from flowguard.wire.attributes import Attribute
-from flowguard.wire.message import PLACE, REQUEST_ID, ErrorNote, Message, Place
+from flowguard.wire.message import PLACE, REQUEST_ID, REQUESTED_AT, ErrorNote, Message, Place
 from flowguard.worker.unsent import Unsent, bound_for, park
 
 ERROR = ErrorNote("NotSent", "no such queue", 7)
@@ -48,7 +48,7 @@ SIDES = [
     Send(Kind.COMPLETE, Topic("arn:aws:sns:eu-west-1:1:t"), "{}", "r-1.2.1"),
     Send(Kind.SIDE, Bus("default", "shop", "priced"), "{}", "r-1.2.2", {"b": Attribute.binary(b"\0")}),
     Send(Kind.ASK, Queue("searches"), "{}", "r-1.2.3"),
-    Send(Kind.DEADLINE, Queue("answers"), "{}", "r-1.2.deadline"),
+    Send(Kind.DEADLINE, Queue("answers"), "{}", "r-1.2.deadline", {REQUESTED_AT: Attribute.number(5)}),
 ]
 
 
@@ -56,13 +56,19 @@ SIDES = [
 def test_a_parked_side_message_says_how_it_would_have_been_sent(send: Send) -> None:
     letter = park(Works, MESSAGE, send, ERROR)
     assert (letter.kind, letter.to, letter.body, letter.group) == (Kind.DEAD, Queue("dead"), send.body, "o1")
-    assert letter.id == f"{send.id}.unsent"
+    assert letter.id == ("r-1.2.deadline.5.unsent" if send.kind is Kind.DEADLINE else f"{send.id}.unsent")
     place = place_of(letter)
     assert Unsent.parse(place["unsent"]) == Unsent(send.kind, send.to, send.id, send.attributes, send.group)
     assert (place["hop"], place["redrive"], place["error"]) == (2, 1, ["NotSent", "no such queue", 7])
     assert not place.keys() & {"retry", "reply_to", "last_error", "attempts", "to"}
     assert letter.attributes[REQUEST_ID].value == "r-1"
     assert Place.parse(letter.attributes[PLACE].value).is_unsent
+
+
+def test_a_deadline_that_is_refused_again_after_it_was_sent_on_is_another_letter() -> None:
+    first, on = (SIDES[-1]._replace(attributes={REQUESTED_AT: Attribute.number(at)}) for at in (5, 6))
+    ids = [park(Works, MESSAGE, send, ERROR).id for send in (first, on, on)]
+    assert ids[0] != ids[1] == ids[2]
 
 
 def test_a_parked_next_hop_is_a_dead_letter_of_its_stage() -> None:

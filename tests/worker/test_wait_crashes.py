@@ -58,6 +58,7 @@ _NAMES: Final = {
     "commit": "the commit",
     "look early": "the look for early answers",
     "keep early": "the copy of an early answer",
+    "use early": "the note that an early answer is used",
     "find rows": "the look for who waits",
     "settle": "the answer's write",
     "time out": "the deadline's write",
@@ -77,9 +78,9 @@ def history_of(role: Role, schedule: str) -> History:
 
 
 def calls_of(role: Role) -> list[CallRecord]:
-    """The calls that the function makes where nothing goes wrong."""
+    """The calls that the function makes where nothing goes wrong. Of deadlines the last one ends the wait."""
     history = history_of(role, "none")
-    worker = next(one.worker for one in history.deliveries if one.queue == role.queue)
+    worker = [one.worker for one in history.deliveries if one.queue == role.queue][-1]
     return [made for made in history.calls if made.worker == worker]
 
 

@@ -113,15 +113,15 @@ class Elsewhere(Stage[dict[str, Any]], name="elsewhere"):
 STAGES = (Begin, TakesBoth, TakesLoose, TakesExtra, TakesAdmitting, TakesLess, TakesText, TakesAnything, Elsewhere)
 
 
-class Carts(Flow, name="carts", object_id="cart_id", answers="answers", max_hops=5):
+class Carts(Flow, name="carts", object_id="cart_id", answers="answers", max_hops=5, trust_senders=True):
     stages = STAGES
 
 
-class InFifo(Flow, name="in-fifo", object_id="cart_id", inbox="carts.fifo"):
+class InFifo(Flow, name="in-fifo", object_id="cart_id", inbox="carts.fifo", trust_senders=True):
     stages = STAGES
 
 
-class Answered(Flow, name="answered", object_id="cart_id", inbox="carts.fifo", answers="answers"):
+class Answered(Flow, name="answered", object_id="cart_id", inbox="carts.fifo", answers="answers", trust_senders=True):
     stages = STAGES
 
 
@@ -130,7 +130,7 @@ class Searched(Stage[Cart], name="searched"):
         return Done()
 
 
-class Search(Flow, name="search", object_id="cart_id", inbox="searches"):
+class Search(Flow, name="search", object_id="cart_id", inbox="searches", trust_senders=True):
     stages = (Searched,)
 
 
@@ -179,13 +179,14 @@ def test_a_wait_has_a_deadline_an_ask_for_each_question_and_a_row_for_each_answe
     awaited = {"search": STEP.ask("searches", {"q": 1}), "filter": STEP.event("f-1", keep_early=True)}
     child = STEP.ask(Search, Cart(cart_id="c-2"))
     (deadline, ask, _), wait = planned(waits("anything", {**awaited, "child": child}), 3)
-    assert (deadline.kind, deadline.to, deadline.delay) == (Kind.DEADLINE, Queue("answers"), 900)
+    assert (deadline.kind, deadline.to, deadline.delay) == (Kind.DEADLINE, Queue("answers"), 0)
     assert place(deadline) == {"deadline": address("deadline").as_json()}
     assert json.loads(deadline.body) == {"deadline": MOMENT + 3_600_000}
     assert (ask.kind, ask.to, ask.body, ask.id) == (Kind.ASK, Queue("searches"), '{"q":1}', f"{MESSAGE.hop_id}.4")
     assert ask.attributes == {
         REQUEST_ID: Attribute.string(f"search#{MESSAGE.hop_id}"),
         REQUESTED_AT: Attribute.number(MOMENT),
+        PLACE: Attribute.string('{"depth":1}'),
         "tenant": Attribute.string("t1"),
     }
     expires_at = MOMENT + 3_600_000 + KEEP
@@ -270,7 +271,7 @@ def test_a_deadline_comes_when_it_is_over_and_not_before_or_after_a_quarter_of_a
 
 
 def test_a_deadline_of_a_flow_with_long_delays_comes_once() -> None:
-    class Patient(Flow, name="patient", object_id="cart_id", answers="answers", long_delays=True):
+    class Patient(Flow, name="patient", object_id="cart_id", answers="answers", long_delays=True, trust_senders=True):
         stages = Carts.stages
 
     assert deadline_message(Patient, address("x"), MOMENT + 86_400_000, MOMENT, MESSAGE).delay == 86_400
@@ -346,6 +347,7 @@ REFUSED: dict[str, tuple[WaitFor, str]] = {
     "text": (waits("text"), "'text' takes text; give it a model or dict, whose fields are the answers"),
     "text for a timeout": (waits(on_timeout="text"), "'text' takes text"),
     "our own name": (waits("anything", {"deadline": ASK}), "'deadline' is a name that flowguard uses itself"),
+    "that of a reset": (waits("anything", {"reset": ASK}), "'reset' is a name that flowguard uses itself"),
     "no name": (waits("anything", {"a-b": ASK}), "'a-b' is no name of up to 64 letters, digits and '_'"),
     "an empty name": (waits("anything", {"": ASK}), "'' is no name"),
     "a strange name": (waits("anything", {"é": ASK}), "is no name"),
@@ -412,3 +414,12 @@ def test_what_is_asked_has_to_fit_where_it_goes() -> None:
             planned(waits("loose", {"search": STEP.ask("searches", payload)}))
     with pytest.raises(TooLarge, match="a message to sqs:searches"):
         planned(waits("loose", {"search": STEP.ask("searches", "x" * 2_000_000)}))
+
+
+def test_a_deadline_comes_at_once_only_where_it_has_something_to_prove() -> None:
+    """Nothing stands before it, or the answers of other flows prove that it was sent."""
+    from_outside = {"filter": STEP.event("f-1")}
+    from_flows = {"child": STEP.ask(Search, Cart(cart_id="c-2"))}
+    for awaited, first, delay in ((from_outside, 0, 900), (from_outside, 1, 0), (from_flows, 1, 900)):
+        (deadline, *_), _ = planned(waits("anything", awaited), first)
+        assert deadline.delay == delay

@@ -18,7 +18,7 @@ from flowguard.failed import Failed
 from flowguard.ids import RequestId
 from flowguard.outcome import Outcome
 from flowguard.protocol.run import Status
-from flowguard.protocol.waiting import GivenAnswer, WaitEnd
+from flowguard.protocol.waiting import EarlyAnswer, GivenAnswer, Kept, WaitEnd
 from flowguard.settings import Settings
 from flowguard.sim.calls import ApiCall, Proceed, Recorder, Response, intercept
 from flowguard.step import Step
@@ -26,7 +26,7 @@ from flowguard.testing.hostile import noise
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.message import PLACE
 from flowguard.wire.tokens import token_awaited_id, token_row_id
-from flowguard.worker.plan import expires_at
+from flowguard.worker.lifetimes import Lifetimes
 from tests.waits import (
     DEADLINE,
     NAMES,
@@ -500,7 +500,7 @@ def test_a_claim_after_a_wait_writes_where_the_run_stands_and_leaves_what_is_uns
     assert [first[name]["S"] for name in ("status", "stage", "request_id")] == ["RUNNING", "some", "run-1"]
     assert [one["retry"]["N"] for one in seen] == ["0", "1"]
     assert int(first["lease_until"]["N"]) > START + 60_000
-    assert int(first["ttl"]["N"]) == expires_at(Carts, START + 60_000) // 1000
+    assert int(first["ttl"]["N"]) == Lifetimes(Carts).of_run(START + 60_000) // 1000
     assert first["stages"]["M"].keys() == {"begin", "some"}
     assert "outbox" in first
     assert "outbox" in second
@@ -570,6 +570,53 @@ def test_a_party_that_knows_its_id_before_it_is_asked_proves_nothing(at: WaitSce
     assert at.told(EventType.FLUSHED) == 1
 
 
+def refused_sends(call: ApiCall, proceed: Proceed) -> Response:
+    if call.operation == "SendMessageBatch":
+        raise ClientError({"Error": {"Code": "ServiceUnavailable", "Message": "later"}}, call.operation)
+    return proceed()
+
+
+def for_paid(step: Step[Progress]) -> Outcome:
+    return AnyOf.when_any(a=step.event("paid"), within=WITHIN)
+
+
+def test_a_message_beside_a_wait_is_sent_once_where_nothing_fails(at: WaitScene) -> None:
+    """The deadline's first message comes at once. It went out last, so the look that it makes proves the rest."""
+    at.begin(for_paid)
+    (deadline,) = at.waiting("answers")
+    assert at.deliver(deadline)
+    assert at.calls == ["UpdateItem"]
+    at.answer("a", 1)
+    at.resume()
+    assert len(at.waiting("mails")) == 1
+    assert at.told(EventType.FLUSHED) == 0
+
+
+def test_it_is_sent_again_where_the_worker_died_before_it_had(at: WaitScene) -> None:
+    with intercept(refused_sends):
+        at.begin(for_paid)
+    assert (at.waiting("mails"), at.waiting("answers")) == ([], []), "the deadline goes after what stands before it"
+    at.answer("a", 1)
+    at.resume()
+    assert len(at.waiting("mails")) == 1
+    assert at.told(EventType.FLUSHED) == 1
+
+
+def test_a_wait_that_timed_out_proves_what_was_sent_unless_it_was_cancelled(at: WaitScene) -> None:
+    at.begin(for_paid)
+    at.waiting("mails")
+    at.time_out()
+    at.resume()
+    assert (at.told(EventType.TIMED_OUT), at.told(EventType.FLUSHED)) == (1, 0)
+
+
+def test_an_answer_that_is_quicker_than_the_look_proves_nothing(at: WaitScene) -> None:
+    at.begin(for_paid)
+    at.answer("a", 1)
+    at.resume()
+    assert at.told(EventType.FLUSHED) == 1
+
+
 def test_what_an_answer_proves_to_be_sent_is_not_sent_again(at: WaitScene) -> None:
     at.begin(lambda step: AnyOf.when_any(a=step.event("paid"), b=step.ask(Search, Cart(cart_id="c2")), within=WITHIN))
     at.waiting("mails")
@@ -584,18 +631,18 @@ def test_who_asked_for_the_run_is_told_after_the_wait_too(at: WaitScene) -> None
     at.waiting("mails")
     at.answer("a", 1)
     at.resume()
-    (told,) = [one for one in at.waiting("mails") if PLACE in one["messageAttributes"]]
-    place = json.loads(told["messageAttributes"][PLACE]["stringValue"])
+    places = [json.loads(one["messageAttributes"][PLACE]["stringValue"]) for one in at.waiting("mails")]
+    (place,) = [place for place in places if "answer" in place]
     assert place == {"answer": at.address("x", request="parent").as_json()}
     (completed,) = at.waiting("completed")
-    assert PLACE not in completed["messageAttributes"]
+    assert completed["messageAttributes"][PLACE]["stringValue"] == '{"depth":1}'
 
 
 def test_who_asked_without_waiting_is_told_of_no_answer(at: WaitScene) -> None:
     at.begin(lambda step: AnyOf.message(Some()), reply_to=str(Queue("answers")))
     at.resume()
     (told,) = at.waiting("answers")
-    assert PLACE not in told["messageAttributes"]
+    assert told["messageAttributes"][PLACE]["stringValue"] == '{"depth":1}'
 
 
 def test_what_the_flow_carries_goes_on_after_a_wait(at: WaitScene) -> None:
@@ -668,7 +715,7 @@ def test_answers_for_what_nobody_waits_for_are_acked(at: WaitScene) -> None:
 
 def test_the_item_and_its_rows_outlive_the_deadline(at: WaitScene) -> None:
     at.begin(for_all)
-    lives = expires_at(Carts, DEADLINE) // 1000
+    lives = Lifetimes(Carts).of_run(DEADLINE) // 1000
     assert at.item().ttl == lives
     rows = at.aws.client("dynamodb").scan(TableName="flowguard")["Items"]
     assert {int(row["ttl"]["N"]) for row in rows} == {lives}
@@ -746,10 +793,23 @@ def test_a_wait_has_its_deadline_even_where_nobody_may_read_what_was_kept(at: Wa
     assert at.item().status is not Status.WAITING
 
 
-def test_the_first_answer_that_was_kept_stays(at: WaitScene) -> None:
-    for text in ("5", "6"):
-        at.waits.keep_early("carts", "paid", GivenAnswer(text), now=START, expires_at=DEADLINE)
-    assert at.waits.early("carts", "paid", START) == GivenAnswer("5")
+def test_an_answer_that_was_kept_gives_way_to_a_newer_one_alone(at: WaitScene) -> None:
+    def keep(text: str, by: str, moment: int) -> Kept:
+        return at.waits.keep_early("carts", "paid", GivenAnswer(text), now=START, expires_at=DEADLINE, by=by, at=moment)
+
+    assert keep("5", "first", 10) == Kept(is_new=True)
+    assert keep("5", "first", 10) == Kept(is_new=False), "a copy"
+    assert keep("6", "newer", 20) == Kept(is_new=True, replaces=True)
+    assert keep("5", "first", 10) == Kept(is_new=False), "a late copy of the older one"
+    assert at.waits.early("carts", "paid", START) == EarlyAnswer(GivenAnswer("6"), "newer")
+    assert not at.waits.use_early("carts", "paid", "first", "run-1", until=DEADLINE), "it is not there any more"
+    assert at.waits.use_early("carts", "paid", "newer", "run-1", until=DEADLINE)
+    assert at.waits.use_early("carts", "paid", "newer", "run-1", until=DEADLINE), "once more after a death"
+    assert not at.waits.use_early("carts", "paid", "newer", "run-2", until=DEADLINE)
+    assert at.waits.early("carts", "paid", START, "run-2") is None
+    assert at.waits.early("carts", "paid", START, "run-1") is not None
+    assert keep("7", "newest", 30) == Kept(is_new=True), "it replaces what was used"
+    assert at.waits.early("carts", "paid", START, "run-2") is not None
     assert at.waits.early("carts", "sent", START) is None
     assert list(at.waits.waiting_for("carts", "paid")) == []
 

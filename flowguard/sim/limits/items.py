@@ -17,6 +17,10 @@ DEEPEST: Final = 31
 """Maps and lists inside one another in one attribute; with the item itself, 32 levels."""
 
 MOST_ACTIONS: Final = 100
+MOST_READ_TOGETHER: Final = 100
+MOST_WRITTEN_TOGETHER: Final = 25
+"""Items of a BatchGetItem, and of a BatchWriteItem."""
+
 LARGEST_TRANSACTION: Final = 4_194_304
 LONGEST_EXPRESSION: Final = 4096
 """Bytes."""
@@ -45,6 +49,12 @@ def check_key_size(size: int, place: int) -> None:
         "One or more parameter values were invalid: "
         f"Aggregated size of all range keys has exceeded the size limit of {LONGEST_KEYS[1]} bytes"
     )
+
+
+def check_count(most: int, count: int) -> None:
+    """Check the number of items in a batch."""
+    if not 0 < count <= most:
+        raise invalid(f"Member must have length less than or equal to {most} and greater than 0; there are {count}")
 
 
 def too_deep() -> Fault:

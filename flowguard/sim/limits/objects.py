@@ -24,6 +24,11 @@ def no_bucket() -> Fault:
     return Fault("NoSuchBucket", "The specified bucket does not exist", status=404)
 
 
+def denied() -> Fault:
+    """Return the error for a bucket that is another account's than expected."""
+    return Fault("AccessDenied", "Access Denied", status=403)
+
+
 def no_object(operation: str) -> Fault:
     """Return the error for an object that does not exist.
 

@@ -16,6 +16,7 @@ MOST_ENTRIES: Final = 10
 MOST_ATTRIBUTES: Final = 10
 LONGEST_DELAY: Final = 900
 LONGEST_VISIBILITY: Final = 43_200
+LONGEST_POLL: Final = 20
 
 PREFIX: Final = "AWS.SimpleQueueService."
 
@@ -129,3 +130,21 @@ def check_send_batch(entries: list[Entry], takes: Takes) -> None:
 def check_visibility(seconds: int) -> None:
     if not 0 <= seconds <= LONGEST_VISIBILITY:
         raise wrong(f"Value {seconds} for parameter VisibilityTimeout is invalid. Reason: must be >= 0 and <= 43200.")
+
+
+def check_whole_visibility(seconds: int, since: int) -> None:
+    """Check a change of visibility ``since`` ms after the message was received. SQS counts from there."""
+    if seconds * 1000 + since > LONGEST_VISIBILITY * 1000:
+        raise wrong(
+            f"Value {seconds} for parameter VisibilityTimeout is invalid. Reason: Total VisibilityTimeout for the "
+            f"message is beyond the limit [{LONGEST_VISIBILITY} seconds]."
+        )
+
+
+def check_receive(params: Mapping[str, Any]) -> None:
+    """Check how many messages a call asks for, and for how long it waits."""
+    most, wait = params.get("MaxNumberOfMessages", 1), params.get("WaitTimeSeconds", 0)
+    if not 1 <= most <= MOST_ENTRIES:
+        raise wrong(f"Value {most} for parameter MaxNumberOfMessages is invalid. Reason: must be between 1 and 10")
+    if not 0 <= wait <= LONGEST_POLL:
+        raise wrong(f"Value {wait} for parameter WaitTimeSeconds is invalid. Reason: must be >= 0 and <= 20")

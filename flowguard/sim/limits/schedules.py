@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -28,3 +29,11 @@ def already_there(name: str) -> Fault:
 
 def group_name(params: Mapping[str, Any]) -> str:
     return str(params.get("GroupName", DEFAULT_GROUP))
+
+
+def delivered_input(text: str) -> str:
+    """Return what is delivered for an input: the scheduler writes what its context attributes stand for."""
+    return _CONTEXT.sub(lambda found: f"the {found[1]}", text)
+
+
+_CONTEXT: Final = re.compile("<aws[.]scheduler[.](schedule-arn|scheduled-time|execution-id|attempt-number)>")

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from flowguard.sim.calls import Response
 from flowguard.sim.limits.fault import Fault, invalid
-from flowguard.sim.limits.items import no_table
+from flowguard.sim.limits.items import MOST_READ_TOGETHER, MOST_WRITTEN_TOGETHER, check_count, no_table
 from flowguard.sim.memory.keys import Key
 from flowguard.sim.memory.paths import projected
 from flowguard.sim.memory.querying import query, scan
@@ -99,7 +99,7 @@ class DynamoDB:
 
     def _batch_get(self, params: Params) -> Response:
         asked = params["RequestItems"]
-        _refuse_more_than(100, sum(len(one["Keys"]) for one in asked.values()))
+        check_count(MOST_READ_TOGETHER, sum(len(one["Keys"]) for one in asked.values()))
         answers: dict[str, list[Item]] = {}
         for name, one in asked.items():
             table = self.table({"TableName": name})
@@ -112,7 +112,7 @@ class DynamoDB:
 
     def _batch_write(self, params: Params) -> Response:
         asked = params["RequestItems"]
-        _refuse_more_than(25, sum(len(requests) for requests in asked.values()))
+        check_count(MOST_WRITTEN_TOGETHER, sum(len(requests) for requests in asked.values()))
         writes = []
         for name, requests in asked.items():
             table = self.table({"TableName": name})
@@ -185,11 +185,6 @@ class DynamoDB:
             (name, sorted(row.digest(without) for row in table.rows.values()))
             for name, table in sorted(self._tables.items())
         )
-
-
-def _refuse_more_than(most: int, found: int) -> None:
-    if not 0 < found <= most:
-        raise invalid(f"Member must have length less than or equal to {most} and greater than 0; there are {found}")
 
 
 def _refuse_repeated(keys: list[Key]) -> None:

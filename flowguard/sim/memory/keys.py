@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
-from flowguard.sim.limits.fault import invalid
+from flowguard.sim.limits.fault import Fault, invalid
 from flowguard.sim.limits.items import check_key_size
 from flowguard.sim.memory.comparing import begins
 from flowguard.sim.memory.grammar import Check, Given, Names, Reader, Values, only
@@ -16,6 +16,13 @@ from flowguard.sim.memory.values import ORDERED, Item, Value, order, stored_item
 
 Key: TypeAlias = tuple[Any, ...]
 """The contents of the key attributes, the partition's first."""
+
+
+class WrongKeyType(Fault):
+    """A key attribute has another type than the table's. A transaction is cancelled for it."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__("ValidationException", message)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +54,7 @@ class Schema:
             if name not in item:
                 raise invalid(f"One or more parameter values were invalid: Missing the key {name} in the item")
             if kind not in item[name]:
-                raise invalid(
+                raise WrongKeyType(
                     f"One or more parameter values were invalid: Type mismatch for key {name} "
                     f"expected: {kind} actual: {tag_of(item[name])}"
                 )

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from flowguard.sim.limits.fault import Fault
-from flowguard.sim.limits.queues import LARGEST, Takes, check_visibility
+from flowguard.sim.limits.queues import LARGEST, Takes, check_visibility, check_whole_visibility
 
 DEDUPLICATION: Final = 5 * 60 * 1000
 """For how long a FIFO queue drops copies, ms."""
@@ -36,6 +36,7 @@ class StoredMessage:
     deduplication: str | None = None
     receives: int = 0
     first_received_at: int = 0
+    received_at: int = 0
     receipt: str | None = None
     dead_letter_source: str | None = None
     trace: str | None = None
@@ -122,6 +123,7 @@ class MemoryQueue:
             receives=message.receives + 1,
             receipt=f"{self.name}/{message.message_id}/{message.number}/{message.receives + 1}",
             first_received_at=message.first_received_at or now,
+            received_at=now,
             visible_at=now + visibility * 1000,
         )
         self.messages[message.number] = taken
@@ -148,6 +150,7 @@ class MemoryQueue:
                 "The specified message isn't in flight.",
                 shape="MessageNotInflight",
             )
+        check_whole_visibility(seconds, now - message.received_at)
         self.messages[message.number] = replace(message, visible_at=now + seconds * 1000)
 
     def _held(self, receipt: str) -> StoredMessage | None:

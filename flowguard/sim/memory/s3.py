@@ -11,7 +11,7 @@ from botocore.response import StreamingBody
 
 from flowguard.sim.calls import Response
 from flowguard.sim.limits.fault import Fault
-from flowguard.sim.limits.objects import check_key, no_bucket, no_object
+from flowguard.sim.limits.objects import check_key, denied, no_bucket, no_object
 from flowguard.sim.memory.service import Operation, Params, Surroundings, operation
 
 
@@ -23,13 +23,15 @@ class S3:
         self._buckets: Mapping[str, Mapping[str, bytes]] = {}
         self.operations: Mapping[str, Operation] = {
             "CreateBucket": operation(self._create, "Bucket CreateBucketConfiguration"),
-            "PutObject": operation(self._put, "Bucket Key Body ContentType Metadata IfNoneMatch ServerSideEncryption"),
-            "GetObject": operation(self._get, "Bucket Key"),
-            "HeadObject": operation(self._head, "Bucket Key"),
-            "DeleteObject": operation(self._delete, "Bucket Key"),
-            "HeadBucket": operation(self._head_bucket, "Bucket"),
+            "PutObject": operation(
+                self._put, "Bucket Key Body ContentType Metadata IfNoneMatch ServerSideEncryption ExpectedBucketOwner"
+            ),
+            "GetObject": operation(self._get, "Bucket Key ExpectedBucketOwner"),
+            "HeadObject": operation(self._head, "Bucket Key ExpectedBucketOwner"),
+            "DeleteObject": operation(self._delete, "Bucket Key ExpectedBucketOwner"),
+            "HeadBucket": operation(self._head_bucket, "Bucket ExpectedBucketOwner"),
             "ListBuckets": operation(lambda _: {"Buckets": [{"Name": name} for name in sorted(self._buckets)]}),
-            "ListObjectsV2": operation(self._list, "Bucket Prefix"),
+            "ListObjectsV2": operation(self._list, "Bucket Prefix MaxKeys ExpectedBucketOwner"),
         }
 
     def _create(self, params: Params) -> Response:
@@ -39,6 +41,8 @@ class S3:
     def _bucket(self, params: Params) -> Mapping[str, bytes]:
         if params["Bucket"] not in self._buckets:
             raise no_bucket()
+        if params.get("ExpectedBucketOwner", self._around.account) != self._around.account:
+            raise denied()
         return self._buckets[params["Bucket"]]
 
     def _head_bucket(self, params: Params) -> Response:
@@ -46,13 +50,13 @@ class S3:
         return {"BucketRegion": self._around.region}
 
     def _list(self, params: Params) -> Response:
-        """Return all objects at once, however many there are."""
+        """Return the objects at once, up to a given number, and no token for the rest."""
         prefix = params.get("Prefix", "")
         found = [
             {"Key": key, "Size": len(data), "ETag": _etag(data)}
             for key, data in sorted(self._bucket(params).items())
             if key.startswith(prefix)
-        ]
+        ][: params.get("MaxKeys")]
         answer = {"Name": params["Bucket"], "Prefix": prefix, "KeyCount": len(found), "IsTruncated": False}
         return {**answer, "Contents": found} if found else answer
 

@@ -10,14 +10,13 @@ from typing import Any, Final
 from flowguard.sim.calls import Response
 from flowguard.sim.limits.fault import Fault
 from flowguard.sim.limits.queues import (
-    MOST_ENTRIES,
     check_batch,
     check_entry,
     check_message,
+    check_receive,
     check_send_batch,
     check_visibility,
     no_queue,
-    wrong,
 )
 from flowguard.sim.memory.queue import DEFAULTS, MemoryQueue, StoredMessage
 from flowguard.sim.memory.service import Operation, Params, Surroundings, operation
@@ -189,8 +188,7 @@ class SQS:
     def _receive(self, params: Params) -> Response:
         queue, now = self._queue(params), self._around.now()
         most = params.get("MaxNumberOfMessages", 1)
-        if not 1 <= most <= MOST_ENTRIES:
-            raise wrong(f"Value {most} for parameter MaxNumberOfMessages is invalid. Reason: must be between 1 and 10")
+        check_receive(params)
         visibility = params.get("VisibilityTimeout", queue.setting("VisibilityTimeout"))
         check_visibility(visibility)
         found: list[Any] = []

@@ -10,6 +10,7 @@ from typing import Any, Final, cast
 from flowguard.sim.calls import Response
 from flowguard.sim.limits.fault import Fault, invalid
 from flowguard.sim.limits.items import LARGEST_ITEM, LARGEST_TRANSACTION, MOST_ACTIONS
+from flowguard.sim.memory.keys import WrongKeyType
 from flowguard.sim.memory.service import Params, Surroundings
 from flowguard.sim.memory.table import Table
 from flowguard.sim.memory.values import Item
@@ -70,7 +71,7 @@ def planned_together(actions: list[Any], table: Callable[[Params], Table]) -> li
     """
     if not 0 < len(actions) <= MOST_ACTIONS:
         raise invalid(f"Member must have length less than or equal to {MOST_ACTIONS}; there are {len(actions)}")
-    writes = [_planned(action, table) for action in actions]
+    writes = _all_planned(actions, table)
     if len({(write.table.name, write.key) for write in writes}) < len(writes):
         raise invalid("Transaction request cannot include multiple operations on one item")
     if len(writes) > LARGEST_TRANSACTION // LARGEST_ITEM:
@@ -78,6 +79,31 @@ def planned_together(actions: list[Any], table: Callable[[Params], Table]) -> li
         if size > LARGEST_TRANSACTION:
             raise invalid(f"Transaction payload size cannot exceed 4MB. Payload Size: {size}")
     return writes
+
+
+def _all_planned(actions: list[Any], table: Callable[[Params], Table]) -> list[PlannedWrite]:
+    """Plan each write. An item whose key is of another type cancels the transaction, unlike all else that is wrong."""
+    writes: list[PlannedWrite] = []
+    reasons: list[dict[str, Any]] = []
+    for action in actions:
+        try:
+            writes.append(_planned(action, table))
+            reasons.append({"Code": "None"})
+        except WrongKeyType as fault:
+            reasons.append({"Code": "ValidationError", "Message": fault.message})
+    _cancel(reasons)
+    return writes
+
+
+def _cancel(reasons: list[dict[str, Any]]) -> None:
+    """Raise the Fault of a cancelled transaction, unless no action has a reason to be."""
+    codes = [reason["Code"] for reason in reasons]
+    if set(codes) != {"None"}:
+        raise Fault(
+            "TransactionCanceledException",
+            f"Transaction cancelled, please refer cancellation reasons for specific reasons [{', '.join(codes)}]",
+            CancellationReasons=reasons,
+        )
 
 
 def _planned(action: Mapping[str, Any], table: Callable[[Params], Table]) -> PlannedWrite:
@@ -108,11 +134,5 @@ def judged(writes: list[PlannedWrite]) -> list[Item | None]:
             reason = {"Code": "ValidationError", "Message": fault.message}
         reasons.append(reason)
         news.append(new)
-    codes = [reason["Code"] for reason in reasons]
-    if set(codes) != {"None"}:
-        raise Fault(
-            "TransactionCanceledException",
-            f"Transaction cancelled, please refer cancellation reasons for specific reasons [{', '.join(codes)}]",
-            CancellationReasons=reasons,
-        )
+    _cancel(reasons)
     return news

@@ -176,7 +176,7 @@ def length(value: Value | None) -> int | None:
 
 
 def weight(value: Value) -> int:
-    """Return the bytes that count towards an item's 400 KB. Numbers are counted by AWS's rule of thumb."""
+    """Return the bytes that count towards an item's 400 KB. Numbers are counted as the service does it."""
     ((tag, content),) = value.items()
     return _WEIGHTS[tag](content)
 
@@ -193,8 +193,16 @@ def _text_weight(content: str) -> int:
     return len(content) if content.isascii() else len(content.encode())
 
 
+@lru_cache(maxsize=8192)
 def _number_weight(content: str) -> int:
-    return len(content) // 2 + 1
+    """Return the bytes of a number: two digits in each, those before and after the point apart, and one more.
+
+    The documents count digits across the point; the service does not.
+    """
+    whole, _, part = content.removeprefix("-").partition(".")
+    whole = whole.lstrip("0") if part else whole.strip("0")
+    part = part if whole else part.lstrip("0")
+    return 1 + (len(whole) + 1) // 2 + (len(part) + 1) // 2 + content.startswith("-")
 
 
 def _set_weight(member: Callable[[Any], int]) -> Callable[[list[Any]], int]:

@@ -53,6 +53,11 @@ def _send(region: str, params: Params) -> None:
         queues.check_message(params, takes)
 
 
+def _receive(region: str, params: Params) -> None:
+    queues.check_receive(params)
+    _visibility(region, params)
+
+
 def _visibility(region: str, params: Params) -> None:
     queues.check_visibility(params.get("VisibilityTimeout", 0))
 
@@ -87,7 +92,7 @@ def _key(region: str, params: Params) -> None:
 
 _CHECKS: Final[Mapping[tuple[str, str], Check]] = {
     ("sqs", "SendMessage"): _send,
-    ("sqs", "ReceiveMessage"): _visibility,
+    ("sqs", "ReceiveMessage"): _receive,
     ("sqs", "ChangeMessageVisibility"): _visibility,
     ("sns", "Publish"): _publish,
     ("sns", "PublishBatch"): _publish_batch,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 from flowguard.sim.limits.fault import Fault
-from flowguard.sim.limits.items import no_table
+from flowguard.sim.limits.items import MOST_WRITTEN_TOGETHER, check_count, no_table
 from flowguard.sim.memory.table import Table, table_from
 from flowguard.sim.memory.transactions import judged, planned_together
 from flowguard.sim.memory.values import stored_item
@@ -34,6 +34,7 @@ def check_delete(region: str, params: Params) -> None:
 
 
 def check_batch(region: str, params: Params) -> None:
+    check_count(MOST_WRITTEN_TOGETHER, sum(map(len, params["RequestItems"].values())))
     for name, requests in params["RequestItems"].items():
         table = _table(region, {"TableName": name})
         for request in requests:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TypeAlias, TypeVar
 
 from flowguard.errors import SettingsError, shown
@@ -27,6 +28,7 @@ from flowguard.testing.explorer.checks.equivalence import Free
 from flowguard.testing.explorer.checks.invariants import Invariant as Invariant
 from flowguard.testing.explorer.checks.invariants import invariant as invariant
 from flowguard.testing.explorer.record.question import Question as Question
+from flowguard.testing.explorer.record.schedule import OF_WEATHER
 from flowguard.testing.explorer.record.schedule import NoSuchSchedule as NoSuchSchedule
 from flowguard.testing.explorer.record.schedule import Schedule as Schedule
 from flowguard.testing.explorer.record.unmet import UnmetSchedule as UnmetSchedule
@@ -79,6 +81,8 @@ def explore(  # noqa: PLR0913 - everything but the first two has a default
     for_good: bool = True,
     failing: Sequence[str] = (),
     any_order: bool = False,
+    may_fail: Sequence[str] = (),
+    invariants_only: bool = False,
     buckets: GivenBuckets | None = None,
     stubs: GivenStubs | None = None,
     answers: GivenAnswers | None = None,
@@ -87,6 +91,8 @@ def explore(  # noqa: PLR0913 - everything but the first two has a default
     patience: float = PATIENCE,
     batch: int = 1,
     together: bool = False,
+    insider: bool | None = None,
+    weather: str = "",
     progress: Progress = unheard,
 ) -> Report:
     """Run every single fault at every AWS call. Then run ``bound`` schedules of two faults and ``walks`` of more.
@@ -94,16 +100,18 @@ def explore(  # noqa: PLR0913 - everything but the first two has a default
     ``flows`` is one or several, each a flow or a :class:`PlainFunction`. ``messages`` start them: payloads of a flow's
     first stage, or recorded events in any shape. They all wait at the beginning, but for each :class:`Later`.
 
-    ``tables`` are those that the flows write to, each with the name of its hash key; what a flow's module says in
-    ``TABLES`` goes without saying. ``items`` lie in them at the beginning of each schedule:
+    ``tables`` are those that the flows write to, each with the name of its hash key; those that a flow's module lists
+    in ``TABLES`` need not be given. ``items`` lie in them at the beginning of each schedule:
     ``{"prices": [{"sku": "tea", "price": 4}]}``. ``free`` says what may differ from the undisturbed end:
     ``{"orders": ["updated_at"]}``. Texts above ``offload_above`` bytes, as in :class:`flowguard.Settings`, go to S3;
     none where it is not given. Without ``for_good`` no refusal that never ends is tried. ``invariants`` are rules of
     yours, called with the :class:`View` of each end. A run that fails though nothing goes wrong is a violation, unless
     ``failing`` names its object (or the queue of a plain function). So is an end of plain functions that depends on
     the order of the records, which a standard queue does not keep, and one of two runs of flows that met which is as
-    in no order of the whole runs; unless ``any_order`` is right, here or as ``ANY_ORDER`` in the module. ``progress``
-    is called after each schedule with the numbers of schedules and of violations until then.
+    in no order of the whole runs; unless ``any_order`` is right, here or as ``ANY_ORDER`` in the module. The runs of
+    objects in ``may_fail`` may fail or not, as the order decides. With ``invariants_only`` no end is compared with
+    another: promises and invariants alone are checked. ``progress`` is called after each schedule with the numbers of
+    schedules and of violations until then.
 
     ``buckets`` are those in S3 that the handlers use: their names, or what lies in each,
     ``{"reports": {"monday.csv": "5"}}``. ``stubs`` are answers of services that the engine does not have:
@@ -119,18 +127,35 @@ def explore(  # noqa: PLR0913 - everything but the first two has a default
     ``lambda_handler(…, together=True)``. A schedule has to end as the records do one by one, in some order. A plain
     function says its own ``batch``.
 
+    Wherever a run waits, somebody who knows every address and may send to every queue, but has no signing key, sends
+    what would settle, end, reset or move it on. None of it may change anything. With ``insider`` that is also tried at
+    flows that say ``trust_senders=True``, which believe it. Where it is False, it is tried at none.
+
+    ``weather`` is a bad day as for ``flowguard replay --weather``, such as ``dynamodb-away=60m``. It begins before each
+    call of the undisturbed run in turn, and each run has to end as without it.
+
     Equal arguments give equal reports; another ``seed`` tries other schedules of more than two faults. The search ends
     at ``most`` different violations, and after ``seconds`` by the clock on the wall where they are given. One at a time
     in a process.
     """
-    needs = Needs(network, patience, buckets, stubs, answers, checked_batching(batch, together=together))
+    needs = Needs(
+        network, patience, buckets, stubs, answers, checked_batching(batch, together=together), insider, weather
+    )
+    search = partial(
+        Search,
+        invariants=invariants,
+        failing=failing,
+        any_order=any_order,
+        may_fail=may_fail,
+        invariants_only=invariants_only,
+    )
     budget = SearchBudget(bound, walks, seed, most, for_good, seconds)
     began = time.perf_counter()
 
     def searched(engine: EngineFor, may_lack: bool) -> Report:
         with Sandbox(_several(flows), messages, tables or {}, engine, seed, items, offload_above, needs) as sandbox:
             runs = Runs(sandbox, free, same, may_lack=may_lack)
-            return Search(runs, invariants, failing, progress, any_order=any_order).all(budget)
+            return search(runs, progress=progress).all(budget)
 
     return replace(_on_engines(engine, searched), seconds=time.perf_counter() - began)
 
@@ -149,6 +174,8 @@ def replay(  # noqa: PLR0913 - everything but the first three has a default
     offload_above: int | None = None,
     failing: Sequence[str] = (),
     any_order: bool = False,
+    may_fail: Sequence[str] = (),
+    invariants_only: bool = False,
     buckets: GivenBuckets | None = None,
     stubs: GivenStubs | None = None,
     answers: GivenAnswers | None = None,
@@ -157,21 +184,36 @@ def replay(  # noqa: PLR0913 - everything but the first three has a default
     patience: float = PATIENCE,
     batch: int = 1,
     together: bool = False,
+    insider: bool | None = None,
+    weather: str = "",
 ) -> Trace:
     """Run exactly one schedule by its id. Returns its time line as text and as data, and the violations after it.
 
     Raises :class:`NoSuchSchedule`, and :class:`UnmetSchedule` for one that names a call, delivery or dead letter that
     there is not. ``tables``, ``items``, ``invariants``, ``free``, ``seed``, ``engine``, ``offload_above``, ``failing``,
-    ``any_order``, ``buckets``, ``stubs``, ``answers``, ``same``, ``network``, ``patience``, ``batch`` and ``together``
-    are as for :func:`explore`.
+    ``any_order``, ``may_fail``, ``invariants_only``, ``buckets``, ``stubs``, ``answers``, ``same``, ``network``,
+    ``patience``, ``batch``, ``together``, ``insider`` and ``weather`` are as for
+    :func:`explore`.
     """
     wanted = Schedule.parse(schedule)
-    needs = Needs(network, patience, buckets, stubs, answers, checked_batching(batch, together=together))
+    if wanted.has(OF_WEATHER) and not weather:
+        raise SettingsError("weather", f"the schedule {schedule!r} has some; say which")
+    needs = Needs(
+        network, patience, buckets, stubs, answers, checked_batching(batch, together=together), insider, weather
+    )
+    search = partial(
+        Search,
+        invariants=invariants,
+        failing=failing,
+        any_order=any_order,
+        may_fail=may_fail,
+        invariants_only=invariants_only,
+    )
 
     def traced(engine: EngineFor, may_lack: bool) -> Trace:
         with Sandbox(_several(flows), messages, tables or {}, engine, seed, items, offload_above, needs) as sandbox:
             runs = Runs(sandbox, free, same, may_lack=may_lack)
-            history, found = Search(runs, invariants, failing, any_order=any_order).again(wanted)
+            history, found = search(runs).again(wanted)
             check_met(history)
             return Trace(sandbox.names, wanted.id, timeline(history), lanes(history), found)
 

@@ -9,6 +9,7 @@ from botocore.exceptions import ClientError, EndpointConnectionError, NoCredenti
 
 from flowguard.aws.clients import Clients
 from flowguard.aws.dead_letter_queue import DeadLetterQueue, Unusable, explained
+from flowguard.clock import ManualClock
 from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
 from tests.aws.dead_letters.letters import (
     arn,
@@ -68,6 +69,29 @@ def test_a_queue_is_found_by_name_url_and_arn(at: Scene) -> None:
     for name in ("dead", url(at, "dead"), arn("dead")):
         found = DeadLetterQueue.find(Clients(), name)
         assert (found.url, found.arn, found.count) == (url(at, "dead"), arn("dead"), 1)
+
+
+@pytest.mark.parametrize(
+    ("date", "own", "found"),
+    [
+        ("Mon, 01 Jan 2024 00:00:10 GMT", 1_704_067_210_250, 1_704_067_210_250),
+        ("Mon, 01 Jan 2024 00:00:10 GMT", 1_704_067_212_000, 1_704_067_212_000),
+        ("Mon, 01 Jan 2024 00:00:10 GMT", 1_704_067_212_001, 1_704_067_210_999),
+        ("Mon, 01 Jan 2024 00:00:10 GMT", 1_704_063_600_000, 1_704_067_210_999),
+        ("soon", 1_704_067_212_001, 1_704_067_212_001),
+        (None, 1_704_067_212_001, 1_704_067_212_001),
+    ],
+)
+def test_a_queue_is_looked_up_by_its_own_clock_where_this_machines_is_wrong(
+    at: Scene, date: str | None, own: int, found: int
+) -> None:
+    def dated(call: ApiCall, proceed: Proceed) -> Response:
+        answer = dict(proceed())
+        answer["ResponseMetadata"] = {"HTTPHeaders": {} if date is None else {"date": date}}
+        return answer
+
+    with intercept(dated):
+        assert DeadLetterQueue.find(Clients(), "dead", ManualClock(own)).looked_up_at == found
 
 
 # -- what goes wrong

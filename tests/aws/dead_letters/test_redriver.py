@@ -9,7 +9,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from flowguard.aws.clients import Clients
-from flowguard.aws.dead_letter_queue import Unusable
+from flowguard.aws.dead_letter_queue import DeadLetterQueue, Reading, Unusable
 from flowguard.aws.redriver import Redriver
 from flowguard.destinations import Topic
 from flowguard.flow import Flow
@@ -36,7 +36,10 @@ from tests.aws.dead_letters.letters import (
     work,
     works,
 )
-from tests.scene import Order, Orders, OrderState, Scene, record
+from tests.scene import START, Order, Orders, OrderState, Scene, record
+from tests.sent_ids import readable
+from tests.waits import Carts, wait_scene
+from tests.worker.runtime.test_kills import kill
 
 
 def test_a_letter_goes_back_to_the_queue_it_came_through_and_its_run_goes_on(at: Scene) -> None:
@@ -175,6 +178,7 @@ def test_of_several_queues_it_must_be_said_which(at: Scene) -> None:
 
 def test_a_letter_that_the_dlq_handler_parked_goes_to_the_stage_not_to_the_dead_letter_queue(at: Scene) -> None:
     make_dlq(at, "price-order")
+    kill(at, at.message(), 2)
     ender = dlq_handler(Orders).using(at.handler._services)
     assert ender([{**record_of(at), "eventSourceARN": arn("given-up")}]) == {"batchItemFailures": []}
     [outcome] = redrive()
@@ -248,7 +252,16 @@ def test_to_a_fifo_queue_goes_its_group_and_an_id_of_its_own(at: Scene) -> None:
     redrive(to="orders.fifo")
     [found] = at.sent("orders.fifo")
     assert found["Attributes"]["MessageGroupId"] == "o1"
-    assert found["Attributes"]["MessageDeduplicationId"] == "run-1.1.1.redrive"
+    assert readable(found["Attributes"]["MessageDeduplicationId"]) == "run-1.1r1.redrive"
+
+
+def test_letters_of_two_objects_with_one_request_id_are_both_redriven_to_a_fifo_queue(at: Scene) -> None:
+    """SQS drops what has the id of another message of the last five minutes."""
+    at.aws.create_queue("orders.fifo", FifoQueue="true")
+    for message in (at.message(), at.order("o2")):
+        die(at, message)
+        redrive(to="orders.fifo")
+    assert len(at.sent("orders.fifo")) == 2
 
 
 def forged(at: Scene, home: str) -> None:
@@ -293,6 +306,22 @@ def test_where_the_class_is_given_no_letter_of_another_flow_goes_by_its_own_word
     assert not theirs.deleted
 
 
+@pytest.mark.parametrize(("key", "body"), [("deadline", {"deadline": START}), ("answer", {"status": "COMPLETED"})])
+def test_what_a_run_waits_for_goes_to_the_queue_of_answers_where_it_is_believed(key: str, body: dict[str, Any]) -> None:
+    with wait_scene() as at:
+        address = at.address("a").as_json()
+        place: Any = {"DataType": "String", "StringValue": json.dumps({key: address})}
+        queue = at.aws.client("sqs").get_queue_url(QueueName="carts-dead-letters")["QueueUrl"]
+        at.aws.client("sqs").send_message(
+            QueueUrl=queue, MessageBody=json.dumps(body), MessageAttributes={"flowguard": place}
+        )
+        at.aws_clock.advance(seconds=10)
+        found = DeadLetterQueue.find(Clients(), "carts-dead-letters", at.aws_clock)
+        with Reading(Clients(), found, flow=Carts, wait=0, clock=at.aws_clock) as letters:
+            [outcome] = Redriver(Clients(), "flowguard", letters).redrive(next(letters.pages()))
+        assert (outcome.failed, outcome.to) == (None, "answers")
+
+
 # -- what goes wrong
 
 
@@ -309,3 +338,13 @@ def test_an_unreadable_letter_fails_by_name_and_the_others_go(at: Scene) -> None
     outcomes = redrive()
     assert [outcome.deleted for outcome in outcomes] == [True, False]
     assert "it cannot be read: has" in str(outcomes[1].failed) or "is not JSON" in str(outcomes[1].failed)
+
+
+def test_a_letter_that_came_too_deep_stays_until_its_flow_goes_deeper(at: Scene) -> None:
+    at.deliver(at.message(depth=17))
+    [kept] = redrive(flow=Orders, drop_obsolete=True)
+    assert (fates([kept]), kept.deleted, at.sent("price-order")) == ([Fate.TOO_DEEP], False, [])
+    [sent] = redrive()
+    assert (fates([sent]), sent.deleted) == ([Fate.REDRIVEN], True), "without the class nobody knows its max_depth"
+    assert work(at, "price-order") == {"batchItemFailures": []}
+    assert len(at.sent("dead")) == 1

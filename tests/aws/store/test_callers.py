@@ -27,6 +27,7 @@ from tests.aws.store.run import claimed, commit, counted, fenced, meet, stored
 
 OBJECT = ObjectId("object")
 LATER = NOW + 9_000_000
+ROWS = NOW + 99_000_000
 
 
 def taking(store: DynamoDBStore, run: tuple[int, str] = STORED, **more: Any) -> Claim:
@@ -51,7 +52,7 @@ def met(store: DynamoDBStore) -> Callers:
 
 
 def attach(store: DynamoDBStore, *numbers: int) -> list[bool]:
-    return [store.callers.attach("flow", OBJECT, met(store), caller(number), LATER) for number in numbers]
+    return [store.callers.attach("flow", OBJECT, met(store), caller(number), LATER, ROWS) for number in numbers]
 
 
 def in_rows(store: DynamoDBStore, callers: Callers) -> list[Caller]:
@@ -87,9 +88,9 @@ def test_nobody_attaches_to_a_list_that_is_closed(store: DynamoDBStore) -> None:
     claim = taking(store)
     callers = met(store)
     store.commit(claim, end())
-    assert not store.callers.attach("flow", OBJECT, callers, caller(1), LATER)
+    assert not store.callers.attach("flow", OBJECT, callers, caller(1), LATER, ROWS)
     full = callers._replace(held={str(number): "" for number in range(MOST_HELD)})
-    assert not store.callers.attach("flow", OBJECT, full, caller(2), LATER)
+    assert not store.callers.attach("flow", OBJECT, full, caller(2), LATER, ROWS)
     assert stored(store).answered == Callers(callers.term)
 
 
@@ -98,7 +99,7 @@ def test_a_list_of_the_next_run_is_not_that_of_the_one_before(store: DynamoDBSto
     before = met(store)
     store.commit(claim, end())
     taking(store, (NOW + 600, "request-n"), owner="next")
-    assert not store.callers.attach("flow", OBJECT, before, caller(1), LATER)
+    assert not store.callers.attach("flow", OBJECT, before, caller(1), LATER, ROWS)
     assert met(store) == Callers("next")
 
 
@@ -119,7 +120,7 @@ def test_a_caller_that_comes_again_from_its_dead_letter_keeps_its_place_in_a_ful
     claim = taking(store)
     attach(store, *range(MOST_HELD))
     again = caller(1)._replace(redrive=1)
-    assert store.callers.attach("flow", OBJECT, met(store), again, LATER)
+    assert store.callers.attach("flow", OBJECT, met(store), again, LATER, ROWS)
     found = closed(store.commit(claim, end()))
     assert (len(found.held), found.rows) == (MOST_HELD, False)
     assert again in found.in_item
@@ -130,7 +131,7 @@ def test_an_item_outlives_its_callers(before: int, store: DynamoDBStore) -> None
     """That of the first, and that of a row."""
     taking(store)
     attach(store, *range(before))
-    assert store.callers.attach("flow", OBJECT, met(store), caller(99), LATER + 60_000)
+    assert store.callers.attach("flow", OBJECT, met(store), caller(99), LATER + 60_000, ROWS)
     assert stored(store).ttl == (LATER + 60_000) // 1000
 
 
@@ -138,8 +139,8 @@ def test_two_who_both_saw_the_last_place_are_both_taken(store: DynamoDBStore) ->
     claim = taking(store)
     attach(store, *range(MOST_HELD - 1))
     before = met(store)
-    assert store.callers.attach("flow", OBJECT, before, caller(98), LATER)
-    assert store.callers.attach("flow", OBJECT, before, caller(99), LATER)
+    assert store.callers.attach("flow", OBJECT, before, caller(98), LATER, ROWS)
+    assert store.callers.attach("flow", OBJECT, before, caller(99), LATER, ROWS)
     found = closed(store.commit(claim, end()))
     assert len(found.held) == MOST_HELD
     assert in_rows(store, found) == [caller(99)]
@@ -148,10 +149,10 @@ def test_two_who_both_saw_the_last_place_are_both_taken(store: DynamoDBStore) ->
 def test_a_caller_that_is_long_is_a_row_and_one_that_no_item_holds_is_refused(store: DynamoDBStore) -> None:
     claim = taking(store)
     long = caller(1, carried={"tenant": Attribute.string("t" * LARGEST_HELD)})
-    assert store.callers.attach("flow", OBJECT, met(store), long, LATER)
+    assert store.callers.attach("flow", OBJECT, met(store), long, LATER, ROWS)
     huge = caller(2, carried={"tenant": Attribute.string("t" * 410_000)})
     with pytest.raises(TooLarge):
-        store.callers.attach("flow", OBJECT, met(store), huge, LATER)
+        store.callers.attach("flow", OBJECT, met(store), huge, LATER, ROWS)
     found = closed(store.commit(claim, end()))
     assert (found.held, in_rows(store, found)) == ({}, [long])
 
@@ -381,3 +382,16 @@ def test_the_first_message_is_read_for_a_reset_alone(memory: DynamoDBStore) -> N
     assert isinstance(refused, Refused)
     assert refused.item is not None
     assert (refused.verdict, refused.item.first_message) == (Verdict.ATTACHED, None)
+
+
+@pytest.mark.parametrize("number", [1, MOST_HELD + 1])
+def test_whoever_attaches_leaves_an_item_that_lives_longer_as_it_is(store: DynamoDBStore, number: int) -> None:
+    """The run has begun to wait since the request met it, and the item is to be there until that is over."""
+    claim = taking(store)
+    attach(store, *range(number - 1))
+    before = met(store)
+    store.commit(claim, commit(expires_at=LATER + 60_000))
+    assert store.callers.attach("flow", OBJECT, before, caller(99), LATER, ROWS)
+    assert stored(store).ttl == (LATER + 60_000) // 1000
+    assert store.callers.attach("flow", OBJECT, met(store), caller(98), LATER + 90_000, ROWS)
+    assert stored(store).ttl == (LATER + 90_000) // 1000

@@ -7,20 +7,20 @@ from typing import Any
 import pytest
 
 from flowguard.aws.clients import Clients
-from flowguard.aws.items import number
+from flowguard.aws.items import back_off_item, number
 from flowguard.aws.services import aws_store
 from flowguard.aws.store import DynamoDBStore
 from flowguard.ids import ObjectId, RequestId
 from flowguard.protocol.claims import decide
 from flowguard.protocol.conflict import OnConflict
 from flowguard.protocol.failed_hop import FailedHop
-from flowguard.protocol.run import Claim, NewWait, Refused, Status
+from flowguard.protocol.run import BackOff, Claim, NewWait, Refused, Status
 from flowguard.protocol.verdicts import Verdict
 from flowguard.protocol.waiting import WaitPlan
 from flowguard.settings import Settings
 from flowguard.wire.message import ErrorNote
 from tests.aws.engines import on_memory
-from tests.aws.states import KINDS, NOW, STORED, item, late, request, wait
+from tests.aws.states import ENDED_AT, KINDS, NOW, STORED, item, late, request, wait
 from tests.aws.store.run import RID, claimed, commit, meet, stored
 
 
@@ -54,7 +54,7 @@ MET: dict[str, tuple[dict[str, Any] | None, dict[str, Any], Verdict]] = {
     ),
     "a request of the moment in which the run ended": (
         item(1, "completed", ZERO, "abandoned", "other"),
-        {"run": (500, "request-z"), "policy": IGNORE},
+        {"run": (ENDED_AT, "request-z"), "policy": IGNORE},
         Verdict.IGNORED,
     ),
     "a lease that ended exactly when runs count as abandoned": (
@@ -137,6 +137,19 @@ def test_a_resumed_hop_leaves_the_outbox_of_the_hop_that_waited(memory: DynamoDB
     assert claim.item.outbox == stored(memory).outbox == commit().outbox
 
 
+def test_a_resumed_hop_begins_without_the_kills_and_the_rest_of_the_hop_that_waited() -> None:
+    """A rest stays where the attempt after it went without a lease: its commit does not clear it."""
+    with on_memory() as clients:
+        store = aws_store(Settings(), clients)
+        left = item(1, "waiting", ZERO, "over", "other", wait(waiting=(), answered=("a",)))
+        rest = back_off_item(BackOff(ErrorNote("Retry", "later", 1), NOW))
+        meet(clients, {**left, "kills": number(4), "back_off": rest})
+        asked = request(STORED, hop=2)
+        assert isinstance(store.claim(asked._replace(message=asked.message._replace(resumed=True))), Claim)
+        item_now = stored(store)
+        assert (item_now.kills, item_now.back_off) == (0, None)
+
+
 def test_the_hop_after_a_first_one_that_failed_finds_what_the_run_before_has_left(memory: DynamoDBStore) -> None:
     memory.commit(claimed(memory), commit())
     run = (501, "request-n")
@@ -150,3 +163,16 @@ def test_the_hop_after_a_first_one_that_failed_finds_what_the_run_before_has_lef
 @pytest.mark.parametrize("policy", OnConflict)
 def test_the_item_of_a_claim_is_the_stored_one(policy: OnConflict, memory: DynamoDBStore) -> None:
     assert claimed(memory, policy=policy).item == stored(memory)
+
+
+@pytest.mark.parametrize("policy", [OnConflict.SUPERSEDE, OnConflict.ATTACH])
+def test_a_new_run_has_no_kills_and_no_rest_of_the_run_before(
+    policy: OnConflict, clients: Clients, store: DynamoDBStore
+) -> None:
+    back_off = back_off_item(BackOff(ErrorNote("Boom", "no", 1), 60))
+    meet(clients, {**item(1, "completed", ZERO, "over", "other"), "kills": number(3), "back_off": back_off})
+    claimed(store, (ENDED_AT + 1, "request-n"), policy=policy)
+    key: Any = {"pk": {"S": "run#flow#object"}, "sk": {"S": "run"}}
+    after = clients.dynamodb.get_item(TableName="flowguard", Key=key)["Item"]
+    assert after["request_id"] == {"S": "request-n"}
+    assert {"kills", "back_off"} & set(after) == set()

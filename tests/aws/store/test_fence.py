@@ -24,7 +24,7 @@ from tests.aws.store.run import claimed, commit, commit_call, fenced, meet, stor
     ("run", "hop", "by"),
     [
         ((501, "request-a"), 1, FencedBy.NEWER_RUN),
-        ((500, "request-z"), 1, FencedBy.NEWER_RUN),
+        ((500, "request-z"), 1, FencedBy.EXPIRED),
         ((499, "request-z"), 1, FencedBy.EXPIRED),
         ((500, "request-a"), 1, FencedBy.EXPIRED),
         (STORED, 2, FencedBy.FINISHED),

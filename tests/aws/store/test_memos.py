@@ -13,10 +13,11 @@ from flowguard.aws import memos
 from flowguard.aws.clients import Clients
 from flowguard.aws.items import KEPT_FREE, rest_size, run_key
 from flowguard.aws.store import DynamoDBStore
-from flowguard.errors import ConditionFailed, TooLarge, WriteInvalid
+from flowguard.errors import ConditionFailed, TooLarge, WorkerFenced, WriteInvalid
 from flowguard.ids import ObjectId
 from flowguard.protocol.run import Claim, Fenced, FencedBy, Status
 from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
+from flowguard.wire.message import ErrorNote
 from flowguard.worker.hop_memory import HopMemory
 from flowguard.writes import Condition, Put, Update
 from tests.aws.states import STORED
@@ -178,6 +179,13 @@ def test_what_a_hop_remembers_counts_where_it_stays(memory: DynamoDBStore) -> No
     memory.commit(mine.claim, commit(body=long(220_000)))
 
 
+def test_what_another_run_remembers_does_not_count_at_a_failed_end(memory: DynamoDBStore) -> None:
+    HopMemory(memory, claimed(memory)).remember("a", long(250_000))
+    newer = claimed(memory, (501, "request-n"))
+    memory.commit(newer, commit(status=Status.FAILED, body=long(220_000)))
+    assert stored(memory).memo is None
+
+
 def test_the_state_that_a_run_has_left_counts_until_another_is_committed(memory: DynamoDBStore) -> None:
     memory.commit(claimed(memory), commit(state=long(250_000)))
     newer = claimed(memory, (501, "request-n"))
@@ -255,3 +263,61 @@ def test_what_fits_to_the_byte_is_remembered(memory: DynamoDBStore, monkeypatch:
     assert sizes["the rest"] == KEPT_FREE + rest_size(run_key("flow", ObjectId("object")), item.request_id, item.stages)
     monkeypatch.setattr(memos, "LARGEST_ITEM", sum(sizes.values()))
     mine.remember("a", "1")
+
+
+def test_what_an_earlier_run_has_left_is_forgotten_under_the_fence(store: DynamoDBStore) -> None:
+    claim = claimed(store, STORED)
+    remember(store, claim)
+    overtaken = claim._replace(item=claim.item._replace(epoch=claim.item.epoch - 1))
+    fenced = store.memos.forget(overtaken)
+    assert fenced is not None
+    assert fenced.by is FencedBy.OTHER_ATTEMPT
+    assert stored(store).memo is not None
+    assert store.memos.forget(claim) is None
+    assert stored(store).memo is None
+    assert store.memos.forget(claim) is None, "repeated after a lost answer it is done"
+
+
+def test_a_failed_end_leaves_nothing_that_another_run_remembers(store: DynamoDBStore) -> None:
+    remember(store, claimed(store, STORED))
+    newer = claimed(store, (STORED[0] + 1, "newer"), owner="newer")
+    store.commit(newer, commit(status=Status.FAILED, error=ErrorNote("Boom", "no", 1)))
+    assert stored(store).memo is None
+
+
+def test_what_is_forgotten_is_forgotten_under_the_fence_and_other_errors_come_through(
+    store: DynamoDBStore, clients: Clients
+) -> None:
+    old = claimed(store)
+    new = claimed(store, (STORED[0] + 1, "request-n"))
+    by = store.memos.forget(old)
+    assert by is not None
+    assert by.by is FencedBy.NEWER_RUN
+    assert store.memos.holds(new)
+    store.commit(new, commit())
+    assert not store.memos.holds(new), "it is done"
+    meet(clients, None)
+    gone = store.memos.forget(old)
+    assert gone is not None
+    assert gone.by is FencedBy.EXPIRED
+
+    def denied(call: ApiCall, proceed: Proceed) -> Response:
+        raise ClientError({"Error": {"Code": "AccessDeniedException", "Message": "no"}}, call.operation)
+
+    def broken(call: ApiCall, proceed: Proceed) -> Response:
+        raise OSError("the disk")
+
+    with intercept(denied), pytest.raises(ClientError, match="AccessDenied"):
+        store.memos.forget(old)
+    with intercept(broken), pytest.raises(OSError, match="the disk"):
+        store.memos.forget(old)
+
+
+def test_a_worker_that_is_fenced_begins_no_hop_with_an_old_memory(
+    store: DynamoDBStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = claimed(store)
+    claimed(store, (STORED[0] + 1, "request-n"))
+    monkeypatch.setattr("flowguard.worker.hop_memory.finds_old_memory", lambda _: True)
+    with pytest.raises(WorkerFenced):
+        HopMemory(store, old).begin()

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError, EndpointConnectionError
+
 from flowguard.aws.store import DynamoDBStore
 from flowguard.protocol.conflict import OnConflict
-from flowguard.protocol.run import Refused
+from flowguard.protocol.run import BackOff, Claim, Refused
 from flowguard.protocol.verdicts import Verdict
+from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
+from flowguard.wire.message import ErrorNote
 from tests.aws.states import NOW, request
 from tests.aws.store.run import claimed, stored
 
@@ -23,6 +31,16 @@ def test_a_release_of_what_never_failed_counts_no_attempt(store: DynamoDBStore) 
     assert (stored(store).retry, stored(store).lease_until) == (2, NOW + 5)
 
 
+@pytest.mark.parametrize(("failed", "kills"), [(False, 3), (True, -1)])
+def test_the_next_claim_counts_the_kills_of_the_same_attempt_and_none_of_the_next(
+    failed: bool, kills: int, memory: DynamoDBStore
+) -> None:
+    """It counts one more than the item says."""
+    claim = claimed(memory)
+    memory.release(claim._replace(item=claim.item._replace(kills=4)), NOW, failed=failed)
+    assert stored(memory).kills == kills
+
+
 def test_a_released_run_still_keeps_its_object_from_others(store: DynamoDBStore) -> None:
     store.release(claimed(store, policy=OnConflict.IGNORE), NOW + 5, failed=True)
     refused = store.claim(request((501, "request-n"), policy=OnConflict.IGNORE, now=NOW + 10))
@@ -35,3 +53,34 @@ def test_a_release_of_another_workers_hop_writes_nothing(store: DynamoDBStore) -
     new = claimed(store, (501, "request-n"))
     store.release(old, NOW, failed=True)
     assert stored(store) == new.item
+
+
+NOTES: dict[str, Callable[[DynamoDBStore, Claim], None]] = {
+    "release": lambda store, claim: store.release(claim, NOW, failed=True),
+    "back_off": lambda store, claim: store.back_off(claim, BackOff(ErrorNote("Retry", "later", NOW), NOW + 9)),
+    "note_kills": lambda store, claim: store.note_kills(claim._replace(item=claim.item._replace(kills=4))),
+}
+
+
+@pytest.mark.parametrize("note", NOTES)
+def test_who_has_lost_the_hop_writes_nothing_and_goes_on(note: str, memory: DynamoDBStore) -> None:
+    old = claimed(memory)
+    NOTES[note](memory, old)
+    assert stored(memory) != old.item
+    new = claimed(memory, (501, "request-n"))
+    NOTES[note](memory, old)
+    assert stored(memory) == new.item
+
+
+@pytest.mark.parametrize("note", NOTES)
+def test_any_other_refusal_and_an_error_of_the_network_are_raised(note: str, memory: DynamoDBStore) -> None:
+    claim = claimed(memory)
+    denied: Any = {"Error": {"Code": "AccessDeniedException", "Message": "no"}}
+    for error in (ClientError(denied, "UpdateItem"), EndpointConnectionError(endpoint_url="https://dynamodb")):
+
+        def fail(_: ApiCall, __: Proceed, error: Exception = error) -> Response:
+            raise error
+
+        with intercept(fail), pytest.raises(type(error)) as raised:
+            NOTES[note](memory, claim)
+        assert raised.value is error

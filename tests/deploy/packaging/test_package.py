@@ -51,6 +51,20 @@ import tiny
 
 make_tea = lambda_handler(MakeTea)
 """
+CHARGING: Final = """
+from flowguard import once
+
+
+@once("charge", key="body.order_id")
+def charge(record): ...
+
+
+@once("refund", key="body.order_id")
+def refund(event): ...
+
+
+handler = charge.batch
+"""
 OPTIONS: Final = f'runtime = "{RUNTIME}"\narchitecture = "x86_64"\n'
 
 # What Lambda does: it imports the handler from the code and the layers, and calls it with a record of SQS.
@@ -176,6 +190,20 @@ def test_the_zip_has_the_projects_code_flowguard_and_the_wheels_and_nothing_of_t
     assert [note.partition(";")[0] for note in said["notes"]] == [
         "requirements.txt pins no version of boto3 99.0, botocore 99.0, pydantic 99.0"
     ]
+
+
+def test_functions_under_once_alone_are_packed_and_what_their_callers_need_is_named(
+    teahouse: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_wheel(tmp_path, "pydantic")
+    monkeypatch.setattr(Pip, "download", lambda _, *given: Shelf(tmp_path).download(*given))
+    (teahouse / "teahouse" / "charging.py").write_text(CHARGING)
+    both = json.loads(package("teahouse.charging", "--json").stdout)
+    assert both["handlers"] == ["teahouse.charging.handler"]
+    assert {"teahouse/charging.py", "flowguard/once_function.py"} <= contents(teahouse / both["zip"]).keys()
+    called = package("teahouse.charging:refund")
+    assert "handlers: none of a template" in called.stdout
+    assert "teahouse.charging.refund is under @once('refund'), and what calls it is your own: give" in called.stderr
 
 
 @pytest.mark.slow("runs pip twice")

@@ -42,7 +42,7 @@ class Answer(Stage[Wanted], name="answer"):
         return Done({"of": wanted.id})
 
 
-class Answering(Flow, name="answering", object_id="id"):
+class Answering(Flow, name="answering", object_id="id", trust_senders=True):
     stages = (Answer,)
 
 
@@ -60,7 +60,9 @@ class GoOn(Stage[dict[str, Any]], name="go-on"):
         return Done({"answers": len(answers)})
 
 
-class Asking(Flow, name="asking", object_id="id", answers="answers", callbacks=(Callback(PARTY, id="of"),)):
+class Asking(
+    Flow, name="asking", object_id="id", answers="answers", callbacks=(Callback(PARTY, id="of"),), trust_senders=True
+):
     stages = (Ask, GoOn)
 
 

@@ -32,6 +32,9 @@ class Wire:
     def postpone(self, envelope: Envelope, seconds: int) -> None:
         pass
 
+    def hand_back(self, records: Sequence[tuple[Envelope, int]]) -> None:
+        pass
+
     def next_event(self) -> dict[str, Any]:
         """The last message sent, as SQS hands it over."""
         return event_of(self.sent[-1])

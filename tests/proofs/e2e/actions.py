@@ -17,13 +17,25 @@ GROUPS: Final = (":schedule/flowguard/*", ":schedule/default/*")
 
 
 def for_ministack(template: str) -> str:
-    """Return the template with what else MiniStack asks a role for, for the same calls on the same resources."""
+    """Return the template with what else MiniStack asks a role for, for the same calls on the same resources.
+
+    MiniStack's requests say no ``aws:PrincipalArn``, so a policy that denies all others would deny everybody.
+    """
     whole = json.loads(template.replace(*GROUPS))
     for resource in whole["Resources"].values():
+        if resource["Type"] == "AWS::SQS::QueuePolicy":
+            for statement in resource["Properties"]["PolicyDocument"]["Statement"]:
+                _admit_everybody(statement)
         for policy in resource["Properties"].get("Policies", ()):
             for statement in policy["PolicyDocument"]["Statement"]:
                 statement["Action"] = _actions(statement["Action"])
     return json.dumps(whole)
+
+
+def _admit_everybody(statement: dict[str, Any]) -> None:
+    by = "ArnNotEqualsIfExists"
+    if statement["Effect"] == "Deny" and "aws:PrincipalArn" in statement.get("Condition", {}).get(by, {}):
+        statement |= {"Effect": "Allow", "Condition": {}}
 
 
 def _actions(given: Any) -> list[str]:

@@ -16,7 +16,7 @@ from tests.deploy.packaging.wheels import RUNTIME
 from tests.engines.ministack import ministack
 from tests.engines.polling import comes_true
 from tests.proofs.e2e.actions import for_ministack
-from tests.proofs.e2e.cloud import REGION, SIGNING_KEYS, STACK, TEXTS, Cloud
+from tests.proofs.e2e.cloud import REGION, SIGNING_KEYS, STACKS, TEXTS, Cloud
 from tests.proofs.e2e.code import boto3_of_lambda, packed
 from tests.proofs.e2e.command import PROJECT, flowguard
 
@@ -51,6 +51,14 @@ max_receive_count = 20
 [queues.depot-unload]
 max_receive_count = 3
 """
+SHARED: Final = """
+[tables.flowguard]
+existing = true
+[schedule_groups.flowguard]
+existing = true
+"""
+"""The second stack shares the run table and the group of schedules of the first."""
+
 _SECONDS_TO_DEPLOY: Final = 120
 
 
@@ -61,35 +69,49 @@ def deployed(modules: Sequence[str]) -> Iterator[Cloud]:
         directory = Path(scratch)
         cloud = Cloud(endpoint_url, directory / "switches")
         cloud.switches.mkdir()
-        options = directory / "deploy.toml"
+        first, second = directory / "deploy.toml", directory / "second.toml"
         runtime = boto3_of_lambda(directory)
         given = {"texts": TEXTS, "signing_keys": SIGNING_KEYS, "switches": cloud.switches}
-        options.write_text(OPTIONS.format(runtime=RUNTIME, boto3=runtime, **given))
-        code = packed(modules, options, directory, include=PROJECT / "switches.py")
-        template = flowguard("iac", *modules, "--options", str(options))
+        first.write_text(OPTIONS.format(runtime=RUNTIME, boto3=runtime, **given))
+        second.write_text(first.read_text() + SHARED)
+        code = packed(modules, first, directory, include=PROJECT / "switches.py")
         assert _denies(cloud), "MiniStack lets anybody do anything"
-        _create(cloud, for_ministack(template), code)
+        _prepare(cloud, code)
+        for stack, (some, options) in zip(STACKS, _stacks(modules, first, second), strict=False):
+            _create(cloud, stack, for_ministack(flowguard("iac", *some, "--options", str(options))), code)
         yield cloud
 
 
-def _create(cloud: Cloud, template: str, code: Path) -> None:
-    s3, stacks = cloud.client("s3"), cloud.client("cloudformation")
+def _stacks(modules: Sequence[str], first: Path, second: Path) -> Iterator[tuple[list[str], Path]]:
+    """Yield the modules of each stack with its options: all are too many for one template."""
+    ours = [one for one in modules if one.startswith("flows.")]
+    others = [one for one in modules if one not in ours]
+    yield from zip([some for some in (ours, others) if some], (first, second), strict=False)
+
+
+def _prepare(cloud: Cloud, code: Path) -> None:
+    s3 = cloud.client("s3")
     for name in ("token-keys", "signing-keys"):
         keys = f"k1:an-invented-secret-for-{name}-of-32-characters"
         cloud.client("ssm").put_parameter(Name=f"/flowguard/{name}", Value=keys, Type="SecureString")
     s3.create_bucket(Bucket=BUCKET)
     s3.create_bucket(Bucket=TEXTS)
     s3.put_object(Bucket=BUCKET, Key=code.name, Body=code.read_bytes())
-    s3.put_object(Bucket=BUCKET, Key="template.json", Body=template.encode())
+
+
+def _create(cloud: Cloud, stack: str, template: str, code: Path) -> None:
+    s3, stacks = cloud.client("s3"), cloud.client("cloudformation")
+    s3.put_object(Bucket=BUCKET, Key=f"{stack}.json", Body=template.encode())
     given = {"CodeBucket": BUCKET, "CodeKey": code.name}
     stacks.create_stack(
-        StackName=STACK,
-        TemplateURL=f"{cloud.endpoint_url}/{BUCKET}/template.json",  # it is too long to be sent along
+        StackName=stack,
+        TemplateURL=f"{cloud.endpoint_url}/{BUCKET}/{stack}.json",  # it is too long to be sent along
         Parameters=[{"ParameterKey": key, "ParameterValue": value} for key, value in given.items()],
         Capabilities=["CAPABILITY_IAM"],
     )
-    assert comes_true(lambda: _status(cloud) != "CREATE_IN_PROGRESS", _SECONDS_TO_DEPLOY, every=0.2), _status(cloud)
-    assert _status(cloud) == "CREATE_COMPLETE", json.dumps(_events(cloud), default=str)
+    made = comes_true(lambda: _status(cloud, stack) != "CREATE_IN_PROGRESS", _SECONDS_TO_DEPLOY, every=0.2)
+    assert made, _status(cloud, stack)
+    assert _status(cloud, stack) == "CREATE_COMPLETE", json.dumps(_events(cloud, stack), default=str)
 
 
 def _denies(cloud: Cloud) -> bool:
@@ -105,10 +127,10 @@ def _denies(cloud: Cloud) -> bool:
     return False
 
 
-def _status(cloud: Cloud) -> str:
-    return str(cloud.client("cloudformation").describe_stacks(StackName=STACK)["Stacks"][0]["StackStatus"])
+def _status(cloud: Cloud, stack: str) -> str:
+    return str(cloud.client("cloudformation").describe_stacks(StackName=stack)["Stacks"][0]["StackStatus"])
 
 
-def _events(cloud: Cloud) -> list[str]:
-    found = cloud.client("cloudformation").describe_stack_events(StackName=STACK)["StackEvents"]
+def _events(cloud: Cloud, stack: str) -> list[str]:
+    found = cloud.client("cloudformation").describe_stack_events(StackName=stack)["StackEvents"]
     return [str(one.get("ResourceStatusReason")) for one in found if "FAILED" in one["ResourceStatus"]]

@@ -41,6 +41,7 @@ from tests.proofs.model.function import (
     Judging,
     Keeping,
     Looking,
+    Noting,
     NotingRows,
     ReadingRows,
     Releasing,
@@ -52,7 +53,7 @@ from tests.proofs.model.function import (
 )
 from tests.proofs.model.scenarios import Scenario
 from tests.proofs.model.world import Fact, Record, Shelf, Worker, World
-from tests.proofs.model.written import released
+from tests.proofs.model.written import noted, released
 
 MOST_WORKERS = 2
 MOST_COPIES = 9
@@ -75,7 +76,6 @@ class Environment:
     creates_only: bool = True
     """Such a commit that has read that there is no item does not overwrite one."""
     acks_before_sending: bool = False
-    given_up_asks: bool = True
     closes_list: bool = True
     looks_at_list: bool = True
     """A caller is added only to a list that is open."""
@@ -277,8 +277,6 @@ class Actions:
         item: RunItem | None = None if number is None else self.shelf[number]
         item = calling.as_found(item, call.request.message)
         verdict = claims.decide(item, call.request)
-        if worker.record.from_dlq and not self._environment.given_up_asks:
-            verdict = Verdict.CLAIMED
         message = call.request.message
         fault = checks.conflict_fault(self.scenario, verdict, item, message)
         if verdict is not Verdict.CLAIMED:
@@ -289,7 +287,7 @@ class Actions:
             return _Granted(
                 number, self.shelf.put(Claim(message, after, found, unwritten=call.request)), verdict, fault
             )
-        answer = self.shelf.put(Claim(message, after, _essence(item)))
+        answer = self.shelf.put(Claim(message, after, _essence(item, call.request.owner)))
         return _Granted(self.shelf.put(after), answer, verdict, fault or checks.claim_fault(item, after))
 
     # -- workers
@@ -317,8 +315,8 @@ class Actions:
                 yield from self._commit(world, worker, call)
             case Sending(sends):
                 yield from self._send(world, worker, sends)
-            case Releasing(claim):
-                yield from self._release(world, worker, claim)
+            case Releasing() | Noting():
+                yield from self._fenced(world, worker, call)
             case Claiming() | Judging():
                 ask = self._claim_again if isinstance(call, Claiming) else self._judge
                 yield from ask(world, worker)
@@ -328,8 +326,13 @@ class Actions:
                 yield from self._answer(world, worker)
 
     def _handle(self, world: World, worker: Worker) -> Iterator[Step]:
-        yield from self._went_on(world, worker, self.shelf.put("ok"), self._label("handle", worker))
         *_, message = [one.message for one in map(self.shelf.__getitem__, worker.answers) if isinstance(one, Claim)]
+        if self.scenario.budget.kills:
+            world = world.blamed(checks.handled_fault(world, message))
+        if world.budget.kills:
+            killed = world.noted(checks.kill_fact(world, message)).spend("kills")
+            yield self._label("killed", worker), self._back(killed, worker)
+        yield from self._went_on(world, worker, self.shelf.put("ok"), self._label("handle", worker))
         for ending, what in (("fail", "failures"), ("reject", "rejects")):
             if getattr(world.budget, what):
                 answer = self.shelf.put(ending)
@@ -339,12 +342,19 @@ class Actions:
 
     # -- releases and commits
 
-    def _release(self, world: World, worker: Worker, claim: Claim) -> Iterator[Step]:
-        """As the store does it: nothing where another owns the hop."""
-        after, found = world, None if world.item is None else self.shelf[world.item]
+    def _fenced(self, world: World, worker: Worker, call: Releasing | Noting) -> Iterator[Step]:
+        """As the store does it: nothing where another owns the hop. A note may be written and never answered."""
+        claim, after = call.claim, world
+        found: RunItem | None = None if world.item is None else self.shelf[world.item]
         if self._passes(claim, found):
-            after = world._replace(item=self.shelf.put(released(found or claim.item, claim, NOW)))
-        yield from self._went_on(after, worker, self.shelf.put("released"), self._label("release", worker))
+            item = found or claim.item
+            item = noted(item, claim) if isinstance(call, Noting) else released(item, claim, NOW, failed=call.failed)
+            after = world._replace(item=self.shelf.put(item))
+        what = f"note {claim.item.kills} killed" if isinstance(call, Noting) else "release"
+        yield from self._went_on(after, worker, self.shelf.put("written"), self._label(what, worker))
+        if world.budget.lost and isinstance(call, Noting):
+            never = self.shelf.put(ConnectionError("no answer"))
+            yield from self._went_on(after.spend("lost"), worker, never, self._label(f"{what}, never answered", worker))
 
     def _commit(self, world: World, worker: Worker, call: Committing) -> Iterator[Step]:
         claim, commit = call.claim, call.commit
@@ -448,6 +458,9 @@ class Actions:
         owed = _owed(commit.outbox.sends if commit.outbox is not None else ())
         ended = [("ended", message.request_id)] if commit.status in checks.ENDED else []
         fault = checks.write_fault(world, found, owner_name(worker.owner), fact)
+        handled = {"fail", "reject"}.intersection(str(self.shelf[answer]) for answer in worker.answers)
+        if not handled:
+            fault = fault or checks.killed_fault(self.scenario, world, worker.record, message, commit)
         fault = fault or checks.resumed_fault(self.scenario, world, claim.item, commit) or checks.told_fault(commit)
         after = (found or claim.item)._replace(
             status=commit.status,
@@ -747,8 +760,11 @@ def _claim_facts(world: World, shelf: Shelf, granted: _Granted, message: Message
     return [] if before.request_id == message.request_id else [("superseded", before.request_id)]
 
 
-def _essence(item: RunItem | None) -> RunItem | None:
-    """All of it that a worker looks at: which run's which hop it was. Keeps the number of workers small."""
+def _essence(item: RunItem | None, owner: str = "") -> RunItem | None:
+    """All of it that a worker looks at: which run's which attempt it was. Keeps the number of workers small.
+
+    Whose it was matters where it was the worker's, the ``owner``.
+    """
     if item is None:
         return None
     return item._replace(
@@ -757,9 +773,8 @@ def _essence(item: RunItem | None) -> RunItem | None:
         state=None,
         result=None,
         committed_at=0,
-        owner=Owner(""),
+        owner=Owner(item.owner if item.owner == owner else ""),
         lease_until=0,
-        retry=0,
         wait=None,
         callers=None,
         answered=None,

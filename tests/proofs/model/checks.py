@@ -16,11 +16,12 @@ from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.message import Message
 from tests.proofs.model.function import NOW, Call, Committing, Ended, Function, Handling, run_name
 from tests.proofs.model.scenarios import Scenario
-from tests.proofs.model.world import Fact, Shelf, World
+from tests.proofs.model.world import Fact, Record, Shelf, World
 
 ENDED = (Status.COMPLETED, Status.FAILED)
 LONG_OVER = NOW - 2 * 86_400_000
 """When the lease of a run ended that nobody has worked on for longer than its flow allows."""
+MOST_KILLS = 5
 CARRIERS = (Kind.NEXT, Kind.DEAD, Kind.ASK)
 
 
@@ -34,8 +35,9 @@ def claim_fault(before: RunItem | None, after: RunItem) -> str:
         return "a hop is done before it was handled"
     if before is None:
         return ""
-    if (after.requested_at, after.request_id) < (before.requested_at, before.request_id):
-        return "an older request takes the object from a newer one"
+    is_another = after.request_id != before.request_id
+    if after.requested_at < before.requested_at or (is_another and after.requested_at == before.requested_at):
+        return "a request takes the object from a newer one, or from one of its time"
     if after.failed != before.failed:
         return "a claim forgets where a run has failed"
     if after.epoch <= before.epoch:
@@ -198,7 +200,7 @@ def forgotten_fault(scenario: Scenario, function: Function, envelope: int, item:
     if envelope not in map(function.cancelled, scenario.cancelled):
         return ""
     m = function.message_of(envelope)
-    if item is None or (item.requested_at, item.request_id) < (m.requested_at, m.request_id):
+    if item is None or item.requested_at < m.requested_at:
         return "" if scenario.on_conflict is OnConflict.IGNORE else f"{m.request_id} is cancelled, and may still begin"
     if item.request_id != m.request_id or item.status in ENDED or item.own_failure is not None:
         return ""
@@ -242,6 +244,39 @@ def failure_fault(scenario: Scenario, message: Message, ending: str, call: Call)
     if ending == "reject" or message.retry + 1 >= scenario.attempts:
         return "" if ends else f"after the last attempt ({ending}) the run is not ended"
     return f"attempt {message.retry + 1} of {scenario.attempts} ends the run" if ends else ""
+
+
+def kill_fact(world: World, message: Message) -> Fact:
+    """That one more function was killed while it handled the message."""
+    return *_attempt(message), str(_killed(world, message) + 1)
+
+
+def handled_fault(world: World, message: Message) -> str:
+    """A message that has killed five functions is handled no more."""
+    killed = _killed(world, message)
+    return f"a message is handled that has killed {killed} functions" if killed >= MOST_KILLS else ""
+
+
+def killed_fault(scenario: Scenario, world: World, record: Record, message: Message, commit: Commit) -> str:
+    """A hop that nobody has handled to its end is given up after five kills, or two where SQS has given it up, and
+    where it was cancelled. A lease that ends early looks like the end of a dead worker."""
+    error = commit.failed.error if commit.failed is not None else commit.error
+    if commit.undone or error is None or error.type == "Cancelled":
+        return ""
+    begun, left = scenario.budget, world.budget
+    gone = begun.crashes - left.crashes + begun.lapses - left.lapses
+    killed = _killed(world, message) + gone
+    needed = 2 if record.from_dlq else MOST_KILLS
+    return "" if killed >= needed else f"a hop is given up that has killed {killed} functions, and failed in none"
+
+
+def _killed(world: World, message: Message) -> int:
+    attempt = _attempt(message)
+    return sum(fact[: len(attempt)] == attempt for fact in world.log)
+
+
+def _attempt(message: Message) -> Fact:
+    return "killed", message.request_id, str(message.hop), str(message.redrive), str(message.retry)
 
 
 def end_fault(scenario: Scenario, function: Function, shelf: Shelf, world: World) -> str:

@@ -30,6 +30,7 @@ from flowguard.protocol.conflict import OnConflict
 from flowguard.protocol.outbox import Send
 from flowguard.protocol.run import (
     AwaitingRow,
+    BackOff,
     Claim,
     ClaimRequest,
     Commit,
@@ -42,7 +43,7 @@ from flowguard.protocol.run import (
     TimedOut,
 )
 from flowguard.protocol.verdicts import AnswerVerdict
-from flowguard.protocol.waiting import GivenAnswer, Look
+from flowguard.protocol.waiting import EarlyAnswer, GivenAnswer, Kept, Look
 from flowguard.retry import Fixed, RetryPolicy
 from flowguard.stage import Stage
 from flowguard.step import Step
@@ -111,6 +112,13 @@ class Committing(NamedTuple):
 
 
 class Releasing(NamedTuple):
+    claim: Claim
+    failed: bool
+
+
+class Noting(NamedTuple):
+    """The workers of an attempt that were killed are noted in the item."""
+
     claim: Claim
 
 
@@ -196,7 +204,8 @@ class Ended(NamedTuple):
 
 Calling = Attaching | NotingRows | ReadingRows | ForgettingRows
 Waiting = Settling | TimingOut | Early | Saving | Finding | Keeping | Looking
-Call = Claiming | Judging | Handling | Releasing | Committing | Sending | Waiting | Calling | Cancelling | Ended
+Working = Claiming | Judging | Handling | Releasing | Committing | Noting | Sending
+Call = Working | Waiting | Calling | Cancelling | Ended
 
 
 class Direct(NamedTuple):
@@ -224,6 +233,7 @@ class _Outside:
         self._answers = iter(answers)
         self._clock = clock
         self._stalls_after = worker.stalled_at
+        self._late_by = 0
 
     @property
     def waits(self) -> _Outside:
@@ -251,7 +261,8 @@ class _Outside:
             raise _Suspended(call)
         self._stalls_after -= 1
         if self._stalls_after == 0:
-            self._clock.advance(seconds=_LONG.total_seconds())
+            self._late_by = _LONG // timedelta(milliseconds=1)
+            self._clock.advance(ms=self._late_by)
         if isinstance(answer, Exception):
             raise answer
         return answer
@@ -271,11 +282,28 @@ class _Outside:
     def claim(self, request: ClaimRequest) -> Claim | Refused:
         if _is_companions(request.message):
             return Claim(request.message, taken(None, request), None)
-        answer: Claim | Refused = self.ask(Claiming(request))
+        answer: Claim | Refused = self.ask(Claiming(self._in_time(request)))
         return answer
 
+    def _in_time(self, request: ClaimRequest) -> ClaimRequest:
+        """A claim of a worker that has stalled, by the clock of the others: theirs began anew when the item expired."""
+        late_by, self._late_by = self._late_by, 0
+        self._clock.advance(ms=-late_by)
+        return request._replace(
+            now=request.now - late_by,
+            lease_until=request.lease_until - late_by,
+            abandoned_before=request.abandoned_before - late_by,
+            expires_at=request.expires_at - late_by,
+        )
+
     def release(self, claim: Claim, now: int, *, failed: bool) -> None:
-        self.ask(Releasing(claim))
+        self.ask(Releasing(claim, failed))
+
+    def note_kills(self, claim: Claim) -> None:
+        self.ask(Noting(claim))
+
+    def back_off(self, claim: Claim, back_off: BackOff) -> None:
+        raise AssertionError("no attempt of the worlds rests for a minute")
 
     def tell(self, claim: Claim, error: ErrorNote) -> None:
         raise AssertionError("no flow of the model has a full history")
@@ -315,18 +343,40 @@ class _Outside:
     def save(self, rows: Sequence[AwaitingRow]) -> None:
         self.ask(Saving(tuple(rows)))
 
-    def waiting_for(self, flow: str, awaited_id: str) -> tuple[AwaitingRow, ...]:
+    def waiting_for(self, flow: str, awaited_id: str, by: str = "") -> tuple[AwaitingRow, ...]:
         rows: tuple[AwaitingRow, ...] = self.ask(Finding(awaited_id))
         return rows
 
-    def keep_early(self, flow: str, awaited_id: str, answer: GivenAnswer, *, now: int, expires_at: int) -> None:
-        self.ask(Keeping(awaited_id, answer))
+    def keep_place(self, flow: str, awaited_id: str, by: str, row: AwaitingRow, until: int) -> None:
+        raise AssertionError("an invocation of the worlds has time for all who wait")
 
-    def early(self, flow: str, awaited_id: str, now: int) -> GivenAnswer | None:
+    def keep_early(
+        self,
+        flow: str,
+        awaited_id: str,
+        answer: GivenAnswer,
+        *,
+        now: int,
+        expires_at: int,
+        by: str = "",
+        at: int = 0,
+        names: Sequence[str] = (),
+    ) -> Kept:
+        self.ask(Keeping(awaited_id, answer))
+        return Kept(is_new=True)
+
+    def early(self, flow: str, awaited_id: str, now: int, who: str = "") -> EarlyAnswer | None:
         answer: GivenAnswer | None = self.ask(Looking(awaited_id))
-        return answer
+        return None if answer is None else EarlyAnswer(answer)
+
+    def use_early(self, flow: str, awaited_id: str, by: str, who: str, *, until: int) -> bool:
+        """One run waits for each event of the worlds: nobody else asks for what is used."""
+        return True
 
     def postpone(self, envelope: Envelope, seconds: int) -> None:
+        """The model delivers every visible record at any time."""
+
+    def hand_back(self, records: Sequence[tuple[Envelope, int]]) -> None:
         """The model delivers every visible record at any time."""
 
     def new(self) -> str:
@@ -376,6 +426,9 @@ class _Shared:
     def release(self, claims: Sequence[Claim], now: int) -> None:
         assert not claims, "there is time enough for every record"
 
+    def refusals(self) -> list[str]:
+        return []
+
 
 class _Lists:
     """The lists of callers of one worker, in the order of calls that the real store has."""
@@ -386,7 +439,9 @@ class _Lists:
     def __init__(self, outside: _Outside) -> None:
         self._ask = outside.ask
 
-    def attach(self, flow: str, object_id: ObjectId, callers: Callers, caller: Caller, expires_at: int) -> bool:
+    def attach(
+        self, flow: str, object_id: ObjectId, callers: Callers, caller: Caller, until: int, row_until: int
+    ) -> bool:
         if not self.in_rows:
             return callers.held.get(caller.key) == caller.to_text() or bool(self._ask(Attaching(callers.term, caller)))
         first: Calling = Attaching(callers.term, caller, in_row=True)
@@ -480,6 +535,7 @@ def make_waiting_flow(scenario: Scenario) -> AnyFlow:
         on_conflict=scenario.on_conflict,
         abandoned_after=_DAY,
         callbacks=(Callback(PARTY_QUEUE, id="ref"), Callback(EVENT_QUEUE, id="ref", keep_early=_DAY)),
+        trust_senders=True,
     ):
         stages = (Begin, GoOn, Late, Sorry)
 

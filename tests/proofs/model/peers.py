@@ -31,7 +31,9 @@ class Answer(Stage[dict[str, Any]], name="answer"):
         return Done({"of": payload["name"]})
 
 
-class Another(Flow, name="another", object_id=PER_REQUEST, inbox="another", dead_letters="another-parked"):
+class Another(
+    Flow, name="another", object_id=PER_REQUEST, inbox="another", dead_letters="another-parked", trust_senders=True
+):
     stages = (Answer,)
 
 

@@ -21,7 +21,7 @@ from flowguard.protocol.verdicts import Verdict
 from flowguard.stage import Stage
 from flowguard.step import Step
 from flowguard.wire.message import Message
-from flowguard.worker import plan
+from flowguard.worker.lifetimes import Lifetimes
 
 NAME = "retention"
 ABOUT = "copies of a message outlive the first one; does its receiver remember it?"
@@ -101,7 +101,7 @@ class Retention:
             lease_until=now,
             on_conflict=Receiver.on_conflict,
             abandoned_before=now,
-            expires_at=plan.expires_at(Receiver, now),
+            expires_at=Lifetimes(Receiver).of_run(now),
         )
         if claims.decide(self._item(days, request), request) is not Verdict.CLAIMED:
             yield "a copy is read and dropped", days

@@ -65,7 +65,8 @@ class Scenario(NamedTuple):
     def is_calm(self) -> bool:
         """Nothing is ever repeated, so that nothing may be there twice."""
         b = self.budget
-        return not (b.crashes or b.doubles or b.lapses or b.lost or b.refused or b.expiries or self.receives)
+        happens = b.crashes or b.doubles or b.lapses or b.lost or b.refused or b.expiries or b.kills
+        return not (happens or self.receives)
 
 
 _IGNORE = OnConflict.IGNORE
@@ -129,9 +130,15 @@ _LEASED = (
         "redrive-newer", "dead letters moved back after a newer run", Budget(0, 0, 1, 1, redrives=2), (1, 2), hops=1
     ),
     Scenario("redrive-both", "the same, two hops and a crash", Budget(1, 0, 1, 0, redrives=2), (1, 2), is_long=True),
+    Scenario("killed", "a function that dies each time", Budget(3, 0, 0, 1), hops=1, receives=2, is_long=True),
+    Scenario("kills", "a function is killed in its handler each time", Budget(rejects=1, redrives=1, kills=7), hops=1),
     Scenario(
-        "killed", "a function that dies each time", Budget(5, 0, 0, 1, redrives=1), hops=1, receives=2, is_long=True
+        "kills-retry",
+        "a function is killed four times, and then an attempt fails",
+        Budget(failures=1, kills=6),
+        hops=1,
     ),
+    Scenario("kills-lost", "a function is killed, and answers are lost", Budget(lost=2, kills=4), hops=1),
     Scenario("killed-later", "a later hop's function dies each time", Budget(3), receives=2),
     Scenario(
         "repeated",
@@ -186,7 +193,7 @@ _LEASED = (
     Scenario(
         "undo-killed",
         "a function that dies each time",
-        Budget(4, redrives=1),
+        Budget(3, redrives=1),
         hops=1,
         receives=2,
         is_long=True,
@@ -420,7 +427,7 @@ def _sharing(scenario: Scenario) -> Scenario:
 _UNLEASED = tuple(
     _without_lease(scenario)
     for scenario in _LEASED
-    if scenario.on_conflict is OnConflict.SUPERSEDE and not scenario.is_fifo
+    if scenario.on_conflict is OnConflict.SUPERSEDE and not (scenario.is_fifo or scenario.budget.kills)
 )
 _UNANSWERED = (
     Scenario("newer-lost", "a newer request, and lost answers", Budget(crashes=1, lost=1), (1, 2), hops=1),
@@ -429,7 +436,9 @@ _UNANSWERED = (
 _SHARED = tuple(
     _sharing(scenario)
     for scenario in (*_UNANSWERED, *_LEASED, *map(_without_lease, _UNANSWERED), *_UNLEASED)
-    if scenario.budget.lost and not (scenario.waits or scenario.undoes or scenario.on_conflict is _ATTACH)
+    if scenario.budget.lost
+    and not scenario.budget.kills
+    and not (scenario.waits or scenario.undoes or scenario.on_conflict is _ATTACH)
 )
 """Those in which a shared call may stay without an answer: any other is, state by state, the world without them."""
 SCENARIOS = (*_LEASED, *_UNLEASED, *_SHARED)

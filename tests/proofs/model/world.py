@@ -78,6 +78,8 @@ class Budget(NamedTuple):
     """Somebody resets the run, and may die before the message is sent with which the work begins anew."""
     cancels: int = 0
     """Somebody cancels the run, and may die before the message is sent that goes on with one which waited."""
+    kills: int = 0
+    """A function is killed in its handler."""
 
 
 Fact = tuple[str, ...]

@@ -1,15 +1,22 @@
-"""What a release writes, read from the very call that the store makes: it stands nowhere but in its expression."""
+"""What a release and a note write, read from the very calls that the store makes: it stands in their expressions."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from flowguard.aws.commit_call import release_call
+from flowguard.aws.commit_call import note_kills_call, release_call
 from flowguard.protocol.run import Claim, RunItem
 
 
-def released(item: RunItem, claim: Claim, now: int) -> RunItem:
-    call = release_call("table", claim, now, failed=True)
+def released(item: RunItem, claim: Claim, now: int, *, failed: bool) -> RunItem:
+    return _written(item, release_call("table", claim, now, failed=failed))
+
+
+def noted(item: RunItem, claim: Claim) -> RunItem:
+    return _written(item, note_kills_call("table", claim))
+
+
+def _written(item: RunItem, call: Any) -> RunItem:
     changes = call["UpdateExpression"].removeprefix("SET ").split(", ")
     written = dict(change.split(" = ") for change in changes)
     values: Any = {name: int(call["ExpressionAttributeValues"][value]["N"]) for name, value in written.items()}

@@ -21,6 +21,202 @@ class Elsewhere:
 
 TESTED: Final = (
     Elsewhere(
+        r"^(aws\.memos\.DynamoDBMemos\.(holds|forget)|worker\.hop_memory\.HopMemory\.begin)\b",
+        (
+            "tests/worker/runtime/test_is_current.py",
+            "tests/aws/store/test_memos.py",
+            "tests/worker/runtime/test_remembered.py",
+        ),
+        "no stage of the explorer asks whether it is still current, or forgets what it remembers",
+    ),
+    Elsewhere(
+        r"^worker\.batch\.Batch\.unopened\b",
+        ("tests/worker/test_unread.py",),
+        "records whose bodies nobody can open",
+    ),
+    Elsewhere(
+        r"^worker\.batch\.Batch\._wave: (left is None|turn\.may_share)",
+        ("tests/worker/test_together_waves.py", "tests/worker/test_together_calls.py"),
+        "no explored function shares its calls",
+    ),
+    Elsewhere(
+        r"^worker\.together\.Turn\.may_share: isinstance",
+        ("tests/worker/test_together_calls.py", "tests/worker/runtime/test_releases.py"),
+        "no explored function shares its calls, and none gets messages of another release",
+    ),
+    Elsewhere(
+        r"^(protocol\.claims\.kills_before|worker\.runtime\.Runtime\.(_with_kills|_planned: arrival\.problem)|"
+        r"aws\.store\.DynamoDBStore\.(note_kills|_write_fenced)\b|aws\.commit_call\.(_noting\b|note_kills_call)|"
+        r"aws\.commit_call\.release_call: failed)",
+        (
+            "tests/protocol/test_claims.py",
+            "tests/worker/runtime/test_kills.py",
+            "tests/aws/store/test_releases.py",
+        ),
+        "functions that are killed five times, and hops that were only read",
+    ),
+    Elsewhere(
+        r"^(worker\.runtime\.Runtime\._note_back_off|aws\.store\.DynamoDBStore\.back_off)",
+        (
+            "tests/worker/runtime/test_pauses.py",
+            "tests/worker/runtime/test_unleased.py",
+            "tests/cli/test_show.py",
+            "tests/aws/store/test_releases.py",
+        ),
+        "a note for those who look, on which nothing depends",
+    ),
+    Elsewhere(
+        r"^worker\.runtime\.Runtime\.(_failed: (isinstance|self\._release)|_again: self\._release|_release\b)",
+        (
+            "tests/worker/runtime/test_codes.py",
+            "tests/worker/runtime/test_releases.py",
+            "tests/worker/runtime/test_outages.py",
+            "tests/worker/runtime/test_unleased.py",
+        ),
+        "what is denied for minutes, messages of another release, and queues that refuse a retry",
+    ),
+    Elsewhere(
+        r"^worker\.runtime\.Runtime\._again_in_place\b",
+        (
+            "tests/worker/runtime/test_full_history.py",
+            "tests/worker/runtime/test_fifo.py",
+            "tests/worker/runtime/test_no_queue.py",
+            "tests/worker/runtime/test_pauses.py",
+        ),
+        "FIFO queues whose records rest for minutes, and rows of a full history that are refused",
+    ),
+    Elsewhere(
+        r"^worker\.runtime\.Runtime\.judged: arrival\.envelope\.retried_in_place",
+        ("tests/worker/runtime/test_given_up.py",),
+        "no outage of the explorer lasts until SQS gives records up",
+    ),
+    Elsewhere(
+        r"^worker\.runtime\.Runtime\._planner: before is None",
+        ("tests/worker/runtime/test_callers.py::test_who_attaches_while_the_run_begins",),
+        "the explorer's time is over before anything expires",
+    ),
+    Elsewhere(
+        r"^worker\.plan\.retried: continued",
+        ("tests/worker/test_plan.py",),
+        "a group whose requests are saved by several invocations",
+    ),
+    Elsewhere(
+        r"^protocol\.run\.RunItem\.wait_was_dispatched",
+        ("tests/protocol/test_dispatched_waits.py",),
+        "runs that were reset or cancelled while they waited, and groups",
+    ),
+    Elsewhere(
+        r"^protocol\.waiting\.WaitPlan\.from_text: more\[3",
+        ("tests/worker/test_depth.py",),
+        "no flows of the proof start each other until a chain is too deep",
+    ),
+    Elsewhere(
+        r"^worker\.outside\.read_outside: .*bring_callbacks",
+        ("tests/worker/test_insider.py",),
+        "nobody forges an answer or an order",
+    ),
+    Elsewhere(
+        r"^wire\.message\.Message\.next: .*since",
+        ("tests/worker/runtime/test_given_up.py",),
+        "no outage of the explorer lasts until SQS gives records up",
+    ),
+    Elsewhere(
+        r"^expressions\.CLAIM_RESUMED_HOP: REMOVE (back_off|kills)",
+        ("tests/aws/store/test_claims.py::test_a_resumed_hop",),
+        "hops that waited after their functions had rested for minutes, or were killed",
+    ),
+    Elsewhere(
+        r"^expressions\.KEEP_EARLY\b",
+        ("tests/aws/test_waits_edges.py",),
+        "early answers that come in another order than they were given in, or whose time is over",
+    ),
+    Elsewhere(
+        r"^worker\.(batch\.Batch\._work: (self\._given_up|isinstance\(judged)|plan\.returned\b|"
+        r"runtime\.Runtime\.(work|_claim_attempt): not arrival\.begins)",
+        ("tests/worker/runtime/test_given_up.py",),
+        "no outage of the explorer lasts until SQS gives records up",
+    ),
+    Elsewhere(
+        r"^worker\.batch\.Batch\._broken\b",
+        (
+            "tests/worker/test_settler.py::test_of_an_answer_whose",
+            "tests/worker/test_unread.py",
+            "tests/worker/runtime/test_clocks.py",
+            "tests/worker/runtime/test_releases.py",
+            "tests/worker/test_batch.py",
+        ),
+        "records that nobody can read, or whose time is to come",
+    ),
+    Elsewhere(
+        r"^worker\.wait_planner\.WaitPlanner\.(check_signs|planned: self\.check_signs)",
+        ("tests/worker/test_insider.py", "tests/worker/test_wait_planner.py"),
+        "the explorer's flows can sign what they wait for",
+    ),
+    Elsewhere(
+        r"^worker\.callbacks\.Callbacks\.(take|take_all|_check|_addressed: self\._check)\b",
+        ("tests/worker/test_outages.py", "tests/worker/test_insider.py", "tests/worker/test_callbacks.py"),
+        "answers that meet an outage, and forged ones",
+    ),
+    Elsewhere(
+        r"^worker\.routing\.Routes\.resolve: min\(place\.since",
+        ("tests/worker/runtime/test_given_up.py",),
+        "no record that SQS has given up says that its outage has yet to come",
+    ),
+    Elsewhere(
+        r"^worker\.routing\.(Arrival\.takes_lease: .*receive_count|Routes\.resolve: Message\(since|_stage\b)",
+        (
+            "tests/worker/runtime/test_kills.py",
+            "tests/worker/runtime/test_codes.py",
+            "tests/worker/runtime/test_releases.py",
+        ),
+        "records that are received again and again, that went back, or that are of another release",
+    ),
+    Elsewhere(
+        r"^worker\.given_up\.",
+        ("tests/worker/runtime/test_given_up.py", "tests/worker/runtime/test_releases.py"),
+        "no outage of the explorer lasts until SQS gives records up, or until a flow's retention is over",
+    ),
+    Elsewhere(
+        r"^(protocol\.claims\.finds_old_memory|worker\.runtime\.Runtime\._planned: (not calls|memory\.begin)|"
+        r"aws\.commit_(call\._add_failed|texts\._failed_sizes): .*memo)",
+        ("tests/protocol/test_claims.py", "tests/aws/store/test_memos.py", "tests/worker/runtime/test_remembered.py"),
+        "no explored request comes again under its old id after another one has had the object",
+    ),
+    Elsewhere(
+        r"^(worker\.together\.Asked\.may_kill|worker\.batch\.Batch\._wave: .*(may_kill|last|rest))",
+        ("tests/worker/test_together_calls.py", "tests/worker/test_together.py"),
+        "no explored function shares its calls",
+    ),
+    Elsewhere(
+        r"^(worker\.batch\.Batch\._in_waves: .*refusals|.*\.(refusals|_refused: self\._?refusals)\b)",
+        ("tests/worker/test_together_calls.py",),
+        "no request for several records is refused",
+    ),
+    Elsewhere(
+        r"^worker\.batch\.Batch\.(_in_order|_hand_back|_note_time|_work|_has_time|_in_turn)\b",
+        ("tests/worker/test_batch.py", "tests/worker/test_fifo_delays.py", "tests/worker/test_together_waves.py"),
+        "the explorer's batches have one record, and all the time there is",
+    ),
+    Elsewhere(
+        r"^aws\.group_items\.DynamoDBGroups\.save: .*once",
+        ("tests/aws/test_group_items.py",),
+        "an engine makes no call twice by itself",
+    ),
+    Elsewhere(
+        r"^(?!aws\.partiql\.).*(depth|DEPTH|too_deep|CallerAnswers\.refused)",
+        (
+            "tests/worker/test_depth.py",
+            "tests/recorded/test_side_messages.py",
+            "tests/worker/test_children.py",
+            "tests/worker/test_group_planner.py",
+            "tests/worker/test_plan.py",
+            "tests/worker/test_replies.py",
+            "tests/worker/test_together.py",
+            "tests/worker/test_wait_planner.py",
+        ),
+        "no flows of the proof start each other until a chain is too deep",
+    ),
+    Elsewhere(
         r"^(aws\.history_rows\.|protocol\.run_history\.(told_by_|error_of|_added)|"
         r"aws\.store\.DynamoDBStore\.(tell\b|commit: .*(told_until|row_of_commit|len\(actions))|"
         r"worker\.runtime\.Runtime\.(_tell\b|_again: self\._tell|_again_in_place: self\._tell)|"
@@ -52,6 +248,86 @@ TESTED: Final = (
         r"aws\.sender\.(_traced|queue_entry: .*_traced|queue_entry: send\.kind))",
         ("tests/wire/test_trace_context.py", "tests/observers/test_linked.py", "tests/protocol/test_waiting.py"),
         "no explored request is traced",
+    ),
+    Elsewhere(
+        r"^worker\.kills\.",
+        ("tests/worker/runtime/test_kills.py",),
+        "functions that are killed five times, and hops that were only read",
+    ),
+    Elsewhere(
+        r"^worker\.patience\.",
+        ("tests/worker/test_patience.py", "tests/worker/runtime/test_codes.py", "tests/worker/runtime/test_pauses.py"),
+        "how long a pause is, which the explorer does not wait for",
+    ),
+    Elsewhere(
+        r"^worker\.outages\.",
+        ("tests/worker/test_outages.py", "tests/worker/runtime/test_outages.py", "tests/worker/runtime/test_pauses.py"),
+        "the explorer's batches have one record, and it does not wait for pauses",
+    ),
+    Elsewhere(
+        r"^worker\.unread\.",
+        ("tests/worker/test_unread.py",),
+        "records that nobody can read, and dead-letter queues that refuse them",
+    ),
+    Elsewhere(
+        r"^worker\.sent_back\.",
+        (
+            "tests/worker/test_dead_letters.py",
+            "tests/worker/test_trust.py",
+            "tests/worker/runtime/test_bus_events.py",
+            "tests/aws/dead_letters/",
+        ),
+        "letters that were forged or changed, and those that flowguard has not parked",
+    ),
+    Elsewhere(
+        r"^worker\.lifetimes\.",
+        ("tests/worker/test_lifetimes.py",),
+        "the explorer's time is over before anything expires",
+    ),
+    Elsewhere(
+        r"^wire\.send_ids\.",
+        ("tests/wire/test_send_ids.py",),
+        "ids as long as can be, and of everything that is sent",
+    ),
+    Elsewhere(
+        r"^expressions\.CLAIM_(FIRST|LATER)_HOP: REMOVE (back_off|kills)",
+        ("tests/worker/runtime/test_kills.py",),
+        "hops that rest for minutes, and whose functions are killed four times before they end",
+    ),
+    Elsewhere(
+        r"^(expressions\.(USE_EARLY|SET_USED)|protocol\.waiting\.EarlyAnswer)\b",
+        ("tests/aws/test_waits_edges.py",),
+        "an early answer that is replaced, removed or used while a wait looks at it",
+    ),
+    Elsewhere(
+        r"^worker\.runtime\._decoded\b",
+        ("tests/worker/runtime/test_releases.py",),
+        "later hops whose payloads this code cannot read",
+    ),
+    Elsewhere(
+        r"^worker\.runtime\.(_longest_lease\b|Runtime\.claim_request: .*longest_lease)",
+        ("tests/worker/runtime/test_clocks.py",),
+        "the explorer's workers have the same clock, and no stage of theirs a timeout of hours",
+    ),
+    Elsewhere(
+        r"^worker\.batch\.Batch\._believed\b",
+        ("tests/worker/test_insider.py",),
+        "nobody forges an answer or an order",
+    ),
+    Elsewhere(
+        r"^handler\.budget_of\b",
+        ("tests/test_handler.py",),
+        "the explorer's functions have no Lambda that says how long is left",
+    ),
+    Elsewhere(
+        r"^handler\.(lambda_handler|dlq_handler): prepare_clients",
+        ("tests/aws/test_services.py",),
+        "when clients are made: no message has come yet",
+    ),
+    Elsewhere(
+        r"^worker\.ending\.(Ending\.)?kept\b",
+        ("tests/worker/runtime/test_pauses.py",),
+        "how long a pause is, which the explorer does not wait for",
     ),
     Elsewhere(
         r"^lambda_log\.",
@@ -92,10 +368,14 @@ TESTED: Final = (
         "what clients are made of; no message meets it",
     ),
     Elsewhere(
-        r"^deploy\.(permissions|queue_plan)\.",
+        r"^deploy\.(permissions|queue_plan|batch_plan)\.",
         (
             "tests/deploy/test_needed.py",
             "tests/deploy/test_derive.py",
+            "tests/deploy/test_derive_once.py",
+            "tests/deploy/test_full_history.py",
+            "tests/deploy/test_permissions.py",
+            "tests/deploy/test_resources.py",
         ),
         "what a template says, which no message meets",
     ),
@@ -360,6 +640,11 @@ TESTED: Final = (
         "no explored flow keeps the result or error of a run that another follows",
     ),
     Elsewhere(
+        r"^aws\.caller_lists\.DynamoDBCallers\._changed: \(lives",
+        ("tests/aws/store/test_callers.py::test_two_who_both_saw",),
+        "no explored flow takes callers",
+    ),
+    Elsewhere(
         r"^aws\.caller_lists\.",
         ("tests/aws/test_caller_lists.py",),
         "no explored flow takes callers",
@@ -515,6 +800,16 @@ TESTED: Final = (
         "a message that comes in a state of its run in which nobody sends it",
     ),
     Elsewhere(
+        r"^aws\.waits\.(DynamoDBWaits\.waiting_for: (\(after|call\[.* = \{|continue|\{'[ps]k')|_after_place|"
+        r"DynamoDBWaits\.keep_place: (?!\{'ttl'))",
+        (
+            "tests/worker/test_outside.py::test_another_message",
+            "tests/worker/test_outside.py::test_a_run_that_is_not_committed_yet",
+            "tests/worker/test_outside.py::test_a_worker_that_dies_in_a_part",
+        ),
+        "no explored answer is for so many runs that it is settled in parts",
+    ),
+    Elsewhere(
         r"^aws\.waits\.",
         (
             "tests/aws/test_waits_edges.py",
@@ -530,7 +825,7 @@ TESTED: Final = (
     ),
     Elsewhere(
         r"^aws\.batch_writes\.",
-        ("tests/aws/test_batch_writes.py",),
+        ("tests/aws/test_batch_writes.py", "tests/aws/test_group_items.py::test_a_write_that_was_not_answered"),
         "more rows than one call takes, and rows that DynamoDB leaves unwritten",
     ),
     Elsewhere(
@@ -618,6 +913,11 @@ TESTED: Final = (
         "payloads of every form, with failures and without answers",
     ),
     Elsewhere(
+        r"^worker\.settler\.Settler\.next_hop\b",
+        ("tests/worker/runtime/test_cancelled.py", "tests/worker/test_cancelling.py"),
+        "no explored run that waits is cancelled by a client",
+    ),
+    Elsewhere(
         r"^worker\.settler\.",
         (
             "tests/worker/test_settler.py",
@@ -625,6 +925,7 @@ TESTED: Final = (
             "tests/worker/test_deadlines.py",
             "tests/worker/test_signed_waits.py",
             "tests/worker/test_callbacks.py",
+            "tests/worker/runtime/test_two_releases.py",
         ),
         "answers and deadlines of every kind, forged ones too, in every order",
     ),
@@ -714,7 +1015,14 @@ TESTED: Final = (
         "payloads and answers of every kind, and texts at their limits",
     ),
     Elsewhere(
-        r"^worker\.trust\.", ("tests/worker/test_trust.py",), "messages that are forged, or changed on their way"
+        r"^worker\.believed\.",
+        ("tests/worker/test_believed.py", "tests/worker/test_insider.py"),
+        "records of every kind from every source, forged ones too",
+    ),
+    Elsewhere(
+        r"^worker\.trust\.",
+        ("tests/worker/test_trust.py", "tests/worker/test_insider.py"),
+        "messages that are forged, or changed on their way",
     ),
     Elsewhere(r"^wire\.home\.", ("tests/wire/test_home.py",), "destinations that no explored flow has"),
     Elsewhere(

@@ -19,7 +19,8 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "deploy.permissions._stages: found.on(Target.TABLE, settings.table, 'dynamodb:GetItem'); then found.sends((flow.answers, *wait_targets(flow))) → the other way round",
         "deploy.permissions._stages: found.sends((flow.answers, *wait_targets(flow))); then _groups(found, flow, settings) → the other way round",
         "deploy.permissions._cancellations: found.on(Target.TABLE, settings.table, 'dynamodb:GetItem'); then found.sends(wait_targets(flow)) → the other way round",
-        "deploy.permissions._killed: found.sends(flow_sends(flow, scope)); then _cancellations(found, flow, scope, settings) → the other way round",
+        "deploy.permissions._killed: found.sends(flow_sends(flow, scope)); then found.sends((flow.inbox_of(stage) for stage in flow.stages)) → the other way round",
+        "deploy.permissions.permissions_of: found.on(Target.OBJECTS, place, 's3:GetObject', 's3:PutObject'); then found.on(Target.BUCKET, place, 's3:ListBucket') → the other way round",
         "deploy.permissions._groups: found.on(Target.TABLE, settings.table, 'dynamodb:GetItem', 'dynamodb:Query'); then found.sends((*stage_sends(flow, stage), flow.dead_letters)) → the other way round",
     ),
     "a flow that waits has a queue of answers: its class is refused without": (
@@ -80,6 +81,23 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "protocol.claims.taken: first or m.resumed → forced true",
         "protocol.claims.taken: first → forced false (2)",
     ),
+    "what a validator of the user's own raises is raised here as well, or names what the wait has not asked for": (
+        "worker.resumed._decoded: except RunFailed → catches every Exception",
+        "worker.resumed._decoded: except RunFailed → catches every Exception (2)",
+    ),
+    "a stage that takes anything refuses no answers: this is for the type checker": (
+        "worker.resumed._decoded: {} → forced false",
+    ),
+    "what has no such value is written anew as it was, or stays": (
+        """worker.failure_note._as_plain_json: '"$"' not in text → forced false""",
+    ),
+    "a text that was stored can be read: writing it anew is all that fails": (
+        "worker.failure_note._as_plain_json: except TypeError → catches every Exception",
+    ),
+    "asking a flow for its stage raises nothing else, and what was stored was small enough to be sent": (
+        "worker.settler.Settler.onward: except OtherRelease → catches every Exception",
+        "worker.settler.Settler._to_its_stage: except RunFailed → catches every Exception",
+    ),
     "without an item only a first hop is claimed, and that is asked too: this is for the type checker": (
         "protocol.claims.taken: item is None → forced false",
     ),
@@ -94,7 +112,6 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
     "an item that waits has its wait with its plan, and a commit of one packs it: this is for the type checker": (
         "protocol.claims.is_waiting: item.wait is None → forced false",
         "protocol.claims.is_abandoned: item.wait is not None → forced true",
-        "worker.runtime.Runtime._left: wait.plan is not None → forced true",
         "aws.commit_call._new_wait: plan is not None → forced true",
         "aws.waits.DynamoDBWaits._settle: after.wait is not None → forced true",
         "worker.settler.Settler.look_early: wait is None → forced false",
@@ -116,7 +133,6 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "worker.resumed._is_required: fields is not None → forced true",
     ),
     "an outbox that nothing asks for is not sent": (
-        "aws.store.DynamoDBStore._refused: item is not None and verdict is Verdict.STALE → forced true",
         "aws.store.DynamoDBStore._refused: verdict is Verdict.STALE → forced true",
     ),
     "asking for the running loop raises no other error": (
@@ -137,12 +153,20 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
     ),
     "the two are never equal there: equal ones have been answered a line before": (
         "protocol.claims.decide: m.hop < item.hop → becomes m.hop <= item.hop",
-        "protocol.claims._another_run: (m.requested_at, m.request_id) < (item.requested_at, item.request_id) → becomes (m.requested_at, m.request_id) <= (item.requested_at, item.request_id)",
-        "protocol.claims._calling: (m.requested_at, m.request_id) > (item.requested_at, item.request_id) → becomes (m.requested_at, m.request_id) >= (item.requested_at, item.request_id)",
-        "protocol.claims.fenced_by: (item.requested_at, item.request_id) < (mine.requested_at, mine.request_id) → becomes (item.requested_at, item.request_id) <= (mine.requested_at, mine.request_id)",
     ),
     "a write without a condition cannot fail by it: the other branch is for the type checker": (
         "aws.writes.condition_failure: write.condition is not None → forced true",
+    ),
+    "a message for no stage is of another release, and is never claimed: this is for the type checker": (
+        "worker.routing.Arrival.takes_lease: self.stage is None → forced false",
+        "worker.runtime.Runtime._lease: arrival.stage is not None → forced true",
+        "worker.runtime.Runtime._failed: arrival.stage is not None → forced true",
+    ),
+    "a commit that is left where none was asked for is made at once, alone": (
+        "worker.runtime.Runtime.work: asked is not None → forced true",
+    ),
+    "the note of a release counts the kills too: the item is taken for eight bytes larger": (
+        "aws.history_room._kept: commit is not None → forced true",
     ),
     "the first part is never true without the second, which is for the type checker": (
         "worker.runtime.Runtime._planned: arrival.stage is None → forced false",
@@ -173,6 +197,12 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
     "what no rule may raise is raised again where the message's object is settled": (
         "worker.routing._named_by: except RunFailed → catches every Exception",
     ),
+    "a flow's stage is looked up by its name: nothing else can be raised there": (
+        "worker.routing._stage: except RunFailed → catches every Exception",
+    ),
+    "a place that cannot be read raises nothing else": (
+        "wire.message.depth_in: except ValueError → catches every Exception",
+    ),
     "what was decoded to find the object is decoded again, from the same text": (
         "worker.runtime.Runtime._planned: payload is None or calls → forced true",
     ),
@@ -194,14 +224,8 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
     "copies of what the later hop's own record sends": (
         "protocol.run.RunItem.unsent_at: self.hop == hop → forced true",
     ),
-    "ids of equal requests never get there: another request comes first": (
-        "expressions.FIRST_HOP[SUPERSEDE]: request_id < :request_id → becomes request_id <= :request_id",
-        "expressions.FIRST_HOP[IGNORE]: request_id < :request_id → becomes request_id <= :request_id",
-        "expressions.FIRST_HOP[ATTACH]: request_id < :request_id → becomes request_id <= :request_id",
-    ),
     "what is not there is removed without harm": (
         "aws.commit_call._add_callers: item.answered_by is not None → forced true",
-        "aws.commit_call._add_failed: item.memo is not None → forced true",
         "aws.commit_texts.keeps_failed: item.failed is None → forced false",
     ),
     "an item that awaits names at this very hop is WAITING": (
@@ -237,6 +261,7 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
     ),
     "it is true itself: forced to be so it stays what it is": (
         "aws.waits.DynamoDBWaits.waiting_for: True → forced true",
+        "aws.caller_lists.DynamoDBCallers._changed: True → forced true",
         "aws.caller_lists.DynamoDBCallers.rows: True → forced true",
         "aws.group_items.DynamoDBGroups._items: True → forced true",
     ),
@@ -255,13 +280,20 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "aws.batch_calls.DynamoDBBatches._judge: found → forced true",
         "aws.batch_calls.DynamoDBBatches._judge: codes <= _NOT_HERE → becomes codes < _NOT_HERE",
     ),
+    "a letter that cannot be read is refused a step later, in the same words: this is for the type checker": (
+        "worker.sent_back.check_returnable: letter.message is None → forced false",
+    ),
+    "what was found out before is found out again, from the same flow": (
+        "worker.believed.NamedQueues.origins: known is None → forced true",
+    ),
     "no item is as large as a request may be": ("aws.batch_calls._requests: places → forced true",),
     "a name that does not stand in the text replaces nothing, and each that is given can be quoted": (
         "aws.partiql._named: (quoted := f'\"{placeholder}\"') in text → forced true",
     ),
     "it is as good as false itself: forced to be so it stays what it is": (
         "worker.plan.retried: '' → forced false",
-        "worker.plan.Planner._kept_until: 0 → forced false",
+        "worker.lifetimes.Lifetimes.of_end: 0 → forced false",
+        "worker.sent_back._statement: '' → forced false",
         "worker.caller_answers.CallerAnswers._end: '' → forced false",
         "worker.trust.Trust._is_signed: '' → forced false",
         "worker.runtime.Runtime._done: '' → forced false",
@@ -269,7 +301,7 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "worker.settler.Settler.look_early: '' → forced false",
         "worker.routing.Routes.resolve: ObjectId('') → forced false",
         "aws.packing.Packing.pack: {} → forced false",
-        "aws.caller_lists.DynamoDBCallers._changed: {} → forced false",
+        "aws.caller_lists.DynamoDBCallers._change: {} → forced false",
     ),
     "nothing else can be raised there: reading JSON, judging what was read, turning values into DynamoDB's": (
         "aws.writes.write_action: except (TypeError, RecursionError) → catches every Exception",
@@ -350,6 +382,7 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
     "nothing else is raised there: a send refuses by Reject, and json by the errors that are caught": (
         "worker.plan.dead_letter: except Reject → catches every Exception",
         "worker.replies.reply: except Reject → catches every Exception",
+        "worker.unread._park: except Reject → catches every Exception",
         "worker.caller_answers.CallerAnswers._sends: except Reject → catches every Exception",
         "worker.unsent._said: except (ValueError, RecursionError) → catches every Exception",
     ),
@@ -407,6 +440,7 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
     ),
     "what is no answer of DynamoDB is raised in any case: then as another error, and the record stays too": (
         "aws.history_rows.tell: except ClientError → catches every Exception",
+        "aws.cancellations.DynamoDBCancellations._noted: except ClientError → catches every Exception",
     ),
     "a failed run has its dead letter to send: this is for the type checker": (
         "worker.plan.Planner.without_letter: commit.outbox is not None → forced true",
@@ -414,8 +448,25 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
     "only an object has a source: this is for the type checker": (
         "wire.http_request.read_http_request: not isinstance(event, dict) → forced false",
     ),
+    "a moment until which nothing is asked again comes with keys or with a problem: this is for the type checker": (
+        "wire.signing.Keyring.keys: self._problem is not None → forced true",
+    ),
     "what is acked has found its stage: this is for the type checker": (
         "worker.dispatch._send: ending.arrival is not None → forced true",
+    ),
+    "without a stage no time is noted, and nobody asks for one: this is for the type checker": (
+        "worker.batch.Batch._note_time: arrival.stage is not None → forced true",
+        "worker.batch.Batch._has_time: arrival.stage is not None → forced true",
+    ),
+    "an invocation says at both ends what time is left, or at neither: each part alone is for the type checker": (
+        "worker.batch.Batch._note_time: before is not None → forced true",
+        "worker.batch.Batch._note_time: after is not None → forced true",
+    ),
+    "both are written under the claim's own fence, which neither of them ends, and each leaves the other's attributes": (
+        "worker.runtime.Runtime._again_in_place: self._note_back_off(claim, note, delay); then self.services.store.release(claim, self.services.clock.now(), failed=True) → the other way round",
+    ),
+    "what is claimed has found its stage: this is for the type checker": (
+        "worker.runtime._longest_lease: arrival.stage is not None → forced true",
     ),
     "a first hop without its stage was refused before: this is for the type checker": (
         "worker.trust._checked_payload: stage is not None → forced true",

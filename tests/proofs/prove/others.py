@@ -30,7 +30,7 @@ class Other:
 RACES: Final = Other(
     "races",
     "tests.proofs.races",
-    ("--waits", "200", "--sums", "100", "--callers", "100"),
+    ("--waits", "200", "--sums", "100", "--callers", "100", "--once", "24"),
     ("--claims", "50000"),
     "counts",
     "ok",

@@ -11,11 +11,13 @@ from typing import Any, Final
 from flowguard.events import EventType
 from flowguard.protocol.outbox import Kind
 from flowguard.protocol.run import RunItem, Status
+from flowguard.protocol.waiting import DEADLINE
+from flowguard.retry import LONGEST_SQS_DELAY
 from flowguard.sim.posted import Posted
 from flowguard.testing.explorer import View
 from flowguard.testing.explorer.record.history import DeliveryRecord, History, Version
 from flowguard.testing.explorer.record.parked import parked
-from flowguard.wire.message import PLACE, ErrorNote, Place
+from flowguard.wire.message import PLACE, REQUESTED_AT, ErrorNote, Place
 
 _TWO_RETENTIONS: Final = 2 * 14 * 86_400_000
 _SECOND: Final = 1_000
@@ -80,8 +82,10 @@ def a_dead_letter_says_why(view: View) -> str | None:
 
 def a_group_is_an_object(view: View) -> str | None:
     """What FIFO queues get of flowguard's own is grouped by the object that it is for: by a digest of what they take
-    in no group."""
+    in no group. What SQS gave up goes back to the group that it had."""
     for one in _history(view).posted:
+        if one.place.since:
+            continue
         own = _place(one).get("object")
         digest = sha256((own or "").encode()).hexdigest()
         if one.to.endswith(".fifo") and own is not None and one.group not in (own, digest):
@@ -127,8 +131,10 @@ def nothing_breaks_by_itself(view: View) -> str | None:
 
 
 def what_sqs_gave_up_is_ended(view: View) -> str | None:
-    """The function of the dead-letter queue handles nothing: what killed a worker would kill it too. It settles."""
-    from_dlq = {one.worker for one in _history(view).deliveries if one.from_dlq and not one.settles}
+    """The function of the dead-letter queue handles nothing: what killed a worker would kill it too. It settles, and
+    cancels what waits."""
+    given_up = [one for one in _history(view).deliveries if one.from_dlq]
+    from_dlq = {one.worker for one in given_up if not (one.settles or _cancels(one))}
     return next(
         (
             f"{version.key} is {version.item.status}"
@@ -304,14 +310,38 @@ def _attempt(item: RunItem) -> tuple[object, ...]:
 
 
 def copies_are_alike(view: View) -> str | None:
-    """What is sent again for the same commit has the same delay and the same group."""
+    """What is sent again for the same commit has the same delay and the same group. A look at a wait sends its deadline
+    on, which is no copy, nor is what goes back to its queue after SQS has given it up."""
     sent: dict[tuple[object, ...], tuple[int, str | None]] = {}
+    on = _sent_on(view)
     for one in _history(view).posted:
-        if one.id is not None and not one.place.retry and not one.from_user:
+        if one.id is not None and not (one.place.retry or one.place.since or one.from_user or one in on):
             found = (one.delay, one.group)
             if sent.setdefault((one.to, one.id, one.place.hop, one.place.redrive), found) != found:
                 return f"{one.id} to {one.to} has now the delay {one.delay} and the group {one.group}"
     return None
+
+
+def a_deadline_is_sent_on_for_the_rest_of_its_wait(view: View) -> str | None:
+    """Or for the longest delay that SQS has. Whoever looked may be held up before he sends, or send again."""
+    for one in _sent_on(view):
+        moment = int(json.loads(one.body)[DEADLINE])
+        least, most = (_delay(moment - at) for at in (one.at, int(one.attributes[REQUESTED_AT].value)))
+        if not least <= one.delay <= most:
+            return f"{one.id} has the delay {one.delay}, and not {least} to {most}"
+    return None
+
+
+def _sent_on(view: View) -> list[Posted]:
+    """Deadlines of waits that somebody has looked at too early."""
+    history = _history(view)
+    settling = {one.worker for one in history.deliveries if one.settles}
+    return [one for one in history.posted if DEADLINE in _place(one) if history.calls[one.call - 1].worker in settling]
+
+
+def _delay(left: int) -> int:
+    """In whole seconds, of ms that are left."""
+    return min(max(0, -(-left // 1000)), int(LONGEST_SQS_DELAY.total_seconds()))
 
 
 _OF_MESSAGES: Final = ("does not read version 9", "the payload of alone", "the payload has no usable 'fail'")
@@ -336,6 +366,7 @@ ALWAYS: Final = (
     nobody_takes_an_attempt_from_who_is_at_work,
     who_claims_has_time,
     copies_are_alike,
+    a_deadline_is_sent_on_for_the_rest_of_its_wait,
 )
 
 

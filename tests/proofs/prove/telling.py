@@ -23,7 +23,7 @@ def _is_other(m: Message, item: RunItem) -> bool:
 
 
 def _is_older(m: Message, item: RunItem) -> bool:
-    return (m.requested_at, m.request_id) < (item.requested_at, item.request_id)
+    return m.requested_at <= item.requested_at
 
 
 def _is_over(item: RunItem) -> bool:

@@ -20,7 +20,11 @@ from tests.proofs.races.callers.run import run as run_callers
 from tests.proofs.races.figures import figures
 from tests.proofs.races.history import History
 from tests.proofs.races.mishaps import Odds
-from tests.proofs.races.mutants import MUTANTS, OF_WAITS
+from tests.proofs.races.mutants import MUTANTS, OF_ONCE, OF_WAITS
+from tests.proofs.races.once.figures import figures as once_figures
+from tests.proofs.races.once.reconcile import reconcile as reconcile_once
+from tests.proofs.races.once.run import Outcome as OnceOutcome
+from tests.proofs.races.once.run import run as run_once
 from tests.proofs.races.reconcile import Check, reconcile
 from tests.proofs.races.run import Outcome, run
 from tests.proofs.races.sums.figures import figures as sum_figures
@@ -38,7 +42,7 @@ Counts = Mapping[str, int | float]
 Found = tuple[Counts, Sequence[Check]]
 
 ANSWERING: Final = 8
-"""Processes of the races of waits, of sums and of callers."""
+"""Processes of the races of waits, of sums, of callers and of calls under ``@once``."""
 
 KILL: Final = 0.001
 """The share of calls at which such a process is killed."""
@@ -54,11 +58,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _chosen(given: argparse.Namespace) -> list[Callable[[argparse.Namespace, str, Path], Found]]:
     """The races that are run. One guard is missing in one of them at most."""
-    if given.only is not None or given.mutant is not None:
-        if given.only in ("sums", "callers"):
-            return [of_sums if given.only == "sums" else of_callers]
-        return [of_waits if given.only == "waits" or given.mutant in OF_WAITS else of_claims]
-    return [of_claims, of_waits, of_sums, of_callers]
+    if given.only is not None:
+        return [RACES[given.only]]
+    if given.mutant is not None:
+        return [of_once if given.mutant in OF_ONCE else of_waits if given.mutant in OF_WAITS else of_claims]
+    return list(RACES.values())
 
 
 def of_claims(given: argparse.Namespace, url: str, folder: Path) -> Found:
@@ -81,6 +85,14 @@ def of_callers(given: argparse.Namespace, url: str, folder: Path) -> Found:
     return found_in_callers(run_callers(_race(given, url, folder / "callers", given.callers, ANSWERING, odds)))
 
 
+def of_once(given: argparse.Namespace, url: str, folder: Path) -> Found:
+    odds = Odds(throttle=given.throttle, kill=KILL)
+    return found_in_once(run_once(_race(given, url, folder / "once", given.once, ANSWERING, odds)))
+
+
+RACES: Final = {"claims": of_claims, "waits": of_waits, "sums": of_sums, "callers": of_callers, "once": of_once}
+
+
 def found_in_claims(outcome: Outcome) -> Found:
     history = History.read(outcome.journal)
     return figures(outcome, history), reconcile(outcome, history)
@@ -98,6 +110,10 @@ def found_in_sums(outcome: SumsOutcome) -> Found:
 
 def found_in_callers(outcome: CallersOutcome) -> Found:
     return caller_figures(outcome), reconcile_callers(outcome)
+
+
+def found_in_once(outcome: OnceOutcome) -> Found:
+    return once_figures(outcome), reconcile_once(outcome)
 
 
 def _race(given: argparse.Namespace, url: str, folder: Path, number: int, processes: int, odds: Odds) -> Race:
@@ -129,18 +145,22 @@ def _as_json(check: Check) -> dict[str, object]:
 def _arguments() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m tests.proofs.races",
-        description="Processes race on DynamoDB Local: for claims, answers, sums and results.",
+        description="Processes race on DynamoDB Local: for claims, answers, sums, results and keys.",
     )
     parser.add_argument("--claims", type=count, default=10_000, help="how many are asked for before it comes to an end")
     parser.add_argument("--waits", type=count, default=1_000, help="how many begin before it comes to an end")
     parser.add_argument("--sums", type=count, default=1_000, help="how many each process adds")
     parser.add_argument("--callers", type=count, default=500, help="how many requests for pages each process has")
-    parser.add_argument("--only", choices=("claims", "waits", "sums", "callers"), help="one of the races")
+    parser.add_argument("--once", type=count, default=500, help="how many calls under @once each process makes")
+    parser.add_argument("--only", choices=tuple(RACES), help="one of the races")
     parser.add_argument("--processes", type=count, default=16, help=f"for claims; {ANSWERING} in the others")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--throttle", type=share, default=Odds().throttle, help="the share of calls that are throttled")
     parser.add_argument(
-        "--mutant", choices=(*MUTANTS, *OF_WAITS), metavar="NAME", help="race without one of the store's guards"
+        "--mutant",
+        choices=(*MUTANTS, *OF_WAITS, *OF_ONCE),
+        metavar="NAME",
+        help="race without one of the store's guards",
     )
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="keep the processes' journal and post here")
     parser.add_argument("--json", action="store_true", help="print counts and checks as JSON")

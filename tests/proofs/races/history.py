@@ -59,11 +59,6 @@ class Grant:
         return f"{self.request_id}.{self.hop}r{redrive}" if redrive else f"{self.request_id}.{self.hop}"
 
     @property
-    def order(self) -> tuple[int, str]:
-        """By which requests are newer or older."""
-        return self.line["requested_at"], self.request_id
-
-    @property
     def same_run(self) -> bool:
         return self.old is not None and self.old["request_id"] == self.request_id
 

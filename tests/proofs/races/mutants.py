@@ -11,6 +11,8 @@ from typing import Final
 from flowguard.aws import expressions
 
 _OWNER, _EPOCH = "#owner = :owner", "epoch = :epoch"
+_ANOTHER, _LATER = "request_id <> :request_id", "requested_at < :requested_at"
+_NEWER = f"{_ANOTHER} AND {_LATER}"
 _ANY = "attribute_exists(pk)"
 
 
@@ -24,7 +26,8 @@ MUTANTS: Final[Mapping[str, tuple[tuple[str, str], ...]]] = {
     ),
     "a commit of a hop that is committed": ((f"{_OWNER} AND done = :no", f"{_OWNER} AND {_or_any('done = :no')}"),),
     "a claim without the lease": (("lease_until <= :now", _or_any("lease_until <= :now")),),
-    "requests without order": (("requested_at < :requested_at OR (", f"requested_at < :requested_at OR {_ANY} OR ("),),
+    "requests without order": ((_NEWER, f"{_ANOTHER} AND {_or_any(_LATER)}"),),
+    "a request of the same time": ((_NEWER, f"{_ANOTHER} AND requested_at <= :requested_at"),),
     "a claim that does not count the epoch": (
         ("if_not_exists(epoch, :zero) + :one", "if_not_exists(epoch, :one) + :zero"),
     ),
@@ -58,14 +61,28 @@ OF_WAITS: Final[Mapping[str, tuple[tuple[str, str], ...]]] = {
 }
 
 
+_HELD: Final = "#status = :running AND #owner = :owner"
+
+OF_ONCE: Final[Mapping[str, tuple[tuple[str, str], ...]]] = {
+    "a key without its lease": (
+        ("attribute_not_exists(#owner) OR lease_until <= :now", f"lease_until <= :now OR {_ANY}"),
+    ),
+    "a result of a call that was outrun": ((_HELD, f"#status = :running AND {_or_any('#owner = :owner')}"),),
+    "a stored result twice": ((_HELD, f"{_or_any('#status = :running')} AND {_or_any('#owner = :owner')}"),),
+    "a payload that is not compared": (("OR digest = :digest", f"OR digest = :digest OR {_ANY}"),),
+}
+"""Of keys of ``@once``."""
+
+
 _PATCHED: Final = ("LATER_HOP", "COMMIT", "UNCHANGED", "CLAIM_FIRST_HOP", "CLAIM_LATER_HOP", "ANSWER", "TIME_OUT")
+_OF_KEYS: Final = ("CLAIM_PAYLOADS_KEY", "HOLD_KEY")
 
 
 def break_expressions(name: str) -> None:
     """Patches ``flowguard.aws.expressions`` in this process, for good."""
     changed = False
-    for part, instead in {**MUTANTS, **OF_WAITS}[name]:
-        for attribute in _PATCHED:
+    for part, instead in {**MUTANTS, **OF_WAITS, **OF_ONCE}[name]:
+        for attribute in _OF_KEYS if name in OF_ONCE else _PATCHED:
             text: str = getattr(expressions, attribute)
             changed |= part in text
             setattr(expressions, attribute, text.replace(part, instead))

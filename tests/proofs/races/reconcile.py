@@ -108,9 +108,9 @@ def _takes_a_living_lease(grant: Grant) -> bool:
     return not mine and _found(grant, "lease_until") > now
 
 
-def _is_older(grant: Grant) -> bool:
-    assert grant.old is not None
-    return grant.order <= (grant.old["requested_at"], grant.old["request_id"])
+def _is_no_newer(grant: Grant) -> bool:
+    """Of two requests of one time the first keeps the object."""
+    return int(grant.line["requested_at"]) <= _found(grant, "requested_at")
 
 
 def _is_not_free(grant: Grant) -> bool:
@@ -155,7 +155,7 @@ _RULES: tuple[tuple[str, Callable[[Grant], bool], Callable[[Grant], bool]], ...]
             or not _goes_on(grant)
         ),
     ),
-    ("no older request takes over", lambda grant: grant.took_over and grant.hop == 1, _is_older),
+    ("only a newer request takes over", lambda grant: grant.took_over and grant.hop == 1, _is_no_newer),
     (
         "under IGNORE only a free object is taken over",
         lambda grant: grant.took_over and "abandoned_before" in grant.line,

@@ -13,7 +13,11 @@ RETURNING: Final = " RETURNING ALL OLD *"
 
 _INSERTED: Final = re.compile(r"'([^']+)': \?")
 _COMPARED: Final = re.compile(r'"([^"]+)" (=|<>|<=|<|>=|>|\+) \?')
-_BY_COMPARISON: Final = {("lease_until", "<="): "now", ("lease_until", "<"): "abandoned_before"}
+_BY_COMPARISON: Final = {
+    ("lease_until", "<="): "now",
+    ("lease_until", "<"): "abandoned_before",
+    ("lease_until", ">"): "believed_until",
+}
 """Conditions on values that are written nowhere, by the names that a single call gives them."""
 
 

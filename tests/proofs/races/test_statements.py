@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 
 from flowguard.aws.claim_call import claim_call
-from flowguard.aws.commit_call import release_call
+from flowguard.aws.commit_call import back_off_call, note_kills_call, release_call
 from flowguard.aws.partiql import insert_statement, update_statement
 from flowguard.protocol.claims import taken
 from flowguard.protocol.conflict import OnConflict
-from flowguard.protocol.run import Claim
+from flowguard.protocol.run import BackOff, Claim
+from flowguard.wire.message import ErrorNote
 from tests.aws.states import STORED, request
 from tests.aws.store.run import commit, commit_call
 from tests.proofs.races.statements import showing_what_was_there, written
@@ -61,6 +62,17 @@ def test_an_insert_says_what_its_call_says(call: Any, done: str, epoch: int) -> 
     assert found["epoch"] == epoch
     for name in ("request_id", "owner", "hop", "retry", "redrive", "requested_at", "lease_until"):
         assert found[name] == wanted[name], name
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        note_kills_call("flowguard", CLAIMED),
+        back_off_call("flowguard", CLAIMED, BackOff(ErrorNote("Error", "why", 5), 5)),
+    ],
+)
+def test_a_note_of_kills_or_of_a_rest_is_no_deadline(call: Any) -> None:
+    assert what(plain(call["ExpressionAttributeValues"])) == "note"
 
 
 def test_each_update_is_made_to_answer_with_what_was_there_once() -> None:

@@ -18,10 +18,23 @@ from tests.proofs.soak.journal import Journal
 TOKEN = "ClientRequestToken"
 """By it DynamoDB knows a repeated transaction: it applies the first alone, and answers both alike."""
 
+_RUN_ITEM = {"S": "run"}
+
 _OLD = (
     *("request_id", "requested_at", "status", "hop", "retry", "redrive"),
     *("epoch", "owner", "lease_until", "done", "committed_at"),
 )
+
+
+_MARKS = {
+    "lease_until": "claim",
+    "text": "answer",
+    "since": "look",
+    "status": "commit",
+    "over": "release",
+    "kills": "note",
+    "back_off": "note",
+}
 
 
 class Witness:
@@ -109,25 +122,26 @@ def _as_found(old: Any) -> dict[str, Any]:
 
 
 def run_item_update(call: ApiCall) -> Any:
-    """The update of the run item that the call makes, None where it makes none."""
+    """The update of the run item that the call makes, None where it makes none, or changes an early answer."""
     match call.operation:
         case "UpdateItem":
-            return call.params
+            update: Any = call.params
         case "TransactWriteItems":
-            return call.params["TransactItems"][0]["Update"]
+            update = call.params["TransactItems"][0]["Update"]
         case _:
             return None
+    return update if update["Key"].get("sk") == _RUN_ITEM else None
 
 
 def what(values: Mapping[str, Any]) -> str:
-    """Claim, take, answer, look, commit, release or deadline, by what only that one says.
+    """Claim, take, answer, look, commit, release, note or deadline, by what only that one says.
 
-    A take is the commit of a hop that was only read: a claim and a commit at once.
+    A take is the commit of a hop that was only read: a claim and a commit at once. A note says how many workers were
+    killed, or why the hop rests: it changes no owner, hop or wait.
     """
     if "lease_until" in values and "status" in values:
         return "take"
-    marks = {"lease_until": "claim", "text": "answer", "since": "look", "status": "commit", "over": "release"}
-    return next((name for mark, name in marks.items() if mark in values), "deadline")
+    return next((name for mark, name in _MARKS.items() if mark in values), "deadline")
 
 
 def plain(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -141,6 +155,8 @@ def plain(values: Mapping[str, Any]) -> dict[str, Any]:
             found[name.removeprefix(":")] = value
         elif name == ":answer":
             found["text"] = value["text"].get("S", "")
+        elif name == ":back_off":
+            found["back_off"] = True
     return found
 
 

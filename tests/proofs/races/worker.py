@@ -40,7 +40,7 @@ NEW, AGAIN, SECOND = 0.15, 0.05, 0.2
 TEN = 10
 """Records of an event whose records share their calls: those of each fourth process."""
 
-_ONE_REQUEST = Config(retries={"total_max_attempts": 1}, read_timeout=60, parameter_validation=False)
+ONE_REQUEST = Config(retries={"total_max_attempts": 1}, read_timeout=60, parameter_validation=False)
 """A call is one request over HTTP, or its journal could not say what was applied: repeats are the mishaps' business."""
 
 TOO_MANY = 3
@@ -189,7 +189,7 @@ class Told(WrappedStore):
 
     def __init__(self, race: Race, journal: Journal) -> None:
         sandbox, settings = Sandbox(race.dynamodb_url, "no queues here", race.access_key), Settings()
-        client = sandbox.session().client("dynamodb", endpoint_url=race.dynamodb_url, config=_ONE_REQUEST)
+        client = sandbox.session().client("dynamodb", endpoint_url=race.dynamodb_url, config=ONE_REQUEST)
         packing = Packing(lambda: sandbox.clients.s3, None, settings.offload_above)
         super().__init__(DynamoDBStore(client, settings.table, packing, pause=lambda _: None))
         self._journal = journal
@@ -259,3 +259,6 @@ class _ToldBatches:
 
     def release(self, claims: Sequence[Claim], now: int) -> None:
         self._batches.release(claims, now)
+
+    def refusals(self) -> list[str]:
+        return self._batches.refusals()

@@ -16,6 +16,7 @@ from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from flowguard.aws.expressions import NOTE_KILLS
 from flowguard.sim.calls import ApiCall, Proceed, Response
 from tests.engines.polling import comes_true
 from tests.proofs.soak.faults import delivery_of
@@ -118,7 +119,13 @@ def _step(call: ApiCall, object_id: str) -> str | None:
     update = _update(call)
     if not update.get("Key", {}).get("pk", {}).get("S", "").endswith(f"#{object_id}"):
         return None
-    return "claim" if ":lease_until" in update.get("ExpressionAttributeValues", {}) else "commit"
+    return "claim" if _is_of_claim(update) else "commit"
+
+
+def _is_of_claim(update: Any) -> bool:
+    """A worker that notes who was killed before it is still at its claim: it has not called the handler."""
+    notes_kills = update.get("UpdateExpression") == NOTE_KILLS
+    return notes_kills or ":lease_until" in update.get("ExpressionAttributeValues", {})
 
 
 def _statement(call: ApiCall, object_id: str) -> Any:

@@ -140,7 +140,8 @@ def _requests_of(call: ApiCall) -> list[str]:
 
 
 def _id_of(entry: Any) -> str:
-    return str(entry["MessageAttributes"]["uniquerequestid"]["StringValue"])
+    """The request. Nothing of a dead letter of what nobody believes: that is wrapped whole."""
+    return str(entry.get("MessageAttributes", {}).get("uniquerequestid", {}).get("StringValue", ""))
 
 
 def _refusal(operation: str, draw: random.Random) -> Any:

@@ -35,9 +35,13 @@ class Feed:
         if room < AHEAD // 4 and not self.is_over:
             return
         chunk = self._sends[self._next : self._next + max(room, 0)]
+        self.send(chunk)
+        self._next += len(chunk)
+
+    def send(self, chunk: Sequence[Asked]) -> None:
+        """Send these now."""
         if failures := self._sender.send([self._send(asked) for asked in chunk]):
             raise NotSent(str(failures))
-        self._next += len(chunk)
 
     def _send(self, asked: Asked) -> Send:
         message, inbox = asked.flow.request(

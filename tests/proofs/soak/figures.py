@@ -34,6 +34,8 @@ def figures(outcome: Outcome) -> Figures:
         "  waits timed out": stages["late"],
         "  waits dead-lettered": len(waits & failed),
         **{f"  answers told {verdict}": n for verdict, n in sorted(told.answered.items())},
+        "forged": len(outcome.forged),
+        "  told untrusted": told.what["untrusted"],
         "given up by SQS": len(outcome.dead_lettered()),
         "copies of dead letters": _copies(outcome.mail.letters),
         "copies of Complete messages": _copies([one.id for one in outcome.mail.told]),

@@ -9,12 +9,15 @@ from flowguard.aws import expressions, sender
 from flowguard.protocol import outbox, run
 from flowguard.protocol.conflict import OnConflict
 from flowguard.worker import dispatch as dispatching
+from flowguard.worker import patience, trust
 
 _dispatching: Any = dispatching  # the type checker is right to mind what mutants do to these
 _expressions: Any = expressions
 _outbox: Any = outbox
+_patience: Any = patience
 _run: Any = run
 _sender: Any = sender
+_trust: Any = trust
 
 
 def _commits_unfenced() -> None:
@@ -51,6 +54,21 @@ def _acks_whatever_was_sent() -> None:
     _dispatching._send = heedless
 
 
+def _believes_whoever_sends() -> None:
+    """Answers, deadlines and orders need no signature."""
+    _trust.Trust.check_order = lambda *_: None
+
+
+def _pauses_do_not_grow() -> None:
+    """A record comes again as soon after an hour as after a second."""
+    _patience._GROWTH = 1.0
+
+
+def _pauses_are_not_drawn() -> None:
+    """Records that came together come again together."""
+    _patience._JITTER = 0.0
+
+
 MUTANTS: dict[str, Callable[[], None]] = {
     "commits-unfenced": _commits_unfenced,
     "newest-does-not-win": _newest_does_not_win,
@@ -58,4 +76,7 @@ MUTANTS: dict[str, Callable[[], None]] = {
     "forgets-what-was-committed": _forgets_what_was_committed,
     "believes-every-send": _believes_every_send,
     "acks-whatever-was-sent": _acks_whatever_was_sent,
+    "believes-whoever-sends": _believes_whoever_sends,
+    "pauses-do-not-grow": _pauses_do_not_grow,
+    "pauses-are-not-drawn": _pauses_are_not_drawn,
 }

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 @dataclass(frozen=True)
 class Odds:
     """Shares: ``fail`` of attempts, ``reject`` of requests, ``kill`` and ``stall`` of deliveries, ``throttle`` and
-    ``lost`` of API calls, ``hostile`` of errors, notes and ids. ``strike`` is the mean time, in seconds, between two
-    kills from outside; 0 for none."""
+    ``lost`` of API calls, ``hostile`` of errors, notes and ids, ``forge`` of waits. ``strike`` is the mean time, in
+    seconds, between two kills from outside; 0 for none."""
 
     seed: int = 1
     fail: float = 0.2
@@ -20,6 +20,7 @@ class Odds:
     lost: float = 0.005
     strike: float = 5
     hostile: float = 0.1
+    forge: float = 0.3
 
     def arguments(self) -> tuple[str, ...]:
         """What of it the workers decide by themselves, as they are told it."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,7 +30,7 @@ class Outcome:
     """``orders``, ``pages`` and ``waits`` are what was asked for, by request id; ``page_runs`` are by page.
 
     ``went_on`` says where a run that had waited wrote its effect; ``resumed_by_token`` counts how often the holder of
-    its token was told that this resumed it.
+    its token was told that this resumed it. ``forged`` is what the insider has sent.
     """
 
     orders: Mapping[str, Order]
@@ -47,6 +47,7 @@ class Outcome:
     chronicle: Chronicle
     seconds: float
     resumed_by_token: Counter[str]
+    forged: Sequence[str]
 
     @classmethod
     def read(
@@ -57,6 +58,7 @@ class Outcome:
         chronicle: Chronicle,
         seconds: float,
         resumed_by_token: Counter[str],
+        forged: Sequence[str],
     ) -> Outcome:
         orders, pages, waits = runs_of(Orders), runs_of(Pages), runs_of(Waits)
         effects = sandbox.rows(EFFECTS)
@@ -76,6 +78,7 @@ class Outcome:
             chronicle,
             seconds,
             resumed_by_token,
+            forged,
         )
 
     def failed(self) -> dict[str, str]:

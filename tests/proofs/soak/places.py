@@ -15,3 +15,6 @@ VISIBILITY, TIMEOUT = 5, 4
 """Seconds: a record is seen again only when the invocation that had it is over."""
 
 MAX_RECEIVES = 4
+
+PATIENCE = 2
+"""Seconds: a record that nobody believes is a dead letter after two pauses, which are minutes elsewhere."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tests.engines.polling import comes_true
@@ -28,6 +28,7 @@ from tests.proofs.soak.places import (
     MAX_RECEIVES,
     NEWS,
     PAGES,
+    PATIENCE,
     TIMEOUT,
     TOLD,
     VISIBILITY,
@@ -35,6 +36,7 @@ from tests.proofs.soak.places import (
 from tests.proofs.soak.request import Requests
 from tests.proofs.soak.sandbox import Sandbox
 from tests.proofs.soak.waits import requests as wait_requests
+from tests.proofs.soak.waits.insider import Insider
 from tests.proofs.soak.waits.party import Party
 from tests.proofs.soak.workers import Workers, workers_on
 
@@ -63,26 +65,29 @@ def soak(
 
     ``limit`` is in seconds; ``more`` are further arguments of the workers.
     """
+    sandbox = replace(sandbox, signed=True)
     prepare(sandbox)
     asked = requests(messages, odds)
     began = time.monotonic()
     postman = Postman(sandbox)
     with workers_on(sandbox, journal) as pool:
         flows = [word for flow in OTHER_FLOWS for word in ("--flow", flow)]
-        all_of_them = (*flows, "--timeout", str(TIMEOUT), *odds.arguments(), *more)
+        about = ("--timeout", str(TIMEOUT), "--signed", "--patience", str(PATIENCE))
+        all_of_them = (*flows, *about, *odds.arguments(), *more)
         for number in range(workers):
             shared = ("--together",) if number % 2 else ()
             pool.start(f"worker-{number}", ORDERS_FLOW, INBOX, *all_of_them, *shared)
         pool.start(GIVEN_UP_WORKER, ORDERS_FLOW, GIVEN_UP, "--dlq", *all_of_them)
         pool.start("callbacks", ORDERS_FLOW, ANSWERED, "--callbacks", *all_of_them)
-        party = Party(sandbox, odds.seed)
+        insider = Insider(sandbox, odds.forge, odds.seed)
+        party = Party(sandbox, odds.seed, insider.hear)
         feed = Feed(sandbox.services().sender, asked.sends)
         reaper = Reaper(pool, Journal(journal, "reaper"), odds)
         if not comes_true(lambda: _round(sandbox, pool, feed, postman, party, reaper), limit, every=0.1):
             raise NotDrained(f"{sandbox.waiting(INBOX)} messages are left after {limit} s")
     seconds = time.monotonic() - began
     told = Chronicle.of(read_journal(journal))
-    return Outcome.read(sandbox, asked, postman.mail(), told, seconds, party.resumed)
+    return Outcome.read(sandbox, asked, postman.mail(), told, seconds, party.resumed, insider.sent)
 
 
 def requests(messages: int, odds: Odds) -> Requests:

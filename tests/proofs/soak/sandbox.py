@@ -29,15 +29,20 @@ _loader: Loader = create_loader()
 
 
 TOKEN_KEYS = SecretStr("k1:what-all-functions-of-a-sandbox-make-their-tokens-with")
+SIGNING_KEYS = SecretStr("k1:what-all-functions-of-a-sandbox-sign-their-messages-with")
 
 
 @dataclass(frozen=True)
 class Sandbox:
-    """``access_key`` names a database of DynamoDB Local; queues are shared by all that use the same ElasticMQ."""
+    """``access_key`` names a database of DynamoDB Local; queues are shared by all that use the same ElasticMQ.
+
+    Functions have keys where it is ``signed``.
+    """
 
     dynamodb_url: str
     sqs_url: str
     access_key: str = field(default_factory=lambda: uuid.uuid4().hex[:20])
+    signed: bool = False
 
     @cached_property
     def clients(self) -> Clients:
@@ -54,7 +59,8 @@ class Sandbox:
         )
 
     def services(self, observer: Observer = log) -> Services:
-        return aws_services(Settings(token_keys=TOKEN_KEYS), self.clients, observer=observer)
+        settings = Settings(token_keys=TOKEN_KEYS, signing_keys=SIGNING_KEYS if self.signed else None)
+        return aws_services(settings, self.clients, observer=observer)
 
     @cached_property
     def client(self) -> FlowClient:

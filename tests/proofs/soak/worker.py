@@ -20,6 +20,7 @@ from flowguard.callback_function import CallbackHandler, callback_handler
 from flowguard.flow import AnyFlow
 from flowguard.handler import LambdaHandler, dlq_handler, lambda_handler
 from flowguard.sim.calls import intercept
+from flowguard.worker import patience
 from tests.proofs.soak.deaths import Deaths, Point
 from tests.proofs.soak.faults import Faults
 from tests.proofs.soak.journal import Journal
@@ -40,6 +41,8 @@ def arguments() -> argparse.ArgumentParser:
     parser.add_argument("--name", default="worker")
     parser.add_argument("--dlq", action="store_true", help="the queue is where SQS puts what it moved away")
     parser.add_argument("--callbacks", action="store_true", help="the queue is where parties outside answer")
+    parser.add_argument("--signed", action="store_true", help="sign messages, and believe nothing without a signature")
+    parser.add_argument("--patience", type=float, help="seconds that a record waits at most which nobody believes")
     parser.add_argument("--together", action="store_true", help="let the records of an event share their calls")
     parser.add_argument("--timeout", type=float, default=4, help="seconds that an invocation may take before it dies")
     parser.add_argument("--kill", type=float, default=0, help="the share of deliveries that kill the worker")
@@ -60,8 +63,10 @@ def main(words: Sequence[str]) -> None:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if given.mutant is not None:
         MUTANTS[given.mutant]()
+    if given.patience is not None:
+        patience.SOME_MINUTES = timedelta(seconds=given.patience)  # type: ignore[misc]  # nobody has minutes here
     journal = Journal(given.journal, given.name)
-    sandbox = Sandbox(given.dynamodb, given.sqs, given.access_key)
+    sandbox = Sandbox(given.dynamodb, given.sqs, given.access_key, given.signed)
     flows = map(_flow, given.flow)
     handler: LambdaHandler | CallbackHandler
     if given.callbacks:

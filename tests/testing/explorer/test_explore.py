@@ -82,7 +82,7 @@ def test_the_engine_makes_no_difference() -> None:
 
 @pytest.mark.parametrize(
     ("flow", "schedule"),
-    [(seeded.ToldTwoStages, "d2-1.r1-1"), (seeded.OpensLater, "u2.a2"), (seeded.TwoStages, "p3-1.x1-2")],
+    [(seeded.ToldTwoStages, "d2.d5-1.r1-1"), (seeded.OpensLater, "u2.a2"), (seeded.TwoStages, "p3-1.x1-2")],
     ids=["redriven", "scheduled", "late"],
 )
 def test_the_engine_makes_no_difference_to_a_schedule(flow: Any, schedule: str) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from flowguard.testing.explorer import replay
+from tests.proofs.prove.flows import TABLES
+from tests.proofs.prove.waiting import Waits, Wanted, payment
 from tests.testing.explorer import waiting
 from tests.testing.explorer.histories import history_of
 
@@ -12,7 +14,7 @@ ASKS = waiting.Order(order_id="o1")
 EVERYTHING = waiting.Order(order_id="o1", asks=("stock", "parcel", "paid", "approval"))
 
 
-@pytest.mark.parametrize("schedule", ["none", "d1", "d1-1.r1", "z1-3", "x2", "x2-2"])
+@pytest.mark.parametrize("schedule", ["none", "d1", "d2.d5-1.r1", "z1-3", "x2", "x2-2"])
 def test_nothing_is_wrong_with_a_wait_that_ends_at_its_deadline(schedule: str) -> None:
     trace = replay(waiting.FLOWS, [EVERYTHING], schedule, tables=waiting.TABLES)
     assert trace.ok, str(trace)
@@ -21,6 +23,12 @@ def test_nothing_is_wrong_with_a_wait_that_ends_at_its_deadline(schedule: str) -
 @pytest.mark.parametrize("schedule", ["none", "d1", "a8", "d8-1", "a9", "l9", "z9", "f3", "f4", "x3"])
 def test_nothing_is_wrong_with_a_wait_that_another_flow_answers(schedule: str) -> None:
     trace = replay(waiting.FLOWS, [ASKS], schedule, tables=waiting.TABLES)
+    assert trace.ok, str(trace)
+
+
+def test_an_answer_that_comes_before_its_hop_is_committed_waits_for_each_attempt_of_that() -> None:
+    """The hop's commit is denied, for minutes and then for good. Queues of templates let an answer wait for days."""
+    trace = replay([Waits], [Wanted(names=("paid",)), payment(20), payment(30)], "f3-1", tables=TABLES)
     assert trace.ok, str(trace)
 
 

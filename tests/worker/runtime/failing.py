@@ -88,6 +88,8 @@ def hand_over(at: Scene, queue: str = "undo-order") -> list[bool]:
     """Deliver what waits in the queue, as Lambda would. Whether each record was acked."""
     acked = []
     for message in at.sent(queue):
-        event = {"Messages": [{**message, "eventSourceARN": f"arn:aws:sqs:us-east-1:123456789012:{queue}"}]}
+        received = message["Attributes"] | {"ApproximateReceiveCount": str(at.receives)}
+        arn = f"arn:aws:sqs:us-east-1:123456789012:{queue}"
+        event = {"Messages": [{**message, "Attributes": received, "eventSourceARN": arn}]}
         acked.append(at.handler(event) == {"batchItemFailures": []})
     return acked

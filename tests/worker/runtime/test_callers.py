@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
+from flowguard.aws.items import number, run_key
 from flowguard.errors import Reject
 from flowguard.events import EventType
 from flowguard.flow import ATTACH, AnyFlow, Flow
 from flowguard.handler import LambdaHandler
-from flowguard.ids import RequestId
+from flowguard.ids import ObjectId, RequestId
 from flowguard.protocol.callers import MOST_HELD
 from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
 from flowguard.step import Step
@@ -22,7 +24,9 @@ from tests.worker.runtime.mishaps import Died, dies_at
 
 
 def shared(script: Script) -> AnyFlow:
-    class Shared(Flow, name="orders", object_id="order_id", on_conflict=ATTACH, dead_letters="dead"):
+    class Shared(
+        Flow, name="orders", object_id="order_id", on_conflict=ATTACH, dead_letters="dead", trust_senders=True
+    ):
         stages = two_stages(script)
 
     return Shared
@@ -226,6 +230,7 @@ def test_an_answer_that_is_refused_for_good_is_parked_and_the_others_go_out() ->
     with scene(shared) as at:
         at.deliver(at.message())
         at.deliver(caller(at, 0, reply_to="sqs:nowhere"), caller(at, 1))
+        at.receives = 12
         assert at.deliver(at.second()) == [True]
         assert answers(at) == [("caller-1", "run-1", "COMPLETED")]
         assert len(at.sent("dead")) == 1
@@ -332,3 +337,31 @@ def test_the_end_of_a_run_that_was_redriven_is_no_copy_of_the_end_that_failed(fa
         others = [("1.end", "FAILED")] * (failed_at - 1)  # of the caller
         assert own == sorted([("1.end", "FAILED"), ("1r1.end", "COMPLETED"), *others])
         assert len(sent) == len(bodies)
+
+
+def test_who_attaches_while_the_run_begins_to_wait_for_long_shortens_nothing() -> None:
+    """The item was read before the run's commit, and is written after it."""
+    long = timedelta(days=60) // timedelta(milliseconds=1)
+
+    def waits(at: Scene) -> None:
+        table: Any = {"TableName": "flowguard", "Key": run_key("orders", ObjectId("o1"))}
+        names, lives = {"#ttl": "ttl"}, number((START + long) // 1000)
+        at.aws.client("dynamodb").update_item(
+            **table,
+            UpdateExpression="SET #ttl = :ttl",
+            ExpressionAttributeNames=names,
+            ExpressionAttributeValues={":ttl": lives},
+        )
+
+    with scene(shared) as at:
+        at.deliver(at.message())
+        with intercept(just_before_the_second("UpdateItem", lambda: waits(at))):
+            assert at.deliver(caller(at)) == [True]
+        item = at.item()
+        assert item is not None
+        assert item.ttl == (START + long) // 1000
+        at.deliver(at.second())
+        ended = at.item()
+        assert ended is not None
+        assert ended.ttl == (START + long) // 1000, "nor does the commit"
+        assert answers(at) == [("caller-0", "run-1", "COMPLETED")]

@@ -20,7 +20,7 @@ from flowguard.step import Step
 from flowguard.testing import hostile
 from flowguard.wire.cancel_reason import LONGEST_REASON
 from flowguard.wire.message import Message
-from tests.scene import OrderState, Scene, scene
+from tests.scene import START, OrderState, Scene, scene
 from tests.waits import SCRIPT, WaitScene, wait_scene
 from tests.worker.runtime.failing import hand_over, undoing_scene, undone
 from tests.worker.runtime.mishaps import Died, boom, dies_at
@@ -203,9 +203,11 @@ def test_a_run_that_never_holds_still_is_not_cancelled_and_that_is_said() -> Non
     count = iter(range(1_000))
     with scene() as at:
         at.deliver(at.message())
+        at.clock.advance(seconds=1)
 
         def goes_on() -> None:
-            at.deliver(at.newer(request_id=RequestId(f"run-{next(count) + 2}"), requested_at=at.clock.now()))
+            number = next(count) + 2
+            at.deliver(at.newer(request_id=RequestId(f"run-{number}"), requested_at=START + number))
 
         def interceptor(call: ApiCall, proceed: Proceed) -> Response:
             if call.operation == "UpdateItem" and "cancelled" in call.params.get("UpdateExpression", ""):

@@ -64,11 +64,11 @@ class Undo(Stage[Failure, Progress], name="undo", inbox="carts"):
         return Done()
 
 
-class Parent(Flow, name="carts", object_id="cart_id", answers="answers", carry=("tenant",)):
+class Parent(Flow, name="carts", object_id="cart_id", answers="answers", carry=("tenant",), trust_senders=True):
     stages = (Begin, End)
 
 
-class Undoing(Flow, name="carts", object_id="cart_id", answers="answers", on_failed=Undo):
+class Undoing(Flow, name="carts", object_id="cart_id", answers="answers", on_failed=Undo, trust_senders=True):
     stages = (Begin, End, Undo)
 
 
@@ -89,11 +89,21 @@ class Grown(Stage[dict[str, Any]], name="grown", inbox="searches"):
         return Done()
 
 
-class Child(Flow, name="child", object_id="cart_id", answers="answers", complete_to="completed", carry=("tenant",)):
+class Child(
+    Flow,
+    name="child",
+    object_id="cart_id",
+    answers="answers",
+    complete_to="completed",
+    carry=("tenant",),
+    trust_senders=True,
+):
     stages = (First, Second, Grown)
 
 
-class Shared(Flow, name="shared", object_id="cart_id", answers="answers", on_conflict=OnConflict.ATTACH):
+class Shared(
+    Flow, name="shared", object_id="cart_id", answers="answers", on_conflict=OnConflict.ATTACH, trust_senders=True
+):
     stages = (First, Second, Grown)
 
 
@@ -396,7 +406,8 @@ def test_the_worker_of_a_cancelled_request_may_die_over_a_child_that_waits(opera
 # -- who may say so ---------------------------------------------------------------------------------------------------
 
 
-def test_where_messages_are_signed_a_stranger_cancels_nothing() -> None:
+def test_where_messages_are_signed_a_stranger_cancels_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Child, "trust_senders", False)
     signer = KeySigner(Keyring(lambda: Keys.parse("k1:" + "x" * 32), ManualClock()))
     with family() as at:
         SCRIPT.child = goes_on

@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 
 from flowguard.events import EventType
+from flowguard.ids import RequestId
 from flowguard.protocol.run import Status
 from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
 from flowguard.step import Step
 from tests.scene import START, OrderState, Scene, record
-from tests.worker.runtime.mishaps import Died, die
+from tests.worker.runtime.mishaps import Died, boom, die
 
 
 def test_a_new_message_is_handled_in_two_calls(at: Scene) -> None:
@@ -121,6 +122,17 @@ def test_an_older_request_is_stale(at: Scene) -> None:
     at.deliver(at.newer())
     assert at.deliver(at.message()) == [True]
     assert (at.calls, at.told(EventType.STALE)) == (["UpdateItem"], 1)
+
+
+@pytest.mark.parametrize("other", ["a-lesser-id", "z-greater-id"])
+def test_a_request_of_the_same_time_is_stale_and_a_retry_of_the_first_passes(at: Scene, other: str) -> None:
+    at.script.pricing = boom
+    at.deliver(at.message())
+    assert at.deliver(at.message(request_id=RequestId(other))) == [True]
+    assert (at.calls, at.told(EventType.STALE)) == (["UpdateItem"], 1)
+    at.script.pricing = lambda step: None
+    assert at.deliver(at.message(retry=1)) == [True]
+    assert at.priced() == 1
 
 
 def test_a_newer_request_takes_over_and_the_old_runs_next_hop_is_superseded(at: Scene) -> None:

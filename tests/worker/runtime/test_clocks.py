@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from flowguard.events import EventType
+from flowguard.flow import AnyFlow, Flow
+from flowguard.outcome import Done, Outcome
+from flowguard.stage import Stage
+from flowguard.step import Step
 from flowguard.testing.lambda_events import sns_to_sqs_event
-from tests.scene import START, Order, Scene
+from tests.scene import START, Order, OrderState, Scene, Script, scene
 from tests.sent_ids import readable
-from tests.worker.runtime.mishaps import boom
+from tests.worker.runtime.mishaps import Died, boom, die
 
 TWENTY_MINUTES = 1_200
 
@@ -62,6 +68,64 @@ def test_and_so_does_a_redrive(at: Scene) -> None:
     at.clock.advance(seconds=-60)
     at.deliver(at.message(redrive=1))
     assert times(at, "completed") + times(at, "emails") == [START + 60_000, START + 60_001]
+
+
+def test_a_worker_whose_clock_is_a_day_fast_holds_its_hop_no_longer_than_any_can(at: Scene) -> None:
+    """It dies at its work. Its record is seen again a few minutes later, by workers whose clocks are right."""
+    at.clock.advance(seconds=86_400)
+    at.script.pricing = die
+    with suppress(Died):
+        at.deliver(at.message())
+    at.clock.advance(seconds=-86_400 + 60)
+    at.script.pricing = lambda step: None
+    assert at.deliver(at.message()) == [True]
+    assert at.priced() == 1
+
+
+def lasting(script: Script, timeout: timedelta | None) -> AnyFlow:
+    """The flow of most tests, whose first stage says how long it may take."""
+
+    class PriceOrder(Stage[Order, OrderState], name="price-order", inbox="price-order", timeout=timeout):
+        def handle(self, order: Order, step: Step[OrderState]) -> Outcome:
+            script.pricing(step)
+            step.update("orders", {"id": order.order_id}, "ADD priced :one", values={":one": 1})
+            return Done()
+
+    class Orders(Flow, name="orders", object_id="order_id", complete_to="completed", dead_letters="dead"):
+        stages = (PriceOrder,)
+
+    return Orders
+
+
+class InLambda:
+    """What Lambda says of an invocation that has the longest time there is."""
+
+    def get_remaining_time_in_millis(self) -> int:
+        return 900_000
+
+
+@pytest.mark.parametrize(
+    ("timeout", "context", "later"),
+    [
+        (None, InLambda(), -600),
+        (timedelta(seconds=10), InLambda(), -600),
+        (timedelta(hours=2), None, 3_600),
+        (timedelta(hours=2), None, -600),
+    ],
+    ids=["in Lambda", "in Lambda, with a short timeout", "without Lambda", "without Lambda, its clock fast"],
+)
+def test_no_hop_is_taken_from_a_worker_that_has_the_time_which_its_lease_says(
+    timeout: timedelta | None, context: Any, later: int
+) -> None:
+    """It has claimed, and is at work. A copy of its record comes to a worker whose clock may be ten minutes slower."""
+    with scene(lambda script: lasting(script, timeout)) as at:
+        at.script.pricing = die
+        with suppress(Died):
+            at.deliver(at.message(), context=context)
+        at.clock.advance(seconds=later)
+        at.script.pricing = lambda step: None
+        assert at.deliver(at.message(), context=context) == [False]
+        assert (at.told(EventType.BUSY), at.priced()) == (1, 0)
 
 
 # -- times that nobody can have meant ----------------------------------------------------------------------------------

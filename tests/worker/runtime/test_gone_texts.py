@@ -123,7 +123,7 @@ class Keep(Stage[Order], name="price-order"):
         return Done({"note": hostile.noise(5_000)})
 
 
-class Keeping(Flow, name="orders", object_id="order_id", dead_letters="dead"):
+class Keeping(Flow, name="orders", object_id="order_id", dead_letters="dead", trust_senders=True):
     stages = (Keep,)
 
 
@@ -139,7 +139,7 @@ def test_a_copy_says_that_the_result_of_its_run_is_gone_and_nothing_where_it_is_
     assert f"the text at s3://{BUCKET}/" in ending.why
 
 
-class Sharing(Flow, name="orders", object_id="order_id", on_conflict=ATTACH, dead_letters="dead"):
+class Sharing(Flow, name="orders", object_id="order_id", on_conflict=ATTACH, dead_letters="dead", trust_senders=True):
     stages = (Keep,)
 
 

@@ -100,7 +100,8 @@ def test_so_does_one_whose_commit_is_a_single_write(at: Scene) -> None:
     attributes = {
         name: Attribute(one["DataType"], one["StringValue"]) for name, one in message["MessageAttributes"].items()
     }
-    event = sns_event("orders", message["Body"], message_id="sns-2", published_at=START, attributes=attributes)
+    published = sns_event("orders", message["Body"], message_id="sns-2", published_at=START, attributes=attributes)
+    event = published["Records"][0]["Sns"]  # as an invocation brings it
 
     def down(call: ApiCall, proceed: Proceed) -> Response:
         if "committed_at" in call.params.get("UpdateExpression", ""):
@@ -138,18 +139,20 @@ def test_a_release_that_fails_as_well_hides_no_error(at: Scene) -> None:
         invoke(at, published(at))
 
 
-def test_a_record_of_a_queue_keeps_its_claim_until_the_lease_is_over(at: Scene) -> None:
-    """Its queue brings it again: two writes a stage are enough, whatever goes wrong."""
+def test_a_record_of_a_queue_gives_its_claim_back_too_since_it_comes_again_in_seconds(at: Scene) -> None:
     with intercept(refuses("price-order", "RequestThrottled", 400)):
         at.script.pricing = boom
         assert at.deliver(at.message(), context=Quarter()) == [False]
-    assert at.calls == ["UpdateItem"]
+    assert at.calls == ["UpdateItem", "UpdateItem"]
+    at.script.pricing = lambda step: None
+    assert at.deliver(at.message()) == [True]
+    assert at.told(EventType.BUSY) == 0
 
 
 def test_so_it_does_where_the_database_is_down(at: Scene) -> None:
     with intercept(without("TransactWriteItems")):
         assert at.deliver(at.message(), context=Quarter()) == [False]
-    assert at.calls == ["UpdateItem"], "and no second one, which would give it back"
+    assert at.calls == ["UpdateItem", "UpdateItem"], "the second one gives it back"
 
 
 def test_a_dead_letter_that_fits_nowhere_and_is_refused_gives_the_claim_back(at: Scene) -> None:

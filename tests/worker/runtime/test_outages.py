@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from botocore.exceptions import ClientError
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError, EndpointConnectionError
 
 from flowguard.events import EventType
 from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
@@ -63,4 +66,63 @@ def test_a_store_that_is_down_leaves_every_record_in_its_queue(at: Scene) -> Non
 
     with intercept(down):
         assert at.deliver(at.message(), at.newer()) == [False, False]
-    assert (at.told(EventType.BROKEN), at.script.handled) == (2, [])
+    assert (at.told(EventType.BROKEN), at.told(EventType.RETURNED), at.script.handled) == (1, 1, [])
+
+
+def down_for(service: str, operation: str = "") -> Any:
+    def interceptor(call: ApiCall, proceed: Proceed) -> Response:
+        if call.service == service and call.operation.startswith(operation):
+            raise EndpointConnectionError(endpoint_url=f"https://{service}")
+        return proceed()
+
+    return interceptor
+
+
+@pytest.mark.parametrize(
+    ("service", "operation", "pricing"),
+    [
+        ("dynamodb", "", lambda step: None),
+        ("dynamodb", "TransactWriteItems", lambda step: None),
+        ("sqs", "", lambda step: None),
+        ("sqs", "SendMessageBatch", lambda step: None),
+        ("sqs", "SendMessageBatch", boom),
+    ],
+)
+def test_an_outage_costs_no_attempt_however_often_the_record_is_received(
+    at: Scene, service: str, operation: str, pricing: Any
+) -> None:
+    """Its stage has three attempts."""
+    at.script.pricing = pricing
+    with intercept(down_for(service, operation)):
+        for _ in range(12):
+            at.deliver(at.message())
+            at.clock.advance(seconds=60)
+    assert (at.told(EventType.FAILED), at.sent("dead")) == (0, [])
+    at.script.pricing = lambda step: None
+    assert at.deliver(at.message()) == [True] or at.deliver(at.message(retry=1)) == [True]
+    assert (at.priced(), at.told(EventType.FAILED)) == (1, 0)
+
+
+def test_a_record_whose_commit_has_met_an_outage_is_begun_again_as_soon_as_it_comes(at: Scene) -> None:
+    with intercept(down_for("dynamodb", "TransactWriteItems")):
+        assert at.deliver(at.message()) == [False]
+    assert at.deliver(at.message()) == [True]
+    assert (at.told(EventType.BUSY), at.priced()) == (0, 1)
+
+
+def test_a_denied_run_table_is_asked_once_for_all_records_of_a_batch(at: Scene) -> None:
+    asked: list[str] = []
+
+    def denied(call: ApiCall, proceed: Proceed) -> Response:
+        if call.service == "dynamodb":
+            asked.append(call.operation)
+            response: Any = {
+                "Error": {"Code": "AccessDeniedException", "Message": "no"},
+                "ResponseMetadata": {"HTTPStatusCode": 400},
+            }
+            raise ClientError(response, call.operation)
+        return proceed()
+
+    with intercept(denied):
+        assert at.deliver(*(at.order(f"o{number}") for number in range(5))) == [False] * 5
+    assert asked == ["UpdateItem"]

@@ -18,9 +18,17 @@ from flowguard.protocol.run import Status
 from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
 from flowguard.step import Step
 from flowguard.wire.attributes import Attribute
+from flowguard.wire.message import place_at_depth
 from flowguard.worker.unsent import Unsent
 from tests.scene import START, OrderState, Scene
 from tests.worker.runtime.mishaps import Died, boom, dies_at, drop_queue, refuses, reject_once
+
+
+@pytest.fixture(autouse=True)
+def received_for_minutes(at: Scene) -> None:
+    """Denials and missing resources pass for minutes first."""
+    at.receives = 12
+
 
 NOTE = b64encode(random.Random(1).randbytes(450_000)).decode()
 """Compressed it is larger than an item."""
@@ -51,7 +59,8 @@ def test_a_side_message_that_its_queue_refuses_is_parked_and_the_run_goes_on(at:
     assert letter["MessageAttributes"]["uniquerequestid"]["StringValue"] == "run-1"
     own = f"{at.message().hop_id}.0"
     attributes = {"uniquerequestid": Attribute.string(own), "requestedat": Attribute.number(START)}
-    assert Unsent.parse(place["unsent"]) == Unsent(Kind.SIDE, Queue("emails"), own, attributes)
+    unsent = Unsent(Kind.SIDE, Queue("emails"), own, {**attributes, **place_at_depth(1)})
+    assert Unsent.parse(place["unsent"]) == unsent
     [parked] = facts_of(at, EventType.PARKED)
     assert (parked["to"], parked["id"], parked["kind"]) == ("sqs:emails", own, "side")
     assert at.deliver(at.second()) == [True]
@@ -76,6 +85,13 @@ def test_a_letter_that_the_dead_letters_refuse_keeps_the_record(at: Scene) -> No
     at.aws.create_queue("dead")
     assert at.deliver(at.message()) == [True]
     assert (len(at.sent("dead")), len(at.sent("close-order")), len(at.script.handled)) == (1, 1, 1)
+
+
+def test_a_dead_letter_that_is_refused_is_not_parked_as_a_letter_of_itself(at: Scene) -> None:
+    at.script.pricing = lambda step: reject_once(at)
+    with intercept(refuses("dead", "InvalidMessageContents", 400)):
+        assert at.deliver(at.message()) == [False]
+    assert at.told(EventType.NOT_SENT) == 1
 
 
 def test_one_refused_message_of_a_batch_is_parked_and_the_others_are_sent(at: Scene) -> None:

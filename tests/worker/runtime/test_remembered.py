@@ -5,7 +5,9 @@ from __future__ import annotations
 import random
 import uuid
 from collections.abc import Callable
-from datetime import UTC, datetime
+from contextlib import suppress
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -17,8 +19,13 @@ from flowguard.events import EventType
 from flowguard.protocol.run import Status
 from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
 from flowguard.step import Step
-from tests.scene import OrderState, Scene
-from tests.worker.runtime.mishaps import Died, boom, die, supersede
+from flowguard.wire.message import Message
+from tests.scene import START, OrderState, Scene
+from tests.worker.runtime.mishaps import Died, boom, die, reject_once, supersede
+
+
+class Receipt(BaseModel):
+    number: int
 
 
 class Bank:
@@ -407,3 +414,102 @@ def test_a_block_holds_nothing_but_plain_writes(at: Scene, within: Any, error: s
     item = at.item()
     assert item is not None
     assert error in str(item.error)
+
+
+def again(at: Scene, **changes: Any) -> Message:
+    """The same request id with a later time than that of the request which has had the object in between."""
+    return at.message(requested_at=START - 100, **changes)
+
+
+def stays(at: Scene) -> None:
+    """The newer request's worker dies at its work, and writes nothing."""
+    at.script.pricing = die
+    with suppress(Died):
+        at.deliver(at.newer())
+    at.clock.advance(seconds=60)
+
+
+def fails(at: Scene) -> None:
+    at.script.pricing = lambda step: reject_once(at)
+    at.deliver(at.newer())
+
+
+@pytest.mark.parametrize("between", [supersede, fails, stays])
+@pytest.mark.parametrize("dies_first", [False, True])
+def test_a_new_run_under_an_old_id_makes_its_own_call(
+    at: Scene, between: Callable[[Scene], None], dies_first: bool
+) -> None:
+    bank, got = charging(at, die)
+    with suppress(Died):
+        at.deliver(at.message())
+    charge = at.script.pricing
+    between(at)
+    if dies_first:
+        at.script.pricing = die
+        with suppress(Died):
+            at.deliver(again(at))
+        at.clock.advance(seconds=60)
+    at.script.pricing = charge
+    assert at.deliver(again(at)) == [True]
+    assert got[-1] == {"charge": 2}, "what the first run has remembered is not the second one's"
+    assert len(bank.keys) == 2
+
+
+def test_a_copy_with_a_later_time_remembers_what_its_hop_has_done(at: Scene) -> None:
+    bank, got = charging(at, die, die)
+    with suppress(Died):
+        at.deliver(at.message())
+    at.clock.advance(seconds=60)
+    with suppress(Died):
+        at.deliver(again(at))
+    at.clock.advance(seconds=60)
+    assert at.deliver(again(at)) == [True]
+    assert (len(bank.keys), got) == (1, [{"charge": 1}])
+
+
+@pytest.mark.parametrize(
+    ("made", "remembered"),
+    [
+        ({"paid": Decimal("1.10"), "on": date(2026, 1, 2)}, {"paid": Decimal("1.10"), "on": date(2026, 1, 2)}),
+        ([datetime(2026, 1, 2, tzinfo=UTC), timedelta(days=1)], [datetime(2026, 1, 2, tzinfo=UTC), timedelta(days=1)]),
+        ({"$": "as it is"}, {"$": "as it is"}),
+        ({"n": 1, "text": "é", "none": None}, {"n": 1, "text": "é", "none": None}),
+        ({"receipt": Receipt(number=7), "paid": Decimal("1.10")}, {"receipt": {"number": 7}, "paid": "1.10"}),
+    ],
+)
+def test_what_is_remembered_without_a_type_comes_back_as_it_was(at: Scene, made: Any, remembered: Any) -> None:
+    got: list[Any] = []
+
+    def pricing(step: Step[OrderState]) -> None:
+        got.append(step.once("made", lambda: made))
+        if step.attempt == 1:
+            boom(step)
+
+    at.script.pricing = pricing
+    at.deliver(at.message())
+    at.deliver(at.message(retry=1))
+    assert got == [remembered, remembered]
+
+
+@pytest.mark.parametrize("is_old_id", [False, True])
+def test_a_handler_that_is_called_again_remembers_what_it_did_though_another_request_had_the_object(
+    at: Scene, is_old_id: bool
+) -> None:
+    if is_old_id:
+        charging(at, die)
+        with suppress(Died):
+            at.deliver(at.message())
+    stays(at)
+    bank, got = Bank(), []
+
+    def pricing(step: Step[OrderState]) -> None:
+        with step.apply("count"):
+            add(step)
+        got.append(bank.charge(step))
+        step.put("orders", {"id": "none"}, condition="attribute_exists(id)", else_go_on="none")
+
+    at.script.pricing = pricing
+    newest = again(at) if is_old_id else at.message(request_id="newest", requested_at=START)
+    assert at.deliver(newest) == [True]
+    assert got == [{"charge": 1}, {"charge": 1}], "its write does not hold, so it is called again"
+    assert (len(bank.keys), total(at, "total")) == (1, 1)

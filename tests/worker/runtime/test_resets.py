@@ -24,7 +24,7 @@ HOUR = timedelta(hours=1)
 
 
 def stored_cache(script: Script) -> AnyFlow:
-    class Stored(Flow, name="orders", object_id="order_id", keep_result=HOUR, dead_letters="dead"):
+    class Stored(Flow, name="orders", object_id="order_id", keep_result=HOUR, dead_letters="dead", trust_senders=True):
         stages = two_stages(script)
 
     return Stored
@@ -32,7 +32,13 @@ def stored_cache(script: Script) -> AnyFlow:
 
 def triggered_cache(script: Script) -> AnyFlow:
     class Triggered(
-        Flow, name="orders", object_id="order_id", keep_result=UNTIL_RESET, dead_letters="dead", answers="price-order"
+        Flow,
+        name="orders",
+        object_id="order_id",
+        keep_result=UNTIL_RESET,
+        dead_letters="dead",
+        answers="price-order",
+        trust_senders=True,
     ):
         stages = two_stages(script)
 
@@ -300,7 +306,9 @@ def test_a_result_that_was_reset_or_of_a_run_at_work_is_none() -> None:
 
 def test_attach_without_a_kept_result_reads_the_last_end() -> None:
     def plain(script: Script) -> AnyFlow:
-        class Plain(Flow, name="orders", object_id="order_id", on_conflict=ATTACH, dead_letters="dead"):
+        class Plain(
+            Flow, name="orders", object_id="order_id", on_conflict=ATTACH, dead_letters="dead", trust_senders=True
+        ):
             stages = two_stages(script)
 
         return Plain

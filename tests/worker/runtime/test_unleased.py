@@ -10,6 +10,7 @@ import pytest
 
 from flowguard.aws.services import aws_store
 from flowguard.callback import Callback
+from flowguard.errors import Retry
 from flowguard.events import EventType
 from flowguard.flow import AnyFlow, Flow
 from flowguard.ids import ObjectId
@@ -22,7 +23,7 @@ from flowguard.step import Step
 from flowguard.wire.message import Message
 from tests.aws.engines import same_clients
 from tests.scene import START, OrderState, Scene, Script, orders, record, scene
-from tests.worker.runtime.mishaps import Died, boom, dies_at, supersede
+from tests.worker.runtime.mishaps import Died, boom, dies_at, refuses, supersede
 
 _RETENTION = timedelta(days=14).total_seconds()
 
@@ -53,6 +54,17 @@ def test_a_hop_is_one_read_and_one_write(at: Scene) -> None:
     item = at.item()
     assert item is not None
     assert (item.status, item.result, item.epoch, at.priced()) == (Status.COMPLETED, '{"total":7}', 2, 1)
+
+
+@pytest.mark.parametrize("is_sent", [True, False])
+def test_an_attempt_that_has_failed_is_one_read_whether_its_retry_is_sent_or_not(at: Scene, is_sent: bool) -> None:
+    def rest(step: Step[OrderState]) -> None:
+        raise Retry(after=timedelta(minutes=10))
+
+    at.script.pricing = rest
+    with intercept(refuses("price-order" if not is_sent else "nowhere")):
+        assert at.deliver(at.message()) == [is_sent]
+    assert at.calls == ["GetItem"], "nobody owns a hop that was only read"
 
 
 def test_a_hop_that_is_not_open_is_one_read(at: Scene) -> None:
@@ -198,7 +210,7 @@ def test_a_record_that_is_retried_in_its_place_is_claimed(at: Scene) -> None:
     assert item.retry == 1
 
 
-@pytest.mark.parametrize("call", ["once", "apply", "fence"])
+@pytest.mark.parametrize("call", ["once", "apply", "is_current", "fence"])
 def test_what_needs_a_claim_is_refused_before_anything_is_done(at: Scene, call: str) -> None:
     called: list[str] = []
 
@@ -209,6 +221,8 @@ def test_what_needs_a_claim_is_refused_before_anything_is_done(at: Scene, call: 
             case "apply":
                 with step.apply("stock"):
                     called.append("recorded")
+            case "is_current":
+                step.is_current()
             case _:
                 step.fence()
 
@@ -247,6 +261,7 @@ def waiting(script: Script) -> AnyFlow:
         inbox="price-order",
         dead_letters="dead",
         callbacks=(Callback("payments", id="ref"),),
+        trust_senders=True,
     ):
         stages = (Pay, Pack, Ship)
 
@@ -281,14 +296,14 @@ def test_a_later_hop_that_waits_is_early_beside_the_hop_before_and_needs_no_clai
         assert found == ["GetItem", "BatchWriteItem", "UpdateItem"]
 
 
-def test_a_message_for_no_stage_is_claimed_and_ends_its_run(at: Scene) -> None:
+def test_a_message_for_no_stage_is_neither_read_nor_claimed(at: Scene) -> None:
     at.deliver(at.message())
     one = record(at.second(stage="nowhere"))
     one["eventSourceARN"] = one["eventSourceARN"].replace(":nowhere", ":close-order")
     with intercept(Recorder()) as calls:
-        assert at.handler({"Records": [one]}, None) == {"batchItemFailures": []}
-    assert [call.operation for call in calls.calls if call.service == "dynamodb"] == ["UpdateItem", "UpdateItem"]
-    assert len(at.sent("dead")) == 1
+        assert at.handler({"Records": [one]}, None)["batchItemFailures"]
+    assert [call.operation for call in calls.calls if call.service == "dynamodb"] == []
+    assert at.sent("dead") == []
 
 
 def test_a_request_that_comes_as_cancelled_and_meets_its_own_commit_cancels_that(at: Scene) -> None:

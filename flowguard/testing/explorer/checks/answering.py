@@ -50,6 +50,8 @@ def messages_stay_as_they_were(history: History, flows: Sequence[AnyFlow]) -> It
         message = next((event.message for event in one.events if event.message is not None), None)
         if message is None or message.cancelled is not None or one.settles or _is_order(one.envelope):
             continue
+        if one.record in history.forged:
+            continue
         key = message.flow, message.object_id, message.request_id, message.requested_at, message.hop
         said = _said(one.envelope)
         if said != first.setdefault(key, said):
@@ -96,11 +98,21 @@ def answers_name_what_is_left(history: History, flows: Sequence[AnyFlow]) -> Ite
             events -= {EventType.NOT_SENT}  # the copy of the answer in the flow's own queue repairs that
         if one.acked and (unsettled := events & _MUST_STAY):
             yield Problem("I12", where, f"a record was acked, though {_words(unsettled)}")
-        is_early = any(event.facts.get("verdict") == AnswerVerdict.EARLY for event in one.events if one.settles)
+        is_early = one.settles and any(map(_waits_for_its_hop, one.events))
         if one.acked and is_early:
             yield Problem("I12", where, "an answer was acked, though the hop that waits for it was not committed")
-        if one.failures and not (is_early or events & _MAY_STAY):
+        if one.failures and not (is_early or events & _MAY_STAY or _goes_on(history, one)):
             yield Problem("I12", where, f"a record is to be delivered again, though {_last(one)}")
+
+
+def _waits_for_its_hop(event: Event) -> bool:
+    """Answer whether an answer finds that the hop that waits for it is not committed. It may have replaced another."""
+    return event.facts.get("verdict") == AnswerVerdict.EARLY and not event.facts.get("replaces")
+
+
+def _goes_on(history: History, one: DeliveryRecord) -> bool:
+    """Answer whether an answer for many has come so far as this invocation had time, and the next one goes on."""
+    return any(str(history.calls[number - 1].site) == "keep the place" for number in one.calls)
 
 
 def _is_given_up(one: DeliveryRecord, event: Event) -> bool:

@@ -10,7 +10,7 @@ from flowguard.testing.explorer.record.history import CallRecord
 _WHOLE: Final = frozenset({"dynamodb", "s3"})
 """Services of which all state is compared."""
 
-_TIMING: Final = frozenset({"ChangeMessageVisibility"})
+_TIMING: Final = frozenset({"ChangeMessageVisibility", "ChangeMessageVisibilityBatch"})
 
 
 def is_compared(made: CallRecord) -> bool:

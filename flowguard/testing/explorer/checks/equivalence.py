@@ -74,7 +74,7 @@ def end_of(history: History, keys: Keys, free: Free, same: Same | None = None) -
     sent = [
         one
         for one in (*map(as_sent, history.posted), *_dropped(history))
-        if not _is_inner(one, history) and not failures.is_overcome(one)
+        if not _is_inner(one, history) and not failures.is_overcome(one) and not history.is_of_insider(one.call)
     ]
     named: dict[tuple[str, str], set[str]] = {}
     final: set[tuple[str, str]] = set()
@@ -202,7 +202,7 @@ def _is_inner(message: Posted, history: History) -> bool:
     place = message.place
     if FLOW_STAGE not in message.attributes or message.is_letter:
         return False
-    return place.hop > 1 or place.retry > 0 or _goes_on(message, history)
+    return place.hop > 1 or place.retry > 0 or place.since > 0 or _goes_on(message, history)
 
 
 def _goes_on(message: Posted, history: History) -> bool:

@@ -45,8 +45,8 @@ def _claimed(key: str, before: RunItem | None, item: RunItem) -> Iterator[Proble
     if item.epoch <= before.epoch:
         yield Problem("I2", key, "a claim did not raise the epoch", before.epoch + 1, item.epoch)
     was, now = (before.requested_at, before.request_id), (item.requested_at, item.request_id)
-    if now < was:
-        yield Problem("I5", key, "an older request took over from a newer one", was, now)
+    if now[0] < was[0] or (now[0] == was[0] and now[1] != was[1]):
+        yield Problem("I5", key, "a request took over from a newer one, or from one of its time", was, now)
     if item.request_id == before.request_id and _attempt(item) < _attempt(before):
         yield Problem("I3", key, "the run went back to an earlier attempt", _attempt(before), _attempt(item))
     is_open = not before.done or before.status is Status.FAILED  # to a redrive

@@ -22,6 +22,7 @@ from flowguard.testing.explorer.checks.fencing import only_owners_commit
 from flowguard.testing.explorer.checks.identity import ids_are_of_one_message
 from flowguard.testing.explorer.checks.outsiders import (
     answers_reach_only_what_they_name,
+    insiders_change_nothing,
     nothing_goes_where_no_flow_sends,
     runs_are_those_that_messages_name,
 )
@@ -58,6 +59,7 @@ PROMISES: Final[tuple[Promise, ...]] = (
     nothing_goes_where_no_flow_sends,
     runs_are_those_that_messages_name,
     answers_reach_only_what_they_name,
+    insiders_change_nothing,
     callers_are_answered,
     hops_remember_once,
 )

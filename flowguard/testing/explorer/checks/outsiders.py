@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from flowguard.callback import Callback
@@ -85,6 +85,36 @@ def _may_be_notified(flow: AnyFlow, to: Destination) -> bool:
 
 def _bare(address: str) -> str:
     return re.split(r"[/:|]", address)[-1]
+
+
+def insiders_change_nothing(history: History, flows: Sequence[AnyFlow]) -> Iterator[Problem]:
+    """Check that what an insider without a key says changes no run, and is refused or a dead letter (I19)."""
+    for one in history.deliveries:
+        if (said := history.forged.get(one.record)) is None:
+            continue
+        events = {event.type for event in one.events}
+        if not events & _REFUSALS or events & _BELIEVED:
+            text = f"a forged record was believed that came through {one.queue}"
+            yield Problem("I19", said, text, None, _words(events))
+    for version in history.versions:
+        if history.is_of_insider(version.call):
+            yield Problem("I19", version.key, "a forged record changed the run")
+    for message in history.posted:
+        if history.is_of_insider(message.call) and not message.is_letter:
+            yield Problem("I19", message.to, "a forged record led to a message", None, message.id)
+
+
+_REFUSALS: Final = frozenset({EventType.UNTRUSTED, EventType.UNROUTABLE, EventType.UNREADABLE, EventType.BROKEN})
+"""What a function tells of a record that it does not believe."""
+
+_BELIEVED: Final = frozenset(
+    {EventType.CLAIMED, EventType.ANSWERED, EventType.TIMED_OUT, EventType.WAS_RESET, EventType.WAS_CANCELLED}
+)
+"""What it tells of one that it believes."""
+
+
+def _words(events: Iterable[EventType]) -> str:
+    return ", ".join(sorted(event.value for event in events)) or "no event"
 
 
 def runs_are_those_that_messages_name(history: History, flows: Sequence[AnyFlow]) -> Iterator[Problem]:

@@ -14,6 +14,7 @@ from flowguard.sim.posted import Posted
 from flowguard.stage import AnyStage
 from flowguard.testing.explorer.checks.problem import Problem
 from flowguard.testing.explorer.record.history import DeliveryRecord, History, Redriven
+from flowguard.testing.explorer.record.parked import is_of_another_release
 from flowguard.wire.message import Message
 from flowguard.worker.redrive import Fate
 
@@ -106,7 +107,9 @@ def redrives_are_judged_right(history: History, flows: Sequence[AnyFlow]) -> Ite
             yield from _changed_nothing(history, redriven, why)
             if redriven.fate is Fate.REDRIVEN:
                 yield Problem("I13", redriven.key, f"a redrive was said to be REDRIVEN, though {why}")
-        elif redriven.fate is Fate.REDRIVEN and not _is_taken(history, redriven):
+        elif redriven.fate is Fate.REDRIVEN and not (
+            _is_taken(history, redriven) or _is_parked_again(history, redriven)
+        ):
             yield Problem("I13", redriven.key, "a redrive was said to be REDRIVEN, and no worker was given its hop")
         elif redriven.fate is not Fate.REDRIVEN and _was_given(history, redriven):
             yield Problem("I13", redriven.key, f"a redrive was said to be {redriven.fate}, and was given its hop")
@@ -123,8 +126,8 @@ def _too_late(redriven: Redriven) -> str | None:
     if item is None:
         return None
     if item.request_id != message.request_id:
-        newer = (item.requested_at, item.request_id) > (message.requested_at, message.request_id)
-        return f"a newer request, {item.request_id}, held the object" if newer else None
+        newer = item.requested_at >= message.requested_at
+        return f"another request, {item.request_id}, held the object" if newer else None
     if item.status is Status.COMPLETED:
         return "its run was complete"
     if (item.hop, item.redrive, item.done) >= (message.hop, message.redrive, True):
@@ -168,7 +171,15 @@ def _is_taken(history: History, redriven: Redriven) -> bool:
     return any(item is not None and _reached(item, redriven.message) for item in later)
 
 
+def _is_parked_again(history: History, redriven: Redriven) -> bool:
+    """Answer whether the redrive came back as a letter because the code still does not read it."""
+    return any(
+        sent.is_letter and sent.run == redriven.key and is_of_another_release(sent.place)
+        for sent in history.posted[redriven.after_post :]
+    )
+
+
 def _reached(item: RunItem, message: Message) -> bool:
     if item.request_id != message.request_id:
-        return (item.requested_at, item.request_id) > (message.requested_at, message.request_id)
+        return item.requested_at >= message.requested_at
     return (item.hop, item.redrive) >= (message.hop, message.redrive)

@@ -16,7 +16,7 @@ from flowguard.testing.explorer.checks.failures import is_undone
 from flowguard.testing.explorer.checks.problem import Problem
 from flowguard.testing.explorer.checks.standing import Standing
 from flowguard.testing.explorer.record.history import History
-from flowguard.testing.explorer.record.parked import parked
+from flowguard.testing.explorer.record.parked import is_of_another_release, parked
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.message import CANCELLED, FLOW_STAGE, PLACE, REQUEST_ID, Place
 
@@ -37,7 +37,8 @@ _PASSED_BY: Final = (
 def requests_are_settled(history: History, flows: Sequence[AnyFlow]) -> Iterator[Problem]:
     """Check I6 and I15: at rest each accepted request is settled, and no run waits.
 
-    It is COMPLETED, FAILED with one dead letter, or has been passed by.
+    It is COMPLETED, FAILED with one dead letter, or has been passed by. One that came too deep in a chain, or from
+    another release, is a dead letter, and has no run.
     """
     seen = {(one.key, one.item.request_id) for one in history.versions if one.item is not None}
     passed = {
@@ -55,9 +56,48 @@ def requests_are_settled(history: History, flows: Sequence[AnyFlow]) -> Iterator
             continue
         if item.status is Status.FAILED:
             yield from _letters(key, item, _dead(history, key, item))
+    settled = seen | passed | _never_begun(history, flows)
+    if standing.dead_letters:
+        settled |= _kept_too_deep(history, flows)
     for key, request in dict.fromkeys(history.requests):
-        if (key, request) not in seen and (key, request) not in passed and not standing.run_table:
+        if (key, request) not in settled and not standing.run_table:
             yield Problem("I6", key, f"the request {request} was accepted and left no trace", request)
+
+
+def _never_begun(history: History, flows: Sequence[AnyFlow]) -> set[tuple[str, str]]:
+    """Return the requests that are dead letters and have no run, each after the key of the run that it wants.
+
+    Those came too deep in a chain, or from another release.
+    """
+    return {
+        (message.run, message.id)
+        for message in history.posted
+        if message.is_letter
+        and message.id is not None
+        and (_is_too_deep(_flow_of(message), message.place, flows) or is_of_another_release(message.place))
+    }
+
+
+def _kept_too_deep(history: History, flows: Sequence[AnyFlow]) -> set[tuple[str, str]]:
+    """Return the requests that came too deep and whose dead letter was refused: the killed queue keeps the records."""
+    last = {one.record: one for one in history.deliveries}
+    return {
+        (f"run#{message.flow}#{message.object_id}", message.request_id)
+        for one in last.values()
+        if one.from_dlq and not one.acked
+        for event in one.events
+        if (message := event.message) is not None
+        and _is_too_deep(message.flow, Place(hop=message.hop, depth=message.depth), flows)
+    }
+
+
+def _flow_of(message: Posted) -> str:
+    return message.attributes[FLOW_STAGE].value.partition("/")[0]
+
+
+def _is_too_deep(flow: str, place: Place, flows: Sequence[AnyFlow]) -> bool:
+    most = {one.name: one.max_depth for one in flows}
+    return place.hop == 1 and place.depth > most.get(flow, place.depth)
 
 
 def _letters(key: str, item: RunItem, dead: Collection[tuple[str, int, int]]) -> Iterator[Problem]:

@@ -33,8 +33,12 @@ LOST: Final = "lost"
 """The event of a message of a replaced run that can neither be sent nor parked."""
 
 
-_OF_AN_ATTEMPT: Final = frozenset({"save group", "remember"})
-"""Calls on the run table that an attempt makes before its commit. One that cannot has failed like any other."""
+_WITHOUT_VERDICT: Final = frozenset({"save group", "remember", "note the back-off"})
+"""Calls on the run table that keep no record in its queue.
+
+An attempt that cannot save or remember has failed like any other. Why a run rests is noted when its retry was sent, and
+for nobody but those who look.
+"""
 
 _JUDGED: Final = frozenset(
     {
@@ -158,7 +162,7 @@ def _nothing_else_happens(history: History, standing: Standing) -> Iterator[Prob
     """Check that a record whose worker the run table refuses stays in its queue and leads to nothing."""
     refused: dict[int, int] = {}
     for made in history.calls:
-        if made.fault is FaultKind.REFUSED and _is_own(made, "dynamodb") and str(made.site) not in _OF_AN_ATTEMPT:
+        if made.fault is FaultKind.REFUSED and _is_own(made, "dynamodb") and str(made.site) not in _WITHOUT_VERDICT:
             refused.setdefault(made.worker, made.number)
     committed = set(_committed(history))
     for one in history.deliveries:

@@ -183,6 +183,9 @@ class History:
     ``refusals`` are those that never end. Where there are any, ``after`` is what a next request for each object led to
     while they lasted, and has this one as ``before``; ``asked`` are its ids by the objects' keys.
     ``lacks`` is what handlers needed and there was not, ``hung`` an invocation that did not end.
+    ``forged`` maps the records of an insider to what they say that they are.
+    ``weathered`` counts the calls that the weather refused, ``weathered_users`` those of user code.
+    ``expired`` counts the items and rows that had expired, of which some may have stayed.
     ``kept`` names what modules kept from one record to the next, ``recorded`` the last line of user code that recorded
     something for a table or destination with its step.
     """
@@ -212,6 +215,10 @@ class History:
     hung: DeliveryRecord | None = None
     kept: tuple[str, ...] = ()
     recorded: dict[str, Site] = field(default_factory=dict)
+    expired: int = 0
+    forged: dict[int, str] = field(default_factory=dict)
+    weathered: int = 0
+    weathered_users: int = 0
 
     def latest(self) -> dict[str, RunItem]:
         """Return the run items at the end by key."""
@@ -231,6 +238,12 @@ class History:
         if first.shared:
             found += takewhile(lambda one: one.worker == worker, self.deliveries[worker:])
         return found
+
+    def is_of_insider(self, call: int) -> bool:
+        """Answer whether a call was made for a forged record."""
+        if not (self.forged and call):
+            return False
+        return self.deliveries[self.calls[call - 1].worker - 1].record in self.forged
 
     def struck(self) -> list[CallRecord]:
         """Return the calls at which something went wrong."""

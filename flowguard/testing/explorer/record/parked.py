@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from flowguard.errors import FlowguardError
+from flowguard.errors import FlowguardError, OtherRelease
 from flowguard.protocol.outbox import Send
 from flowguard.sim.posted import Posted, as_posted
+from flowguard.wire.message import Place
 
 
 def parked(letter: Posted) -> Send | None:
@@ -15,6 +16,12 @@ def parked(letter: Posted) -> Send | None:
         return letter.unsent.send(letter.body)
     except (FlowguardError, ValueError):
         return None
+
+
+def is_of_another_release(place: Place) -> bool:
+    """Answer whether a letter's place is that of a first hop which the code does not read."""
+    error = place.last_error or place.first_error
+    return place.hop == 1 and error is not None and error.type == OtherRelease.__name__
 
 
 def as_sent(message: Posted) -> Posted:

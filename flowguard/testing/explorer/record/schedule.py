@@ -1,8 +1,8 @@
 """A schedule: what goes wrong and when. Its short id, such as ``d3.l7``, says it all.
 
-A number counts the AWS calls of the whole run from 1, in the order in which they are made; with ``x`` and ``o`` it
-counts deliveries, with ``r`` dead letters, with ``n`` what is awaited from parties outside. Calls that only look a
-name up, such as ``GetQueueUrl``, are not counted: whether they are made depends on how warm a function is.
+A number counts the AWS calls of the whole run from 1, in the order in which they are made; with ``x``, ``o`` and
+``i`` it counts deliveries, with ``r`` dead letters, with ``n`` what is awaited from parties outside. Calls that only
+look a name up, such as ``GetQueueUrl``, are not counted: whether they are made depends on how warm a function is.
 
 ========  ====================================================================================================
 ``d3``    the worker dies before call 3
@@ -19,14 +19,17 @@ name up, such as ``GetQueueUrl``, are not counted: whether they are made depends
 ``z3``    before call 3 the worker is held up until its record's visibility timeout is over and a second worker,
           who gets it then, has come to his end; then it goes on. ``z3-4``: until others have made 4 calls
 ``x2``    delivery 2 happens twice. ``x2-1``: the second time an hour later. ``x2-2``: as late as queues still keep
-          the record, the flow's ``retention`` after it was sent; what has expired by then is removed
+          the record, the flow's ``retention`` after it was sent
 ``o2-1``  at delivery 2 the first of the others that wait goes before
 ``n2``    answer 2 of a party outside never comes. ``n2-1``: it comes an hour after the deadline. ``n2-2``: at the very
           moment of the deadline
+``i2``    before delivery 2 somebody who has no signing key sends forged records of each run that waits, to all queues
 ``r1``    when all is at rest the first dead letter is sent back. ``r1-1``: twice
 ``f3``    from call 3 on what it needs is refused for good: the queue, topic, bus or function that it sends to is gone
           (``f3-1``: it denies access), the run table denies access (``f3-1``: the first of the other tables that the
           call names, ``f3-2`` the second), the object that it stores in S3 is gone afterwards
+``w3``    before call 3 the weather begins that was given, such as an outage of an hour
+``k1``    nothing that has expired is removed: DynamoDB may take days. Otherwise it is removed at once
 ========  ====================================================================================================
 """
 
@@ -58,6 +61,9 @@ class FaultKind(StrEnum):
     REDRIVEN = "r"
     REFUSED = "f"
     MISSING = "n"
+    STAYS = "k"
+    INSIDER = "i"
+    WEATHER = "w"
 
 
 HOLDS: Final = frozenset({FaultKind.SEEN_EARLY, FaultKind.HELD_UP})
@@ -68,6 +74,9 @@ RAISED: Final = ERRORS | {FaultKind.UNANSWERED, FaultKind.PARTIAL, FaultKind.REF
 """What the caller learns of: where that is user code, it may count as a failed attempt."""
 FOR_GOOD: Final = frozenset({FaultKind.REFUSED})
 OF_ANSWERS: Final = frozenset({FaultKind.MISSING})
+OF_EXPIRY: Final = frozenset({FaultKind.STAYS})
+OF_INSIDERS: Final = frozenset({FaultKind.INSIDER})
+OF_WEATHER: Final = frozenset({FaultKind.WEATHER})
 AT_CALLS: Final = (DEATHS | RAISED | {FaultKind.LOST, FaultKind.STALE}) - FOR_GOOD
 AS_LATE_AS_CAN_BE: Final = 2
 """Of a duplicate."""

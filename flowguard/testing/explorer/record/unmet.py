@@ -33,6 +33,12 @@ def _why_unmet(history: History, choice: Choice) -> str | None:
     match choice.kind:
         case FaultKind.DUPLICATED | FaultKind.REORDERED:
             return _of_delivery(history, choice)
+        case FaultKind.INSIDER:
+            return None if history.forged else "no run waits then that an insider could reach"
+        case FaultKind.WEATHER:
+            return None if choice.at <= len(history.calls) else f"the run has {_many(len(history.calls), 'call')}"
+        case FaultKind.STAYS:
+            return None if history.expired else "nothing of the run expires"
         case FaultKind.MISSING:
             met = choice.at in history.questions
             return None if met else f"parties outside were asked {_many(len(history.questions), 'question')}"

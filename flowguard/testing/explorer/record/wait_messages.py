@@ -16,7 +16,7 @@ from flowguard.wire.attributes import Attribute
 from flowguard.wire.message import PLACE, REQUEST_ID
 from flowguard.worker.wait_planner import ANSWER
 
-OF_STAGES: Final = frozenset({"claim", "commit", "release", "tell"})
+OF_STAGES: Final = frozenset({"claim", "commit", "release", "note the back-off", "note the kills", "tell"})
 """The steps that write a run item for a stage's message. Any other is of an answer, a deadline or an order."""
 
 

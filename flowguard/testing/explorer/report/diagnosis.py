@@ -293,8 +293,8 @@ def _checked(site: Site, operation: str, check: Site | None, *, is_conditional: 
 def _left_out(site: Site, operation: str, target: str, *, is_plain: bool) -> Diagnosis:
     return Diagnosis(
         site,
-        f"this boto3 {operation} at {site} was never made: an attempt ended before it, and what that had written made "
-        "the next one pass it over: write both in one transaction"
+        f"this boto3 {operation} at {site} was never made: the first attempt ended just before it, and the next "
+        "one found what the first had written and left this call out: write both in one transaction"
         + _or(is_plain, f"record it with step.{_RECORDED.get(operation, 'send')}"),
         is_whole=True,
     )

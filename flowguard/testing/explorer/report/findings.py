@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from flowguard.printable import bounded, one_line
@@ -49,7 +49,8 @@ class Report:
     ``is_complete`` is false where the search was interrupted. ``stopped_after`` are the seconds after which it was to
     end and did, with schedules left. ``uncounted`` are the calls whose effect no comparison of ends sees, ``elsewhere``
     the services that moto answered for the engine in memory. ``has_all_orders`` is false where there are more
-    undisturbed orders than were run: then runs that met are not judged.
+    undisturbed orders than were run: then runs that met are not judged. ``unjudged`` counts the schedules that ended as
+    none of those orders does, and may be right. ``has_run`` is false where no message was for what is explored.
     """
 
     flows: tuple[str, ...]
@@ -66,12 +67,19 @@ class Report:
     uncounted: tuple[str, ...] = ()
     elsewhere: tuple[str, ...] = ()
     has_all_orders: bool = True
+    unjudged: int = 0
+    has_run: bool = True
     seconds: float = field(compare=False, default=0.0)
 
     @property
     def ok(self) -> bool:
-        """Return whether nothing was found."""
-        return not self.violations
+        """Return whether nothing was found, and all that was to be judged could be."""
+        return not self.violations and self.is_judged
+
+    @property
+    def is_judged(self) -> bool:
+        """Return whether there is a verdict: something ran, and no schedule ended where nobody knows what is right."""
+        return self.has_run and not self.unjudged
 
     @property
     def rate(self) -> float:
@@ -81,8 +89,11 @@ class Report:
     def __str__(self) -> str:
         """Format the report as ``flowguard explore`` prints it."""
         lines: list[str] = []
+        told: set[str] = set()
         for number, violation in enumerate(self.violations, 1):
-            lines += [*show(violation, f"violation {number} of {len(self.violations)}"), ""]
+            shown = replace(violation, timeline=()) if violation.schedule in told else violation
+            told |= {violation.schedule} if violation.timeline else set()
+            lines += [*show(shown, f"violation {number} of {len(self.violations)}"), ""]
         return "\n".join(map(one_line, [*lines, *self.summary()]))
 
     @property
@@ -110,6 +121,11 @@ class Report:
             lines.append(f"not compared, what these leave: {', '.join(self.uncounted)}")
         if not self.has_all_orders:
             lines.append("not judged, runs that meet: there are more undisturbed orders than were run")
+        if self.unjudged:
+            which = f"{_many(self.unjudged, 'schedule')} that ended as none of the {self.orders} orders that were run"
+            lines.append(f"not judged, {which}; give fewer messages, any_order=True or invariants_only=True")
+        if not self.has_run:
+            lines.append("nothing ran: no message is for what is explored, so this says nothing of it")
         return lines
 
     def as_json(self) -> dict[str, Any]:
@@ -126,6 +142,8 @@ class Report:
             "uncounted": list(self.uncounted),
             "elsewhere": list(self.elsewhere),
             "has_all_orders": self.has_all_orders,
+            "unjudged": self.unjudged,
+            "has_run": self.has_run,
             "complete": self.is_complete and self.stopped_after is None,
             "seconds": round(self.seconds, 3),
         }

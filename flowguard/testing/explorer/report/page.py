@@ -34,12 +34,12 @@ def page(report: Report) -> str:
     The page has the violations with their time lines, the undisturbed run's time line and which call met which faults.
     """
     facts = [
-        Fact("schedules", report.schedules),
-        Fact("calls", len(report.coverage)),
-        Fact("faults met", sum(map(len, report.coverage.values()))),
-        Fact("undisturbed orders", report.orders),
-        Fact("different ends", report.ends),
-        Fact("pairs beyond the bound", report.pairs_left),
+        Figure("schedules", report.schedules),
+        Figure("calls", len(report.coverage)),
+        Figure("faults met", sum(map(len, report.coverage.values()))),
+        Figure("undisturbed orders", report.orders),
+        Figure("different ends", report.ends),
+        Figure("pairs beyond the bound", report.pairs_left),
     ]
     return _rendered(
         flows=report.flows,
@@ -54,9 +54,9 @@ def page(report: Report) -> str:
 def page_of_schedule(trace: Trace) -> str:
     """Render one schedule with its time line and what is wrong after it."""
     facts = [
-        Fact("workers", len(trace.lanes.lanes)),
-        Fact("calls", sum(isinstance(one, Called) for one in trace.lanes.moments)),
-        Fact("calls struck", len(_struck(trace.lanes))),
+        Figure("workers", len(trace.lanes.lanes)),
+        Figure("calls", sum(isinstance(one, Called) for one in trace.lanes.moments)),
+        Figure("calls struck", len(_struck(trace.lanes))),
     ]
     title = "The undisturbed run" if trace.schedule == NOTHING else f"Time line of schedule {trace.schedule}"
     return _rendered(
@@ -70,7 +70,7 @@ def page_of_schedule(trace: Trace) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Fact:
+class Figure:
     name: str
     value: int
 

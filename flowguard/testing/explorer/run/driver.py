@@ -19,6 +19,7 @@ from flowguard.sim.event_source import LEFT_THERE, MOST_RECEIVES, STEP, EventSou
 from flowguard.sim.made_tokens import NoSuchToken, means_token
 from flowguard.sim.recording import RecordedRecord
 from flowguard.sim.waiting_records import Delivery
+from flowguard.sim.weather.layer import Invoked
 from flowguard.testing import lambda_events
 from flowguard.testing.explorer.record.history import DeliveryRecord, History, Note
 from flowguard.testing.explorer.record.question import PARTIES
@@ -27,17 +28,20 @@ from flowguard.testing.explorer.record.schedule import (
     AS_LATE_AS_CAN_BE,
     OF_ANSWERS,
     OF_DELIVERIES,
+    OF_WEATHER,
     Choice,
     FaultKind,
     Schedule,
 )
 from flowguard.testing.explorer.record.site import raising_site
 from flowguard.testing.explorer.record.wait_messages import address_in, is_deadline
-from flowguard.testing.explorer.run.expiry import last_moment, remove_expired
+from flowguard.testing.explorer.run.bad_day import BadDay
+from flowguard.testing.explorer.run.expiry import Expiry, last_moment
 from flowguard.testing.explorer.run.fault_effects import Killed
 from flowguard.testing.explorer.run.held_workers import HeldWorkers
 from flowguard.testing.explorer.run.inbox import Coming, Inbox, arn_of, envelope_of
 from flowguard.testing.explorer.run.injector import FaultInjector
+from flowguard.testing.explorer.run.insider import Insider
 from flowguard.testing.explorer.run.next_requests import moment_of_next, next_requests
 from flowguard.testing.explorer.run.parties import AskedQuestion, OpenQuestions
 from flowguard.testing.explorer.run.redrives import Redrives
@@ -46,6 +50,7 @@ from flowguard.testing.explorer.run.told_records import told_record
 from flowguard.testing.explorer.run.worker import Worker
 from flowguard.wire.envelope import Source
 from flowguard.wire.message import FLOW_STAGE
+from flowguard.worker.patience import MANY_RECEIVES
 
 MOST_DELIVERIES: Final = 300
 """More, and the flow is taken not to come to rest."""
@@ -80,15 +85,17 @@ class _Driver:
         self._sandbox = sandbox
         self._schedule = schedule
         self._redrives = Redrives(sandbox, schedule, self.history)
-        self._expires = any(choice.kind is FaultKind.DUPLICATED and choice.more > 1 for choice in schedule.choices)
-        self._source = EventSource(MOST_RECEIVES + len(schedule.choices))
+        self._expiry = Expiry(sandbox, schedule, self.history, self.note)
+        self._source = EventSource(MANY_RECEIVES if schedule.has(OF_WEATHER) else MOST_RECEIVES + len(schedule.choices))
+        self._day = BadDay(sandbox, schedule, lambda text: self.note(None, text))
+        self._insider = Insider(schedule, self.history, self._source, sandbox.distrusted)
         self._questions = OpenQuestions(sandbox.parties)
         self._answers: dict[int, int] = {}
         self._later = sorted(sandbox.coming, key=lambda one: one.after)
         self._with_token: list[Coming] = []
         self._looks = 0
         self._held = HeldWorkers(schedule, sandbox, self._source, self)
-        self.faults = FaultInjector(sandbox, schedule, self.history, self._source, self._held.before)
+        self.faults = FaultInjector(sandbox, schedule, self.history, self._source, self._before, self._day)
 
     def run(self) -> History:
         self._source.functions = self._sandbox.functions(self._tell)
@@ -113,7 +120,7 @@ class _Driver:
             answers=before.answers,
             refusals=before.refusals,
         )
-        self._schedule, self._expires = Schedule(), False
+        self._schedule, self._expiry.history = Schedule(), self.history
         self.faults.go_on_undisturbed(self.history)
         for one in asked:
             self._put(one.recorded, one.recorded.envelope.queue)
@@ -129,6 +136,12 @@ class _Driver:
         self.history.kept = tuple(self._sandbox.memory.seen)
         return self.history
 
+    def _before(self, worker: Worker) -> tuple[FaultKind, ...]:
+        """Hold a worker up before a call where the schedule says so, and remove what has expired by then."""
+        kinds = self._held.before(worker)
+        self._expiry.remove()
+        return kinds
+
     def _goes_on(self) -> bool:
         return self.history.at_rest and self.history.hung is None
 
@@ -139,8 +152,18 @@ class _Driver:
 
         What is due goes first, then workers that are held up, then what is due next.
         """
-        first = self._source.next(self._sandbox.time, self, meanwhile=self._meanwhile)
-        return self._reordered(first) if first is not None else None
+        while (first := self._source.next(self._sandbox.time, self, meanwhile=self._meanwhile)) is not None:
+            if self._is_invoked(first):
+                return self._reordered(first)
+        return None
+
+    def _is_invoked(self, delivery: Delivery) -> bool:
+        """Receive a record whose function the weather keeps from being invoked. Answer whether it is invoked."""
+        how = self._day.invoked(delivery, delivery.queue or "")
+        if how is not Invoked.YES:
+            self._source.begin(delivery, self._sandbox.now())
+            self._source.end(delivery, acked=how is Invoked.DROPPED)
+        return how is Invoked.YES
 
     def moments(self) -> list[int]:
         """Return when later messages and those of schedules come."""
@@ -161,6 +184,8 @@ class _Driver:
         """Enqueue answers of parties outside, and the later messages and those of schedules whose time has come."""
         for asked in self._questions.new(self.history):
             self._answer(asked)
+        if said := self._insider.comes(now):
+            self.note(None, f"somebody without a signing key sends {said} forged records")
         while self._later and self._sandbox.start + self._later[0].after <= now:
             coming = self._later.pop(0)
             if coming.recorded.envelope.source is Source.INVOCATION and means_token(coming.recorded.raw):
@@ -235,19 +260,21 @@ class _Driver:
 
     def _deliver(self, delivery: Delivery) -> None:
         history, number = self.history, len(self.history.deliveries) + 1
-        self._looks += _is_deadline(delivery)
+        is_forged = delivery.number in history.forged
+        self._looks += is_forged or _is_deadline(delivery)
         if number - self._looks > MOST_DELIVERIES:  # a deadline that lies ahead comes every quarter of an hour
             history.at_rest = False
             return
+        refused = self._day.refused
         self._copied(delivery, number)
-        if self._expires:
-            remove_expired(self._sandbox, history)
+        self._expiry.remove()
         others = len(self._others(delivery))
         function = self._source.begin(delivery, self._sandbox.now())
         entry = self._entry(delivery, number, others)
         entry.stage = function.name if function.plain else None
         history.deliveries.append(entry)
-        with_it = self._source.with_it(delivery, function.batch, self._sandbox.now())
+        batch = 1 if is_forged else function.batch
+        with_it = self._source.with_it(delivery, batch, self._sandbox.now())
         entries = [entry]
         if function.plain:
             entry.batch = dict.fromkeys((one.number for one in with_it), False)
@@ -259,7 +286,8 @@ class _Driver:
             history.deliveries.append(other)
         worker = Worker(function, delivery, entry, self._sandbox.patience, with_it, entries)
         self.turn_to(worker, lambda: worker.start(self._sandbox.threads, lambda: self._work(worker)))
-        self._sandbox.time.move_to(self._sandbox.now() + STEP)
+        self._looks += self._day.refused > refused
+        self._sandbox.time.move_to(self._sandbox.now() + (0 if is_forged else STEP))
         self._held.after(worker)
 
     def _copied(self, delivery: Delivery, number: int) -> None:
@@ -343,10 +371,17 @@ class _Driver:
             own = entry if worker.function.plain else worker.entries[place]
             acked = entry.batch[one.number] if worker.function.plain else own.acked
             if self._source.is_waiting(one):
-                self._source.end(one, acked=acked, left=own is not entry and _is_left(own), last=entry.last)
+                left = _is_left(own, one)
+                self._source.end(one, acked=acked, left=left, last=entry.last, too_early=_came_too_early(own))
         if not self._source.is_waiting(delivery):
             return
-        if not self._source.end(delivery, acked=entry.acked, left=_is_left(entry), last=entry.last):
+        if delivery.number in self.history.forged:
+            self._insider.give_up(delivery, is_over=entry.acked or _is_refused(entry))
+            return
+        for moment in self._day.copies(delivery) if entry.acked else ():
+            self.history.copies[self._source.copy(delivery, moment).number] = delivery.number
+        left, too_early = _is_left(entry, delivery), _came_too_early(entry)
+        if not self._source.end(delivery, acked=entry.acked, left=left, last=entry.last, too_early=too_early):
             return
         if delivery.queue == PARTIES or delivery.is_request:
             self._give_up(delivery)
@@ -378,7 +413,7 @@ class _Driver:
         if (message := event.message) is not None and is_first:
             entry.settles = entry.settles or event.type in _OF_WAITS
             entry.stage, entry.hop = message.stage, message.hop
-            if message.hop == 1 and message.object_id and not entry.settles:
+            if message.hop == 1 and message.object_id and not entry.settles and entry.record not in self.history.forged:
                 self.history.requests.append((f"run#{message.flow}#{message.object_id}", message.request_id))
 
     def note(self, worker: Worker | None, text: str) -> None:
@@ -410,9 +445,23 @@ def _note_answer(worker: Worker, answer: Any) -> None:
         one.acked = not one.failures
 
 
-def _is_left(entry: DeliveryRecord) -> bool:
-    """Answer whether a record would get the same answer each time."""
+def _is_left(entry: DeliveryRecord, delivery: Delivery) -> bool:
+    """Answer whether the record is of no run, and lies there for somebody to look at.
+
+    What a stage's message says of another release is explored until it is parked.
+    """
+    is_of_run = any(event.message is not None for event in entry.events)
+    return _is_refused(entry) and (delivery.from_dlq or not is_of_run)
+
+
+def _is_refused(entry: DeliveryRecord) -> bool:
+    """Answer whether nobody here takes the record."""
     return not entry.died and bool(LEFT_THERE & {one.type.name for one in entry.events})
+
+
+def _came_too_early(entry: DeliveryRecord) -> bool:
+    """Answer whether an answer has found that the hop which waits for it is not committed."""
+    return any(event.facts.get("verdict") == AnswerVerdict.EARLY for event in entry.events)
 
 
 def _is_to_be_repeated(delivery: Delivery, answer: Any) -> bool:

@@ -1,11 +1,15 @@
-"""Removal of expired run items. DynamoDB removes them some time after their ``ttl``."""
+"""Removal of what has expired in the run table, as early as DynamoDB may, or not at all."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
-from typing import Final
+from typing import Any, Final
 
+from flowguard.aws.items import run_key
+from flowguard.ids import ObjectId
 from flowguard.testing.explorer.record.history import History, Version
+from flowguard.testing.explorer.record.schedule import OF_EXPIRY, Schedule
 from flowguard.testing.explorer.run.sandbox import Sandbox
 
 MOST_LATE: Final = 2
@@ -18,6 +22,8 @@ OF_A_QUEUE: Final = timedelta(days=4)
 _BEFORE_THE_END: Final = 1_000
 """ms"""
 
+_RUN: Final = run_key("", ObjectId(""))["sk"]
+
 
 def last_moment(sandbox: Sandbox, sent_at: int) -> int:
     """Return the last moment at which a record sent at this time can be delivered."""
@@ -25,10 +31,43 @@ def last_moment(sandbox: Sandbox, sent_at: int) -> int:
     return sent_at + kept // timedelta(milliseconds=1) - _BEFORE_THE_END
 
 
-def remove_expired(sandbox: Sandbox, history: History) -> None:
-    """Remove run items as soon as their ``ttl`` allows it."""
-    table, now = sandbox.settings.table, sandbox.now() // 1000
-    for raw in sandbox.run_items():
-        if int(raw.get("ttl", {"N": now})["N"]) < now:
-            sandbox.dynamodb.delete_item(TableName=table, Key={"pk": raw["pk"], "sk": raw["sk"]})
-            history.versions.append(Version(raw["pk"]["S"], len(history.calls), 0, None))
+class Expiry:
+    """The removal of what has expired in one schedule: run items, and rows of every kind in their table.
+
+    DynamoDB removes it some time after its ``ttl``, often days. Here that is at once, or never where the schedule says
+    so. A ``ttl`` is in seconds, so it is looked for once in each. ``history`` is the one that notes it.
+    """
+
+    def __init__(
+        self, sandbox: Sandbox, schedule: Schedule, history: History, note: Callable[[None, str], object]
+    ) -> None:
+        self._sandbox, self._note = sandbox, note
+        self.history = history
+        self._stays = any(choice.kind in OF_EXPIRY for choice in schedule.choices)
+        self._looked_at = sandbox.start // 1000
+
+    def remove(self) -> None:
+        """Remove what has expired by now. The calls are not counted as those of the worker that is at work."""
+        invocation, now = self._sandbox.invocation, self._sandbox.now() // 1000
+        if now == self._looked_at:
+            return
+        self._looked_at = now
+        worker, invocation.worker = invocation.worker, None
+        try:
+            self._remove_until(now)
+        finally:
+            invocation.worker = worker
+
+    def _remove_until(self, now: int) -> None:
+        for raw in list(self._sandbox.run_items()):
+            if int(raw.get("ttl", {"N": now})["N"]) < now:
+                self.history.expired += 1
+                if not self._stays:
+                    self._remove(raw)
+
+    def _remove(self, raw: Any) -> None:
+        key = {"pk": raw["pk"], "sk": raw["sk"]}
+        self._sandbox.dynamodb.delete_item(TableName=self._sandbox.settings.table, Key=key)
+        if raw["sk"] == _RUN:
+            self.history.versions.append(Version(raw["pk"]["S"], len(self.history.calls), 0, None))
+            self._note(None, f"{raw['pk']['S']} has expired, and is removed")

@@ -1,4 +1,4 @@
-"""The workers that a schedule holds up: before which call, and until what has happened."""
+"""The workers that a schedule holds up: before which call and until what has happened."""
 
 from __future__ import annotations
 

@@ -18,6 +18,7 @@ from flowguard.testing.explorer.record.history import CallRecord, History, Refus
 from flowguard.testing.explorer.record.refusal import refusal_at, refusal_of_user
 from flowguard.testing.explorer.record.schedule import AT_CALLS, FOR_GOOD, Choice, FaultKind, Schedule
 from flowguard.testing.explorer.record.site import calling_site
+from flowguard.testing.explorer.run.bad_day import BadDay
 from flowguard.testing.explorer.run.earlier import EarlierStates
 from flowguard.testing.explorer.run.fault_effects import LAST_RECEIVE, LOOKUPS, Killed, failure
 from flowguard.testing.explorer.run.inbox import Inbox
@@ -61,6 +62,7 @@ class FaultInjector:
         history: History,
         source: EventSource,
         before: Callable[[Worker], tuple[FaultKind, ...]],
+        day: BadDay,
     ) -> None:
         self.history = history
         self._invocation = sandbox.invocation
@@ -69,6 +71,7 @@ class FaultInjector:
         self._schedule = schedule
         self._source = source
         self._before = before
+        self._day = day
         self._invocation.history = history
         self._earlier = EarlierStates(sandbox.fast, are_kept=schedule.has(frozenset({FaultKind.STALE})))
         self._quiet = False
@@ -91,6 +94,22 @@ class FaultInjector:
         held = self._before(worker)
         if len(worker.entry.calls) >= MOST_CALLS:
             self._end_without_end(worker)
+        refused = self._day.refused
+        try:
+            return self._day.call(
+                len(self.history.calls) + 1, worker.delivery, call, lambda: self._numbered(worker, held, call, proceed)
+            )
+        finally:
+            self._note_weather(self._day.refused - refused)
+
+    def _note_weather(self, refused: int) -> None:
+        """Count a call that the weather refused."""
+        if refused:
+            self.history.weathered += 1
+            self.history.weathered_users += calling_site(until="_work").is_users
+
+    def _numbered(self, worker: Worker, held: tuple[FaultKind, ...], call: ApiCall, proceed: Proceed) -> Response:
+        """Make a call that is counted."""
         made = self._made(call, worker, held)
         for choice in self._schedule.find(made.number, FOR_GOOD):
             self._begin_to_refuse(made, call, choice)
@@ -224,8 +243,8 @@ class FaultInjector:
             self._quiet = False
 
     def _postponed(self, call: ApiCall) -> Response | None:
-        """Answer ChangeMessageVisibility here. The records are here and not in the engine's queues."""
-        if call.operation != "ChangeMessageVisibility":
+        """Answer a change of visibility here. The records are here and not in the engine's queues."""
+        if not call.operation.startswith("ChangeMessageVisibility"):
             return None
         self._source.postponed(call, self._sandbox.now())
         return {"ResponseMetadata": {}}

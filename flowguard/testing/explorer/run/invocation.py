@@ -38,6 +38,10 @@ class Invocation:
         """Answer whether the calling thread is that of the invocation."""
         return self.worker is not None and self.worker.thread == threading.get_ident()
 
+    def meets_insider(self) -> bool:
+        """Answer whether its record is a forged one. It is judged as by functions that have keys."""
+        return self.worker is not None and self.worker.delivery.number in self.history.forged
+
     def pass_time(self, ms: int) -> None:
         """Move the virtual time. Raises :class:`Killed` where the function's time is over."""
         worker = self.worker

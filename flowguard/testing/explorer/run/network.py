@@ -1,4 +1,4 @@
-"""The network, to which nothing goes out while a flow is explored unless its host is allowed.
+"""The network, to which nothing goes out while a flow is explored or replayed unless its host is allowed.
 
 An exploration runs a handler hundreds of times: what goes out would be done as often.
 """
@@ -8,13 +8,13 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from flowguard.testing.explorer.record.site import Site, calling_site
 
 
 class NetworkRefused(ConnectionRefusedError):
-    """A connection to a host that the exploration does not allow. Nothing was sent."""
+    """A connection to a host that is not allowed. Nothing was sent."""
 
 
 class Refusals(Protocol):
@@ -29,17 +29,31 @@ class Refusals(Protocol):
         ...
 
 
+class Words(NamedTuple):
+    """How a refusal is told: what does not go out, how a host is allowed, and what is going on."""
+
+    what: str
+    fix: str
+    meanwhile: str
+
+
+_EXPLORED: Final = Words(
+    "goes out to {host}, which an exploration does not: it would do so in each schedule",
+    'give the call a fake, or allow it: network=["{host}"]',
+    "a flow is explored",
+)
+
+
 @contextmanager
-def no_network(refusals: Refusals, allowed: Collection[str]) -> Iterator[None]:
+def no_network(refusals: Refusals, allowed: Collection[str], words: Words = _EXPLORED) -> Iterator[None]:
     """Refuse the connections of invocations for the block, but for those to the ``allowed`` hosts."""
     real: Any = {name: getattr(socket.socket, name) for name in ("connect", "connect_ex")}
     look_up = socket.getaddrinfo
     addresses: set[str] = set(allowed)
 
     def refused(host: str) -> NetworkRefused:
-        what = f"goes out to {host}, which an exploration does not: it would do so in each schedule"
-        refusals.lack(calling_site(until="_work"), what, f'give the call a fake, or allow it: network=["{host}"]')
-        return NetworkRefused(f"{host} is not to be reached while a flow is explored")
+        refusals.lack(calling_site(until="_work"), words.what.format(host=host), words.fix.format(host=host))
+        return NetworkRefused(f"{host} is not to be reached while {words.meanwhile}")
 
     def getaddrinfo(host: Any, *given: Any, **named: Any) -> Any:
         if not refusals.is_inside():

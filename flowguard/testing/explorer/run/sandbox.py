@@ -19,7 +19,7 @@ from pydantic import ValidationError
 from flowguard.aws.clients import Clients
 from flowguard.aws.services import aws_services, aws_store
 from flowguard.aws.writes import from_item
-from flowguard.clock import Clock, no_pause
+from flowguard.clock import Clock, SystemClock, no_pause
 from flowguard.errors import SettingsError, shown
 from flowguard.events import Event, Observer
 from flowguard.flow import AnyFlow
@@ -27,7 +27,7 @@ from flowguard.ids import SeededIds
 from flowguard.protocol.outbox import Outbox
 from flowguard.protocol.run import RunItem
 from flowguard.settings import Settings
-from flowguard.sim.account import SIMULATED_KEYS, SIMULATED_ROLE, Variables, environment_here
+from flowguard.sim.account import SIMULATED_ROLE, SIMULATED_SECRETS, Variables, environment_here
 from flowguard.sim.calls import Interceptor, intercept
 from flowguard.sim.declared import DeclaredKey, GivenItems, declared_items, read_items
 from flowguard.sim.engine import Engine, EngineFor, Forgets, Snapshots
@@ -37,6 +37,7 @@ from flowguard.sim.made_tokens import MadeTokens
 from flowguard.sim.provision import AutoProvisioner
 from flowguard.sim.reused_clients import SameClients
 from flowguard.sim.virtual import VirtualTime
+from flowguard.sim.weather.forecast import forecast
 from flowguard.sim.world import START
 from flowguard.testing.explorer.record.history import Items
 from flowguard.testing.explorer.record.question import PARTIES
@@ -54,6 +55,7 @@ from flowguard.testing.explorer.run.stubs import GivenStubs, Stubs
 from flowguard.testing.explorer.run.virtual_waits import virtual_waits
 from flowguard.testing.explorer.run.watched_steps import watched_steps
 from flowguard.testing.explorer.run.worker import Threads
+from flowguard.wire.signing import simulated
 from flowguard.worker.ports import Services
 
 PATIENCE: Final = 10.0
@@ -71,6 +73,8 @@ class Needs:
     does not have, ``answers`` what parties outside answer. Where these three are not given they are those of the
     modules (``BUCKETS``, ``STUBS``, ``ANSWERS``). ``patience`` is how long one invocation may take by the clock on the
     wall, in seconds. ``batching`` is how many records the functions of flows get at once.
+    ``insider`` says that somebody without a signing key sends forged records to flows that wait; where it is None, to
+    those that do not trust their senders. ``weather`` is that of the schedules that have any.
     """
 
     network: Collection[str] = ()
@@ -79,6 +83,8 @@ class Needs:
     stubs: GivenStubs | None = None
     answers: GivenAnswers | None = None
     batching: Batching = ONE_BY_ONE
+    insider: bool | None = None
+    weather: str = ""
 
 
 class Sandbox:
@@ -114,11 +120,13 @@ class Sandbox:
         self.randomness = SeededRandom()
         self.time = VirtualTime(self.start)
         self.patience = needs.patience
+        self.weather = checked_weather(needs.weather)
         self.threads = Threads()
         self.invocation = Invocation(self.now, self._move_to)
         self.made_tokens = MadeTokens()
         self.batching = needs.batching
         self._needs = needs
+        self.distrusted = {one.name: one for one in flows if _is_met(one, needs.insider)}
         modules = modules_of(explored)
         anew = [one.module for one in self.plain if one.is_loaded_anew]
         self.memory = Memory(one for one in with_imported(modules) if one not in anew)
@@ -252,7 +260,7 @@ class Sandbox:
         return Functions(self.flows, services, plain, batching=self.batching)
 
     def _services(self, observer: Observer) -> Services:
-        return aws_services(
+        services = aws_services(
             self.settings,
             self._clients,
             clock=self,
@@ -261,6 +269,7 @@ class Sandbox:
             draw=random.Random(self.seed),  # noqa: S311 - repeatable on purpose
             pause=no_pause,
         )
+        return replace(services, signer=simulated(services.signer, self.invocation.meets_insider))
 
     # -- what is there
 
@@ -300,9 +309,21 @@ class Sandbox:
         return [item for page in pages for item in page["Items"]]
 
 
+def checked_weather(text: object) -> str:
+    """Return the text of some weather. Raises :class:`SettingsError` for what is none."""
+    if not isinstance(text, str):
+        raise SettingsError("weather", f"{shown(text)}; give a text such as dynamodb-away=60m")
+    forecast(text, SystemClock())
+    return text
+
+
 def _direct(functions: Iterable[PlainFunction]) -> list[str]:
     """Return the names of those that are invoked without a queue."""
     return [one.queue for one in functions if one.direct]
+
+
+def _is_met(flow: AnyFlow, insider: bool | None) -> bool:
+    return insider is not False and (insider is True or not flow.trust_senders)
 
 
 def _declared(name: str, modules: Sequence[ModuleType]) -> dict[str, Any]:
@@ -329,7 +350,7 @@ def _settings(offload_above: int | None) -> Settings:
     """
     said: dict[str, Any] = {
         "scheduler_role": SIMULATED_ROLE,
-        "token_keys": SIMULATED_KEYS,
+        **SIMULATED_SECRETS,
     }
     if offload_above is not None:
         said |= {"bucket": BUCKET, "offload_above": offload_above}

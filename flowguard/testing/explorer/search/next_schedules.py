@@ -6,12 +6,13 @@ They are every fault at every call and delivery of a history, pairs of faults an
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from flowguard.flow import AnyFlow
-from flowguard.testing.explorer.record.history import History
+from flowguard.protocol.run import Status
+from flowguard.testing.explorer.record.history import History, Version
 from flowguard.testing.explorer.record.redriven_letters import letters
 from flowguard.testing.explorer.record.schedule import (
     AFTER_THE_DEADLINE,
@@ -36,7 +37,17 @@ INTERLEAVED: Final = (0, 1, 2, 3, 4, TO_THE_END)
 WALKED: Final = tuple(
     kind
     for kind in FaultKind
-    if kind not in {FaultKind.REORDERED, FaultKind.REDRIVEN, FaultKind.REFUSED, FaultKind.STALE, FaultKind.MISSING}
+    if kind
+    not in {
+        FaultKind.REORDERED,
+        FaultKind.REDRIVEN,
+        FaultKind.REFUSED,
+        FaultKind.STALE,
+        FaultKind.MISSING,
+        FaultKind.STAYS,
+        FaultKind.INSIDER,
+        FaultKind.WEATHER,
+    }
 )
 
 
@@ -46,7 +57,8 @@ class SearchBudget:
 
     ``bound`` is how many schedules of two faults are tried and ``walks`` how many of more. After ``most`` different
     violations the search ends, and after ``seconds`` by the clock on the wall where they are given. ``for_good`` says
-    that refusals which never end are tried, too.
+    that refusals which never end are tried, too. ``distrusted`` are the flows that an insider attacks.
+    With ``weather`` it begins before each call in turn.
     """
 
     bound: int
@@ -55,12 +67,17 @@ class SearchBudget:
     most: int
     for_good: bool = True
     seconds: float | None = None
+    distrusted: Collection[str] = ()
+    weather: str = ""
 
 
 def planned(first: History, seconds: Sequence[Schedule], budget: SearchBudget) -> Iterator[Schedule]:
     """Yield all schedules in the order in which they are tried. ``seconds`` may grow during the single faults."""
     yield Schedule()
     yield from (Schedule((choice,)) for choice in choices_in(first))
+    yield from (Schedule((choice,)) for choice in insiders(first, budget.distrusted))
+    if budget.weather:
+        yield from (Schedule((Choice(made.number, FaultKind.WEATHER),)) for made in first.calls)
     if len(first.questions) > 1:
         yield Schedule(tuple(Choice(number, FaultKind.MISSING) for number in sorted(first.questions)))
     yield from (Schedule((choice,)) for choice in lasting(first) if budget.for_good)
@@ -94,6 +111,20 @@ def choices_in(history: History, *, after: Choice | None = None) -> Iterator[Cho
             yield from (Choice(number, FaultKind.MISSING, more) for more in (0, AFTER_THE_DEADLINE, AT_THE_DEADLINE))
 
 
+def insiders(history: History, flows: Collection[str]) -> Iterator[Choice]:
+    """Yield an insider after each delivery that has changed what runs of these flows wait for."""
+    of_worker: dict[int, list[Version]] = {}
+    for version in history.versions:
+        of_worker.setdefault(version.worker, []).append(version)
+    for number, delivery in enumerate(history.deliveries, 1):
+        changed = False
+        for version in of_worker.get(delivery.worker, ()):
+            is_waiting = version.item is not None and version.item.status is Status.WAITING
+            changed |= is_waiting and version.key.split("#")[1] in flows
+        if changed:
+            yield Choice(number + 1, FaultKind.INSIDER)
+
+
 def _beyond(history: History, after: Choice | None) -> int:
     if after is None or after.kind in OF_DELIVERIES | OF_ANSWERS:
         return 0
@@ -104,10 +135,12 @@ def follow_ups(history: History, flows: Sequence[AnyFlow]) -> Iterator[Choice]:
     """Yield what is always tried after a schedule, beyond the bound too.
 
     Each dead letter is sent back. Where nothing else went wrong than that SQS gave a record up, it is also sent back
-    twice at once, and once more later. A copy of what arrived late arrives as late again. Where something is refused
-    for good the dead letters' queue refuses, too.
+    twice at once, and once more later. A copy of what arrived late arrives as late again. What has expired stays as
+    well. Where something is refused for good the dead letters' queue refuses, too.
     """
     choices = history.schedule.choices
+    if history.forged:
+        return
     redrives = [choice for choice in choices if choice.kind is FaultKind.REDRIVEN]
     is_plain = all(choice in redrives or _gives_up(choice) for choice in choices)
     if not redrives:
@@ -117,6 +150,8 @@ def follow_ups(history: History, flows: Sequence[AnyFlow]) -> Iterator[Choice]:
         yield redrives[0]
     if len(choices) == 1 and choices[0].kind is FaultKind.REFUSED:
         yield from lasting_for_letters(history)
+    if history.expired and len(choices) <= 1:
+        yield Choice(1, FaultKind.STAYS)
     if len(choices) == 1 and choices[0].more == AS_LATE_AS_CAN_BE and choices[0].kind is FaultKind.DUPLICATED:
         yield from (Choice(number, FaultKind.DUPLICATED, AS_LATE_AS_CAN_BE) for number in _after_the_copy(history))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from typing import Final, NamedTuple, TypeAlias
 
@@ -15,6 +16,11 @@ from flowguard.testing.explorer.search.next_schedules import reorderings
 from flowguard.testing.explorer.search.runs import Runs
 
 MOST_ORDERS: Final = 200
+
+FEW: Final = 2
+"""Of so few messages all orders are tried, unless there are ``MOST_ORDERS_OF_FEW``."""
+
+MOST_ORDERS_OF_FEW: Final = 1_000
 
 Missing: TypeAlias = frozenset[Choice]
 """The answers of parties outside that do not come, or come late."""
@@ -52,6 +58,11 @@ class RightEnds:
         self.orders = 0
         self.has_all = True
 
+    @property
+    def are_known(self) -> bool:
+        """Answer whether an end that is none of these is wrong: all are known, or the order makes no difference."""
+        return self.has_all or len(self.ends) == 1
+
     def learn(self, first: History, is_over: Callable[[], bool]) -> None:
         """Run every undisturbed order. ``first`` is the history of that in which nothing is changed.
 
@@ -83,11 +94,16 @@ class RightEnds:
     def _in_every_order(
         self, schedule: Schedule, first: History, is_over: Callable[[], bool] = lambda: False
     ) -> tuple[list[OrderedEnd], bool]:
-        """Run the undisturbed orders of one schedule up to a bound. Return also whether these are all."""
+        """Run the undisturbed orders of one schedule up to a bound. Return also whether these are all.
+
+        Those that change least come first.
+        """
         found: list[OrderedEnd] = []
-        ahead = [schedule]
-        while ahead and len(found) < MOST_ORDERS and not (found and is_over()):
-            ordered = ahead.pop()
+        ahead = deque([schedule])
+        is_few = not schedule.choices and len(self._runs.sandbox.coming) <= FEW
+        most = MOST_ORDERS_OF_FEW if is_few else MOST_ORDERS
+        while ahead and len(found) < most and not (found and is_over()):
+            ordered = ahead.popleft()
             history = first if ordered is schedule else self._runs.run_one_by_one(ordered)
             end = self._runs.end(history)
             found.append(OrderedEnd(ordered, end, is_of_whole_runs(history), are_of_one_object(history)))

@@ -18,7 +18,7 @@ from flowguard.testing.explorer.checks.problem import EQUIVALENCE, HANGS, STATE,
 from flowguard.testing.explorer.checks.standing import Standing
 from flowguard.testing.explorer.checks.undisturbed import lacking, undisturbed_ends, unexpected
 from flowguard.testing.explorer.record.history import History
-from flowguard.testing.explorer.record.schedule import OF_ANSWERS, RAISED, Choice, FaultKind, Schedule
+from flowguard.testing.explorer.record.schedule import OF_ANSWERS, OF_WEATHER, RAISED, Choice, FaultKind, Schedule
 from flowguard.testing.explorer.report.findings import Report, Violation
 from flowguard.testing.explorer.report.lanes import lanes
 from flowguard.testing.explorer.report.lines import timeline
@@ -50,15 +50,23 @@ class Search:
         progress: Progress = unheard,
         *,
         any_order: bool = False,
+        may_fail: Sequence[str] = (),
+        invariants_only: bool = False,
     ) -> None:
         self.runs = runs
         self.right = RightEnds(runs)
         self.found = Found()
         self._sandbox = runs.sandbox
         self._kept = KeptState(runs, self.right)
-        self._orders = None if any_order or self._sandbox.any_order else RecordOrders(runs, self.right, self._kept)
+        self._any_order = any_order or self._sandbox.any_order
+        self._invariants_only = invariants_only
+        self._orders = None
+        if not (self._any_order or invariants_only):
+            self._orders = RecordOrders(runs, self.right, self._kept)
         self._invariants = tuple(invariants)
         self._failing = failing
+        self._may_fail = frozenset(may_fail)
+        self._unjudged = 0
         self._progress = progress
         self._distinct: set[str] = set()
         self._began = time.perf_counter()
@@ -77,8 +85,8 @@ class Search:
         check_same(self.runs.same, first)
         if not self._sandbox.answers_are_declared:  # a module's are for all messages, and these may await nothing
             check_answers(self._sandbox.parties.given, first)
-        if first.hung is None and not first.lacks:
-            self.right.learn(first, self._is_over)
+        if first.hung is None and not first.lacks and first.at_rest:
+            self.right.learn(first, (lambda: True) if self._invariants_only else self._is_over)
         return first
 
     def again(self, schedule: Schedule) -> tuple[History, tuple[Violation, ...]]:
@@ -104,9 +112,12 @@ class Search:
 
     def _problems(self, history: History) -> list[Problem]:
         found = list(broken(history, self._sandbox.flows, self._invariants, self.runs.same))
-        if history.hung is not None:  # the end is that of a run that was broken off
+        if history.hung is not None or not history.at_rest:  # the end is that of a run that was broken off
             return found
         end = self.runs.end(history)
+        if self._invariants_only:
+            self._distinct.add(end.digest)
+            return found
         differ = self.right.differences(end, tuple(_missing(history)))
         if differ and (
             Standing.of(history, self._sandbox.flows).ends_elsewhere(history)
@@ -117,16 +128,24 @@ class Search:
         if differ and _may_fail(history) and (_has_failed(differ) or failed_by_right(history)):
             return found
         self._distinct.add(end.digest)
-        return found + differ
+        if not differ or any(name in self._may_fail for name, _ in map(_object_of, end.failed)):
+            return found
+        if not self.right.are_known:
+            self._unjudged += not self._any_order
+            return found
+        return found + (_of_weather(differ) if history.schedule.has(OF_WEATHER) else differ)
 
     # -- all of them
 
     def all(self, budget: SearchBudget) -> Report:
         """Run the search to its end. One that is interrupted reports what it has found."""
         self._seconds = budget.seconds
+        budget = replace(budget, distrusted=self._sandbox.distrusted, weather=self._sandbox.weather)
         first = self.references()
         self._judge_undisturbed(first)
         if self._is_useless(first):
+            if not first.at_rest:
+                self._try(Schedule())
             return self.report(first)
         if self.runs.is_batched:
             first = self.runs.run(Schedule())
@@ -149,16 +168,20 @@ class Search:
         """Find what fails though nothing goes wrong, where the search knows what is expected to."""
         if self._failing is None:
             return
-        for problem in list(lacking(first)) or unexpected(undisturbed_ends(first), self._failing):
+        for problem in list(lacking(first)) or unexpected(undisturbed_ends(first), self._failing, self._may_fail):
             self.found.add(problem, first, self.right.undisturbed)
 
     def _is_useless(self, first: History) -> bool:
-        """Answer whether there is no end to compare with. So it is where each run fails though it should not."""
-        if first.hung is not None or first.lacks:
+        """Answer whether there is no end to compare with.
+
+        So it is where each run fails though it should not, and where something breaks again and again: each fault would
+        be tried at hundreds of deliveries.
+        """
+        if first.hung is not None or first.lacks or not first.at_rest:
             return True
         ends = undisturbed_ends(first)
         return bool(len(self.found) and ends) and all(
-            end.has_failed and end.of not in (self._failing or ()) for end in ends
+            end.has_failed and end.of not in {*(self._failing or ()), *self._may_fail} for end in ends
         )
 
     def _search(self, first: History, seconds: list[Schedule], budget: SearchBudget) -> None:
@@ -171,6 +194,8 @@ class Search:
                 self._stopped = self._seconds
                 break
             at_once += [schedule.and_then(choice) for choice in follow_ups(history, self._sandbox.flows)]
+            if history.forged or schedule.has(OF_WEATHER):
+                continue
             if len(schedule.choices) == 1 or (
                 len(schedule.choices) == 2 and schedule.choices[-1].kind is FaultKind.REDRIVEN
             ):
@@ -190,7 +215,9 @@ class Search:
             undisturbed_ends=undisturbed_ends(first),
             stopped_after=self._stopped,
             uncounted=self.runs.uncounted,
-            has_all_orders=self.right.has_all or not self._sandbox.flows,
+            has_all_orders=self.right.has_all or not self._sandbox.flows or self._invariants_only,
+            unjudged=self._unjudged,
+            has_run=bool(undisturbed_ends(first) or first.posted or first.lacks or first.hung),
             elsewhere=tuple(sorted(self._sandbox.elsewhere)),
         )
 
@@ -228,6 +255,12 @@ class Search:
         return self._kept.named(shortest, history)
 
 
+def _object_of(run: tuple[str, str]) -> tuple[str, str]:
+    """Return the object and the request of a run, by the key of its item."""
+    key, request = run
+    return key.split("#", 2)[-1], request
+
+
 def _missing(history: History) -> Iterator[Missing]:
     """Yield the answers that do not come in time. With those that were given up they are another set."""
     said = frozenset(choice for choice in history.schedule.choices if choice.kind in OF_ANSWERS)
@@ -242,12 +275,22 @@ def _dead_letters(sandbox: Sandbox) -> list[str]:
     return [str(flow.dead_letters).rpartition(":")[2] for flow in sandbox.flows]
 
 
+def _of_weather(differ: Sequence[Problem]) -> list[Problem]:
+    """Name the promise that is broken where a run failed in an outage that its own stage did not fail."""
+    return [replace(one, rule="I20") if one.rule == "I14" else one for one in differ]
+
+
 def _has_failed(differ: Sequence[Problem]) -> bool:
     """Answer whether a run failed that does not fail undisturbed."""
     return any(problem.rule == "I14" for problem in differ)
 
 
 def _may_fail(history: History) -> bool:
-    """Answer whether a run may have failed by right: user code met an error or SQS gave a record up."""
+    """Answer whether a run may have failed by right: user code met an error or SQS gave a record up.
+
+    In an outage records are given up because of nothing else, and their runs have to go on after it.
+    """
     disturbed = any(made.fault in RAISED and made.site.is_users for made in history.calls)
+    if history.schedule.has(OF_WEATHER):
+        return history.weathered_users > 0
     return disturbed or any(delivery.from_dlq for delivery in history.deliveries)

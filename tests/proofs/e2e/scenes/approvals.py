@@ -140,7 +140,7 @@ def _post(cloud: Cloud, link: str, fields: Mapping[str, str]) -> tuple[int, str]
 
 def _request(cloud: Cloud, method: str, link: str, body: str | None) -> tuple[int, str]:
     """Follow the link to the function URL, whatever address the flow was given for its links."""
-    url = urlsplit(cloud.function_url("approve-expense-answers") + link.removeprefix(ANSWERS_URL))
+    url = urlsplit(cloud.function_url("approve-expense-answers-url") + link.removeprefix(ANSWERS_URL))
     connection = http.client.HTTPConnection(str(url.hostname), url.port, timeout=120)
     with closing(connection):
         connection.request(method, f"{url.path}?{url.query}" if url.query else url.path, body, _FORM if body else {})

@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
+from flowguard.destinations import Queue
 from flowguard.failure import Again, Never, after_failure
+from flowguard.ids import Owner
+from flowguard.protocol.claims import kills_before
+from flowguard.protocol.run import Claim, RunItem
 from flowguard.wire.message import Message
-from flowguard.worker import runtime
-from tests.proofs.model.actions import Environment
+from flowguard.worker import kills, runtime
+from flowguard.worker.ending import Ending, acked
+from flowguard.worker.given_up import GivenUp
+from flowguard.worker.routing import Arrival
+from tests.proofs.model import actions
 from tests.proofs.model.mutants.mutant import Mutant
+from tests.proofs.model.written import released
 
 
 def _once_more(error: BaseException, policy: Any, attempt: Any, draw: Any) -> Again | Never:
@@ -31,6 +39,36 @@ def _same_redrive_letter(self: Message, error: Any) -> Message:
     return self._replace(retry=0, first_error=error)
 
 
+def _counted(self: runtime.Runtime, claim: Claim) -> None:
+    if claim.unwritten is None:
+        self.services.store.release(claim, self.services.clock.now(), failed=True)
+
+
+def _unasked(self: GivenUp, arrival: Arrival, budget: Any) -> Arrival:
+    return arrival._replace(problem=kills.killed(0))
+
+
+def _dropped(self: GivenUp, arrival: Arrival, home: Queue, seconds: int) -> Ending:
+    return acked(arrival, None)
+
+
+def _unnoted(self: runtime.Runtime, arrival: Arrival, claim: Claim) -> Arrival:
+    many = claim.item.kills >= kills.MOST_KILLS
+    return arrival._replace(problem=kills.killed(claim.item.kills)) if many else arrival
+
+
+def _kills_of_any(found: RunItem | None, message: Message, owner: Owner | None = None) -> int:
+    return kills_before(found, message if found is None else message._replace(retry=found.retry), owner)
+
+
+def _kills_of_itself(found: RunItem | None, message: Message, owner: Owner | None = None) -> int:
+    return kills_before(found, message)
+
+
+def _released_killed(item: RunItem, claim: Claim, now: int, *, failed: bool) -> RunItem:
+    return released(item, claim, now, failed=failed)._replace(kills=claim.item.kills)
+
+
 FAILURES = (
     Mutant(
         "one-more",
@@ -50,6 +88,12 @@ FAILURES = (
         ((runtime, "after_failure", _rejects_again),),
         caught_by="calm",
     ),
+    Mutant(
+        "outage-counts",
+        "a claim that is given back after an outage counts as a failed attempt",
+        ((runtime.Runtime, "_release", _counted),),
+        caught_by="newer-fails",
+    ),
     Mutant("retry-same", "a retry does not count itself", ((Message, "again", _same_retry),), caught_by="used-up"),
     Mutant(
         "redrive-same",
@@ -66,7 +110,39 @@ FAILURES = (
     Mutant(
         "given-up-ends",
         "the dead-letter queue's function ends a run without asking",
-        environment=Environment(given_up_asks=False),
+        ((GivenUp, "judged", _unasked),),
         caught_by="killed-later",
+    ),
+    Mutant(
+        "given-up-drops",
+        "what was never begun is acknowledged, and not sent back",
+        ((GivenUp, "_back", _dropped),),
+        caught_by="killed-later",
+    ),
+    Mutant("one-kill-more", "a hop survives five kills", ((runtime, "MOST_KILLS", 6),), caught_by="kills"),
+    Mutant("one-kill-less", "a hop is given up after four kills", ((runtime, "MOST_KILLS", 4),), caught_by="kills"),
+    Mutant(
+        "kills-unnoted",
+        "a claim that sees a killed worker does not note it",
+        ((runtime.Runtime, "_with_kills", _unnoted),),
+        caught_by="kills",
+    ),
+    Mutant(
+        "kills-of-any",
+        "the kills of an attempt count for the next one",
+        ((kills, "kills_before", _kills_of_any),),
+        caught_by="kills-retry",
+    ),
+    Mutant(
+        "kills-of-itself",
+        "a worker whose claim was repeated takes itself for a killed one",
+        ((kills, "kills_before", _kills_of_itself),),
+        caught_by="kills-lost",
+    ),
+    Mutant(
+        "kills-given-back",
+        "a worker that gives its claim back counts as killed",
+        ((actions, "released", _released_killed),),
+        caught_by="kills-lost",
     ),
 )

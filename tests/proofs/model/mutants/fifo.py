@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from flowguard.protocol.run import Claim, RunItem
 from flowguard.worker import runtime
 from tests.proofs.model import actions
 from tests.proofs.model.mutants.mutant import Mutant
+from tests.proofs.model.written import released
 
 
 def _asking_once_more(self: Any, arrival: Any, budget: Any, asked: Any) -> Any:
@@ -17,17 +19,21 @@ def _asking_once_more(self: Any, arrival: Any, budget: Any, asked: Any) -> Any:
     return arrival, claim
 
 
+def _released_at_zero(item: RunItem, claim: Claim, now: int, *, failed: bool) -> RunItem:
+    return released(item, claim, now, failed=failed)._replace(lease_until=0)
+
+
 FIFO = (
     Mutant(
         "release-lost",
         "a failed attempt of a FIFO record is not counted",
-        ((actions, "released", lambda item, claim, now: item._replace(lease_until=now)),),
+        ((actions, "released", lambda item, claim, now, failed: item._replace(lease_until=now)),),
         caught_by="fifo-used-up",
     ),
     Mutant(
         "release-at-zero",
         "a release ends the lease at the beginning of time, so that the run looks abandoned",
-        ((actions, "released", lambda item, claim, now: item._replace(retry=claim.item.retry + 1, lease_until=0)),),
+        ((actions, "released", _released_at_zero),),
         caught_by="fifo-ignore",
     ),
     Mutant(

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from flowguard.protocol import claims
 from flowguard.protocol.run import ClaimRequest, RunItem
-from flowguard.worker import plan
+from flowguard.worker.lifetimes import Lifetimes
 from tests.proofs.model.mutants.mutant import Mutant, Patch
 
 _TAKEN = claims.taken
@@ -28,10 +27,6 @@ def _old_outbox(item: RunItem | None, request: ClaimRequest, after: RunItem) -> 
 
 def _old_state(item: RunItem | None, request: ClaimRequest, after: RunItem) -> RunItem:
     return after._replace(state=item.state if item is not None else None)
-
-
-def _one_retention(flow: Any, moment: int) -> int:
-    return moment + int(flow.retention.total_seconds() * 1000)
 
 
 ITEMS = (
@@ -71,7 +66,7 @@ ITEMS = (
     Mutant(
         "one-retention",
         "an item lives for one retention",
-        ((plan, "expires_at", _one_retention),),
+        ((Lifetimes, "copies", Lifetimes.retention),),
         caught_by="retention",
     ),
 )

@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any, Final
+from typing import Final
 
 from pydantic import BaseModel
 
+from flowguard.clock import ManualClock
 from flowguard.destinations import Queue
 from flowguard.flow import UNTIL_RESET, Flow
 from flowguard.ids import RequestId
 from flowguard.outcome import Done, Outcome
 from flowguard.stage import Stage
 from flowguard.step import Step
+from flowguard.wire.signing import Keyring, Keys, KeySigner, signed_attributes
 from tests.proofs.races.shared import START
-from tests.proofs.races.sums.asked import record
+from tests.proofs.races.shared_file import Record, sqs_record
 
 MADE, INBOX, READERS = "race-made", "pages", "readers"
 PAGES: Final = 20
 LEASE: Final = 150
 """In ticks of the shared clock."""
+
+SIGNER: Final = KeySigner(Keyring(lambda: Keys.parse("races:a-key-that-is-no-secret-of-anybody"), ManualClock()))
+"""The key of all processes: the order to reset is believed only signed, and so is a ``reply_to``."""
 
 _LEASE = timedelta(milliseconds=LEASE)
 
@@ -53,7 +58,7 @@ def caller(number: int) -> str:
     return f"caller-{number}"
 
 
-def asked(number: int) -> dict[str, Any]:
+def asked(number: int) -> Record:
     """Return the record of a request. Their times are near each other, and in no order."""
     message, _ = Pages.request(
         Wanted(page=page(number)),
@@ -61,5 +66,4 @@ def asked(number: int) -> dict[str, Any]:
         requested_at=START - number * 7_919 % 1_000,
         reply_to=Queue(READERS),
     )
-    attributes = {name: one.to_sqs_record() for name, one in message.attributes().items()}
-    return record(f"m{number}", message.body, attributes)
+    return sqs_record(f"m{number}", INBOX, message.body, signed_attributes(message, SIGNER))

@@ -11,8 +11,8 @@ from typing import Any
 from flowguard.protocol.outbox import Kind, Send
 from flowguard.wire.envelope import Envelope
 from flowguard.worker.ports import Refusal
-from tests.proofs.races.callers.flow import asked
-from tests.proofs.races.sums.asked import record
+from tests.proofs.races.callers.flow import INBOX, asked
+from tests.proofs.races.shared_file import Record, sqs_record
 
 
 class Mail:
@@ -31,7 +31,7 @@ class Mail:
         elif "messageId" in line:
             self.open[line["messageId"]] = line
 
-    def record(self, message_id: str) -> dict[str, Any]:
+    def record(self, message_id: str) -> Record:
         found = self.open[message_id]
         return asked(found) if isinstance(found, int) else found
 
@@ -41,11 +41,14 @@ class Mail:
                 self._write({"answer": send.id, **json.loads(send.body)})
                 continue
             self._sent += 1
-            attributes = {name: one.to_sqs_record() for name, one in send.attributes.items()}
-            self._write(record(f"{send.kind.value}-{self._life}-{self._sent}", send.body, attributes))
+            name = f"{send.kind.value}-{self._life}-{self._sent}"
+            self._write(sqs_record(name, INBOX, send.body, send.attributes))
         return {}
 
     def postpone(self, envelope: Envelope, seconds: int) -> None:
+        """Nobody waits here: a record that is not settled may be tried again at once."""
+
+    def hand_back(self, records: Sequence[tuple[Envelope, int]]) -> None:
         """Nobody waits here: a record that is not settled may be tried again at once."""
 
     def settle(self, message_id: str) -> None:

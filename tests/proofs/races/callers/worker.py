@@ -13,7 +13,7 @@ from flowguard.handler import lambda_handler
 from flowguard.ids import SeededIds
 from flowguard.sim.calls import intercept
 from flowguard.worker.ports import Services
-from tests.proofs.races.callers.flow import LEASE, PAGES, Pages, asked, page
+from tests.proofs.races.callers.flow import LEASE, PAGES, SIGNER, Pages, asked, page
 from tests.proofs.races.callers.mail import Mail
 from tests.proofs.races.mishaps import Died, Mishaps
 from tests.proofs.races.mutants import break_expressions
@@ -57,6 +57,7 @@ class _Worker:
             ids=SeededIds(random.Random(f"ids {name}").randrange(10**9)),
             observer=lambda _: None,
             draw=self._draw,
+            signer=SIGNER,
         )
         self._handler = lambda_handler(Pages).using(services)
         self._client = FlowClient.of(services)

@@ -35,13 +35,16 @@ class Asked(NamedTuple):
         )
 
     @property
-    def order(self) -> tuple[int, str]:
-        """By which the requests for one object are newer or older."""
-        return START - self.number * 7_919 % 1_000, f"request-{self.number}"
+    def request_id(self) -> RequestId:
+        return RequestId(f"request-{self.number}")
+
+    @property
+    def requested_at(self) -> int:
+        """By which the requests for one object are newer or older. No two of them have one time."""
+        return START - self.number * 7_919 % 1_000
 
     def message(self) -> Message:
-        at, name = self.order
-        return Adds.request(self.payload, request_id=RequestId(name), requested_at=at)[0]
+        return Adds.request(self.payload, request_id=self.request_id, requested_at=self.requested_at)[0]
 
     def record(self) -> dict[str, Any]:
         """Return the record that its queue delivers."""
@@ -64,11 +67,11 @@ def expected(number: int) -> Expected:
     """Of so many requests."""
     asked = [Asked(one) for one in range(number)]
     newest: dict[str, Asked] = {}
-    for one in sorted(asked, key=lambda one: one.order):
+    for one in sorted(asked, key=lambda one: one.requested_at):
         newest[one.payload.id] = one
     return Expected(
         {name: one.payload.amount for name, one in newest.items()},
-        {name: one.order[1] for name, one in newest.items()},
+        {name: one.request_id for name, one in newest.items()},
         frozenset(one.payload.id for one in asked if one.is_alone),
         sum(one.payload.early for one in asked),
         sum(one.payload.computes for one in asked),

@@ -45,6 +45,9 @@ class Mail:
     def postpone(self, envelope: Envelope, seconds: int) -> None:
         """Nobody waits here: a record that is not settled may be tried again at once."""
 
+    def hand_back(self, records: Sequence[tuple[Envelope, int]]) -> None:
+        """Nobody waits here: a record that is not settled may be tried again at once."""
+
     def settle(self, message_id: str) -> None:
         if message_id in self.open:
             self._write({"settled": message_id})

@@ -140,6 +140,7 @@ class Waits(
         Callback(ANSWERED, id="ref", answer="value", failed="error"),
         Callback(EVENTS, id="of", prefix="event/", answer="value", keep_early=timedelta(hours=1)),
     ),
+    trust_senders=True,
 ):
     """The newest request takes over, also from one that waits."""
 
@@ -153,7 +154,7 @@ class Answer(Stage[Asked], name="answer", inbox=CHILDREN, retry=_POLICY, timeout
         return Done(f"{step.request_id} attempt {step.attempt}")
 
 
-class Child(Flow, name="child", object_id=PER_REQUEST):
+class Child(Flow, name="child", object_id=PER_REQUEST, trust_senders=True):
     """Each ask is a run of its own."""
 
     stages = (Answer,)

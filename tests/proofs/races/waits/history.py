@@ -100,14 +100,15 @@ def _waits(history: History, tried: Mapping[WaitKey, Sequence[Line]]) -> Iterato
 def _told(journal: Iterable[Line]) -> Iterator[Told]:
     """A worker has its verdict from its last call for this name. It logs it, or has it from ``FlowClient.answer``.
 
-    Of an answer that is logged and returned, the log counts.
+    Of an answer that is logged and returned, the log counts. That an early answer takes another's place is no verdict
+    on a wait, and names no run.
     """
     last: dict[tuple[str, str, str], Line] = {}
     logged: set[int] = set()
     for line in journal:
         if line["what"] == "answer":
             last[line["worker"], line["request_id"], line["name"]] = line
-        elif line["what"] == "answered" and line["verdict"] != UNKNOWN:
+        elif line["what"] == "answered" and line["verdict"] != UNKNOWN and "replaces" not in line:
             call = last[line["worker"], line["request_id"], line["name"]]
             logged.add(id(call))
             yield Told(line["verdict"], call)

@@ -62,6 +62,9 @@ class Post:
     def postpone(self, envelope: Envelope, seconds: int) -> None:
         """Nobody waits here: a record that is not settled may be tried again at once."""
 
+    def hand_back(self, records: Sequence[tuple[Envelope, int]]) -> None:
+        """Nobody waits here: a record that is not settled may be tried again at once."""
+
     def settle(self, record: Record) -> None:
         self._file.write({"settled": record["messageId"]})
 

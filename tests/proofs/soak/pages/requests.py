@@ -23,14 +23,15 @@ OUT_OF_ORDER, LATE, TWICE = 0.3, 0.2, 0.05
 
 
 class PageRequest(NamedTuple):
-    """``moment`` is in ms after the soak's first one. Two of a page's requests share each: then the id decides."""
+    """``moment`` is in ms after the soak's first one. Two of a page's requests share each: then the first to come
+    is carried out."""
 
     reset: Reset
     moment: int
 
 
 def page_requests(number: int, odds: Odds) -> dict[str, PageRequest]:
-    """By request id, from the oldest to the newest but for the ids that decide."""
+    """By request id, from the oldest to the newest."""
     draw, ends = random.Random(f"{odds.seed} pages"), random.Random(f"{odds.seed} endings of pages")
     pages = [f"page-{rank}" for rank in range(max(LEAST, number // EACH))]
     wanted = [1 / math.sqrt(rank + 1) for rank in range(len(pages))]

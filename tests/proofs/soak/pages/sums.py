@@ -38,18 +38,19 @@ def _settled(outcome: Outcome, written: Counter[str]) -> Iterator[Check]:
 
 
 def _newest(outcome: Outcome) -> Iterator[Check]:
-    """The page belongs to its greatest request, and shows what the last one that was carried out had to show."""
-    greatest: dict[str, tuple[int, str]] = {}
-    for request, (reset, moment) in outcome.pages.items():
-        greatest[reset.page] = max(greatest.get(reset.page, (0, "")), (moment, request))
+    """The page belongs to a newest request, and shows what the last one that was carried out had to show."""
+    latest: dict[str, int] = {}
+    for reset, moment in outcome.pages.values():
+        latest[reset.page] = max(latest.get(reset.page, 0), moment)
+    ended = {page: run.request_id for page, run in outcome.page_runs.items() if run.status in ENDED and run.done}
     yield same(
-        "pages: each page's run is its newest request's, and has ended",
-        (f"{page} {request}" for page, (_, request) in greatest.items()),
-        (f"{page} {run.request_id}" for page, run in outcome.page_runs.items() if run.status in ENDED and run.done),
+        "pages: each page's run is a newest request's, and has ended",
+        (f"{page} {moment}" for page, moment in latest.items()),
+        (f"{page} {outcome.pages[own].moment if own in outcome.pages else own}" for page, own in ended.items()),
     )
     yield same(
         "pages: each page shows its newest completed request",
-        (shown for page in greatest for shown in _due(outcome, page)),
+        (shown for page in latest for shown in _due(outcome, page)),
         (f"{page} {row['revision']} {row['content']}" for page, row in outcome.page_rows.items() if "content" in row),
     )
     yield none(
@@ -65,17 +66,17 @@ def _newest(outcome: Outcome) -> Iterator[Check]:
 def _due(outcome: Outcome, page: str) -> Iterator[str]:
     published = [_request(line) for line in _lines(outcome, page) if line.endswith(f".{HOPS[-1]}")]
     if published:
-        newest = max(published, key=lambda request: (outcome.pages[request].moment, request))
+        newest = max(published, key=lambda request: outcome.pages[request].moment)
         reset = outcome.pages[newest].reset
         yield f"{page} {reset.revision} {content(newest, reset)}"
 
 
 def _order(outcome: Outcome) -> Iterator[Check]:
-    """By the histories alone: the order in which DynamoDB applied the commits."""
+    """By the histories alone: the order in which DynamoDB applied the commits. Of one moment there is one request."""
 
-    def place(line: str) -> tuple[int, str, str]:
-        request, _, hop = line.partition(".")
-        return outcome.pages[request].moment, request, hop
+    def goes_on(before: str, after: str) -> bool:
+        (request, _, hop), (newer, _, later) = before.partition("."), after.partition(".")
+        return later > hop if newer == request else outcome.pages[newer].moment > outcome.pages[request].moment
 
     yield none(
         "pages: no page's history goes back",
@@ -83,7 +84,7 @@ def _order(outcome: Outcome) -> Iterator[Check]:
             f"{page}: {after} after {before}"
             for page, row in outcome.page_rows.items()
             for before, after in pairwise(row["history"])
-            if place(after) <= place(before)
+            if not goes_on(before, after)
         ),
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,11 +29,12 @@ LATEST = 14
 class Party:
     """Reads what the runs ask. ``told`` counts the verdicts that the holder of the tokens got.
 
-    ``resumed`` counts how often each run was resumed by one.
+    ``tell`` is called with the request of each that asks. ``resumed`` counts how often each run was resumed by one.
     """
 
     sandbox: Sandbox
     seed: int
+    tell: Callable[[str], None] = lambda _: None
     told: Counter[str] = field(default_factory=Counter)
     resumed: Counter[str] = field(default_factory=Counter)
     _draw: random.Random = field(init=False)
@@ -44,6 +46,7 @@ class Party:
         """Answer whatever lies there. A copy of a question is answered like the question."""
         for message in self.sandbox.take(ASKED):
             asked = json.loads(message["Body"])
+            self.tell(asked["of"])
             if "approval" not in asked["silent"]:
                 self._approve(asked["token"], asked["of"])
             if "quote" not in asked["silent"]:

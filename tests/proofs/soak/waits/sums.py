@@ -23,6 +23,7 @@ def wait_sums(outcome: Outcome) -> Iterator[Check]:
     yield none("waits: none was ended twice", (f"{request}: {n} times" for request, n in times.items() if n > 1))
     wrong = (f"{name} went on at {stage}" for name, stage in effects.items() if stage not in _stages(outcome, name))
     yield none("waits: none went on but at the stage for its end", wrong)
+    yield same("waits: each forged record is a dead letter", outcome.forged, outcome.mail.forged)
     asked = _own(outcome, outcome.mail.news)
     yield none("waits: none went on whose messages were not sent", completed - set(map(_request, asked)))
 

@@ -58,7 +58,7 @@ def test_a_caller_that_nobody_answers_is_noticed(monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.parametrize(
     "schedule",
-    ["a1-1.r1", "d6-1.r1", "x2-2"],
+    ["d2.d7-1.r1", "d7.d10-1.r1", "x2-2"],
     ids=["the caller has the failed end", "the last hop is redriven", "a copy comes when all is over"],
 )
 def test_a_caller_keeps_the_end_that_it_was_given_whatever_becomes_of_its_run(schedule: str) -> None:

@@ -23,9 +23,9 @@ from flowguard.testing.explorer.record.refusal import refusal_at
 from flowguard.testing.explorer.record.schedule import Schedule
 from flowguard.testing.explorer.run.driver import run
 from flowguard.testing.explorer.run.sandbox import Sandbox
-from flowguard.worker import batch, dispatch, runtime
+from flowguard.worker import dispatch, runtime
 from flowguard.worker.emitter import Emitter
-from flowguard.worker.ending import Ending
+from flowguard.worker.outages import Outages
 from tests.proofs.prove.flows import TABLES, Order
 from tests.proofs.prove.texts import OFFLOAD_ABOVE, Recalls
 from tests.testing.explorer import seeded
@@ -71,7 +71,7 @@ def test_each_kind_of_destination_and_table_is_refused_once() -> None:
     assert first == ["f1", "f2", "f2-1", "f3", "f3-1", "f4", "f6-1", "f7"], (
         "by table, queue and role; one that is denied"
     )
-    assert {"f3.f4", "f4.r1", "f4.f5"} <= set(tried), "the dead letters' queue too, and what was parked sent back"
+    assert {"f3.f10", "f4.r1", "f4.f13"} <= set(tried), "the dead letters' queue too, and what was parked sent back"
 
 
 # -- what a refusal leads to
@@ -149,7 +149,7 @@ def test_what_a_next_request_led_to_stands_in_the_time_line() -> None:
 
 
 def test_a_message_whose_parking_was_not_answered_is_reported_by_who_parks_it_again() -> None:
-    schedule = f"f{SECOND}.u{SECOND + 1}"
+    schedule = f"f{SECOND}.u{SECOND + 9}"
     history = history_of(schedule)
     parked, again = [one for one in history.posted if one.is_letter]
     assert parked.id == again.id
@@ -160,8 +160,14 @@ def test_a_message_whose_parking_was_not_answered_is_reported_by_who_parks_it_ag
 
 
 def nothing_is_final(patch: Patch) -> None:
-    for module in (sender, refused_writes, packing):
-        patch.setattr(module, "is_final", lambda _: False)
+    for module in (sender, refused_writes):
+        for name in ("is_final", "is_for_minutes"):
+            patch.setattr(module, name, lambda _: False)
+    patch.setattr(packing, "is_refusal", lambda _: False)
+
+
+def nothing_is_gone(patch: Patch) -> None:
+    patch.setattr(packing, "error_code", lambda _: "")
 
 
 def parked_without_a_word(patch: Patch) -> None:
@@ -193,8 +199,8 @@ def in_the_way_of_the_next(patch: Patch) -> None:
 
 
 def acked_all_the_same(patch: Patch) -> None:
-    whole = Ending
-    patch.setattr(batch, "Ending", lambda **facts: whole(**{**facts, "ack": True}))
+    left = Outages.ending
+    patch.setattr(Outages, "ending", lambda *met: left(*met)._replace(ack=True, backs_off=False))
 
 
 @pytest.mark.parametrize(
@@ -208,11 +214,11 @@ def acked_all_the_same(patch: Patch) -> None:
         ),
         (nothing_is_final, "f2-1", "I6: a record was delivered until SQS gave it up"),
         (parked_without_a_word, "f3", "I7: a message was parked, and nothing reports it"),
-        (parked_without_a_word, "f4.u5", "I7: a message was parked, and nothing reports it"),
+        (parked_without_a_word, "f4.u13", "I7: a message was parked, and nothing reports it"),
         (parked_without_a_reason, "f4", "I7: a parked message does not name what refused it"),
         (dropped_instead_of_parked, "f3", "I7: side was committed and never sent"),
         (dropped_instead_of_parked, "f4", "I6: nothing is under way any more"),
-        (in_the_way_of_the_next, "f7.f8", "I6: a next request for the object is not carried out"),
+        (in_the_way_of_the_next, "f7.f14", "I6: a next request for the object is not carried out"),
         (acked_all_the_same, "f1", "I6: a record was acked, though the run table denies access"),
     ],
     ids=lambda one: getattr(one, "__name__", ""),
@@ -227,7 +233,7 @@ def test_a_guard_taken_away_is_noticed(
 
 
 def test_a_text_that_is_gone_and_read_for_ever_is_noticed(monkeypatch: Patch) -> None:
-    nothing_is_final(monkeypatch)
+    nothing_is_gone(monkeypatch)
     found = wrong("f3", Recalls, Order(order_id="o1"), above=OFFLOAD_ABOVE)
     assert any("though flowguard/recalls/" in one for one in found), found
 

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from flowguard.testing.explorer import explore, replay
-from flowguard.worker import plan, runtime
+from flowguard.testing.explorer.record.unmet import UnmetSchedule
+from flowguard.worker.lifetimes import Lifetimes
 from tests.testing.explorer import seeded
 from tests.testing.explorer.histories import history_of
 
@@ -20,12 +21,7 @@ Patch = pytest.MonkeyPatch
 
 def kept_for(patch: Patch, share: float) -> None:
     """Run items live for less than twice the retention."""
-
-    def expires_at(flow: Any, moment: int) -> int:
-        return moment + int(share * flow.retention.total_seconds() * 1000)
-
-    patch.setattr(plan, "expires_at", expires_at)
-    patch.setattr(runtime, "expires_at", expires_at)
+    patch.setattr(Lifetimes, "copies", property(lambda self: int(share * self.retention)))
 
 
 def test_a_copy_comes_as_late_as_its_queues_keep_it_and_no_later() -> None:
@@ -47,6 +43,21 @@ def test_an_item_that_has_expired_is_gone_when_the_copy_comes(monkeypatch: Patch
     kept_for(monkeypatch, 0.5)
     history = history_of(seeded.TwoStages, [ORDER], "x1-2", tables=seeded.TABLES)
     assert [version.item for version in history.versions if version.item is None] == [None]
+
+
+def test_what_has_expired_may_still_be_there(monkeypatch: Patch) -> None:
+    kept_for(monkeypatch, 0.9)
+    trace = replay(seeded.TwoStages, [ORDER], "x1-2.k1", tables=seeded.TABLES)
+    assert trace.violations == (), "the copy meets the item that has expired"
+    with pytest.raises(UnmetSchedule, match="k1 of the schedule 'k1' changes nothing: nothing of the run expires"):
+        replay(seeded.TwoStages, [ORDER], "k1", tables=seeded.TABLES)
+
+
+def test_an_item_that_is_removed_is_said_so() -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        kept_for(patch, 0.5)
+        trace = replay(seeded.TwoStages, [ORDER], "x1-2", tables=seeded.TABLES)
+    assert "run#two-stages#o1 has expired, and is removed" in str(trace)
 
 
 def test_items_that_live_shorter_than_a_record_apply_it_again(monkeypatch: Patch) -> None:

@@ -76,10 +76,13 @@ def test_who_tries_again_after_an_answer_that_never_came_is_found_at_the_line() 
 
 
 def test_a_death_at_the_last_receive_leaves_the_record_to_sqs() -> None:
-    history = history_of(seeded.TwoStages, [ORDER], "d2-1", tables=seeded.TABLES)
-    assert [one.from_dlq for one in history.deliveries] == [False, True]
+    once = history_of(seeded.TwoStages, [ORDER], "d2-1", tables=seeded.TABLES)
+    assert [one.from_dlq for one in once.deliveries] == [False, True, False, False]
+    assert [item.status for item in once.latest().values()] == ["COMPLETED"]
+    history = history_of(seeded.TwoStages, [ORDER], "d2.d5-1", tables=seeded.TABLES)
+    assert [one.from_dlq for one in history.deliveries] == [False, False, True]
     assert [item.status for item in history.latest().values()] == ["FAILED"]
-    assert rules("d2-1") == set(), "a run that SQS gave up may fail"
+    assert rules("d2.d5-1") == set(), "a run that SQS gave up may fail"
 
 
 def test_a_record_that_no_queue_delivered_is_never_seen_too_early() -> None:

@@ -1,0 +1,101 @@
+"""What EventBridge does with events."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from flowguard.aws_facts.fact import NOWHERE, Document, Fact, like
+
+_PUT: Final = Document("PutEvents", "https://docs.aws.amazon.com/eventbridge/latest/APIReference/API_PutEvents.html")
+_SENDING: Final = Document(
+    "Sending events with PutEvents", "https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-putevents.html"
+)
+_FORM: Final = Document(
+    "AWS service event structure", "https://docs.aws.amazon.com/eventbridge/latest/ref/overiew-event-structure.html"
+)
+_RETRIES: Final = Document(
+    "How EventBridge retries delivering events",
+    "https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-rule-retry-policy.html",
+)
+
+BUS_FACTS: Final = (
+    Fact(
+        name="events-entries",
+        sentence="A call has 1 to 10 entries.",
+        source=_PUT,
+        relied_on_by=("sim/limits/buses.py:MOST_ENTRIES", "aws/sender.py:MOST_ENTRIES"),
+        limit=10,
+        engines=like("memory", "moto", "ministack"),
+    ),
+    Fact(
+        name="events-size",
+        sentence="The entries of a call have less than 1 MB together: source, detail type, detail and resources, and "
+        "14 bytes for a time.",
+        source=_PUT,
+        relied_on_by=("sim/limits/buses.py:LARGEST", "protocol/outbox.py:largest"),
+        limit=1_048_576,
+        words=("Detail", "DetailType", "Source"),
+        engines=like("memory", "moto", ministack="takes more"),
+    ),
+    Fact(
+        name="events-size-of-a-time",
+        sentence="The time of an entry counts 14 bytes.",
+        source=Document(
+            "Calculating PutEvents event entry size",
+            "https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-putevents.html",
+        ),
+        relied_on_by=("sim/limits/buses.py:TIME",),
+        limit=14,
+        engines=like("memory", "moto"),
+        by_hand="Fourteen bytes at the edge of 1 MB decide nothing here.",
+    ),
+    Fact(
+        name="events-partial-failure",
+        sentence="Entries succeed or fail each on its own, in an answer of 200 with `FailedEntryCount`; "
+        "`ThrottlingException` and `InternalException` may stand there and pass.",
+        source=_SENDING,
+        relied_on_by=("aws/sender.py:AWSSender",),
+        words=("PutEvents", "FailedEntryCount", "ErrorCode", "ErrorMessage", "InternalException", "InternalFailure"),
+        engines=like("memory", "moto", ministack="takes any text"),
+    ),
+    Fact(
+        name="events-required",
+        sentence="An entry without source, detail type or detail fails with `InvalidArgument`; a detail that is no "
+        "JSON object with `MalformedDetail`.",
+        source=_PUT,
+        relied_on_by=("sim/limits/buses.py:entry_fault", "wire/bodies.py:bus_detail"),
+        words=("InvalidArgument", "MalformedDetail"),
+        engines=like("memory", "moto", ministack="takes any entry"),
+    ),
+    Fact(
+        name="events-missing-bus",
+        sentence="An event for a bus that does not exist is accepted, with an event id, and is lost.",
+        source=_SENDING,
+        relied_on_by=(
+            "sim/limits/refusing.py:Refusing",
+            "aws/sender.py:bus_entry",
+            "deploy/event_checks.py:check_events",
+        ),
+        words=("EventBusName",),
+        engines=like("memory", "moto", "ministack"),
+    ),
+    Fact(
+        name="events-at-least-once",
+        sentence="A rule's target gets an event at least once, in no order; a failed delivery is tried for 24 hours "
+        "and 185 times, then goes to the rule's dead-letter queue or is lost.",
+        source=_RETRIES,
+        relied_on_by=("deploy/cloudformation.py", "docs/guarantees.md"),
+        limit=185,
+        words=("AWS::Events::Rule",),
+        engines=NOWHERE,
+        by_hand="Takes a day.",
+    ),
+    Fact(
+        name="events-form",
+        sentence="A queue gets an event as JSON with `version`, `id`, `detail-type`, `source`, `account`, `time`, "
+        "`region`, `resources` and `detail`.",
+        source=_FORM,
+        relied_on_by=("foreign.py:_EVENT", "wire/bus_event.py:find_bus_event"),
+        engines=like("ministack", moto="leaves out the account"),
+    ),
+)

@@ -1,0 +1,166 @@
+"""What IAM and CloudFormation do with what a deployment makes."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from flowguard.aws_facts.fact import NOWHERE, Document, Fact, like
+
+_IAM: Final = "https://docs.aws.amazon.com/IAM/latest/UserGuide"
+_CFN: Final = "https://docs.aws.amazon.com/AWSCloudFormation/latest"
+_DELAY: Final = Document(
+    "Troubleshoot IAM: Changes that I make are not always immediately visible", f"{_IAM}/troubleshoot.html"
+)
+_QUOTAS: Final = Document("IAM and AWS STS quotas", f"{_IAM}/reference_iam-quotas.html")
+_SIMULATE: Final = Document(
+    "SimulatePrincipalPolicy", "https://docs.aws.amazon.com/IAM/latest/APIReference/API_SimulatePrincipalPolicy.html"
+)
+_DELETION: Final = Document("DeletionPolicy attribute", f"{_CFN}/TemplateReference/aws-attribute-deletionpolicy.html")
+_DEPENDS: Final = Document("DependsOn attribute", f"{_CFN}/TemplateReference/aws-attribute-dependson.html")
+_REPLACE: Final = Document(
+    "Understand update behaviors of stack resources",
+    f"{_CFN}/UserGuide/using-cfn-updating-stacks-update-behaviors.html",
+)
+_LIMITS: Final = Document("CloudFormation quotas", f"{_CFN}/UserGuide/cloudformation-limits.html")
+_TAGS: Final = Document(
+    "Tags", "https://docs.aws.amazon.com/resourcegroupstagging/latest/APIReference/API_GetResources.html"
+)
+_NAMES: Final = Document("Name type", f"{_CFN}/TemplateReference/aws-properties-name.html")
+
+DEPLOYMENT_FACTS: Final = (
+    Fact(
+        name="iam-eventually-consistent",
+        sentence="A role or policy that was just made or changed may be refused for seconds to minutes, and one that "
+        "was taken away may still be good: `AccessDenied` passes in that time.",
+        source=_DELAY,
+        relied_on_by=("aws/faults.py:is_final", "docs/deploy.md", "sim/weather/new_permissions.py"),
+        words=("AWS::IAM::Role",),
+        engines=like(deliveries="as the weather `new-permissions`"),
+    ),
+    Fact(
+        name="iam-inline-policy-size",
+        sentence="All inline policies of a role have at most 10,240 characters together, white space apart.",
+        source=_QUOTAS,
+        relied_on_by=("deploy/arns.py:LARGEST_POLICY",),
+        limit=10_240,
+        words=("PolicyDocument", "PolicyName"),
+        engines=NOWHERE,
+        by_hand="The refusal shows at deployment.",
+    ),
+    Fact(
+        name="iam-denied-codes",
+        sentence="A denial is 400 or 403 by service, and its code `AccessDenied`, `AccessDeniedException` or, at SNS, "
+        "`AuthorizationError`.",
+        source=Document("Troubleshooting access denied error messages", f"{_IAM}/troubleshoot_access-denied.html"),
+        relied_on_by=(
+            "sim/limits/refusing.py:_DENIALS",
+            "deploy/live.py:_DENIED",
+            "aws/dead_letter_queue.py:explained",
+        ),
+        words=("AccessDenied", "AccessDeniedException", "AuthorizationError"),
+        engines=like("memory", "moto"),
+        by_hand="Needs a role of its own for each service; the probe of IAM's delay shows the code of one.",
+    ),
+    Fact(
+        name="iam-simulate",
+        sentence="`SimulatePrincipalPolicy` says what a role's own policies allow; policies of resources and of the "
+        "organisation are not in it unless they are handed over.",
+        source=_SIMULATE,
+        relied_on_by=("deploy/live.py:LiveAccount",),
+        words=("PolicySourceArn", "EvalDecision", "EvaluationResults", "EvalActionName", "NoSuchEntity"),
+        engines=NOWHERE,
+        by_hand="`flowguard doctor` shows its answers.",
+    ),
+    Fact(
+        name="cfn-retain",
+        sentence="A resource under `DeletionPolicy` `Retain` stays when it leaves the template, nobody's; a stack that "
+        "makes one of that name later fails.",
+        source=_DELETION,
+        relied_on_by=("deploy/cloudformation.py:_KEEP", "docs/deploy.md"),
+        words=("AWS::DynamoDB::Table", "DeletionPolicy", "UpdateReplacePolicy"),
+        engines=NOWHERE,
+        by_hand="A stack of one queue shows it.",
+    ),
+    Fact(
+        name="cfn-retain-except-on-create",
+        sentence="`RetainExceptOnCreate` deletes what the failed operation itself has made, so that a second first "
+        "deployment meets nothing.",
+        source=_DELETION,
+        relied_on_by=("deploy/cloudformation.py:_KEEP", "docs/deploy.md"),
+        engines=NOWHERE,
+        by_hand="A stack that fails shows it.",
+    ),
+    Fact(
+        name="cfn-removed-is-deleted",
+        sentence="A resource that leaves the template is deleted with what it holds: a queue with its messages.",
+        source=_DELETION,
+        relied_on_by=("docs/deploy.md", "docs/upgrading.md"),
+        words=("AWS::SQS::Queue",),
+        engines=NOWHERE,
+        by_hand="A stack of one queue shows it.",
+    ),
+    Fact(
+        name="cfn-order",
+        sentence="Resources are made in the order of their references and of `DependsOn`, others at once: a "
+        "subscription may deliver before its queue's policy is there.",
+        source=_DEPENDS,
+        relied_on_by=("deploy/cloudformation.py",),
+        words=("AWS::SQS::QueuePolicy",),
+        engines=NOWHERE,
+        by_hand="It shows seldom.",
+    ),
+    Fact(
+        name="cfn-resources",
+        sentence="A template has at most 500 resources.",
+        source=_LIMITS,
+        relied_on_by=("deploy/cloudformation.py:MOST_RESOURCES",),
+        limit=500,
+        engines=NOWHERE,
+        by_hand="The refusal shows at deployment.",
+    ),
+    Fact(
+        name="cfn-size",
+        sentence="A template has at most 51,200 bytes in a request, and 1 MB in a bucket.",
+        source=_LIMITS,
+        relied_on_by=("deploy/cloudformation.py:LARGEST_TEMPLATE",),
+        engines=NOWHERE,
+        by_hand="The refusal shows at deployment.",
+    ),
+    Fact(
+        name="tag-value-length",
+        sentence="The value of a tag has at most 256 characters.",
+        source=_TAGS,
+        relied_on_by=("deploy/needs.py:LONGEST_TAG",),
+        limit=256,
+        engines=NOWHERE,
+        by_hand="The refusal shows at deployment.",
+    ),
+    Fact(
+        name="tag-lists-resources",
+        sentence="`GetResources` lists the resources of a region that have a tag, and those that had one.",
+        source=_TAGS,
+        relied_on_by=("deploy/live.py:LiveAccount",),
+        words=("GetResources", "TagFilters", "ResourceTypeFilters", "ResourceTagMappingList", "ResourceARN"),
+        engines=NOWHERE,
+        by_hand="`flowguard doctor` asks it.",
+    ),
+    Fact(
+        name="cfn-names-collide",
+        sentence="A name that another stack of the account has in the region already fails the deployment; one that "
+        "changes replaces its resource.",
+        source=_NAMES,
+        relied_on_by=("deploy/cloudformation.py", "deploy/options.py:SettingsOptions"),
+        words=("TableName", "QueueName", "TopicName", "FunctionName"),
+        engines=NOWHERE,
+        by_hand="A second stack shows it.",
+    ),
+    Fact(
+        name="cfn-code-by-key",
+        sentence="A function's code is taken again only when the bucket, key or version in the template changes.",
+        source=_REPLACE,
+        relied_on_by=("docs/deploy.md",),
+        words=("AWS::Serverless::Function", "S3Bucket", "S3Key"),
+        engines=NOWHERE,
+        by_hand="A stack of one function shows it.",
+    ),
+)

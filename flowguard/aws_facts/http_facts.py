@@ -1,0 +1,117 @@
+"""What stands in front of a function that answers over HTTP."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from flowguard.aws_facts.fact import NOWHERE, Document, Fact, like
+
+_URL: Final = Document(
+    "Creating and managing Lambda function URLs", "https://docs.aws.amazon.com/lambda/latest/dg/urls-configuration.html"
+)
+_URL_AUTH: Final = Document(
+    "Control access to Lambda function URLs", "https://docs.aws.amazon.com/lambda/latest/dg/urls-auth.html"
+)
+_URL_INVOKE: Final = Document(
+    "Invoking Lambda function URLs", "https://docs.aws.amazon.com/lambda/latest/dg/urls-invocation.html"
+)
+_REST: Final = Document(
+    "Quotas for configuring and running a REST API in API Gateway",
+    "https://docs.aws.amazon.com/apigateway/latest/developerguide/api-gateway-execution-service-limits-table.html",
+)
+_HTTP: Final = Document(
+    "Create AWS Lambda proxy integrations for HTTP APIs",
+    "https://docs.aws.amazon.com/apigateway/latest/developerguide/http-api-develop-integrations-lambda.html",
+)
+_ALB: Final = Document(
+    "Use Lambda functions as targets of an Application Load Balancer",
+    "https://docs.aws.amazon.com/elasticloadbalancing/latest/application/lambda-functions.html",
+)
+
+HTTP_FACTS: Final = (
+    Fact(
+        name="url-payload",
+        sentence="A function URL takes and returns at most 6 MB, in the form 2.0 of API Gateway's HTTP APIs.",
+        source=_URL_INVOKE,
+        relied_on_by=("wire/http_source.py:http_source", "wire/http_request.py:read_http_request"),
+        engines=NOWHERE,
+        by_hand="Callbacks of this size are refused here long before.",
+    ),
+    Fact(
+        name="url-public",
+        sentence="A URL of auth type NONE is public only with permissions for `lambda:InvokeFunctionUrl` and, since "
+        "October 2025, `lambda:InvokeFunction` under `lambda:InvokedViaFunctionUrl`.",
+        source=_URL_AUTH,
+        relied_on_by=("deploy/cloudformation.py", "deploy/terraform.py"),
+        words=(
+            "AWS::Lambda::Url",
+            "AWS::Lambda::Permission",
+            "AuthType",
+            "FunctionUrlAuthType",
+            "InvokedViaFunctionUrl",
+        ),
+        engines=NOWHERE,
+    ),
+    Fact(
+        name="url-throttled",
+        sentence="A throttled function URL answers 429; its rate is ten times its reserved concurrency a second.",
+        source=_URL,
+        relied_on_by=("docs/callbacks-over-http.md",),
+        engines=NOWHERE,
+        by_hand="Takes a reserved concurrency, which small accounts do not have.",
+    ),
+    Fact(
+        name="url-failed",
+        sentence="A function that fails answers 502 by its URL and by API Gateway, and nobody tries it again.",
+        source=_URL_INVOKE,
+        relied_on_by=("worker/http_callbacks.py", "docs/callbacks-over-http.md"),
+        engines=NOWHERE,
+        by_hand="A function that raises shows it.",
+    ),
+    Fact(
+        name="gateway-timeout",
+        sentence="API Gateway waits 29 seconds for a REST API's function by default, 30 for an HTTP API's; the "
+        "function runs on.",
+        source=_REST,
+        relied_on_by=("worker/http_callbacks.py", "docs/callbacks-over-http.md"),
+        limit=29,
+        engines=NOWHERE,
+        by_hand="A function that sleeps shows it.",
+    ),
+    Fact(
+        name="gateway-payload",
+        sentence="API Gateway takes at most 10 MB, and the function's 6 MB hold first.",
+        source=_REST,
+        relied_on_by=("wire/http_request.py",),
+        limit=10_485_760,
+        engines=NOWHERE,
+        by_hand="Callbacks of this size are refused here long before.",
+    ),
+    Fact(
+        name="gateway-forms",
+        sentence="A request comes in the form 1.0 (REST, `httpMethod`, lists of several values) or 2.0 (HTTP APIs and "
+        "URLs, `requestContext.http`, values joined by commas, cookies apart).",
+        source=_HTTP,
+        relied_on_by=("wire/http_source.py:http_source", "wire/http_request.py:read_http_request"),
+        engines=like("deliveries"),
+        by_hand="Recorded requests of each form are in the tests.",
+    ),
+    Fact(
+        name="alb-payload",
+        sentence="A load balancer takes and returns at most 1 MB by a function.",
+        source=_ALB,
+        relied_on_by=("wire/http_request.py",),
+        limit=1_048_576,
+        engines=NOWHERE,
+        by_hand="Callbacks of this size are refused here long before.",
+    ),
+    Fact(
+        name="alb-one-value",
+        sentence="A load balancer passes on the last value alone of a repeated header or query parameter, unless "
+        "multi-value headers are enabled; what it passes on of the query is not decoded.",
+        source=_ALB,
+        relied_on_by=("wire/http_request.py:read_http_request", "wire/answer_link.py:MOST_CHOICES"),
+        engines=like("deliveries"),
+        by_hand="Needs a load balancer, which costs by the hour.",
+    ),
+)

@@ -1,0 +1,132 @@
+"""What SNS does with topics and notifications."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from flowguard.aws_facts.fact import NOWHERE, Document, Fact, like
+
+_PUBLISH: Final = Document("Publish", "https://docs.aws.amazon.com/sns/latest/api/API_Publish.html")
+_BATCH: Final = Document("PublishBatch", "https://docs.aws.amazon.com/sns/latest/api/API_PublishBatch.html")
+_RETRIES: Final = Document(
+    "Amazon SNS message delivery retries", "https://docs.aws.amazon.com/sns/latest/dg/sns-message-delivery-retries.html"
+)
+_DEAD: Final = Document(
+    "Amazon SNS dead-letter queues", "https://docs.aws.amazon.com/sns/latest/dg/sns-dead-letter-queues.html"
+)
+_RAW: Final = Document(
+    "Amazon SNS raw message delivery",
+    "https://docs.aws.amazon.com/sns/latest/dg/sns-large-payload-raw-message-delivery.html",
+)
+_FORM: Final = Document(
+    "Parsing Amazon SNS message formats", "https://docs.aws.amazon.com/sns/latest/dg/sns-message-and-json-formats.html"
+)
+_ATTRIBUTES: Final = Document(
+    "Amazon SNS message attributes", "https://docs.aws.amazon.com/sns/latest/dg/sns-message-attributes.html"
+)
+
+SNS_FACTS: Final = (
+    Fact(
+        name="sns-message-size",
+        sentence="A message has at most 256 KiB with its attributes, unless the topic's `MaximumMessageSize` allows up "
+        "to 1 MiB.",
+        source=_PUBLISH,
+        relied_on_by=("sim/limits/topics.py:LARGEST", "protocol/outbox.py:largest"),
+        limit=262_144,
+        words=("InvalidParameter",),
+        engines=like("memory", "moto", "ministack"),
+    ),
+    Fact(
+        name="sns-batch",
+        sentence="A batch has 1 to 10 messages, each with an id of its own and an answer of its own.",
+        source=_BATCH,
+        relied_on_by=("sim/limits/topics.py:MOST_ENTRIES", "aws/sender.py:MOST_ENTRIES"),
+        limit=10,
+        words=(
+            "PublishBatch",
+            "PublishBatchRequestEntries",
+        ),
+        engines=like("memory", "moto", "ministack"),
+    ),
+    Fact(
+        name="sns-batch-size",
+        sentence="The messages of a batch have together what one may have; more is `BatchRequestTooLong`, and none is "
+        "published.",
+        source=_BATCH,
+        relied_on_by=("sim/limits/topics.py:check_batch",),
+        engines=like("memory", "moto", ministack="takes more"),
+    ),
+    Fact(
+        name="sns-subject",
+        sentence="A subject has less than 100 characters, no control characters and no line breaks.",
+        source=_PUBLISH,
+        relied_on_by=("sim/limits/topics.py:LONGEST_SUBJECT",),
+        limit=100,
+        words=("Subject",),
+        engines=like("memory", "moto", ministack="takes any"),
+    ),
+    Fact(
+        name="sns-attributes",
+        sentence="An attribute has a name, a type of String, String.Array, Number or Binary, and a value that is not "
+        "empty; otherwise `ParameterValueInvalid`.",
+        source=_ATTRIBUTES,
+        relied_on_by=("sim/limits/topics.py", "aws/sender.py:topic_entry"),
+        words=("ParameterValueInvalid",),
+        engines=like("memory", "moto", ministack="takes it"),
+    ),
+    Fact(
+        name="sns-notification-form",
+        sentence="A queue gets a notification as JSON with `Type`, `MessageId`, `TopicArn`, `Message`, `Timestamp`, "
+        "`MessageAttributes` and a signature, as the body of a message without attributes.",
+        source=_FORM,
+        relied_on_by=("wire/notification.py:find_notification", "sim/memory/sns.py"),
+        engines=like("memory", "moto", "ministack"),
+    ),
+    Fact(
+        name="sns-raw-delivery",
+        sentence="With raw delivery the body and up to ten attributes arrive as they are; a message with more than ten "
+        "is discarded as a client error.",
+        source=_RAW,
+        relied_on_by=("sim/memory/sns.py", "docs/envelopes.md"),
+        limit=10,
+        engines=like("memory", moto="delivers more than ten attributes", ministack="delivers more than ten attributes"),
+    ),
+    Fact(
+        name="sns-retries",
+        sentence="SNS tries a queue or function that answers with a server's error 100,015 times over 23 days.",
+        source=_RETRIES,
+        relied_on_by=("docs/guarantees.md",),
+        limit=100_015,
+        engines=NOWHERE,
+        by_hand="Takes days.",
+    ),
+    Fact(
+        name="sns-client-errors",
+        sentence="A delivery that meets a client's error (a queue that is gone, a policy that does not allow it) is "
+        "not tried again: it goes to the subscription's dead-letter queue, or is lost.",
+        source=_DEAD,
+        relied_on_by=("docs/operating.md", "deploy/template.py"),
+        words=("AWS::SNS::Subscription",),
+        engines=like(moto="delivers whatever the policy says", ministack="delivers whatever the policy says"),
+    ),
+    Fact(
+        name="sns-missing-topic",
+        sentence="Publishing to a topic that does not exist is `NotFound`, 404.",
+        source=_PUBLISH,
+        relied_on_by=("sim/limits/topics.py:no_topic", "deploy/live.py:_MISSING"),
+        words=("AWS::SNS::Topic", "NotFound", "NotFoundException"),
+        engines=like("memory", "moto", "ministack"),
+    ),
+    Fact(
+        name="sns-to-function",
+        sentence="SNS invokes a function asynchronously, with one record in an event.",
+        source=Document(
+            "Invoking Lambda functions with Amazon SNS notifications",
+            "https://docs.aws.amazon.com/lambda/latest/dg/with-sns.html",
+        ),
+        relied_on_by=("wire/records.py:find_records", "docs/guarantees.md"),
+        words=("Records",),
+        engines=like("deliveries"),
+        by_hand="The form is the same in every log of such a function.",
+    ),
+)

@@ -1,0 +1,458 @@
+"""What SQS does with queues and messages."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from flowguard.aws_facts.fact import NOWHERE, Document, Fact, like
+
+_GUIDE: Final = "https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide"
+_API: Final = "https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference"
+_MESSAGES: Final = Document("Amazon SQS message quotas", f"{_GUIDE}/quotas-messages.html")
+_QUEUES: Final = Document("Amazon SQS standard queue quotas", f"{_GUIDE}/quotas-queues.html")
+_METADATA: Final = Document("Amazon SQS message metadata", f"{_GUIDE}/sqs-message-metadata.html")
+_BATCH: Final = Document("SendMessageBatch", f"{_API}/API_SendMessageBatch.html")
+_SEND: Final = Document("SendMessage", f"{_API}/API_SendMessage.html")
+_RECEIVE: Final = Document("ReceiveMessage", f"{_API}/API_ReceiveMessage.html")
+_VISIBILITY: Final = Document("Amazon SQS visibility timeout", f"{_GUIDE}/sqs-visibility-timeout.html")
+_CHANGE: Final = Document("ChangeMessageVisibility", f"{_API}/API_ChangeMessageVisibility.html")
+_STANDARD: Final = Document(
+    "Amazon SQS at-least-once delivery", f"{_GUIDE}/standard-queues-at-least-once-delivery.html"
+)
+_TERMS: Final = Document("Amazon SQS FIFO queue key terms", f"{_GUIDE}/FIFO-key-terms.html")
+_LOGIC: Final = Document("FIFO queue delivery logic in Amazon SQS", f"{_GUIDE}/FIFO-queues-understanding-logic.html")
+_ATTRIBUTES: Final = Document("SetQueueAttributes", f"{_API}/API_SetQueueAttributes.html")
+_DELETE: Final = Document("DeleteQueue", f"{_API}/API_DeleteQueue.html")
+_DEAD: Final = Document("Using dead-letter queues in Amazon SQS", f"{_GUIDE}/sqs-dead-letter-queues.html")
+_RETENTION: Final = Document(
+    "Setting-up dead-letter queue retention in Amazon SQS", f"{_GUIDE}/setting-up-dead-letter-queue-retention.html"
+)
+_REDRIVE: Final = Document(
+    "Learn how to configure a dead-letter queue redrive in Amazon SQS",
+    f"{_GUIDE}/sqs-configure-dead-letter-queue-redrive.html",
+)
+_METRICS: Final = Document(
+    "Available CloudWatch metrics for Amazon SQS", f"{_GUIDE}/sqs-available-cloudwatch-metrics.html"
+)
+_FAIR: Final = Document("Amazon SQS fair queues", f"{_GUIDE}/sqs-fair-queues.html")
+
+SQS_FACTS: Final = (
+    Fact(
+        name="sqs-message-size",
+        sentence="A message has at most 1 MiB, the names, types and values of its attributes included.",
+        source=_MESSAGES,
+        relied_on_by=(
+            "sim/limits/queues.py:LARGEST",
+            "protocol/outbox.py:largest",
+            "testing/hostile.py:LARGEST_MESSAGE",
+        ),
+        limit=1_048_576,
+        words=("MessageBody", "InvalidParameterValueException"),
+        engines=like("memory", "moto", elasticmq="takes 256 KiB, as SQS did until August 2025", ministack="takes more"),
+    ),
+    Fact(
+        name="sqs-queue-size-limit",
+        sentence="`MaximumMessageSize` of a queue may be lower, and then holds for it; a queue that was made when 256 "
+        "KiB was the default keeps that.",
+        source=_ATTRIBUTES,
+        relied_on_by=("sim/limits/queues.py:Takes", "deploy/queue_checks.py"),
+        words=("MaximumMessageSize",),
+        engines=like("memory", "moto", "ministack", elasticmq="does not look at it"),
+    ),
+    Fact(
+        name="sqs-batch-entries",
+        sentence="A batch has 1 to 10 entries, each with an id of its own.",
+        source=_BATCH,
+        relied_on_by=("aws/sender.py:MOST_ENTRIES", "sim/limits/queues.py:MOST_ENTRIES"),
+        limit=10,
+        words=(
+            "Entries",
+            "EmptyBatchRequest",
+            "TooManyEntriesInBatchRequest",
+            "InvalidBatchEntryId",
+            "BatchEntryIdsNotDistinct",
+        ),
+        engines=like("memory", "moto", "ministack", elasticmq="takes an empty batch and any id"),
+    ),
+    Fact(
+        name="sqs-batch-size",
+        sentence="The messages of a batch have at most 1 MiB together. More is `BatchRequestTooLong`; none is sent.",
+        source=_BATCH,
+        relied_on_by=("sim/limits/queues.py:check_send_batch", "aws/sender.py"),
+        limit=1_048_576,
+        words=("BatchRequestTooLong",),
+        engines=like("memory", "moto", "ministack", elasticmq="takes 256 KiB"),
+    ),
+    Fact(
+        name="sqs-batch-partial-failure",
+        sentence="Each entry of a batch succeeds or fails on its own, in an answer of 200: `Failed` has the others.",
+        source=_BATCH,
+        relied_on_by=("aws/sender.py:refused_by", "worker/dispatch.py:dispatch"),
+        words=("SendMessageBatch", "DeleteMessageBatch", "Failed", "SenderFault", "Code", "Message", "Id"),
+        engines=like("memory", "moto", "elasticmq", ministack="takes every entry"),
+    ),
+    Fact(
+        name="sqs-attributes",
+        sentence="A message has at most 10 attributes of its own.",
+        source=_METADATA,
+        relied_on_by=(
+            "protocol/outbox.py:MOST_ATTRIBUTES",
+            "wire/envelope.py:MAX_ATTRIBUTES",
+            "sim/limits/queues.py:MOST_ATTRIBUTES",
+        ),
+        limit=10,
+        words=("MessageAttributes", "DataType", "StringValue", "BinaryValue"),
+        engines=like("memory", "moto", "elasticmq", ministack="takes more"),
+    ),
+    Fact(
+        name="sqs-attribute-names",
+        sentence="An attribute's name has 1 to 256 letters, digits, underscores, hyphens and periods, does not begin "
+        "with `AWS.` or `Amazon.`, and its type is String, Number or Binary with a label.",
+        source=_METADATA,
+        relied_on_by=(
+            "protocol/outbox.py:_LONGEST_ATTRIBUTE_NAME",
+            "protocol/outbox.py:_LONGEST_ATTRIBUTE_TYPE",
+            "sim/limits/attributes.py:LONGEST_NAME",
+        ),
+        limit=256,
+        engines=like("memory", "moto", elasticmq="takes any name", ministack="takes any name"),
+    ),
+    Fact(
+        name="sqs-characters",
+        sentence="A body has the characters of XML 1.0: other control characters, and halves of surrogates, are "
+        "`InvalidMessageContents`.",
+        source=_SEND,
+        relied_on_by=("sim/limits/texts.py:forbidden",),
+        words=("InvalidMessageContents",),
+        engines=like("memory", "moto", "ministack", elasticmq="has another code"),
+    ),
+    Fact(
+        name="sqs-empty-body",
+        sentence="A body has at least one character.",
+        source=_SEND,
+        relied_on_by=("sim/limits/queues.py:missing",),
+        words=("MissingParameter", "MissingRequiredParameterException", "InvalidParameterValue"),
+        engines=like("memory", "moto", "elasticmq", "ministack"),
+    ),
+    Fact(
+        name="sqs-delay",
+        sentence="A message is delayed by 0 to 900 seconds; on a FIFO queue the queue alone may say by how much.",
+        source=_MESSAGES,
+        relied_on_by=(
+            "retry.py:LONGEST_SQS_DELAY",
+            "sim/limits/queues.py:LONGEST_DELAY",
+            "dev/saved_state.py:_LONGEST_DELAY",
+            "recorded/side_messages.py:_check_delay",
+        ),
+        limit=900,
+        words=("DelaySeconds",),
+        engines=like("memory", "moto", "elasticmq", ministack="takes longer delays"),
+    ),
+    Fact(
+        name="sqs-visibility",
+        sentence="A message is invisible for at most 12 hours, counted from when it was received: the sum of all "
+        "changes may not pass that.",
+        source=_VISIBILITY,
+        relied_on_by=(
+            "once_function.py:_LONGEST_LEASE",
+            "cli/retry.py:retry",
+            "cli/dlq.py",
+            "sim/limits/queues.py:LONGEST_VISIBILITY",
+        ),
+        limit=43_200,
+        words=("VisibilityTimeout",),
+        engines=like(
+            "memory",
+            moto="counts 12 hours from when it was sent",
+            elasticmq="counts 12 hours from each change",
+            ministack="counts 12 hours from each change",
+        ),
+    ),
+    Fact(
+        name="sqs-visibility-default",
+        sentence="A queue whose visibility timeout nobody set has 30 seconds.",
+        source=_VISIBILITY,
+        relied_on_by=("testing/explorer/run/parties.py:_VISIBILITY",),
+        limit=30,
+        words=("InvalidAttributeName",),
+        engines=like("memory", "moto", "elasticmq", "ministack"),
+    ),
+    Fact(
+        name="sqs-visibility-zero",
+        sentence="A visibility of 0 returns a message to its queue at once; the receive stays counted.",
+        source=_CHANGE,
+        relied_on_by=("aws/dead_letter_queue.py:DeadLetterQueue",),
+        words=("ChangeMessageVisibilityBatch", "ChangeMessageVisibility", "ReceiptHandle"),
+        engines=like("memory", "moto", "elasticmq", "ministack"),
+    ),
+    Fact(
+        name="sqs-not-in-flight",
+        sentence="The visibility of a message that is not in flight cannot be changed: `MessageNotInflight`, 400.",
+        source=_CHANGE,
+        relied_on_by=("sim/memory/sqs.py",),
+        words=("MessageNotInflight", "ReceiptHandleIsInvalid"),
+        engines=like("memory", moto="takes the change", elasticmq="takes the change", ministack="takes the change"),
+    ),
+    Fact(
+        name="sqs-retention",
+        sentence="A queue keeps a message for 60 seconds to 14 days; then it is deleted without a word, wherever it "
+        "stands.",
+        source=_QUEUES,
+        relied_on_by=("deploy/queue_plan.py:LONGEST_RETENTION", "docs/guarantees.md"),
+        limit=1_209_600,
+        words=("MessageRetentionPeriod",),
+        engines=like("memory", "moto"),
+        by_hand="The shortest is a minute, and SQS says that it may take 15 to change.",
+    ),
+    Fact(
+        name="sqs-retention-shortest",
+        sentence="A queue keeps a message for 60 seconds at least.",
+        source=_QUEUES,
+        relied_on_by=("deploy/queue_plan.py:_SHORTEST",),
+        limit=60,
+        engines=like("moto"),
+        by_hand="The refusal shows at deployment.",
+    ),
+    Fact(
+        name="sqs-retention-on-redrive-standard",
+        sentence="In a standard dead-letter queue a message's age goes on from its first sending: a day in the queue "
+        "and four days of retention leave three.",
+        source=_RETENTION,
+        relied_on_by=("deploy/queue_plan.py:Retentions", "docs/dead-letters.md"),
+        engines=like("memory", "moto", "ministack", elasticmq="keeps messages for ever"),
+    ),
+    Fact(
+        name="sqs-retention-on-redrive-fifo",
+        sentence="In a FIFO dead-letter queue a message's age begins anew when it is moved.",
+        source=_RETENTION,
+        relied_on_by=("deploy/queue_plan.py:Retentions",),
+        engines=like(
+            "elasticmq",
+            "ministack",
+            memory="keeps the age from the first sending",
+            moto="keeps the age from the first sending",
+        ),
+    ),
+    Fact(
+        name="sqs-redrive-policy",
+        sentence="A message that was received `maxReceiveCount` times is moved to the dead-letter queue when it would "
+        "be received once more. Body and attributes stay as they were.",
+        source=_DEAD,
+        relied_on_by=("sim/event_source.py:EventSource", "deploy/queue_checks.py", "wire/envelope.py:normalize"),
+        words=(
+            "ListDeadLetterSourceQueues",
+            "RedrivePolicy",
+        ),
+        engines=like("memory", "moto", "elasticmq", "ministack", "deliveries"),
+    ),
+    Fact(
+        name="sqs-most-receives",
+        sentence="A redrive policy moves a message after 1 to 1,000 receives.",
+        source=Document("CreateQueue", f"{_API}/API_CreateQueue.html"),
+        relied_on_by=("deploy/queue_plan.py:MOST_RECEIVES", "deploy/options.py:QueueOptions"),
+        limit=1_000,
+        engines=like("elasticmq", "ministack", memory="takes more", moto="takes more"),
+    ),
+    Fact(
+        name="sqs-redrive-same-type",
+        sentence="The dead-letter queue of a FIFO queue is a FIFO queue, that of a standard queue a standard one.",
+        source=_DEAD,
+        relied_on_by=("deploy/queue_plan.py:QueuePlan",),
+        engines=like("moto", memory="takes any", elasticmq="takes any", ministack="takes any"),
+    ),
+    Fact(
+        name="sqs-move-task",
+        sentence="`StartMessageMoveTask` sends dead letters back as new messages: with new ids and a retention that "
+        "begins anew.",
+        source=_REDRIVE,
+        relied_on_by=("docs/dead-letters.md", "wire/envelope.py:normalize"),
+        engines=like(elasticmq="keeps the message's id"),
+    ),
+    Fact(
+        name="sqs-move-to-fifo-dlq",
+        sentence="A message that is moved to a FIFO dead-letter queue has its message id as its deduplication id "
+        "there.",
+        source=_REDRIVE,
+        relied_on_by=("docs/dead-letters.md",),
+        engines=NOWHERE,
+        by_hand="The deduplication id is not among what a moved message shows in all SDKs.",
+    ),
+    Fact(
+        name="sqs-at-least-once",
+        sentence="A standard queue may deliver a message more than once, even after it was deleted, and in any order.",
+        source=_STANDARD,
+        relied_on_by=("protocol/claims.py", "sim/event_source.py:EventSource"),
+        engines=like("deliveries"),
+        by_hand="It is rare; no program can wait for it.",
+    ),
+    Fact(
+        name="sqs-fifo-deduplication",
+        sentence="A FIFO queue drops a message whose deduplication id it has seen within 5 minutes, though the first "
+        "was received and deleted; the answer has the first one's id.",
+        source=_TERMS,
+        relied_on_by=(
+            "sim/memory/queue.py:DEDUPLICATION",
+            "testing/explorer/run/inbox.py:_DEDUPLICATED",
+            "aws/sender.py:_fifo",
+        ),
+        limit=300,
+        words=("MessageDeduplicationId",),
+        engines=like("memory", moto="drops no copy of a message that was deleted"),
+    ),
+    Fact(
+        name="sqs-fifo-group-lock",
+        sentence="While a message of a group is in flight, no other message of that group is delivered, until it is "
+        "deleted or visible again. One call may bring several of a group.",
+        source=_LOGIC,
+        relied_on_by=("sim/event_source.py", "worker/batch.py:Batch"),
+        words=("MessageGroupId",),
+        engines=like("memory", "moto", "elasticmq", "ministack"),
+    ),
+    Fact(
+        name="sqs-fifo-lock-after-partial-failure",
+        sentence="A held record of a group that is in flight blocks its group for the visibility that is left, also "
+        "when the record before it is visible again.",
+        source=_LOGIC,
+        relied_on_by=("sim/event_source.py",),
+        engines=like(
+            "memory",
+            "ministack",
+            moto="delivers the second before the first",
+            elasticmq="delivers the first while the second is in flight",
+        ),
+    ),
+    Fact(
+        name="sqs-fifo-needs-ids",
+        sentence="A FIFO queue takes a message with a group, and with a deduplication id unless it makes one of the "
+        "content: each 1 to 128 letters, digits and punctuation characters.",
+        source=_SEND,
+        relied_on_by=("sim/limits/queues.py:check_message", "sim/limits/texts.py:is_token"),
+        limit=128,
+        engines=like("memory", "moto", "elasticmq", ministack="takes longer ids"),
+    ),
+    Fact(
+        name="sqs-fair-queues",
+        sentence="On a standard queue a group id marks a tenant, and messages of tenants with few in flight come "
+        "first. It orders nothing.",
+        source=_FAIR,
+        relied_on_by=("aws/sender.py:queue_entry",),
+        engines=like("memory", "moto", "ministack", elasticmq="takes no group on a standard queue"),
+    ),
+    Fact(
+        name="sqs-receive-count",
+        sentence="`ApproximateReceiveCount` counts every receive of a message, whatever became of it.",
+        source=_RECEIVE,
+        relied_on_by=("wire/envelope.py:Envelope", "aws/dead_letter_queue.py:DeadLetterQueue"),
+        words=(
+            "ReceiveMessage",
+            "MessageSystemAttributeNames",
+            "AttributeNames",
+            "MaxNumberOfMessages",
+            "MessageAttributeNames",
+        ),
+        engines=like("memory", "moto", "elasticmq", "ministack", "deliveries"),
+    ),
+    Fact(
+        name="sqs-long-poll",
+        sentence="A receive waits for at most 20 seconds, and brings at most 10 messages.",
+        source=_RECEIVE,
+        relied_on_by=(
+            "deploy/flow_cost.py:A_POLL",
+            "dev/port_requests.py:LONGEST_POLL",
+            "sim/limits/queues.py:LONGEST_POLL",
+        ),
+        limit=20,
+        words=("WaitTimeSeconds",),
+        engines=like("memory", "moto", "elasticmq", ministack="takes longer polls"),
+    ),
+    Fact(
+        name="sqs-in-flight",
+        sentence="A queue has about 120,000 messages in flight at most; then a receive brings none, or is `OverLimit`.",
+        source=_MESSAGES,
+        relied_on_by=("aws/faults.py:is_final_code",),
+        limit=120_000,
+        words=("OverLimit",),
+        engines=NOWHERE,
+        by_hand="Takes 120,000 messages.",
+    ),
+    Fact(
+        name="sqs-queue-name",
+        sentence="A queue's name has at most 80 letters, digits, hyphens and underscores; that of a FIFO queue ends in "
+        "`.fifo`.",
+        source=_QUEUES,
+        relied_on_by=("deploy/queue_plan.py:_LONGEST_NAME",),
+        limit=80,
+        engines=like("moto", "elasticmq", memory="takes longer names", ministack="takes longer names"),
+    ),
+    Fact(
+        name="sqs-missing-queue",
+        sentence="A queue that does not exist is `QueueDoesNotExist`; its older code is "
+        "`AWS.SimpleQueueService.NonExistentQueue`.",
+        source=_SEND,
+        relied_on_by=("sim/limits/queues.py:no_queue", "aws/dead_letter_queue.py:explained", "deploy/live.py:_MISSING"),
+        words=(
+            "GetQueueUrl",
+            "GetQueueAttributes",
+            "QueueDoesNotExist",
+        ),
+        engines=like("memory", "moto", "elasticmq", "ministack"),
+    ),
+    Fact(
+        name="sqs-address",
+        sentence="An address that is no queue's is `InvalidAddress`.",
+        source=_SEND,
+        relied_on_by=("aws/faults.py:FINAL",),
+        words=("InvalidAddress",),
+        engines=NOWHERE,
+        by_hand="No call of the library's names an address that boto3 sends and SQS does not know.",
+    ),
+    Fact(
+        name="sqs-deleted-queue",
+        sentence="A queue that is deleted takes messages for up to 60 seconds more, which are lost with it; its name "
+        "is free after 60 seconds.",
+        source=_DELETE,
+        relied_on_by=("docs/operating.md",),
+        limit=60,
+        words=("QueueNameExists",),
+        engines=like(
+            memory="makes it again at once",
+            moto="makes it again at once",
+            elasticmq="makes it again at once",
+            ministack="makes it again at once",
+        ),
+    ),
+    Fact(
+        name="sqs-attributes-propagate",
+        sentence="A changed attribute or policy of a queue may take 60 seconds to hold, a retention 15 minutes.",
+        source=_ATTRIBUTES,
+        relied_on_by=("docs/operating.md", "deploy/template.py"),
+        engines=NOWHERE,
+        by_hand="A change that is seen at once proves nothing.",
+    ),
+    Fact(
+        name="sqs-age-metric",
+        sentence="`ApproximateAgeOfOldestMessage` leaves out a message that was received more than three times and not "
+        "deleted.",
+        source=_METRICS,
+        relied_on_by=("deploy/alarms.py:alarms_of",),
+        engines=NOWHERE,
+    ),
+    Fact(
+        name="sqs-billed-by-64-kb",
+        sentence="Each 64 KB of a request to SQS counts as a request.",
+        source=Document("Amazon SQS pricing", "https://aws.amazon.com/sqs/pricing/"),
+        relied_on_by=("deploy/meter.py:CHUNK_BYTES",),
+        limit=65_536,
+        engines=like("deliveries"),
+        by_hand="The bill shows it.",
+    ),
+    Fact(
+        name="sqs-trace-header",
+        sentence="The system attribute `AWSTraceHeader` carries X-Ray's header beside the ten attributes and does not "
+        "count as one of them.",
+        source=_METADATA,
+        relied_on_by=("aws/sender.py:_traced",),
+        words=("MessageSystemAttributes",),
+        engines=like("memory", "moto", "elasticmq", "ministack"),
+    ),
+)

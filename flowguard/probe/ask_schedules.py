@@ -1,0 +1,157 @@
+"""What EventBridge Scheduler does with one-time schedules."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+from typing import Any
+
+from flowguard.probe.lab import Lab
+from flowguard.probe.made import allowed, queue, queue_arn, received, role
+from flowguard.probe.saw import Saw, asks
+
+
+def _group(lab: Lab) -> str:
+    name = lab.name()
+    tags = [{"Key": key, "Value": value} for key, value in lab.tags.items()]
+    lab.undo(f"schedule group {name}", lambda: lab.clean("scheduler", "delete_schedule_group", Name=name))
+    lab.ask("scheduler", "create_schedule_group", Name=name, Tags=tags)
+    return name
+
+
+class _Scheduled:
+    """A group of schedules with the queue that they send to."""
+
+    def __init__(self, lab: Lab) -> None:
+        self.lab = lab
+        self.group = _group(lab)
+        self.queue = queue(lab)
+        self.arn = queue_arn(lab, self.queue)
+        self.role = role(lab, "scheduler.amazonaws.com", [allowed("sqs:SendMessage", on=self.arn)])
+
+    def create(self, due: float, text: str = "x", name: str | None = None, **changed: Any) -> str:
+        """Create a schedule and return the code of the error. It is tried again while its role is new."""
+
+        def made() -> str:
+            return self.lab.code_of(
+                "scheduler",
+                "create_schedule",
+                **{
+                    "Name": name or self.lab.name(),
+                    "GroupName": self.group,
+                    "ScheduleExpression": f"at({datetime.fromtimestamp(due, UTC):%Y-%m-%dT%H:%M:%S})",
+                    "FlexibleTimeWindow": {"Mode": "OFF"},
+                    "ActionAfterCompletion": "DELETE",
+                    "Target": {"Arn": self.arn, "RoleArn": self.role, "Input": text},
+                    **changed,
+                },
+            )
+
+        found = made()
+        for _ in range(10):
+            if found != "ValidationException" or len(text) > 200_000:
+                break
+            self.lab.pause(3)  # the role is not known everywhere yet
+            found = made()
+        return found
+
+
+@asks("scheduler-precision", "scheduler", "sqs", "iam", cents=0.01, seconds=200)
+def precision(lab: Lab) -> Saw:
+    """Schedule three messages for 45 seconds from now and later, and see by how much they are late."""
+    given = _Scheduled(lab)
+    begun = int(time.time())
+    due = [begun + 45, begun + 60, begun + 75]
+    for one in due:
+        given.create(one, str(one))
+    late: list[float] = []
+
+    def all_there() -> bool:
+        for message in received(lab, given.queue, seconds=0):
+            late.append(int(message["Attributes"]["SentTimestamp"]) / 1000 - int(message["Body"]))
+            lab.ask("sqs", "delete_message", QueueUrl=given.queue, ReceiptHandle=message["ReceiptHandle"])
+        return len(late) >= len(due)
+
+    lab.until(all_there, 180, every=2)
+    shown = f"{len(late)} of 3 arrived, late by {', '.join(f'{one:.1f} s' for one in late)}"
+    return Saw(len(late) == len(due) and all(-1 <= one <= 61 for one in late), shown)
+
+
+@asks("scheduler-input-size", "scheduler", "sqs", seconds=30)
+def input_size(lab: Lab) -> Saw:
+    """Create schedules with inputs of 256 KB, and a byte more."""
+    given, due = _Scheduled(lab), time.time() + 3_600
+    fits, over = given.create(due, "x" * 262_144), given.create(due, "x" * 262_145)
+    return Saw(not fits and bool(over), f"256 KB: {fits or 'taken'}; a byte more: {over or 'taken'}")
+
+
+@asks("scheduler-no-attributes", "scheduler", "sqs", "iam", seconds=150)
+def no_attributes(lab: Lab) -> Saw:
+    """Read what a schedule has sent to a queue."""
+    given = _Scheduled(lab)
+    given.create(int(time.time()) + 20, "body")
+    found = [(one["Body"], one.get("MessageAttributes", {})) for one in received(lab, given.queue, seconds=120)]
+    return Saw(found == [("body", {})], f"arrived: {found}")
+
+
+@asks("scheduler-context-attributes", "scheduler", "sqs", "iam", seconds=150)
+def context_attributes(lab: Lab) -> Saw:
+    """Schedule a text that has one of the scheduler's own words in it."""
+    given = _Scheduled(lab)
+    given.create(int(time.time()) + 20, "at <aws.scheduler.scheduled-time>, by a user")
+    found = [one["Body"] for one in received(lab, given.queue, seconds=120)]
+    return Saw(bool(found) and "<aws.scheduler" not in found[0], f"arrived: {found}")
+
+
+@asks("scheduler-deletes-itself", "scheduler", "sqs", "iam", seconds=240)
+def deletes_itself(lab: Lab) -> Saw:
+    """See how long a schedule is there after it has run."""
+    given, name = _Scheduled(lab), lab.name()
+    given.create(int(time.time()) + 20, "x", name)
+    received(lab, given.queue, seconds=120)
+
+    def gone() -> bool:
+        found = lab.code_of("scheduler", "get_schedule", Name=name, GroupName=given.group)
+        return found == "ResourceNotFoundException"
+
+    return Saw(bool(lab.until(gone, 120, every=5)), "after it ran")
+
+
+@asks("scheduler-same-name", "scheduler", "sqs", seconds=30)
+def same_name(lab: Lab) -> Saw:
+    """Create a schedule twice, with one token and with another."""
+    given, name, due = _Scheduled(lab), lab.name(), time.time() + 3_600
+    first = given.create(due, "x", name, ClientToken="one")
+    other = given.create(due, "y", name, ClientToken="two")
+    return Saw(not first and other == "ConflictException", f"first: {first or 'taken'}; second: {other or 'taken'}")
+
+
+@asks("scheduler-past", "scheduler", "sqs", "iam", seconds=150)
+def past(lab: Lab) -> Saw:
+    """Create schedules whose time was 5 seconds, 2 minutes and an hour ago."""
+    given, now = _Scheduled(lab), int(time.time())
+    given.create(now + 3_600, "later")  # from here on the role is known
+    answers = {ago: given.create(now - ago, str(ago)) or "taken" for ago in (5, 120, 3_600)}
+    arrived = sorted(one["Body"] for one in received(lab, given.queue, seconds=90))
+    return Saw(answers[5] == "taken" and "5" in arrived, f"answers: {answers}; arrived: {arrived}")
+
+
+@asks("scheduler-missing-group", "scheduler", "sqs", seconds=30)
+def missing_group(lab: Lab) -> Saw:
+    """Create a schedule in a group that does not exist."""
+    found = _Scheduled(lab).create(time.time() + 3_600, GroupName=lab.name())
+    return Saw(found == "ResourceNotFoundException", found or "taken")
+
+
+@asks("scheduler-group-deletion", "scheduler", "sqs", "iam", seconds=90)
+def group_deletion(lab: Lab) -> Saw:
+    """Delete a group that has a schedule."""
+    given, name = _Scheduled(lab), lab.name()
+    given.create(time.time() + 3_600, "x", name)
+    lab.ask("scheduler", "delete_schedule_group", Name=given.group)
+
+    def gone() -> bool:
+        found = lab.code_of("scheduler", "get_schedule", Name=name, GroupName=given.group)
+        return found == "ResourceNotFoundException"
+
+    return Saw(bool(lab.until(gone, 60, every=3)), "a minute after the group was deleted")

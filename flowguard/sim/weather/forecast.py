@@ -1,0 +1,77 @@
+"""The text in which a day's weather is written: ``dynamodb-away=60m@5m,late-copies``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from random import Random
+from typing import Final, NamedTuple
+
+from flowguard.clock import Clock
+from flowguard.errors import SettingsError, shown
+from flowguard.sim.weather.away import Away
+from flowguard.sim.weather.hot_items import HotItems
+from flowguard.sim.weather.late_copies import LateCopies
+from flowguard.sim.weather.layer import Layer
+from flowguard.sim.weather.loops import Loops
+from flowguard.sim.weather.new_permissions import NewPermissions
+from flowguard.sim.weather.pollers import Pollers
+from flowguard.sim.weather.throttled import Throttled
+from flowguard.sim.weather.weather import Weather
+
+_HOUR: Final = 3_600_000
+_FORM: Final = re.compile(r"(?P<name>[a-z-]+)(=(?P<span>[0-9]+[smhd]))?(@(?P<after>[0-9]+[smhd]))?")
+_UNITS: Final = {"s": 1_000, "m": 60_000, "h": _HOUR, "d": 24 * _HOUR}
+
+
+class Spell(NamedTuple):
+    """A piece of weather, from ``begins`` until ``ends``, ms since 1970."""
+
+    begins: int
+    ends: int
+    draw: Random
+
+
+class _Kind(NamedTuple):
+    """How a layer is made, and how long it lasts where nothing is said, ms."""
+
+    make: Callable[[Spell], Layer]
+    lasts: int = _HOUR
+
+
+KINDS: Final[Mapping[str, _Kind]] = {
+    "dynamodb-away": _Kind(lambda spell: Away("dynamodb", spell.begins, spell.ends)),
+    "sqs-away": _Kind(lambda spell: Away("sqs", spell.begins, spell.ends)),
+    "ssm-away": _Kind(lambda spell: Away("ssm", spell.begins, spell.ends)),
+    "throttled": _Kind(lambda spell: Throttled(spell.begins, spell.ends), _HOUR // 2),
+    "new-permissions": _Kind(lambda spell: NewPermissions(spell.ends), 30_000),
+    "loops": _Kind(lambda spell: Loops()),
+    "late-copies": _Kind(lambda spell: LateCopies(spell.ends - spell.begins, spell.draw)),
+    "pollers": _Kind(lambda spell: Pollers()),
+    "hot-items": _Kind(lambda spell: HotItems()),
+}
+"""Each layer by its name."""
+
+
+def forecast(text: str, clock: Clock, *, seed: int = 0) -> Weather:
+    """Read the names of layers, separated by commas, each with how long it lasts and how long from now it begins.
+
+    ``dynamodb-away=60m@5m`` is an outage of an hour that begins in five minutes. Raises
+    :class:`flowguard.errors.SettingsError` for what is no weather.
+    """
+    now, draw = clock.now(), Random(seed)  # noqa: S311 - repeatable on purpose
+    return Weather([_layer(part.strip(), now, draw) for part in text.split(",") if part.strip()], clock)
+
+
+def _layer(part: str, now: int, draw: Random) -> Layer:
+    found = _FORM.fullmatch(part)
+    kind = None if found is None else KINDS.get(found["name"])
+    if found is None or kind is None:
+        known = ", ".join(KINDS)
+        raise SettingsError("weather", f"{shown(part)} is none; write NAME[=SPAN][@SPAN], such as 60m, with {known}")
+    begins = now + _ms(found["after"], 0)
+    return kind.make(Spell(begins, begins + _ms(found["span"], kind.lasts), draw))
+
+
+def _ms(span: str | None, otherwise: int) -> int:
+    return otherwise if span is None else int(span[:-1]) * _UNITS[span[-1]]

@@ -1,0 +1,93 @@
+"""The ids by which copies are known: two different things never share one, and the same thing repeated always does.
+
+Each begins with what names a hop of one run, ``Message.hop_id``: flow, object, request, time, hop and redrive. What
+tells the things of one hop apart comes after it.
+
+==========  =====================  =============================================================
+kind        after the hop          told apart by
+==========  =====================  =============================================================
+SEND        ``.3``                 its place in the outbox
+NEXT                               nothing: a hop has one message
+RETRY       ``.retry2``            the attempt
+CONTINUED   ``.on7``               the epoch of the claim whose work goes on in another invocation
+BACK        ``.back.1f0c…``        the record that SQS has given up
+LETTER      ``.dead``              the redrive; without an object the message that it is of
+REDRIVE     ``.redrive``           the redrive; without flow or object the letter
+START       ``.start``             nothing: it is a request
+END         ``.end``               nothing: a request is answered once in each redrive
+DEADLINE    ``.deadline``          nothing: a hop has one wait
+CANCEL      ``.cancel0``           which of those it waits for
+GROUP       ``.group``             nothing: a hop has one group
+MEMBER      ``.group.0.7``         which of its requests
+GROUP_ON    ``.group.1.0.on``      the shard at which the asking goes on
+ASKED       ``name#`` before it    the name under which it is awaited
+ANSWER      ``.answer.1f0c…``      the name, and the answer
+==========  =====================  =============================================================
+"""
+
+from __future__ import annotations
+
+import json
+from enum import Enum
+from hashlib import sha256
+
+from flowguard.wire.message import Message
+
+_DIGEST = 16
+"""Characters of a digest that tells things of one hop apart."""
+
+
+_SHORTER = 12
+"""Of those, what is left room for."""
+
+
+class IdKind(Enum):
+    """What an id is of. The value says how it is written, from the hop and what tells it apart there."""
+
+    SEND = "{hop}.{place}"
+    NEXT = "{hop}"
+    RETRY = "{hop}.retry{place}"
+    CONTINUED = "{hop}.on{place}"
+    BACK = "{hop}.back.{place}"
+    LETTER = "{hop}.dead{place}"
+    REDRIVE = "{hop}.redrive{place}"
+    START = "{hop}.start"
+    END = "{hop}.end"
+    DEADLINE = "{hop}.deadline"
+    CANCEL = "{hop}.cancel{place}"
+    GROUP = "{hop}.group"
+    MEMBER = "{hop}.{place}"
+    GROUP_ON = "{hop}.{place}.on"
+    ASKED = "{place}#{hop}"
+    ANSWER = "{hop}.answer.{place}"
+
+
+def id_of(kind: IdKind, message: Message, place: object = "") -> str:
+    """Return the id of a thing of the message's hop. ``place`` tells it from others of its kind there."""
+    return kind.value.format(hop=message.hop_id, place=place)
+
+
+def digest_of(*parts: object) -> str:
+    """Return a short text that differs where any part does."""
+    return sha256(json.dumps(parts).encode()).hexdigest()[:_DIGEST]
+
+
+def unnamed(message: Message, message_id: str) -> str:
+    """Return what tells a message apart whose flow or object nobody could read. Nothing for one that names both.
+
+    Several of them may have one request id.
+    """
+    return "" if message.flow and message.object_id else f".{digest_of(message_id)[:_SHORTER]}"
+
+
+def key_of(message: Message, name: str) -> str:
+    """Return the UUID that names an effect of the message's hop for a service outside, the same in each attempt.
+
+    In a first hop the time of the request does not count: a copy of the request may have a later one, and be the next
+    attempt of the same hop. Once that is committed the time of a run stays (docs/decisions/0060).
+    """
+    run = [message.flow, message.object_id, message.request_id, message.hop]
+    import uuid  # not needed to start a function
+
+    parts = [*run, name] if message.hop == 1 else [*run, message.requested_at, name]
+    return str(uuid.UUID(bytes=sha256(json.dumps(parts).encode()).digest()[:16], version=5))

@@ -1,0 +1,106 @@
+"""The request that begins a run anew which failed for good and was taken back. Two calls make the same request.
+
+::
+
+    request      ── hop 1 ✗ ── on_failed: undone, FAILED
+    again-1f0c…  ── the first message, now: newer than the run, so its claim takes the object, and
+                    step.superseded is what the undo has left; late copies of the run's messages change nothing
+"""
+
+from __future__ import annotations
+
+import json
+from hashlib import sha256
+from typing import Final
+
+from flowguard.flow import PER_REQUEST, AnyFlow
+from flowguard.ids import RequestId
+from flowguard.payloads import decode
+from flowguard.protocol.outbox import Kind, Send
+from flowguard.protocol.run import ENDED, RunItem, Status
+from flowguard.wire.message import Message
+from flowguard.wire.send_ids import IdKind, id_of
+from flowguard.wire.signing import Signer, signed_attributes
+
+_LENGTH: Final = 32
+"""Characters of a digest that name a run."""
+
+_GOES_ON: Final = "'flowguard retry' without --again goes on with it"
+_ANOTHER_ID: Final = "to begin anew, send the request under another id"
+
+
+def again_refusal(item: RunItem, flow: AnyFlow | None = None) -> str | None:
+    """Return why the run is not begun anew. None for one that failed for good and was taken back."""
+    failed = item.own_failure
+    if item.status is Status.COMPLETED:
+        return "the run is COMPLETED"
+    if item.status not in ENDED:
+        doing = "is being taken back by the on_failed stage" if failed is not None else "goes on"
+        return f"the run of request {item.request_id} {doing}: it is {item.status.value} at {item.stage}"
+    if item.cancelled_because is not None:
+        return f"it was cancelled; {_ANOTHER_ID}"
+    if failed is None:
+        return f"nothing of it was taken back; {_GOES_ON}"
+    if not failed.undone:
+        return f"its on_failed stage has failed too, so it is not taken back; {_GOES_ON}"
+    if flow is not None and flow.object_id is PER_REQUEST:
+        return f"each request of {flow.name} is an object of its own; {_ANOTHER_ID}"
+    return None
+
+
+def kept_first_message(item: RunItem) -> bool:
+    """Answer whether a dead letter has the run's first message. That of a later hop has only the later one."""
+    return item.own_failure is not None and item.own_failure.hop == 1
+
+
+def is_first_of(message: Message, flow: AnyFlow, object_id: str, item: RunItem) -> bool:
+    """Answer whether the message is the first one of this very run."""
+    wanted = (flow.name, object_id, item.request_id, item.requested_at, 1)
+    return (message.flow, message.object_id, message.request_id, message.requested_at, message.hop) == wanted
+
+
+def again_id(flow: AnyFlow, object_id: str, item: RunItem) -> RequestId:
+    """Return the id of the request that begins the run anew."""
+    run = [flow.name, object_id, item.request_id, item.requested_at]
+    return RequestId(f"again-{sha256(json.dumps(run).encode()).hexdigest()[:_LENGTH]}")
+
+
+def again_at(item: RunItem, now: int) -> int:
+    """Return the time of that request in ms. It is later than the run and its end, also where this clock is slow."""
+    return max(now, item.requested_at + 1, item.committed_at + 1)
+
+
+def again_request(flow: AnyFlow, first: Message, item: RunItem, now: int, signer: Signer) -> tuple[Message, Send]:
+    """Build the request from the run's first message.
+
+    Whoever gets the ends of the run's requests gets this one too. A run that waited for it has had its answer.
+    """
+    message = first._replace(
+        request_id=again_id(flow, first.object_id, item),
+        requested_at=again_at(item, now),
+        retry=0,
+        redrive=0,
+        first_error=None,
+        last_error=None,
+        attempts=None,
+        is_event=False,
+        answer_to=None,
+        since=0,
+    )
+    attributes = {**signed_attributes(message, signer), **message.carried}
+    inbox = flow.inbox_of(flow.stage(message.stage))
+    send_id = id_of(IdKind.START, message)
+    return message, Send(Kind.SIDE, inbox, message.body, send_id, attributes, group=message.object_id).checked()
+
+
+def with_payload(flow: AnyFlow, text: str, object_id: str, item: RunItem, *, signed: bool) -> Message:
+    """Return the first message of the run with this payload. Raises RunFailed for one that the flow would refuse."""
+    entry = flow.entry()
+    message, _ = flow.request(
+        decode(entry.payload, text, what=f"the payload of {flow.name}/{entry.name}"),
+        request_id=item.request_id,
+        requested_at=item.requested_at,
+        object_id=object_id,
+        signed=signed,
+    )
+    return message

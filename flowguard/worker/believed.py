@@ -1,0 +1,157 @@
+"""Who may say what: the sources from which a function believes each kind of record, and what has to be signed.
+
+A source is what AWS says of a record, never what the record says of itself: the queue that delivered it, or the one
+that SQS moved it from, or none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from enum import Enum
+from typing import Final, NamedTuple
+
+from flowguard.destinations import Destination, Queue
+from flowguard.flow import AnyFlow
+from flowguard.stage import AnyStage
+from flowguard.wire.envelope import Envelope, Source
+from flowguard.wire.message import Message
+
+
+class RecordKind(Enum):
+    """The kinds of what a record may be."""
+
+    REQUEST = "a request"
+    RETRY = "a request that is tried again"
+    HOP = "a later hop"
+    CANCELLED = "a cancelled request"
+    CANCEL = "an order to cancel"
+    RESET = "an order to reset"
+    ANSWER = "an answer"
+    DEADLINE = "a deadline"
+    GROUP = "a message of a group"
+
+    @classmethod
+    def of(cls, message: Message) -> RecordKind:
+        """Return what a stage's message is."""
+        if message.cancelled is not None:
+            return cls.CANCELLED
+        if message.hop > 1:
+            return cls.HOP
+        return cls.RETRY if message.retry or message.redrive else cls.REQUEST
+
+
+class Channel(Enum):
+    """What a source is to a flow. One queue may be several of these."""
+
+    ENTRY = "the inbox of a stage where requests enter"
+    STAGE = "the inbox of its stage"
+    ANSWERS = "the queue of the flow's answers"
+    CALLBACK = "the queue of a callback"
+    UNNAMED = "a queue that the flow does not name"
+    TOPIC = "a topic that invokes the function"
+
+
+class Signature(Enum):
+    """When a record is believed only with a signature."""
+
+    NEVER = "never"
+    WITH_KEYS = "where keys are set"
+    ALWAYS = "always"
+
+
+class Belief(NamedTuple):
+    """The sources of one kind, and whether it has to be signed there."""
+
+    origins: frozenset[Channel]
+    signed: Signature
+
+
+def _belief(signed: Signature, *origins: Channel) -> Belief:
+    return Belief(frozenset(origins), signed)
+
+
+BELIEVED: Final[Mapping[RecordKind, Belief]] = {
+    RecordKind.REQUEST: _belief(Signature.NEVER, Channel.ENTRY, Channel.UNNAMED, Channel.TOPIC),
+    RecordKind.RETRY: _belief(Signature.WITH_KEYS, Channel.ENTRY, Channel.UNNAMED, Channel.TOPIC),
+    RecordKind.HOP: _belief(Signature.WITH_KEYS, Channel.STAGE),
+    RecordKind.CANCELLED: _belief(Signature.WITH_KEYS, Channel.STAGE),
+    RecordKind.CANCEL: _belief(Signature.WITH_KEYS, Channel.STAGE),
+    RecordKind.RESET: _belief(Signature.ALWAYS, Channel.ANSWERS),
+    RecordKind.ANSWER: _belief(Signature.ALWAYS, Channel.ANSWERS),
+    RecordKind.DEADLINE: _belief(Signature.ALWAYS, Channel.ANSWERS),
+    RecordKind.GROUP: _belief(Signature.ALWAYS, Channel.ANSWERS),
+}
+"""An order to cancel is for the stage where requests enter. ``trust_senders=True`` of a flow takes signatures out of
+its own rows, and no source."""
+
+
+_ANYWHERE: Final = frozenset(Channel)
+
+
+class NamedQueues:
+    """The queues that the flows of one function name."""
+
+    def __init__(self, flows: Iterable[AnyFlow]) -> None:
+        flows = tuple(flows)
+        self._of_messages = {name for flow in flows for name in _inboxes(flow) | _queues_of(flow)[Channel.ANSWERS]}
+        self._known: dict[tuple[str | None, AnyFlow, AnyStage | None], frozenset[Channel]] = {}
+
+    def bring_callbacks(self, envelope: Envelope) -> bool:
+        """Answer whether the record may be the answer of a party outside, which comes through no inbox."""
+        return envelope.came_through not in self._of_messages
+
+    def origins(self, envelope: Envelope, flow: AnyFlow, stage: AnyStage | None) -> frozenset[Channel]:
+        """Return what the record's source is to the flow.
+
+        ``stage`` is the one that the message is for; None where there is none of that name. Who may invoke the function
+        can write any queue into a record: what no queue and no topic brought may be from anywhere.
+        """
+        queue = envelope.came_through
+        if queue is None and envelope.source is not Source.SNS_LAMBDA:
+            return _ANYWHERE
+        known = self._known.get((queue, flow, stage))
+        if known is None:
+            known = self._known[queue, flow, stage] = self._origins(queue, flow, stage)
+        return known
+
+    def _origins(self, queue: str | None, flow: AnyFlow, stage: AnyStage | None) -> frozenset[Channel]:
+        if queue is None:
+            found = {Channel.TOPIC}
+        elif queue in _names_of(flow):
+            found = {origin for origin, names in _queues_of(flow).items() if queue in names}
+        else:
+            found = {Channel.UNNAMED}
+        if stage is None:
+            if Channel.UNNAMED in found or queue in _inboxes(flow):  # it may be the inbox of a stage that is gone
+                found |= {Channel.STAGE}
+        elif _is_inbox(flow.inbox_of(stage), queue, found):
+            found |= {Channel.STAGE}
+        return frozenset(found)
+
+
+def _is_inbox(inbox: Destination, queue: str | None, found: set[Channel]) -> bool:
+    """Answer whether the stage's messages come through there. Only a queue's name is known of a topic's messages."""
+    if isinstance(inbox, Queue):
+        return inbox.short_name == queue
+    return bool(found & {Channel.UNNAMED, Channel.TOPIC})
+
+
+def _queues_of(flow: AnyFlow) -> dict[Channel, set[str]]:
+    entries = [flow.inbox_of(stage) for stage in flow.stages if stage.name in flow.entries]
+    return {
+        Channel.ENTRY: _short(entries),
+        Channel.ANSWERS: _short([flow.answers]),
+        Channel.CALLBACK: _short([callback.source for callback in flow.callbacks]),
+    }
+
+
+def _names_of(flow: AnyFlow) -> set[str]:
+    return _inboxes(flow).union(*_queues_of(flow).values())
+
+
+def _inboxes(flow: AnyFlow) -> set[str]:
+    return _short([flow.inbox_of(stage) for stage in flow.stages])
+
+
+def _short(destinations: Iterable[Destination]) -> set[str]:
+    return {one.short_name for one in destinations if isinstance(one, Queue)}

@@ -1,0 +1,101 @@
+"""How long each thing in the run table lives: until nothing can look for it any more.
+
+======================  ===============================================================================
+what                    must be found by
+======================  ===============================================================================
+a run item              a copy of a copy of its last message, and a retry that is delayed
+… that waits            the same, from its deadline on
+… of a run that ended   newer requests too, for as long as its result is good, and it is remembered
+a row that is awaited   its answer, and copies of that, after its deadline; so the requests of a group
+a caller's row          the end of the run, whatever that still waits for
+a row of the history    whoever looks, while copies of what was sent with it may come
+an early answer         the wait that it is for, which its sender's flow gives so long to begin
+======================  ===============================================================================
+
+Nothing else says when something expires. No write shortens the life of a run item: who attaches asks for that in the
+condition of the write, and a commit takes the life that it has found where that is longer. All times are in ms.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import NamedTuple
+
+from flowguard.flow import AnyFlow
+from flowguard.protocol.run import Status
+
+LONGEST_WAIT = timedelta(days=365)
+"""How long one stage can wait."""
+
+_MILLISECOND = timedelta(milliseconds=1)
+
+
+class Lifetimes(NamedTuple):
+    """Computes until when what a flow writes is needed."""
+
+    flow: AnyFlow
+
+    @property
+    def retention(self) -> int:
+        """Return how long a message can live in a queue and its dead-letter queue together."""
+        return self.flow.retention // _MILLISECOND
+
+    @property
+    def copies(self) -> int:
+        """Return how long after a write copies of what it sends can still be read (docs/decisions/0003).
+
+        A copy may be sent ``retention`` after the first one, and read ``retention`` after that. A retry that Scheduler
+        delays is in no queue until then.
+        """
+        return 2 * self.retention + self._longest_delay
+
+    @property
+    def _longest_delay(self) -> int:
+        if not self.flow.long_delays:
+            return 0  # SQS counts its own delays into the retention
+        return max(stage.retry.longest_delay for stage in self.flow.stages) // _MILLISECOND
+
+    def of_run(self, moment: int) -> int:
+        """Return until when the item is needed of a run that is claimed or goes on at this moment."""
+        remembered = 0 if self.flow.remember is None else self.flow.remember // _MILLISECOND
+        return moment + max(self.copies, remembered)
+
+    def of_wait(self, deadline: int) -> int:
+        """Return until when the item is needed of a run that waits until this deadline."""
+        return self.of_run(deadline)
+
+    def of_end(self, moment: int, status: Status) -> int:
+        """Return until when the item of a run is needed that has ended at this moment."""
+        good_until = self.flow.good_until(moment) if status is Status.COMPLETED else None
+        return max(self.of_run(moment), good_until or 0)
+
+    def of_awaited(self, deadline: int) -> int:
+        """Return until when the rows are needed by which answers find a run that waits until this deadline."""
+        return deadline + self.copies
+
+    def of_caller(self, moment: int) -> int:
+        """Return until when the row of a caller is needed that attaches at this moment.
+
+        It is removed when it is answered. Before that each hop of its run may wait as long as any can.
+        """
+        return moment + self.flow.max_hops * (LONGEST_WAIT // _MILLISECOND + self.copies)
+
+    def of_history(self, moment: int) -> int:
+        """Return until when a row of a full history is needed that is written at this moment."""
+        return moment + self.copies
+
+    def of_early(self, now: int, keep_early: timedelta) -> int:
+        """Return until when an answer is needed that came at ``now``, before its wait."""
+        return now + keep_early // _MILLISECOND
+
+    def of_used(self, now: int) -> int:
+        """Return until when an early answer is needed that is used: a copy of its message would be a new one after."""
+        return now + self.copies
+
+    def not_before(self, found: int, needed: int, moment: int) -> int:
+        """Return until when an item lives after a commit that needs it so long, and was ``found`` to live so long.
+
+        It does not live shorter than before, as far as any wait can reach: the rows of one look for it until then. What
+        was there for ever, as a result that is good until its reset, is not when there is another end.
+        """
+        return max(needed, min(found, self.of_wait(moment + LONGEST_WAIT // _MILLISECOND)))

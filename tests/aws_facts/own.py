@@ -1,0 +1,90 @@
+"""The numbers and words of the source that say nothing of AWS, each with what it is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+OWN_NUMBERS: Final[Mapping[str, tuple[str, ...]]] = {
+    "how often flowguard tries, and how long it waits": (
+        *("aws/batch_calls.py:MOST_INVALID", "aws/batch_writes.py:MOST_TRIES", "aws/cancellations.py:MOST_TRIES"),
+        *(
+            "aws/faults.py:PAUSES",
+            "aws/signing_keys.py:PAUSES",
+            "aws/group_items.py:_MOST_TRIES",
+            "aws/ledger.py:MOST_TRIES",
+        ),
+        *("aws/tables.py:_FIRST_PAUSE", "deploy/pip_download.py:LONGEST", "dev/due_schedules.py:EVERY"),
+        *("dev/mapping.py:POLL", "dev/port_requests.py:_LOOK_AGAIN", "dev/process.py:PATIENCE"),
+        *(
+            "retry.py:LONGEST_DELAY",
+            "retry.py:MOST_ATTEMPTS",
+            "sim/event_source.py:MOST_RECEIVES",
+            "observers/opentelemetry.py:LONGEST_FLUSH_MS",
+        ),
+    ),
+    "room that flowguard keeps in an item or a request": (
+        *("aws/batch_calls.py:LARGEST_CALL", "aws/commit_texts.py:SMALLEST_ANSWER", "aws/items.py:KEPT_FREE"),
+        *(
+            "aws/commit_texts.py:LONGEST_IN_KEY",
+            "aws/commit_texts.py:_FIXED_OF_A_WAIT",
+            "aws/items.py:KEPT_FREE_TO_UNDO",
+        ),
+        *("aws/items.py:KEPT_FREE_AT_THE_END", "aws/group_items.py:_MESSAGE", "aws/memos.py:_BESIDE"),
+        *("aws/history_room.py:UNSURE", "aws/history_room.py:_LATER_STAGE", "aws/history_room.py:_TIMES_AND_FLAG"),
+        *("aws/history_room.py:_COUNTS", "aws/history_room.py:_MAP", "aws/history_room.py:_MORE"),
+        *("aws/packing.py:SHORT", "aws/packing.py:HALF_AN_ITEM", "aws/waits.py:_LOOKER"),
+    ),
+    "parts of flowguard's own protocol": ("protocol/outbox.py:LAST_PHASE",),
+    "how much flowguard reads or shows at a time": (
+        *("aws/caller_lists.py:ROWS_A_PAGE", "aws/history_rows.py:ROWS_SHOWN", "aws/history_rows.py:MOST_ROWS"),
+        *("aws/run_pages.py:ITEMS_A_PAGE", "deploy/code_zip.py:NAMED", "dev/delivery.py:LONGEST_TRACE"),
+        "sim/made_tokens.py:_MOST_NAMED",
+    ),
+    "how long names and numbers of flowguard's own may be": (
+        *("aws/items.py:LONGEST_ID", "aws/items.py:_LONGEST_STAGE", "aws/items.py:_MOST"),
+        *("aws/items.py:_LARGEST_NUMBER", "aws/writes.py:_MOST_LEVELS", "deploy/logical_ids.py:_LONGEST"),
+    ),
+    "what is too much, too late or too far off for an alarm or the doctor": (
+        *("deploy/examination.py:MOST_OFF_BY", "deploy/table_checks.py:_STUCK"),
+        *(
+            "deploy/table_checks.py:_LATE",
+            "deploy/batch_plan.py:LONGEST_DERIVED",
+            "deploy/batch_plan.py:_SHORTEST_DERIVED",
+            "deploy/batch_plan.py:_LEFT_FOR_SENDING",
+            "aws/dead_letter_queue.py:_CLOCKS_AGREE",
+        ),
+    ),
+    "times, formats and codes of exit": (
+        *("deploy/code_zip.py:_TIME", "deploy/code_zip.py:_MODE", "deploy/code_zip.py:_UNIX"),
+        *(
+            "deploy/flow_cost.py:LAMBDAS_LINES",
+            "deploy/flow_cost.py:MONTH",
+            "deploy/queue_plan.py:_DAY",
+            "dev/due_schedules.py:_NEVER",
+        ),
+        *("dev/functions.py:NOT_LOADED", "sim/event_source.py:STEP", "sim/world.py:START"),
+        *("sim/weather/forecast.py:_HOUR", "sim/weather/pollers.py:LONGEST"),
+        "dev/saved_state.py:STEPS",
+    ),
+}
+"""Constants of the packages that know AWS, by what they are."""
+
+OWN_IN_THE_MIDDLE: Final[Mapping[str, str]] = {
+    "deploy/cloudformation.py:_CloudFormation": "how much of the flows' names a template's description has",
+    "deploy/options.py:DeployOptions": "after how long the age of a message is an alarm",
+    "settings.py:Settings": "a default of flowguard's own",
+}
+"""Functions and classes with a number in them that is a limit of AWS by chance."""
+
+OWN_WORDS: Final[Mapping[str, tuple[str, ...]]] = {
+    "errors of flowguard, Python and botocore": (
+        *("FlowguardError", "DefinitionError", "EnvelopeError", "ConditionFailed", "MarkerError"),
+        *("NoRegionError", "NoCredentialsError", "BaseException", "FunctionError"),
+    ),
+    "names that say only what they stand before": (
+        *("S", "N", "B", "M", "L", "BOOL", "NULL", "QueueUrl", "QueueArn", "TopicArn", "Messages", "MessageId"),
+        *("Body", "ContentType", "ProjectionExpression", "Event", "QueueOwnerAWSAccountId", "Limit"),
+    ),
+}
+"""Texts that look like words of AWS's interfaces."""

@@ -1,0 +1,110 @@
+"""``flowguard probe``, as it is typed."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from click.testing import CliRunner, Result
+
+from flowguard.cli import main
+from flowguard.probe.lab import Lab
+from flowguard.probe.saw import PROBES, Probe, Saw
+
+
+def probe(*arguments: str, **more: str) -> Result:
+    return CliRunner(env={"AWS_EC2_METADATA_DISABLED": "true", **more}).invoke(main, ["probe", *arguments])
+
+
+def test_an_engine_here_is_asked_at_once() -> None:
+    result = probe("--only", "sqs-batch")
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert len(result.stdout.splitlines()) == 3
+    assert result.stdout.startswith("as described sqs-batch-entries: none, 10, 11, twice, bad id: EmptyBatchRequest")
+
+
+def test_a_line_of_json_for_each_row() -> None:
+    result = probe("--only", "sqs-delay", "--json")
+    assert json.loads(result.stdout) == {
+        "name": "sqs-delay",
+        "engine": "memory",
+        "ended": "as described",
+        "what": "900 s: taken; 901 s: InvalidParameterValueException; FIFO: InvalidParameterValueException",
+        "expected": "modelled",
+        "left": [],
+        "is_expected": True,
+    }
+
+
+def test_what_would_be_asked_is_listed_and_not_asked() -> None:
+    result = probe("--list", "--engine", "aws", "--only", "sqs-fifo")
+    assert result.exit_code == 0
+    assert "sqs-fifo-group-lock: Receive one message of a group of two" in result.stdout
+    assert "4 programs, at most 0 US cents" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["--engine", "ministack"], "ministack is served: give its --endpoint-url"),
+        (["--endpoint-url", "http://localhost:1"], "memory has no address"),
+        (["--only", "novelty"], "no row begins with novelty; --list shows those that have a program"),
+        (["--engine", "novelty"], "'novelty' is not one of"),
+    ],
+)
+def test_what_cannot_be_asked_is_said(arguments: list[str], problem: str) -> None:
+    result = probe(*arguments)
+    assert result.exit_code == 2
+    assert problem in result.stderr
+
+
+def test_without_credentials_nothing_is_asked_of_aws() -> None:
+    nobody = dict.fromkeys(("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"), "")
+    nowhere = {"AWS_SHARED_CREDENTIALS_FILE": "/nowhere", "AWS_CONFIG_FILE": "/nowhere", "AWS_REGION": "us-east-1"}
+    result = probe("--engine", "aws", "--yes", "--region", "us-east-1", **nobody, **nowhere)
+    assert result.exit_code == 2
+    assert "AWS does not know who asks" in result.stderr
+
+
+class _Caller:
+    """What says who asks."""
+
+    def get_caller_identity(self) -> dict[str, str]:
+        return {"Account": "123456789012"}
+
+
+def test_a_profile_that_is_not_there_is_said() -> None:
+    result = probe("--engine", "aws", "--yes", AWS_PROFILE="novelty")
+    assert result.exit_code == 2
+    assert "The config profile (novelty) could not be found" in result.stderr
+
+
+def test_aws_is_asked_only_after_a_yes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("boto3.session.Session.client", lambda self, service: _Caller())
+    result = probe("--engine", "aws", "--region", "eu-west-1", "--only", "sqs-")
+    assert result.exit_code == 1
+    assert "in account 123456789012, region eu-west-1: about" in result.stderr
+    assert "Begin? [y/N]" in result.stderr
+    assert result.stderr.endswith("Aborted!\n")
+    assert result.stdout == ""
+
+
+def test_what_is_not_as_the_table_says_is_an_exit_code_of_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    def differs(lab: Lab) -> Saw:
+        return Saw(False, "otherwise")
+
+    monkeypatch.setitem(PROBES, "sqs-delay", Probe("sqs-delay", "", ("sqs",), 0.01, 1, differs))
+    result = probe("--only", "sqs-delay")
+    assert result.exit_code == 1
+    assert result.stdout == "differs      sqs-delay: otherwise (the table says: modelled)\n"
+
+
+def test_what_could_not_be_deleted_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    def leaves(lab: Lab) -> Saw:
+        lab.undo("a role", lambda: 1 / 0)
+        return Saw(True, "well")
+
+    monkeypatch.setitem(PROBES, "sqs-delay", Probe("sqs-delay", "", ("sqs",), 0.01, 1, leaves))
+    result = probe("--only", "sqs-delay")
+    assert result.exit_code == 1
+    assert "could not be deleted: a role (ZeroDivisionError: division by zero)" in result.stdout

@@ -1,0 +1,367 @@
+"""What resources have in each format, where AWS's own default would lose or stop something."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from flowguard.cli.iac import FORMATS
+from flowguard.deploy.cloudformation import LARGEST_TEMPLATE, MOST_RESOURCES, cloudformation
+from flowguard.deploy.found import FunctionKind
+from flowguard.deploy.needs import Role
+from flowguard.deploy.options import DeployOptions
+from flowguard.deploy.problems import CannotDeploy
+from flowguard.events import EventType
+from tests.deploy.everything import OPTIONS
+from tests.deploy.exercised import needs
+from tests.deploy.templates import MODULES, SHIPPED, options_of, template, text_of
+from tests.deploy.terraform_schema import problems_of_configuration
+
+ALL = pytest.mark.parametrize("name", MODULES)
+AS_RESOURCES = pytest.mark.parametrize("form", ["cloudformation", "sam"])
+
+
+def resources(name: str, kind: str, form: str = "cloudformation") -> dict[str, Any]:
+    """The resources of a type, by their names in the template."""
+    found = template(name, form)["Resources"]
+    return {key: one for key, one in found.items() if one["Type"] == kind}
+
+
+def functions(name: str, form: str) -> Iterator[dict[str, Any]]:
+    kind = "AWS::Serverless::Function" if form == "sam" else "AWS::Lambda::Function"
+    yield from (one["Properties"] for one in resources(name, kind, form).values())
+
+
+def blocks(name: str, kind: str) -> dict[str, Any]:
+    """The blocks of a type in Terraform's configuration."""
+    found: dict[str, Any] = template(name, "terraform-json")["resource"].get(kind, {})
+    return found
+
+
+def alarms(name: str) -> dict[str, Any]:
+    found = (one["Properties"] for one in resources(name, "AWS::CloudWatch::Alarm").values())
+    return {one["AlarmName"]: one for one in found}
+
+
+# -- functions
+
+
+@ALL
+@AS_RESOURCES
+def test_no_chain_of_requests_is_stopped_by_lambda(name: str, form: str) -> None:
+    assert {one["RecursiveLoop"] for one in functions(name, form)} == {"Allow"}
+
+
+@ALL
+def test_no_chain_of_requests_is_stopped_by_lambda_with_terraform(name: str) -> None:
+    made = blocks(name, "aws_lambda_function")
+    allowed = blocks(name, "aws_lambda_function_recursion_config")
+    assert {one["function_name"] for one in allowed.values()} == {
+        f"${{aws_lambda_function.{key}.function_name}}" for key in made
+    }
+    assert {one["recursive_loop"] for one in allowed.values()} == {"Allow"}
+
+
+@ALL
+def test_a_chain_that_lambda_stops_all_the_same_is_an_alarm(name: str) -> None:
+    for function in needs(MODULES[name], options=options_of(name)).functions:
+        alarm = alarms(name)[f"{function.name}-chain-stopped"]
+        assert (alarm["Namespace"], alarm["MetricName"]) == ("AWS/Lambda", "RecursiveInvocationsDropped")
+        assert alarm["Dimensions"] == [{"Name": "FunctionName", "Value": function.name}]
+        assert (alarm["Statistic"], alarm["Threshold"]) == ("Sum", 0)
+
+
+@ALL
+@AS_RESOURCES
+def test_levels_of_the_log_are_explicit_so_that_events_and_metrics_are_written(name: str, form: str) -> None:
+    for one in functions(name, form):
+        levels = (one["LoggingConfig"]["ApplicationLogLevel"], one["LoggingConfig"]["SystemLogLevel"])
+        assert levels == ("INFO", "INFO")
+
+
+def test_lines_of_sampled_runs_ask_for_the_level_debug() -> None:
+    options = DeployOptions.model_validate({"settings": {"debug_sampled": True}})
+    made = json.loads(FORMATS["terraform-json"](needs("flows.orders.handlers", options=options), options))
+    for one in made["resource"]["aws_lambda_function"].values():
+        assert one["logging_config"]["application_log_level"] == "DEBUG"
+        assert one["logging_config"]["system_log_level"] == "INFO"
+
+
+@AS_RESOURCES
+def test_the_function_with_a_url_is_one_of_its_own_with_its_own_concurrency(form: str) -> None:
+    made = {one["FunctionName"]: one for one in functions("everything", form)}
+    assert made["everything-answers-url"]["ReservedConcurrentExecutions"] == 10
+    assert made["everything-answers-url"]["Handler"] == made["everything-answers"]["Handler"]
+    assert "ReservedConcurrentExecutions" not in made["everything-answers"]
+    needed = needs("tests.deploy.everything", options=options_of("everything"))
+    assert {one.name: bool(one.reads) for one in needed.functions if one.found.attribute == "answers"} == {
+        "everything-answers": True,
+        "everything-answers-url": False,
+    }
+    assert [one.name for one in needed.functions if one.has_url] == ["everything-answers-url"]
+    url = needed.function("everything-answers-url")
+    assert not any("sqs:ReceiveMessage" in one.actions for one in url.permissions)
+
+
+def test_an_account_with_little_concurrency_reserves_none_for_the_url() -> None:
+    options = DeployOptions.model_validate({"defaults": {"url_concurrency": 0}})
+    text = FORMATS["terraform-json"](needs("flows.approval.handlers", options=options), options)
+    assert "reserved_concurrent_executions" not in text
+
+
+# -- queues
+
+
+@ALL
+def test_a_queue_takes_what_a_flow_may_send(name: str) -> None:
+    assert all(
+        one["Properties"]["MaximumMessageSize"] == 1_048_576 for one in resources(name, "AWS::SQS::Queue").values()
+    )
+    assert all(one["max_message_size"] == 1_048_576 for one in blocks(name, "aws_sqs_queue").values())
+
+
+# -- what nobody can read
+
+
+@ALL
+def test_what_nobody_can_read_does_not_circle_in_the_queue_of_records_given_up(name: str) -> None:
+    queues = {one["Properties"]["QueueName"]: one["Properties"] for one in resources(name, "AWS::SQS::Queue").values()}
+    for queue in needs(MODULES[name], options=options_of(name)).queues:
+        if queue.role is not Role.KILLED or queue.reader is None:
+            continue
+        redrive = queues[queue.name]["RedrivePolicy"]
+        [key, _] = redrive["deadLetterTargetArn"]["Fn::GetAtt"]
+        last = template(name)["Resources"][key]["Properties"]
+        assert last.get("FifoQueue", False) is queue.fifo, "SQS refuses a redrive policy to another kind"
+        assert last["QueueName"] in {f"{flow}-dead-letters" for flow in flows(name)} | {
+            f"{flow}-undelivered.fifo" for flow in flows(name)
+        }
+        assert f"{last['QueueName']}-not-empty" in alarms(name)
+        assert redrive["maxReceiveCount"] >= 100, "an outage of hours is no reason to give it up"
+
+
+def flows(name: str) -> set[str]:
+    return {flow.name for flow in needs(MODULES[name], options=options_of(name)).flows}
+
+
+# -- what feeds queues
+
+
+def test_a_queue_lets_its_topics_and_rules_in_before_they_feed_it() -> None:
+    whole = template("everything")["Resources"]
+    fed = [*resources("everything", "AWS::SNS::Subscription").values(), *rules("everything")]
+    assert len(fed) == 3
+    for one in fed:
+        target = one["Properties"].get("Endpoint") or one["Properties"]["Targets"][0]["Arn"]
+        allowed = {whole[name]["Properties"]["Queues"][0]["Ref"] for name in one["DependsOn"]}
+        assert allowed == {target["Fn::GetAtt"][0], undelivered(one["Properties"])}
+    for policy in resources("everything", "AWS::SQS::QueuePolicy").values():
+        statements = policy["Properties"]["PolicyDocument"]["Statement"]
+        sources = json.dumps([one["Condition"] for one in statements if one["Effect"] == "Allow"])
+        assert "Fn::GetAtt" not in sources, "a rule that waits for the policy cannot be waited for"
+
+
+def rules(name: str) -> list[dict[str, Any]]:
+    return [*resources(name, "AWS::Events::Rule").values()]
+
+
+def undelivered(fed: dict[str, Any]) -> str:
+    if "RedrivePolicy" in fed:
+        return str(fed["RedrivePolicy"]["deadLetterTargetArn"]["Fn::GetAtt"][0])
+    return str(fed["Targets"][0]["DeadLetterConfig"]["Arn"]["Fn::GetAtt"][0])
+
+
+def test_what_a_topic_rule_or_schedule_cannot_deliver_is_kept_in_a_queue_of_its_kind() -> None:
+    whole, names = template("everything")["Resources"], set()
+    for one in [*resources("everything", "AWS::SNS::Subscription").values(), *rules("everything")]:
+        queue = whole[undelivered(one["Properties"])]["Properties"]
+        names.add(queue["QueueName"])
+        topic = one["Properties"].get("TopicArn", {})
+        of_fifo_topic = isinstance(topic, dict) and topic.get("Ref", "").endswith("NewsFifoTopic")
+        assert queue.get("FifoQueue", False) is of_fifo_topic, json.dumps(one)
+    assert names == {"everything-dead-letters", "everything-undelivered.fifo"}
+
+
+def test_what_the_scheduler_cannot_deliver_is_kept_too() -> None:
+    letters = {"Fn::GetAtt": ["EverythingDeadLettersQueue", "Arn"]}
+    variables = [one["Environment"]["Variables"] for one in functions("everything", "cloudformation")]
+    scheduling = [one for one in variables if "FLOWGUARD_SCHEDULER_ROLE" in one]
+    assert scheduling
+    assert all(one["FLOWGUARD_SCHEDULER_UNDELIVERED"] == letters for one in scheduling)
+    role = template("everything")["Resources"]["SchedulerRole"]["Properties"]
+    [allowed] = role["Policies"][0]["PolicyDocument"]["Statement"]
+    assert letters in allowed["Resource"]
+
+
+def test_terraform_makes_policies_first_too_and_permissions_before_what_lambda_checks() -> None:
+    policies = {f"aws_sqs_queue_policy.{key}" for key in blocks("everything", "aws_sqs_queue_policy")}
+    fed = [
+        *blocks("everything", "aws_sns_topic_subscription").values(),
+        *blocks("everything", "aws_cloudwatch_event_target").values(),
+    ]
+    assert all(set(one["depends_on"]) <= policies and len(one["depends_on"]) == 2 for one in fed)
+    mappings = blocks("everything", "aws_lambda_event_source_mapping").values()
+    [pack] = [one for one in mappings if "pack" in one["function_name"]]
+    assert [one.split(".")[0] for one in pack["depends_on"]] == [
+        "aws_lambda_function_recursion_config",
+        "aws_iam_role_policy",
+        "aws_iam_role_policy_attachment",
+    ]
+
+
+# -- what is watched
+
+
+@ALL
+def test_what_is_lost_unread_mistrusted_or_tried_again_and_again_is_counted(name: str) -> None:
+    kinds = {
+        FunctionKind.STAGES: ["fenced", "lost", "retried", "untrusted"],
+        FunctionKind.ANSWERS: ["untrusted"],
+        FunctionKind.KILLED: ["untrusted"],
+        FunctionKind.ONCE: [],
+    }
+    filters = {one["Properties"]["LogGroupName"]["Ref"]: one["Properties"] for one in metric_filters(name)}
+    for function in needs(MODULES[name], options=options_of(name)).functions:
+        [counted] = [one for key, one in filters.items() if log_group(name, key) == f"/aws/lambda/{function.name}"]
+        [transformed] = counted["MetricTransformations"]
+        assert transformed["Dimensions"] == [{"Key": "event", "Value": "$.event"}]
+        events = ("broken", "unreadable", "unsaved", *kinds[function.found.kind])
+        assert counted["FilterPattern"].count("$.event") == len(events)
+        for event in events:
+            alarm = alarms(name)[f"{function.owner}-{event}"]
+            assert (alarm["Namespace"], alarm["MetricName"]) == ("flowguard", transformed["MetricName"])
+            assert alarm["Dimensions"] == [{"Name": "event", "Value": event}]
+            assert f'($.event = "{event}")' in counted["FilterPattern"]
+            assert event in set(EventType)
+
+
+def metric_filters(name: str) -> Iterator[dict[str, Any]]:
+    yield from resources(name, "AWS::Logs::MetricFilter").values()
+
+
+def log_group(name: str, key: str) -> str:
+    return str(template(name)["Resources"][key]["Properties"]["LogGroupName"])
+
+
+# -- CloudFormation's limits
+
+
+@ALL
+@AS_RESOURCES
+def test_a_template_stays_inside_the_limits_of_cloudformation(name: str, form: str) -> None:
+    whole = template(name, form)
+    assert len(text_of(name, form).encode()) < LARGEST_TEMPLATE
+    assert len(whole["Resources"]) < MOST_RESOURCES
+    assert len(whole["Description"].encode()) <= 1_024
+    assert len(whole.get("Outputs", {})) <= 200
+
+
+def test_all_shipped_flows_fit_into_one_template() -> None:
+    needed = needs(*(MODULES[name] for name in SHIPPED))
+    assert len(json.loads(cloudformation(needed, DeployOptions()))["Resources"]) < MOST_RESOURCES * 0.9
+
+
+def test_a_template_above_the_limits_is_refused_with_its_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    needed, options = needs("flows.orders.handlers"), DeployOptions()
+    monkeypatch.setattr("flowguard.deploy.cloudformation.MOST_RESOURCES", 20)
+    with pytest.raises(
+        CannotDeploy, match=r"has \d+ resources, and CloudFormation takes 20; deploy .* by several templates"
+    ):
+        cloudformation(needed, options)
+    monkeypatch.undo()
+    monkeypatch.setattr("flowguard.deploy.cloudformation.LARGEST_TEMPLATE", 10_000)
+    with pytest.raises(CannotDeploy, match=r"has [\d,]+ bytes, and CloudFormation takes 10,000; deploy"):
+        cloudformation(needed, options)
+
+
+# -- what is kept, and whose it is
+
+KEPT = {"AWS::DynamoDB::Table", "AWS::SQS::Queue", "AWS::Scheduler::ScheduleGroup"}
+
+
+@ALL
+@AS_RESOURCES
+def test_a_table_queue_or_group_is_kept_once_its_deployment_has_succeeded(name: str, form: str) -> None:
+    """A queue that is renamed may hold messages. A first deployment that fails leaves none, so the next can begin."""
+    kept = [one for one in template(name, form)["Resources"].values() if one["Type"] in KEPT]
+    assert kept
+    for one in kept:
+        assert (one["DeletionPolicy"], one["UpdateReplacePolicy"]) == ("RetainExceptOnCreate", "Retain")
+
+
+@ALL
+def test_terraform_destroys_no_table_or_queue_by_itself(name: str) -> None:
+    for kind in ("aws_dynamodb_table", "aws_sqs_queue", "aws_scheduler_schedule_group"):
+        assert all(one["lifecycle"] == {"prevent_destroy": True} for one in blocks(name, kind).values())
+
+
+@ALL
+@AS_RESOURCES
+def test_resources_say_whose_they_are(name: str, form: str) -> None:
+    tagged = 0
+    for one in template(name, form)["Resources"].values():
+        tags = one["Properties"].get("Tags")
+        if one["Type"] in UNTAGGED:
+            continue
+        found = tags if isinstance(tags, dict) else {tag["Key"]: tag["Value"] for tag in tags}
+        assert set(found) == {"flowguard"}
+        assert set(found["flowguard"].split()) <= set(needs(MODULES[name], options=options_of(name)).names)
+        tagged += 1
+    assert tagged
+
+
+UNTAGGED = {
+    "AWS::Events::Rule",
+    "AWS::Lambda::EventSourceMapping",
+    "AWS::Lambda::Permission",
+    "AWS::Lambda::Url",
+    "AWS::Logs::MetricFilter",
+    "AWS::SNS::Subscription",
+    "AWS::SQS::QueuePolicy",
+}
+
+
+def test_terraform_says_whose_queues_they_are() -> None:
+    for kind in ("aws_sqs_queue", "aws_dynamodb_table", "aws_lambda_function", "aws_iam_role"):
+        assert all(one["tags"] == {"flowguard": "everything"} for one in blocks("everything", kind).values())
+
+
+@pytest.mark.parametrize("form", ["cloudformation", "sam", "terraform-json"])
+def test_a_second_deployment_shares_the_run_table_and_the_group_of_the_first(form: str) -> None:
+    there = {"existing": True}
+    tables = {**OPTIONS["tables"], "flowguard": there}
+    shared = {**OPTIONS, "tables": tables, "schedule_groups": {"flowguard": there}}
+    options = DeployOptions.model_validate(shared)
+    text = FORMATS[form](needs("tests.deploy.everything", options=options), options)
+    assert "ScheduleGroup" not in text
+    assert "aws_scheduler_schedule_group" not in text
+    assert '"flowguard"' in text, "its functions use them"
+    assert '"TableName": "flowguard"' not in text
+    assert '"name": "flowguard",\n        "billing_mode"' not in text
+
+
+# -- tables
+
+
+def test_a_table_may_be_warm_from_its_first_day() -> None:
+    options = DeployOptions.model_validate({"tables": {"flowguard": {"warm_writes": 20_000, "warm_reads": 12_000}}})
+    made = json.loads(FORMATS["cloudformation"](needs("flows.orders.handlers", options=options), options))["Resources"]
+    tables = {one["Properties"].get("TableName"): one["Properties"] for one in made.values()}
+    assert tables["flowguard"]["WarmThroughput"] == {"WriteUnitsPerSecond": 20_000, "ReadUnitsPerSecond": 12_000}
+    assert "WarmThroughput" not in tables["orders"]
+    terraform = json.loads(FORMATS["terraform-json"](needs("flows.orders.handlers", options=options), options))
+    table = terraform["resource"]["aws_dynamodb_table"]["flowguard"]
+    assert table["warm_throughput"] == {"write_units_per_second": 20_000, "read_units_per_second": 12_000}
+    assert problems_of_configuration(terraform) == []
+
+
+@ALL
+def test_writes_that_a_table_throttles_are_an_alarm(name: str) -> None:
+    for table in needs(MODULES[name], options=options_of(name)).tables:
+        if not table.existing:
+            alarm = alarms(name)[f"{table.name}-writes-throttled"]
+            assert (alarm["Namespace"], alarm["MetricName"]) == ("AWS/DynamoDB", "WriteThrottleEvents")
+            assert alarm["Dimensions"] == [{"Name": "TableName", "Value": table.name}]

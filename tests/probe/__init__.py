@@ -1,0 +1,1 @@
+"""The programs that ask AWS, run on the engines here."""

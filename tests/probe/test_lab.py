@@ -1,0 +1,146 @@
+"""A program deletes what it has made, whatever happens, and touches nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from threading import Event
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from flowguard.clock import ManualClock
+from flowguard.probe.lab import PREFIX, TAG, Interrupted, Lab, NotOurs
+from flowguard.probe.made import queue, table, topic
+from flowguard.sim.calls import Recorder, intercept
+from flowguard.sim.memory.aws import MemoryAWS
+
+
+@pytest.fixture
+def aws() -> Iterator[MemoryAWS]:
+    with MemoryAWS(ManualClock()) as memory:
+        yield memory
+
+
+def lab(aws: MemoryAWS, stop: Event | None = None) -> Lab:
+    return Lab(aws.client, lambda seconds: None, stop)
+
+
+def left(aws: MemoryAWS) -> list[Any]:
+    queues = aws.client("sqs").list_queues().get("QueueUrls", [])
+    return [*queues, *aws.client("dynamodb").list_tables()["TableNames"], *aws.client("sns").list_topics()["Topics"]]
+
+
+def test_all_that_is_made_is_named_tagged_and_deleted(aws: MemoryAWS) -> None:
+    with intercept(Recorder()) as recorder, lab(aws) as own:
+        queue(own)
+        table(own)
+        topic(own)
+        assert len(left(aws)) == 3
+        assert own.namespace.startswith(PREFIX)
+    made = next(call.params for call in recorder.calls if call.operation == "CreateQueue")
+    assert made["QueueName"].startswith(own.namespace)
+    assert made["tags"] == {TAG: own.namespace}
+    assert left(aws) == []
+    assert own.left == []
+
+
+def test_it_is_deleted_after_an_error(aws: MemoryAWS) -> None:
+    def work() -> None:
+        with lab(aws) as own:
+            queue(own)
+            _ = 1 / 0
+
+    with pytest.raises(ZeroDivisionError):
+        work()
+    assert left(aws) == []
+
+
+@pytest.mark.parametrize("calls", range(1, 6))
+def test_it_is_deleted_after_an_interruption_at_any_call(aws: MemoryAWS, calls: int) -> None:
+    stop = Event()
+    seen = 0
+
+    def count(call: Any, proceed: Any) -> Any:
+        nonlocal seen
+        answer = proceed()
+        if (seen := seen + 1) == calls:
+            stop.set()
+        return answer
+
+    own = lab(aws, stop)
+
+    def work() -> None:
+        with own:
+            queue(own)
+            table(own)
+            topic(own)
+            queue(own)
+            own.pause(1)
+
+    with intercept(count), pytest.raises(Interrupted):
+        work()
+    assert left(aws) == []
+    assert own.left == []
+
+
+def test_a_call_for_something_else_is_not_sent(aws: MemoryAWS) -> None:
+    url = aws.create_queue("orders")
+    with intercept(Recorder()) as recorder, lab(aws) as own:
+        for operation, params in (("delete_queue", {"QueueUrl": url}), ("list_queues", {})):
+            with pytest.raises(NotOurs, match="names nothing that this probe has made"):
+                own.ask("sqs", operation, **params)
+            with pytest.raises(NotOurs):
+                own.clean("sqs", operation, **params)
+    assert recorder.calls == []
+    assert left(aws) == [url]
+
+
+def test_two_labs_do_not_meet(aws: MemoryAWS) -> None:
+    with lab(aws) as one, lab(aws) as other:
+        url = queue(one)
+        with pytest.raises(NotOurs):
+            other.ask("sqs", "delete_queue", QueueUrl=url)
+
+
+def test_an_id_that_aws_has_given_is_ours_once_it_is_noted(aws: MemoryAWS) -> None:
+    with lab(aws) as own:
+        own.ours("id-of-aws")
+        assert own.code_of("sqs", "get_queue_url", QueueName="id-of-aws") == "QueueDoesNotExist"
+
+
+def test_what_could_not_be_deleted_is_named_and_the_rest_is_deleted(aws: MemoryAWS) -> None:
+    def refuse() -> None:
+        raise ClientError({"Error": {"Code": "AccessDenied", "Message": "no"}}, "DeleteRole")
+
+    with lab(aws) as own:
+        queue(own)
+        own.undo("role of mine", refuse)
+        queue(own)
+    assert [one.partition(" (")[0] for one in own.left] == ["role of mine"]
+    assert left(aws) == []
+
+
+@pytest.mark.parametrize(("refusals", "left_over"), [(3, []), (99, ["mapping of mine (still in use)"])])
+def test_what_aws_is_busy_with_is_deleted_later(aws: MemoryAWS, refusals: int, left_over: list[str]) -> None:
+    tries: list[int] = []
+    rests: list[float] = []
+
+    def delete() -> None:
+        tries.append(1)
+        if len(tries) <= refusals:
+            raise ClientError({"Error": {"Code": "ResourceInUseException", "Message": "busy"}}, "Delete")
+
+    with Lab(aws.client, lambda seconds: None, rest=rests.append) as own:
+        queue(own)
+        own.undo("mapping of mine", delete)
+    assert own.left == left_over
+    assert left(aws) == []
+    assert rests == [3] * min(refusals, 20)
+
+
+def test_until_looks_once_more_at_the_end(aws: MemoryAWS) -> None:
+    own, looks = lab(aws), iter([0, 0, 0, 7])
+    assert own.until(lambda: next(looks), 3) == 7
+    assert own.waited == 3
+    assert own.until(lambda: 0, 2) == 0

@@ -1,0 +1,143 @@
+"""Every engine does what the table says of it: what is expected to differ differs, and nothing else."""
+
+from __future__ import annotations
+
+import ast
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pytest
+
+import flowguard.probe
+from flowguard.aws_facts.fact import CANNOT, MODELLED
+from flowguard.aws_facts.fact_table import FACTS
+from flowguard.probe.engine_of import ProbedEngine, opened
+from flowguard.probe.lab import Interrupted, Lab
+from flowguard.probe.probed import Ended, Finding, as_json, can_run, chosen, run_all, run_one
+from flowguard.probe.saw import PROBES, Probe, Saw, asks
+
+QUICK = 60
+"""Programs that take longer at AWS wait for so long that a served engine is not asked."""
+
+
+def unexpected(engine: ProbedEngine, probes: Iterable[Probe]) -> list[str]:
+    findings = run_all([probe for probe in probes if can_run(probe, engine)], engine)
+    return [
+        f"{one.name}: {one.ended}, {one.what}; the table says {one.expected}" for one in findings if not one.is_expected
+    ]
+
+
+@pytest.mark.slow("139 programs")
+def test_the_memory_does_what_the_table_says() -> None:
+    with opened("memory") as engine:
+        assert unexpected(engine, PROBES.values()) == []
+
+
+@pytest.mark.proof("139 programs on moto")
+def test_moto_does_what_the_table_says() -> None:
+    with opened("moto") as engine:
+        assert unexpected(engine, PROBES.values()) == []
+
+
+@pytest.mark.proof("some 40 programs that wait for a real engine")
+@pytest.mark.parametrize("name", ["dynamodb-local", "elasticmq", "ministack"])
+def test_a_served_engine_does_what_the_table_says(name: str, request: pytest.FixtureRequest) -> None:
+    url = request.getfixturevalue(f"{name.replace('-', '_')}_url")
+    with opened(name, url, "us-east-1") as engine:
+        assert unexpected(engine, [one for one in PROBES.values() if one.seconds < QUICK]) == []
+
+
+# -- the programs and the table
+
+
+def test_each_program_is_that_of_a_row() -> None:
+    assert sorted(PROBES.keys() - FACTS.keys()) == []
+
+
+def test_each_row_has_a_program_or_says_why_it_has_none() -> None:
+    assert [name for name, fact in FACTS.items() if (name in PROBES) is bool(fact.by_hand)] == []
+
+
+def test_each_program_says_what_it_does_and_costs() -> None:
+    for probe in PROBES.values():
+        assert probe.about.endswith("."), probe.name
+        assert "\n" not in probe.about, probe.name
+        assert probe.services, probe.name
+        assert 0 < probe.cents <= 5, probe.name
+        assert 0 < probe.seconds <= 900, probe.name
+
+
+def test_all_of_them_cost_cents() -> None:
+    assert sum(probe.cents for probe in PROBES.values()) < 50
+
+
+def test_a_program_sees_nothing_of_flowguard() -> None:
+    folder = Path(flowguard.probe.__file__).parent
+    programs = [folder / f"{name}.py" for name in ("lab", "made", "saw")] + sorted(folder.glob("ask_*.py"))
+    assert len(programs) > 10
+    for path in programs:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            names = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            names += [one.name for one in node.names] if isinstance(node, ast.Import) else []
+            seen = [name for name in names if name.startswith("flowguard")]
+            assert all(name.startswith("flowguard.probe") for name in seen), path.name
+
+
+def test_two_programs_of_one_row_are_refused() -> None:
+    with pytest.raises(ValueError, match="two programs for sqs-delay"):
+        asks("sqs-delay", "sqs")(lambda lab: Saw(True, ""))
+
+
+def test_programs_are_chosen_by_the_beginnings_of_their_names() -> None:
+    assert [one.name for one in chosen(["sqs-delay"])] == ["sqs-delay"]
+    assert len(chosen(["sqs-", "s3-"])) > 20
+    assert len(chosen([])) == len(PROBES)
+
+
+# -- what a program ends with
+
+
+def ended(run: Any) -> Finding:
+    with opened("memory") as engine:
+        return run_one(Probe("sqs-delay", "", ("sqs",), 0.01, 1, run), engine)
+
+
+def test_what_differs_is_unexpected_where_the_table_says_modelled() -> None:
+    assert FACTS["sqs-delay"].on("memory") == MODELLED
+    assert ended(lambda lab: Saw(True, "x")).is_expected
+    assert ended(lambda lab: Saw(False, "x"))[2:4] == (Ended.DIFFERS, "x")
+    assert not ended(lambda lab: Saw(False, "x")).is_expected
+
+
+@pytest.mark.parametrize(("error", "how"), [(KeyError("gone"), Ended.BROKEN), (Interrupted(), Ended.INTERRUPTED)])
+def test_an_error_of_a_program_is_a_finding(error: Exception, how: Ended) -> None:
+    def run(lab: Lab) -> NoReturn:
+        raise error
+
+    found = ended(run)
+    assert found.ended is how
+    assert not found.is_expected
+
+
+def test_what_an_engine_does_not_have_is_no_fault_of_the_program() -> None:
+    assert ended(lambda lab: lab.ask("sqs", "start_message_move_task", SourceArn=lab.name())).ended is Ended.CANNOT
+
+
+@pytest.mark.parametrize(
+    ("engine", "says", "how", "expected"),
+    [
+        ("memory", CANNOT, Ended.CANNOT, True),
+        ("memory", CANNOT, Ended.AS_DESCRIBED, False),
+        ("memory", "takes more", Ended.DIFFERS, True),
+        ("memory", "takes more", Ended.AS_DESCRIBED, False),
+        ("memory", "takes more", Ended.BROKEN, False),
+        ("aws", MODELLED, Ended.DIFFERS, False),
+        ("aws", MODELLED, Ended.AS_DESCRIBED, True),
+    ],
+)
+def test_what_is_expected(engine: str, says: str, how: Ended, expected: bool) -> None:
+    finding = Finding("sqs-delay", engine, how, "x", says, ())
+    assert finding.is_expected is expected
+    assert json.loads(json.dumps(as_json(finding)))["is_expected"] is expected

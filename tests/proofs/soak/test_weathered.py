@@ -1,0 +1,125 @@
+"""A soak through outages of an hour, and that its sums notice a pause that is wrong, and each other thing they say."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from flowguard.protocol.run import Status
+from flowguard.worker import patience
+from tests.proofs.soak.check import Check
+from tests.proofs.soak.mail import Told
+from tests.proofs.soak.mutants import MUTANTS
+from tests.proofs.soak.odds import Odds
+from tests.proofs.soak.outcome import GIVEN_UP
+from tests.proofs.soak.reconcile import reconcile
+from tests.proofs.soak.weather_sums import weather_sums
+from tests.proofs.soak.weathered import Day, weathered_soak
+
+AT_ONCE = "sqs-away=30s@20s,dynamodb-away=60m@50s"
+"""What SQS keeps for half a minute comes at once, and meets a database that is away."""
+
+FEW, MANY = 100, 300
+
+
+def soaked(weather: str, messages: int = FEW) -> Day:
+    return weathered_soak(weather, messages, Odds(seed=6))
+
+
+def broken(day: Day) -> list[Check]:
+    return [check for check in (*reconcile(day.outcome), *weather_sums(day)) if not check.holds]
+
+
+def names(checks: list[Check]) -> str:
+    return "\n".join(check.name for check in checks)
+
+
+@pytest.fixture(scope="module")
+def day() -> Day:
+    return soaked(AT_ONCE)
+
+
+@pytest.mark.slow("sends a hundred requests into an outage of an hour")
+def test_after_an_hour_without_the_database_all_ends_as_it_would_have_ended(day: Day) -> None:
+    assert broken(day) == []
+    assert day.refused > 10 * FEW
+    told = day.outcome.chronicle
+    assert told.points, "nobody died: it shows nothing"
+    assert day.outcome.failed(), "nothing was rejected: it shows nothing"
+    assert told.what["took_over"] + told.what["stale"], "no request met another: it shows nothing"
+    assert told.answered["RESUMED"], "no answer ended a wait: it shows nothing"
+
+
+@pytest.mark.slow("sends a hundred requests into an outage of an hour")
+def test_records_that_come_again_together_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(patience, "_JITTER", patience._JITTER)  # put back at the end
+    MUTANTS["pauses-are-not-drawn"]()
+    assert "no second after it has 2 times the calls" in names(broken(soaked(AT_ONCE)))
+
+
+@pytest.mark.proof("records come again every ten seconds for an hour")
+def test_records_that_use_up_their_receives_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(patience, "_GROWTH", patience._GROWTH)  # put back at the end
+    MUTANTS["pauses-do-not-grow"]()
+    assert "orders: accepted = completed + dead-lettered" in names(broken(soaked(AT_ONCE)))
+
+
+@pytest.mark.proof("sends hundreds of requests into outages of an hour")
+@pytest.mark.parametrize(
+    "weather",
+    [
+        "dynamodb-away=60m@2m",
+        "sqs-away=60m@2m",
+        "throttled=45m@2m",
+        "pollers,throttled=60m@2m,late-copies=2h",
+        "new-permissions=2m,sqs-away=1m@3m,dynamodb-away=60m@4m",
+    ],
+)
+def test_three_flows_reconcile_after_outages_of_an_hour(weather: str) -> None:
+    assert broken(soaked(weather, MANY)) == []
+
+
+# -- what each sum of the weather would notice
+
+
+def gives_one_up(day: Day) -> Day:
+    outcome = day.outcome
+    told = Told("x", next(iter(outcome.orders)), Status.FAILED, GIVEN_UP)
+    return replace(day, outcome=replace(outcome, mail=replace(outcome.mail, told=(*outcome.mail.told, told))))
+
+
+def fails_one(day: Day) -> Day:
+    outcome = day.outcome
+    name, run = next((name, run) for name, run in outcome.order_runs.items() if run.status is Status.COMPLETED)
+    runs = {**outcome.order_runs, name: run._replace(status=Status.FAILED)}
+    return replace(day, outcome=replace(outcome, order_runs=runs))
+
+
+def lets_one_time_out(day: Day) -> Day:
+    name = next(name for name, stage in day.outcome.went_on.items() if stage == "settle")
+    return replace(day, outcome=replace(day.outcome, went_on={**day.outcome.went_on, name: "late"}))
+
+
+def works_all_at_once(day: Day) -> Day:
+    return replace(day, calls=day.calls + Counter({int(day.ends): 1_000}))
+
+
+def drains_for_hours(day: Day) -> Day:
+    return replace(day, drained=int(day.ends) + 7_200)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "notices"),
+    [
+        (gives_one_up, "weather: none given up by SQS"),
+        (fails_one, "weather: each order and wait has the end that it has without it"),
+        (lets_one_time_out, "weather: each wait went on at the stage at which it does without it"),
+        (works_all_at_once, "weather: no second after it has 2 times the calls of any before"),
+        (drains_for_hours, "weather: the backlog was gone in time"),
+    ],
+)
+def test_each_sum_of_the_weather_can_fail(day: Day, spoil: Callable[[Day], Day], notices: str) -> None:
+    assert notices in names(broken(spoil(day)))

@@ -1,0 +1,107 @@
+"""After a bad day every accepted request has ended as it would have ended on a good one."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import NamedTuple
+
+import pytest
+
+from flowguard.flow import AnyFlow
+from flowguard.sim.delivered import Delivered
+from flowguard.sim.final_state import FinalState
+from flowguard.sim.world import START
+from tests.sim.weather.shop import Hurried, Orders, put_orders, world
+
+RUNS = 100
+
+MOST_A_SECOND = RUNS // 5
+"""Deliveries in any second after an outage. The world makes fifty where all records come at once."""
+
+
+class Day(NamedTuple):
+    """What a day came to."""
+
+    rows: list[Delivered]
+    state: FinalState
+    refused: int
+
+    @property
+    def ends(self) -> Counter[tuple[str, str]]:
+        return Counter((run.flow, run.status) for run in self.state.runs)
+
+    def busiest_second(self, since: int) -> int:
+        """The most deliveries of one second, ``since`` so many ms after the day began."""
+        seconds = Counter(row.at // 1000 for row in self.rows if row.at >= START + since)
+        return max(seconds.values(), default=0)
+
+
+def played(weather: str, runs: int = RUNS, seed: int = 0, orders: AnyFlow = Orders) -> Day:
+    with world(weather, seed=seed, orders=orders) as opened:
+        put_orders(opened, runs)
+        rows = list(opened.run())
+        return Day(rows, FinalState.of(opened), opened.weather.refused)
+
+
+def effects(day: Day) -> dict[str, object]:
+    """What is in the tables and queues that the shop's stages write to."""
+    return {"tables": day.state.tables, "queues": day.state.queues}
+
+
+@pytest.mark.slow("plays a hundred runs of a good and of a bad day")
+def test_after_an_hour_without_the_database_every_run_has_ended_as_on_a_good_day() -> None:
+    good, day = played(""), played("dynamodb-away=60m")
+    assert day.refused > RUNS
+    assert day.ends == {("orders", "COMPLETED"): RUNS, ("prices", "COMPLETED"): RUNS} == good.ends
+    assert effects(day) == effects(good)
+    assert day.busiest_second(since=60 * 60_000) <= MOST_A_SECOND
+
+
+FEW = 10
+
+
+@pytest.mark.slow("plays ten runs of a bad day")
+@pytest.mark.parametrize(
+    "weather",
+    [
+        "dynamodb-away=25m",
+        "dynamodb-away=3h",
+        "dynamodb-away=1d",
+        "dynamodb-away=3d",
+        "dynamodb-away=2d@1s",
+        "dynamodb-away=60m@1s",
+        "sqs-away=60m",
+        "new-permissions=5m",
+        "dynamodb-away=25m,late-copies=2h",
+        "pollers,throttled=20m",
+        "throttled=1h",
+        "ssm-away=3h",
+        "ssm-away=3h@1s",
+    ],
+)
+def test_after_a_bad_day_every_run_has_ended_as_on_a_good_one(weather: str) -> None:
+    good, day = played("", FEW), played(weather, FEW)
+    assert len(day.rows) > len(good.rows) or "sqs-away" in weather
+    assert day.ends == {("orders", "COMPLETED"): FEW, ("prices", "COMPLETED"): FEW}
+    assert effects(day) == effects(good)
+
+
+def test_without_the_service_that_keeps_the_keys_functions_hand_their_records_back() -> None:
+    day = played("ssm-away=60m", runs=5)
+    assert day.refused > 0
+    assert min(row.at for row in day.rows if row.acked) >= START + 60 * 60_000
+
+
+def test_an_outage_that_is_longer_than_the_retention_ends_each_run_with_an_error_that_says_so() -> None:
+    shorter, longer = (played(f"throttled={span}", runs=5, orders=Hurried) for span in ("55m", "90m"))
+    assert shorter.ends == {("orders", "COMPLETED"): 5, ("prices", "COMPLETED"): 5}
+    assert longer.ends == {("orders", "FAILED"): 5}
+    assert {str(run.error).partition(" of ")[0] for run in longer.state.runs} == {
+        "RunFailed: an outage has outlasted the flow's retention"
+    }
+    assert len(longer.state.dead_letters) == 5
+
+
+def test_a_second_bad_day_with_the_same_seed_is_the_same() -> None:
+    first, second = (played("dynamodb-away=25m,late-copies", runs=5) for _ in range(2))
+    assert [row.as_json() for row in first.rows] == [row.as_json() for row in second.rows]

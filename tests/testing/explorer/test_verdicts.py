@@ -1,0 +1,129 @@
+"""No verdict without its ground: what ran, what is known to be right, and what a report says where neither is."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+from click.testing import CliRunner, Result
+from pydantic import BaseModel
+
+from flowguard import Done, Flow, Outcome, Reject, Stage, Step
+from flowguard.cli import main
+from flowguard.sim.world import START
+from flowguard.testing import sqs_event
+from flowguard.testing.explorer import View, explore
+from flowguard.testing.explorer.search import right_ends
+from tests.testing.explorer import interleaved
+from tests.testing.explorer.interleaved import Order, TakeStock
+
+TABLES = {"seats": "id"}
+
+
+class Claim(BaseModel):
+    claim_id: str
+    seat: str
+
+
+class Take(Stage[Claim], name="take", inbox="claims"):
+    """Only one of two gets the seat: which of them fails depends on the order."""
+
+    def handle(self, claim: Claim, step: Step) -> Outcome:
+        seats: Any = boto3.resource("dynamodb", region_name="us-east-1").Table("seats")
+        found = seats.get_item(Key={"id": claim.seat}, ConsistentRead=True).get("Item")
+        if found is not None and found["by"] != claim.claim_id:
+            raise Reject("the seat is taken")
+        nobody = "attribute_not_exists(id)"
+        step.put("seats", {"id": claim.seat, "by": claim.claim_id}, condition=nobody, else_reject=True)
+        return Done()
+
+
+class Seats(Flow, name="seats", object_id="claim_id"):
+    stages = (Take,)
+
+
+TWO = [Claim(claim_id="c1", seat="s"), Claim(claim_id="c2", seat="s")]
+QUICK: dict[str, Any] = {"bound": 0, "walks": 0}
+FEW: dict[str, Any] = {**QUICK, "tables": interleaved.TABLES, "items": interleaved.STOCK}
+ORDERS = [Order(order_id="o1", amount=1), Order(order_id="o2", amount=2)]
+
+
+def other_event() -> dict[str, Any]:
+    """A sample for another flow."""
+    return sqs_event("tariffs", {"claim_id": "c1"}, attributes={"flowstage": "tariffs/price"}, sent_at=START)
+
+
+def test_where_nothing_ran_there_is_no_verdict() -> None:
+    report = explore(Seats, [other_event()], tables=TABLES, **QUICK)
+    assert (report.violations, report.has_run, report.is_judged, report.ok) == ((), False, False, False)
+    assert "nothing ran: no message is for what is explored, so this says nothing of it" in str(report)
+    assert report.as_json()["has_run"] is False
+
+
+@pytest.mark.slow("explores two runs twice")
+def test_what_no_order_that_was_run_explains_is_not_judged(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(right_ends, "MOST_ORDERS_OF_FEW", 2)
+    report = explore(TakeStock, ORDERS, **FEW)
+    assert (report.has_all_orders, report.ok) == (False, False)
+    assert report.unjudged > 0
+    assert [one for one in report.violations if one.rule == "equivalence"] == []
+    assert "that ended as none of the 2 orders that were run; give fewer messages" in str(report)
+    meant = explore(TakeStock, ORDERS, any_order=True, **FEW)
+    assert (meant.unjudged, meant.violations) == (0, ())
+
+
+def test_the_orders_that_change_least_come_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(right_ends, "MOST_ORDERS_OF_FEW", 3)
+    monkeypatch.setattr(right_ends, "FEW", 1)
+    assert explore(TakeStock, ORDERS, **FEW).orders == 6, "of more messages the other bound counts"
+
+
+@pytest.mark.slow("explores two runs twice")
+def test_a_run_that_may_fail_is_no_violation_whichever_order_decides() -> None:
+    told = explore(Seats, TWO, tables=TABLES, **QUICK)
+    assert [one.problems[0].where for one in told.violations if one.rule == "undisturbed"] == ["seats of c2"]
+    report = explore(Seats, TWO, tables=TABLES, may_fail=["c1", "c2"], **QUICK)
+    assert report.ok, str(report)
+
+
+def never_right(view: View) -> str:
+    return "as ever"
+
+
+@pytest.mark.slow("explores two runs")
+def test_with_invariants_alone_no_ends_are_compared() -> None:
+    report = explore(TakeStock, ORDERS, invariants_only=True, **FEW)
+    assert report.ok, str(report)
+    assert report.orders == 1
+    found = explore(TakeStock, ORDERS, invariants_only=True, invariants=[never_right], most=1, **FEW)
+    assert [one.rule for one in found.violations] == ["never_right"]
+
+
+def never_right_either(view: View) -> str:
+    return "as ever"
+
+
+def test_violations_of_one_schedule_print_one_time_line() -> None:
+    report = explore(TakeStock, ORDERS[:1], invariants=[never_right, never_right_either], most=2, **FEW)
+    first, second = report.violations
+    assert first.schedule == second.schedule
+    assert str(report).count("UpdateItem flowguard  (claim)") == "\n".join(first.timeline).count("(claim)")
+
+
+def command(folder: Path, message: dict[str, Any], *options: str) -> Result:
+    (folder / "message.json").write_text(json.dumps(message))
+    quick = ("--bound", "0", "--walks", "0", "--table", "seats=id")
+    return CliRunner().invoke(
+        main, ["explore", str(folder / "message.json"), "--flow", f"{__name__}:Seats", *quick, *options]
+    )
+
+
+def test_the_exit_code_says_whether_there_is_a_verdict(tmp_path: Path) -> None:
+    claim = sqs_event("claims", {"claim_id": "c1", "seat": "s"}, sent_at=START)
+    assert command(tmp_path, claim).exit_code == 0
+    assert command(tmp_path, claim, "--failing", "c1").exit_code == 1
+    assert command(tmp_path, claim, "--may-fail", "c1", "--invariants-only").exit_code == 0
+    assert command(tmp_path, other_event()).exit_code == 3

@@ -1,0 +1,72 @@
+"""After how many seconds a record is seen again that stays in its queue."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from flowguard.errors import Retry
+from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
+from flowguard.step import Step
+from flowguard.wire.message import Message
+from tests.scene import OrderState, Scene, record
+from tests.worker.runtime.mishaps import boom, refuses
+
+
+def pauses(at: Scene, message: Message) -> list[int]:
+    """The seconds after which SQS is asked to show the record again."""
+    asked: list[int] = []
+
+    def note(call: ApiCall, proceed: Proceed) -> Response:
+        if call.operation != "ChangeMessageVisibilityBatch":
+            return proceed()
+        asked.extend(entry["VisibilityTimeout"] for entry in call.params["Entries"])
+        return {"Successful": [], "Failed": []}
+
+    with intercept(note):
+        assert at.deliver(message) == [False]
+    return asked
+
+
+@pytest.mark.parametrize(("receives", "shortest", "longest"), [(1, 5, 10), (10, 26, 52), (30, 989, 1978)])
+def test_a_record_whose_message_its_queue_throttles_comes_again_after_a_pause_that_grows(
+    at: Scene, receives: int, shortest: int, longest: int
+) -> None:
+    at.receives = receives
+    with intercept(refuses("emails", "RequestThrottled", 400)):
+        [pause] = pauses(at, at.message())
+    assert shortest <= pause <= longest
+
+
+def test_one_whose_message_its_queue_denies_comes_again_in_minutes_for_a_deployment_may_allow_it(at: Scene) -> None:
+    with intercept(refuses("emails")):
+        [pause] = pauses(at, at.message())
+    assert 100 <= pause <= 200
+
+
+def test_so_does_one_whose_retry_is_denied(at: Scene) -> None:
+    at.script.pricing = boom
+    with intercept(refuses("price-order")):
+        [pause] = pauses(at, at.message())
+    assert 100 <= pause <= 200
+
+
+def test_a_hop_that_comes_before_its_time_comes_again_after_a_pause(at: Scene) -> None:
+    at.deliver(at.message())
+    [pause] = pauses(at, at.second(hop=3))
+    assert 5 <= pause <= 10
+
+
+@pytest.mark.parametrize("queue", ["price-order", "price-order.fifo"])
+@pytest.mark.parametrize(("seconds", "is_noted"), [(59, False), (60, True)])
+def test_why_a_run_rests_is_noted_from_a_minute_on(at: Scene, seconds: int, is_noted: bool, queue: str) -> None:
+    def rest(step: Step[OrderState]) -> None:
+        raise Retry(after=timedelta(seconds=seconds))
+
+    at.script.pricing = rest
+    came = record(at.message())
+    at.handler({"Records": [{**came, "eventSourceARN": came["eventSourceARN"].replace("price-order", queue)}]})
+    item = at.item()
+    assert item is not None
+    assert (item.back_off is not None) is is_noted

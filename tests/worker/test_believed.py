@@ -1,0 +1,95 @@
+"""What a record is, and what its source is to a flow. From these two follows whether it is believed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from flowguard import Callback, Done, Flow, Outcome, Stage, Step, Topic
+from flowguard.ids import ObjectId, RequestId
+from flowguard.stage import AnyStage
+from flowguard.testing import invocation, sns_event, sqs_event
+from flowguard.wire.envelope import Envelope, normalize
+from flowguard.wire.message import Message
+from flowguard.worker.believed import Channel, NamedQueues, RecordKind
+
+NEWS = "arn:aws:sns:us-east-1:123456789012:news"
+REQUEST = Message("bills", "ask", 1, ObjectId("b1"), RequestId("r1"), 1_800_000_000_000, "{}")
+
+
+@pytest.mark.parametrize(
+    ("changes", "kind"),
+    [
+        ({}, RecordKind.REQUEST),
+        ({"retry": 1}, RecordKind.RETRY),
+        ({"redrive": 1}, RecordKind.RETRY),
+        ({"hop": 2}, RecordKind.HOP),
+        ({"hop": 2, "retry": 1}, RecordKind.HOP),
+        ({"cancelled": "too late"}, RecordKind.CANCELLED),
+        ({"cancelled": "too late", "retry": 1}, RecordKind.CANCELLED),
+    ],
+)
+def test_a_stages_message_is_what_it_says_of_itself(changes: dict[str, Any], kind: RecordKind) -> None:
+    assert RecordKind.of(REQUEST._replace(**changes)) is kind
+
+
+class Ask(Stage[dict[str, Any]], name="ask", then=("pay", "tell"), inbox="bills"):
+    def handle(self, payload: dict[str, Any], step: Step) -> Outcome:
+        return Done()
+
+
+class Pay(Stage[dict[str, Any]], name="pay", inbox="payments"):
+    def handle(self, payload: dict[str, Any], step: Step) -> Outcome:
+        return Done()
+
+
+class Tell(Stage[dict[str, Any]], name="tell", inbox=Topic(NEWS)):
+    def handle(self, payload: dict[str, Any], step: Step) -> Outcome:
+        return Done()
+
+
+class Bills(
+    Flow, name="bills", object_id="id", inbox="bills", answers="answers", callbacks=(Callback("bank", id="ref"),)
+):
+    stages = (Ask, Pay, Tell)
+
+
+def through(source: str) -> Envelope:
+    """A record that came from the queue, the topic that invokes the function, or whoever else does that."""
+    events: dict[str, Any] = {"a topic": sns_event(NEWS, {}), "an invocation": invocation({"id": "b1"})}
+    [found] = normalize(events.get(source) or sqs_event(source, {}), invocation_id="i-1")
+    assert isinstance(found, Envelope)
+    return found
+
+
+ENTRY, STAGE, UNNAMED, TOPIC = Channel.ENTRY, Channel.STAGE, Channel.UNNAMED, Channel.TOPIC
+
+
+@pytest.mark.parametrize(
+    ("source", "stage", "origins"),
+    [
+        ("bills", Ask, {ENTRY, STAGE}),
+        ("bills", Pay, {ENTRY}),
+        ("payments", Pay, {STAGE}),
+        ("payments", Ask, set()),
+        ("answers", Ask, {Channel.ANSWERS}),
+        ("bank", Ask, {Channel.CALLBACK}),
+        ("unknown", Ask, {UNNAMED}),
+        ("a topic", Ask, {TOPIC}),
+        ("an invocation", Ask, set(Channel)),
+        ("unknown", Tell, {UNNAMED, STAGE}),
+        ("a topic", Tell, {TOPIC, STAGE}),
+        ("answers", Tell, {Channel.ANSWERS}),
+        ("bills", None, {ENTRY, STAGE}),
+        ("payments", None, {STAGE}),
+        ("unknown", None, {UNNAMED, STAGE}),
+        ("answers", None, {Channel.ANSWERS}),
+        ("a topic", None, {TOPIC}),
+    ],
+)
+def test_a_source_is_to_a_flow_what_the_flow_names_it(
+    source: str, stage: AnyStage | None, origins: set[Channel]
+) -> None:
+    """What no queue brought may be from anywhere; a stage that is gone had one of the flow's inboxes, or an unnamed."""
+    assert NamedQueues([Bills]).origins(through(source), Bills, stage) == origins

@@ -1,0 +1,116 @@
+"""Records that nobody can take: they wait some minutes, and are parked as they are."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from flowguard.destinations import Queue
+from flowguard.events import EventType
+from flowguard.sim.calls import Recorder, intercept
+from flowguard.wire.message import FLOW_STAGE, PLACE
+from tests.scene import Scene, message_id, record, scene
+from tests.worker.runtime.mishaps import refuses
+
+
+@pytest.fixture
+def at() -> Iterator[Scene]:
+    with scene() as made:
+        yield made
+
+
+def unreadable(at: Scene, receives: int) -> dict[str, Any]:
+    found = record(at.message(), receives=receives)
+    found["messageAttributes"][PLACE]["stringValue"] = "no JSON"
+    return found
+
+
+def unroutable(at: Scene, receives: int) -> dict[str, Any]:
+    found = record(at.message(), receives=receives)
+    found["messageAttributes"][FLOW_STAGE]["stringValue"] = "parcels/weigh"
+    return found
+
+
+def untrusted(at: Scene, receives: int) -> dict[str, Any]:
+    return record(at.message(reply_to="sqs:arn:aws:sqs:eu-west-1:999999999999:theirs"), receives=receives)
+
+
+@pytest.mark.parametrize("made", [unreadable, unroutable, untrusted])
+def test_it_waits_for_minutes_and_is_parked_once_as_it_is(at: Scene, made: Callable[[Scene, int], Any]) -> None:
+    for receives in (1, 2):
+        assert at.handler({"Records": [made(at, receives)]})["batchItemFailures"]
+    assert at.sent("dead") == []
+    assert at.handler({"Records": [made(at, 3)]}) == {"batchItemFailures": []}
+    [letter] = at.sent("dead")
+    assert "order_id" in letter["Body"]
+    [parked] = [event for event in at.tally.events if event.type is EventType.PARKED]
+    said = (parked.facts["record"], parked.facts["kind"], parked.facts["to"], parked.facts["delay"])
+    assert said == (made(at, 3)["messageId"], "dead", "sqs:dead", 0)
+    assert parked.facts["id"].endswith(".unread")
+
+
+BROKEN = json.dumps({"Type": "Notification", "MessageId": "n", "TopicArn": "arn:aws:sns:eu-west-1:123456789012:told"})
+"""Anybody who may send to the queue can write such a body."""
+
+
+def unopened(at: Scene, receives: int) -> dict[str, Any]:
+    return record(at.message(), receives=receives) | {"body": BROKEN}
+
+
+def test_a_body_that_cannot_be_opened_waits_is_parked_as_it_came_and_can_be_sent_back(at: Scene) -> None:
+    pauses = []
+    for receives in (1, 2):
+        with intercept(Recorder()) as calls:
+            failures = at.handler({"Records": [unopened(at, receives)]})["batchItemFailures"]
+        assert failures == [{"itemIdentifier": message_id(0)}]
+        pauses += [entry["VisibilityTimeout"] for call in calls.calls for entry in call.params.get("Entries", ())]
+    assert [100 <= pause <= 200 for pause in pauses] == [True, True]
+    assert at.handler({"Records": [unopened(at, 3)]}) == {"batchItemFailures": []}
+    [letter] = at.sent("dead")
+    assert letter["Body"] == BROKEN
+    assert FLOW_STAGE in letter["MessageAttributes"]
+    assert (at.told(EventType.UNREADABLE), at.told(EventType.PARKED)) == (3, 1)
+
+
+@pytest.mark.parametrize("changes", [{"attributes": {"SentTimestamp": "soon"}}, {"body": 7}, {"eventSource": "aws:s3"}])
+def test_a_record_that_is_none_of_a_queues_stays(at: Scene, changes: dict[str, Any]) -> None:
+    assert at.handler({"Records": [unopened(at, 3) | changes]})["batchItemFailures"]
+    assert at.sent("dead") == []
+
+
+def test_of_a_batch_the_others_are_worked_off(at: Scene) -> None:
+    bad = unopened(at, 1) | {"messageId": message_id(1)}
+    answer = at.handler({"Records": [bad, record(at.message())]})
+    assert answer == {"batchItemFailures": [{"itemIdentifier": message_id(1)}]}
+    assert at.priced() == 1
+
+
+def test_dead_letters_in_order_take_each_in_a_group_of_its_own(at: Scene) -> None:
+    at.flow.dead_letters = Queue("dead.fifo")
+    at.aws.create_queue("dead.fifo", FifoQueue="true")
+    for place in range(2):
+        found = unreadable(at, 3) | {"messageId": message_id(place)}
+        assert at.handler({"Records": [found]}) == {"batchItemFailures": []}
+    letters = at.sent("dead.fifo")
+    assert len({letter["Attributes"]["MessageGroupId"] for letter in letters}) == len(letters) == 2
+
+
+def test_it_stays_where_the_dead_letters_do_not_take_it(at: Scene) -> None:
+    with intercept(refuses("dead")):
+        assert at.handler({"Records": [unreadable(at, 3)]})["batchItemFailures"]
+    assert (at.told(EventType.NOT_SENT), at.told(EventType.PARKED)) == (1, 0)
+
+
+def test_it_stays_where_it_is_too_large_to_be_wrapped(at: Scene) -> None:
+    assert at.handler({"Records": [unreadable(at, 3) | {"body": "x" * 1_048_576}]})["batchItemFailures"]
+    assert at.sent("dead") == []
+
+
+def test_what_no_queue_brings_again_is_answered_as_an_error(at: Scene) -> None:
+    found = unreadable(at, 3)
+    del found["eventSourceARN"]
+    assert at.handler({"Records": [found]})["batchItemFailures"]
+    assert at.sent("dead") == []
