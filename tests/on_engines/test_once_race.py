@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.on_engines.luck import noticed_in
 from tests.proofs.races.__main__ import found_in_once
 from tests.proofs.races.mishaps import Odds
 from tests.proofs.races.mutants import OF_ONCE
@@ -151,4 +152,6 @@ NOTICED: dict[str, str] = {
 @pytest.mark.parametrize("mutant", OF_ONCE)
 def test_a_missing_guard_is_noticed(dynamodb_local_url: str, tmp_path: Path, mutant: str) -> None:
     odds = Odds()
-    assert NOTICED[mutant] in broken(race(dynamodb_local_url, tmp_path, 40, 4, odds, mutant))
+    assert noticed_in(
+        lambda folder: broken(race(dynamodb_local_url, folder, 40, 4, odds, mutant)), tmp_path, NOTICED[mutant]
+    )

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.on_engines.luck import noticed_in
 from tests.proofs.races.__main__ import found_in_claims, report
 from tests.proofs.races.figures import figures
 from tests.proofs.races.history import History
@@ -99,8 +100,12 @@ def test_a_lost_end_a_second_effect_and_a_missing_letter_are_noticed(outcome: Ou
     ],
 )
 def test_a_missing_guard_is_noticed(dynamodb_local_url: str, tmp_path: Path, mutant: str, noticed: str) -> None:
-    found = race(dynamodb_local_url, tmp_path, 250, Odds(ahead=0.3, repeat=0.1), mutant)
-    assert noticed in {check.name for check in broken(found)}
+    odds = Odds(ahead=0.3, repeat=0.1)
+
+    def broken_in(folder: Path) -> set[str]:
+        return {check.name for check in broken(race(dynamodb_local_url, folder, 250, odds, mutant))}
+
+    assert noticed_in(broken_in, tmp_path, noticed)
 
 
 def test_a_mutant_that_changes_nothing_is_no_mutant() -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.on_engines.luck import noticed_in
 from tests.proofs.races.__main__ import found_in_waits
 from tests.proofs.races.history import History
 from tests.proofs.races.mishaps import Odds
@@ -185,4 +186,4 @@ def test_a_check_notices_what_it_is_there_for(outcome: Outcome, name: str) -> No
     ],
 )
 def test_a_missing_guard_is_noticed(dynamodb_local_url: str, tmp_path: Path, mutant: str, noticed: str) -> None:
-    assert noticed in broken(race(dynamodb_local_url, tmp_path, 40, mutant))
+    assert noticed_in(lambda folder: broken(race(dynamodb_local_url, folder, 40, mutant)), tmp_path, noticed)
