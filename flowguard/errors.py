@@ -189,7 +189,7 @@ class RunFailed(Reject):
 
 
 class OtherRelease(RunFailed):
-    """A message, or the state of its run, comes from another release: this code lacks its version, stage or type.
+    """A message or a run's state was written by another release: this code lacks its version, its stage or its type.
 
     Nothing was done, and the run is not failed: code of the right release goes on with it.
     """

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from botocore.exceptions import BotoCoreError, ClientError
 
 from flowguard.aws.clients import NoRegion
-from flowguard.aws.faults import error_code
+from flowguard.aws.faults import STRANGERS, error_code
 from flowguard.aws.sender import MOST_ENTRIES, AWSSender
 from flowguard.clock import Clock, SystemClock
 from flowguard.errors import FlowguardError
@@ -175,16 +175,6 @@ _CLOCKS_AGREE: Final = 2_000
 
 _MISSING_QUEUE = frozenset({"AWS.SimpleQueueService.NonExistentQueue", "QueueDoesNotExist"})
 _DENIED = frozenset({"AccessDenied", "AccessDeniedException", "AuthorizationError", "KMS.AccessDeniedException"})
-_STRANGERS = frozenset(
-    {
-        "ExpiredToken",
-        "ExpiredTokenException",
-        "InvalidClientTokenId",
-        "InvalidAccessKeyId",
-        "UnrecognizedClientException",
-    }
-)
-
 
 _NO_REGION: Final = ("no region is known", "give --region, or set AWS_DEFAULT_REGION")
 
@@ -205,8 +195,8 @@ def _explanation(error: ClientError | BotoCoreError) -> tuple[str, str]:
         return "does not exist", "name the flows' table with --table or FLOWGUARD_TABLE, and check the region"
     if code in _DENIED:
         return f"{error.operation_name} is denied ({said})", f"allow it to whoever runs this: {error.operation_name}"
-    if code in _STRANGERS:
-        return f"the credentials are not accepted ({code})", "sign in again"
+    if code in STRANGERS:
+        return f"the credentials are not accepted ({code})", "sign in again, and check this machine's clock"
     return f"{code}: {said}", ""
 
 

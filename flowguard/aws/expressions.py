@@ -48,8 +48,8 @@ _PAST: Final = (
 # the request is no copy of one that was answered. An attribute that is not there differs from every value
 _UNANSWERED: Final = "attribute_not_exists(answered.held.#caller) AND answered_key <> :caller"
 
-# the same attempt once more: its worker's lease is over, or longer than any can be, since that one's clock is fast; or
-# this very call is repeated after a lost answer
+# the same attempt is granted again in three cases: its worker's lease is over; the lease ends later than any lease can,
+# so the clock of that worker is fast; or this very call is repeated because its answer was lost
 _SAME_ATTEMPT: Final = "(retry = :retry AND (lease_until <= :now OR lease_until > :believed_until OR #owner = :owner))"
 
 # attempts are ordered by redrive, then retry
@@ -215,8 +215,9 @@ TIME_OUT_LATER: Final = (
 )
 LOOK: Final = "SET #wait.looked_at = :at, #wait.looked_by = :by"
 
-# keep an early answer where none is there, where the one there has expired, or where it was given earlier, used or not.
-# The same answer once more, or one that was given earlier, changes nothing. An earlier release has written no given_at
+# an early answer is written if the row is absent, has expired, or holds an answer that was given before this one,
+# whether a run has used that or not. The same answer again, or an older one, changes nothing. Rows of releases that
+# wrote no given_at are overwritten
 KEEP_EARLY: Final = (
     "#ttl <= :now OR attribute_not_exists(given_at) OR given_at < :at OR (given_at = :at AND given_by < :by)"
 )

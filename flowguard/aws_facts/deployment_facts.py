@@ -1,4 +1,4 @@
-"""What IAM and CloudFormation do with what a deployment makes."""
+"""Facts about IAM and CloudFormation that deployments rely on."""
 
 from __future__ import annotations
 

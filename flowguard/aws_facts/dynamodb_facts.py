@@ -35,7 +35,7 @@ _TYPES: Final = Document(
 )
 
 SUITE: Final = Seen("2026-09-20", "captured by paritysuite/dynamodb-conformance")
-"""The public conformance suite of DynamoDB, run at AWS: https://github.com/paritysuite/dynamodb-conformance"""
+"""Recordings of real DynamoDB by a public test suite: https://github.com/paritysuite/dynamodb-conformance"""
 
 
 DYNAMODB_FACTS: Final = (

@@ -142,9 +142,9 @@ class _Outward:
 
 
 def _complain_of_unroutable(rows: list[Delivered], told: Collection[str]) -> int:
-    """Print the records that are for no flow here, but not those in ``told``, and return how many were printed.
+    """Print each record that no flow here takes, and return how many were printed.
 
-    A record of another release of a flow is for that flow.
+    Records in ``told`` were printed before and are left out. So are records that another release of a flow would take.
     """
     another = f"{OtherRelease.__name__}: "
     unroutable = {

@@ -1,4 +1,4 @@
-"""Checks of what brings events: buses, their rules, and the group of schedules."""
+"""Checks of buses, of their rules, and of the schedule group."""
 
 from __future__ import annotations
 

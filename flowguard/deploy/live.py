@@ -70,7 +70,8 @@ class LiveAccount:
         except ClientError as error:
             code = error_code(error)
             if code in STRANGERS:
-                raise NotLive(f"the credentials are not accepted ({code}); sign in again") from None
+                fix = "sign in again, and check this machine's clock"
+                raise NotLive(f"the credentials are not accepted ({code}); {fix}") from None
             if code not in _MISSING:
                 self.unread.setdefault(f"{service}:{operation}", code)
             return None

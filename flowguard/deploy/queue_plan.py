@@ -248,7 +248,7 @@ class QueuePlan:
         )
 
     def _give_up_at_last(self, flow: AnyFlow, killed: str, times: Retentions) -> None:
-        """Let SQS move what nobody can read out of the queue of records given up."""
+        """Give the queue ``killed`` a dead-letter queue, for records that its function cannot read either."""
         receives = self._options.of_queue(killed).max_receive_count
         last = self._undelivered(flow, times, fifo=self._found[killed].fifo)
         self._found[killed] = replace(self._found[killed], give_up_to=last, max_receive_count=receives)

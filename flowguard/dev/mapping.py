@@ -69,6 +69,9 @@ class QueueMapping:
     def run(self, stop: threading.Event) -> None:
         """Poll until ``stop`` is set. What was received by then is worked on."""
         while not stop.is_set():
+            if self.weather.is_unpolled():
+                stop.wait(POLL)
+                continue
             try:
                 self.poll()
             except (BotoCoreError, ClientError) as error:
@@ -79,9 +82,6 @@ class QueueMapping:
 
     def poll(self) -> None:
         """Receive a message, if there is one, and deliver it."""
-        if self.weather.is_unpolled():
-            time.sleep(POLL)
-            return
         sqs, url = self.clients.sqs, self._url
         answer: Any = sqs.receive_message(
             QueueUrl=url,

@@ -264,13 +264,12 @@ def test_what_loop_detection_stops_is_gone(at: Scene) -> None:
     assert served.left() == 0
 
 
-def test_while_sqs_is_away_nothing_is_received(at: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    slept: list[float] = []
-    monkeypatch.setattr("flowguard.dev.mapping.time.sleep", slept.append)
-    served = Served(at).send()
+def test_while_sqs_is_away_nothing_is_received(at: Scene) -> None:
+    stop = StopsSoon()
+    served = Served(at, lambda event, context: stop.set()).send()
     under(served, "sqs-away=5m")
-    served.mapping.poll()
-    assert (served.said, slept, served.left()) == ([], [1], 1)
+    served.mapping.run(stop)
+    assert (served.said, stop.waits, served.left()) == ([], 1, 1)
 
 
 def test_a_record_that_cannot_be_read_has_no_weather(at: Scene) -> None:

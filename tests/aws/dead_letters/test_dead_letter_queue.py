@@ -114,6 +114,10 @@ def test_denied_access_names_the_action_to_allow(at: Scene) -> None:
         (NoCredentialsError(), "x: there are no credentials; sign in, or choose a profile with AWS_PROFILE"),
         (EndpointConnectionError(endpoint_url="http://h"), "is --endpoint-url right, and can it be reached?"),
         (ClientError({"Error": {"Code": "ExpiredToken"}}, "X"), "x: the credentials are not accepted (ExpiredToken)"),
+        (
+            ClientError({"Error": {"Code": "RequestTimeTooSkewed"}}, "X"),
+            "sign in again, and check this machine's clock",
+        ),
         (ClientError({"Error": {"Code": "Odd", "Message": "so"}}, "X"), "x: Odd: so"),
     ],
 )
