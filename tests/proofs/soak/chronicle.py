@@ -73,7 +73,7 @@ class Chronicle:
             case "fault":
                 self.faults_by[f"{line['how']} {line['operation']}"] += 1
                 self.faults.update(line["requests"])
-            case "not_sent":
+            case "not_sent" if "request_id" in line:  # a letter that nobody believes is parked for no run
                 self.faults[line["request_id"]] += 1
             case _:
                 self._happened(line)

@@ -12,6 +12,7 @@ from botocore.client import BaseClient
 from botocore.exceptions import ClientError, ReadTimeoutError
 
 from flowguard.aws.clients import Clients
+from flowguard.events import Event, EventType
 from flowguard.sim.calls import ApiCall, Response
 from tests.proofs.soak.chronicle import Chronicle
 from tests.proofs.soak.faults import Faults
@@ -121,6 +122,12 @@ def test_of_a_batch_that_is_taken_in_part_the_rest_is_not_sent_and_is_named(clie
         assert not failed & {entry["Id"] for entry in call.params["Entries"]}
         return
     pytest.fail("no batch was taken in part")
+
+
+def test_a_letter_of_no_run_that_could_not_be_parked_is_no_fault_of_a_request(journal: Journal, tmp_path: Path) -> None:
+    journal.happened(Event(EventType.NOT_SENT, None, {"kind": "DEAD", "why": "refused"}))
+    journal.write("not_sent", request_id="r1")
+    assert Chronicle.of(read_journal(tmp_path / "journal")).faults == {"r1": 1}
 
 
 def echo(call: ApiCall) -> Callable[[], Response]:
