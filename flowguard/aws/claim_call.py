@@ -61,6 +61,7 @@ def _first_hop(request: ClaimRequest, names: dict[str, str], values: dict[str, A
     """Return the condition and the update of a first hop, and add what they name."""
     m = request.message
     update = expressions.CLAIM_FIRST_HOP
+    values[":first_text"] = {"S": m.text_digest}
     values[":stages"] = {"M": {m.stage: {"S": m.request_id}}}
     if request.on_conflict is not OnConflict.SUPERSEDE:
         values[":abandoned_before"] = number(request.abandoned_before)
@@ -71,7 +72,8 @@ def _first_hop(request: ClaimRequest, names: dict[str, str], values: dict[str, A
         names["#caller"] = caller_key(m.request_id, m.requested_at)
         values[":caller"], values[":fresh_since"] = {"S": names["#caller"]}, number(request.fresh_since)
         del names["#result"], names["#error"]
-    return expressions.FIRST_HOP[request.on_conflict], update
+    conditions = expressions.FIRST_HOP if m.cancelled is None else expressions.CANCELLED_FIRST_HOP
+    return conditions[request.on_conflict], update
 
 
 def _later_hop(request: ClaimRequest, names: dict[str, str], values: dict[str, Any]) -> tuple[str, str]:

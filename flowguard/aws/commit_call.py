@@ -148,7 +148,10 @@ def _ending(item: RunItem, commit: Commit) -> _Update:
     """Return the update that every commit begins with."""
     return _Update(
         changes=["#status = :status", "done = :yes", "committed_at = :committed_at", "#ttl = :ttl"],
-        removed=["stages"] if commit.status is Status.COMPLETED else [],
+        removed=[
+            *(["stages"] if commit.status is Status.COMPLETED else []),
+            *(expressions.FIRST_TEXT if item.hop == 1 else ()),
+        ],
         names=dict(expressions.END_NAMES if commit.leaves_state else expressions.COMMIT_NAMES),
         values={
             ":request_id": {"S": item.request_id},

@@ -52,8 +52,13 @@ _UNANSWERED: Final = "attribute_not_exists(answered.held.#caller) AND answered_k
 # so the clock of that worker is fast; or this very call is repeated because its answer was lost
 _SAME_ATTEMPT: Final = "(retry = :retry AND (lease_until <= :now OR lease_until > :believed_until OR #owner = :owner))"
 
+# and only to the text that has claimed it, so that nobody else gives a first hop another payload. A release that wrote
+# no text may have claimed since: then the item's epoch is another than the text's. What cancels a request has none
+_SAME_TEXT: Final = "(first_text = :first_text OR text_epoch <> epoch)"
+
 # attempts are ordered by redrive, then retry
 _LATER_ATTEMPT: Final = f"(redrive < :redrive OR (redrive = :redrive AND (retry < :retry OR {_SAME_ATTEMPT})))"
+_LATER_ATTEMPT_OF_TEXT: Final = _LATER_ATTEMPT.replace(_SAME_ATTEMPT, f"({_SAME_ATTEMPT} AND {_SAME_TEXT})")
 
 # a dead letter sent back: the one way in which a committed hop opens again, unless its on_failed stage ended the run
 _UNDONE: Final = (
@@ -69,6 +74,7 @@ _SAME_TIME: Final = "requested_at = :requested_at"
 
 # where a sender repeats its request id with another time, the latest time counts, whichever copy comes first
 _SAME_REQUEST: Final = f"({_SAME_HOP} AND requested_at <= :requested_at)"
+_SAME_REQUEST_AND_TEXT: Final = _SAME_REQUEST.replace(_LATER_ATTEMPT, _LATER_ATTEMPT_OF_TEXT)
 
 # the wait is over: it timed out, it failed, or enough names are answered. The set is gone with its last name
 _OVER: Final = (
@@ -82,10 +88,16 @@ _NEXT_HOP: Final = (
     f"(#status = :running OR (#status = :waiting AND {_OVER})))"
 )
 
-FIRST_HOP: Final = {
+CANCELLED_FIRST_HOP: Final = {
     OnConflict.SUPERSEDE: f"{ABSENT} OR {_NEWER} OR {_SAME_REQUEST}",
     OnConflict.IGNORE: f"{ABSENT} OR ({_NEWER} AND {_FREE}) OR {_SAME_REQUEST}",
     OnConflict.ATTACH: (f"{ABSENT} OR ({_NEWER} AND {_UNANSWERED} AND ({_PAST} OR {_ABANDONED})) OR {_SAME_REQUEST}"),
+}
+"""Of what cancels a request: the request with another text."""
+
+FIRST_HOP: Final = {
+    policy: condition.replace(_SAME_REQUEST, _SAME_REQUEST_AND_TEXT)
+    for policy, condition in CANCELLED_FIRST_HOP.items()
 }
 LATER_HOP: Final = f"{_NEXT_HOP} OR ({_SAME_TIME} AND {_SAME_HOP})"
 LATER_HOP_OF_CALLERS: Final = f"attribute_not_exists(reset_at) AND ({LATER_HOP})"
@@ -97,12 +109,13 @@ _CLAIM: Final = (
     "hop = :hop, retry = :retry, redrive = :redrive, epoch = if_not_exists(epoch, :zero) + :one, #owner = :owner, "
     "lease_until = :lease_until, done = :no, #ttl = :ttl"
 )
-CLAIM_FIRST_HOP: Final = f"SET {_CLAIM}, stages = :stages REMOVE #result, #error, waiting, #wait, late, back_off, kills"
+_CLAIM_FIRST: Final = (
+    f"{_CLAIM}, stages = :stages, first_text = :first_text, text_epoch = if_not_exists(epoch, :zero) + :one"
+)
+CLAIM_FIRST_HOP: Final = f"SET {_CLAIM_FIRST} REMOVE #result, #error, waiting, #wait, late, back_off, kills"
 """Leaves the outbox, the state and the failure of a run that is taken over, for this run's first stage."""
 
-CLAIM_FIRST_HOP_OF_CALLERS: Final = (
-    f"SET {_CLAIM}, stages = :stages REMOVE waiting, #wait, late, reset_at, back_off, kills"
-)
+CLAIM_FIRST_HOP_OF_CALLERS: Final = f"SET {_CLAIM_FIRST} REMOVE waiting, #wait, late, reset_at, back_off, kills"
 """Leaves the result or error of an end as well: its callers may not have been answered yet."""
 
 BEGIN_LIST: Final = "callers = if_not_exists(callers, :nobody)"
@@ -158,6 +171,9 @@ RESET: Final = "SET reset_at = :at, reset_by = :by, epoch = epoch + :one, #owner
 
 CLOSE_CALLERS: Final = "answered = if_not_exists(callers, :nobody), answered_by = :request_id, answered_key = :caller"
 """Of the commit that ends a run: who comes later finds an ended run."""
+
+FIRST_TEXT: Final = ("first_text", "text_epoch")
+"""What a commit of a first hop removes: the text has got its run."""
 
 REMEMBER: Final = (
     f"{COMMIT} AND (attribute_not_exists(memo.results.#name) OR memo.request_id <> :request_id OR memo.hop <> :hop)"

@@ -51,6 +51,7 @@ _TIMES_AND_FLAG: Final = 3 * 8 + 6 + 1
 _FIXED: Final = sum(map(len, _NAMES)) + _TIMES_AND_FLAG
 _COUNTS: Final = 5
 _MAP: Final = 3
+_FIRST_TEXT: Final = len("first_text") + 32 + len("text_epoch") + 3
 _KILLS: Final = len("kills") + 3
 
 _MORE: Final = 96
@@ -132,6 +133,8 @@ def _kept(claim: Claim, commit: Commit | None) -> Iterator[int]:
         yield len("late") + _value_size(late_item(item.late))
     if item.cancellation is not None:
         yield len("cancelled") + _value_size(cancellation_item(item.cancellation))
+    if item.first_text is not None and commit is None:
+        yield _FIRST_TEXT
     if item.kills and commit is not None:
         yield _KILLS
     if item.full_history or (commit is not None and commit.told_until is not None):
@@ -165,7 +168,7 @@ def _after_next_claim(size: int, item: RunItem, commit: Commit, texts: Mapping[s
     gone = {Status.RUNNING: ("outbox",), Status.COMPLETED: ("result",)}.get(commit.status, ())
     size -= sum(len(name) + texts[name] for name in gone if name in texts)
     if commit.status is Status.COMPLETED:
-        stage += _stages_size({})
+        stage += _stages_size({}) + _FIRST_TEXT
     return size + stage + _LATER_STAGE, size + stage
 
 

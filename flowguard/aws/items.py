@@ -133,6 +133,7 @@ def read_item(item: Item) -> RunItem:
         back_off=_back_off(item["back_off"]["M"]) if "back_off" in item else None,
         history=_history(item["history"]) if "history" in item else "",
         kills=int(item["kills"]["N"]) if "kills" in item else 0,
+        first_text=item["first_text"]["S"] if item.get("text_epoch") == item["epoch"] else None,
         full_history="full_history" in item,
         askers={name[len(ASKER) :]: item[name]["S"] for name in sorted(item) if name.startswith(ASKER)},
     )

@@ -107,7 +107,7 @@ def _same_hop(item: RunItem, request: ClaimRequest) -> Verdict:
     """Decide the claim of the hop that the item is at.
 
     A copy of the request with an earlier time is never granted: the copy with the later time is carried out. Only
-    first hops come here with another time.
+    first hops come here with another time. Nor is one with another text: the text that came first gets the run.
     """
     m = request.message
     older = m.requested_at < item.requested_at
@@ -118,10 +118,17 @@ def _same_hop(item: RunItem, request: ClaimRequest) -> Verdict:
     stored = (item.redrive, item.retry)
     if m.attempt < stored:
         return Verdict.DUPLICATE
+    if m.attempt == stored and m.hop == 1 and not _has_text(item, m):
+        return Verdict.DUPLICATE
     is_alive = request.now < item.lease_until <= request.believed_until
     if m.attempt == stored and is_alive and item.owner != request.owner:
         return Verdict.BUSY
     return Verdict.DUPLICATE if older else Verdict.CLAIMED
+
+
+def _has_text(item: RunItem, message: Message) -> bool:
+    """Answer whether a message may claim the attempt of a first hop again: by its text, or because it cancels it."""
+    return message.cancelled is not None or item.first_text in (None, message.text_digest)
 
 
 def begins_anew(item: RunItem | None, message: Message) -> bool:
@@ -177,6 +184,7 @@ def taken(item: RunItem | None, request: ClaimRequest) -> RunItem:
         first_message=item.first_message if item is not None else None,
         left_end=item.left_end if item is not None and first else None,
         history=item.history if item is not None else "",
+        first_text=m.text_digest if first else None,
         full_history=item is not None and item.full_history,
     )
 

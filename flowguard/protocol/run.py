@@ -125,6 +125,11 @@ class RunItem(NamedTuple):
     """What has happened lately, as :mod:`flowguard.protocol.run_history` writes it. Nothing decides by it."""
     kills: int = 0
     """How many workers of this attempt were killed before the last one. One less where that gave its claim back."""
+    first_text: str | None = None
+    """What tells the text that has claimed the first hop from others, until that hop is committed.
+
+    None where another release has claimed it, or a reset or a cancellation has taken it since.
+    """
     full_history: bool = False
     """Whether rows beside the item tell what has happened. Nothing decides by it."""
 

@@ -80,6 +80,9 @@ _LONGEST_TYPE = 100
 LONGEST_ID = 128
 """The longest id of what a hop sends: FIFO queues take no longer deduplication id."""
 
+_TEXT_DIGEST = 32
+"""Hex digits: 128 bits."""
+
 _ROOM_FOR_NUMBER = 24
 """Characters of that which are kept for the number of a send or of a retry."""
 
@@ -179,6 +182,15 @@ class Message(NamedTuple):
         hop = f"{self.hop}r{self.redrive}" if self.redrive else f"{self.hop}"
         readable = f"{self.request_id}-{digest[:16]}.{hop}"
         return readable if len(readable) <= LONGEST_ID - _ROOM_FOR_NUMBER else f"{digest}.{hop}"
+
+    @property
+    def text_digest(self) -> str:
+        """Return what tells its text from another one's: payload, stage, and who is told the end.
+
+        It is the same in each copy, retry and redrive of one message, through whatever they came.
+        """
+        said = json.dumps([self.stage, self.body, self.reply_to, self.answer_to])
+        return sha256(said.encode()).hexdigest()[:_TEXT_DIGEST]
 
     def for_object(self, object_id: ObjectId) -> Message:
         """Return the same message for the object that its payload names."""

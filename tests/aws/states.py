@@ -97,6 +97,31 @@ def _same_request_at_another_time() -> Iterator[Meeting]:
         )
 
 
+def _texts() -> Iterator[Meeting]:
+    """What only a first hop tells apart: whether the message has the text that has claimed it."""
+    workers = product(("alive", "over", "of a fast clock"), ("mine", "other"))
+    attempts = product(ATTEMPTS, ATTEMPTS)
+    for (says, text), worker, (stored_attempt, attempt), time, policy in product(
+        TEXTS.items(), workers, attempts, (499, 500, 501), OnConflict
+    ):
+        yield Meeting(
+            f"{says}; item at {stored_attempt} {worker}, message {attempt} at {time}, {policy}",
+            {**item(1, "running", stored_attempt, *worker), **text},
+            request((time, STORED[1]), attempt=attempt, policy=policy),
+        )
+    for (says, text), worker, attempt, policy in product(TEXTS.items(), ("alive", "over"), ATTEMPTS, OnConflict):
+        cancels = request(STORED, attempt=attempt, policy=policy)
+        yield Meeting(
+            f"{says}; item at (0, 0) {worker}, message {attempt} cancels, {policy}",
+            {**item(1, "running", (0, 0), worker, "other"), **text},
+            cancels._replace(message=cancels.message._replace(cancelled="not wanted")),
+        )
+    for (says, text), state, hop in product(TEXTS.items(), STATES, (1, 2)):
+        stored = {**item(hop, state, (0, 0), "over", "other"), **text}
+        yield Meeting(f"{says}; item at hop {hop} {state}", stored, request(STORED, hop=hop))
+        yield Meeting(f"{says}; item at hop {hop} {state}, another request", stored, request(OTHERS["newer"], hop=hop))
+
+
 def _other_requests() -> Iterator[Meeting]:
     for (which, other), hop, state, lease, policy in product(OTHERS.items(), (1, 2), STATES, LEASES, OnConflict):
         yield Meeting(
@@ -187,6 +212,7 @@ KINDS: dict[str, Callable[[], Iterator[Meeting]]] = {
     "no item": _no_item,
     "the same request": _same_request,
     "the same request at another time": _same_request_at_another_time,
+    "the text of a first hop": _texts,
     "another request": _other_requests,
     "a later hop of another request": _other_requests_at_later_hops,
     "a wait": _waits,
@@ -202,6 +228,21 @@ def _held(*requests: tuple[int, str], rows: bool = False) -> dict[str, Any]:
     callers = [Caller(RequestId(one), time, "sqs:replies") for time, one in requests]
     return callers_item(Callers("term", {one.key: one.to_text() for one in callers}, rows))
 
+
+def _text(digest: str, epoch: int = 7) -> dict[str, Any]:
+    return {"first_text": {"S": digest}, "text_epoch": number(epoch)}
+
+
+TEXTS: dict[str, dict[str, Any]] = {
+    "no text": {},
+    "another text": _text("another"),
+    "another text of an earlier claim": _text("another", 6),
+    "another text of no claim": {"first_text": {"S": "another"}},
+    "the same text": _text(
+        Message("flow", "stage-1", 1, ObjectId("object"), RequestId(STORED[1]), 500, "{}").text_digest
+    ),
+}
+"""What the item says of the text that has claimed its first hop. The epoch of :func:`item` is 7."""
 
 LISTS: dict[str, dict[str, Any]] = {
     "no list": {},

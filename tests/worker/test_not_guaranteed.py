@@ -124,12 +124,13 @@ def test_a_handler_runs_again_when_its_worker_died_before_the_commit(at: Scene) 
     assert at.priced() == 1, "what it recorded is applied once all the same"
 
 
-@of(GUARANTEES, "the payload of a request whose first stage fails")
-def test_a_message_with_its_request_id_is_the_next_attempt_with_a_payload_of_its_own(at: Scene) -> None:
+@of(GUARANTEES, "the payload of a request whose first stage fails without a lease")
+def test_without_a_lease_a_message_with_its_request_id_is_an_attempt_with_a_payload_of_its_own(at: Scene) -> None:
+    for stage in at.flow.stages:
+        stage.lease = False
     at.script.pricing = boom
     at.deliver(at.message(body='{"order_id":"o1","note":"hers"}', reply_to="sqs:replies"))
     at.script.pricing = lambda step: None
-    at.clock.advance(seconds=31)
     assert at.deliver(at.message(body='{"order_id":"o1","note":"his"}')) == [True]
     [onward] = at.sent("close-order")
     assert "reply_to" not in json.loads(onward["MessageAttributes"]["flowguard"]["StringValue"])

@@ -124,6 +124,7 @@ class Actions:
     def start(self) -> World:
         asked = [self.function.request(run) for run in self.scenario.requests]
         asked += [self.function.request(run, later=1) for run in self.scenario.repeated]
+        asked += [self.function.request(run, later=1, note="his") for run in self.scenario.forged]
         asked += [self.function.cancelled(run) for run in self.scenario.cancelled]
         happens = [name for name in self.scenario.events if name not in self.scenario.silent]
         asked += [self.function.given(name, is_direct=self.scenario.is_direct) for name in happens]
@@ -226,7 +227,7 @@ class Actions:
         granted = self._granted(world.item, worker)
         message = self.function.message_of(worker.record.envelope)
         after = world._replace(item=granted.item).noted(*_claim_facts(world, self.shelf, granted, message))
-        after = after.blamed(self._claim_fault(world, granted))
+        after = after.blamed(self._claim_fault(world, granted) or checks.text_fault(after, message))
         yield from self._went_on(after, worker, granted.answer, f"{label}: {granted.verdict.value}")
 
     def _claim_again(self, world: World, worker: Worker) -> Iterator[Step]:
@@ -472,6 +473,7 @@ class Actions:
             stages={} if commit.status is Status.COMPLETED else (found or claim.item).stages,
             wait=waits.after_commit(found or claim.item, commit),
             failed=_failed(found or claim.item, commit),
+            first_text=None,
         )
         after = calling.committed(after, claim, commit, closes=self._environment.closes_list)
         fault = fault or checks.reset_fault(found) or checks.cancelled_fault(found, commit)
@@ -754,10 +756,14 @@ def _claim_facts(world: World, shelf: Shelf, granted: _Granted, message: Message
         return [("ignored", message.request_id)]
     if granted.verdict in (Verdict.STALE, Verdict.SUPERSEDED):
         return [("superseded", message.request_id)]
-    if granted.verdict is not Verdict.CLAIMED or world.item is None:
+    if granted.verdict is not Verdict.CLAIMED:
         return []
+    begins = message.hop == 1 and message.cancelled is None
+    texts: list[Fact] = [("text", message.request_id, message.body)] if begins else []
+    if world.item is None:
+        return texts
     before: RunItem = shelf[world.item]
-    return [] if before.request_id == message.request_id else [("superseded", before.request_id)]
+    return texts if before.request_id == message.request_id else [*texts, ("superseded", before.request_id)]
 
 
 def _essence(item: RunItem | None, owner: str = "") -> RunItem | None:

@@ -63,7 +63,9 @@ def committed(found: RunItem, claim: Claim, commit: Commit, *, closes: bool = Tr
 
 def reset(item: RunItem, now: int, *, fences: bool) -> RunItem:
     """The item of a run that was reset."""
-    fenced = item._replace(epoch=item.epoch + 1, owner=Owner(RESET), lease_until=now) if fences else item
+    fenced = (
+        item._replace(epoch=item.epoch + 1, owner=Owner(RESET), lease_until=now, first_text=None) if fences else item
+    )
     return fenced._replace(reset_at=now, reset_by=RESET)
 
 
@@ -81,7 +83,7 @@ def cancelled(
     if item.wait is not None and claims.is_waiting(item):
         after = after._replace(wait=item.wait._replace(timed_out=True))
     elif fences:
-        after = after._replace(epoch=item.epoch + 1, lease_until=now)
+        after = after._replace(epoch=item.epoch + 1, lease_until=now, first_text=None)
     return after, _at_rest(after)
 
 

@@ -117,6 +117,13 @@ def resumed_fault(scenario: Scenario, world: World, claimed: RunItem, commit: Co
     return "" if got == given else f"the hop gets the answers {sorted(got)}, and there are {sorted(given)}"
 
 
+def text_fault(world: World, message: Message) -> str:
+    """The message that first gets a run is the one that is carried out, whatever others with its id say."""
+    texts = {fact[2] for fact in world.log if fact[:2] == ("text", message.request_id)}
+    is_another = len(texts) > 1 and ("expired",) not in world.log
+    return "a run that has begun is given the payload of another message" if is_another else ""
+
+
 def conflict_fault(scenario: Scenario, verdict: Verdict, before: RunItem | None, message: Message) -> str:
     """2.4: whose the object is when two requests meet; and whether a dead letter that was moved back has its way."""
     if before is None:

@@ -723,8 +723,11 @@ class Function:
         body = json.dumps({"ref": awaited_id})
         return self._shelf.put(self._envelope_of(body, {}, "m", queue))
 
-    def request(self, run: int, later: int = 0) -> int:
-        """The envelope of the first message of a run; a greater run was asked for later. ``later`` is in ms."""
+    def request(self, run: int, later: int = 0, note: str | None = None) -> int:
+        """The envelope of the first message of a run; a greater run was asked for later. ``later`` is in ms.
+
+        ``note`` is in the payload, and makes it another text.
+        """
         message = Message(
             flow=self.flow.name,
             stage="first",
@@ -732,7 +735,7 @@ class Function:
             object_id=ObjectId("c"),
             request_id=run_name(run),
             requested_at=NOW - 1_000 + run + (run - 1) * self._apart + later,
-            body='{"cart":"c"}',
+            body='{"cart":"c"}' if note is None else json.dumps({"cart": "c", "note": note}),
             reply_to="sqs:told" if self.flow.on_conflict is OnConflict.ATTACH else None,
         )
         if not self._by_payload:

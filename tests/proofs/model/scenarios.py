@@ -10,7 +10,8 @@ from tests.proofs.model.world import Budget
 
 class Scenario(NamedTuple):
     """``requests`` are the runs asked for at the beginning, greater is newer; ``repeated`` those that their sender asks
-    for once more, under the same id and with a later time; ``again`` those that come once more when the item has
+    for once more, under the same id and with a later time; ``forged`` those that somebody else asks for too, with a
+    payload of his own; ``again`` those that come once more when the item has
     expired. ``receives`` is the queue's maxReceiveCount, 0 for none. ``is_fifo`` says so of the last stage's queue.
     ``by_payload``: the senders give no ids, and the flow names its requests by a field of the payload.
 
@@ -28,6 +29,7 @@ class Scenario(NamedTuple):
     budget: Budget
     requests: tuple[int, ...] = (1,)
     repeated: tuple[int, ...] = ()
+    forged: tuple[int, ...] = ()
     by_payload: bool = False
     again: tuple[int, ...] = ()
     hops: int = 2
@@ -161,6 +163,28 @@ _LEASED = (
         repeated=(1,),
         hops=1,
         is_fifo=True,
+    ),
+    Scenario(
+        "forged",
+        "somebody else's message has the request's id, a later time, and a payload of his own",
+        Budget(crashes=1, failures=1, doubles=1, lapses=1),
+        forged=(1,),
+        hops=1,
+    ),
+    Scenario(
+        "forged-fifo",
+        "the same on a FIFO queue",
+        Budget(crashes=1, failures=1, doubles=1, lapses=1),
+        forged=(1,),
+        hops=1,
+        is_fifo=True,
+    ),
+    Scenario(
+        "forged-lost",
+        "the same, and answers to applied writes are lost",
+        Budget(failures=1, lost=1),
+        forged=(1,),
+        hops=1,
     ),
     Scenario(
         "once-per-key",
@@ -427,7 +451,8 @@ def _sharing(scenario: Scenario) -> Scenario:
 _UNLEASED = tuple(
     _without_lease(scenario)
     for scenario in _LEASED
-    if scenario.on_conflict is OnConflict.SUPERSEDE and not (scenario.is_fifo or scenario.budget.kills)
+    if scenario.on_conflict is OnConflict.SUPERSEDE
+    and not (scenario.is_fifo or scenario.budget.kills or scenario.forged)
 )
 _UNANSWERED = (
     Scenario("newer-lost", "a newer request, and lost answers", Budget(crashes=1, lost=1), (1, 2), hops=1),

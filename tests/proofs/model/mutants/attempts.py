@@ -9,6 +9,7 @@ from tests.proofs.model.mutants.mutant import Mutant
 from tests.proofs.model.mutants.told import acks, told
 
 _DECIDE = claims.decide
+_TAKEN = claims.taken
 
 
 def _gone_begins(item: RunItem | None, request: ClaimRequest) -> Verdict:
@@ -37,6 +38,12 @@ def _same_attempt(item: RunItem, request: ClaimRequest) -> bool:
     return m.attempt == (item.redrive, item.retry) and (m.request_id, m.hop) == (item.request_id, item.hop)
 
 
+def _has_another_text(item: RunItem, request: ClaimRequest) -> bool:
+    m = request.message
+    is_attempt = (m.request_id, m.hop, m.attempt) == (item.request_id, 1, (item.redrive, item.retry))
+    return is_attempt and not item.done and item.lease_until <= request.now and item.first_text != m.text_digest
+
+
 def _is_older_copy(item: RunItem, request: ClaimRequest) -> bool:
     m = request.message
     is_copy = (m.request_id, m.hop) == (item.request_id, 1) and m.attempt >= (item.redrive, item.retry)
@@ -49,6 +56,18 @@ ATTEMPTS = (
         "a request's time goes back to that of an earlier copy",
         (told(Verdict.DUPLICATE, Verdict.CLAIMED, _is_older_copy),),
         caught_by="repeated",
+    ),
+    Mutant(
+        "any-text",
+        "an attempt of a first hop is given to another payload",
+        (told(Verdict.DUPLICATE, Verdict.CLAIMED, _has_another_text),),
+        caught_by="forged",
+    ),
+    Mutant(
+        "text-forgotten",
+        "a claim does not note whose text it is",
+        ((claims, "taken", lambda item, request: _TAKEN(item, request)._replace(first_text=None)),),
+        caught_by="forged-lost",
     ),
     Mutant(
         "no-lease",

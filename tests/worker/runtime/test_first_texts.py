@@ -1,0 +1,187 @@
+"""The message that first gets a run is carried out: no other payload under its id comes in while its stage fails."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from flowguard.events import EventType
+from flowguard.flow import AnyFlow, Flow
+from flowguard.ids import ObjectId, RequestId
+from flowguard.protocol.run import Status
+from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
+from flowguard.wire.attributes import Attribute
+from flowguard.wire.message import Message
+from tests.scene import START, Scene, Script, scene, two_stages
+from tests.worker.runtime.mishaps import Died, boom, dies_at
+
+HERS = '{"order_id":"o1","note":"hers"}'
+HIS = '{"order_id":"o1","note":"his"}'
+
+
+@pytest.fixture
+def at() -> Iterator[Scene]:
+    with scene() as found:
+        found.script.pricing = boom
+        yield found
+
+
+def fails(at: Scene, message: Message) -> Any:
+    """Let the first attempt fail, and return its retry as the function has sent it."""
+
+    def at_once(call: ApiCall, proceed: Proceed) -> Response:
+        if call.operation == "SendMessageBatch":
+            for entry in call.params["Entries"]:
+                entry["DelaySeconds"] = 0
+        return proceed()
+
+    with intercept(at_once):
+        assert at.deliver(message) == [True]
+    [again] = at.sent("price-order")
+    at.script.pricing = lambda step: None
+    at.clock.advance(seconds=31)
+    return again
+
+
+def retries(at: Scene, again: Any) -> bool:
+    return not at.handler({"Messages": [again]})["batchItemFailures"]
+
+
+FORGED: dict[str, Callable[[Scene], Message]] = {
+    "another payload": lambda at: at.message(body=HIS),
+    "at a later time": lambda at: at.message(body=HIS, requested_at=START),
+    "somebody else to tell": lambda at: at.message(body=HERS, reply_to="sqs:completed"),
+    "nobody to tell": lambda at: at.message(body=HERS),
+}
+
+
+@pytest.mark.parametrize("forged", FORGED)
+def test_while_the_first_attempt_has_failed_no_other_text_is_the_next_one(at: Scene, forged: str) -> None:
+    hers = at.message(body=HERS, reply_to="sqs:emails")
+    again = fails(at, hers)
+    assert at.deliver(FORGED[forged](at)) == [True], "a copy, as it is once the stage has committed"
+    assert (at.priced(), at.told(EventType.DUPLICATE), len(at.script.handled)) == (0, 1, 1)
+    assert retries(at, again)
+    [onward] = at.sent("close-order")
+    assert json.loads(onward["MessageAttributes"]["flowguard"]["StringValue"])["reply_to"] == "sqs:emails"
+    assert (at.priced(), onward["Body"]) == (1, '{"total":7}')
+
+
+@pytest.mark.parametrize("operation", ["UpdateItem", "TransactWriteItems"])
+def test_where_its_worker_died_the_text_that_came_first_is_carried_out(at: Scene, operation: str) -> None:
+    at.script.pricing = lambda step: None
+    with intercept(dies_at(operation, after=operation == "UpdateItem")), pytest.raises(Died):
+        at.deliver(at.message(body=HERS))
+    at.clock.advance(seconds=31)
+    assert at.deliver(at.message(body=HIS)) == [True]
+    assert at.priced() == 0
+    assert at.deliver(at.message(body=HERS)) == [True]
+    assert at.priced() == 1
+
+
+def test_a_forged_message_that_is_quicker_than_the_retry_does_not_end_the_run(at: Scene) -> None:
+    again = fails(at, at.message(body=HERS))
+    for _ in range(5):
+        at.clock.advance(seconds=31)
+        assert at.deliver(at.message(body=HIS, requested_at=START)) == [True]
+    assert retries(at, again)
+    item = at.item()
+    assert item is not None
+    assert (item.status, item.requested_at, at.priced()) == (Status.RUNNING, START - 1_000, 1)
+
+
+def test_its_own_text_may_come_again_with_a_later_time(at: Scene) -> None:
+    fails(at, at.message(body=HERS))
+    assert at.deliver(at.message(body=HERS, requested_at=START)) == [True]
+    assert at.priced() == 1
+
+
+def test_another_request_that_takes_over_brings_its_own_text(at: Scene) -> None:
+    fails(at, at.message(body=HERS))
+    assert at.deliver(at.newer(body=HIS)) == [True]
+    item = at.item()
+    assert item is not None
+    assert (item.request_id, at.priced()) == ("run-2", 1)
+
+
+def test_what_has_failed_for_good_goes_back_with_its_own_text(at: Scene) -> None:
+    for retry in range(3):
+        at.deliver(at.message(body=HERS, retry=retry))
+    at.script.pricing = lambda step: None
+    assert at.deliver(at.message(body=HIS)) == [True]
+    assert at.deliver(at.message(body=HERS, redrive=1)) == [True]
+    assert at.priced() == 1
+
+
+def keyed(script: Script) -> AnyFlow:
+    class Keyed(Flow, name="orders", object_id="order_id", request_id="order_id", dead_letters="dead"):
+        stages = two_stages(script)
+
+    return Keyed
+
+
+def test_a_key_read_from_the_payload_is_of_the_text_that_came_first() -> None:
+    with scene(keyed) as at:
+        at.script.pricing = boom
+        mine = at.message(body=HERS, request_id=RequestId("o1"))
+        again = fails(at, mine)
+        assert at.deliver(at.message(body=HIS, request_id=RequestId("o1"), requested_at=START)) == [True]
+        assert at.priced() == 0
+        assert retries(at, again)
+        assert at.priced() == 1
+
+
+def test_an_item_of_a_release_that_noted_no_text_is_taken_by_whatever_text(at: Scene) -> None:
+    fails(at, at.message(body=HERS))
+    at.aws.client("dynamodb").update_item(
+        TableName="flowguard",
+        Key=_key(at),
+        UpdateExpression="SET epoch = epoch + :one",
+        ExpressionAttributeValues={":one": {"N": "1"}},
+    )
+    assert at.deliver(at.message(body=HIS)) == [True]
+    assert at.priced() == 1
+
+
+def test_the_item_holds_the_text_until_its_stage_has_committed(at: Scene) -> None:
+    fails(at, at.message(body=HERS))
+    assert _stored(at)["first_text"] == {"S": at.message(body=HERS).text_digest}
+    assert at.deliver(at.message(body=HERS, retry=1)) == [True]
+    assert {"first_text", "text_epoch"} & set(_stored(at)) == set()
+
+
+def _key(at: Scene) -> Any:
+    return {name: _stored(at)[name] for name in ("pk", "sk")}
+
+
+def _stored(at: Scene) -> Any:
+    found: Any = at.aws.client("dynamodb").scan(TableName="flowguard")["Items"]
+    [item] = [one for one in found if one["sk"]["S"] == "run"]
+    return item
+
+
+# -- what tells one text from another
+
+
+def test_a_text_is_its_stage_its_payload_and_who_is_told() -> None:
+    hers = Message("orders", "price-order", 1, ObjectId("o1"), RequestId("run-1"), START, HERS, reply_to="sqs:emails")
+    same = (
+        hers._replace(retry=2, redrive=1),
+        hers._replace(requested_at=START + 5),
+        hers._replace(depth=9),
+        hers._replace(carried={"x": Attribute("String", "1")}),
+    )
+    others = (
+        hers._replace(body=HIS),
+        hers._replace(body=f"{HERS} "),
+        hers._replace(stage="close-order"),
+        hers._replace(reply_to=None),
+        hers._replace(reply_to="sqs:emails "),
+        hers._replace(answer_to="a"),
+        hers._replace(reply_to=None, answer_to="sqs:emails"),
+    )
+    assert {one.text_digest for one in same} == {hers.text_digest}
+    assert len({one.text_digest for one in (hers, *others)}) == len(others) + 1
