@@ -21,6 +21,17 @@ class Elsewhere:
 
 TESTED: Final = (
     Elsewhere(
+        r"^(protocol\.claims\.(_has_text\b|_same_hop: m\.attempt == stored and m\.hop|taken: RunItem\(first_text=)|"
+        r"expressions\.CLAIM_FIRST_HOP: SET text_epoch|expressions\.CANCELLED_FIRST_HOP)",
+        ("tests/aws/test_claims_agree.py::test_the_database_and_the_decision_agree", "tests/aws/store/test_claims.py"),
+        "nobody says something else under the id of a request",
+    ),
+    Elsewhere(
+        r"^wire\.message\.Message\.text_digest",
+        ("tests/worker/runtime/test_first_texts.py",),
+        "nobody says something else under the id of a request",
+    ),
+    Elsewhere(
         r"^(aws\.memos\.DynamoDBMemos\.(holds|forget)|worker\.hop_memory\.HopMemory\.begin)\b",
         (
             "tests/worker/runtime/test_is_current.py",
