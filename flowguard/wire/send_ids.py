@@ -12,7 +12,7 @@ RETRY       ``.retry2``            the attempt
 CONTINUED   ``.on7``               the epoch of the claim whose work goes on in another invocation
 BACK        ``.back.1f0c…``        the record that SQS has given up
 LETTER      ``.dead``              the redrive; without an object the message that it is of
-REDRIVE     ``.redrive``           the redrive; without flow or object the letter
+REDRIVE     ``.redrive``           the redrive; of a request, and without flow or object, the letter
 START       ``.start``             nothing: it is a request
 END         ``.end``               nothing: a request is answered once in each redrive
 DEADLINE    ``.deadline``          nothing: a hop has one wait
@@ -77,7 +77,12 @@ def unnamed(message: Message, message_id: str) -> str:
 
     Several of them may have one request id.
     """
-    return "" if message.flow and message.object_id else f".{digest_of(message_id)[:_SHORTER]}"
+    return "" if message.flow and message.object_id else letter_mark(message_id)
+
+
+def letter_mark(message_id: str) -> str:
+    """Return what tells one letter from every other, also one with the same message."""
+    return f".{digest_of(message_id)[:_SHORTER]}"
 
 
 def key_of(message: Message, name: str) -> str:

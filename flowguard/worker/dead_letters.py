@@ -20,6 +20,7 @@ from flowguard.wire.envelope import Envelope, Source, normalize_record
 from flowguard.wire.message import FLOW_STAGE, PLACE, REQUEST_ID, REQUESTED_AT, ErrorNote, Message, Place
 from flowguard.wire.notification import UNKNOWN_QUEUE, arn_service, is_ours
 from flowguard.wire.records import open_record
+from flowguard.worker.believed import RecordKind
 from flowguard.worker.routing import Routes
 from flowguard.worker.unsent import Unsent, bound_for
 
@@ -154,14 +155,20 @@ class Letter:
         return None if arn == UNKNOWN_QUEUE else arn
 
     def returning(self) -> Message:
-        """Return the message as it is sent back. Raises ValueError where it cannot be read."""
+        """Return the message as it is sent back. Raises ValueError where it cannot be read.
+
+        What flowguard parked says its redrive already. A request goes back as a request: a redrive would open a run
+        that has failed, for whoever wrote the letter.
+        """
         if self.message is None:
             raise ValueError(self.problem or "it cannot be read")
-        return (
-            self.message
-            if self.is_parked
-            else self.message._replace(redrive=self.message.redrive + 1, retry=0, since=0)
-        )
+        if self.is_parked or self.is_request(self.message):
+            return self.message
+        return self.message._replace(redrive=self.message.redrive + 1, retry=0, since=0)
+
+    def is_request(self, message: Message) -> bool:
+        """Answer whether its message is a request as anybody may send one, without a signature."""
+        return RecordKind.of(message) is RecordKind.REQUEST and Place.parse(self.place_text).signature is None
 
     def facts(self, now: int) -> dict[str, Any]:
         """Return what is shown of the letter.

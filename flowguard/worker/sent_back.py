@@ -3,7 +3,7 @@
 ::
 
     parked   as it is: it says the next redrive already
-    raw      the untouched original, and beside it the next redrive, retry 0
+    raw      the untouched original, and beside it the next redrive, retry 0. A request without a signature stays one
     unsent   the message that it holds, under the id that it had
 """
 
@@ -28,7 +28,7 @@ from flowguard.wire.message import (
     Message,
     Place,
 )
-from flowguard.wire.send_ids import IdKind, id_of, unnamed
+from flowguard.wire.send_ids import IdKind, id_of, letter_mark, unnamed
 from flowguard.wire.signing import UNSIGNED, Signer, is_claim, statement
 from flowguard.worker.dead_letters import Letter
 from flowguard.worker.unsent import Unsent
@@ -45,7 +45,7 @@ def sent_back(letter: Letter, to: Destination, signer: Signer = UNSIGNED) -> Sen
         return letter.unsent.send(letter.text, to)
     message = letter.returning()
     body, attributes = resend(_envelope(letter), {} if letter.is_parked else _next_redrive(letter, message, signer))
-    own = id_of(IdKind.REDRIVE, message, unnamed(message, letter.message_id))
+    own = id_of(IdKind.REDRIVE, message, _told_apart(letter, message))
     return Send(Kind.SIDE, to, body, own, attributes, group=letter.group_id or message.object_id).checked()
 
 
@@ -69,12 +69,13 @@ def _next_redrive(letter: Letter, message: Message, signer: Signer) -> dict[str,
     """Build the attributes of a raw letter's next redrive. ``message`` is of that redrive."""
     said = json.loads(letter.place_text)
     place = {name: value for name, value in said.items() if name not in ("retry", "to", SINCE, SIGNATURE)}
-    place["redrive"] = message.redrive
+    if message.redrive:
+        place["redrive"] = message.redrive
     if letter.flow is None and not _said_id(letter):
         place[WEAK] = True  # a flow that names its requests by their payload asks its rule
     if _envelope(letter).event is not None:
         place[EVENT] = True
-    if signer.is_on:
+    if signer.is_on and not letter.is_request(message):
         place[SIGNATURE] = signer.sign(_statement(message, _place(letter), message.request_id))
     extras = {
         **({REQUEST_ID: Attribute.string(message.request_id)} if message.request_id else {}),
@@ -84,6 +85,11 @@ def _next_redrive(letter: Letter, message: Message, signer: Signer) -> dict[str,
     if message.flow:
         extras[FLOW_STAGE] = Attribute.string(f"{message.flow}/{message.stage}")
     return extras
+
+
+def _told_apart(letter: Letter, message: Message) -> str:
+    """Return what tells a letter from others with its redrive. A request has no redrive that counts its returns."""
+    return letter_mark(letter.message_id) if letter.is_request(message) else unnamed(message, letter.message_id)
 
 
 def _check_unsent(letter: Letter, unsent: Unsent, message: Message, signer: Signer) -> None:
@@ -104,10 +110,10 @@ def _check_unsent(letter: Letter, unsent: Unsent, message: Message, signer: Sign
 def _check_signed(letter: Letter, message: Message, signer: Signer) -> None:
     """Check the signature of a stage's message as it lies there, where it needs one."""
     place = _place(letter)
-    if not message.flow:
-        raise ValueError("it names no flow, so it cannot be signed; give --flow-class")
     if place.signature is None and not is_claim(message):
         return
+    if not message.flow:
+        raise ValueError("it names no flow, so it cannot be signed; give --flow-class")
     if problem := signer.problem(_statement(message, place, _said_id(letter)), place.signature):
         raise ValueError(f"{problem}; its stage would refuse it, too")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -299,7 +300,7 @@ def test_what_had_no_request_id_keeps_the_one_it_was_handled_under() -> None:
     letter = Letter.read(received("{}", {"a": Attribute.string("b")}), now=START)
     _, attributes = resent(letter)
     assert (attributes["uniquerequestid"].value, attributes["requestedat"].value) == ("m-1", str(START))
-    assert json.loads(attributes["flowguard"].value) == {"redrive": 1, "weak": True}
+    assert json.loads(attributes["flowguard"].value) == {"weak": True}
     assert "flowstage" not in attributes
 
 
@@ -313,7 +314,7 @@ def test_what_its_flow_names_by_the_payload_comes_back_under_that_name(flow: typ
     letter = Letter.read(received('{"order_id":"o1"}', {}), now=START, flow=flow)
     body, attributes = resent(letter)
     back = Routes([KeyedOrders]).resolve(normalize_record(received(body, attributes)), START)
-    assert (back.message.request_id, back.message.redrive) == ("o1", 1)
+    assert (back.message.request_id, back.message.redrive) == ("o1", 0)
     assert ("weak" in attributes["flowguard"].value) is (flow is None)
 
 
@@ -331,7 +332,7 @@ def test_a_letter_that_has_no_id_comes_back_without_one(flow: type[Flow] | None)
 def test_a_raw_record_that_its_rule_cannot_name_comes_back_without_an_id() -> None:
     letter = Letter.read(received("{}", {}), now=START, flow=KeyedOrders)
     _, attributes = resent(letter)
-    assert ("uniquerequestid" in attributes, json.loads(attributes["flowguard"].value)) == (False, {"redrive": 1})
+    assert ("uniquerequestid" in attributes, json.loads(attributes["flowguard"].value)) == (False, {})
 
 
 def test_a_notification_of_sns_keeps_its_own_id_and_body() -> None:
@@ -385,10 +386,27 @@ def test_a_parked_letter_is_signed_already_and_any_tool_may_send_it_back() -> No
         assert taken(back).attempt == (1, 0)
 
 
-def test_a_plain_request_is_signed_when_it_is_sent_back() -> None:
-    assert taken(resent(raw(message()), KEYS)).attempt == (1, 0)
-    stranger = Letter.read(received('{"order_id":"o9"}', {}), now=START, flow=Orders)
-    assert taken(resent(stranger, KEYS)).attempt == (1, 0)
+@pytest.mark.parametrize("flow", [None, Orders])
+def test_a_plain_request_goes_back_as_one_and_is_not_signed(flow: type[Flow] | None) -> None:
+    """Anybody may have written it: signed as a redrive it would open a run that has failed, with its own payload."""
+    stranger = Letter.read(received('{"order_id":"o9"}', {}), now=START, flow=flow)
+    for plain in (raw(message()), stranger):
+        body, attributes = resent(plain, KEYS)
+        assert taken((body, attributes)).attempt == (0, 0)
+        assert '"sig"' not in attributes["flowguard"].value
+
+
+def test_a_plain_request_that_says_whom_to_tell_is_refused_as_its_stage_would() -> None:
+    with pytest.raises(ValueError, match="no signature; its stage would refuse it, too"):
+        resent(raw(message(reply_to="sqs:replies")), KEYS)
+
+
+def test_a_request_that_is_given_up_twice_goes_back_twice() -> None:
+    """Nothing in it counts its returns, and a FIFO queue drops what has the id of another."""
+    letters = [replace(raw(message()), message_id=f"m-{n}") for n in (1, 2, 2)]
+    ids = [sent_back(letter, Queue("orders.fifo")).id for letter in letters]
+    assert len(set(ids)) == 2
+    assert ids[1] == ids[2]
 
 
 @pytest.mark.parametrize(
@@ -398,7 +416,10 @@ def test_a_plain_request_is_signed_when_it_is_sent_back() -> None:
         (raw(message(reply_to="sqs:replies")), "it carries no signature; its stage would refuse it, too"),
         (parked(message()), "it carries no signature; its stage would refuse it, too"),
         (signed(message(), OTHERS), "of another message or another secret; its stage would refuse it, too"),
-        (Letter.read(received("{}", {}), now=START), "it names no flow, so it cannot be signed; give --flow-class"),
+        (
+            Letter.read(received("{}", {"flowguard": Attribute.string('{"sig":"k1.0"}')}), now=START),
+            "it names no flow, so it cannot be signed; give --flow-class",
+        ),
     ],
 )
 def test_a_redrive_makes_no_forged_message_a_true_one(letter: Letter, told: str) -> None:

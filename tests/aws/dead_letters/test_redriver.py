@@ -154,7 +154,7 @@ def test_a_raw_record_goes_to_the_one_queue_whose_dead_letters_these_are(at: Sce
     assert work(at, "price-order") == {"batchItemFailures": []}
     item = at.item()
     assert item is not None
-    assert (item.request_id, item.redrive, at.priced()) == ("run-1", 1, 1)
+    assert (item.request_id, item.redrive, at.priced()) == ("run-1", 0, 1)
 
 
 def test_a_record_without_ids_comes_back_as_the_request_that_it_was(at: Scene) -> None:
@@ -164,7 +164,7 @@ def test_a_record_without_ids_comes_back_as_the_request_that_it_was(at: Scene) -
     work(at, "price-order")
     item = at.item()
     assert item is not None
-    assert (item.request_id, item.redrive) == (outcome.letter.message_id, 1)
+    assert (item.request_id, item.redrive) == (outcome.letter.message_id, 0)
 
 
 def test_of_several_queues_it_must_be_said_which(at: Scene) -> None:

@@ -96,7 +96,7 @@ def test_a_record_that_sqs_gave_up_goes_back_as_the_event_it_was(flow: Any) -> N
         assert at.handler(sqs_event(INBOX, body, attributes=attributes)) == {"batchItemFailures": []}
         item = at.item()
         assert item is not None
-        assert (item.request_id, item.redrive, at.priced()) == (EVENT["id"], 1, 1)
+        assert (item.request_id, item.redrive, at.priced()) == (EVENT["id"], 0, 1)
 
 
 def test_a_signed_redrive_of_an_event_is_believed() -> None:
