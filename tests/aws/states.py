@@ -116,6 +116,22 @@ def _texts() -> Iterator[Meeting]:
             {**item(1, "running", (0, 0), worker, "other"), **text},
             cancels._replace(message=cancels.message._replace(cancelled="not wanted")),
         )
+    for state, worker, (stored_attempt, attempt), time, policy in product(
+        STATES, ("alive", "over"), product(ATTEMPTS, ATTEMPTS), (499, 500, 501), OnConflict
+    ):
+        cancels = request((time, STORED[1]), attempt=attempt, policy=policy)
+        yield Meeting(
+            f"item at {stored_attempt} {state} {worker}, message {attempt} at {time} cancels, {policy}",
+            item(1, state, stored_attempt, worker, "other"),
+            cancels._replace(message=cancels.message._replace(cancelled="not wanted")),
+        )
+    for (which, other), state, policy in product(OTHERS.items(), STATES, OnConflict):
+        cancels = request(other, policy=policy)
+        yield Meeting(
+            f"item at hop 1 {state}, {which} request that is cancelled, {policy}",
+            item(1, state, (0, 0), "over", "other"),
+            cancels._replace(message=cancels.message._replace(cancelled="not wanted")),
+        )
     for (says, text), state, hop in product(TEXTS.items(), STATES, (1, 2)):
         stored = {**item(hop, state, (0, 0), "over", "other"), **text}
         yield Meeting(f"{says}; item at hop {hop} {state}", stored, request(STORED, hop=hop))

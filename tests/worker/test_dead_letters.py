@@ -291,6 +291,7 @@ def test_a_raw_record_goes_back_as_the_next_redrive_of_the_same_request_beside_t
     assert attributes["uniquerequestid"].value == "run-1"
     place = json.loads(attributes["flowguard"].value)
     assert (place["redrive"], "retry" in place, place["hop"], place["object"]) == (2, False, 1, "o1")
+    assert "sig" not in place
     assert place["error"][0] == "Timeout"
     assert json.loads(body)["TopicArn"] == STAGE_QUEUE
 

@@ -21,13 +21,15 @@ class Elsewhere:
 
 TESTED: Final = (
     Elsewhere(
-        r"^(protocol\.claims\.(_has_text\b|_same_hop: m\.attempt == stored and m\.hop|taken: RunItem\(first_text=)|"
+        r"^(protocol\.claims\.(_has_text\b|_same_hop: m\.(attempt == stored|hop == 1)|"
+        r"taken: (RunItem\(first_text=|first → forced))|aws\.claim_call\._first_hop: m\.cancelled|"
         r"expressions\.CLAIM_FIRST_HOP: SET text_epoch|expressions\.CANCELLED_FIRST_HOP)",
         ("tests/aws/test_claims_agree.py::test_the_database_and_the_decision_agree", "tests/aws/store/test_claims.py"),
         "nobody says something else under the id of a request",
     ),
     Elsewhere(
-        r"^wire\.message\.Message\.text_digest",
+        r"^(wire\.message\.Message\.text_digest|aws\.commit_call\._ending: \[\*expressions\.FIRST_TEXT|"
+        r"aws\.commit_call\._ending: .*FIRST_TEXT)",
         ("tests/worker/runtime/test_first_texts.py",),
         "nobody says something else under the id of a request",
     ),
