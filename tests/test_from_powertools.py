@@ -1,4 +1,4 @@
-"""What docs/from-powertools.md says of Powertools, shown with its own package beside @once."""
+"""What docs/start/from-powertools.md says of Powertools, shown with its own package beside @once."""
 
 from __future__ import annotations
 

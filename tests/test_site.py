@@ -148,7 +148,7 @@ def test_a_page_with_faults_fails_the_build_and_all_are_told(tools: None, tmp_pa
 def test_each_page_is_in_the_navigation_once() -> None:
     named = Counter(f"{page}.md" for pages in site.NAVIGATION.values() for page in pages)
     assert {page: times for page, times in named.items() if times > 1} == {}
-    below = {f"{page.rpartition('/')[0]}/" for page in named if page.count("/") == 1}
+    below = {page.removesuffix("index.md") for page in named if page.count("/") == 1 and page.endswith("/index.md")}
     pages = {place for place in site.sources() if place.endswith(".md")}
     alone = {place for place in pages if place in named or not any(place.startswith(folder) for folder in below)}
     assert alone - {"index.md"} == set(named), "tests/site.py: NAVIGATION has the groups of pages"
@@ -181,7 +181,7 @@ def test_no_word_of_a_page_is_taken_for_markup() -> None:
 
 FILES = {
     "index.md": ROOT / "README.md",
-    "caches.md": ROOT / "docs" / "caches.md",
+    "guides/caches.md": ROOT / "docs" / "guides" / "caches.md",
     "decisions/index.md": ROOT / "docs" / "decisions" / "README.md",
     "flows/orders/index.md": ROOT / "flows" / "orders" / "README.md",
 }
@@ -190,20 +190,24 @@ FILES = {
 @pytest.mark.parametrize(
     ("place", "text", "moved"),
     [
-        ("index.md", "[Caches](docs/caches.md#reset)", "[Caches](caches.md#reset)"),
+        ("index.md", "[Caches](docs/guides/caches.md#reset)", "[Caches](guides/caches.md#reset)"),
         ("index.md", "[Why](docs/decisions/README.md)", "[Why](decisions/index.md)"),
-        ("caches.md", "[orders](../flows/orders)", "[orders](flows/orders/index.md)"),
-        ("caches.md", "[orders](../flows/orders/)", "[orders](flows/orders/index.md)"),
-        ("decisions/index.md", "[caches\n`at` once](../caches.md)", "[caches\n`at` once](../caches.md)"),
+        ("guides/caches.md", "[orders](../../flows/orders)", "[orders](../flows/orders/index.md)"),
+        ("guides/caches.md", "[orders](../../flows/orders/)", "[orders](../flows/orders/index.md)"),
+        ("decisions/index.md", "[caches\n`at` once](../guides/caches.md)", "[caches\n`at` once](../guides/caches.md)"),
         ("flows/orders/index.md", "[home](../../README.md)", "[home](../../index.md)"),
-        ("caches.md", "[`a[0]`, [b]](../README.md)", "[`a[0]`, [b]](index.md)"),
-        ("caches.md", "[the claims](../flowguard/protocol/claims.py)", "the claims (`flowguard/protocol/claims.py`)"),
+        ("guides/caches.md", "[`a[0]`, [b]](../../README.md)", "[`a[0]`, [b]](../index.md)"),
+        (
+            "guides/caches.md",
+            "[the claims](../../flowguard/protocol/claims.py)",
+            "the claims (`flowguard/protocol/claims.py`)",
+        ),
         ("index.md", "in [`flows/`](flows/)", "in `flows/`"),
-        ("caches.md", "[up](#reset) [out](https://example.com/a.md)", "[up](#reset) [out](https://example.com/a.md)"),
-        ("caches.md", "`[a](../README.md)`", "`[a](../README.md)`"),
-        ("caches.md", "``a ` [a](../README.md)``", "``a ` [a](../README.md)``"),
-        ("caches.md", "```python\n[a](../README.md)\n```", "```python\n[a](../README.md)\n```"),
-        ("caches.md", "<!-- [a](../README.md) -->", "<!-- [a](../README.md) -->"),
+        ("guides/caches.md", "[up](#reset) [out](https://a.com/a.md)", "[up](#reset) [out](https://a.com/a.md)"),
+        ("guides/caches.md", "`[a](../README.md)`", "`[a](../README.md)`"),
+        ("guides/caches.md", "``a ` [a](../README.md)``", "``a ` [a](../README.md)``"),
+        ("guides/caches.md", "```python\n[a](../README.md)\n```", "```python\n[a](../README.md)\n```"),
+        ("guides/caches.md", "<!-- [a](../README.md) -->", "<!-- [a](../README.md) -->"),
     ],
 )
 def test_links_lead_to_the_pages_of_the_site(place: str, text: str, moved: str) -> None:
@@ -211,8 +215,8 @@ def test_links_lead_to_the_pages_of_the_site(place: str, text: str, moved: str) 
 
 
 def test_a_link_to_no_file_is_refused() -> None:
-    with pytest.raises(SiteBroken, match=r"docs/caches\.md links to .*no-such\.md, which is not there"):
-        site.linked("[a](no-such.md)", FILES["caches.md"], "caches.md", FILES)
+    with pytest.raises(SiteBroken, match=r"docs/guides/caches\.md links to .*no-such\.md, which is not there"):
+        site.linked("[a](no-such.md)", FILES["guides/caches.md"], "guides/caches.md", FILES)
 
 
 def test_a_diagram_is_drawn_by_the_script_of_the_site_and_is_no_markup() -> None:

@@ -27,7 +27,7 @@ from tests.aws.store.run import commit
 from tests.aws.test_group_items import address
 from tests.worker.test_group_planner import Shop, asked, planner
 
-PAGE = Path(__file__).parents[2] / "docs" / "groups.md"
+PAGE = Path(__file__).parents[2] / "docs" / "guides" / "groups.md"
 KEY = group_key("costs")
 GROUP = 20_000
 BODY = json.dumps({"shop_id": "shop-00000", "night": "2026-01-05", "lines": [1, 2, 3]})
