@@ -172,7 +172,7 @@ class _Pages:
         graph = graph_of(flow)
         picture = graph_picture(graph, traffic)
         more = [count for count in COUNTED if count > traffic.read] if not traffic.is_whole else []
-        said = list(described(graph, picture))
+        said = list(described(picture))
         return render_template("flow.html", graph=graph, picture=picture, traffic=traffic, more=more, said=said)
 
     def letters(self) -> Any:
