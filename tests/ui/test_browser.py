@@ -61,10 +61,12 @@ def served(inspected: Inspected, changes: Changes | None = None) -> Iterator[str
 
 
 def drawn(page: Browser, name: str) -> None:
-    """Take the picture of a page for the docs, where somebody asks for it."""
+    """Take the pictures of a page for the docs, light and dark, where somebody asks for it."""
     if "PICTURES" in os.environ:
         PICTURES.mkdir(exist_ok=True)
-        page.picture(PICTURES / f"{name}.png")
+        for dark, file in ((True, f"{name}-dark.png"), (False, f"{name}.png")):
+            page.dye(dark=dark)
+            page.picture(PICTURES / file)
 
 
 def test_runs_are_filtered_and_opened_by_keyboard_alone(own: Browser) -> None:
@@ -97,7 +99,7 @@ def test_a_run_and_a_graph_are_drawn(own: Browser) -> None:
         drawn(own, "inspector-run")
         own.driver.get(f"{address}/flows?flow=orders")
         assert "4 waiting" in own.driver.find_element("css selector", "svg.graph").text
-        own.resize(760, 790)
+        own.resize(760, 700)
         drawn(own, "inspector-flow")
         assert own.complaints() == []
 
@@ -145,6 +147,51 @@ def test_a_flow_is_drawn_so_that_it_can_be_read(own: Browser, width: int) -> Non
                 own.driver.get(f"{address}/flows?flow={name}")
                 assert own.run(DRAWN_WRONG) == [], name
                 assert own.overflow() == 0
+
+
+BROKEN_WORDS: Final = """
+const broken = [], cells = document.querySelectorAll(".rows th, .rows td:not(.wide), .at, .brand, dt");
+for (const cell of cells) {
+  const texts = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT);
+  for (let text = texts.nextNode(); text; text = texts.nextNode())
+    for (const word of text.data.matchAll(cell.matches(".at") ? /\\S+/g : /[^\\s-]+-?/g)) {
+      const range = document.createRange();
+      range.setStart(text, word.index);
+      range.setEnd(text, word.index + word[0].length);
+      if (new Set([...range.getClientRects()].map(r => r.top)).size > 1) broken.push(word[0]);
+    }
+}
+return broken;
+"""
+"""The words of tables, and the times, that are on two lines."""
+
+
+@pytest.mark.parametrize("width", [360, 760, 850, 1280])
+def test_tables_and_times_break_no_word(own: Browser, width: int) -> None:
+    own.resize(width)
+    with shop() as found, served(found.inspected, found.changes) as address:
+        for path in PAGES:
+            own.driver.get(f"{address}{path}")
+            assert own.run(BROKEN_WORDS) == [], path
+            assert own.overflow() == 0, path
+
+
+def test_filters_are_folded_on_a_phone_until_they_are_asked_for_or_set(own: Browser) -> None:
+    def are_seen() -> bool:
+        return own.driver.find_element("css selector", "form.filters").is_displayed()
+
+    own.resize(360, 740)
+    with shop() as found, served(found.inspected) as address:
+        own.driver.get(f"{address}/")
+        assert not are_seen()
+        own.driver.find_element("css selector", "label.fold").click()
+        assert are_seen()
+        own.driver.get(f"{address}/?status=FAILED")
+        assert are_seen()
+        own.resize(1000)
+        own.driver.get(f"{address}/waits")
+        assert are_seen()
+        assert not own.driver.find_element("css selector", "label.fold").is_displayed()
 
 
 @pytest.mark.parametrize("dark", [False, True])
