@@ -27,7 +27,7 @@ CONFIGURATION: Final = ROOT / ".ci" / "site"
 TOOLS: Final = ROOT / ".engines" / "docs"
 MERMAID: Final = ROOT / ".engines" / "mermaid"
 
-WHERE: Final = ("README.md", "CHANGELOG.md", "docs/**/*", "flows/*/README.md", "samples/**/README.md")
+WHERE: Final = ("CHANGELOG.md", "docs/**/*", "flows/*/README.md", "samples/**/README.md")
 NOTES: Final = "docs/changes/+*.{kind}.md"
 KINDS: Final = ("added", "changed", "fixed", "removed")
 
@@ -37,8 +37,13 @@ NAVIGATION: Final[Mapping[str, tuple[str, ...]]] = {
         "start/quick-start",
         "start/develop-locally",
         "start/choosing",
+        "start/when-not-to-use-flowguard",
         "start/if-you-come-from",
         "start/from-powertools",
+        "start/from-step-functions",
+        "start/from-temporal",
+        "start/from-durable-functions",
+        "start/from-nservicebus",
     ),
     "Guides: write a flow": (
         "guides/waiting-for-others",

@@ -154,6 +154,21 @@ def test_each_page_is_in_the_navigation_once() -> None:
     assert alone - {"index.md"} == set(named), "tests/site.py: NAVIGATION has the groups of pages"
 
 
+def test_the_front_page_names_each_page_of_the_folders() -> None:
+    front = (ROOT / "docs" / "README.md").read_text(encoding="utf-8")
+    pages = {place for place in site.sources() if re.match(r"(start|guides|explain|operate|proofs)/[^/]*\.md$", place)}
+    assert {page for page in pages if f"]({page})" not in front} == set()
+
+
+def test_the_pages_for_comers_have_one_flow_in_common() -> None:
+    pages = [
+        ROOT / f"docs/start/from-{of}.md" for of in ("step-functions", "temporal", "durable-functions", "nservicebus")
+    ]
+    flows = [re.findall(r"^```python\n(.*?)^```$", page.read_text(encoding="utf-8"), re.M | re.S) for page in pages]
+    assert len(flows[0]) == 1
+    assert flows == [flows[0]] * 4
+
+
 def test_an_index_has_the_pages_of_its_folder_below_it() -> None:
     files = {"index.md": ROOT, "decisions/index.md": ROOT, "decisions/0002.md": ROOT, "decisions/0001.md": ROOT}
     assert "".join(site.contents("decisions/index.md", files)).splitlines()[1:] == [
@@ -180,7 +195,7 @@ def test_no_word_of_a_page_is_taken_for_markup() -> None:
 # -- its links and drawings -------------------------------------------------------------------------------------------
 
 FILES = {
-    "index.md": ROOT / "README.md",
+    "index.md": ROOT / "docs" / "README.md",
     "guides/caches.md": ROOT / "docs" / "guides" / "caches.md",
     "decisions/index.md": ROOT / "docs" / "decisions" / "README.md",
     "flows/orders/index.md": ROOT / "flows" / "orders" / "README.md",
@@ -190,19 +205,19 @@ FILES = {
 @pytest.mark.parametrize(
     ("place", "text", "moved"),
     [
-        ("index.md", "[Caches](docs/guides/caches.md#reset)", "[Caches](guides/caches.md#reset)"),
-        ("index.md", "[Why](docs/decisions/README.md)", "[Why](decisions/index.md)"),
+        ("index.md", "[Caches](guides/caches.md#reset)", "[Caches](guides/caches.md#reset)"),
+        ("index.md", "[Why](decisions/README.md)", "[Why](decisions/index.md)"),
         ("guides/caches.md", "[orders](../../flows/orders)", "[orders](../flows/orders/index.md)"),
         ("guides/caches.md", "[orders](../../flows/orders/)", "[orders](../flows/orders/index.md)"),
         ("decisions/index.md", "[caches\n`at` once](../guides/caches.md)", "[caches\n`at` once](../guides/caches.md)"),
-        ("flows/orders/index.md", "[home](../../README.md)", "[home](../../index.md)"),
-        ("guides/caches.md", "[`a[0]`, [b]](../../README.md)", "[`a[0]`, [b]](../index.md)"),
+        ("flows/orders/index.md", "[home](../../docs/README.md)", "[home](../../index.md)"),
+        ("guides/caches.md", "[`a[0]`, [b]](../README.md)", "[`a[0]`, [b]](../index.md)"),
         (
             "guides/caches.md",
             "[the claims](../../flowguard/protocol/claims.py)",
             "the claims (`flowguard/protocol/claims.py`)",
         ),
-        ("index.md", "in [`flows/`](flows/)", "in `flows/`"),
+        ("index.md", "in [`flows/`](../flows/)", "in `flows/`"),
         ("guides/caches.md", "[up](#reset) [out](https://a.com/a.md)", "[up](#reset) [out](https://a.com/a.md)"),
         ("guides/caches.md", "`[a](../README.md)`", "`[a](../README.md)`"),
         ("guides/caches.md", "``a ` [a](../README.md)``", "``a ` [a](../README.md)``"),
