@@ -160,6 +160,28 @@ def test_the_front_page_names_each_page_of_the_folders() -> None:
     assert {page for page in pages if f"]({page})" not in front} == set()
 
 
+@pytest.mark.parametrize(
+    ("word", "page"),
+    [
+        ("compensation", "sagas.md"),
+        ("escalate", "waiting-for-others.md"),
+        ("human", "waiting-for-others.md"),
+        ("rollback", "upgrading.md"),
+        ("CDK", "deploy.md"),
+        ("VPC", "deploy.md"),
+        ("Temporal", "from-temporal.md"),
+        ("Step Functions", "from-step-functions.md"),
+        ("durable functions", "from-durable-functions.md"),
+        ("NServiceBus", "from-nservicebus.md"),
+        ("AwaitingStep", "glossary.md"),
+    ],
+)
+def test_a_search_by_the_words_of_others_leads_to_the_page_about_it(word: str, page: str) -> None:
+    """The search of the site reads the words of the pages, and nothing else."""
+    [file] = (ROOT / "docs").glob(f"*/{page}")
+    assert re.search(rf"\b{word}\b", file.read_text(encoding="utf-8"), re.IGNORECASE)
+
+
 def test_the_pages_for_comers_have_one_flow_in_common() -> None:
     pages = [
         ROOT / f"docs/start/from-{of}.md" for of in ("step-functions", "temporal", "durable-functions", "nservicebus")
