@@ -48,7 +48,7 @@ def laid_out(boxes: Sequence[Size], edges: Sequence[tuple[int, int, Size]]) -> L
     made = subprocess.check_output([_PROGRAM, "-Tjson0"], input=text, text=True, timeout=_LONGEST)  # noqa: S603 - sizes
     laid = json.loads(made)
     _, _, width, height = map(float, laid["bb"].split(","))
-    lines = sorted(laid.get("edges", ()), key=lambda line: int(line["id"]))
+    lines = laid.get("edges", ())
 
     def place(at: str) -> Middle:
         x, y = map(float, at.split(","))
@@ -66,9 +66,9 @@ def _dot(boxes: Sequence[Size], edges: Sequence[tuple[int, int, Size]]) -> Itera
     yield "digraph { node [shape=box, fixedsize=true]; edge [arrowhead=none]; ranksep=0.35; nodesep=0.3;"
     for number, (width, height) in enumerate(boxes):
         yield f"{number} [width={width / _POINTS}, height={height / _POINTS}]"
-    for number, (source, target, (width, height)) in enumerate(edges):
+    for source, target, (width, height) in edges:
         room = f'<table border="0" fixedsize="true" width="{width}" height="{height}"><tr><td></td></tr></table>'
-        yield f"{source} -> {target} [id={number}, label=<{room}>]"
+        yield f"{source} -> {target} [label=<{room}>]"
     yield "}"
 
 

@@ -287,5 +287,5 @@ def test_a_graph_of_one_box_is_drawn() -> None:
 def test_no_text_goes_to_the_program_that_lays_out() -> None:
     assert list(_dot([Size(72, 36)], [(0, 0, Size(8, 8))]))[1:3] == [
         "0 [width=1.0, height=0.5]",
-        '0 -> 0 [id=0, label=<<table border="0" fixedsize="true" width="8" height="8"><tr><td></td></tr></table>>]',
+        '0 -> 0 [label=<<table border="0" fixedsize="true" width="8" height="8"><tr><td></td></tr></table>>]',
     ]
