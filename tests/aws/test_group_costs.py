@@ -115,7 +115,7 @@ def test_the_calls_grow_as_the_group_does_and_a_shard_stays_small() -> None:
     assert four - two == 2 * (two - one)
 
 
-@pytest.mark.proof("plans a group of 20,000")
+@pytest.mark.long("plans a group of 20,000")
 def test_a_group_takes_memory_for_its_names_alone() -> None:
     shards = 0
 
