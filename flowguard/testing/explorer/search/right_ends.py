@@ -45,7 +45,7 @@ class RightEnds:
 
     ``ends`` are those in which all parties outside answer, ``without`` those without some answers. ``undisturbed``
     holds the effects of all these runs. ``ordered`` are the orders in which all answer, if the search ``has_all``, and
-    none otherwise.
+    none otherwise. ``most`` orders are run at most, by default as many as the number of messages allows.
     """
 
     def __init__(self, runs: Runs) -> None:
@@ -55,6 +55,7 @@ class RightEnds:
         self.without: dict[Missing, dict[str, End]] = {}
         self.undisturbed: list[Effects] = []
         self.ordered: list[OrderedEnd] = []
+        self.most: int | None = None
         self.orders = 0
         self.has_all = True
 
@@ -101,7 +102,7 @@ class RightEnds:
         found: list[OrderedEnd] = []
         ahead = deque([schedule])
         is_few = not schedule.choices and len(self._runs.sandbox.coming) <= FEW
-        most = MOST_ORDERS_OF_FEW if is_few else MOST_ORDERS
+        most = self.most or (MOST_ORDERS_OF_FEW if is_few else MOST_ORDERS)
         while ahead and len(found) < most and not (found and is_over()):
             ordered = ahead.popleft()
             history = first if ordered is schedule else self._runs.run_one_by_one(ordered)
