@@ -34,8 +34,7 @@ class Case:
     ``also`` are schedules beside all single faults and ``bound`` pairs; ``only`` are instead of all of them. ``timed``:
     what is right depends on when something comes, so every end that the whole flowguard comes to is. Texts above
     ``offload_above`` bytes go to S3. ``answers`` are those of parties outside. ``share`` is how many of the single
-    faults are tried, evenly spread: all, where None. ``orders`` bounds the undisturbed orders that are run of a case
-    that ends alike in each; with a second end the case could judge nothing, and fails.
+    faults are tried, evenly spread: all, where None.
     """
 
     name: str
@@ -52,7 +51,6 @@ class Case:
     offload_above: int | None = None
     answers: Mapping[str, object] = field(default_factory=dict)
     share: int | None = None
-    orders: int | None = None
 
     @property
     def is_whole(self) -> bool:
@@ -130,7 +128,6 @@ class _Watching(Search):
     def __init__(self, sandbox: Sandbox, case: Case) -> None:
         self._watched = _WatchedRuns(sandbox, case)
         super().__init__(self._watched, case.invariants, any_order=True)
-        self.right.most = case.orders
         self._case = case
         self._wrong: set[str] = set()
 
@@ -143,8 +140,6 @@ class _Watching(Search):
     def truth(self, effort: Effort) -> Truth:
         began = time.perf_counter()
         report = self._some() if self._case.only else self._all(effort)
-        if self._case.orders is not None and len(self.right.ends) > 1:
-            raise ValueError(f"{self._case.name} has {len(self.right.ends)} undisturbed ends: run all of its orders")
         able = self._able()
         candidates = {number: tuple(spread(schedules, effort.most)) for number, schedules in able.items()}
         met = {number: len(schedules) for number, schedules in able.items()}

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from tests.proofs.prove.cases import CASES
 from tests.proofs.prove.harmless import HARMLESS
 from tests.proofs.prove.hunt import Hunt
-from tests.proofs.prove.judge import Effort, watch
+from tests.proofs.prove.judge import Effort
 from tests.proofs.prove.mutant import Mutant
 from tests.proofs.prove.mutants import Mutants
 from tests.proofs.prove.report import Fate, Figures, Line, case_lines, lines
@@ -51,12 +49,6 @@ def test_a_guard_is_missed_and_an_ornament_is_not(mutants: Mutants) -> None:
     assert figures.is_good
     assert "2 killed by the explorer, 1 by tests, 0 named as harmless, 0 neither, of 3" in str(figures)
     assert str(figures).endswith("seconds      4: flows 1, mutants explored 2")
-
-
-def test_a_case_whose_orders_end_differently_is_not_judged_by_some_of_them() -> None:
-    [case] = [replace(case, orders=2) for case in CASES if case.name == "superseded"]
-    with pytest.raises(ValueError, match=r"superseded has 2 undisturbed ends: run all of its orders"):
-        watch(case, Effort())
 
 
 @pytest.mark.parametrize(
