@@ -203,7 +203,7 @@ def _source_of(handler: Handler) -> tuple[ModuleType, ModuleSpec, Loader] | None
     spec = module.__spec__ if module is not None else None
     if module is None or spec is None or spec.loader is None or module.__name__ == "__main__":
         return None
-    return (module, spec, spec.loader) if _named(module, _path(handler)) is handler else None
+    return (module, spec, spec.loader) if _named(module, _path(handler)) == handler else None
 
 
 def _module_of(handler: Handler) -> ModuleType | None:
@@ -212,7 +212,12 @@ def _module_of(handler: Handler) -> ModuleType | None:
 
 
 def _path(handler: Handler) -> str:
-    return str(getattr(handler, "__qualname__", ""))
+    """Return the handler's name in its module. That of a method begins with the object there that it is bound to."""
+    bound_to, module = getattr(handler, "__self__", None), _module_of(handler)
+    if bound_to is None or module is None:
+        return str(getattr(handler, "__qualname__", ""))
+    names = [name for name, value in vars(module).items() if value is bound_to]
+    return f"{names[0]}.{handler.__name__}" if names else ""
 
 
 def _named(module: ModuleType, path: str) -> Any:
