@@ -96,6 +96,7 @@ LAYERS = (
     {"flow"},
     {
         "worker.again",
+        "worker.asks",
         "worker.believed",
         "worker.lifetimes",
         "worker.patience",
@@ -113,10 +114,9 @@ LAYERS = (
         "worker.kills",
         "worker.replies",
         "worker.restart",
-        "worker.together",
-        "worker.wrapped_store",
+        "worker.driving",
     },
-    {"worker.group_parts", "worker.observed", "worker.plan"},
+    {"worker.group_parts", "worker.observed", "worker.plan", "worker.together"},
     {"worker.dead_letters", "worker.emitter", "worker.resets", "worker.settler", "worker.unsent"},
     {
         "worker.outages",

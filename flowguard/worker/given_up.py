@@ -27,6 +27,7 @@ from flowguard.protocol.claims import kills_before
 from flowguard.protocol.run import Refused
 from flowguard.protocol.verdicts import Verdict
 from flowguard.wire.message import ErrorNote, Message
+from flowguard.worker.asks import Way
 from flowguard.worker.ending import Ending, acked, kept
 from flowguard.worker.kills import ENOUGH_KILLS, killed
 from flowguard.worker.patience import delay
@@ -45,12 +46,12 @@ class GivenUp:
         self._services = services
         self._runtime = runtime
 
-    def judged(self, arrival: Arrival, budget: Budget) -> Arrival | Ending:
+    def judged(self, arrival: Arrival, budget: Budget) -> Way[Arrival | Ending]:
         """Return the ending of a record that goes back to its queue, else what the function is to do with it."""
         if arrival.problem is not None or arrival.too_deep is not None:
             return arrival
         try:
-            message, claim = self._runtime.judged(arrival, budget)
+            message, claim = yield from self._runtime.judged(arrival, budget)
         except Reject:  # no run item can hold what the message says of itself
             return arrival
         if isinstance(claim, Refused):

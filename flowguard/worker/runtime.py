@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, assert_never
+from typing import TYPE_CHECKING, Any, TypeAlias, assert_never
 
 from flowguard.errors import (
     Cancelled,
@@ -56,6 +56,7 @@ from flowguard.spans import Phase
 from flowguard.step import Before, Step
 from flowguard.wire.message import ErrorNote, Message
 from flowguard.wire.trace_context import is_sampled
+from flowguard.worker.asks import Claiming, Committing, Judging, Way
 from flowguard.worker.caller_answers import CallerAnswers
 from flowguard.worker.cancelling import Canceller, is_for_its_run
 from flowguard.worker.children import cancelled_requests
@@ -70,12 +71,11 @@ from flowguard.worker.kills import MOST_KILLS, counted, killed
 from flowguard.worker.lifetimes import Lifetimes
 from flowguard.worker.patience import has_waited
 from flowguard.worker.plan import Planner, dead_letter, retried
-from flowguard.worker.ports import Budget, CommitAnswer, Services
+from flowguard.worker.ports import Budget, Services
 from flowguard.worker.restart import restart_of
 from flowguard.worker.resumed import resumed_payload
 from flowguard.worker.routing import CLOCKS_DIFFER_BY, Arrival
 from flowguard.worker.settler import Settler
-from flowguard.worker.together import Asked, Uncommitted, can_wait
 
 if TYPE_CHECKING:
     from flowguard.worker.event_loop import EventLoop
@@ -99,6 +99,9 @@ _OTHER_WRITES = f"at each of {MOST_CALLS} calls the handler recorded other write
 
 _MILLISECOND = timedelta(milliseconds=1)
 
+Written: TypeAlias = Committed | Fenced | Refused | None
+"""What a commit is answered. None where its hop was only read, is still open, and has to be claimed now."""
+
 
 class Runtime:
     """Takes one message through its stage. Holds nothing of it afterwards."""
@@ -115,80 +118,93 @@ class Runtime:
         self._caller_answers = CallerAnswers(services, emitter)
         self._loop: EventLoop | None = None
 
-    def work(self, arrival: Arrival, budget: Budget, asked: Asked | None = None) -> Ending | Uncommitted:
-        """Take one message through its stage.
+    def work(self, arrival: Arrival, budget: Budget) -> Way[Ending]:
+        """Take one message through its stage. The ending says what is still to be sent, and whether to ack after that.
 
-        The ending says what is still to be sent, and whether to ack after that. Where the claim was ``asked`` for
-        together with others, a commit that may wait for theirs is left to :meth:`finished`.
+        A hop that was only read, and that others have changed since, goes its way once more, under a claim.
         """
+        if (ending := self._without_run(arrival)) is not None:
+            return ending
+        while True:
+            try:
+                arrival, claim = yield from self._claim(arrival, budget)
+            except Reject as error:  # no run item can hold what the message says of itself
+                return self._dead(arrival, error, None)
+            if isinstance(claim, Refused):
+                return self._turned_away(arrival, claim)
+            if not arrival.begins:
+                raise NotBegun(arrival.message.stage)
+            if (finished := (yield from self._held(arrival, counted(claim)))) is not None:
+                return finished
+            arrival = arrival.to_claim()
+
+    def _without_run(self, arrival: Arrival) -> Ending | None:
+        """Return the ending of a message for which no run is claimed."""
         if isinstance(arrival.problem, OtherRelease):
             return self._of_another_release(arrival, arrival.problem)
         if not arrival.message.object_id:
             return self._dead(arrival, arrival.problem or RunFailed("the message names no object"), None)
         if (too_deep := arrival.too_deep) is not None:
             return self._too_deep(arrival, too_deep)
-        try:
-            arrival, claim = self._claim(arrival, budget, asked)
-        except Reject as error:  # no run item can hold what the message says of itself
-            return self._dead(arrival, error, None)
-        if isinstance(claim, Refused):
-            return self._turned_away(arrival, claim)
-        if not arrival.begins:
-            raise NotBegun(arrival.message.stage)
-        claim = counted(claim)
-        with suppress(_Moved), self._given_back(claim):
+        return None
+
+    def _held(self, arrival: Arrival, claim: Claim) -> Way[Ending | None]:
+        """Flush, handle, commit. None where the hop was only read, is still open, and has to be claimed.
+
+        The handler is called again while writes do not hold that it does without, or makes anew.
+        """
+        with self._given_back(claim):
             arrival = self._with_kills(arrival, claim)
             self._emitter.claimed(arrival, claim)
             self._flush(arrival, claim)
-            memory = HopMemory(self.services.store, claim)
-            commit = self._handle(arrival, memory, NOTHING_REFUSED, calls=0)
-            if asked is not None and isinstance(commit, Commit) and can_wait(commit):
-                return Uncommitted(arrival, memory.claim, commit)
-            return self._commit(arrival, memory, commit)
-        return self.work(arrival.to_claim(), budget)
-
-    def finished(self, left: Uncommitted, answer: CommitAnswer) -> Ending | None:
-        """Return the ending of a hop whose commit got this answer together with others. No answer: commit it alone.
-
-        There is no ending where the hop was only read, and has to be claimed and handled again.
-        """
-        with suppress(_Moved), self._given_back(left.claim):
-            memory = HopMemory(self.services.store, left.claim)
-            return self._commit(left.arrival, memory, left.commit, answer)
-        return None
+            memory, calls, refused = HopMemory(self.services.store, claim), 1, NOTHING_REFUSED
+            commit = yield from self._handle(arrival, memory, refused, calls=0)
+            while isinstance(commit, Commit):
+                try:
+                    written = yield from self._written(arrival, memory.claim, commit)
+                except NotHeld as error:
+                    if (last := _last_error(error, calls)) is not None:
+                        return (yield from self._failed(arrival, memory.claim, last))
+                    refused = {**refused, **error.refused}
+                except (ConditionFailed, Reject) as error:  # known not to be applied; any other might hide a success
+                    return (yield from self._failed(arrival, memory.claim, error))
+                else:
+                    return self._answered(arrival, memory.claim, commit, written)
+                commit = yield from self._handle(arrival, memory, refused, calls)
+                calls += 1
+            return commit
 
     def close(self) -> None:
         """Close what the handlers of this invocation have shared."""
         if self._loop is not None:
             self._loop.close()
 
-    def judged(self, arrival: Arrival, budget: Budget) -> tuple[Message, Claim | Refused]:
+    def judged(self, arrival: Arrival, budget: Budget) -> Way[tuple[Message, Claim | Refused]]:
         """Decide the claim by a read, and return it with the message at the attempt that the item says it is."""
-        request = self.claim_request(arrival, budget)
-        claim = self.services.store.judge(request)
+        claim: Claim | Refused = yield Judging(self.claim_request(arrival, budget))
         while arrival.envelope.retried_in_place and (retry := _retry_in_item(arrival, claim)) is not None:
             arrival = arrival._replace(message=arrival.message.at_retry(retry))
-            claim = self.services.store.judge(self.claim_request(arrival, budget))
+            claim = yield Judging(self.claim_request(arrival, budget))
         return arrival.message, claim
 
     # -- the steps
 
-    def _claim(self, arrival: Arrival, budget: Budget, asked: Asked | None) -> tuple[Arrival, Claim | Refused]:
+    def _claim(self, arrival: Arrival, budget: Budget) -> Way[tuple[Arrival, Claim | Refused]]:
         """Claim the hop, or let the run at work answer the request. Do so again where that has ended meanwhile.
 
         A list of callers that closes again and again keeps the record in its queue, as a worker at work does.
         """
         met: RunItem | None = None
         for _ in range(MOST_MEETINGS):
-            arrival, claim = self._claim_attempt(arrival, budget, asked)
+            arrival, claim = yield from self._claim_attempt(arrival, budget)
             if isinstance(claim, Claim) or claim.verdict is not Verdict.ATTACHED or claim.item is None:
                 return arrival, claim
             if self._caller_answers.attach(arrival, claim.item):
                 return arrival, claim
-            met, asked = claim.item, None
+            met = claim.item
         return arrival, Refused(Verdict.BUSY, met)
 
-    def _claim_attempt(self, arrival: Arrival, budget: Budget, asked: Asked | None) -> tuple[Arrival, Claim | Refused]:
+    def _claim_attempt(self, arrival: Arrival, budget: Budget) -> Way[tuple[Arrival, Claim | Refused]]:
         """Claim the hop in one call, or in two where the record is retried in place.
 
         Such a record carries no retry count: claim again with the item's. There are more calls only where an attempt
@@ -197,23 +213,28 @@ class Runtime:
         that SQS has given up would find each other busy again and again.
         """
         if not arrival.begins:
-            message, read = self.judged(arrival, budget)
+            message, read = yield from self.judged(arrival, budget)
             return arrival._replace(message=message), read
-        owner = asked.owner if asked is not None else None
-        claim = asked.in_time(*self._lease(arrival, budget)) if asked is not None else None
-        if claim is None:
-            ask = self.services.store.claim if arrival.takes_lease else self.services.store.judge
-            claim = ask(self.claim_request(arrival, budget, owner))
-        if isinstance(claim, Claim) and needs_lease(claim):
-            claim = self.services.store.claim(self.claim_request(arrival, budget, owner))
+        claim = yield from self._asked(arrival, budget)
         while arrival.envelope.retried_in_place and (retry := _retry_in_item(arrival, claim)) is not None:
             arrival = arrival._replace(message=arrival.message.at_retry(retry))
-            claim = self.services.store.claim(self.claim_request(arrival, budget))
+            claim = yield Claiming(self.claim_request(arrival, budget))
         return arrival, claim
+
+    def _asked(self, arrival: Arrival, budget: Budget) -> Way[Claim | Refused]:
+        """Ask for the hop under one owner, until there is an answer."""
+        ask: type[Claiming | Judging] = Claiming if arrival.takes_lease else Judging
+        owner, claim = Owner(self.services.ids.new()), None
+        while claim is None:
+            claim = yield ask(self.claim_request(arrival, budget, owner))
+        if isinstance(claim, Claim) and needs_lease(claim):
+            claim = yield Claiming(self.claim_request(arrival, budget, owner))
+        answer: Claim | Refused = claim
+        return answer
 
     def claim_request(self, arrival: Arrival, budget: Budget, owner: Owner | None = None) -> ClaimRequest:
         """Make the request for the message's hop. ``owner`` is one that has asked for it before."""
-        (now, lease_until), flow = self._lease(arrival, budget), arrival.flow
+        (now, lease_until), flow = self.lease(arrival, budget), arrival.flow
         return ClaimRequest(
             message=arrival.message,
             owner=owner if owner is not None else Owner(self.services.ids.new()),
@@ -226,7 +247,7 @@ class Runtime:
             longest_lease=_longest_lease(arrival),
         )
 
-    def _lease(self, arrival: Arrival, budget: Budget) -> tuple[int, int]:
+    def lease(self, arrival: Arrival, budget: Budget) -> tuple[int, int]:
         """Return the time, and until when a lease that is taken now holds (both ms)."""
         now, left = self.services.clock.now(), budget.remaining()
         without_lambda = (arrival.stage.timeout if arrival.stage is not None else None) or LEASE_WITHOUT_LAMBDA
@@ -299,7 +320,9 @@ class Runtime:
         horizon = self.services.clock.now() - _ms(arrival.flow.retention)
         return outbox.left_by_another(message.request_id, horizon)
 
-    def _handle(self, arrival: Arrival, memory: HopMemory, refused: RefusedWrites, calls: int) -> Commit | Ending:
+    def _handle(
+        self, arrival: Arrival, memory: HopMemory, refused: RefusedWrites, calls: int
+    ) -> Way[Commit | Ending | None]:
         """Run the stage. Nothing that it recorded has happened when this returns. An ending is for one that fails."""
         try:
             return self._planned(arrival, memory, refused, calls)
@@ -310,7 +333,7 @@ class Runtime:
         except KeyboardInterrupt:  # the process is being stopped: the record stays in its queue
             raise
         except BaseException as error:  # a stage may raise anything; what follows is decided in one place
-            return self._failed(arrival, memory.claim, error)
+            return (yield from self._failed(arrival, memory.claim, error))
 
     def _planned(self, arrival: Arrival, memory: HopMemory, refused: RefusedWrites, calls: int) -> Commit:
         """Call the handler, and plan the commit of what it asks for."""
@@ -390,42 +413,22 @@ class Runtime:
             self._loop = EventLoop()
         return self._loop.result_of(handler)
 
-    def _commit(
-        self, arrival: Arrival, memory: HopMemory, commit: Commit | Ending, answer: CommitAnswer = None
-    ) -> Ending:
-        """Commit the hop. Its handler is called again while writes do not hold that it does without, or makes anew."""
-        calls, refused = 1, NOTHING_REFUSED
-        while isinstance(commit, Commit):
-            try:
-                return self._commit_once(arrival, memory.claim, commit, answer)
-            except NotHeld as error:
-                if (last := _last_error(error, calls)) is not None:
-                    return self._failed(arrival, memory.claim, last)
-                refused = {**refused, **error.refused}
-            commit, answer = self._handle(arrival, memory, refused, calls), None
-            calls += 1
-        return commit
-
-    def _commit_once(self, arrival: Arrival, claim: Claim, commit: Commit, answer: CommitAnswer) -> Ending:
-        """Write all of the commit or nothing, unless that has got its answer together with others.
-
-        Before it the rows by which answers find a run that waits.
-        """
+    def _written(self, arrival: Arrival, claim: Claim, commit: Commit) -> Way[Written]:
+        """Write all of the commit or nothing. Before it the rows by which answers find a run that waits."""
         if waits_unseen(claim, commit):
-            raise _Moved
+            return None
         if commit.wait is not None and commit.wait.rows:
             self.services.store.waits.save(commit.wait.rows)
-        try:
-            written = self._write(arrival, claim, commit) if answer is None else _unmoved(answer)
-        except (ConditionFailed, Reject) as error:  # known not to be applied; any other error might hide a success
-            return self._failed(arrival, claim, error)
-        return self._answered(arrival, claim, commit, written)
+        return (yield from self._write(arrival, claim, commit))
 
-    def _write(self, arrival: Arrival, claim: Claim, commit: Commit) -> Committed | Fenced | Refused:
-        """Make the commit's call. Raises :class:`_Moved` where the hop was only read, and has to be claimed now."""
-        if outlived(claim, self.services.clock.now(), _ms(arrival.flow.retention)):
-            raise _Moved
-        return _unmoved(self.services.store.commit(claim, commit))
+    def _write(self, arrival: Arrival, claim: Claim, commit: Commit) -> Way[Written]:
+        """Ask for the commit until there is an answer. None where the hop was only read, and has to be claimed now."""
+        answer: Written = None
+        while answer is None:
+            if outlived(claim, self.services.clock.now(), _ms(arrival.flow.retention)):
+                return None
+            answer = yield Committing(claim, commit)
+        return None if isinstance(answer, Refused) and answer.verdict is Verdict.CLAIMED else answer
 
     # -- what each answer leads to
 
@@ -506,8 +509,10 @@ class Runtime:
         early = self._settler.look_early(arrival.flow, arrival.envelope, item, arrival.message)
         return acked(arrival, Verdict.DONE, self._with_early(arrival, sends, early), item.result, str(item.lost or ""))
 
-    def _answered(self, arrival: Arrival, claim: Claim, commit: Commit, answer: Committed | Fenced | Refused) -> Ending:
-        """Return what the answer to a commit means for the record."""
+    def _answered(self, arrival: Arrival, claim: Claim, commit: Commit, answer: Written) -> Ending | None:
+        """Return what the answer to a commit means for the record. None where its hop has to be claimed."""
+        if answer is None:
+            return None
         if isinstance(answer, Committed):
             self._emitter.committed(arrival, claim, commit)
             sends = commit.outbox.sends if commit.outbox is not None else ()
@@ -570,7 +575,7 @@ class Runtime:
             dispatch(self.services, self._emitter, [acked(arrival, None, sends)])
             raise
 
-    def _failed(self, arrival: Arrival, claim: Claim, error: BaseException) -> Ending:
+    def _failed(self, arrival: Arrival, claim: Claim, error: BaseException) -> Way[Ending | None]:
         """Decide by ``flowguard.failure`` whether the message is retried later or its run ends.
 
         Raises what may pass within minutes, until the record has waited so long.
@@ -591,38 +596,38 @@ class Runtime:
         )
         match after_failure(error, policy, attempt, self.services.draw):
             case Never(why):
-                return self._end(arrival, claim, note.because(why), error)
+                return (yield from self._end(arrival, claim, note.because(why), error))
             case Again(delay) if arrival.envelope.retried_in_place:
                 return self._again_in_place(arrival, claim, note, delay)
             case Again(delay):
-                return self._again(arrival, claim, note, delay, error)
+                return (yield from self._again(arrival, claim, note, delay, error))
 
     def _has_waited(self, arrival: Arrival) -> bool:
         return has_waited(arrival.envelope, arrival.message.since, self.services.clock.now())
 
-    def _end(self, arrival: Arrival, claim: Claim, note: ErrorNote, error: BaseException) -> Ending:
+    def _end(self, arrival: Arrival, claim: Claim, note: ErrorNote, error: BaseException) -> Way[Ending | None]:
         """End the run as FAILED, or go on where its flow has a stage for that."""
         to = arrival.flow.on_failed
         if to is None or claim.item.own_failure is not None:
-            return self._end_failed(arrival, claim, note, error)
+            return (yield from self._end_failed(arrival, claim, note, error))
         planner, failure = self._planner(arrival, claim), failure_of(arrival.message, claim.item, note, error)
         letters = [dead_letter(arrival.flow, arrival.message, note, arrival.envelope, self.services.signer)]
         if isinstance(error, Cancelled):
             letters = []
         with suppress(Reject):
             commit = planner.giving_up(to, failure, note, letters)
-            return self._answered(arrival, claim, commit, self._write(arrival, claim, commit))
+            return (yield from self._ended(arrival, claim, commit))
         for letter in letters:
             self._send_before(arrival, letter)
         try:
             commit = planner.giving_up(to, failure.model_copy(update={"payload": None}), note, [])
-            return self._answered(arrival, claim, commit, self._write(arrival, claim, commit))
+            return (yield from self._ended(arrival, claim, commit))
         except Reject as refusal:
             why = f"and {to} was not called: {refusal}"
             _, ended = planner.without_letter(planner.failed(note.because(why), arrival.envelope))
-            return self._commit_without_letter(arrival, claim, ended)
+            return (yield from self._commit_without_letter(arrival, claim, ended))
 
-    def _end_failed(self, arrival: Arrival, claim: Claim, note: ErrorNote, error: BaseException) -> Ending:
+    def _end_failed(self, arrival: Arrival, claim: Claim, note: ErrorNote, error: BaseException) -> Way[Ending | None]:
         """End the run as FAILED, with its message among the dead letters. A cancelled run leaves no letter.
 
         Where the letter does not fit into the item it is sent before the commit: a worker that dies between the two
@@ -633,12 +638,12 @@ class Runtime:
         commit = planner.failed(note, arrival.envelope)
         letter, rest = planner.without_letter(commit)
         if isinstance(error, Cancelled):
-            return self._commit_without_letter(arrival, claim, rest)
+            return (yield from self._commit_without_letter(arrival, claim, rest))
         try:
-            return self._answered(arrival, claim, commit, self._write(arrival, claim, commit))
+            return (yield from self._ended(arrival, claim, commit))
         except Reject:
             self._send_before(arrival, letter)
-            return self._commit_without_letter(arrival, claim, rest)
+            return (yield from self._commit_without_letter(arrival, claim, rest))
 
     def _send_before(self, arrival: Arrival, letter: Send) -> None:
         """Send a dead letter before the commit that ends its hop."""
@@ -646,13 +651,20 @@ class Runtime:
         if refused := send_or_park(self.services, self._emitter, due):
             raise SendFailed({str(letter.to): refused[0].why})
 
-    def _commit_without_letter(self, arrival: Arrival, claim: Claim, rest: Commit) -> Ending:
+    def _commit_without_letter(self, arrival: Arrival, claim: Claim, rest: Commit) -> Way[Ending | None]:
         try:
-            return self._answered(arrival, claim, rest, self._write(arrival, claim, rest))
+            return (yield from self._ended(arrival, claim, rest))
         except Reject:
-            return self._answered(arrival, claim, rest, self._write(arrival, claim, rest._replace(outbox=None)))
+            written = yield from self._write(arrival, claim, rest._replace(outbox=None))
+            return self._answered(arrival, claim, rest, written)
 
-    def _again(self, arrival: Arrival, claim: Claim, note: ErrorNote, delay: int, error: BaseException) -> Ending:
+    def _ended(self, arrival: Arrival, claim: Claim, commit: Commit) -> Way[Ending | None]:
+        """Make the commit that ends the run's hop without its stage. Raises as the call does."""
+        return self._answered(arrival, claim, commit, (yield from self._write(arrival, claim, commit)))
+
+    def _again(
+        self, arrival: Arrival, claim: Claim, note: ErrorNote, delay: int, error: BaseException
+    ) -> Way[Ending | None]:
         """Send a new message for the same hop, one attempt later. One that its queue refuses for good ends the run."""
         self._tell(arrival, claim, note)
         again = retried(arrival.message.again(note), arrival.envelope, delay, self.services.signer)
@@ -664,7 +676,8 @@ class Runtime:
             self._note_back_off(claim, note, delay)
             return acked(arrival, Verdict.CLAIMED)
         if refusal.after(self._has_waited(arrival)).final:
-            return self._end(arrival, claim, note.because(f"its retry cannot be sent: {refusal.why}"), error)
+            why = f"its retry cannot be sent: {refusal.why}"
+            return (yield from self._end(arrival, claim, note.because(why), error))
         self._release(claim)
         why = f"its retry was not sent to {again.to}: {refusal.why}"
         return kept(arrival, Verdict.CLAIMED, "").kept(why, for_minutes=refusal.for_minutes)
@@ -779,10 +792,6 @@ class _GoesOn(Exception):
         self.requests = requests
 
 
-class _Moved(Exception):
-    """A hop that was only read has to be claimed and handled again. It is still open, and the item is another."""
-
-
 def _decoded(message: Message, kind: type[Any], text: str, what: str) -> Any:
     """Decode what the message or its run brings. What a hop before has written is of another release if it cannot be.
 
@@ -799,15 +808,6 @@ def _last_error(error: NotHeld, calls: int) -> Exception | None:
     if error.changed is not None and calls >= error.changed.tries:
         return error.changed
     return Retry(_OTHER_WRITES) if calls >= MOST_CALLS else None
-
-
-def _unmoved(answer: Committed | Fenced | Refused | ConditionFailed | NotHeld | Reject) -> Committed | Fenced | Refused:
-    """Return the answer to a commit, or raise what it is. Raises :class:`_Moved` where the hop is still open."""
-    if isinstance(answer, Exception):
-        raise answer
-    if isinstance(answer, Refused) and answer.verdict is Verdict.CLAIMED:
-        raise _Moved
-    return answer
 
 
 def _failed_for_good(flow: AnyFlow, item: RunItem) -> RunFailed:

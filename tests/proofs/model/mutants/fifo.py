@@ -6,16 +6,17 @@ from typing import Any
 
 from flowguard.protocol.run import Claim, RunItem
 from flowguard.worker import runtime
+from flowguard.worker.asks import Claiming
 from tests.proofs.model import actions
 from tests.proofs.model.mutants.mutant import Mutant
 from tests.proofs.model.written import released
 
 
-def _asking_once_more(self: Any, arrival: Any, budget: Any, asked: Any) -> Any:
-    claim = self.services.store.claim(self.claim_request(arrival, budget))
+def _asking_once_more(self: Any, arrival: Any, budget: Any) -> Any:
+    claim = yield Claiming(self.claim_request(arrival, budget))
     if arrival.envelope.is_fifo and (retry := runtime._retry_in_item(arrival, claim)) is not None:
         arrival = arrival._replace(message=arrival.message.at_retry(retry))
-        claim = self.services.store.claim(self.claim_request(arrival, budget))
+        claim = yield Claiming(self.claim_request(arrival, budget))
     return arrival, claim
 
 

@@ -20,10 +20,8 @@ def _compares(*parts: str) -> Environment:
 
 
 def _acks_moved(self: Any, arrival: Any, claim: Claim, commit: Any) -> Any:
-    try:
-        return _WRITE(self, arrival, claim, commit)
-    except runtime._Moved:
-        return Refused(Verdict.DUPLICATE, None)
+    written = yield from _WRITE(self, arrival, claim, commit)
+    return Refused(Verdict.DUPLICATE, None) if written is None else written
 
 
 def _is_seen(claim: Claim, commit: Commit) -> bool:

@@ -17,7 +17,7 @@ from tests.proofs.model.actions import Environment
 from tests.proofs.model.mutants.mutant import Mutant, Patch
 
 _SETTLE, _LOOK = settler.Settler.settle, settler.Settler.look_early
-_COMMIT, _TAKEN, _JUDGE = runtime.Runtime._commit_once, claims.taken, answers.judge
+_WRITTEN, _TAKEN, _JUDGE = runtime.Runtime._written, claims.taken, answers.judge
 _TIME_OUT, _ENDING = settler.Settler._time_out, settler.Settler.ending
 _FROM_OUTSIDE, _QUEUED = outside.OutsideAnswers.settle, outside.OutsideAnswers._put_into_queue
 
@@ -65,17 +65,16 @@ def _look_never(self: Any, *given: Any) -> Iterator[Any]:
     return iter(())
 
 
-def _rows_late(self: Any, arrival: Any, claim: Any, commit: Any, answer: Any) -> Any:
-    if commit.wait is None:
-        return _COMMIT(self, arrival, claim, commit, answer)
-    ending = _COMMIT(self, arrival, claim, commit._replace(wait=commit.wait._replace(rows=())), answer)
-    self.services.store.waits.save(commit.wait.rows)
-    return ending
+def _rows_late(self: Any, arrival: Any, claim: Any, commit: Any) -> Any:
+    written = yield from _rows_never(self, arrival, claim, commit)
+    if commit.wait is not None:
+        self.services.store.waits.save(commit.wait.rows)
+    return written
 
 
-def _rows_never(self: Any, arrival: Any, claim: Any, commit: Any, answer: Any) -> Any:
+def _rows_never(self: Any, arrival: Any, claim: Any, commit: Any) -> Any:
     wait = None if commit.wait is None else commit.wait._replace(rows=())
-    return _COMMIT(self, arrival, claim, commit._replace(wait=wait), answer)
+    return (yield from _WRITTEN(self, arrival, claim, commit._replace(wait=wait)))
 
 
 def _without_wait(item: Any, request: Any) -> RunItem:
@@ -199,12 +198,10 @@ WAITS = (
     Mutant(
         "rowslate",
         "rows are saved after the commit",
-        ((runtime.Runtime, "_commit_once", _rows_late),),
+        ((runtime.Runtime, "_written", _rows_late),),
         caught_by="wait-party",
     ),
-    Mutant(
-        "rowsnever", "rows are not saved", ((runtime.Runtime, "_commit_once", _rows_never),), caught_by="wait-party"
-    ),
+    Mutant("rowsnever", "rows are not saved", ((runtime.Runtime, "_written", _rows_never),), caught_by="wait-party"),
     Mutant(
         "asks-first",
         "asks go with the side messages and the deadline",
