@@ -6,32 +6,26 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, nullcontext
 from datetime import timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeGuard
+from typing import TYPE_CHECKING, Final, TypeGuard
 
 from flowguard.errors import EnvelopeError, OtherRelease, Untrusted
 from flowguard.events import EventType
-from flowguard.flow import AnyFlow
 from flowguard.protocol.run import Claim
 from flowguard.stage import AnyStage
-from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.envelope import BadRecord, Envelope
 from flowguard.worker.asks import Answer, Ask, Claiming, Committing, Way
-from flowguard.worker.believed import RecordKind
-from flowguard.worker.cancelling import Canceller, find_cancel
 from flowguard.worker.dispatch import dispatch
 from flowguard.worker.driving import Driver
 from flowguard.worker.emitter import Emitter
 from flowguard.worker.ending import Ending
 from flowguard.worker.given_up import GivenUp
-from flowguard.worker.group_asks import GroupAsks, find_group
+from flowguard.worker.orders import Orders
 from flowguard.worker.outages import Outages
 from flowguard.worker.ports import Batches, Budget, Services
-from flowguard.worker.resets import Resetter, find_reset
 from flowguard.worker.routing import Arrival, Routes, Unroutable
 from flowguard.worker.runtime import Runtime
-from flowguard.worker.settler import Settler, find_arrived
 from flowguard.worker.together import LONGEST_WAIT_MS, PendingCommits, Shared, Turn, Waiting, at_once, can_wait, waves
-from flowguard.worker.trust import SignedOrder, Trust, signed_order
+from flowguard.worker.trust import Trust
 from flowguard.worker.unread import is_parked, is_unopened_parked
 
 if TYPE_CHECKING:
@@ -51,13 +45,6 @@ _A_CALL: Final = 10
 
 _HELD: Final = "a record before it in its group stays in the queue"
 _NO_TIME: Final = "not enough time was left to begin it"
-
-
-class _Order(NamedTuple):
-    """What is for a run and no stage's message. ``ending`` carries it out."""
-
-    address: AnswerAddress
-    ending: Callable[[], Ending]
 
 
 class Batch:
@@ -87,14 +74,11 @@ class Batch:
         self._budget = budget
         self._trust = Trust(services.signer, function_arn, gets_given_up=from_dlq)
         self._emitter = Emitter(services.observer)
-        self._settler = Settler(services)
-        self._resetter = Resetter(services)
-        self._canceller = Canceller(services)
-        self._group_asks = GroupAsks(services, self._emitter)
+        self._orders = Orders(routes, services, self._trust, self._emitter)
         self._baton = _baton() if together and services.threads and routes.are_parallel else None
         self._runtime = Runtime(services, self._emitter, nullcontext if self._baton is None else self._baton.handed_on)
         self._driver = Driver(services)
-        self._given_up = GivenUp(services, self._runtime) if from_dlq else None
+        self._given_up = GivenUp(services, self._runtime.claims) if from_dlq else None
         self._now_at: Arrival | None = None
         self._longest: dict[AnyStage, int] = {}
         self._outages = Outages(services, self._emitter, routes.flows)
@@ -154,7 +138,7 @@ class Batch:
             return left
         arrival: Arrival | None = None
         try:
-            if (order := self._order(envelope)) is not None:
+            if (order := self._orders.find(envelope)) is not None:
                 return order.ending()
             arrival = self._now_at = self._arrival(envelope)
             if not first and not self._has_time(arrival):
@@ -162,31 +146,6 @@ class Batch:
             return self._alone(arrival)
         except Exception as error:  # a service, the network, a setting: kept, reported, delivered again by the queue
             return self._broken(envelope, arrival, error)
-
-    def _order(self, envelope: Envelope) -> _Order | None:
-        """Find the order, answer or deadline that the record is. None for a stage's message.
-
-        Raises :class:`Untrusted` for one that is not believed from where it came, or as it is signed.
-        """
-        if (reset := find_reset(envelope)) is not None:
-            flow = self._believed(envelope, reset.flow, signed_order(RecordKind.RESET, reset))
-            return _Order(reset, partial(self._resetter.ending, envelope, flow, reset))
-        if (wanted := find_cancel(envelope)) is not None:
-            signed = SignedOrder(RecordKind.CANCEL, wanted.statement, wanted.address.signature)
-            flow = self._believed(envelope, wanted.address.flow, signed)
-            return _Order(wanted.address, partial(self._canceller.ending, envelope, flow, wanted))
-        if (order := find_group(envelope)) is not None:
-            flow = self._believed(envelope, order.address.flow, signed_order(RecordKind.GROUP, order.address))
-            return _Order(order.address, partial(self._group_asks.ending, envelope, flow, order))
-        if (arrived := find_arrived(envelope)) is not None:
-            flow = self._believed(envelope, arrived.address.flow, signed_order(arrived.said, arrived.address))
-            return _Order(arrived.address, partial(self._settler.ending, envelope, flow, arrived))
-        return None
-
-    def _believed(self, envelope: Envelope, flow_name: str, order: SignedOrder) -> AnyFlow:
-        flow = self._routes.flow(flow_name)
-        self._trust.check_order(envelope, flow, order, self._routes.queues)
-        return flow
 
     def _alone(self, arrival: Arrival) -> Ending:
         """Take a message through its stage by calls of its own."""
@@ -243,7 +202,7 @@ class Batch:
     def _turn(self, place: int, envelope: Envelope) -> Turn:
         """Find out what the record is for. One that cannot be read says so when its turn has come."""
         try:
-            if (order := self._order(envelope)) is not None:
+            if (order := self._orders.find(envelope)) is not None:
                 return Turn(place, envelope, about=(order.address.flow, order.address.object_id))
             arrival = self._arrival(envelope)
         except Exception:
@@ -296,8 +255,9 @@ class Batch:
                 left -= _timeout(arrival) // (turn.parallel if self._baton is not None else 1)
             ways[turn.place] = arrival, self._runtime.work(arrival, self._budget)
         begun = {place: self._driver.begin(way) for place, (_, way) in ways.items()}
-        answers = self._driver.ask_together({place: ask for place, ask in begun.items() if not isinstance(ask, Ending)})
-        return {place: Shared(*ways[place], answers.get(place)) for place in begun}
+        asks = {place: ask for place, ask in begun.items() if not isinstance(ask, Ending)}
+        answers = self._driver.ask_together(asks)
+        return {place: Shared(*ways[place], answers.get(place)) for place in asks}
 
     def _ended(self, work: Mapping[int, Callable[[], Ending | Waiting]], pending: PendingCommits) -> dict[int, Ending]:
         """Begin records, several at once. Where one takes long, the commits of the others do not wait for it."""
@@ -319,7 +279,7 @@ class Batch:
         arrival = self._now_at = shared.arrival
         try:
             with self._at_work(arrival):
-                answer = shared.in_time(*self._runtime.lease(arrival, self._budget))
+                answer = shared.in_time(*self._runtime.claims.lease(arrival, self._budget))
                 at = self._driver.answer(shared.way, answer, can_wait)
         except Exception as error:  # as of a record that goes alone
             return self._broken(envelope, arrival, error)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any
 
 from flowguard import lambda_log
 from flowguard.errors import DefinitionError, shown
@@ -27,16 +27,13 @@ class ObservedCalls:
         self._observer = observer
 
     def __call__(self, asks: Sequence[Ask]) -> Sequence[Answer]:
-        commits = [ask.commit for ask in asks if isinstance(ask, Committing)]
-        phase, facts = (Phase.COMMIT, {"writes": sum(len(one.writes) for one in commits)}) if commits else _CLAIM
-        span = Span(phase, tuple(ask.message for ask in asks), {**facts})
+        writes = [len(ask.commit.writes) for ask in asks if isinstance(ask, Committing)]
+        phase, facts = (Phase.COMMIT, {"writes": sum(writes)}) if writes else (Phase.CLAIM, {})
+        span = Span(phase, tuple(ask.message for ask in asks), dict(facts))
         with open_span(self._observer, span):
             answers = self._calls(asks)
             span.facts["verdict"] = ", ".join(_verdict(answer) for answer in answers)
         return answers
-
-
-_CLAIM: Final[tuple[Phase, dict[str, int]]] = (Phase.CLAIM, {})
 
 
 def _verdict(answer: Answer) -> str:

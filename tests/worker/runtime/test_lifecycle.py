@@ -61,8 +61,9 @@ def test_what_the_page_names_is_there(name: str, file: str) -> None:
         ("Batch._ending", "worker/batch.py", ["_arrival", "_alone"]),
         ("Batch._alone", "worker/batch.py", ["alone", "work"]),
         ("Batch._arrival", "worker/batch.py", ["resolve"]),
-        ("Runtime.work", "worker/runtime.py", ["_claim", "_held"]),
-        ("Runtime._held", "worker/runtime.py", ["_flush", "_handle", "_written", "_answered"]),
+        ("Runtime.work", "worker/runtime.py", ["claim", "_held"]),
+        ("Runtime._held", "worker/runtime.py", ["flush", "_handled", "written", "failed", "answered"]),
+        ("Runtime._handled", "worker/runtime.py", ["planned", "failed"]),
     ],
 )
 def test_the_code_has_the_steps_in_that_order_on_one_screen(name: str, file: str, steps: list[str]) -> None:

@@ -264,7 +264,7 @@ class Nobodys(Exception):
 
 
 GUARDS: Final[dict[str, tuple[str, object]]] = {
-    "what a release does not know ends no run": ("flowguard.worker.runtime.OtherRelease", Nobodys),
+    "what a release does not know ends no run": ("flowguard.worker.handle_phase.OtherRelease", Nobodys),
     "a wait that goes on at a stage of another release is parked": (
         "flowguard.worker.settler.Settler._is_parked",
         lambda *_: True,
