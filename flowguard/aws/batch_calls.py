@@ -24,7 +24,7 @@ from flowguard.errors import shown
 from flowguard.printable import bounded
 from flowguard.protocol.claims import taken
 from flowguard.protocol.run import Claim, ClaimRequest, Commit, Committed, Fenced, Refused, RunItem
-from flowguard.worker.ports import CommitAnswer
+from flowguard.worker.asks import CommitAnswer
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient

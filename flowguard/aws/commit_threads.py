@@ -9,7 +9,7 @@ from functools import partial
 from flowguard.errors import ConditionFailed, NotHeld, Reject
 from flowguard.protocol.run import Claim, Commit, Committed, Fenced, Refused
 from flowguard.stage import MOST_AT_ONCE
-from flowguard.worker.ports import CommitAnswer
+from flowguard.worker.asks import CommitAnswer
 from flowguard.writes import Put
 
 Transact = Callable[[Claim, Commit], Committed | Fenced | Refused]

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from flowguard.deploy.found import FoundFunction
 from flowguard.deploy.options import LONGEST_TIMEOUT, FunctionOptions
 from flowguard.stage import AnyStage
-from flowguard.worker.runtime import LEASE_WITHOUT_LAMBDA
+from flowguard.worker.claim_phase import LEASE_WITHOUT_LAMBDA
 
 MOST_RECORDS: Final = 10
 """The records of a batch without a window, and of any batch of a FIFO queue."""

@@ -17,10 +17,10 @@ from flowguard.sim.made_tokens import means_token
 from flowguard.stage import AnyStage
 from flowguard.wire.envelope import Envelope
 from flowguard.wire.message import FLOW_STAGE
+from flowguard.worker.claim_phase import LEASE_WITHOUT_LAMBDA
 from flowguard.worker.outside import comes_through
 from flowguard.worker.ports import Services
 from flowguard.worker.routing import Routes
-from flowguard.worker.runtime import LEASE_WITHOUT_LAMBDA
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,11 +11,10 @@ from enum import StrEnum
 from typing import Protocol
 
 from flowguard.protocol.outbox import Send
-from flowguard.protocol.run import Claim, ClaimRequest, Commit, Committed, Fenced, Refused
 from flowguard.wire.envelope import Envelope
 from flowguard.wire.message import Message
-from flowguard.worker.ports import Batches, CommitAnswer, Refusal, Sender, Services, Store
-from flowguard.worker.wrapped_store import WrappedStore
+from flowguard.worker.asks import Answer, Ask, Calls, Committing
+from flowguard.worker.ports import Refusal, Sender, Services
 
 
 class Point(StrEnum):
@@ -45,80 +44,32 @@ def with_points(services: Services, passing: Passing) -> Services:
 
     Those around the ack are reported by the caller that acknowledges.
     """
-    return replace(services, store=_Store(services.store, passing), sender=_Sender(services.sender, passing))
+    watched = services.watched
+    return replace(
+        services, watched=lambda calls: _Calls(watched(calls), passing), sender=_Sender(services.sender, passing)
+    )
 
 
-class _Store(WrappedStore):
-    """A store that reports its points.
+class _Calls:
+    """Calls that report the points of each of their records.
 
-    It does so whether or not a claim is given, and whether or not a commit is fenced.
+    They do so whether or not a claim is given, and whether or not a commit is fenced.
     """
 
-    def __init__(self, store: Store, passing: Passing) -> None:
-        super().__init__(store)
+    def __init__(self, calls: Calls, passing: Passing) -> None:
+        self._calls = calls
         self._passing = passing
 
-    @property
-    def batches(self) -> Batches | None:
-        batches = self._store.batches
-        return None if batches is None else _Batches(batches, self._passing)
-
-    def claim(self, request: ClaimRequest) -> Claim | Refused:
-        self._passing(Point.BEFORE_CLAIM, request.message)
-        answer = super().claim(request)
-        self._passing(Point.AFTER_CLAIM, request.message)
-        return answer
-
-    def judge(self, request: ClaimRequest) -> Claim | Refused:
-        self._passing(Point.BEFORE_CLAIM, request.message)
-        answer = super().judge(request)
-        self._passing(Point.AFTER_CLAIM, request.message)
-        return answer
-
-    def commit(self, claim: Claim, commit: Commit) -> Committed | Fenced | Refused:
-        self._passing(Point.BEFORE_COMMIT, claim.message)
-        answer = super().commit(claim, commit)
-        self._passing(Point.AFTER_COMMIT, claim.message)
-        return answer
-
-
-class _Batches:
-    """Common calls that report the points of each of their records."""
-
-    def __init__(self, batches: Batches, passing: Passing) -> None:
-        self._batches = batches
-        self._passing = passing
-
-    def claim(self, requests: Sequence[ClaimRequest]) -> list[Claim | Refused | None]:
-        messages = [request.message for request in requests]
-        self._pass(Point.BEFORE_CLAIM, messages)
-        answers = self._batches.claim(requests)
-        self._pass(Point.AFTER_CLAIM, messages)
+    def __call__(self, asks: Sequence[Ask]) -> Sequence[Answer]:
+        commits = isinstance(asks[0], Committing)
+        self._pass(Point.BEFORE_COMMIT if commits else Point.BEFORE_CLAIM, asks)
+        answers = self._calls(asks)
+        self._pass(Point.AFTER_COMMIT if commits else Point.AFTER_CLAIM, asks)
         return answers
 
-    def judge(self, requests: Sequence[ClaimRequest]) -> list[Claim | Refused | None]:
-        messages = [request.message for request in requests]
-        self._pass(Point.BEFORE_CLAIM, messages)
-        answers = self._batches.judge(requests)
-        self._pass(Point.AFTER_CLAIM, messages)
-        return answers
-
-    def commit(self, commits: Sequence[tuple[Claim, Commit]], *, in_threads: bool = False) -> list[CommitAnswer]:
-        messages = [claim.message for claim, _ in commits]
-        self._pass(Point.BEFORE_COMMIT, messages)
-        answers = self._batches.commit(commits, in_threads=in_threads)
-        self._pass(Point.AFTER_COMMIT, messages)
-        return answers
-
-    def release(self, claims: Sequence[Claim], now: int) -> None:
-        self._batches.release(claims, now)
-
-    def refusals(self) -> list[str]:
-        return self._batches.refusals()
-
-    def _pass(self, point: Point, messages: Sequence[Message]) -> None:
-        for message in messages:
-            self._passing(point, message)
+    def _pass(self, point: Point, asks: Sequence[Ask]) -> None:
+        for ask in asks:
+            self._passing(point, ask.message)
 
 
 class _Sender:

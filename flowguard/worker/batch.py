@@ -6,30 +6,26 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, nullcontext
 from datetime import timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, TypeGuard
 
 from flowguard.errors import EnvelopeError, OtherRelease, Untrusted
 from flowguard.events import EventType
-from flowguard.flow import AnyFlow
-from flowguard.protocol.run import Claim, Refused
+from flowguard.protocol.run import Claim
 from flowguard.stage import AnyStage
-from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.envelope import BadRecord, Envelope
-from flowguard.worker.believed import RecordKind
-from flowguard.worker.cancelling import Canceller, find_cancel
+from flowguard.worker.asks import Answer, Ask, Claiming, Committing, Way
 from flowguard.worker.dispatch import dispatch
+from flowguard.worker.driving import Driver
 from flowguard.worker.emitter import Emitter
 from flowguard.worker.ending import Ending
 from flowguard.worker.given_up import GivenUp
-from flowguard.worker.group_asks import GroupAsks, find_group
+from flowguard.worker.orders import Orders
 from flowguard.worker.outages import Outages
-from flowguard.worker.ports import Batches, Budget, CommitAnswer, Services
-from flowguard.worker.resets import Resetter, find_reset
+from flowguard.worker.ports import Batches, Budget, Services
 from flowguard.worker.routing import Arrival, Routes, Unroutable
 from flowguard.worker.runtime import Runtime
-from flowguard.worker.settler import Settler, find_arrived
-from flowguard.worker.together import LONGEST_WAIT_MS, Asked, PendingCommits, Turn, Uncommitted, at_once, waves
-from flowguard.worker.trust import SignedOrder, Trust, signed_order
+from flowguard.worker.together import LONGEST_WAIT_MS, PendingCommits, Shared, Turn, Waiting, at_once, can_wait, waves
+from flowguard.worker.trust import Trust
 from flowguard.worker.unread import is_parked, is_unopened_parked
 
 if TYPE_CHECKING:
@@ -49,13 +45,6 @@ _A_CALL: Final = 10
 
 _HELD: Final = "a record before it in its group stays in the queue"
 _NO_TIME: Final = "not enough time was left to begin it"
-
-
-class _Order(NamedTuple):
-    """What is for a run and no stage's message. ``ending`` carries it out."""
-
-    address: AnswerAddress
-    ending: Callable[[], Ending]
 
 
 class Batch:
@@ -85,13 +74,11 @@ class Batch:
         self._budget = budget
         self._trust = Trust(services.signer, function_arn, gets_given_up=from_dlq)
         self._emitter = Emitter(services.observer)
-        self._settler = Settler(services)
-        self._resetter = Resetter(services)
-        self._canceller = Canceller(services)
-        self._group_asks = GroupAsks(services, self._emitter)
+        self._orders = Orders(routes, services, self._trust, self._emitter)
         self._baton = _baton() if together and services.threads and routes.are_parallel else None
         self._runtime = Runtime(services, self._emitter, nullcontext if self._baton is None else self._baton.handed_on)
-        self._given_up = GivenUp(services, self._runtime) if from_dlq else None
+        self._driver = Driver(services)
+        self._given_up = GivenUp(services, self._runtime.claims) if from_dlq else None
         self._now_at: Arrival | None = None
         self._longest: dict[AnyStage, int] = {}
         self._outages = Outages(services, self._emitter, routes.flows)
@@ -151,7 +138,7 @@ class Batch:
             return left
         arrival: Arrival | None = None
         try:
-            if (order := self._order(envelope)) is not None:
+            if (order := self._orders.find(envelope)) is not None:
                 return order.ending()
             arrival = self._now_at = self._arrival(envelope)
             if not first and not self._has_time(arrival):
@@ -160,46 +147,23 @@ class Batch:
         except Exception as error:  # a service, the network, a setting: kept, reported, delivered again by the queue
             return self._broken(envelope, arrival, error)
 
-    def _order(self, envelope: Envelope) -> _Order | None:
-        """Find the order, answer or deadline that the record is. None for a stage's message.
-
-        Raises :class:`Untrusted` for one that is not believed from where it came, or as it is signed.
-        """
-        if (reset := find_reset(envelope)) is not None:
-            flow = self._believed(envelope, reset.flow, signed_order(RecordKind.RESET, reset))
-            return _Order(reset, partial(self._resetter.ending, envelope, flow, reset))
-        if (wanted := find_cancel(envelope)) is not None:
-            signed = SignedOrder(RecordKind.CANCEL, wanted.statement, wanted.address.signature)
-            flow = self._believed(envelope, wanted.address.flow, signed)
-            return _Order(wanted.address, partial(self._canceller.ending, envelope, flow, wanted))
-        if (order := find_group(envelope)) is not None:
-            flow = self._believed(envelope, order.address.flow, signed_order(RecordKind.GROUP, order.address))
-            return _Order(order.address, partial(self._group_asks.ending, envelope, flow, order))
-        if (arrived := find_arrived(envelope)) is not None:
-            flow = self._believed(envelope, arrived.address.flow, signed_order(arrived.said, arrived.address))
-            return _Order(arrived.address, partial(self._settler.ending, envelope, flow, arrived))
-        return None
-
-    def _believed(self, envelope: Envelope, flow_name: str, order: SignedOrder) -> AnyFlow:
-        flow = self._routes.flow(flow_name)
-        self._trust.check_order(envelope, flow, order, self._routes.queues)
-        return flow
-
     def _alone(self, arrival: Arrival) -> Ending:
         """Take a message through its stage by calls of its own."""
-        left = self._work(arrival)
-        return left if isinstance(left, Ending) else self._finished(left, None)
-
-    def _work(self, arrival: Arrival, asked: Asked | None = None) -> Ending | Uncommitted:
-        before = self._budget.remaining()
         if self._given_up is not None:
-            judged = self._given_up.judged(arrival, self._budget)
+            judged = self._driver.alone(self._given_up.judged(arrival, self._budget))
             if isinstance(judged, Ending):
                 return judged
             arrival = judged
+        with self._at_work(arrival):
+            return self._driver.alone(self._runtime.work(arrival, self._budget))
+
+    @contextmanager
+    def _at_work(self, arrival: Arrival) -> Iterator[None]:
+        """Show an observer what is done for the message, and note how long that takes."""
+        before = self._budget.remaining()
         try:
             with self._emitter.working_on(arrival):
-                return self._runtime.work(arrival, self._budget, asked)
+                yield
         finally:
             self._note_time(arrival, before)
 
@@ -238,7 +202,7 @@ class Batch:
     def _turn(self, place: int, envelope: Envelope) -> Turn:
         """Find out what the record is for. One that cannot be read says so when its turn has come."""
         try:
-            if (order := self._order(envelope)) is not None:
+            if (order := self._orders.find(envelope)) is not None:
                 return Turn(place, envelope, about=(order.address.flow, order.address.object_id))
             arrival = self._arrival(envelope)
         except Exception:
@@ -251,9 +215,8 @@ class Batch:
         What may have killed a worker is begun when the others are committed, and committed before the next one.
         """
         first = not endings
-        asked = self._ask([turn for turn in wave if turn.may_share], batches)
-        threads = self._services.threads
-        pending = PendingCommits(batches, self._services.clock, self._budget, in_threads=threads)
+        asked = self._ask([turn for turn in wave if turn.may_share])
+        pending = PendingCommits(self._driver, self._services.clock, self._budget)
         not_begun: list[Claim] = []
         last = [turn for turn in wave if turn.place in asked and asked[turn.place].may_kill]
         rest = [turn for turn in wave if turn.place in asked and turn not in last]
@@ -261,7 +224,7 @@ class Batch:
         for several in turns:
             if pending.is_due() or several[0] in last:
                 endings |= self._committed(pending)
-            work: dict[int, Callable[[], Ending | Uncommitted]] = {}
+            work: dict[int, Callable[[], Ending | Waiting]] = {}
             for turn in several:
                 claim = asked[turn.place]
                 left = self._outages.left_alone(turn.envelope)
@@ -279,13 +242,10 @@ class Batch:
             if turn.place not in endings:
                 endings[turn.place] = self._ending(turn.envelope, first=not endings)
 
-    def _ask(self, turns: Sequence[Turn], batches: Batches) -> dict[int, Asked]:
-        """Claim the records together that the time left is enough for, if each takes as long as its stage may.
-
-        Those without a lease are read together.
-        """
+    def _ask(self, turns: Sequence[Turn]) -> dict[int, Shared]:
+        """Begin the records together that the time left is enough for, if each takes as long as its stage may."""
         left = self._budget.remaining()
-        arrivals: dict[int, Arrival] = {}
+        ways: dict[int, tuple[Arrival, Way[Ending]]] = {}
         for turn in turns:
             if (arrival := turn.arrival) is None:
                 continue
@@ -293,18 +253,13 @@ class Batch:
                 if left <= DISPATCH_RESERVE_MS + _timeout(arrival):
                     break
                 left -= _timeout(arrival) // (turn.parallel if self._baton is not None else 1)
-            arrivals[turn.place] = arrival
-        requests = {place: self._runtime.claim_request(one, self._budget) for place, one in arrivals.items()}
-        answers: dict[int, Claim | Refused | None] = {}
-        for ask, leased in ((batches.judge, False), (batches.claim, True)):
-            places = [place for place, arrival in arrivals.items() if arrival.takes_lease is leased]
-            if len(places) > 1:
-                answers |= zip(places, ask([requests[place] for place in places]), strict=True)
-        return {place: Asked(arrivals[place], request.owner, answers.get(place)) for place, request in requests.items()}
+            ways[turn.place] = arrival, self._runtime.work(arrival, self._budget)
+        begun = {place: self._driver.begin(way) for place, (_, way) in ways.items()}
+        asks = {place: ask for place, ask in begun.items() if not isinstance(ask, Ending)}
+        answers = self._driver.ask_together(asks)
+        return {place: Shared(*ways[place], answers.get(place)) for place in asks}
 
-    def _ended(
-        self, work: Mapping[int, Callable[[], Ending | Uncommitted]], pending: PendingCommits
-    ) -> dict[int, Ending]:
+    def _ended(self, work: Mapping[int, Callable[[], Ending | Waiting]], pending: PendingCommits) -> dict[int, Ending]:
         """Begin records, several at once. Where one takes long, the commits of the others do not wait for it."""
         began_at, endings = self._services.clock.now(), dict[int, Ending]()
         baton = self._baton if len(work) > 1 else None
@@ -319,12 +274,16 @@ class Batch:
                 endings |= self._committed(pending)
         return endings
 
-    def _begun(self, envelope: Envelope, asked: Asked) -> Ending | Uncommitted:
+    def _begun(self, envelope: Envelope, shared: Shared) -> Ending | Waiting:
+        """Carry on with a claim, up to a commit that may wait for others."""
+        arrival = self._now_at = shared.arrival
         try:
-            self._now_at = asked.arrival
-            return self._work(asked.arrival, asked)
+            with self._at_work(arrival):
+                answer = shared.in_time(*self._runtime.claims.lease(arrival, self._budget))
+                at = self._driver.answer(shared.way, answer, can_wait)
         except Exception as error:  # as of a record that goes alone
-            return self._broken(envelope, asked.arrival, error)
+            return self._broken(envelope, arrival, error)
+        return Waiting(arrival, shared.way, at) if isinstance(at, Committing) else at
 
     def _committed(self, pending: PendingCommits) -> dict[int, Ending]:
         """Make the commits that wait, and return the endings of their records."""
@@ -336,12 +295,16 @@ class Batch:
                 endings[place] = self._broken(left.arrival.envelope, left.arrival, error)
         return endings
 
-    def _finished(self, left: Uncommitted, answer: CommitAnswer) -> Ending:
+    def _finished(self, left: Waiting, answer: Answer) -> Ending:
         """Return the ending of a hop with its commit's answer. One that was overtaken is handled again, claimed."""
-        if (ending := self._runtime.finished(left, answer)) is not None:
-            return ending
-        arrival = self._now_at = left.arrival.to_claim()
-        return self._alone(arrival) if self._has_time(arrival) else self._returned(arrival.envelope, _NO_TIME)
+        at = self._driver.answer(left.way, answer, _is_claim)
+        if isinstance(at, Ending):
+            return at
+        if not self._has_time(left.arrival):
+            return self._returned(left.arrival.envelope, _NO_TIME)
+        self._now_at = left.arrival
+        with self._at_work(left.arrival):
+            return self._driver.ask(left.way, at)
 
     # -- what each needs
 
@@ -403,6 +366,10 @@ def _timeout(arrival: Arrival) -> int:
     if arrival.stage is None or (timeout := arrival.stage.timeout) is None:
         return 0
     return timeout // _MILLISECOND
+
+
+def _is_claim(ask: Ask) -> TypeGuard[Claiming]:
+    return isinstance(ask, Claiming)
 
 
 def _field(error: Exception) -> dict[str, str]:

@@ -27,13 +27,14 @@ from flowguard.protocol.claims import kills_before
 from flowguard.protocol.run import Refused
 from flowguard.protocol.verdicts import Verdict
 from flowguard.wire.message import ErrorNote, Message
+from flowguard.worker.asks import Way
+from flowguard.worker.claim_phase import ClaimPhase
 from flowguard.worker.ending import Ending, acked, kept
 from flowguard.worker.kills import ENOUGH_KILLS, killed
 from flowguard.worker.patience import delay
 from flowguard.worker.plan import returned
 from flowguard.worker.ports import Budget, Services
 from flowguard.worker.routing import Arrival
-from flowguard.worker.runtime import Runtime
 
 _MILLISECOND: Final = timedelta(milliseconds=1)
 
@@ -41,16 +42,16 @@ _MILLISECOND: Final = timedelta(milliseconds=1)
 class GivenUp:
     """Decides what becomes of the records of a queue that SQS itself fills."""
 
-    def __init__(self, services: Services, runtime: Runtime) -> None:
+    def __init__(self, services: Services, claims: ClaimPhase) -> None:
         self._services = services
-        self._runtime = runtime
+        self._claims = claims
 
-    def judged(self, arrival: Arrival, budget: Budget) -> Arrival | Ending:
+    def judged(self, arrival: Arrival, budget: Budget) -> Way[Arrival | Ending]:
         """Return the ending of a record that goes back to its queue, else what the function is to do with it."""
         if arrival.problem is not None or arrival.too_deep is not None:
             return arrival
         try:
-            message, claim = self._runtime.judged(arrival, budget)
+            message, claim = yield from self._claims.judged(arrival, budget)
         except Reject:  # no run item can hold what the message says of itself
             return arrival
         if isinstance(claim, Refused):

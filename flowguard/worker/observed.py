@@ -1,8 +1,8 @@
-"""Invocations and services as observers see them, with a span around each claim and commit."""
+"""Invocations and services as observers see them, with a span around each call that claims or commits."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any
@@ -12,85 +12,31 @@ from flowguard.errors import DefinitionError, shown
 from flowguard.events import Observer
 from flowguard.flow import AnyFlow
 from flowguard.observers.combined import combined
-from flowguard.protocol.run import Claim, ClaimRequest, Commit, Committed, Fenced, Refused
+from flowguard.protocol.run import Claim, Committed, Fenced, Refused
 from flowguard.protocol.verdicts import Verdict
 from flowguard.spans import Phase, Span, open_span, opens_spans
-from flowguard.worker.ports import Batches, CommitAnswer, Services, Store
-from flowguard.worker.wrapped_store import WrappedStore
+from flowguard.worker.asks import Answer, Ask, Calls, Committing
+from flowguard.worker.ports import Services
 
 
-class ObservedStore(WrappedStore):
-    """A store that reports how long its two writes of a hop take, and what they answer."""
+class ObservedCalls:
+    """Calls with a span around each, that says how long it took and what it answered. It has the messages of all."""
 
-    def __init__(self, store: Store, observer: Observer) -> None:
-        super().__init__(store)
+    def __init__(self, calls: Calls, observer: Observer) -> None:
+        self._calls = calls
         self._observer = observer
 
-    @property
-    def batches(self) -> Batches | None:
-        batches = self._store.batches
-        return None if batches is None else ObservedBatches(batches, self._observer)
-
-    def claim(self, request: ClaimRequest) -> Claim | Refused:
-        return self._timed(super().claim, request)
-
-    def judge(self, request: ClaimRequest) -> Claim | Refused:
-        return self._timed(super().judge, request)
-
-    def _timed(self, ask: Callable[[ClaimRequest], Claim | Refused], request: ClaimRequest) -> Claim | Refused:
-        span = Span(Phase.CLAIM, (request.message,))
+    def __call__(self, asks: Sequence[Ask]) -> Sequence[Answer]:
+        writes = [len(ask.commit.writes) for ask in asks if isinstance(ask, Committing)]
+        phase, facts = (Phase.COMMIT, {"writes": sum(writes)}) if writes else (Phase.CLAIM, {})
+        span = Span(phase, tuple(ask.message for ask in asks), dict(facts))
         with open_span(self._observer, span):
-            answer = ask(request)
-            verdict = answer.verdict if isinstance(answer, Refused) else Verdict.CLAIMED
-            span.facts["verdict"] = verdict.value
-        return answer
-
-    def commit(self, claim: Claim, commit: Commit) -> Committed | Fenced | Refused:
-        span = Span(Phase.COMMIT, (claim.message,), {"writes": len(commit.writes)})
-        with open_span(self._observer, span):
-            answer = super().commit(claim, commit)
-            span.facts["verdict"] = _verdict(answer)
-        return answer
-
-
-class ObservedBatches:
-    """Common calls with one span around each. The span has the messages and the verdicts of all runs."""
-
-    def __init__(self, batches: Batches, observer: Observer) -> None:
-        self._batches = batches
-        self._observer = observer
-
-    def claim(self, requests: Sequence[ClaimRequest]) -> list[Claim | Refused | None]:
-        return self._timed(self._batches.claim, requests)
-
-    def judge(self, requests: Sequence[ClaimRequest]) -> list[Claim | Refused | None]:
-        return self._timed(self._batches.judge, requests)
-
-    def _timed(
-        self, ask: Callable[[Sequence[ClaimRequest]], list[Claim | Refused | None]], requests: Sequence[ClaimRequest]
-    ) -> list[Claim | Refused | None]:
-        span = Span(Phase.CLAIM, tuple(request.message for request in requests))
-        with open_span(self._observer, span):
-            answers = ask(requests)
+            answers = self._calls(asks)
             span.facts["verdict"] = ", ".join(_verdict(answer) for answer in answers)
         return answers
 
-    def commit(self, commits: Sequence[tuple[Claim, Commit]], *, in_threads: bool = False) -> list[CommitAnswer]:
-        writes = sum(len(commit.writes) for _, commit in commits)
-        span = Span(Phase.COMMIT, tuple(claim.message for claim, _ in commits), {"writes": writes})
-        with open_span(self._observer, span):
-            answers = self._batches.commit(commits, in_threads=in_threads)
-            span.facts["verdict"] = ", ".join(_verdict(answer) for answer in answers)
-        return answers
 
-    def release(self, claims: Sequence[Claim], now: int) -> None:
-        self._batches.release(claims, now)
-
-    def refusals(self) -> list[str]:
-        return self._batches.refusals()
-
-
-def _verdict(answer: Claim | CommitAnswer) -> str:
+def _verdict(answer: Answer) -> str:
     match answer:
         case Claim():
             return Verdict.CLAIMED.value
@@ -112,7 +58,8 @@ def observed(services: Services, observers: tuple[Observer, ...] = ()) -> Servic
         services = replace(services, observer=combined((services.observer, *observers)))
     if not opens_spans(services.observer):
         return services
-    return replace(services, store=ObservedStore(services.store, services.observer))
+    watched, observer = services.watched, services.observer
+    return replace(services, watched=lambda calls: ObservedCalls(watched(calls), observer))
 
 
 def invocation_span(services: Services, flows: tuple[AnyFlow, ...], context: Any) -> AbstractContextManager[object]:

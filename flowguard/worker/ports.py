@@ -8,10 +8,9 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import NamedTuple, Protocol
 
 from flowguard.clock import Clock, SystemClock
-from flowguard.errors import ConditionFailed, NotHeld, Reject
 from flowguard.events import Observer, log
 from flowguard.ids import Ids, ObjectId, RandomIds, RequestId
 from flowguard.protocol.callers import Caller, Callers, StoredEnd
@@ -41,6 +40,7 @@ from flowguard.wire.message import ErrorNote
 from flowguard.wire.signing import UNSIGNED, Signer
 from flowguard.wire.tokens import NO_TOKENS, Tokens
 from flowguard.worker.alarm import Alarm, ThreadAlarm
+from flowguard.worker.asks import Calls, CommitAnswer
 from flowguard.writes import Write
 
 
@@ -213,10 +213,6 @@ class CallerLists(Protocol):
         ...
 
 
-CommitAnswer: TypeAlias = Committed | Fenced | Refused | ConditionFailed | NotHeld | Reject | None
-"""What a commit among others is answered. An error is what :class:`Store` raises for it: nothing of it is written."""
-
-
 class Batches(Protocol):
     """Claims, reads and commits of several runs in few calls. None is of an object twice.
 
@@ -377,6 +373,8 @@ class Services:
     """Answers whether an error says that a service fails for now, whatever it is asked."""
     debug_sampled: bool = False
     """Whether handlers log at DEBUG in runs whose trace is sampled."""
+    watched: Callable[[Calls], Calls] = lambda calls: calls
+    """Returns the calls that claim, read and commit with what watches them around it."""
 
 
 class Budget(Protocol):

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias, TypeGuard
 
 from flowguard.clock import Clock
 from flowguard.errors import OtherRelease
-from flowguard.ids import ObjectId, Owner
+from flowguard.ids import ObjectId
 from flowguard.protocol.claims import kills_before, outlived
-from flowguard.protocol.run import Claim, Commit, Refused
+from flowguard.protocol.run import Claim, Refused
 from flowguard.protocol.verdicts import Verdict
 from flowguard.stage import MOST_AT_ONCE, AnyStage
 from flowguard.wire.envelope import Envelope
-from flowguard.worker.ports import Batches, Budget, CommitAnswer
+from flowguard.worker.asks import Answer, Ask, Committing, Way
+from flowguard.worker.driving import Driver
+from flowguard.worker.ending import Ending
+from flowguard.worker.ports import Budget
 from flowguard.worker.routing import Arrival
 
 LONGEST_WAIT_MS: Final = 250
@@ -67,12 +70,12 @@ class Turn(NamedTuple):
         return queued and bool(arrival.message.object_id)
 
 
-class Asked(NamedTuple):
-    """A claim or read that was asked for with others. ``answer`` is None where it has to be asked for alone."""
+class Shared(NamedTuple):
+    """A way whose first ask was made with others. ``answer`` is None where it has to be made alone."""
 
     arrival: Arrival
-    owner: Owner
-    answer: Claim | Refused | None
+    way: Way[Ending]
+    answer: Answer
 
     @property
     def may_kill(self) -> bool:
@@ -85,7 +88,7 @@ class Asked(NamedTuple):
         claim = self.answer
         if isinstance(claim, Refused):  # of a record that is retried in place, the item has a later attempt
             return claim.verdict is Verdict.DUPLICATE and self.arrival.envelope.retried_in_place
-        if claim is None or claim.unwritten is not None:
+        if not isinstance(claim, Claim) or claim.unwritten is not None:
             return self.arrival.envelope.receive_count > 1
         return kills_before(claim.before, claim.message) > 0
 
@@ -94,7 +97,7 @@ class Asked(NamedTuple):
         """Return the claim that holds a lease, if it is one."""
         return [self.answer] if isinstance(self.answer, Claim) and self.answer.unwritten is None else []
 
-    def in_time(self, now: int, lease_until: int) -> Claim | Refused | None:
+    def in_time(self, now: int, lease_until: int) -> Answer:
         """Return the answer. None where less than half is left of the lease that is to be had at ``now`` (ms)."""
         if not isinstance(self.answer, Claim):
             return self.answer
@@ -102,21 +105,21 @@ class Asked(NamedTuple):
         return self.answer if 2 * left >= whole else None
 
 
-class Uncommitted(NamedTuple):
-    """A hop whose handler has ended, and whose commit may wait for others."""
+class Waiting(NamedTuple):
+    """A way that waits for its commit, which may be made with others."""
 
     arrival: Arrival
-    claim: Claim
-    commit: Commit
+    way: Way[Ending]
+    ask: Committing
 
     def is_outlived(self, now: int) -> bool:
         """Answer whether what was read at its begin is too old at ``now`` (ms) to commit it with others."""
-        return outlived(self.claim, now, self.arrival.flow.retention // timedelta(milliseconds=1))
+        return outlived(self.ask.claim, now, self.arrival.flow.retention // timedelta(milliseconds=1))
 
 
-def can_wait(commit: Commit) -> bool:
-    """Answer whether the commit may be made with others, as one call whose answer is all that it needs."""
-    return not (commit.closes_list or (commit.wait is not None and commit.wait.rows))
+def can_wait(ask: Ask) -> TypeGuard[Committing]:
+    """Answer whether a way may stop at what it asks, for others to ask the same."""
+    return isinstance(ask, Committing) and ask.can_wait
 
 
 def waves(turns: Sequence[Turn]) -> Iterator[list[Turn]]:
@@ -157,24 +160,23 @@ def at_once(turns: Sequence[Turn], *, in_threads: bool) -> Iterator[list[Turn]]:
 class PendingCommits:
     """The commits of one wave that wait to be made together."""
 
-    def __init__(self, batches: Batches, clock: Clock, budget: Budget, *, in_threads: bool) -> None:
-        self._batches = batches
-        self._in_threads = in_threads
+    def __init__(self, driver: Driver, clock: Clock, budget: Budget) -> None:
+        self._driver = driver
         self._clock = clock
         self._budget = budget
-        self._waiting: dict[int, Uncommitted] = {}
+        self._waiting: dict[int, Waiting] = {}
         self._transactions = 0
         self._since = 0
         self._longest = 0
 
-    def add(self, place: int, left: Uncommitted, began_at: int) -> None:
+    def add(self, place: int, left: Waiting, began_at: int) -> None:
         """Let the commit wait whose handler has just ended. ``began_at`` is when its record was begun, ms."""
         now = self._clock.now()
         if not self._waiting:
             self._since = now
         self._longest = max(self._longest, now - began_at)
         self._waiting[place] = left
-        self._transactions += left.commit.is_transaction
+        self._transactions += left.ask.commit.is_transaction
 
     def is_due(self, *, at_work: bool = False) -> bool:
         """Answer whether they must be made before another record is begun, or has ended that is ``at_work``."""
@@ -186,17 +188,15 @@ class PendingCommits:
         is_late = waited + longest > LONGEST_WAIT_MS or (left is not None and left < LITTLE_TIME_MS)
         return is_late or self._transactions >= MOST_AT_ONCE
 
-    def flush(self) -> Iterator[tuple[int, Uncommitted, CommitAnswer]]:
+    def flush(self) -> Iterator[tuple[int, Waiting, Answer]]:
         """Make the commits. Yield each by the place of its record with its answer; None has to be asked for alone.
 
         A single one is left to its own call, as is one whose read is too old.
         """
         waiting, self._waiting, self._transactions = self._waiting, {}, 0
-        now, answers = self._clock.now(), dict[int, CommitAnswer]()
-        shared = {place: left for place, left in waiting.items() if not left.is_outlived(now)}
-        if len(shared) > 1:
-            commits = [(one.claim, one.commit) for one in shared.values()]
-            made = self._batches.commit(commits, in_threads=self._in_threads)
-            answers = dict(zip(shared, made, strict=True))
+        now = self._clock.now()
+        answers = self._driver.ask_together(
+            {place: left.ask for place, left in waiting.items() if not left.is_outlived(now)}
+        )
         for place, left in waiting.items():
             yield place, left, answers.get(place)

@@ -192,7 +192,7 @@ class Kept:
 
 def in_two_invocations(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first invocation has the time to save one shard."""
-    monkeypatch.setattr("flowguard.worker.runtime.KEPT_TO_COMMIT_MS", Kept())
+    monkeypatch.setattr("flowguard.worker.handle_phase.KEPT_TO_COMMIT_MS", Kept())
 
 
 def in_small_shards(monkeypatch: pytest.MonkeyPatch) -> None:

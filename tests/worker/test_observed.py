@@ -11,7 +11,7 @@ from flowguard.errors import DefinitionError
 from flowguard.events import Event, EventType, Tally, log
 from flowguard.handler import dlq_handler, lambda_handler
 from flowguard.spans import Phase, Span
-from flowguard.worker.observed import ObservedStore, invocation_span, observed
+from flowguard.worker.observed import invocation_span, observed
 from tests.observers.watching import Broken, BrokenSpans, Watching
 from tests.scene import Orders, Scene, message_id, record, scene
 from tests.test_handler import Context
@@ -135,19 +135,9 @@ def test_nothing_is_wrapped_where_nobody_opens_spans() -> None:
     with scene() as at:
         services = at.handler._services
         assert observed(services) is services
-        assert observed(services, (Tally(),)).store is services.store
+        assert observed(services, (Tally(),)).watched is services.watched
         with invocation_span(services, (Orders,), None) as opened:
             assert opened is None
-
-
-def test_an_observed_store_offers_all_that_a_store_does() -> None:
-    with scene() as at:
-        store = at.handler._services.store
-        wrapped = ObservedStore(store, log)
-        offered = wrapped.waits, wrapped.memos, wrapped.cancellations, wrapped.callers
-        assert [type(one) for one in offered] == [
-            type(one) for one in (store.waits, store.memos, store.cancellations, store.callers)
-        ]
 
 
 @pytest.mark.parametrize("make", [lambda_handler, dlq_handler, callback_handler])

@@ -27,10 +27,12 @@ from flowguard.stage import MOST_AT_ONCE, Stage
 from flowguard.step import Step
 from flowguard.testing.context import FakeContext
 from flowguard.worker import batch
+from flowguard.worker.asks import Committing
 from flowguard.worker.baton import Baton
-from flowguard.worker.ports import Batches, Unlimited
+from flowguard.worker.driving import Driver
+from flowguard.worker.ports import Unlimited
 from flowguard.worker.routing import Arrival
-from flowguard.worker.together import LONGEST_WAIT_MS, PendingCommits, Turn, Uncommitted, at_once
+from flowguard.worker.together import LONGEST_WAIT_MS, PendingCommits, Turn, Waiting, at_once
 from tests.aws.engines import on_dynamodb_local
 from tests.scene import START, Order, OrderState, Scene, Script, record, scene
 from tests.worker.test_together import (
@@ -291,9 +293,10 @@ def test_commits_do_not_wait_longer_when_others_are_at_work(at: Scene, monkeypat
 
 def test_a_commit_waits_for_those_at_work_and_not_for_as_long_as_they_may_take(at: Scene) -> None:
     clock = ManualClock(START)
-    pending = PendingCommits(cast(Batches, None), clock, Unlimited(), in_threads=True)
+    pending = PendingCommits(cast(Driver, None), clock, Unlimited())
     commit = Commit(Status.RUNNING, START, START, None, "{}")
-    pending.add(0, Uncommitted(cast(Arrival, None), cast(Claim, None), commit), START - 10 * LONGEST_WAIT_MS)
+    ask = Committing(cast(Claim, None), commit)
+    pending.add(0, Waiting(cast(Arrival, None), cast(Any, None), ask), START - 10 * LONGEST_WAIT_MS)
     assert [pending.is_due(), pending.is_due(at_work=True)] == [True, False]
     clock.advance(ms=LONGEST_WAIT_MS + 1)
     assert pending.is_due(at_work=True)

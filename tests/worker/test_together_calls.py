@@ -15,7 +15,6 @@ from flowguard.errors import OtherRelease, RunFailed
 from flowguard.events import EventType, Tally
 from flowguard.flow import Flow
 from flowguard.handler import lambda_handler
-from flowguard.ids import Owner
 from flowguard.outcome import Done, Outcome
 from flowguard.protocol.run import AwaitingRow, Claim, Commit, NewWait, Refused, RunItem, Status
 from flowguard.protocol.verdicts import Verdict
@@ -26,9 +25,10 @@ from flowguard.step import Step
 from flowguard.testing.context import FakeContext
 from flowguard.wire.envelope import Envelope, Source, normalize_record
 from flowguard.wire.message import Message
-from flowguard.worker.ports import Batches
+from flowguard.worker.asks import Claiming, Committing, Judging
+from flowguard.worker.driving import Driver
 from flowguard.worker.routing import Arrival
-from flowguard.worker.together import Asked, PendingCommits, Turn, Uncommitted, can_wait
+from flowguard.worker.together import PendingCommits, Shared, Turn, Waiting, can_wait
 from tests.aws.states import NOW, STORED, request
 from tests.protocol.run_items import run_item
 from tests.scene import START, Order, Orders, OrderState, Scene, record, scene
@@ -36,6 +36,8 @@ from tests.worker.test_together import BATCH, UPDATE, order, orders, plain, toge
 
 FIRST = Message("orders", "price-order", 1, "o1", "run-1", START, body="{}")  # type: ignore[arg-type]
 COMMIT = Commit(Status.RUNNING, START, START, None, "{}")
+WAY = cast(Any, None)
+"""Of what is asked here no way goes on."""
 
 
 @pytest.fixture
@@ -85,12 +87,12 @@ def test_what_was_delivered_before_may_share() -> None:
 # -- may kill ---------------------------------------------------------------------------------------------------------
 
 
-def asked(before: RunItem | None, *, received: str = "7", **changes: Any) -> Asked:
+def asked(before: RunItem | None, *, received: str = "7", **changes: Any) -> Shared:
     arrival = turn(received=received).arrival
     assert arrival is not None
     arrival = arrival._replace(message=arrival.message._replace(**changes))
     claim = Claim(arrival.message, run_item(), before, at=START)
-    return Asked(arrival, Owner("mine"), claim)
+    return Shared(arrival, WAY, claim)
 
 
 def left_by_another(**changes: Any) -> RunItem:
@@ -198,19 +200,29 @@ def test_a_read_that_is_refused_as_a_whole_is_said() -> None:
 # -- can wait ---------------------------------------------------------------------------------------------------------
 
 
+def committing(commit: Commit) -> Committing:
+    return Committing(cast(Claim, None), commit)
+
+
 def test_a_commit_that_only_changes_its_item_can_wait() -> None:
-    assert can_wait(COMMIT)
+    assert can_wait(committing(COMMIT))
 
 
 def test_a_commit_that_closes_a_list_of_callers_does_not_wait() -> None:
-    assert not can_wait(COMMIT._replace(status=Status.COMPLETED, takes_callers=True))
+    assert not can_wait(committing(COMMIT._replace(status=Status.COMPLETED, takes_callers=True)))
 
 
 def test_a_commit_that_waits_for_others_can_wait_unless_it_has_rows_to_write() -> None:
     begun = NewWait(WaitPlan("close-order", {"paid": None}), 100, START)
     rows = (AwaitingRow("paid", cast(Any, None), "close-order", START),)
-    assert can_wait(COMMIT._replace(wait=begun))
-    assert not can_wait(COMMIT._replace(wait=begun._replace(rows=rows)))
+    assert can_wait(committing(COMMIT._replace(wait=begun)))
+    assert not can_wait(committing(COMMIT._replace(wait=begun._replace(rows=rows))))
+
+
+def test_a_claim_does_not_wait() -> None:
+    """What a way claims after its first ask is answered at once."""
+    assert not can_wait(Claiming(request(STORED)))
+    assert not can_wait(Judging(request(STORED)))
 
 
 # -- due --------------------------------------------------------------------------------------------------------------
@@ -225,9 +237,9 @@ class Left:
 
 
 def waiting(left: int | None, *, some: bool = True) -> PendingCommits:
-    pending = PendingCommits(cast(Batches, None), ManualClock(START), Left(left), in_threads=False)
+    pending = PendingCommits(cast(Driver, None), ManualClock(START), Left(left))
     if some:
-        pending.add(0, Uncommitted(cast(Arrival, None), cast(Claim, None), COMMIT), START)
+        pending.add(0, Waiting(cast(Arrival, None), WAY, committing(COMMIT)), START)
     return pending
 
 
@@ -259,10 +271,9 @@ def test_the_only_record_is_read_once(at: Scene, monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.parametrize(("lease_until", "good"), [(NOW + 99, False), (NOW + 100, True), (NOW + 101, True)])
 def test_a_claim_that_was_shared_is_good_while_half_of_its_lease_is_left(lease_until: int, good: bool) -> None:
-    asked = request(STORED)
-    shared = Claim(asked.message, run_item(lease_until=lease_until), None)
+    shared = Claim(request(STORED).message, run_item(lease_until=lease_until), None)
     arrival = cast(Arrival, turn().arrival)
-    assert Asked(arrival, asked.owner, shared).in_time(NOW, NOW + 200) == (shared if good else None)
+    assert Shared(arrival, WAY, shared).in_time(NOW, NOW + 200) == (shared if good else None)
 
 
 def test_a_function_that_shares_no_calls_claims_each_record_alone(at: Scene) -> None:

@@ -212,7 +212,7 @@ def test_a_run_at_work_is_claimed_before_it_loses_its_object(at: Scene) -> None:
 # -- what is read does not hold for ever -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("ms", "calls"), [(-1, [READ, BATCH]), (0, [READ, BATCH, *[UPDATE] * 4])])
+@pytest.mark.parametrize(("ms", "calls"), [(-1, [READ, BATCH]), (0, [READ, BATCH, *[UPDATE] * 2])])
 def test_who_has_read_no_item_claims_it_when_one_may_have_been_there_since(
     at: Scene, ms: int, calls: list[str]
 ) -> None:

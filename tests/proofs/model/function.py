@@ -52,6 +52,7 @@ from flowguard.wire.attributes import Attribute, attributes_to
 from flowguard.wire.envelope import Envelope, normalize, normalize_record
 from flowguard.wire.message import FLOW_STAGE, REQUEST_ID, ErrorNote, Message
 from flowguard.wire.signing import UNSIGNED
+from flowguard.worker.asks import CommitAnswer
 from flowguard.worker.batch import Batch
 from flowguard.worker.callbacks import Callbacks
 from flowguard.worker.ending import Ending
@@ -60,7 +61,6 @@ from flowguard.worker.ports import (
     Batches,
     CallerLists,
     Cancellations,
-    CommitAnswer,
     Groups,
     Memos,
     Refusal,

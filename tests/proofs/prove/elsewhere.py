@@ -58,7 +58,8 @@ TESTED: Final = (
         "no explored function shares its calls, and none gets messages of another release",
     ),
     Elsewhere(
-        r"^(protocol\.claims\.kills_before|worker\.runtime\.Runtime\.(_with_kills|_planned: arrival\.problem)|"
+        r"^(protocol\.claims\.kills_before|worker\.(runtime\.Runtime\._with_kills|"
+        r"handle_phase\.HandlePhase\.planned: arrival\.problem)|"
         r"aws\.store\.DynamoDBStore\.(note_kills|_write_fenced)\b|aws\.commit_call\.(_noting\b|note_kills_call)|"
         r"aws\.commit_call\.release_call: failed)",
         (
@@ -69,7 +70,7 @@ TESTED: Final = (
         "functions that are killed five times, and hops that were only read",
     ),
     Elsewhere(
-        r"^(worker\.runtime\.Runtime\._note_back_off|aws\.store\.DynamoDBStore\.back_off)",
+        r"^(worker\.fail_phase\.FailPhase\._note_back_off|aws\.store\.DynamoDBStore\.back_off)",
         (
             "tests/worker/runtime/test_pauses.py",
             "tests/worker/runtime/test_unleased.py",
@@ -79,7 +80,7 @@ TESTED: Final = (
         "a note for those who look, on which nothing depends",
     ),
     Elsewhere(
-        r"^worker\.runtime\.Runtime\.(_failed: (isinstance|self\._release)|_again: self\._release|_release\b)",
+        r"^worker\.(fail_phase\.FailPhase\.(failed: (isinstance|release)|_again: release)|claim_phase\.release\b)",
         (
             "tests/worker/runtime/test_codes.py",
             "tests/worker/runtime/test_releases.py",
@@ -89,7 +90,7 @@ TESTED: Final = (
         "what is denied for minutes, messages of another release, and queues that refuse a retry",
     ),
     Elsewhere(
-        r"^worker\.runtime\.Runtime\._again_in_place\b",
+        r"^worker\.fail_phase\.FailPhase\._again_in_place\b",
         (
             "tests/worker/runtime/test_full_history.py",
             "tests/worker/runtime/test_fifo.py",
@@ -99,12 +100,12 @@ TESTED: Final = (
         "FIFO queues whose records rest for minutes, and rows of a full history that are refused",
     ),
     Elsewhere(
-        r"^worker\.runtime\.Runtime\.judged: arrival\.envelope\.retried_in_place",
+        r"^worker\.claim_phase\.ClaimPhase\.judged: arrival\.envelope\.retried_in_place",
         ("tests/worker/runtime/test_given_up.py",),
         "no outage of the explorer lasts until SQS gives records up",
     ),
     Elsewhere(
-        r"^worker\.runtime\.Runtime\._planner: before is None",
+        r"^worker\.hop_planner\.planner_of: before is None",
         ("tests/worker/runtime/test_callers.py::test_who_attaches_while_the_run_begins",),
         "the explorer's time is over before anything expires",
     ),
@@ -144,8 +145,8 @@ TESTED: Final = (
         "early answers that come in another order than they were given in, or whose time is over",
     ),
     Elsewhere(
-        r"^worker\.(batch\.Batch\._work: (self\._given_up|isinstance\(judged)|plan\.returned\b|"
-        r"runtime\.Runtime\.(work|_claim_attempt): not arrival\.begins)",
+        r"^worker\.(batch\.Batch\._alone: (self\._given_up|isinstance\(judged)|plan\.returned\b|"
+        r"(runtime\.Runtime\.work|claim_phase\.ClaimPhase\._attempt): not arrival\.begins)",
         ("tests/worker/runtime/test_given_up.py",),
         "no outage of the explorer lasts until SQS gives records up",
     ),
@@ -190,13 +191,13 @@ TESTED: Final = (
         "no outage of the explorer lasts until SQS gives records up, or until a flow's retention is over",
     ),
     Elsewhere(
-        r"^(protocol\.claims\.finds_old_memory|worker\.runtime\.Runtime\._planned: (not calls|memory\.begin)|"
+        r"^(protocol\.claims\.finds_old_memory|worker\.handle_phase\.HandlePhase\.planned: (not calls|memory\.begin)|"
         r"aws\.commit_(call\._add_failed|texts\._failed_sizes): .*memo)",
         ("tests/protocol/test_claims.py", "tests/aws/store/test_memos.py", "tests/worker/runtime/test_remembered.py"),
         "no explored request comes again under its old id after another one has had the object",
     ),
     Elsewhere(
-        r"^(worker\.together\.Asked\.may_kill|worker\.batch\.Batch\._wave: .*(may_kill|last|rest))",
+        r"^(worker\.together\.Shared\.may_kill|worker\.batch\.Batch\._wave: .*(may_kill|last|rest))",
         ("tests/worker/test_together_calls.py", "tests/worker/test_together.py"),
         "no explored function shares its calls",
     ),
@@ -206,7 +207,7 @@ TESTED: Final = (
         "no request for several records is refused",
     ),
     Elsewhere(
-        r"^worker\.batch\.Batch\.(_in_order|_hand_back|_note_time|_work|_has_time|_in_turn)\b",
+        r"^worker\.batch\.Batch\.(_in_order|_hand_back|_note_time|_at_work|_has_time|_in_turn)\b",
         ("tests/worker/test_batch.py", "tests/worker/test_fifo_delays.py", "tests/worker/test_together_waves.py"),
         "the explorer's batches have one record, and all the time there is",
     ),
@@ -232,7 +233,7 @@ TESTED: Final = (
     Elsewhere(
         r"^(aws\.history_rows\.|protocol\.run_history\.(told_by_|error_of|_added)|"
         r"aws\.store\.DynamoDBStore\.(tell\b|commit: .*(told_until|row_of_commit|len\(actions))|"
-        r"worker\.runtime\.Runtime\.(_tell\b|_again: self\._tell|_again_in_place: self\._tell)|"
+        r"worker\.fail_phase\.FailPhase\.(_tell\b|_again: self\._tell|_again_in_place: self\._tell)|"
         r"protocol\.run\.Commit\.is_transaction: .*told_until|"
         r"worker\.plan\.Planner\..*(told_until|full_history|MOST_WRITES)|"
         r"aws\.commit_call\._add_history: .*(told_until|full_history)|aws\.history_room\._kept: .*full_history|"
@@ -313,17 +314,17 @@ TESTED: Final = (
         "an early answer that is replaced, removed or used while a wait looks at it",
     ),
     Elsewhere(
-        r"^worker\.runtime\._decoded\b",
+        r"^worker\.handle_phase\._decoded\b",
         ("tests/worker/runtime/test_releases.py",),
         "later hops whose payloads this code cannot read",
     ),
     Elsewhere(
-        r"^worker\.runtime\.(_longest_lease\b|Runtime\.claim_request: .*longest_lease)",
+        r"^worker\.claim_phase\.(_longest_lease\b|ClaimPhase\.request: .*longest_lease)",
         ("tests/worker/runtime/test_clocks.py",),
         "the explorer's workers have the same clock, and no stage of theirs a timeout of hours",
     ),
     Elsewhere(
-        r"^worker\.batch\.Batch\._believed\b",
+        r"^worker\.orders\.Orders\._believed\b",
         ("tests/worker/test_insider.py",),
         "nobody forges an answer or an order",
     ),
@@ -348,18 +349,19 @@ TESTED: Final = (
         "nothing decides by a line of the log",
     ),
     Elsewhere(
-        r"^worker\.runtime\.Runtime\._planned: (services\.debug_sampled|is_sampled)",
+        r"^worker\.handle_phase\.HandlePhase\.planned: (services\.debug_sampled|is_sampled)",
         ("tests/worker/test_debug_lines.py",),
         "no explored request is traced",
     ),
     Elsewhere(
-        r"^(worker\.runtime\.(Runtime\.(_saved: |_continued: |_handle: except _GoesOn)|_GoesOn)|"
+        r"^(worker\.(handle_phase\.(HandlePhase\._saved: |GoesOn)|fail_phase\.FailPhase\.continued: |"
+        r"runtime\.Runtime\._handled: except GoesOn)|"
         r"worker\.failure_note\._remembered: (is_of_part|continue))",
         ("tests/worker/test_group_parts.py", "tests/worker/test_groups.py"),
         "no explored flow of the proof has too little time to save a group",
     ),
     Elsewhere(
-        r"^(worker\.batch\.Batch\._order: .*find_group|protocol\.run\.NewWait\.begun: self\.plan\.group|"
+        r"^(worker\.orders\.Orders\.find: .*find_group|protocol\.run\.NewWait\.begun: self\.plan\.group|"
         r"worker\.plan\.Planner\.(ended: case (SavedGroup|WaitForGroup)|_wait_planner: self\.failed_hop)|"
         r"worker\.callbacks\.Callbacks\._addressed: .*(own|order|group))",
         (
@@ -398,7 +400,7 @@ TESTED: Final = (
         "the pages of the inspector, which no message meets",
     ),
     Elsewhere(
-        r"^worker\.runtime\.Runtime\.(_planner: noted|work: asked|_claim_attempt: claim is None)",
+        r"^worker\.(hop_planner\.planner_of: noted|claim_phase\.ClaimPhase\._asked: claim is None)",
         (
             "tests/worker/runtime/test_callers.py::test_the_end_of_a_run",
             "tests/worker/runtime/test_no_queue.py",
@@ -412,8 +414,10 @@ TESTED: Final = (
         "groups, of which few flows are explored",
     ),
     Elsewhere(
-        r"^(worker\.resumed\.resumed_payload: wait\.plan\.group|worker\.runtime\.Runtime\.(_saved|_ended_group)\b|"
-        r"worker\.runtime\.Runtime\.(_left: .*(group|WaitEnd)|_planned: .*WaitForGroup)|"
+        r"^(worker\.resumed\.resumed_payload: wait\.plan\.group|"
+        r"worker\.handle_phase\.HandlePhase\.(_saved|_ended_group)\b|"
+        r"worker\.(flush_phase\.FlushPhase\._left: .*(group|WaitEnd)|"
+        r"handle_phase\.HandlePhase\.planned: .*WaitForGroup)|"
         r"worker\.plan\.Planner\.(_waiting_for_group|of_group)\b)",
         ("tests/worker/test_groups.py", "tests/worker/test_waiting.py"),
         "groups, of which few flows are explored",
@@ -424,16 +428,16 @@ TESTED: Final = (
         "a result that is dropped by the run after it, which is reset",
     ),
     Elsewhere(
-        r"^(worker\.event_loop\.|worker\.runtime\.Runtime\.(_awaited|close)|"
-        r"worker\.batch\.Batch\.run: .*closing|worker\.runtime\.Runtime\._planned: .*Coroutine)",
+        r"^(worker\.event_loop\.|worker\.(runtime\.Runtime\.close|handle_phase\.HandlePhase\.(_awaited|close))|"
+        r"worker\.batch\.Batch\.run: .*closing|worker\.handle_phase\.HandlePhase\.planned: .*Coroutine)",
         ("tests/worker/test_event_loop.py", "tests/worker/test_async_handlers.py"),
         "async handlers, of several records too",
     ),
     Elsewhere(
         r"^(aws\.commit_threads\.|aws\.batch_calls\.DynamoDBBatches\.commit\b|"
         r"worker\.together\.PendingCommits\..*(transactions|threads)|"
-        r"worker\.runtime\.(_last_error|_unmoved: .*Exception|"
-        r"Runtime\.(_commit\b|_commit_once: .*answer|finished|work: (isinstance\(commit|can_wait))))",
+        r"worker\.(driving\._told|commit_phase\.CommitPhase\.write: .*answer|"
+        r"runtime\.(_last_error|Runtime\._held: (isinstance\(commit|except|\(last|refused|calls))))",
         (
             "tests/aws/test_commit_threads.py",
             "tests/worker/test_parallel_commits.py",
@@ -450,12 +454,12 @@ TESTED: Final = (
         r"^(worker\.baton\.|worker\.together\.(Turn\.(parallel|stage)|at_once|PendingCommits\.is_due: .*at_work)|"
         r"worker\.batch\.(_baton|Batch\.(_ended|_ask: .*(parallel|_baton)|_wave: .*_baton|"
         r"__init__: .*(_baton|threads)))|"
-        r"worker\.routing\.Routes\.are_parallel|stage\._parallel_problems|worker\.runtime\..*_outside)",
+        r"worker\.routing\.Routes\.are_parallel|stage\._parallel_problems|worker\.handle_phase\..*_outside)",
         ("tests/worker/test_parallel.py", "tests/worker/test_together.py", "tests/worker/test_together_calls.py"),
         "handlers of several threads",
     ),
     Elsewhere(
-        r"^worker\.together\.Asked\.",
+        r"^worker\.together\.Shared\.",
         (
             "tests/worker/test_together_calls.py::test_a_claim_that_was_shared",
             "tests/worker/test_together.py",
@@ -475,9 +479,11 @@ TESTED: Final = (
         "workers that stall for weeks, and runs without a lease that wait for answers from outside",
     ),
     Elsewhere(
-        r"^worker\.(routing\.Arrival\.(takes_lease|to_claim)|runtime\._unmoved|runtime\.Runtime\.(_write\b|"
-        r"_claim_attempt: .*(takes_lease|needs_lease|store)|_commit_once: waits_unseen|"
-        r"_planned: Before\(leased|_answered: isinstance\(answer, Refused))",
+        r"^worker\.(routing\.Arrival\.(takes_lease|to_claim)|commit_phase\.CommitPhase\.(write\b|"
+        r"written: waits_unseen|answered: (answer is None|isinstance\(answer, Refused))|"
+        r"claim_phase\.ClaimPhase\._asked: .*(takes_lease|needs_lease|Claiming)|"
+        r"handle_phase\.HandlePhase\.planned: Before\(leased|"
+        r"runtime\.Runtime\.work: \(finished)",
         (
             "tests/worker/runtime/test_unleased.py",
             "tests/worker/test_together_unleased.py",
@@ -487,7 +493,7 @@ TESTED: Final = (
         "runs without a lease that are cancelled, or that wait, or whose workers stall for weeks",
     ),
     Elsewhere(
-        r"^worker\.(together\.(Turn\.may_share|can_wait|PendingCommits\.is_due)|"
+        r"^worker\.(together\.(Turn\.may_share|can_wait|PendingCommits\.is_due)|asks\.Committing\.can_wait|"
         r"batch\.Batch\.(run: (self\._together|len)|_ask|_begun|_committed|_finished|_alone))",
         (
             "tests/worker/test_together_calls.py",
@@ -522,7 +528,8 @@ TESTED: Final = (
     ),
     Elsewhere(
         r"^(worker\.cancelling\.|"
-        r"worker\.runtime\.Runtime\.(_planned: .*(why|cancelled|own_failure)|_end.*Cancelled))",
+        r"worker\.(handle_phase\.HandlePhase\.planned: .*(why|cancelled|own_failure)|"
+        r"fail_phase\.FailPhase\._end.*Cancelled))",
         (
             "tests/worker/test_cancelling.py",
             "tests/worker/runtime/test_cancelled.py",
@@ -536,12 +543,12 @@ TESTED: Final = (
         "no explored flow is cancelled",
     ),
     Elsewhere(
-        r"^worker\.runtime\.Runtime\._turned_away: is_for_its_run",
+        r"^worker\.turned_away\.TurnedAway\.ending: is_for_its_run",
         ("tests/worker/runtime/test_cancelled_children.py",),
         "no explored flow is cancelled",
     ),
     Elsewhere(
-        r"^(worker\.caller_answers\.CallerAnswers\.(turned_away|lost)|worker\.runtime\.Runtime\._dead: .*GONE|"
+        r"^(worker\.caller_answers\.CallerAnswers\.(turned_away|lost)|worker\.no_run\.NoRun\.dead: .*GONE|"
         r"aws\.store\.DynamoDBStore\._refused: .*STALE)",
         ("tests/worker/runtime/test_turned_away.py", "tests/worker/test_caller_answers.py::test_where_nobody_knows"),
         "no explored request that is turned away has a reply_to",
@@ -562,7 +569,8 @@ TESTED: Final = (
         "runs before and after, and ends of every kind",
     ),
     Elsewhere(
-        r"^worker\.runtime\.Runtime\.(_claim\b|claim_request: ClaimRequest\(fresh|_answered_by_another: verdict)",
+        r"^worker\.(claim_phase\.ClaimPhase\.(claim\b|request: ClaimRequest\(fresh)|"
+        r"turned_away\.TurnedAway\._answered_by_another: verdict)",
         (
             "tests/worker/runtime/test_callers.py::test_a_run_that_ends_just_before_a_caller_attaches",
             "tests/worker/runtime/test_callers.py::test_a_request_that_meets",
@@ -571,7 +579,7 @@ TESTED: Final = (
         "no explored flow takes callers",
     ),
     Elsewhere(
-        r"^worker\.runtime\.Runtime\.(_answered_by_another|_done: (except|item\.lost))",
+        r"^worker\.turned_away\.TurnedAway\.(_answered_by_another|done: (except|item\.lost))",
         (
             "tests/worker/runtime/test_gone_texts.py::test_a_copy",
             "tests/worker/runtime/test_gone_texts.py::test_a_request_whose_answer_is_gone",
@@ -579,7 +587,7 @@ TESTED: Final = (
         "results that are gone, of runs that had ended before the request came",
     ),
     Elsewhere(
-        r"^worker\.runtime\.Runtime\.(_begun_anew|_refused: case Verdict\.RESET)",
+        r"^worker\.turned_away\.TurnedAway\.(_begun_anew|_refused: case Verdict\.RESET)",
         (
             "tests/worker/runtime/test_resets.py::test_a_run_that_began_before_its_flow_took_callers",
             "tests/worker/runtime/test_resets.py::test_a_reset_whose_caller_died",
@@ -587,12 +595,12 @@ TESTED: Final = (
         "no explored flow is reset",
     ),
     Elsewhere(
-        r"^worker\.runtime\.Runtime\._flush\b",
+        r"^worker\.flush_phase\.FlushPhase\.flush\b",
         ("tests/worker/runtime/test_superseded_told.py::test_what_the_older_run_had_committed",),
         "all of it is sent again where its worker dies, so no end says what went first",
     ),
     Elsewhere(
-        r"^worker\.runtime\.Runtime\.(_replies|_done)\b",
+        r"^worker\.(commit_phase\.CommitPhase\._replies|turned_away\.TurnedAway\.done)\b",
         (
             "tests/worker/runtime/test_callers.py::test_a_copy_of_an_earlier_hop",
             "tests/worker/runtime/test_callers.py::test_a_run_whose_callers_cannot_be_read_now",
@@ -601,7 +609,7 @@ TESTED: Final = (
         "no explored flow takes callers",
     ),
     Elsewhere(
-        r"^worker\.runtime\.Runtime\._answered: .*callers",
+        r"^worker\.commit_phase\.CommitPhase\.answered: .*callers",
         (
             "tests/worker/runtime/test_callers.py::test_a_request_that_meets",
             "tests/worker/runtime/test_claims.py::test_the_next_hop_is_handled_in_two_calls",
@@ -609,7 +617,7 @@ TESTED: Final = (
         "no explored flow takes callers",
     ),
     Elsewhere(
-        r"^worker\.runtime\.Runtime\._(answered|refused)\b",
+        r"^worker\.(commit_phase\.CommitPhase\.answered|turned_away\.TurnedAway\._refused)\b",
         (
             "tests/worker/runtime/test_fence.py",
             "tests/worker/runtime/test_claims.py",
@@ -620,7 +628,7 @@ TESTED: Final = (
         "verdicts that no explored flow meets",
     ),
     Elsewhere(
-        r"^worker\.batch\.Batch\._order: \(reset",
+        r"^worker\.orders\.Orders\.find: \(reset",
         (
             "tests/worker/test_batch.py::test_the_first_record_is_begun",
             "tests/worker/runtime/test_resets.py::test_a_stage_resets_another_flows_run",
@@ -768,7 +776,8 @@ TESTED: Final = (
     ),
     Elsewhere(
         r"^(worker\.plan\.Planner\.(_undone|giving_up|failed|_next|_waiting)|"
-        r"worker\.runtime\.(Runtime\.(_end|_end_failed|_send_before|_commit_without_letter)\b|_failed_for_good|_left_error))",
+        r"worker\.(fail_phase\.FailPhase\.(_end|_end_failed|_send_before|_commit_without_letter)\b|"
+        r"turned_away\._failed_for_good|handle_phase\._left_error))",
         (
             "tests/worker/runtime/test_on_failed.py",
             "tests/test_on_failed.py",
@@ -778,7 +787,7 @@ TESTED: Final = (
         "failures of every form, and each crash of a run that is undone",
     ),
     Elsewhere(
-        r"^worker\.runtime\.Runtime\._with_early",
+        r"^worker\.kept_answers\.KeptAnswers\.sends",
         ("tests/worker/test_waiting.py::test_a_wait_has_its_deadline_even_where_nobody_may_read_what_was_kept",),
         "a role that may write to the run table and not read it",
     ),
@@ -916,7 +925,7 @@ TESTED: Final = (
         "no explored flow is cancelled",
     ),
     Elsewhere(
-        r"^worker\.batch\.Batch\._order: \(wanted",
+        r"^worker\.orders\.Orders\.find: \(wanted",
         ("tests/worker/runtime/test_cancelled.py::test_a_stage_cancels",),
         "no explored flow is cancelled",
     ),
@@ -958,7 +967,7 @@ TESTED: Final = (
         "the item has expired, and maybe begun anew, while a worker held it",
     ),
     Elsewhere(
-        r"^(worker\.together\.|worker\.batch\.Batch\.(_in_waves|_turn|_wave|_ask|_begun|_committed|_work|run: b))",
+        r"^(worker\.together\.|worker\.batch\.Batch\.(_in_waves|_turn|_wave|_ask|_begun|_committed|run: b))",
         (
             "tests/worker/test_together_waves.py",
             "tests/worker/test_together_unleased.py",
@@ -968,7 +977,7 @@ TESTED: Final = (
         "no explored function shares its calls",
     ),
     Elsewhere(
-        r"^(worker\.together\.Asked|worker\.runtime\.Runtime\.(finished|claim_request: owner|.*(asked|can_wait)))",
+        r"^worker\.(driving\.|claim_phase\.ClaimPhase\.(request: owner|_asked))",
         (
             "tests/worker/test_together.py",
             "tests/worker/test_together_crashes.py",
@@ -987,7 +996,7 @@ TESTED: Final = (
         "no explored function shares its calls",
     ),
     Elsewhere(
-        r"^worker\.batch\.(_timeout|Batch\.(run|_in_turn|_ending|_has_time|_returned|_broken|_order))",
+        r"^worker\.(orders\.|batch\.(_timeout|Batch\.(run|_in_turn|_ending|_has_time|_returned|_broken)))",
         ("tests/worker/test_batch.py", "tests/worker/test_waiting.py"),
         "the explorer's batches have one record, and all the time there is",
     ),
@@ -1100,27 +1109,27 @@ TESTED: Final = (
         "values that no explored flow writes",
     ),
     Elsewhere(
-        r"^worker\.runtime\.Runtime\._lease: left is not None",
+        r"^worker\.claim_phase\.ClaimPhase\.lease: left is not None",
         ("tests/worker/runtime/test_claims.py::test_the_lease_ends_when_the_invocation_does",),
         "the explorer's functions have no Lambda that says how long is left",
     ),
     Elsewhere(
-        r"^worker\.runtime\.Runtime\._claim_attempt: arrival\.envelope\.retried_in_place",
+        r"^worker\.claim_phase\.ClaimPhase\._attempt: arrival\.envelope\.retried_in_place",
         ("tests/worker/runtime/test_claims.py::test_a_retry_of_an_attempt_that_was_overtaken_is_a_duplicate",),
         "a copy that comes while a later attempt is at work: the explorer's come at once, or when all is over",
     ),
     Elsewhere(
-        r"^worker\.runtime\.Runtime\.(_given_back|_claim|claim_request|_lease|_again_in_place)",
+        r"^worker\.(claim_phase\.(given_back|ClaimPhase\.(claim|_attempt|_asked|request|lease))|fail_phase\.FailPhase\._again_in_place)",
         ("tests/worker/runtime/test_no_queue.py",),
         "the explorer's messages come from queues",
     ),
     Elsewhere(
-        r"^worker\.runtime\.Runtime\.(_left|_early)",
+        r"^worker\.(flush_phase\.FlushPhase\._left|kept_answers\.KeptAnswers\.(of_commit|of_item))",
         ("tests/worker/test_waiting.py", "tests/worker/runtime/test_takeover.py"),
         "an answer that comes before anything was sent, or before the wait",
     ),
     Elsewhere(
-        r"^worker\.runtime\.Runtime\.",
+        r"^worker\.(runtime\.Runtime|(claim|flush|handle|commit|fail)_phase|turned_away|no_run|hop_planner)\.",
         (
             "tests/worker/test_waiting.py",
             "tests/worker/runtime/test_gone_texts.py",

@@ -47,10 +47,10 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "aws.ledger.DynamoDBLedger.free: except ClientError → catches every Exception",
     ),
     "leases and visibility save work that is done twice; what is applied, the fence decides": (
-        "worker.runtime.Runtime._lease: arrival.stage is not None → forced false",
-        "worker.runtime.Runtime._lease: arrival.stage.timeout if arrival.stage is not None else None → forced false",
-        "worker.runtime.Runtime._refused: case Verdict.BUSY → never taken",
-        "worker.runtime.Runtime._refused: self.services.sender.postpone(arrival.envelope, seconds) → left out",
+        "worker.claim_phase.ClaimPhase.lease: arrival.stage is not None → forced false",
+        "worker.claim_phase.ClaimPhase.lease: arrival.stage.timeout if arrival.stage is not None else None → forced false",
+        "worker.turned_away.TurnedAway._refused: case Verdict.BUSY → never taken",
+        "worker.turned_away.TurnedAway._refused: self._services.sender.postpone(arrival.envelope, seconds) → left out",
     ),
     "a later hop is claimed only for the request that stands there, so the same is written again": (
         "expressions.CLAIM_LATER_HOP: SET request_id = :request_id → left out",
@@ -118,12 +118,12 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "worker.settler.Settler.look_early: wait.plan is None → forced false",
     ),
     "only the outbox of a hop that waited has a deadline, and a resumed hop finds none but that of its own run": (
-        "worker.runtime.Runtime._left: message.resumed → forced true",
-        "worker.runtime.Runtime._left: outbox.request_id == message.request_id → forced true",
+        "worker.flush_phase.FlushPhase._left: message.resumed → forced true",
+        "worker.flush_phase.FlushPhase._left: outbox.request_id == message.request_id → forced true",
     ),
     "with nothing to save no call is made, and where nothing may be early nothing is looked for": (
-        "worker.runtime.Runtime._commit_once: commit.wait.rows → forced true",
-        "worker.runtime.Runtime._early: not commit.wait.plan.early → forced false",
+        "worker.commit_phase.CommitPhase.written: commit.wait.rows → forced true",
+        "worker.kept_answers.KeptAnswers.of_commit: not commit.wait.plan.early → forced false",
     ),
     "a claim that no wait came before puts no outbox into what it answers, whatever was read": (
         "aws.store.DynamoDBStore._claimed_item: request.message.resumed → forced true",
@@ -145,11 +145,11 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
     ),
     "to remove what is not there changes nothing": ("aws.commit_call._add_wait: item.wait is not None → forced true",),
     "the process is being stopped, which no schedule does: killing it is all that is left to see": (
-        "worker.runtime.Runtime._handle: except KeyboardInterrupt → catches nothing",
-        "worker.runtime.Runtime._handle: except KeyboardInterrupt → catches every Exception",
+        "worker.runtime.Runtime._handled: except KeyboardInterrupt → catches nothing",
+        "worker.runtime.Runtime._handled: except KeyboardInterrupt → catches every Exception",
     ),
     "the problem is always there where the object is not: what is put in its place is for the type checker": (
-        "worker.runtime.Runtime.work: RunFailed('the message names no object') → forced false",
+        "worker.no_run.NoRun.ending: RunFailed('the message names no object') → forced false",
     ),
     "the two are never equal there: equal ones have been answered a line before": (
         "protocol.claims.decide: m.hop < item.hop → becomes m.hop <= item.hop",
@@ -159,24 +159,21 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
     ),
     "a message for no stage is of another release, and is never claimed: this is for the type checker": (
         "worker.routing.Arrival.takes_lease: self.stage is None → forced false",
-        "worker.runtime.Runtime._lease: arrival.stage is not None → forced true",
-        "worker.runtime.Runtime._failed: arrival.stage is not None → forced true",
-    ),
-    "a commit that is left where none was asked for is made at once, alone": (
-        "worker.runtime.Runtime.work: asked is not None → forced true",
+        "worker.claim_phase.ClaimPhase.lease: arrival.stage is not None → forced true",
+        "worker.fail_phase.FailPhase.failed: arrival.stage is not None → forced true",
     ),
     "the note of a release counts the kills too: the item is taken for eight bytes larger": (
         "aws.history_room._kept: commit is not None → forced true",
     ),
     "the first part is never true without the second, which is for the type checker": (
-        "worker.runtime.Runtime._planned: arrival.stage is None → forced false",
-        "worker.runtime.Runtime._refused: case Verdict.DONE if item is not None → forced true",
-        "worker.runtime.Runtime._refused: case Verdict.BUSY if item is not None → forced true",
-        "worker.runtime.Runtime._refused: case Verdict.RESET if item is not None → forced true",
-        "worker.runtime.Runtime._refused: case Verdict.ATTACHED | Verdict.KEPT if item is not None → forced true",
-        "worker.runtime.Runtime._refused: case Verdict.GIVEN_UP if item is not None → forced true",
-        "worker.runtime.Runtime._claim: claim.item is None → forced false",
-        "worker.runtime.Runtime._answered: case FencedBy.FINISHED if answer.item is not None → forced true",
+        "worker.handle_phase.HandlePhase.planned: arrival.stage is None → forced false",
+        "worker.turned_away.TurnedAway._refused: case Verdict.DONE if item is not None → forced true",
+        "worker.turned_away.TurnedAway._refused: case Verdict.BUSY if item is not None → forced true",
+        "worker.turned_away.TurnedAway._refused: case Verdict.RESET if item is not None → forced true",
+        "worker.turned_away.TurnedAway._refused: case Verdict.ATTACHED | Verdict.KEPT if item is not None → forced true",
+        "worker.turned_away.TurnedAway._refused: case Verdict.GIVEN_UP if item is not None → forced true",
+        "worker.claim_phase.ClaimPhase.claim: claim.item is None → forced false",
+        "worker.commit_phase.CommitPhase.answered: case FencedBy.FINISHED if answer.item is not None → forced true",
         "aws.store.DynamoDBStore._refused: item is not None → forced true",
         "aws.store.DynamoDBStore._refused: item is not None → forced true (2)",
         "aws.store.DynamoDBStore._refused: item is not None → forced true (3)",
@@ -204,22 +201,22 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "wire.message.depth_in: except ValueError → catches every Exception",
     ),
     "what was decoded to find the object is decoded again, from the same text": (
-        "worker.runtime.Runtime._planned: payload is None or calls → forced true",
+        "worker.handle_phase.HandlePhase.planned: payload is None or calls → forced true",
     ),
     "a lease that ends between two looks at the clock: SQS refuses less than 0 s, and the record stays hidden": (
-        "worker.runtime.Runtime._refused: max(1, -((self.services.clock.now() - item.lease_until) // 1000)) → without 1",
+        "worker.turned_away.TurnedAway._refused: max(1, -((self._services.clock.now() - item.lease_until) // 1000)) → without 1",
     ),
     "an answer is made of the item, whose only error is that its text is gone": (
-        "worker.runtime.Runtime._answered_by_another: except TextGone → catches every Exception",
+        "worker.turned_away.TurnedAway._answered_by_another: except TextGone → catches every Exception",
     ),
     "a warning is given and a list grows: neither looks at the other": (
         "aws.sender.AWSSender._to_queue_in_time: logger.warning('a deadline goes by SQS, a quarter of an hour at a time: %s', refusals.pop(place).why); then soon.append((place, late[place]._replace(delay=_LONGEST_IN_SQS))) → the other way round",
     ),
     "with nothing to send the sender makes no call": (
-        "worker.runtime.Runtime._flush_outbox: not sends → forced false",
+        "worker.flush_phase.FlushPhase._flush_outbox: not sends → forced false",
     ),
     "what no case takes raises, so the record stays and is told DONE when it comes again: one delivery more": (
-        "worker.runtime.Runtime._answered: case FencedBy.FINISHED → never taken",
+        "worker.commit_phase.CommitPhase.answered: case FencedBy.FINISHED → never taken",
     ),
     "copies of what the later hop's own record sends": (
         "protocol.run.RunItem.unsent_at: self.hop == hop → forced true",
@@ -256,7 +253,7 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
     ),
     "for the type checker: a wait that is read with its plan has one, and one that was changed is there": (
         "worker.group_asks._awaited: wait.plan is None → forced false",
-        "worker.runtime.Runtime._ended_group: wait.plan is not None → forced true",
+        "worker.handle_phase.HandlePhase._ended_group: wait.plan is not None → forced true",
         "aws.group_items.DynamoDBGroups._drop: item.wait is None → forced false",
     ),
     "it is true itself: forced to be so it stays what it is": (
@@ -296,8 +293,8 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "worker.sent_back._statement: '' → forced false",
         "worker.caller_answers.CallerAnswers._end: '' → forced false",
         "worker.trust.Trust._is_signed: '' → forced false",
-        "worker.runtime.Runtime._done: '' → forced false",
-        "worker.runtime.Runtime._answered_by_another: '' → forced false",
+        "worker.turned_away.TurnedAway.done: '' → forced false",
+        "worker.turned_away.TurnedAway._answered_by_another: '' → forced false",
         "worker.settler.Settler.look_early: '' → forced false",
         "worker.routing.Routes.resolve: ObjectId('') → forced false",
         "aws.packing.Packing.pack: {} → forced false",
@@ -401,9 +398,6 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "worker.batch.Batch._ask: (arrival := turn.arrival) is None → forced false",
         "worker.batch.Batch._ask: continue → left out",
     ),
-    "what was claimed alone is committed alone, so there is always an ending: this is for the type checker": (
-        "worker.batch.Batch._alone: isinstance(left, Ending) → forced true",
-    ),
     "a field that is no number or no end is a ValueError, and nothing else is raised there": (
         "protocol.run_history.Happened.from_text: except ValueError → catches every Exception",
     ),
@@ -463,10 +457,10 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "worker.batch.Batch._note_time: after is not None → forced true",
     ),
     "both are written under the claim's own fence, which neither of them ends, and each leaves the other's attributes": (
-        "worker.runtime.Runtime._again_in_place: self._note_back_off(claim, note, delay); then self.services.store.release(claim, self.services.clock.now(), failed=True) → the other way round",
+        "worker.fail_phase.FailPhase._again_in_place: self._note_back_off(claim, note, delay); then self._services.store.release(claim, self._services.clock.now(), failed=True) → the other way round",
     ),
     "what is claimed has found its stage: this is for the type checker": (
-        "worker.runtime._longest_lease: arrival.stage is not None → forced true",
+        "worker.claim_phase._longest_lease: arrival.stage is not None → forced true",
     ),
     "a first hop without its stage was refused before: this is for the type checker": (
         "worker.trust._checked_payload: stage is not None → forced true",

@@ -18,7 +18,7 @@ from tests.proofs.prove.witnesses import Witnesses
 
 UNLISTED = "worker.ending.acked: Ending(ack=True) → left out"
 TESTED = "aws.sender._fifo: send.group → forced false"
-HARMLESS = "worker.runtime.Runtime._refused: case Verdict.BUSY → never taken"
+HARMLESS = "worker.turned_away.TurnedAway._refused: case Verdict.BUSY → never taken"
 
 
 @dataclass

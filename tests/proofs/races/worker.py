@@ -13,14 +13,14 @@ from flowguard.aws.packing import Packing
 from flowguard.aws.store import DynamoDBStore
 from flowguard.handler import lambda_handler
 from flowguard.ids import Owner, RequestId, SeededIds
-from flowguard.protocol.run import Claim, ClaimRequest, Commit, Committed, Fenced, Refused
+from flowguard.protocol.run import Claim, ClaimRequest, Committed, Fenced, Refused
 from flowguard.protocol.verdicts import Verdict
 from flowguard.settings import Settings
 from flowguard.sim.calls import intercept
 from flowguard.wire.message import Message
 from flowguard.worker import together
-from flowguard.worker.ports import Batches, CommitAnswer, Services
-from flowguard.worker.wrapped_store import WrappedStore
+from flowguard.worker.asks import Answer, Ask, Calls, Committing
+from flowguard.worker.ports import Services
 from tests.proofs.races.flow import FLOWS, LEASE
 from tests.proofs.races.mishaps import Died, Mishaps, Odds
 from tests.proofs.races.mutants import break_expressions
@@ -98,7 +98,8 @@ class _Worker:
         self._next = 0
         self._together = number % 4 == 1
         services = Services(
-            store=Told(race, journal),
+            store=store_of(race),
+            watched=lambda calls: Told(calls, journal),
             sender=self._post,
             clock=self._clock,
             ids=self._ids,
@@ -184,81 +185,44 @@ class _Worker:
                 self._post.settle(record)
 
 
-class Told(WrappedStore):
-    """The store, and a line for each answer that its worker got. It makes no pause before another try."""
+class Told:
+    """The calls of a worker, and a line for each answer that it got."""
 
-    def __init__(self, race: Race, journal: Journal) -> None:
-        sandbox, settings = Sandbox(race.dynamodb_url, "no queues here", race.access_key), Settings()
-        client = sandbox.session().client("dynamodb", endpoint_url=race.dynamodb_url, config=ONE_REQUEST)
-        packing = Packing(lambda: sandbox.clients.s3, None, settings.offload_above)
-        super().__init__(DynamoDBStore(client, settings.table, packing, pause=lambda _: None))
+    def __init__(self, calls: Calls, journal: Journal) -> None:
+        self._calls = calls
         self._journal = journal
 
-    @property
-    def batches(self) -> Batches | None:
-        batches = super().batches
-        return None if batches is None else _ToldBatches(batches, self)
+    def __call__(self, asks: Sequence[Ask]) -> Sequence[Answer]:
+        answers = self._calls(asks)
+        for ask, answer in zip(asks, answers, strict=True):
+            if isinstance(ask, Committing) and isinstance(answer, Committed | Fenced | Refused):
+                self._told_commit(ask.claim, answer)
+            elif not isinstance(ask, Committing) and isinstance(answer, Claim | Refused):
+                self._told_claim(ask.request, answer)
+        return answers
 
-    def claim(self, request: ClaimRequest) -> Claim | Refused:
-        return self.told_claim(request, super().claim(request))
-
-    def judge(self, request: ClaimRequest) -> Claim | Refused:
-        return self.told_claim(request, super().judge(request))
-
-    def commit(self, claim: Claim, commit: Commit) -> Committed | Fenced | Refused:
-        return self.told_commit(claim, super().commit(claim, commit))
-
-    def told_claim(self, request: ClaimRequest, answer: Claim | Refused) -> Claim | Refused:
+    def _told_claim(self, request: ClaimRequest, answer: Claim | Refused) -> None:
         verdict = Verdict.CLAIMED if isinstance(answer, Claim) else answer.verdict
         holder = answer.item.request_id if answer.item is not None else None
         self._tell("told-claim", request.message, request.owner, verdict=verdict.value, holder=holder)
-        return answer
 
-    def told_commit(self, claim: Claim, answer: Committed | Fenced | Refused) -> Committed | Fenced | Refused:
+    def _told_commit(self, claim: Claim, answer: Committed | Fenced | Refused) -> None:
         said = "committed"
         if isinstance(answer, Refused) and claim.unwritten is not None:
             said = answer.verdict.value
-            self.told_claim(claim.unwritten, answer)
+            self._told_claim(claim.unwritten, answer)
         elif isinstance(answer, Fenced):
             said = answer.by.value
         self._tell("told-commit", claim.message, claim.item.owner, answer=said, epoch=claim.item.epoch)
-        return answer
 
     def _tell(self, what: str, message: Message, owner: Owner, **facts: object) -> None:
         names = {"flow": message.flow, "object": message.object_id, "request_id": message.request_id}
         self._journal.write(what, **names, hop=message.hop, redrive=message.redrive, owner=owner, **facts)
 
 
-class _ToldBatches:
-    """Common calls, and a line for each answer that they brought."""
-
-    def __init__(self, batches: Batches, told: Told) -> None:
-        self._batches = batches
-        self._told = told
-
-    def claim(self, requests: Sequence[ClaimRequest]) -> list[Claim | Refused | None]:
-        return self._claims(requests, self._batches.claim(requests))
-
-    def judge(self, requests: Sequence[ClaimRequest]) -> list[Claim | Refused | None]:
-        return self._claims(requests, self._batches.judge(requests))
-
-    def _claims(
-        self, requests: Sequence[ClaimRequest], answers: list[Claim | Refused | None]
-    ) -> list[Claim | Refused | None]:
-        for request, answer in zip(requests, answers, strict=True):
-            if answer is not None:
-                self._told.told_claim(request, answer)
-        return answers
-
-    def commit(self, commits: Sequence[tuple[Claim, Commit]], *, in_threads: bool = False) -> list[CommitAnswer]:
-        answers = self._batches.commit(commits, in_threads=in_threads)
-        for (claim, _), answer in zip(commits, answers, strict=True):
-            if isinstance(answer, Committed | Fenced | Refused):
-                self._told.told_commit(claim, answer)
-        return answers
-
-    def release(self, claims: Sequence[Claim], now: int) -> None:
-        self._batches.release(claims, now)
-
-    def refusals(self) -> list[str]:
-        return self._batches.refusals()
+def store_of(race: Race) -> DynamoDBStore:
+    """The store. It makes no pause before another try."""
+    sandbox, settings = Sandbox(race.dynamodb_url, "no queues here", race.access_key), Settings()
+    client = sandbox.session().client("dynamodb", endpoint_url=race.dynamodb_url, config=ONE_REQUEST)
+    packing = Packing(lambda: sandbox.clients.s3, None, settings.offload_above)
+    return DynamoDBStore(client, settings.table, packing, pause=lambda _: None)

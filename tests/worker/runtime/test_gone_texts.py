@@ -21,6 +21,7 @@ from flowguard.step import Step
 from flowguard.testing import hostile
 from flowguard.wire.envelope import Envelope, normalize_record
 from flowguard.wire.message import PLACE, Message
+from flowguard.worker.driving import Driver
 from flowguard.worker.emitter import Emitter
 from flowguard.worker.ending import Ending
 from flowguard.worker.ports import Unlimited
@@ -73,9 +74,8 @@ def ending_of(at: Scene, message: Message, flow: AnyFlow) -> Ending:
     envelope = normalize_record(record(message))
     assert isinstance(envelope, Envelope)
     arrival = Routes([flow]).resolve(envelope, START)
-    ending = Runtime(at.handler._services, Emitter(lambda event: None)).work(arrival, Unlimited())
-    assert isinstance(ending, Ending)
-    return ending
+    services = at.handler._services
+    return Driver(services).alone(Runtime(services, Emitter(lambda event: None)).work(arrival, Unlimited()))
 
 
 def test_a_copy_whose_hops_outbox_is_gone_is_a_dead_letter_with_the_reason(at: Scene) -> None:

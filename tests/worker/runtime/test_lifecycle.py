@@ -59,10 +59,11 @@ def test_what_the_page_names_is_there(name: str, file: str) -> None:
         ("Batch.run", "worker/batch.py", ["_in_turn", "_in_waves", "dispatch"]),
         ("Batch._in_turn", "worker/batch.py", ["_ending", "dispatch"]),
         ("Batch._ending", "worker/batch.py", ["_arrival", "_alone"]),
-        ("Batch._alone", "worker/batch.py", ["_work", "_finished"]),
-        ("Batch._work", "worker/batch.py", ["work"]),
+        ("Batch._alone", "worker/batch.py", ["alone", "work"]),
         ("Batch._arrival", "worker/batch.py", ["resolve"]),
-        ("Runtime.work", "worker/runtime.py", ["_claim", "_flush", "_handle", "_commit"]),
+        ("Runtime.work", "worker/runtime.py", ["claim", "_held"]),
+        ("Runtime._held", "worker/runtime.py", ["flush", "_handled", "written", "failed", "answered"]),
+        ("Runtime._handled", "worker/runtime.py", ["planned", "failed"]),
     ],
 )
 def test_the_code_has_the_steps_in_that_order_on_one_screen(name: str, file: str, steps: list[str]) -> None:

@@ -263,17 +263,20 @@ class Nobodys(Exception):
     """An error that nothing raises."""
 
 
-GUARDS: Final[dict[str, tuple[str, object]]] = {
-    "what a release does not know ends no run": ("flowguard.worker.runtime.OtherRelease", Nobodys),
+GUARDS: Final[dict[str, tuple[tuple[str, object], ...]]] = {
+    "what a release does not know ends no run": (
+        ("flowguard.worker.no_run.OtherRelease", Nobodys),
+        ("flowguard.worker.fail_phase.OtherRelease", Nobodys),
+    ),
     "a wait that goes on at a stage of another release is parked": (
-        "flowguard.worker.settler.Settler._is_parked",
-        lambda *_: True,
+        ("flowguard.worker.settler.Settler._is_parked", lambda *_: True),
     ),
 }
 
 
 @pytest.mark.parametrize("guard", GUARDS)
 def test_a_guard_that_is_taken_away_is_noticed(guard: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(*GUARDS[guard])
+    for name, broken in GUARDS[guard]:
+        monkeypatch.setattr(name, broken)
     with pytest.raises(AssertionError):
         deque(map(back, range(12)), maxlen=0)

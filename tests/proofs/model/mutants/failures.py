@@ -10,9 +10,10 @@ from flowguard.ids import Owner
 from flowguard.protocol.claims import kills_before
 from flowguard.protocol.run import Claim, RunItem
 from flowguard.wire.message import Message
-from flowguard.worker import kills, runtime
+from flowguard.worker import claim_phase, fail_phase, kills, runtime
 from flowguard.worker.ending import Ending, acked
 from flowguard.worker.given_up import GivenUp
+from flowguard.worker.ports import Services
 from flowguard.worker.routing import Arrival
 from tests.proofs.model import actions
 from tests.proofs.model.mutants.mutant import Mutant
@@ -39,9 +40,9 @@ def _same_redrive_letter(self: Message, error: Any) -> Message:
     return self._replace(retry=0, first_error=error)
 
 
-def _counted(self: runtime.Runtime, claim: Claim) -> None:
+def _counted(services: Services, claim: Claim) -> None:
     if claim.unwritten is None:
-        self.services.store.release(claim, self.services.clock.now(), failed=True)
+        services.store.release(claim, services.clock.now(), failed=True)
 
 
 def _unasked(self: GivenUp, arrival: Arrival, budget: Any) -> Arrival:
@@ -73,25 +74,25 @@ FAILURES = (
     Mutant(
         "one-more",
         "one attempt more than the policy has",
-        ((runtime, "after_failure", _once_more),),
+        ((fail_phase, "after_failure", _once_more),),
         caught_by="used-up",
     ),
     Mutant(
         "one-less",
         "one attempt less than the policy has",
-        ((runtime, "after_failure", _once_less),),
+        ((fail_phase, "after_failure", _once_less),),
         caught_by="used-up",
     ),
     Mutant(
         "reject-again",
         "what can never work is tried again",
-        ((runtime, "after_failure", _rejects_again),),
+        ((fail_phase, "after_failure", _rejects_again),),
         caught_by="calm",
     ),
     Mutant(
         "outage-counts",
         "a claim that is given back after an outage counts as a failed attempt",
-        ((runtime.Runtime, "_release", _counted),),
+        ((claim_phase, "release", _counted),),
         caught_by="newer-fails",
     ),
     Mutant("retry-same", "a retry does not count itself", ((Message, "again", _same_retry),), caught_by="used-up"),

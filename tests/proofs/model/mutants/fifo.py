@@ -5,17 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 from flowguard.protocol.run import Claim, RunItem
-from flowguard.worker import runtime
+from flowguard.worker import claim_phase
+from flowguard.worker.asks import Claiming
 from tests.proofs.model import actions
 from tests.proofs.model.mutants.mutant import Mutant
 from tests.proofs.model.written import released
 
 
-def _asking_once_more(self: Any, arrival: Any, budget: Any, asked: Any) -> Any:
-    claim = self.services.store.claim(self.claim_request(arrival, budget))
-    if arrival.envelope.is_fifo and (retry := runtime._retry_in_item(arrival, claim)) is not None:
+def _asking_once_more(self: Any, arrival: Any, budget: Any) -> Any:
+    claim = yield Claiming(self.request(arrival, budget))
+    if arrival.envelope.is_fifo and (retry := claim_phase._retry_in_item(arrival, claim)) is not None:
         arrival = arrival._replace(message=arrival.message.at_retry(retry))
-        claim = self.services.store.claim(self.claim_request(arrival, budget))
+        claim = yield Claiming(self.request(arrival, budget))
     return arrival, claim
 
 
@@ -39,13 +40,13 @@ FIFO = (
     Mutant(
         "fifo-duplicate",
         "a FIFO record does not ask as the attempt that the item has come to",
-        ((runtime, "_retry_in_item", lambda arrival, claim: None),),
+        ((claim_phase, "_retry_in_item", lambda arrival, claim: None),),
         caught_by="fifo",
     ),
     Mutant(
         "fifo-once-more",
         "a FIFO record asks only once more, whatever fails meanwhile",
-        ((runtime.Runtime, "_claim", _asking_once_more),),
+        ((claim_phase.ClaimPhase, "claim", _asking_once_more),),
         caught_by="fifo-again",
     ),
 )

@@ -7,10 +7,10 @@ from typing import Any
 from flowguard.errors import SendFailed
 from flowguard.protocol.outbox import Kind, Outbox
 from flowguard.protocol.run import Claim, RunItem
-from flowguard.worker import runtime
+from flowguard.worker.flush_phase import FlushPhase
 from tests.proofs.model.mutants.mutant import Mutant
 
-_LEFT, _FLUSH = Outbox.left_by_another, runtime.Runtime._flush
+_LEFT, _FLUSH = Outbox.left_by_another, FlushPhase.flush
 
 
 def _own_too(self: Outbox, request_id: Any, not_before: int) -> Any:
@@ -29,7 +29,7 @@ def _however_old(self: Outbox, request_id: Any, not_before: int) -> Any:
     return _LEFT(self, request_id, 0)
 
 
-def _flush_or_not(self: runtime.Runtime, arrival: Any, claim: Claim) -> None:
+def _flush_or_not(self: FlushPhase, arrival: Any, claim: Claim) -> None:
     try:
         _FLUSH(self, arrival, claim)
     except SendFailed:
@@ -64,7 +64,7 @@ OUTBOXES = (
     Mutant(
         "flush-deaf",
         "a takeover goes on although its sends were refused",
-        ((runtime.Runtime, "_flush", _flush_or_not),),
+        ((FlushPhase, "flush", _flush_or_not),),
         caught_by="newer-fails",
     ),
     Mutant(

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from flowguard.protocol.run import Committed, Fenced, Refused
-from flowguard.worker import runtime
+from flowguard.worker.batch import Batch
 from tests.proofs.model.mutants.mutant import Mutant
 
-_FINISHED = runtime.Runtime.finished
+_FINISHED = Batch._finished
 
 
 def _takes_silence_for_a_commit(self: Any, left: Any, answer: Any) -> Any:
@@ -27,19 +27,19 @@ SHARING = (
     Mutant(
         "shared-silent-commit",
         "a commit that a shared call leaves unanswered is taken for made",
-        patches=((runtime.Runtime, "finished", _takes_silence_for_a_commit),),
+        patches=((Batch, "_finished", _takes_silence_for_a_commit),),
         caught_by="shared-lost",
     ),
     Mutant(
         "shared-blind",
         "a commit that a shared call refuses is taken for made",
-        patches=((runtime.Runtime, "finished", _is_blind_to_fences),),
+        patches=((Batch, "_finished", _is_blind_to_fences),),
         caught_by="shared-early-lost",
     ),
     Mutant(
         "shared-unmoved",
         "a hop that was only read, and that a shared call finds changed, is taken for committed",
-        patches=((runtime.Runtime, "finished", _is_blind_to_a_move),),
+        patches=((Batch, "_finished", _is_blind_to_a_move),),
         caught_by="shared-unleased-newer-lost",
     ),
 )

@@ -8,11 +8,11 @@ from typing import Any
 from flowguard.protocol import claims
 from flowguard.protocol.run import ClaimRequest, RunItem
 from flowguard.protocol.verdicts import Verdict
-from flowguard.worker import runtime
 from flowguard.worker.ending import Ending, acked
+from flowguard.worker.turned_away import TurnedAway
 from tests.proofs.model.mutants.mutant import Patch
 
-_DECIDE, _REFUSAL = claims.decide, runtime.Runtime._refused
+_DECIDE, _REFUSAL = claims.decide, TurnedAway._refused
 When = Callable[[RunItem, ClaimRequest], bool]
 
 
@@ -27,7 +27,7 @@ def told(old: Verdict, new: Verdict, when: When = lambda item, request: True) ->
 
 
 def acks(verdict: Verdict) -> Patch:
-    def refused(self: runtime.Runtime, arrival: Any, answer: Any) -> Ending:
+    def refused(self: TurnedAway, arrival: Any, answer: Any) -> Ending:
         return acked(arrival, verdict) if answer.verdict is verdict else _REFUSAL(self, arrival, answer)
 
-    return runtime.Runtime, "_refused", refused
+    return TurnedAway, "_refused", refused

@@ -7,11 +7,11 @@ from typing import Any
 from flowguard.protocol import claims
 from flowguard.protocol.run import Claim, ClaimRequest, Commit, Refused, RunItem
 from flowguard.protocol.verdicts import Verdict
-from flowguard.worker import runtime
+from flowguard.worker import claim_phase, commit_phase
 from tests.proofs.model.actions import Environment
 from tests.proofs.model.mutants.mutant import Mutant
 
-_WRITE = runtime.Runtime._write
+_WRITE = commit_phase.CommitPhase.write
 _TAKEN = claims.taken
 
 
@@ -20,10 +20,8 @@ def _compares(*parts: str) -> Environment:
 
 
 def _acks_moved(self: Any, arrival: Any, claim: Claim, commit: Any) -> Any:
-    try:
-        return _WRITE(self, arrival, claim, commit)
-    except runtime._Moved:
-        return Refused(Verdict.DUPLICATE, None)
+    written = yield from _WRITE(self, arrival, claim, commit)
+    return Refused(Verdict.DUPLICATE, None) if written is None else written
 
 
 def _is_seen(claim: Claim, commit: Commit) -> bool:
@@ -65,13 +63,13 @@ UNLEASED = (
     Mutant(
         "unleased-stalls",
         "a worker that found no item commits however late it is",
-        ((runtime, "outlived", _never_too_late),),
+        ((commit_phase, "outlived", _never_too_late),),
         caught_by="unleased-expiry",
     ),
     Mutant(
         "unleased-acked",
         "a record is acked although its hop is still open, and the item another",
-        ((runtime.Runtime, "_write", _acks_moved),),
+        ((commit_phase.CommitPhase, "write", _acks_moved),),
         caught_by="unleased-cancel-late",
     ),
     Mutant(
@@ -83,13 +81,13 @@ UNLEASED = (
     Mutant(
         "unleased-takeover",
         "a run at work is taken over by the commit alone",
-        ((runtime, "needs_lease", _never_claims),),
+        ((claim_phase, "needs_lease", _never_claims),),
         harmless="nobody here waits for the end of a run that is taken over; the old run stops a commit later",
     ),
     Mutant(
         "unleased-waits",
         "rows are saved for a hop of which the table says nothing",
-        ((runtime, "waits_unseen", _is_seen),),
+        ((commit_phase, "waits_unseen", _is_seen),),
         caught_by="unleased-wait-direct",
     ),
     Mutant(

@@ -12,12 +12,14 @@ from flowguard.protocol.run import RunItem
 from flowguard.protocol.verdicts import AnswerVerdict
 from flowguard.protocol.waiting import Wait, WaitEnd, WaitPlan
 from flowguard.wire.answer_address import AnswerAddress
-from flowguard.worker import outside, runtime, settler
+from flowguard.worker import commit_phase, outside, settler
+from flowguard.worker.flush_phase import FlushPhase
+from flowguard.worker.kept_answers import KeptAnswers
 from tests.proofs.model.actions import Environment
 from tests.proofs.model.mutants.mutant import Mutant, Patch
 
 _SETTLE, _LOOK = settler.Settler.settle, settler.Settler.look_early
-_COMMIT, _TAKEN, _JUDGE = runtime.Runtime._commit_once, claims.taken, answers.judge
+_WRITTEN, _TAKEN, _JUDGE = commit_phase.CommitPhase.written, claims.taken, answers.judge
 _TIME_OUT, _ENDING = settler.Settler._time_out, settler.Settler.ending
 _FROM_OUTSIDE, _QUEUED = outside.OutsideAnswers.settle, outside.OutsideAnswers._put_into_queue
 
@@ -65,17 +67,16 @@ def _look_never(self: Any, *given: Any) -> Iterator[Any]:
     return iter(())
 
 
-def _rows_late(self: Any, arrival: Any, claim: Any, commit: Any, answer: Any) -> Any:
-    if commit.wait is None:
-        return _COMMIT(self, arrival, claim, commit, answer)
-    ending = _COMMIT(self, arrival, claim, commit._replace(wait=commit.wait._replace(rows=())), answer)
-    self.services.store.waits.save(commit.wait.rows)
-    return ending
+def _rows_late(self: Any, arrival: Any, claim: Any, commit: Any) -> Any:
+    written = yield from _rows_never(self, arrival, claim, commit)
+    if commit.wait is not None:
+        self._services.store.waits.save(commit.wait.rows)
+    return written
 
 
-def _rows_never(self: Any, arrival: Any, claim: Any, commit: Any, answer: Any) -> Any:
+def _rows_never(self: Any, arrival: Any, claim: Any, commit: Any) -> Any:
     wait = None if commit.wait is None else commit.wait._replace(rows=())
-    return _COMMIT(self, arrival, claim, commit._replace(wait=wait), answer)
+    return (yield from _WRITTEN(self, arrival, claim, commit._replace(wait=wait)))
 
 
 def _without_wait(item: Any, request: Any) -> RunItem:
@@ -163,7 +164,7 @@ WAITS = (
     Mutant(
         "nolook-own",
         "only a repeated record looks for what was kept",
-        ((runtime.Runtime, "_early", _look_never),),
+        ((KeptAnswers, "of_commit", _look_never),),
         caught_by="wait-event",
     ),
     Mutant(
@@ -187,23 +188,23 @@ WAITS = (
     Mutant(
         "proved-by-any",
         "any answer is taken for a proof that what stood before the asks was sent",
-        ((runtime.Runtime, "_left", _proved_by_any),),
+        ((FlushPhase, "_left", _proved_by_any),),
         caught_by="wait-event",
     ),
     Mutant(
         "proved-by-party",
         "the answer of a party outside is taken for such a proof",
-        ((runtime.Runtime, "_left", _proved_by_parties),),
+        ((FlushPhase, "_left", _proved_by_parties),),
         caught_by="wait-party",
     ),
     Mutant(
         "rowslate",
         "rows are saved after the commit",
-        ((runtime.Runtime, "_commit_once", _rows_late),),
+        ((commit_phase.CommitPhase, "written", _rows_late),),
         caught_by="wait-party",
     ),
     Mutant(
-        "rowsnever", "rows are not saved", ((runtime.Runtime, "_commit_once", _rows_never),), caught_by="wait-party"
+        "rowsnever", "rows are not saved", ((commit_phase.CommitPhase, "written", _rows_never),), caught_by="wait-party"
     ),
     Mutant(
         "asks-first",

@@ -18,7 +18,7 @@ from tests.proofs.races.callers.mail import Mail
 from tests.proofs.races.mishaps import Died, Mishaps
 from tests.proofs.races.mutants import break_expressions
 from tests.proofs.races.shared import ProcessClock, Shared
-from tests.proofs.races.worker import Race, Told
+from tests.proofs.races.worker import Race, Told, store_of
 from tests.proofs.soak.journal import Journal
 
 RESET, COPY = 0.02, 0.05
@@ -51,7 +51,8 @@ class _Worker:
         self._draw = random.Random(f"choices {name}")
         self._mail = Mail(race.folder / f"mail-{number}", range(number, self._all, race.processes), life)
         services = Services(
-            store=Told(race, journal),
+            store=store_of(race),
+            watched=lambda calls: Told(calls, journal),
             sender=self._mail,
             clock=self._clock,
             ids=SeededIds(random.Random(f"ids {name}").randrange(10**9)),

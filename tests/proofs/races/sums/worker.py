@@ -17,7 +17,7 @@ from tests.proofs.races.shared import ProcessClock, Shared
 from tests.proofs.races.sums.asked import Asked
 from tests.proofs.races.sums.flow import FLOWS, LEASE
 from tests.proofs.races.sums.mail import Mail
-from tests.proofs.races.worker import Race, Told
+from tests.proofs.races.worker import Race, Told, store_of
 from tests.proofs.soak.journal import Journal
 from tests.proofs.soak.sandbox import Sandbox
 
@@ -52,7 +52,8 @@ class _Worker:
         self._mail = Mail(race.folder / f"mail-{number}", range(number, self._all, race.processes), life)
         sandbox = Sandbox(race.dynamodb_url, "no queues here", race.access_key)
         services = Services(
-            store=Told(race, journal),
+            store=store_of(race),
+            watched=lambda calls: Told(calls, journal),
             sender=self._mail,
             clock=self._clock,
             ids=SeededIds(random.Random(f"ids {name}").randrange(10**9)),

@@ -38,7 +38,7 @@ from tests.proofs.races.waits.flow import (
 from tests.proofs.races.waits.parties import Given, Parties
 from tests.proofs.races.waits.post import ASKS, Post, queue_of
 from tests.proofs.races.witness import Witness
-from tests.proofs.races.worker import Race, Told
+from tests.proofs.races.worker import Race, Told, store_of
 from tests.proofs.soak.journal import Journal
 
 OPEN: Final = 160
@@ -79,7 +79,8 @@ class _Worker:
         self._ids = SeededIds(hash_of(race.seed, name))
         self._newest = 0
         services = Services(
-            store=Told(race, journal),
+            store=store_of(race),
+            watched=lambda calls: Told(calls, journal),
             sender=self._post,
             clock=self._clock,
             ids=self._ids,

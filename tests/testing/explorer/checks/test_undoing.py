@@ -19,7 +19,7 @@ from flowguard.step import Step
 from flowguard.testing.explorer import Report, explore
 from flowguard.worker.ending import acked
 from flowguard.worker.plan import Planner
-from flowguard.worker.runtime import Runtime
+from flowguard.worker.turned_away import TurnedAway
 
 pytestmark = pytest.mark.proof("explores every single fault, once for each guard")
 
@@ -81,13 +81,13 @@ def without(kind: Kind) -> Callable[[Patch], None]:
 
 
 def drops_a_letter_that_is_sent_back(patch: Patch) -> None:
-    whole = Runtime._refused
+    whole = TurnedAway._refused
 
-    def refused(self: Runtime, arrival: Any, answer: Any) -> Any:
+    def refused(self: TurnedAway, arrival: Any, answer: Any) -> Any:
         dropped = answer.verdict is Verdict.GIVEN_UP
         return acked(arrival, answer.verdict) if dropped else whole(self, arrival, answer)
 
-    patch.setattr(Runtime, "_refused", refused)
+    patch.setattr(TurnedAway, "_refused", refused)
 
 
 @pytest.mark.parametrize(

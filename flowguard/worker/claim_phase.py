@@ -1,0 +1,142 @@
+"""The first step of a message: it claims its hop, or is told why not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import timedelta
+
+from flowguard.ids import Owner
+from flowguard.protocol.claims import needs_lease
+from flowguard.protocol.run import LONGEST_LEASE, Claim, ClaimRequest, Refused, RunItem
+from flowguard.protocol.verdicts import Verdict
+from flowguard.wire.message import Message
+from flowguard.worker.asks import Claiming, Judging, Way
+from flowguard.worker.caller_answers import CallerAnswers
+from flowguard.worker.lifetimes import Lifetimes
+from flowguard.worker.ports import Budget, Services
+from flowguard.worker.routing import CLOCKS_DIFFER_BY, Arrival
+
+LEASE_WITHOUT_LAMBDA = timedelta(seconds=30)
+"""How long a claim holds where no Lambda says how long it has, and the stage names no timeout."""
+
+MOST_MEETINGS = 5
+"""How often a request asks for its object, while each run that it meets ends before it has attached."""
+
+_MILLISECOND = timedelta(milliseconds=1)
+
+
+class ClaimPhase:
+    """Asks for hops."""
+
+    def __init__(self, services: Services, caller_answers: CallerAnswers) -> None:
+        self._services = services
+        self._caller_answers = caller_answers
+
+    def claim(self, arrival: Arrival, budget: Budget) -> Way[tuple[Arrival, Claim | Refused]]:
+        """Claim the hop, or let the run at work answer the request. Do so again where that has ended meanwhile.
+
+        A list of callers that closes again and again keeps the record in its queue, as a worker at work does.
+        """
+        met: RunItem | None = None
+        for _ in range(MOST_MEETINGS):
+            arrival, claim = yield from self._attempt(arrival, budget)
+            if isinstance(claim, Claim) or claim.verdict is not Verdict.ATTACHED or claim.item is None:
+                return arrival, claim
+            if self._caller_answers.attach(arrival, claim.item):
+                return arrival, claim
+            met = claim.item
+        return arrival, Refused(Verdict.BUSY, met)
+
+    def _attempt(self, arrival: Arrival, budget: Budget) -> Way[tuple[Arrival, Claim | Refused]]:
+        """Claim the hop in one call, or in two where the record is retried in place.
+
+        Such a record carries no retry count: claim again with the item's. There are more calls only where an attempt
+        fails between two of them: each answer shows a later attempt. Without a lease the hop is read, and nothing is
+        written: its commit asks whether that is still so. Who begins nothing claims nothing: two copies of a message
+        that SQS has given up would find each other busy again and again.
+        """
+        if not arrival.begins:
+            message, read = yield from self.judged(arrival, budget)
+            return arrival._replace(message=message), read
+        claim = yield from self._asked(arrival, budget)
+        while arrival.envelope.retried_in_place and (retry := _retry_in_item(arrival, claim)) is not None:
+            arrival = arrival._replace(message=arrival.message.at_retry(retry))
+            claim = yield Claiming(self.request(arrival, budget))
+        return arrival, claim
+
+    def _asked(self, arrival: Arrival, budget: Budget) -> Way[Claim | Refused]:
+        """Ask for the hop under one owner, until there is an answer."""
+        ask: type[Claiming | Judging] = Claiming if arrival.takes_lease else Judging
+        owner, claim = Owner(self._services.ids.new()), None
+        while claim is None:
+            claim = yield ask(self.request(arrival, budget, owner))
+        if isinstance(claim, Claim) and needs_lease(claim):
+            claim = yield Claiming(self.request(arrival, budget, owner))
+        answer: Claim | Refused = claim
+        return answer
+
+    def judged(self, arrival: Arrival, budget: Budget) -> Way[tuple[Message, Claim | Refused]]:
+        """Decide the claim by a read, and return it with the message at the attempt that the item says it is."""
+        claim: Claim | Refused = yield Judging(self.request(arrival, budget))
+        while arrival.envelope.retried_in_place and (retry := _retry_in_item(arrival, claim)) is not None:
+            arrival = arrival._replace(message=arrival.message.at_retry(retry))
+            claim = yield Judging(self.request(arrival, budget))
+        return arrival.message, claim
+
+    def request(self, arrival: Arrival, budget: Budget, owner: Owner | None = None) -> ClaimRequest:
+        """Make the request for the message's hop. ``owner`` is one that has asked for it before."""
+        (now, lease_until), flow = self.lease(arrival, budget), arrival.flow
+        return ClaimRequest(
+            message=arrival.message,
+            owner=owner if owner is not None else Owner(self._services.ids.new()),
+            now=now,
+            lease_until=lease_until,
+            on_conflict=flow.on_conflict,
+            abandoned_before=now - _ms(flow.abandoned_after),
+            expires_at=Lifetimes(flow).of_run(now),
+            fresh_since=flow.fresh_since(arrival.message.requested_at),
+            longest_lease=_longest_lease(arrival),
+        )
+
+    def lease(self, arrival: Arrival, budget: Budget) -> tuple[int, int]:
+        """Return the time, and until when a lease that is taken now holds (both ms)."""
+        now, left = self._services.clock.now(), budget.remaining()
+        without_lambda = (arrival.stage.timeout if arrival.stage is not None else None) or LEASE_WITHOUT_LAMBDA
+        return now, now + (left if left is not None else _ms(without_lambda))
+
+
+@contextmanager
+def given_back(services: Services, claim: Claim) -> Iterator[None]:
+    """Release the claim after an error: its worker lives, and the record comes back before the lease is over."""
+    try:
+        yield
+    except Exception:
+        release(services, claim)
+        raise
+
+
+def release(services: Services, claim: Claim) -> None:
+    """Say in the item that nobody is at work any more. A hop that was only read has no lease."""
+    if claim.unwritten is None:
+        with suppress(Exception):  # what has failed before is what to report
+            services.store.release(claim, services.clock.now(), failed=False)
+
+
+def _retry_in_item(arrival: Arrival, claim: Claim | Refused) -> int | None:
+    """Return the item's retry count where it is ahead of the record's at the very same hop."""
+    item, m = claim.item, arrival.message
+    if item is None or item.done or item.retry <= m.retry:
+        return None
+    here = item.request_id, item.hop, item.redrive
+    return item.retry if here == (m.request_id, m.hop, m.redrive) else None
+
+
+def _longest_lease(arrival: Arrival) -> int:
+    """Return how long a worker of the stage can hold a hop, ms: as Lambda lets it, or as the stage says without one."""
+    own = arrival.stage.timeout if arrival.stage is not None else None
+    return _ms(LONGEST_LEASE if own is None else max(LONGEST_LEASE, own + CLOCKS_DIFFER_BY))
+
+
+def _ms(span: timedelta) -> int:
+    return span // _MILLISECOND

@@ -1,0 +1,205 @@
+"""The step of a message whose stage has failed: the attempt is made again later, or its run ends."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from datetime import timedelta
+
+from flowguard.errors import Cancelled, OtherRelease, Reject, SendFailed, WriteDenied
+from flowguard.events import EventType
+from flowguard.failure import Again, Attempt, Never, after_failure
+from flowguard.protocol.conflict import OnConflict
+from flowguard.protocol.outbox import Send
+from flowguard.protocol.run import BackOff, Claim, Commit
+from flowguard.protocol.verdicts import Verdict
+from flowguard.retry import LONGEST_DELAY, LONGEST_SQS_DELAY, LONGEST_VISIBILITY, RetryPolicy
+from flowguard.spans import Phase
+from flowguard.wire.message import ErrorNote
+from flowguard.worker.asks import Way
+from flowguard.worker.claim_phase import release
+from flowguard.worker.commit_phase import CommitPhase
+from flowguard.worker.dispatch import Due, send_or_park
+from flowguard.worker.emitter import Emitter
+from flowguard.worker.ending import Ending, acked, kept
+from flowguard.worker.failure_note import failure_of
+from flowguard.worker.hop_planner import planner_of
+from flowguard.worker.no_run import NoRun
+from flowguard.worker.patience import has_waited
+from flowguard.worker.plan import dead_letter, retried
+from flowguard.worker.ports import Services
+from flowguard.worker.routing import Arrival
+
+NOTED_FROM = timedelta(minutes=1)
+"""How long a failed attempt's hop must rest for its item to say so."""
+
+
+class FailPhase:
+    """Decides what becomes of attempts that failed."""
+
+    def __init__(self, services: Services, emitter: Emitter, commits: CommitPhase, no_run: NoRun) -> None:
+        self._services = services
+        self._emitter = emitter
+        self._commits = commits
+        self._no_run = no_run
+
+    def failed(self, arrival: Arrival, claim: Claim, error: BaseException) -> Way[Ending | None]:
+        """Decide by ``flowguard.failure`` whether the message is retried later or its run ends.
+
+        Raises what may pass within minutes, until the record has waited so long.
+        """
+        if isinstance(error, WriteDenied) and not self._has_waited(arrival):
+            raise error
+        if isinstance(error, OtherRelease):
+            ending = self._no_run.of_another_release(arrival, error)
+            release(self._services, claim)
+            return ending
+        message, now = arrival.message, self._services.clock.now()
+        note = ErrorNote.of(error, now)
+        policy = arrival.stage.retry if arrival.stage is not None else RetryPolicy()
+        attempt = Attempt(
+            retry=message.retry,
+            age=timedelta(milliseconds=now - message.requested_at),
+            longest_delay=_longest_delay(arrival),
+        )
+        match after_failure(error, policy, attempt, self._services.draw):
+            case Never(why):
+                return (yield from self._end(arrival, claim, note.because(why), error))
+            case Again(delay) if arrival.envelope.retried_in_place:
+                return self._again_in_place(arrival, claim, note, delay)
+            case Again(delay):
+                return (yield from self._again(arrival, claim, note, delay, error))
+
+    def _end(self, arrival: Arrival, claim: Claim, note: ErrorNote, error: BaseException) -> Way[Ending | None]:
+        """End the run as FAILED, or go on where its flow has a stage for that."""
+        to = arrival.flow.on_failed
+        if to is None or claim.item.own_failure is not None:
+            return (yield from self._end_failed(arrival, claim, note, error))
+        planner = planner_of(self._services, arrival, claim)
+        failure = failure_of(arrival.message, claim.item, note, error)
+        letters = [dead_letter(arrival.flow, arrival.message, note, arrival.envelope, self._services.signer)]
+        if isinstance(error, Cancelled):
+            letters = []
+        with suppress(Reject):
+            commit = planner.giving_up(to, failure, note, letters)
+            return (yield from self._commits.ended(arrival, claim, commit))
+        for letter in letters:
+            self._send_before(arrival, letter)
+        try:
+            commit = planner.giving_up(to, failure.model_copy(update={"payload": None}), note, [])
+            return (yield from self._commits.ended(arrival, claim, commit))
+        except Reject as refusal:
+            why = f"and {to} was not called: {refusal}"
+            _, ended = planner.without_letter(planner.failed(note.because(why), arrival.envelope))
+            return (yield from self._commit_without_letter(arrival, claim, ended))
+
+    def _end_failed(self, arrival: Arrival, claim: Claim, note: ErrorNote, error: BaseException) -> Way[Ending | None]:
+        """End the run as FAILED, with its message among the dead letters. A cancelled run leaves no letter.
+
+        Where the letter does not fit into the item it is sent before the commit: a worker that dies between the two
+        leaves a copy, whose redrive is judged by the run item like any other. Where the replies do not fit either, they
+        are sent after it, and get lost with a worker that dies just then.
+        """
+        planner = planner_of(self._services, arrival, claim)
+        commit = planner.failed(note, arrival.envelope)
+        letter, rest = planner.without_letter(commit)
+        if isinstance(error, Cancelled):
+            return (yield from self._commit_without_letter(arrival, claim, rest))
+        try:
+            return (yield from self._commits.ended(arrival, claim, commit))
+        except Reject:
+            self._send_before(arrival, letter)
+            return (yield from self._commit_without_letter(arrival, claim, rest))
+
+    def _send_before(self, arrival: Arrival, letter: Send) -> None:
+        """Send a dead letter before the commit that ends its hop."""
+        due = [Due(letter, arrival.flow, arrival.message, arrival.envelope)]
+        if refused := send_or_park(self._services, self._emitter, due):
+            raise SendFailed({str(letter.to): refused[0].why})
+
+    def _commit_without_letter(self, arrival: Arrival, claim: Claim, rest: Commit) -> Way[Ending | None]:
+        try:
+            return (yield from self._commits.ended(arrival, claim, rest))
+        except Reject:
+            written = yield from self._commits.write(arrival, claim, rest._replace(outbox=None))
+            return self._commits.answered(arrival, claim, rest, written)
+
+    def _again(
+        self, arrival: Arrival, claim: Claim, note: ErrorNote, delay: int, error: BaseException
+    ) -> Way[Ending | None]:
+        """Send a new message for the same hop, one attempt later. One that its queue refuses for good ends the run."""
+        self._tell(arrival, claim, note)
+        again = retried(arrival.message.again(note), arrival.envelope, delay, self._services.signer)
+        with self._emitter.span(Phase.DISPATCH, arrival.message, sends=1):
+            refusal = self._services.sender.send([again]).get(0)
+        self._emitter.sent(arrival.message, again, refusal)
+        if refusal is None:
+            self._emitter.emit(EventType.RETRIED, arrival, error=note.type, delay=delay)
+            self._note_back_off(claim, note, delay)
+            return acked(arrival, Verdict.CLAIMED)
+        if refusal.after(self._has_waited(arrival)).final:
+            why = f"its retry cannot be sent: {refusal.why}"
+            return (yield from self._end(arrival, claim, note.because(why), error))
+        release(self._services, claim)
+        why = f"its retry was not sent to {again.to}: {refusal.why}"
+        return kept(arrival, Verdict.CLAIMED, "").kept(why, for_minutes=refusal.for_minutes)
+
+    def continued(self, arrival: Arrival, claim: Claim, requests: int) -> Ending:
+        """Let another invocation go on with the hop as the same attempt, with the message sent again or in place.
+
+        One that is not sent leaves its record, which goes on as well.
+        """
+        self._services.store.release(claim, self._services.clock.now(), failed=False)
+        self._emitter.emit(EventType.CONTINUED, arrival, requests=requests)
+        why = f"{requests} requests of its group are saved, and more are to be"
+        if arrival.envelope.retried_in_place:
+            self._services.sender.postpone(arrival.envelope, 0)
+            return kept(arrival, Verdict.CLAIMED, why)
+        onward = retried(arrival.message, arrival.envelope, 0, self._services.signer, continued=claim.item.epoch)
+        with self._emitter.span(Phase.DISPATCH, arrival.message, sends=1):
+            refusal = self._services.sender.send([onward]).get(0)
+        self._emitter.sent(arrival.message, onward, refusal)
+        return acked(arrival, Verdict.CLAIMED) if refusal is None else kept(arrival, Verdict.CLAIMED, why)
+
+    def _again_in_place(self, arrival: Arrival, claim: Claim, note: ErrorNote, delay: int) -> Ending:
+        """Leave the record where it is and count the attempt.
+
+        It stays in a FIFO queue for order's sake, else because there is no queue to send to.
+        """
+        self._tell(arrival, claim, note)
+        self._note_back_off(claim, note, delay)
+        self._services.store.release(claim, self._services.clock.now(), failed=True)
+        self._services.sender.postpone(arrival.envelope, delay)
+        self._emitter.emit(EventType.RETRIED, arrival, error=note.type, delay=delay)
+        return kept(arrival, Verdict.CLAIMED, str(note))
+
+    def _note_back_off(self, claim: Claim, note: ErrorNote, delay: int) -> None:
+        """Note for those who look why the run rests. It costs a write, so a short rest is not noted.
+
+        Nothing depends on it: the next attempt's message has gone.
+        """
+        if delay < NOTED_FROM.total_seconds() or claim.unwritten is not None:
+            return
+        until = self._services.clock.now() + delay * 1000
+        with suppress(Exception):
+            self._services.store.back_off(claim, BackOff(note, until))
+
+    def _tell(self, arrival: Arrival, claim: Claim, note: ErrorNote) -> None:
+        """Tell the full history of a failed attempt, in a flow that has one. Nobody owns a hop that was only read."""
+        if arrival.flow.full_history and claim.unwritten is None:
+            self._services.store.tell(claim, note)
+
+    def _has_waited(self, arrival: Arrival) -> bool:
+        return has_waited(arrival.envelope, arrival.message.since, self._services.clock.now())
+
+
+def _longest_delay(arrival: Arrival) -> timedelta:
+    """Return the longest delay of a retry.
+
+    It is what the queue can make, and at most what the flow waits for before it takes the run for
+    abandoned, unless a newer request takes the object in any case.
+    """
+    flow = arrival.flow
+    longest = LONGEST_DELAY if flow.long_delays else LONGEST_SQS_DELAY
+    if arrival.envelope.is_fifo:
+        longest = LONGEST_VISIBILITY
+    return longest if flow.on_conflict is OnConflict.SUPERSEDE else min(longest, flow.abandoned_after)

@@ -1,0 +1,66 @@
+"""The second step of a message: what a run before it has committed to send is sent."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from flowguard.errors import SendFailed, TextGone
+from flowguard.events import EventType
+from flowguard.protocol.outbox import Outbox, Send, StoredOutbox
+from flowguard.protocol.run import Claim, RunItem
+from flowguard.worker.caller_answers import CallerAnswers
+from flowguard.worker.dispatch import Due, send_or_park
+from flowguard.worker.emitter import Emitter
+from flowguard.worker.ports import Services
+from flowguard.worker.routing import Arrival
+
+
+class FlushPhase:
+    """Sends what was left in the items of hops that are claimed."""
+
+    def __init__(self, services: Services, emitter: Emitter, caller_answers: CallerAnswers) -> None:
+        self._services = services
+        self._emitter = emitter
+        self._caller_answers = caller_answers
+
+    def flush(self, arrival: Arrival, claim: Claim) -> None:
+        """Send what a run that this claim took over had committed to send, or the hop that waited for this one.
+
+        It stays in the item until the commit. So do the requests that nobody has answered.
+        """
+        self._flush_outbox(arrival, claim)
+        self._caller_answers.flush(arrival, claim)
+
+    def _flush_outbox(self, arrival: Arrival, claim: Claim) -> None:
+        if (outbox := claim.item.outbox) is None:
+            return
+        try:
+            sends = self._left(arrival, claim.item, outbox)
+        except TextGone as gone:  # a lost text of another run cannot keep this one from its work
+            self._emitter.emit(EventType.LOST, arrival, for_request=outbox.request_id, why=str(gone))
+            return
+        if not sends:
+            return
+        theirs = arrival.message._replace(request_id=outbox.request_id)
+        due = [Due(send, arrival.flow, theirs, arrival.envelope) for send in sends]
+        refused = send_or_park(self._services, self._emitter, due)
+        if failures := {str(sends[place].to): one.why for place, one in refused.items() if not one.final}:
+            raise SendFailed(failures)
+        for place, (why, *_) in refused.items():
+            self._emitter.emit(
+                EventType.LOST,
+                arrival,
+                for_request=outbox.request_id,
+                to=str(sends[place].to),
+                id=sends[place].id,
+                why=why,
+            )
+        self._emitter.emit(EventType.FLUSHED, arrival, sends=len(sends) - len(refused), for_request=outbox.request_id)
+
+    def _left(self, arrival: Arrival, item: RunItem, outbox: Outbox | StoredOutbox) -> tuple[Send, ...]:
+        """Return what may not have been sent yet."""
+        message = arrival.message
+        if message.resumed and outbox.request_id == message.request_id:
+            return () if item.wait_was_dispatched else outbox.left_by_its_wait()
+        horizon = self._services.clock.now() - arrival.flow.retention // timedelta(milliseconds=1)
+        return outbox.left_by_another(message.request_id, horizon)

@@ -1,0 +1,157 @@
+"""The third step of a message: its stage runs. What the stage asks for is planned, and nothing of it has happened."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any
+
+from flowguard.errors import Cancelled, GroupUnsaved, OtherRelease, RunFailed
+from flowguard.outcome import Outcome, WaitForGroup
+from flowguard.payloads import decode
+from flowguard.protocol.groups import group_key
+from flowguard.protocol.run import Claim, Commit, RunItem
+from flowguard.recorded.read_answers import EndedGroup
+from flowguard.recorded.table_writes import RefusedWrites
+from flowguard.spans import Phase
+from flowguard.step import Before, Step
+from flowguard.wire.message import Message
+from flowguard.wire.trace_context import is_sampled
+from flowguard.worker.emitter import Emitter
+from flowguard.worker.group_parts import keep_part, read_parts
+from flowguard.worker.group_planner import SavedGroup
+from flowguard.worker.hop_memory import HopMemory
+from flowguard.worker.hop_planner import planner_of
+from flowguard.worker.plan import Planner
+from flowguard.worker.ports import Services
+from flowguard.worker.resumed import resumed_payload
+from flowguard.worker.routing import Arrival
+
+if TYPE_CHECKING:
+    from flowguard.worker.event_loop import EventLoop
+
+KEPT_TO_COMMIT_MS = 2_000
+"""Kept of a claim for the commit, while the requests of a group are saved."""
+
+
+class HandlePhase:
+    """Calls handlers, and plans the commits of what they ask for. Closes what handlers of one invocation have shared.
+
+    ``outside`` is where handlers run: others may go on meanwhile.
+    """
+
+    def __init__(
+        self, services: Services, emitter: Emitter, outside: Callable[[], AbstractContextManager[None]]
+    ) -> None:
+        self._services = services
+        self._emitter = emitter
+        self._outside = outside
+        self._loop: EventLoop | None = None
+
+    def close(self) -> None:
+        """Close what the handlers of this invocation have shared."""
+        if self._loop is not None:
+            self._loop.close()
+
+    def planned(self, arrival: Arrival, memory: HopMemory, refused: RefusedWrites, calls: int) -> Commit:
+        """Call the handler, and plan the commit of what it asks for."""
+        if not calls:  # what is there later is of this very attempt
+            memory.begin()
+        claim = memory.claim
+        if (why := claim.item.cancelled_because or arrival.message.cancelled) and claim.item.own_failure is None:
+            raise Cancelled(why)
+        if arrival.problem is not None or arrival.stage is None:
+            raise arrival.problem or RunFailed("the message is for no stage")
+        if claim.item.lost is not None:
+            raise claim.item.lost
+        stage, message, planner = arrival.stage, arrival.message, planner_of(self._services, arrival, claim)
+        payload = arrival.payload
+        if message.resumed:
+            payload = resumed_payload(stage, claim.item.wait)
+        elif payload is None or calls:  # a handler that is called again may have changed what it was given
+            payload = _decoded(message, stage.payload, message.body, f"the payload of {stage.name}")
+        stored = claim.item.state
+        state = stage.state() if stored is None else _decoded(message, stage.state, stored, "the state")
+        services = self._services
+        step: Step[Any] = Step(
+            message,
+            state=state,
+            clock=services.clock,
+            committed_at=planner.moment,
+            signer=services.signer,
+            tokens=services.tokens,
+            before=Before(
+                refused,
+                memory,
+                left=None if claim.item.left is None else claim.item.left.read,
+                left_error=_left_error(claim.item),
+                tables=services.tables,
+                calls=calls,
+                epoch=claim.item.epoch,
+                leased=stage.lease,
+                debugs=services.debug_sampled and is_sampled(message.trace),
+                group=self._ended_group(arrival, claim),
+            ),
+        )
+        with self._emitter.span(Phase.HANDLE, message):
+            with self._outside():
+                outcome = stage().handle(payload, step)
+            if isinstance(outcome, Coroutine):
+                outcome = self._awaited(outcome)
+        ended_at = services.clock.now()
+        planned = self._saved(outcome, planner, memory, calls) if isinstance(outcome, WaitForGroup) else outcome
+        return planner.ended(planned, step)._replace(ended_at=ended_at)
+
+    def _ended_group(self, arrival: Arrival, claim: Claim) -> EndedGroup | None:
+        wait = claim.item.wait
+        group = wait.plan.group if wait is not None and wait.plan is not None else None
+        return None if group is None else EndedGroup(self._services.store.waits.groups, arrival.flow.name, group)
+
+    def _saved(self, outcome: WaitForGroup, planner: Planner, memory: HopMemory, calls: int) -> SavedGroup:
+        """Save the requests of a group. They are this attempt's own: nothing asks them before its commit.
+
+        Raises :class:`GoesOn` where they need another invocation. A hop that was only read remembers nothing.
+        """
+        item, groups, clock = memory.claim.item, self._services.store.waits.groups, self._services.clock
+        until = item.lease_until - KEPT_TO_COMMIT_MS
+        of_group = planner.of_group(group_key(item.request_id, item.requested_at, item.hop, item.owner, calls))
+        parts = read_parts(memory)
+        saved = of_group.saved(outcome, groups.save, lambda: clock.now() < until, parts)
+        if isinstance(saved, SavedGroup):
+            return saved
+        if memory.claim.unwritten is not None:
+            raise GroupUnsaved(planner.message.stage, 0)
+        keep_part(memory, len(parts), saved)
+        raise GoesOn(saved.requests)
+
+    def _awaited(self, handler: Coroutine[Any, Any, Outcome]) -> Outcome:
+        from flowguard.worker.event_loop import EventLoop  # a function whose handlers await nothing starts quicker
+
+        if self._loop is None:
+            self._loop = EventLoop()
+        return self._loop.result_of(handler)
+
+
+class GoesOn(Exception):
+    """The requests of a group are saved up to here (``requests``). Another invocation saves more."""
+
+    def __init__(self, requests: int) -> None:
+        super().__init__(requests)
+        self.requests = requests
+
+
+def _decoded(message: Message, kind: type[Any], text: str, what: str) -> Any:
+    """Decode what the message or its run brings. What a hop before has written is of another release if it cannot be.
+
+    Raises :class:`RunFailed`.
+    """
+    try:
+        return decode(kind, text, what=what)
+    except RunFailed as error:
+        raise (error if message.hop == 1 else OtherRelease(str(error))) from None
+
+
+def _left_error(item: RunItem) -> str | None:
+    """Return the error of the run before, if that failed and was not undone."""
+    failed = item.failed
+    return None if failed is None or failed.undone or item.own_failure is not None else str(failed.error)

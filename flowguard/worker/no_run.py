@@ -1,0 +1,62 @@
+"""Messages for which no run is begun, or goes on: what their ends are without one."""
+
+from __future__ import annotations
+
+from flowguard.errors import OtherRelease, Reject, RunFailed
+from flowguard.events import EventType
+from flowguard.protocol.verdicts import Verdict
+from flowguard.wire.message import ErrorNote
+from flowguard.worker.caller_answers import CallerAnswers
+from flowguard.worker.emitter import Emitter
+from flowguard.worker.ending import Ending, acked
+from flowguard.worker.patience import has_waited
+from flowguard.worker.plan import dead_letter
+from flowguard.worker.ports import Services
+from flowguard.worker.routing import Arrival
+
+
+class NoRun:
+    """Ends records without a run."""
+
+    def __init__(self, services: Services, emitter: Emitter, caller_answers: CallerAnswers) -> None:
+        self._services = services
+        self._emitter = emitter
+        self._caller_answers = caller_answers
+
+    def ending(self, arrival: Arrival) -> Ending | None:
+        """Return the ending of a message for which no run is claimed."""
+        if isinstance(arrival.problem, OtherRelease):
+            return self.of_another_release(arrival, arrival.problem)
+        if not arrival.message.object_id:
+            return self.dead(arrival, arrival.problem or RunFailed("the message names no object"), None)
+        if (too_deep := arrival.too_deep) is not None:
+            return self._too_deep(arrival, too_deep)
+        return None
+
+    def dead(self, arrival: Arrival, error: Reject, verdict: Verdict | None) -> Ending:
+        """Send a message that has no run to end straight to the dead letters."""
+        note = ErrorNote.of(error, self._services.clock.now())
+        self._emitter.emit(EventType.FAILED, arrival, error=note.type, why=note.text)
+        letter = dead_letter(arrival.flow, arrival.message, note, arrival.envelope, self._services.signer)
+        answers = self._caller_answers.lost(arrival, note) if verdict is Verdict.GONE else ()
+        return acked(arrival, verdict, (*answers, letter))
+
+    def _too_deep(self, arrival: Arrival, error: RunFailed) -> Ending:
+        """End a chain of requests. No run begins, so nothing is to be undone; a cancelled request asks for nothing."""
+        if arrival.message.cancelled is not None:
+            return acked(arrival, None)
+        dead = self.dead(arrival, error, None)
+        note = ErrorNote.of(error, self._services.clock.now())
+        return dead._replace(sends=(*self._caller_answers.refused(arrival, note), *dead.sends))
+
+    def of_another_release(self, arrival: Arrival, error: OtherRelease) -> Ending:
+        """Park a message of a release that this one does not know, once a rolling deployment had its minutes.
+
+        Its run does not end: it goes on when the message comes back to code that knows it. Raises the error before.
+        """
+        if not has_waited(arrival.envelope, arrival.message.since, self._services.clock.now()):
+            raise error
+        note = ErrorNote.of(error, self._services.clock.now())
+        letter = dead_letter(arrival.flow, arrival.message, note, arrival.envelope, self._services.signer)
+        self._emitter.parked(arrival.message, letter, str(error))
+        return acked(arrival, None, (letter,))

@@ -1,0 +1,117 @@
+"""What follows from a claim that was refused: its verdict says it."""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from flowguard.errors import RunFailed, TextGone
+from flowguard.events import EventType
+from flowguard.flow import AnyFlow
+from flowguard.protocol.run import Refused, RunItem
+from flowguard.protocol.verdicts import Verdict
+from flowguard.worker.caller_answers import CallerAnswers
+from flowguard.worker.cancelling import Canceller, is_for_its_run
+from flowguard.worker.emitter import Emitter
+from flowguard.worker.ending import Ending, acked, kept
+from flowguard.worker.kept_answers import KeptAnswers
+from flowguard.worker.no_run import NoRun
+from flowguard.worker.ports import Services
+from flowguard.worker.restart import restart_of
+from flowguard.worker.routing import Arrival
+
+
+class TurnedAway:
+    """Ends records whose hops were not claimed."""
+
+    def __init__(self, services: Services, emitter: Emitter, caller_answers: CallerAnswers, no_run: NoRun) -> None:
+        self._services = services
+        self._emitter = emitter
+        self._caller_answers = caller_answers
+        self._no_run = no_run
+        self._canceller = Canceller(services)
+        self._early = KeptAnswers(services, emitter)
+
+    def ending(self, arrival: Arrival, refused: Refused) -> Ending:
+        """Report the verdict of a refused claim, and return what follows from it."""
+        self._emitter.emit(EventType(refused.verdict.value.lower()), arrival)
+        if is_for_its_run(arrival.message, refused):
+            return self._canceller.of_request(arrival, refused.verdict)
+        return self._refused(arrival, refused)
+
+    def _refused(self, arrival: Arrival, refused: Refused) -> Ending:
+        """Handle a claim that was refused. No second read is needed: the answer brought the item along."""
+        verdict, item = refused.verdict, refused.item
+        match verdict:
+            case Verdict.DONE if item is not None:
+                return self.done(arrival, item)
+            case Verdict.BUSY if item is not None:
+                seconds = max(1, -((self._services.clock.now() - item.lease_until) // 1000))
+                self._services.sender.postpone(arrival.envelope, seconds)
+                return kept(arrival, verdict, f"another worker has it for {seconds} s more")
+            case Verdict.RESET if item is not None:
+                return self._begun_anew(arrival, item)
+            case Verdict.ATTACHED | Verdict.KEPT if item is not None:
+                return self._answered_by_another(arrival, verdict, item)
+            case Verdict.GONE:
+                gone = RunFailed("the run's item has expired, and with it its state")
+                return self._no_run.dead(arrival, gone, verdict)
+            case Verdict.GIVEN_UP if item is not None:
+                return self._no_run.dead(arrival, _failed_for_good(arrival.flow, item), verdict)
+            case Verdict.DUPLICATE | Verdict.STALE | Verdict.SUPERSEDED | Verdict.IGNORED:
+                return acked(arrival, verdict, self._caller_answers.turned_away(arrival, verdict, item))
+            case (
+                Verdict.EARLY
+                | Verdict.GIVEN_UP
+                | Verdict.DONE
+                | Verdict.BUSY
+                | Verdict.CLAIMED
+                | Verdict.ATTACHED
+                | Verdict.KEPT
+                | Verdict.RESET
+            ):
+                return kept(arrival, verdict, "the hop before it is not committed", backs_off=True)
+            case _:
+                assert_never(verdict)
+
+    def _begun_anew(self, arrival: Arrival, item: RunItem) -> Ending:
+        """Acknowledge a message of a run that was reset.
+
+        Its work begins anew with another message, which whoever has reset it may not have sent.
+        """
+        restart = restart_of(arrival.flow, arrival.message.object_id, item, self._services.signer)
+        if restart is None:
+            why = "the run was reset, and its first message is not stored: it began before its flow took callers"
+            return self._no_run.dead(arrival, RunFailed(why), Verdict.RESET)
+        return acked(arrival._replace(message=restart.message), Verdict.RESET, (restart.send,))
+
+    def _answered_by_another(self, arrival: Arrival, verdict: Verdict, item: RunItem) -> Ending:
+        """Acknowledge a request that another one's run answers, or has answered. Its own payload is not looked at."""
+        if verdict is Verdict.ATTACHED:
+            return acked(arrival, verdict)
+        try:
+            return acked(
+                arrival, verdict, self._caller_answers.answer(arrival, item), item.result, str(item.lost or "")
+            )
+        except TextGone as gone:
+            return self._no_run.dead(arrival, gone, verdict)
+
+    def done(self, arrival: Arrival, item: RunItem) -> Ending:
+        """Acknowledge a hop that was committed before.
+
+        Its worker may have died before it sent anything: send the outbox again.
+        """
+        try:
+            sends = item.unsent_at(arrival.message.hop)
+            if arrival.message.hop == item.hop:
+                sends = (*self._caller_answers.answered(arrival, item), *sends)
+        except TextGone as gone:
+            return self._no_run.dead(arrival, gone, Verdict.DONE)
+        early = self._early.of_item(arrival, item)
+        return acked(arrival, Verdict.DONE, self._early.sends(arrival, sends, early), item.result, str(item.lost or ""))
+
+
+def _failed_for_good(flow: AnyFlow, item: RunItem) -> RunFailed:
+    """Build the error for a redriven message of a hop that its run has given up."""
+    at = f"it is at hop {item.hop} ({item.stage}), {item.status.value}"
+    fix = "to begin anew, send the request under another id"
+    return RunFailed(f"the run failed here for good, and went on at {flow.on_failed}; {at}; {fix}")
