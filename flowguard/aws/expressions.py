@@ -165,7 +165,8 @@ _FAILED_BEFORE: Final = "failed.request_id = request_id AND failed.requested_at 
 # it was cancelled itself, or after its reset: then the request is that is to begin the work anew
 _CANCELLED: Final = "(cancelled.request_id = request_id AND cancelled.#at >= requested_at) OR cancelled.#at >= reset_at"
 CAN_RESET: Final = (
-    f"#status <> :failed AND requested_at <= :at AND reset_by <> :by AND NOT ({_FAILED_BEFORE}) AND NOT ({_CANCELLED})"
+    "#status <> :failed AND requested_at <= :latest AND reset_by <> :by AND "
+    f"NOT ({_FAILED_BEFORE}) AND NOT ({_CANCELLED})"
 )
 RESET: Final = "SET reset_at = :at, reset_by = :by, epoch = epoch + :one, #owner = :by, lease_until = :now"
 

@@ -193,11 +193,14 @@ class CallerLists(Protocol):
         """Remove callers that :meth:`rows` yielded and that were answered."""
         ...
 
-    def reset(self, flow: str, object_id: ObjectId, by: str, at: int, now: int) -> RunItem | None:
+    def reset(
+        self, flow: str, object_id: ObjectId, by: str, at: int, now: int, latest: int | None = None
+    ) -> RunItem | None:
         """Fence the run at work, or drop the stored end. Times are in ms.
 
-        ``by`` names the reset: one that comes twice changes nothing more. Returns the item afterwards, with what the
-        work begins anew with; None where there was nothing to reset.
+        ``by`` names the reset: one that comes twice changes nothing more. A run that was asked for after ``latest``,
+        else after ``at``, is as good as reset. Returns the item afterwards, with what the work begins anew with; None
+        where there was nothing to reset.
         """
         ...
 

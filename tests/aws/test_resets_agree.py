@@ -83,8 +83,8 @@ ALWAYS = "attribute_exists(pk)"
     ("part", "instead"),
     [
         ("#status <> :failed", f"(#status <> :failed OR {ALWAYS})"),
-        ("requested_at <= :at", f"(requested_at <= :at OR {ALWAYS})"),
-        ("requested_at <= :at", "requested_at < :at"),
+        ("requested_at <= :latest", f"(requested_at <= :latest OR {ALWAYS})"),
+        ("requested_at <= :latest", "requested_at < :latest"),
         ("reset_by <> :by", f"(reset_by <> :by OR {ALWAYS})"),
         ("cancelled.#at >= reset_at", "cancelled.#at > reset_at"),
         ("cancelled.#at >= reset_at", "#at = :at"),
