@@ -280,7 +280,7 @@ class DynamoDBWaits(NamedTuple):
 
     # -- answers that come before their wait
 
-    def keep_early(
+    def keep_early(  # noqa: PLR0913 - everything but the first three is named
         self,
         flow: str,
         awaited_id: str,
@@ -291,12 +291,14 @@ class DynamoDBWaits(NamedTuple):
         by: str = "",
         at: int = 0,
         names: Sequence[str] = (),
+        used_by: str = "",
     ) -> Kept:
         """Keep an answer that nothing may wait for yet, until ``expires_at``. Times are in ms.
 
         ``by`` names its message, sent at ``at``: a newer one takes the place of an older one. ``names`` are those that
-        its sender may answer; none stand for all. DynamoDB may remove an expired item days later, so one that is still
-        there does not count.
+        its sender may answer; none stand for all. ``used_by`` names who is about to have it.
+
+        DynamoDB may remove an expired item days later, so one that is still there does not count.
 
         Raises :class:`TooLarge` for one that no item can hold, where there is no bucket; then nothing was kept.
         """
@@ -311,6 +313,7 @@ class DynamoDBWaits(NamedTuple):
             "given_at": number(at),
             **({"failed": {"BOOL": True}} if answer.failed else {}),
             **({"names": {"SS": sorted(set(names))}} if names else {}),
+            **({"used_by": {"S": used_by}} if used_by else {}),
         }
         call: Any = {
             "TableName": self.table,
@@ -319,13 +322,16 @@ class DynamoDBWaits(NamedTuple):
             "ExpressionAttributeNames": {"#ttl": "ttl"},
             "ExpressionAttributeValues": {":now": number(now // 1000), ":at": number(at), ":by": {"S": by}},
             "ReturnValues": "ALL_OLD",
+            "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
         }
         try:
             found: Any = patiently(lambda: self.client.put_item(**call), self.pause).get("Attributes")
         except ClientError as error:
             if error_code(error) != "ConditionalCheckFailedException":
                 raise
-            return Kept(is_new=False)
+            old: Any = error.response.get("Item") or {}
+            is_same = "given_by" in old and old["given_by"]["S"] == by
+            return Kept(is_new=False, used_by=old.get("used_by", {"S": ""})["S"] if is_same else None)
         return Kept(is_new=True, replaces=bool(found) and "used_by" not in found and not _is_over(found, now))
 
     def early(self, flow: str, awaited_id: str, now: int, who: str = "") -> EarlyAnswer | None:
