@@ -10,7 +10,7 @@ import pytest
 from flowguard.clock import ManualClock
 from flowguard.destinations import Bus, Destination, Function, Queue, Topic
 from flowguard.errors import RunFailed, TooLarge
-from flowguard.flow import Flow
+from flowguard.flow import UNTIL_RESET, Flow
 from flowguard.protocol.outbox import Kind
 from flowguard.step import Step
 from flowguard.testing import step_for
@@ -147,3 +147,14 @@ def test_a_flow_is_not_started_with_what_it_does_not_take(step: Step[CartState])
     with pytest.raises(TypeError, match="price-cart starts with 'price', which takes Cart, not CartState"):
         step.start(PriceCart, wrong)
     assert step.sends == []
+
+
+def test_orders_to_reset_and_cancel_take_along_what_the_flow_carries() -> None:
+    class Cached(Flow, name="price-cart", object_id="cart_id", keep_result=UNTIL_RESET):
+        stages = (Price,)
+
+    tenant = Attribute.string("shop-1")
+    step = step_for(Price, attributes={"tenant": tenant})
+    step.reset(Cached, "c-2")
+    step.cancel(Cached, "c-2", why="not wanted")
+    assert [send.attributes["tenant"] for send in step.sends] == [tenant, tenant]

@@ -1162,6 +1162,21 @@ TESTED: Final = (
         "what a handler returns that is not type-checked",
     ),
     Elsewhere(r"^failure\.", ("tests/test_failure.py",), "the very limits"),
+    Elsewhere(
+        r"^wire\.shown_facts\.",
+        ("tests/wire/test_shown_facts.py", "tests/worker/test_http_callbacks.py"),
+        "whoever changes what the page of a link shows",
+    ),
+    Elsewhere(
+        r"^recorded\.side_messages\.",
+        ("tests/recorded/test_side_messages.py", "tests/worker/runtime/test_resets.py"),
+        "messages of every form, to those who are refused too",
+    ),
+    Elsewhere(
+        r"^worker\.again\.",
+        ("tests/worker/test_again.py", "tests/cli/test_again.py"),
+        "a person begins a run anew that failed for good",
+    ),
     Elsewhere(r"^retry\.", ("tests/test_retry.py",), "how long a delay is, which nobody outside can see"),
 )
 

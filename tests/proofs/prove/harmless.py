@@ -30,6 +30,7 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
     "a queue has one topic, which each of its callbacks names": (
         "deploy.queue_plan.QueuePlan._read: known is not None → forced false (4)",
     ),
+    "no destination stays none": ("recorded.side_messages.SideMessages.start: reply_to is None → forced false",),
     "an empty text is false already": (
         "deploy.permissions._Allowed.schedules: '' → forced false",
         "deploy.queue_plan.QueuePlan._dead_letter_queues: '' → forced false",

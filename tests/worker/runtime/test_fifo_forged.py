@@ -12,7 +12,7 @@ from pydantic import BaseModel, SecretStr
 from flowguard import Done, Flow, FlowClient, Outcome, Retry, Stage, Step, lambda_handler
 from flowguard.aws.clients import Clients
 from flowguard.aws.sender import queue_entry
-from flowguard.aws.services import aws_services
+from flowguard.aws.services import aws_services, aws_store
 from flowguard.destinations import Queue
 from flowguard.ids import ObjectId, RequestId
 from flowguard.protocol.outbox import Kind, Send
@@ -103,8 +103,8 @@ def poison(aws: MemoryAWS) -> None:
         sqs.send_message(QueueUrl=url, MessageBody="x", MessageGroupId=f"of.{own}", MessageDeduplicationId=own)
 
 
-def ended(services: Services) -> str:
-    item = services.store.read("ordered", ObjectId("o1"))
+def ended() -> str:
+    item = aws_store(Settings(), Clients()).read("ordered", ObjectId("o1"))
     return "none" if item is None else f"{item.status.value} at {item.hop}"
 
 
@@ -117,7 +117,7 @@ def test_messages_under_the_ids_of_a_run_keep_nothing_of_it_from_arriving_where_
         poison(aws)
         FlowClient.of(services).start(Ordered, Order(order="o1"), request_id="run-1", requested_at=START)
         work_off(aws, lambda_handler(Ordered).using(services))
-        assert ended(services) == end
+        assert ended() == end
 
 
 def signer(secret: str) -> Signer:
