@@ -329,9 +329,8 @@ class DynamoDBWaits(NamedTuple):
         except ClientError as error:
             if error_code(error) != "ConditionalCheckFailedException":
                 raise
-            old: Any = error.response.get("Item") or {}
-            is_same = "given_by" in old and old["given_by"]["S"] == by
-            return Kept(is_new=False, used_by=old.get("used_by", {"S": ""})["S"] if is_same else None)
+            old: Any = error.response["Item"]
+            return Kept(is_new=False, used_by=_user(old) if old["given_by"]["S"] == by else None)
         return Kept(is_new=True, replaces=bool(found) and "used_by" not in found and not _is_over(found, now))
 
     def early(self, flow: str, awaited_id: str, now: int, who: str = "") -> EarlyAnswer | None:
@@ -382,6 +381,10 @@ def _after_place(items: Sequence[Any], by: str) -> Any:
 
 def _early_key(flow: str, awaited_id: str) -> Any:
     return {**awaiting_key(flow, awaited_id), "sk": {"S": EARLY}}
+
+
+def _user(found: Any) -> str:
+    return str(found["used_by"]["S"]) if "used_by" in found else ""
 
 
 def _is_over(found: Any, now: int) -> bool:

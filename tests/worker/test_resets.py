@@ -111,6 +111,13 @@ def test_an_order_that_comes_again_later_resets_nothing_that_was_asked_for_since
         assert (at.item() == before) is (verdict != "did")
 
 
+def test_a_run_whose_request_lies_ahead_is_as_good_as_reset() -> None:
+    with scene(triggered_cache) as at:
+        at.deliver(at.message(requested_at=NOW + 600_000))
+        at.clock.advance(ms=NOW - at.clock.now())
+        assert ending(at, order()).verdict is ResetVerdict.NOTHING
+
+
 def test_an_order_whose_makers_clock_is_fast_counts_from_its_own_time_on() -> None:
     with scene(triggered_cache) as at:
         built(at)

@@ -659,7 +659,7 @@ TESTED: Final = (
     ),
     Elsewhere(
         r"^aws\.caller_lists\.",
-        ("tests/aws/test_caller_lists.py",),
+        ("tests/aws/test_caller_lists.py", "tests/aws/test_resets_agree.py"),
         "no explored flow takes callers",
     ),
     Elsewhere(
@@ -933,6 +933,7 @@ TESTED: Final = (
     Elsewhere(
         r"^worker\.settler\.",
         (
+            "tests/worker/test_kept_answers.py",
             "tests/worker/test_settler.py",
             "tests/worker/test_waiting.py",
             "tests/worker/test_deadlines.py",
@@ -944,7 +945,7 @@ TESTED: Final = (
     ),
     Elsewhere(
         r"^worker\.(outside|callbacks)\.",
-        ("tests/worker/test_outside.py", "tests/worker/test_callbacks.py"),
+        ("tests/worker/test_kept_answers.py", "tests/worker/test_outside.py", "tests/worker/test_callbacks.py"),
         "answers that come from outside, readable or not, in every way",
     ),
     Elsewhere(
