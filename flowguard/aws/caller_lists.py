@@ -154,8 +154,13 @@ class DynamoDBCallers(NamedTuple):
 
     # -- resets
 
-    def reset(self, flow: str, object_id: ObjectId, by: str, at: int, now: int) -> RunItem | None:
-        """Fence the run at work, or drop the stored end, with one UpdateItem. None where there is nothing to reset."""
+    def reset(
+        self, flow: str, object_id: ObjectId, by: str, at: int, now: int, latest: int | None = None
+    ) -> RunItem | None:
+        """Fence the run at work, or drop the stored end, with one UpdateItem. None where there is nothing to reset.
+
+        A run that was asked for after ``latest`` (ms), else after ``at``, is as good as reset.
+        """
         call: Any = {
             "TableName": self.table,
             "Key": run_key(flow, object_id),
@@ -165,6 +170,7 @@ class DynamoDBCallers(NamedTuple):
             "ExpressionAttributeValues": {
                 ":failed": {"S": Status.FAILED.value},
                 ":at": number(at),
+                ":latest": number(at if latest is None else latest),
                 ":by": {"S": by},
                 ":one": number(1),
                 ":now": number(now),

@@ -165,7 +165,8 @@ _FAILED_BEFORE: Final = "failed.request_id = request_id AND failed.requested_at 
 # it was cancelled itself, or after its reset: then the request is that is to begin the work anew
 _CANCELLED: Final = "(cancelled.request_id = request_id AND cancelled.#at >= requested_at) OR cancelled.#at >= reset_at"
 CAN_RESET: Final = (
-    f"#status <> :failed AND requested_at <= :at AND reset_by <> :by AND NOT ({_FAILED_BEFORE}) AND NOT ({_CANCELLED})"
+    "#status <> :failed AND requested_at <= :latest AND reset_by <> :by AND "
+    f"NOT ({_FAILED_BEFORE}) AND NOT ({_CANCELLED})"
 )
 RESET: Final = "SET reset_at = :at, reset_by = :by, epoch = epoch + :one, #owner = :by, lease_until = :now"
 
@@ -275,10 +276,11 @@ KEY_NAMES: Final = {"#status": "status", "#owner": "owner"}
 _NOBODY: Final = "(attribute_not_exists(#owner) OR lease_until <= :now OR #owner = :owner)"
 _NEW_OR_FREE: Final = f"attribute_not_exists(#key) OR (#status = :running AND {_NOBODY})"
 
-# a repeat is let through as well: it is only counted, and the answer brings the result. Only what is completed expires
-_REPEATED: Final = "expires_at > :now"
+# a repeat is let through as well: it is only counted, and the answer brings the result. Only what is completed expires.
+# One that would shorten the entry's life, since its function keeps results for less time by now, is refused instead
+_REPEATED: Final = "expires_at > :now AND NOT #ttl > :ttl"
 
-CLAIM_KEY: Final = f"{_NEW_OR_FREE} OR {_REPEATED}"
+CLAIM_KEY: Final = f"{_NEW_OR_FREE} OR ({_REPEATED})"
 CLAIM_PAYLOADS_KEY: Final = f"{_NEW_OR_FREE} OR ({_REPEATED} AND (attribute_not_exists(digest) OR digest = :digest))"
 CLAIM_EXPIRED_KEY: Final = "expires_at <= :now"
 HOLD_KEY: Final = "#status = :running AND #owner = :owner"

@@ -182,8 +182,7 @@ def _traced(send: Send) -> dict[str, Any]:
 
     The header that Lambda gives to its own calls names whoever brought the answer, and this one counts before it.
     """
-    said = send.attributes.get(PLACE)
-    place = Place() if said is None else Place.parse(said.value)
+    place = _place(send)
     if place.trace is None or not place.resumed:
         return {}
     return {"MessageSystemAttributes": {HEADER: {"DataType": "String", "StringValue": xray_header(place.trace)}}}
@@ -253,7 +252,25 @@ def _refused(failed: Sequence[Any]) -> dict[int, Refusal]:
 
 
 def _fifo(send: Send) -> dict[str, str]:
-    return {"MessageGroupId": _plain(send.group or send.id), "MessageDeduplicationId": _plain(send.id)}
+    return {"MessageGroupId": _plain(send.group or send.id), "MessageDeduplicationId": _deduplication_id(send)}
+
+
+def _deduplication_id(send: Send) -> str:
+    """Return what SQS knows copies by. That of a signed message cannot be told before it is sent.
+
+    Whoever knows a run can tell its ids. A message of theirs under the id of its next hop would be taken, and the next
+    hop then dropped as a copy of it.
+    """
+    try:
+        signature = _place(send).signature
+    except ValueError:  # a letter of a message that nobody could read
+        signature = None
+    return _plain(send.id) if signature is None else hashlib.sha256(f"{send.id} {signature}".encode()).hexdigest()
+
+
+def _place(send: Send) -> Place:
+    said = send.attributes.get(PLACE)
+    return Place() if said is None else Place.parse(said.value)
 
 
 def _visibility(seconds: int) -> int:

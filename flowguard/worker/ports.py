@@ -108,7 +108,7 @@ class Waits(Protocol):
         """Keep the row up to which the message ``by`` is settled, until ``until`` (ms)."""
         ...
 
-    def keep_early(
+    def keep_early(  # noqa: PLR0913 - everything but the first three is named
         self,
         flow: str,
         awaited_id: str,
@@ -119,11 +119,12 @@ class Waits(Protocol):
         by: str = "",
         at: int = 0,
         names: Sequence[str] = (),
+        used_by: str = "",
     ) -> Kept:
         """Keep an answer that may come before its wait, until ``expires_at``. Times are in ms.
 
         ``by`` names its message, sent at ``at``. A newer one takes the place of an older one; a copy changes nothing.
-        ``names`` are those that its sender may answer; none stand for all.
+        ``names`` are those that its sender may answer; none stand for all. ``used_by`` says who is about to have it.
         """
         ...
 
@@ -193,11 +194,14 @@ class CallerLists(Protocol):
         """Remove callers that :meth:`rows` yielded and that were answered."""
         ...
 
-    def reset(self, flow: str, object_id: ObjectId, by: str, at: int, now: int) -> RunItem | None:
+    def reset(
+        self, flow: str, object_id: ObjectId, by: str, at: int, now: int, latest: int | None = None
+    ) -> RunItem | None:
         """Fence the run at work, or drop the stored end. Times are in ms.
 
-        ``by`` names the reset: one that comes twice changes nothing more. Returns the item afterwards, with what the
-        work begins anew with; None where there was nothing to reset.
+        ``by`` names the reset: one that comes twice changes nothing more. A run that was asked for after ``latest``,
+        else after ``at``, is as good as reset. Returns the item afterwards, with what the work begins anew with; None
+        where there was nothing to reset.
         """
         ...
 

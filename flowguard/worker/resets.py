@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from datetime import timedelta
+from typing import Final, NamedTuple
 
 from flowguard.errors import EnvelopeError, RunFailed
 from flowguard.events import Event, EventType
@@ -19,6 +20,13 @@ from flowguard.worker.ports import Services
 from flowguard.worker.replies import takes_callers
 from flowguard.worker.restart import Restart, needs_restart, restart_of
 from flowguard.worker.routing import Arrival
+
+GOOD_FOR: Final = timedelta(days=1)
+"""A run that is asked for so long after an order was made has read what the order's commit wrote.
+
+Between the two lies the rest of one invocation, and by how far clocks differ. An order that is sent again later, also
+by somebody who reads the queue, drops nothing that was made since.
+"""
 
 
 class ResetDone(NamedTuple):
@@ -53,21 +61,22 @@ class Resetter:
         commit has replaced.
         """
         at = max(order.requested_at, self._services.clock.now())
-        done = self.reset(flow, order.object_id, order.request_id, at)
+        latest = min(at, order.requested_at + GOOD_FOR // timedelta(milliseconds=1))
+        done = self.reset(flow, order.object_id, order.request_id, at, latest)
         if done.restart is None:
             return Ending(envelope, ack=True, verdict=done.verdict)
         arrival = Arrival(envelope, flow, None, done.restart.message)
         return Ending(envelope, ack=True, verdict=done.verdict, arrival=arrival, sends=(done.restart.send,))
 
-    def reset(self, flow: AnyFlow, object_id: ObjectId, by: RequestId, at: int) -> ResetDone:
-        """Reset the object's run under the id ``by``, as of ``at`` (ms).
+    def reset(self, flow: AnyFlow, object_id: ObjectId, by: RequestId, at: int, latest: int | None = None) -> ResetDone:
+        """Reset the object's run under the id ``by``, as of ``at`` (ms), if it was asked for until ``latest``.
 
         Raises :class:`RunFailed` for a flow that takes no callers.
         """
         if not takes_callers(flow):
             fix = "say on_conflict=ATTACH or keep_result=…; under SUPERSEDE a newer request begins the work anew"
             raise RunFailed(f"{flow.name} keeps no result that could be reset; {fix}")
-        item = self._services.store.callers.reset(flow.name, object_id, by, at, self._services.clock.now())
+        item = self._services.store.callers.reset(flow.name, object_id, by, at, self._services.clock.now(), latest)
         if item is None:
             return ResetDone(ResetVerdict.NOTHING)
         verdict = ResetVerdict.DROPPED if item.status in ENDED else ResetVerdict.RESTARTED

@@ -148,7 +148,7 @@ def test_a_key_is_claimed_finished_and_answered_with_one_write_each(clients: Cli
     assert entry is not None
     assert (entry.status, entry.met, entry.begun_at, entry.updated_at) == (EntryStatus.COMPLETED, 2, NOW, NOW + 2)
     (item,) = clients.dynamodb.scan(TableName=table.name if table else "flowguard")["Items"]
-    assert item[table.ttl if table else "ttl"] == {"N": str((NOW + 2 + DAY) // 1000)}
+    assert item[table.ttl if table else "ttl"] == {"N": str(-(-(NOW + 2 + DAY) // 1000))}
 
 
 def test_a_freed_key_is_claimed_at_once_by_the_next_call(clients: Clients) -> None:
@@ -225,6 +225,21 @@ def test_an_entry_that_is_begun_anew_says_nothing_of_before(
     claimed(store, ask("later", later, digest=digest))
     anew = Entry(EntryStatus.RUNNING, Owner("later"), later + 30_000, 1, later, later, digest)
     assert (there(store), ttl(memory)) == (anew, (later + DAY) // 1000)
+
+
+@pytest.mark.parametrize("digest", [None, "d1"])
+@pytest.mark.parametrize("less", [1_000, DAY - 60_000])
+def test_a_repeat_never_shortens_the_life_of_a_result(clients: Clients, less: int, digest: str | None) -> None:
+    """Its function may keep results for less time than when the call completed."""
+    store = ledger(clients)
+    assert store.finish(claimed(store, ask(digest=digest)), done(now=NOW)) is None
+    ended, until = there(store), ttl(clients)
+    with intercept(Recorder()) as calls:
+        again = met(store, ask("other", NOW, digest)._replace(removed_at=NOW + DAY - less))
+    assert (again.verdict, again.entry.result, calls.count("dynamodb")) == (KeyVerdict.DONE, '"paid"', 1)
+    assert (there(store), ttl(clients)) == (ended, until), "such a repeat is not counted"
+    met(store, ask("other", NOW, digest)._replace(removed_at=NOW + DAY))
+    assert (there(store).met, ttl(clients)) == (2, until), "an equal one is"
 
 
 def test_what_is_completed_is_neither_freed_nor_completed_again_by_its_own_call(clients: Clients) -> None:

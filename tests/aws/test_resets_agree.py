@@ -76,6 +76,17 @@ def test_the_database_and_the_decision_agree_on_every_reset(clients: Clients) ->
     assert disagreements(clients) == []
 
 
+@pytest.mark.parametrize(("latest", "is_reset"), [(None, True), (STORED[0], True), (STORED[0] - 1, False)])
+def test_a_run_that_was_asked_for_after_the_latest_moment_is_as_good_as_reset(
+    latest: int | None, is_reset: bool
+) -> None:
+    with on_memory() as clients:
+        clients.dynamodb.put_item(TableName="flowguard", Item=item(2, "running", (0, 0), "alive", "other"))
+        answer = aws_store(Settings(), clients).callers.reset("flow", OBJECT, "reset-1", NOW, NOW, latest)
+        assert (answer is not None) is is_reset
+        assert answer is None or answer.reset_at == NOW
+
+
 ALWAYS = "attribute_exists(pk)"
 
 
@@ -83,8 +94,8 @@ ALWAYS = "attribute_exists(pk)"
     ("part", "instead"),
     [
         ("#status <> :failed", f"(#status <> :failed OR {ALWAYS})"),
-        ("requested_at <= :at", f"(requested_at <= :at OR {ALWAYS})"),
-        ("requested_at <= :at", "requested_at < :at"),
+        ("requested_at <= :latest", f"(requested_at <= :latest OR {ALWAYS})"),
+        ("requested_at <= :latest", "requested_at < :latest"),
         ("reset_by <> :by", f"(reset_by <> :by OR {ALWAYS})"),
         ("cancelled.#at >= reset_at", "cancelled.#at > reset_at"),
         ("cancelled.#at >= reset_at", "#at = :at"),

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import json
+import math
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from flowguard.clock import ManualClock
 from flowguard.destinations import Bus, Destination, Function, Queue, Topic
-from flowguard.errors import RunFailed, TooLarge
-from flowguard.flow import Flow
+from flowguard.errors import RunFailed, SettingsError, TooLarge
+from flowguard.flow import UNTIL_RESET, Flow
 from flowguard.protocol.outbox import Kind
+from flowguard.recorded.side_messages import SideMessages
 from flowguard.step import Step
 from flowguard.testing import step_for
 from flowguard.wire.attributes import Attribute
+from flowguard.wire.cancel_order import read_cancel
 from flowguard.wire.message import FLOW_STAGE, OWN_ATTRIBUTES, PLACE, REQUEST_ID, REQUESTED_AT
+from flowguard.wire.signing import UNSIGNED
 from tests.recorded.carts import Cart, CartState, Price, PriceCart
 from tests.sent_ids import readable
 
@@ -146,4 +151,75 @@ def test_a_flow_is_not_started_with_what_it_does_not_take(step: Step[CartState])
     wrong: Any = CartState()
     with pytest.raises(TypeError, match="price-cart starts with 'price', which takes Cart, not CartState"):
         step.start(PriceCart, wrong)
+    assert step.sends == []
+
+
+def test_orders_to_reset_and_cancel_take_along_what_the_flow_carries() -> None:
+    class Cached(Flow, name="price-cart", object_id="cart_id", keep_result=UNTIL_RESET):
+        stages = (Price,)
+
+    tenant = Attribute.string("shop-1")
+    step = step_for(Price, attributes={"tenant": tenant})
+    step.reset(Cached, "c-2")
+    step.cancel(Cached, "c-2", why="not wanted")
+    assert [send.attributes["tenant"] for send in step.sends] == [tenant, tenant]
+
+
+class Kept(Flow, name="price-cart", object_id="cart_id", keep_result=UNTIL_RESET):
+    stages = (Price,)
+
+
+class Trusting(Flow, name="price-cart", object_id="cart_id", keep_result=UNTIL_RESET, trust_senders=True):
+    stages = (Price,)
+
+
+def test_a_flow_that_keeps_no_result_is_not_reset(step: Step[CartState]) -> None:
+    with pytest.raises(RunFailed, match="price-cart keeps no result that could be reset"):
+        step.reset(PriceCart, "c-1")
+    assert step.sends == []
+
+
+def test_an_order_to_reset_that_nobody_would_believe_is_refused() -> None:
+    messages = SideMessages(step_for(Price)._message, UNSIGNED, 1)
+    with pytest.raises(SettingsError, match="believes orders to reset only when it is signed"):
+        messages.reset(Kept, "c-1")
+    messages.reset(Trusting, "c-1")
+    assert len(messages.recorded) == 1
+
+
+def test_an_order_to_cancel_goes_where_requests_of_the_object_go() -> None:
+    step = step_for(Price)
+    step.cancel(Kept, "c-2", why="not wanted")
+    (send,) = step.sends
+    assert (send.to, send.group) == (Queue("price-cart"), "c-2")
+    order = read_cancel(send.attributes[PLACE].value)
+    assert order is not None
+    assert (order.address.object_id, order.why) == ("c-2", "not wanted")
+
+
+@pytest.mark.parametrize(
+    ("delay", "instead"),
+    [
+        (timedelta(minutes=1), "60"),
+        (1.2, "2"),
+        (math.inf, "30"),
+        (timedelta.max, str(math.ceil(timedelta.max.total_seconds()))),
+        ("30", "30"),
+        (True, "30"),
+    ],
+    ids=str,
+)
+def test_a_delay_is_in_whole_seconds(step: Step[CartState], delay: Any, instead: str) -> None:
+    with pytest.raises(RunFailed, match=f"write whole seconds: delay={instead}$"):
+        step.send("emails", "text", delay=delay)
+
+
+def test_the_longest_delay_is_a_quarter_of_an_hour(step: Step[CartState]) -> None:
+    step.send("emails", "text", delay=900)
+    assert step.sends[0].delay == 900
+
+
+def test_a_destination_that_is_none_is_refused(step: Step[CartState]) -> None:
+    with pytest.raises(RunFailed):
+        step.send("no queue's name", "text")
     assert step.sends == []

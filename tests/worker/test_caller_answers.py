@@ -65,7 +65,9 @@ class Lists:
     def forget(self, flow: str, object_id: ObjectId, term: str, callers: Sequence[Caller]) -> None:
         self.done.append(("forget", term, *(one.request_id for one in callers)))
 
-    def reset(self, flow: str, object_id: ObjectId, by: str, at: int, now: int) -> RunItem | None:
+    def reset(
+        self, flow: str, object_id: ObjectId, by: str, at: int, now: int, latest: int | None = None
+    ) -> RunItem | None:
         raise AssertionError("nothing is reset")
 
     def stored_end(self, flow: str, object_id: ObjectId) -> StoredEnd | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
@@ -19,10 +20,10 @@ from flowguard.wire.reset_order import reset_attributes
 from flowguard.wire.signing import UNSIGNED, Keyring, Keys, KeySigner, Signer
 from flowguard.worker.believed import NamedQueues, RecordKind
 from flowguard.worker.ending import Ending
-from flowguard.worker.resets import Resetter, find_reset
+from flowguard.worker.resets import GOOD_FOR, Resetter, find_reset
 from flowguard.worker.trust import Trust, signed_order
 from tests.scene import START, Orders, Scene, scene
-from tests.worker.runtime.test_resets import built, triggered_cache
+from tests.worker.runtime.test_resets import built, triggered_cache, work_off
 
 NOW = START + 1_000
 SIGNER = KeySigner(Keyring(lambda: Keys.parse("k1:" + "x" * 32), ManualClock()))
@@ -35,8 +36,8 @@ def record(attributes: dict[str, Attribute]) -> Envelope:
     return found
 
 
-def order(signer: Signer = UNSIGNED, *, when: int = NOW) -> Envelope:
-    return record(reset_attributes("orders", ObjectId("o1"), "reset-1", when, signer))
+def order(signer: Signer = UNSIGNED, *, when: int = NOW, by: str = "reset-1") -> Envelope:
+    return record(reset_attributes("orders", ObjectId("o1"), by, when, signer))
 
 
 def ending(at: Scene, brought: Envelope, signer: Signer = UNSIGNED) -> Ending:
@@ -85,6 +86,46 @@ def test_an_order_counts_from_its_arrival_and_never_from_before_it_was_given(ask
         item = at.item()
         assert item is not None
         assert item.reset_at == max(asked_for, NOW)
+
+
+@pytest.mark.parametrize("at_work", [False, True])
+@pytest.mark.parametrize(("later", "verdict"), [(0, "did"), (1, ResetVerdict.NOTHING)])
+def test_an_order_that_comes_again_later_resets_nothing_that_was_asked_for_since(
+    at_work: bool, later: int, verdict: ResetVerdict | str
+) -> None:
+    """Another order came between, so the item does not know the first one any more."""
+    with scene(triggered_cache) as at:
+        built(at)
+        old, newer = order(), order(by="reset-2", when=NOW + 1)
+        at.clock.advance(ms=NOW + 1 - at.clock.now())
+        assert [ending(at, brought).verdict for brought in (old, newer)] == [ResetVerdict.DROPPED] * 2
+        asked_for = NOW + GOOD_FOR // timedelta(milliseconds=1) + later
+        at.clock.advance(ms=asked_for - at.clock.now())
+        at.deliver(at.message(request_id=RequestId("run-2"), requested_at=asked_for))
+        if not at_work:
+            work_off(at)
+        at.clock.advance(seconds=1)
+        before = at.item()
+        did = ResetVerdict.RESTARTED if at_work else ResetVerdict.DROPPED
+        assert ending(at, old).verdict == (did if verdict == "did" else verdict)
+        assert (at.item() == before) is (verdict != "did")
+
+
+def test_a_run_whose_request_lies_ahead_is_as_good_as_reset() -> None:
+    with scene(triggered_cache) as at:
+        at.deliver(at.message(requested_at=NOW + 600_000))
+        at.clock.advance(ms=NOW - at.clock.now())
+        assert ending(at, order()).verdict is ResetVerdict.NOTHING
+
+
+def test_an_order_whose_makers_clock_is_fast_counts_from_its_own_time_on() -> None:
+    with scene(triggered_cache) as at:
+        built(at)
+        ahead = NOW + 10 * GOOD_FOR // timedelta(milliseconds=1)
+        assert ending(at, order(when=ahead)).verdict is ResetVerdict.DROPPED
+        item = at.item()
+        assert item is not None
+        assert item.reset_at == ahead
 
 
 def test_a_result_is_dropped_and_nothing_is_sent() -> None:

@@ -152,17 +152,32 @@ class Finding(NamedTuple):
     awaited_id: str
 
 
+class WaitJudging(NamedTuple):
+    """Whether a run can take an answer."""
+
+    address: AnswerAddress
+
+
 class Keeping(NamedTuple):
-    """An answer is kept that may come before its wait."""
+    """An answer is kept that may come before its wait. ``who`` uses it already; nothing stands for nobody."""
 
     awaited_id: str
     answer: GivenAnswer
+    who: str
+
+
+class Using(NamedTuple):
+    """What is kept is for one wait, or those that were there."""
+
+    awaited_id: str
+    who: str
 
 
 class Looking(NamedTuple):
-    """Whether an answer was kept."""
+    """Whether an answer was kept that nobody else uses."""
 
     awaited_id: str
+    who: str
 
 
 class Attaching(NamedTuple):
@@ -203,7 +218,7 @@ class Ended(NamedTuple):
 
 
 Calling = Attaching | NotingRows | ReadingRows | ForgettingRows
-Waiting = Settling | TimingOut | Early | Saving | Finding | Keeping | Looking
+Waiting = Settling | TimingOut | Early | Saving | Finding | WaitJudging | Keeping | Using | Looking
 Working = Claiming | Judging | Handling | Releasing | Committing | Noting | Sending
 Call = Working | Waiting | Calling | Cancelling | Ended
 
@@ -330,7 +345,8 @@ class _Outside:
         raise AssertionError("the stages of the worlds wait for no group")
 
     def verdict(self, address: AnswerAddress) -> AnswerVerdict:
-        raise AssertionError("the stages of the worlds can read every answer")
+        verdict: AnswerVerdict = self.ask(WaitJudging(address))
+        return verdict
 
     def time_out(self, address: AnswerAddress, now: int) -> TimedOut:
         ended: TimedOut = self.ask(TimingOut(address))
@@ -350,7 +366,7 @@ class _Outside:
     def keep_place(self, flow: str, awaited_id: str, by: str, row: AwaitingRow, until: int) -> None:
         raise AssertionError("an invocation of the worlds has time for all who wait")
 
-    def keep_early(
+    def keep_early(  # noqa: PLR0913 - everything but the first three is named
         self,
         flow: str,
         awaited_id: str,
@@ -361,17 +377,18 @@ class _Outside:
         by: str = "",
         at: int = 0,
         names: Sequence[str] = (),
+        used_by: str = "",
     ) -> Kept:
-        self.ask(Keeping(awaited_id, answer))
-        return Kept(is_new=True)
+        kept: Kept = self.ask(Keeping(awaited_id, answer, used_by))
+        return kept
 
     def early(self, flow: str, awaited_id: str, now: int, who: str = "") -> EarlyAnswer | None:
-        answer: GivenAnswer | None = self.ask(Looking(awaited_id))
+        answer: GivenAnswer | None = self.ask(Looking(awaited_id, who))
         return None if answer is None else EarlyAnswer(answer)
 
     def use_early(self, flow: str, awaited_id: str, by: str, who: str, *, until: int) -> bool:
-        """One run waits for each event of the worlds: nobody else asks for what is used."""
-        return True
+        is_used: bool = self.ask(Using(awaited_id, who))
+        return is_used
 
     def postpone(self, envelope: Envelope, seconds: int) -> None:
         """The model delivers every visible record at any time."""
@@ -460,7 +477,9 @@ class _Lists:
     def forget_askers(self, flow: str, object_id: ObjectId, keys: Sequence[str]) -> None:
         raise AssertionError("the worlds have no more requests than a commit removes")
 
-    def reset(self, flow: str, object_id: ObjectId, by: str, at: int, now: int) -> RunItem | None:
+    def reset(
+        self, flow: str, object_id: ObjectId, by: str, at: int, now: int, latest: int | None = None
+    ) -> RunItem | None:
         raise AssertionError("no worker of the worlds resets anything")
 
     def stored_end(self, flow: str, object_id: ObjectId) -> StoredEnd | None:

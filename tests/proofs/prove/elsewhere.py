@@ -667,7 +667,7 @@ TESTED: Final = (
     ),
     Elsewhere(
         r"^aws\.caller_lists\.",
-        ("tests/aws/test_caller_lists.py",),
+        ("tests/aws/test_caller_lists.py", "tests/aws/test_resets_agree.py"),
         "no explored flow takes callers",
     ),
     Elsewhere(
@@ -942,6 +942,7 @@ TESTED: Final = (
     Elsewhere(
         r"^worker\.settler\.",
         (
+            "tests/worker/test_kept_answers.py",
             "tests/worker/test_settler.py",
             "tests/worker/test_waiting.py",
             "tests/worker/test_deadlines.py",
@@ -953,7 +954,7 @@ TESTED: Final = (
     ),
     Elsewhere(
         r"^worker\.(outside|callbacks)\.",
-        ("tests/worker/test_outside.py", "tests/worker/test_callbacks.py"),
+        ("tests/worker/test_kept_answers.py", "tests/worker/test_outside.py", "tests/worker/test_callbacks.py"),
         "answers that come from outside, readable or not, in every way",
     ),
     Elsewhere(
@@ -1094,7 +1095,11 @@ TESTED: Final = (
         ),
         "several messages of which some are refused, some for good",
     ),
-    Elsewhere(r"^aws\.sender\.", ("tests/aws/test_sender.py",), "names and sizes that no explored flow has"),
+    Elsewhere(
+        r"^aws\.sender\.",
+        ("tests/aws/test_sender.py", "tests/worker/runtime/test_fifo_forged.py"),
+        "names and sizes that no explored flow has, and messages under the ids of others",
+    ),
     Elsewhere(r"^aws\.schedules\.", ("tests/aws/test_schedules.py",), "a scheduler that refuses"),
     Elsewhere(r"^aws\.faults\.", ("tests/aws/test_faults.py",), "a transaction that meets another one"),
     Elsewhere(
@@ -1167,6 +1172,21 @@ TESTED: Final = (
         "what a handler returns that is not type-checked",
     ),
     Elsewhere(r"^failure\.", ("tests/test_failure.py",), "the very limits"),
+    Elsewhere(
+        r"^wire\.shown_facts\.",
+        ("tests/wire/test_shown_facts.py", "tests/worker/test_http_callbacks.py"),
+        "whoever changes what the page of a link shows",
+    ),
+    Elsewhere(
+        r"^recorded\.side_messages\.",
+        ("tests/recorded/test_side_messages.py", "tests/worker/runtime/test_resets.py"),
+        "messages of every form, to those who are refused too",
+    ),
+    Elsewhere(
+        r"^worker\.again\.",
+        ("tests/worker/test_again.py", "tests/cli/test_again.py"),
+        "a person begins a run anew that failed for good",
+    ),
     Elsewhere(r"^retry\.", ("tests/test_retry.py",), "how long a delay is, which nobody outside can see"),
 )
 

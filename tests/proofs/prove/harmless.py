@@ -30,6 +30,14 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
     "a queue has one topic, which each of its callbacks names": (
         "deploy.queue_plan.QueuePlan._read: known is not None → forced false (4)",
     ),
+    "a place that cannot be read is a ValueError, whatever is wrong with it": (
+        "aws.sender._deduplication_id: except ValueError → catches every Exception",
+    ),
+    "a delay of 0 is none, and nobody asks": (
+        "recorded.side_messages._check_delay: 0 <= delay <= LONGEST_SQS_DELAY.total_seconds() → becomes "
+        "0 < delay <= LONGEST_SQS_DELAY.total_seconds()",
+    ),
+    "no destination stays none": ("recorded.side_messages.SideMessages.start: reply_to is None → forced false",),
     "an empty text is false already": (
         "deploy.permissions._Allowed.schedules: '' → forced false",
         "deploy.queue_plan.QueuePlan._dead_letter_queues: '' → forced false",
