@@ -16,6 +16,7 @@ from flowguard.deploy.permissions import Scope, endings, needs_answers, stage_se
 from flowguard.destinations import Bus, Destination, Queue, Topic
 from flowguard.flow import ATTACH, AnyFlow
 from flowguard.retry import LONGEST_VISIBILITY
+from flowguard.sim.event_source import QueueTimes
 from flowguard.sim.functions import callback_queues, queue_of
 
 TIMES_THE_TIMEOUT: Final = 6
@@ -353,6 +354,20 @@ def arn_of(queue: Queue) -> str | None:
     if found := _URL.fullmatch(queue.name):
         return f"arn:aws:sqs:{found[1]}:{found[2]}:{found[3]}"
     return None
+
+
+def times_of(flows: Iterable[AnyFlow]) -> QueueTimes:
+    """Return what the queues of a template do with the records of these flows, where each has a dlq_handler.
+
+    The shortest retention holds for all, and so does a FIFO queue.
+    """
+    flows = list(flows)
+    inboxes = [flow.inbox_of(stage) for flow in flows for stage in flow.stages]
+    fifo = any(isinstance(inbox, Queue) and inbox.fifo for inbox in inboxes)
+    kept_for = Retentions.of(min(flow.retention for flow in flows), fifo=fifo, handled=True)
+    hidden = lasting(kept_for.killed, MOST_RECEIVES)
+    outside = frozenset(callback_queues(flows))
+    return QueueTimes(MOST_RECEIVES, hidden * 1000, kept_for.inbox * 1000, kept_for.killed * 1000, outside)
 
 
 def lasting(retention: int, receives: int) -> int:

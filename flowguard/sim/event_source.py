@@ -39,13 +39,19 @@ class QueueTimes(NamedTuple):
     """What the queues of a deployment do with records that stay. Times are in ms.
 
     The queue that records are given up to hides each for ``killed_visibility`` and drops it after ``killed_receives``.
-    ``keeps`` and ``killed_keeps`` say how long a queue keeps a record, from its first sending.
+    So do the queues ``of_outside``, whose records nobody but their own function can read. ``keeps`` and
+    ``killed_keeps`` say how long a queue keeps a record, from its first sending.
     """
 
     killed_receives: int
     killed_visibility: int
     keeps: int
     killed_keeps: int
+    of_outside: frozenset[str] = frozenset()
+
+    def is_patient(self, delivery: Delivery) -> bool:
+        """Answer whether the record is in one of those queues."""
+        return delivery.from_dlq or delivery.queue in self.of_outside
 
 
 class Arrivals(Protocol):
@@ -135,7 +141,9 @@ class EventSource:
     def begin(self, delivery: Delivery, now: int) -> ServedFunction:
         """Return the function that gets the record. For others it is invisible as long as the function may run."""
         function = self._function(delivery)
-        hidden = function.visibility if self._times is None or not delivery.from_dlq else self._times.killed_visibility
+        hidden = function.visibility
+        if self._times is not None and self._times.is_patient(delivery):
+            hidden = self._times.killed_visibility
         self._queues.receive(delivery, now + hidden)
         return function
 
@@ -177,7 +185,7 @@ class EventSource:
             self._queues.delete(delivery)
             return False
         most, many = self._most_receives, MANY_RECEIVES
-        if self._times is not None and delivery.from_dlq:
+        if self._times is not None and self._times.is_patient(delivery):
             most = many = self._times.killed_receives
         is_left = delivery.receives - delivery.too_early < most and delivery.receives < many
         if is_left and (not last or delivery.from_dlq):

@@ -28,6 +28,8 @@ class Loops(Layer):
     def __init__(self, allowed: frozenset[str] | None = frozenset()) -> None:
         """Without a set of names, as None, all of them are allowed: a template of flowguard says so of each."""
         self._allowed = allowed
+        self.longest = 0
+        """How often one function was invoked in one chain, at most."""
         self._before: dict[str, Counter[str]] = {}
         self._now: dict[int, Counter[str]] = {}
 
@@ -35,6 +37,7 @@ class Loops(Layer):
         met = Counter(self._chain(delivery))
         met[function] += 1
         self._now[delivery.number] = met
+        self.longest = max(self.longest, met[function])
         is_allowed = self._allowed is None or function in self._allowed
         return Invoked.DROPPED if met[function] > MOST_IN_CHAIN and not is_allowed else Invoked.YES
 

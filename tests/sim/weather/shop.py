@@ -9,13 +9,10 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from flowguard.deploy.queue_plan import MOST_RECEIVES as MOST_OF_SQS
-from flowguard.deploy.queue_plan import Retentions, lasting
 from flowguard.failed import Failure
 from flowguard.flow import AnyFlow, Flow
 from flowguard.outcome import Done, Outcome
 from flowguard.sim.engine import Engine
-from flowguard.sim.event_source import QueueTimes
 from flowguard.sim.memory.aws import MemoryAWS
 from flowguard.sim.moto import EmbeddedAWS
 from flowguard.sim.recording import RecordedRecord, read_recording
@@ -31,13 +28,6 @@ TABLES = {"orders": "id", "undone": "id"}
 
 MOST_RECEIVES = 100
 """Of the redrive policy that templates have."""
-
-
-def deployed(flow: AnyFlow) -> QueueTimes:
-    """How long the queues of a template keep and hide the records of a flow."""
-    kept_for = Retentions.of(flow.retention, fifo=False, handled=True)
-    hidden = lasting(kept_for.killed, MOST_OF_SQS)
-    return QueueTimes(MOST_OF_SQS, hidden * 1000, kept_for.inbox * 1000, kept_for.killed * 1000)
 
 
 class Order(BaseModel):

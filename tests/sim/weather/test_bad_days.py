@@ -7,11 +7,12 @@ from typing import NamedTuple
 
 import pytest
 
+from flowguard.deploy.queue_plan import times_of
 from flowguard.flow import AnyFlow
 from flowguard.sim.delivered import Delivered
 from flowguard.sim.final_state import FinalState
 from flowguard.sim.world import START
-from tests.sim.weather.shop import Hurried, Orders, deployed, put_orders, world
+from tests.sim.weather.shop import Hurried, Orders, put_orders, world
 
 RUNS = 100
 
@@ -39,7 +40,7 @@ class Day(NamedTuple):
 
 def played(weather: str, runs: int = RUNS, seed: int = 0, orders: AnyFlow = Orders, *, kept: bool = False) -> Day:
     """Play a day on the queues of a template, or on some that keep every record until somebody takes it."""
-    with world(weather, seed=seed, orders=orders, times=None if kept else deployed(orders)) as opened:
+    with world(weather, seed=seed, orders=orders, times=None if kept else times_of([orders])) as opened:
         put_orders(opened, runs)
         rows = list(opened.run())
         return Day(rows, FinalState.of(opened), opened.weather.refused, len(opened.source.expired))
