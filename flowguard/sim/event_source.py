@@ -211,8 +211,10 @@ class EventSource:
 
     def _expire(self, now: int) -> None:
         """Delete what its queue keeps no longer."""
-        for delivery in () if self._times is None else tuple(self._queues.waiting):
-            keeps = self._times.killed_keeps if delivery.from_dlq else self._times.keeps
+        if (times := self._times) is None:
+            return
+        for delivery in tuple(self._queues.waiting):
+            keeps = times.killed_keeps if delivery.from_dlq else times.keeps
             if now - (delivery.envelope.sent_at or now) > keeps:
                 self._queues.delete(delivery)
                 self.expired.append(delivery)
