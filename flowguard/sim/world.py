@@ -219,7 +219,7 @@ class World:
         finally:
             self._watch.open.pop()
             self._hands.pop()
-        left = delivery.is_request or how is Invoked.DROPPED or (trace.verdict in LEFT_THERE and crash is None)
+        left = delivery.is_request or (trace.verdict in LEFT_THERE and crash is None)
         to_dlq = self.source.end(delivery, acked=acked, left=left)
         for moment in self.weather.copies(delivery, at) if acked else ():
             self.source.copy(delivery, moment)

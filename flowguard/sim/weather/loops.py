@@ -21,6 +21,8 @@ _Ids = list[str]
 class Loops(Layer):
     """Functions that Lambda stops where they meet one chain of requests too often.
 
+    The record stays in its queue and is received again, until that gives it up: each time counts, and none invokes.
+
     A chain goes on with what a function sends by SQS, SNS or Lambda while it has a record. What another service
     delivers begins a chain. ``allowed`` are the names of functions whose ``RecursiveLoop`` is ``Allow``.
     """
@@ -39,7 +41,7 @@ class Loops(Layer):
         self._now[delivery.number] = met
         self.longest = max(self.longest, met[function])
         is_allowed = self._allowed is None or function in self._allowed
-        return Invoked.DROPPED if met[function] > MOST_IN_CHAIN and not is_allowed else Invoked.YES
+        return Invoked.STOPPED if met[function] > MOST_IN_CHAIN and not is_allowed else Invoked.YES
 
     def called(self, call: ApiCall, answer: Response, by: Delivery | None) -> None:
         if by is not None:
