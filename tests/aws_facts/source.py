@@ -144,8 +144,9 @@ def texts(module: str, tree: ast.Module) -> Iterator[Word]:
 @functools.cache
 def _models() -> tuple[frozenset[str], frozenset[str]]:
     """The error codes, and the names of members, of all services' models. No model has the codes of every service."""
-    codes = {*ThrottledRetryableChecker._THROTTLED_ERROR_CODES, *TransientRetryableChecker._TRANSIENT_ERROR_CODES}
-    codes |= _OF_NO_MODEL
+    throttled: Any = ThrottledRetryableChecker
+    passing: Any = TransientRetryableChecker
+    codes = {*throttled._THROTTLED_ERROR_CODES, *passing._TRANSIENT_ERROR_CODES, *_OF_NO_MODEL}
     members: set[str] = set()
     session = botocore.session.get_session()
     for service in SERVICES:
