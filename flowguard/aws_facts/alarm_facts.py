@@ -42,7 +42,8 @@ ALARM_FACTS: Final = (
     Fact(
         name="logs-raw-json",
         sentence="In the JSON log format a line of JSON on standard output is taken as it stands, with its `level` and "
-        "`timestamp`; one whose level is missing or unknown counts as INFO.",
+        "`timestamp`; one whose level is missing or unknown, or whose time is not in the form of RFC 3339, counts as "
+        "INFO.",
         source=_LEVELS,
         relied_on_by=("lambda_log.py:write", "lambda_log.py:takes_all"),
         engines=like("ministack"),

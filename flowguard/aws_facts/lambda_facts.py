@@ -142,9 +142,9 @@ LAMBDA_FACTS: Final = (
     ),
     Fact(
         name="lambda-loop-detection",
-        sentence="A function that meets the same chain of requests more than about 16 times, by SQS, SNS or Lambda, is "
-        "stopped before its next invocation, unless its `RecursiveLoop` is `Allow`. The record stays in its queue, or "
-        "goes to the dead-letter queue.",
+        sentence="A function that meets the same chain of requests more than about 16 times, by SQS, SNS, S3 or "
+        "Lambda, is stopped before its next invocation, unless its `RecursiveLoop` is `Allow`. The record stays in its "
+        "queue, each try uses a receive up, and at `maxReceiveCount` it goes to the dead-letter queue.",
         source=_RECURSION,
         relied_on_by=("docs/operate/operating.md", "deploy/template.py", "sim/weather/loops.py:MOST_IN_CHAIN"),
         limit=16,

@@ -84,7 +84,7 @@ MAPPING_FACTS: Final = (
         sentence="A batch that Lambda cannot start, because the function is throttled, was received all the same: each "
         "such delivery counts in `ApproximateReceiveCount`, and at `maxReceiveCount` the record moves to the "
         "dead-letter queue, its function never called.",
-        source=_SCALING,
+        source=_ERRORS,
         relied_on_by=("deploy/options.py:QueueOptions", "docs/operate/operating.md", "sim/weather/throttled.py"),
         engines=like(deliveries="as the weather `throttled`"),
     ),
@@ -134,10 +134,10 @@ MAPPING_FACTS: Final = (
     Fact(
         name="mapping-scaling",
         sentence="A standard queue's mapping begins with five batches at once, adds up to 300 a minute, and has at "
-        "most 1,000.",
+        "most 1,250; texts of the page from before provisioned mode say 1,000.",
         source=_SCALING,
-        relied_on_by=("deploy/options.py:FunctionOptions", "docs/proofs/performance.md"),
-        limit=1_000,
+        relied_on_by=("docs/proofs/performance.md",),
+        limit=1_250,
         engines=NOWHERE,
         by_hand="Takes a load of thousands of messages a second.",
     ),
@@ -163,9 +163,10 @@ MAPPING_FACTS: Final = (
     ),
     Fact(
         name="mapping-backoff",
-        sentence="After failed or throttled invocations a mapping takes fewer batches for a while and comes back step "
-        "by step.",
-        source=_SCALING,
+        sentence="While its function is throttled a mapping takes fewer batches, tries a batch again within its "
+        "visibility timeout, and comes back step by step. Failed invocations slow it down only without "
+        "`ReportBatchItemFailures`.",
+        source=_ERRORS,
         relied_on_by=("docs/operate/operating.md", "sim/weather/pollers.py"),
         engines=like(deliveries="as the weather `pollers`, by seconds of our own"),
         by_hand="Shows in the metrics of a function that fails for minutes.",

@@ -254,6 +254,15 @@ SQS_FACTS: Final = (
         engines=like("elasticmq", "ministack", memory="takes more", moto="takes more"),
     ),
     Fact(
+        name="sqs-receive-count-on-redrive",
+        sentence="`ApproximateReceiveCount` counts receives across all queues: of a message that was moved to a "
+        "dead-letter queue it goes on. The redrive policy of that queue may count those before the move, "
+        "too; no page says.",
+        source=_RECEIVE,
+        relied_on_by=("deploy/queue_plan.py:QueuePlan",),
+        engines=like("memory", "moto", "elasticmq", "ministack"),
+    ),
+    Fact(
         name="sqs-redrive-same-type",
         sentence="The dead-letter queue of a FIFO queue is a FIFO queue, that of a standard queue a standard one.",
         source=_DEAD,

@@ -55,7 +55,9 @@ TRANSACTION_FACTS: Final = (
         name="transaction-reasons",
         sentence="A cancelled transaction has a reason for each action in their order: `None`, "
         "`ConditionalCheckFailed` with the item where it was asked for, `TransactionConflict`, `ThrottlingError`, "
-        "`ProvisionedThroughputExceeded`, `ItemCollectionSizeLimitExceeded` or `ValidationError`.",
+        "`ProvisionedThroughputExceeded`, `ItemCollectionSizeLimitExceeded` or `ValidationError`. An update that makes "
+        "its item too large or too deep is such a reason, or since October 2026, in some regions, a "
+        "`ValidationException` of the whole request, conditions unseen.",
         source=_WRITE,
         relied_on_by=("aws/refused_writes.py:is_at_fence", "aws/faults.py:PASSING_REASONS"),
         words=(

@@ -14,6 +14,7 @@ from flowguard.cli.console import console
 from flowguard.cli.delivery_lines import show_aftermath, show_timeline, summary
 from flowguard.cli.printing import complain, say, say_json
 from flowguard.cli.recordings import Unreadable, read_files
+from flowguard.deploy.queue_plan import times_of
 from flowguard.errors import DefinitionError, OtherRelease, SettingsError
 from flowguard.printable import bounded
 from flowguard.protocol.run import Status
@@ -83,7 +84,7 @@ def replay(  # noqa: PLR0913 - the options of a command
     one does whose host is down.
 
     Under --weather AWS is as on a bad day: 'dynamodb-away=60m@5m' is an outage of an hour that begins after five
-    minutes. Then a record is received a hundred times before it is given up, as in a generated template.
+    minutes. Then queues are as in a generated template: a record is received a hundred times before it is given up.
 
     What cannot be read is named on standard error; the rest is run all the same. So is a run that FAILED, unless
     --failing names its object.
@@ -98,12 +99,14 @@ def replay(  # noqa: PLR0913 - the options of a command
     planned = plan([record for _, record in recorded], repeat=repeat, shuffle=shuffle)
     crashes = Crashes(map(Point, points))
     try:
+        serving = load_flows(flows)
         world = World(
-            load_flows(flows),
+            serving,
             seed=seed,
             start=planned[0].at,
             passed=lambda point, delivery, _: crashes.strike(point, delivery.message_id),
             most_receives=(MANY_RECEIVES if weather else MOST_RECEIVES) + len(crashes.points),
+            times=times_of(serving) if weather else None,
             weather=weather,
         )
         with world, no_network(outward := _Outward(), network, _REPLAYED):

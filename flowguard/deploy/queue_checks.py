@@ -41,6 +41,7 @@ def check_queues(needed: Deployment, live: LiveAccount) -> Iterator[LiveFinding]
             continue
         yield from _letters(queue, found)
         yield from _size(queue, found)
+        yield from _kept_for(queue, found)
         if queue.reader is not None:
             yield from _visibility(needed, queue, found, live)
             yield from _redrive_policy(needed, queue, found, live)
@@ -88,6 +89,18 @@ def _size(queue: QueueNeed, found: Attributes) -> Iterator[LiveFinding]:
         )
 
 
+def _kept_for(queue: QueueNeed, found: Attributes) -> Iterator[LiveFinding]:
+    own = int(found["MessageRetentionPeriod"])
+    if queue.role is not Role.OUTSIDE and own < queue.retention:
+        yield warning(
+            "retention-short",
+            queue.name,
+            f"it keeps a message for {_days(own)}",
+            "SQS deletes what nobody could take by then, without a word, as in an outage that is longer",
+            f"set MessageRetentionPeriod to {queue.retention} s",
+        )
+
+
 def _visibility(needed: Deployment, queue: QueueNeed, found: Attributes, live: LiveAccount) -> Iterator[LiveFinding]:
     function = needed.function(queue.reader or "")
     there = live.function(function.name)
@@ -102,6 +115,10 @@ def _visibility(needed: Deployment, queue: QueueNeed, found: Attributes, live: L
     elif visibility < wanted:
         why = f"AWS advises {TIMES_THE_TIMEOUT} times the time-out: throttled batches are received again and given up"
         yield warning("visibility-short", queue.name, said, why, fix)
+    elif queue.role in (Role.KILLED, Role.CALLBACK) and visibility < queue.visibility:
+        said = f"its visibility timeout is {visibility} s, for {queue.max_receive_count} receives of a record"
+        why = "throttles use them up long before it expires: what no function ever saw is a dead letter then"
+        yield warning("visibility-short", queue.name, said, why, f"set VisibilityTimeout to {queue.visibility} s")
 
 
 def _redrive_policy(
@@ -153,7 +170,8 @@ def _target(
         )
         return
     shortest = min((flow.retention for flow in _flows(needed, queue)), default=None)
-    if shortest is not None and timedelta(seconds=own + theirs) > shortest:
+    longest = own + theirs if queue.fifo else theirs  # a standard queue counts from the first sending
+    if shortest is not None and timedelta(seconds=longest) > shortest:
         yield warning(
             "retention-long",
             queue.name,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -14,6 +15,8 @@ from flowguard.deploy.options import DeployOptions
 from flowguard.deploy.permissions import Scope, endings, needs_answers, stage_sends
 from flowguard.destinations import Bus, Destination, Queue, Topic
 from flowguard.flow import ATTACH, AnyFlow
+from flowguard.retry import LONGEST_VISIBILITY
+from flowguard.sim.event_source import QueueTimes
 from flowguard.sim.functions import callback_queues, queue_of
 
 TIMES_THE_TIMEOUT: Final = 6
@@ -21,6 +24,9 @@ TIMES_THE_TIMEOUT: Final = 6
 
 MOST_RECEIVES: Final = 1_000
 """The largest ``maxReceiveCount`` that SQS takes."""
+
+_LASTS: Final = 0.95
+"""The share of a queue's retention after which it gives a record up that was never invoked with: it is to be seen."""
 
 _DAY: Final = 86_400
 LONGEST_RETENTION: Final = 14 * _DAY
@@ -33,10 +39,10 @@ _URL = re.compile(r"https?://(?:sqs\.)?([a-z0-9-]+)\.[^/]+/(\d{12})/([A-Za-z0-9_
 class Retentions:
     """The retentions of the queues of a flow, in seconds.
 
-    ``killed`` is that of the queue of records given up, ``dead`` that of the dead letters.
-
-    Together they are at most the flow's ``retention``, for which a run's item outlives its messages. SQS counts the age
-    of a record in a standard dead-letter queue from its first sending, in a FIFO one from its move.
+    ``killed`` is that of the queue of records given up, ``dead`` that of the dead letters. Each is longer than the one
+    before, and a record lives in ``inbox`` and ``killed`` no longer than the flow's ``retention``. SQS counts its age
+    in a standard dead-letter queue from its first sending: both times are those of one outage. In a FIFO one it begins
+    anew with the move, so that there all three add up.
     """
 
     inbox: int
@@ -47,10 +53,11 @@ class Retentions:
     def of(cls, whole: timedelta, *, fifo: bool, handled: bool) -> Retentions:
         """Split a flow's retention between its queues. ``handled``: a dlq_handler reads the dead-letter queue."""
         seconds = whole // timedelta(seconds=1)
-        inbox = _within(seconds * 2 // 7)
-        killed = _within(seconds * 9 // 28 if fifo else seconds * 5 // 14)
-        before = inbox + killed if fifo and handled else killed if handled else inbox
-        return cls(inbox, killed, _within(seconds - before))
+        if handled and not fifo:
+            seconds = min(seconds, LONGEST_RETENTION)
+            return cls(_within(seconds * 12 // 14), _within(seconds * 13 // 14), _within(seconds))
+        inbox, killed = _within(seconds * 2 // 7), _within(seconds * 9 // 28)
+        return cls(inbox, killed, _within(seconds - (inbox + killed if fifo and handled else inbox)))
 
 
 def _within(seconds: int) -> int:
@@ -78,6 +85,7 @@ class QueuePlan:
         self._found: dict[str, QueueNeed] = {}
         self._sources: dict[str, Queue] = {}
         self._owners: dict[str, AnyFlow] = {}
+        self._used_by: dict[str, list[AnyFlow]] = {}
         self.undelivered_schedules: str | None = None
         self.topics: tuple[str, ...] = ()
         self._inboxes()
@@ -165,12 +173,12 @@ class QueuePlan:
         self.topics = tuple(dict.fromkeys((*self.topics, *topics)))
         self._sources[name] = queue
         self._owners.setdefault(name, flow)
-        retention = Retentions.of(flow.retention, fifo=False, handled=False).inbox  # neither matters to it
+        self._used_by.setdefault(name, []).append(flow)
         self._found[name] = QueueNeed(
             name=name,
             role=known.role if known is not None else role,
             existing=False,
-            retention=min(retention, known.retention) if known is not None else retention,
+            retention=LONGEST_RETENTION,
             visibility=self._visibility(reader),
             reader=reader,
             give_up_to=known.give_up_to if known is not None else self._give_up_to(flow, queue),
@@ -221,6 +229,8 @@ class QueuePlan:
             names = sorted(own & {one.give_up_to or "" for one in self._found.values()})
             fifo = any(name.endswith(".fifo") for name in names)
             times = Retentions.of(flow.retention, fifo=fifo, handled=reader is not None)
+            for name in [name for name, flows in self._used_by.items() if flow in flows]:
+                self._lasts_an_outage(name, times, handled=reader is not None)
             for name in names:
                 self._killed(flow, name, reader, times)
                 if reader is not None:
@@ -231,6 +241,24 @@ class QueuePlan:
                 self._fed(flow, self._found[name], times)
             if flow.long_delays and self.undelivered_schedules is None:
                 self.undelivered_schedules = self._undelivered(flow, times, fifo=False)
+
+    def _lasts_an_outage(self, name: str, times: Retentions, *, handled: bool) -> None:
+        """Let a queue keep its records for as long as an outage may last.
+
+        What nobody but its own function can read, as answers from outside, is not given up before.
+        """
+        queue = self._found[name]
+        retention = min(queue.retention, times.inbox)
+        self._found[name] = replace(queue, retention=retention)
+        if handled and queue.role is Role.CALLBACK:
+            receives = self._given_receives(name, MOST_RECEIVES)
+            visibility = max(queue.visibility, lasting(retention, receives))
+            self._found[name] = replace(self._found[name], max_receive_count=receives, visibility=visibility)
+
+    def _given_receives(self, queue: str, otherwise: int) -> int:
+        """Return the receives that the options give a queue, or others."""
+        options = self._options.of_queue(queue)
+        return options.max_receive_count if "max_receive_count" in options.model_fields_set else otherwise
 
     def _killed(self, flow: AnyFlow, name: str, reader: str | None, times: Retentions) -> None:
         if name in self._found:
@@ -248,10 +276,17 @@ class QueuePlan:
         )
 
     def _give_up_at_last(self, flow: AnyFlow, killed: str, times: Retentions) -> None:
-        """Give the queue ``killed`` a dead-letter queue, for records that its function cannot read either."""
-        receives = self._options.of_queue(killed).max_receive_count
-        last = self._undelivered(flow, times, fifo=self._found[killed].fifo)
-        self._found[killed] = replace(self._found[killed], give_up_to=last, max_receive_count=receives)
+        """Give the queue ``killed`` a dead-letter queue, for records that its function cannot read either.
+
+        Its receives last nearly as long as it keeps a record, also where nobody is invoked with them.
+        """
+        queue, receives = self._found[killed], self._given_receives(killed, MOST_RECEIVES)
+        self._found[killed] = replace(
+            queue,
+            give_up_to=self._undelivered(flow, times, fifo=queue.fifo),
+            max_receive_count=receives,
+            visibility=max(queue.visibility, lasting(queue.retention, receives)),
+        )
 
     def _fed(self, flow: AnyFlow, queue: QueueNeed, times: Retentions) -> None:
         """Keep what the topics and rules that feed a queue cannot deliver. A FIFO topic asks for a FIFO queue."""
@@ -319,6 +354,25 @@ def arn_of(queue: Queue) -> str | None:
     if found := _URL.fullmatch(queue.name):
         return f"arn:aws:sqs:{found[1]}:{found[2]}:{found[3]}"
     return None
+
+
+def times_of(flows: Iterable[AnyFlow]) -> QueueTimes:
+    """Return what the queues of a template do with the records of these flows, where each has a dlq_handler.
+
+    The shortest retention holds for all, and so does a FIFO queue.
+    """
+    flows = list(flows)
+    inboxes = [flow.inbox_of(stage) for flow in flows for stage in flow.stages]
+    fifo = any(isinstance(inbox, Queue) and inbox.fifo for inbox in inboxes)
+    kept_for = Retentions.of(min(flow.retention for flow in flows), fifo=fifo, handled=True)
+    hidden = lasting(kept_for.killed, MOST_RECEIVES)
+    outside = frozenset(callback_queues(flows))
+    return QueueTimes(MOST_RECEIVES, hidden * 1000, kept_for.inbox * 1000, kept_for.killed * 1000, outside)
+
+
+def lasting(retention: int, receives: int) -> int:
+    """Return a visibility timeout with which so many receives last nearly as long as a queue keeps a record."""
+    return min(math.ceil(retention * _LASTS / receives), LONGEST_VISIBILITY // timedelta(seconds=1))
 
 
 def _problems(queue: QueueNeed) -> Iterator[str]:

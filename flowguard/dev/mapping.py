@@ -108,7 +108,7 @@ class QueueMapping:
                 if how is Invoked.YES:
                     acked = not failures_of(self.handler({"Records": [record]}, self._context()))
                 else:
-                    acked, problem = how is Invoked.DROPPED, f"by the weather {how.value}"
+                    problem = f"by the weather {how.value}"
         except NotProcessed as error:
             problem = str(error)
         except Exception as error:  # of code around the runtime: Lambda reports it, and the record comes back

@@ -221,6 +221,20 @@ def redrive_policy(lab: Lab) -> Saw:
     return Saw(found == [("kept", "v")], f"in the dead-letter queue: {found}")
 
 
+@asks("sqs-receive-count-on-redrive", "sqs", seconds=15)
+def receive_count_on_redrive(lab: Lab) -> Saw:
+    """Let a message be moved after one receive, into a queue that gives it up after two, and receive it there."""
+    last = json.dumps({"deadLetterTargetArn": queue_arn(lab, queue(lab)), "maxReceiveCount": "2"})
+    url, dead = _with_dead_letters(lab, RedrivePolicy=last, VisibilityTimeout="1")
+    _send(lab, url)
+    _given_up(lab, url)
+    counts = [one["Attributes"]["ApproximateReceiveCount"] for one in received(lab, dead)]
+    lab.pause(2)
+    again = received(lab, dead, seconds=0)
+    moved = f"{'a second receive there' if again else 'moved on'}"
+    return Saw(counts != ["1"], f"receives counted: {counts}; then {moved}")
+
+
 @asks("sqs-redrive-same-type", "sqs")
 def redrive_same_type(lab: Lab) -> Saw:
     """Give a FIFO queue a standard dead-letter queue."""

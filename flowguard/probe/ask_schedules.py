@@ -14,9 +14,15 @@ from flowguard.probe.saw import Saw, asks
 def _group(lab: Lab) -> str:
     name = lab.name()
     tags = [{"Key": key, "Value": value} for key, value in lab.tags.items()]
-    lab.undo(f"schedule group {name}", lambda: lab.clean("scheduler", "delete_schedule_group", Name=name))
+    lab.undo(f"schedule group {name}", lambda: _delete_group(lab, name))
     lab.ask("scheduler", "create_schedule_group", Name=name, Tags=tags)
     return name
+
+
+def _delete_group(lab: Lab, name: str) -> None:
+    """Delete a group. One that is gone is looked for only: moto has no answer to a second deletion."""
+    lab.clean("scheduler", "get_schedule_group", Name=name)
+    lab.clean("scheduler", "delete_schedule_group", Name=name)
 
 
 class _Scheduled:

@@ -18,7 +18,7 @@ its engine forgets all queues between two schedules. From there on a record is t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from flowguard.sim.calls import ApiCall
 from flowguard.sim.functions import Functions, ServedFunction
@@ -33,6 +33,25 @@ STEP: Final = 20
 MOST_RECEIVES: Final = 3
 LEFT_THERE: Final = frozenset({"UNROUTABLE", "UNREADABLE", "UNTRUSTED"})
 """These verdicts would be the same each time, so the record is delivered once."""
+
+
+class QueueTimes(NamedTuple):
+    """What the queues of a deployment do with records that stay. Times are in ms.
+
+    The queue that records are given up to hides each for ``killed_visibility`` and drops it after ``killed_receives``.
+    So do the queues ``of_outside``, whose records nobody but their own function can read. ``keeps`` and
+    ``killed_keeps`` say how long a queue keeps a record, from its first sending.
+    """
+
+    killed_receives: int
+    killed_visibility: int
+    keeps: int
+    killed_keeps: int
+    of_outside: frozenset[str] = frozenset()
+
+    def is_patient(self, delivery: Delivery) -> bool:
+        """Answer whether the record is in one of those queues."""
+        return delivery.from_dlq or delivery.queue in self.of_outside
 
 
 class Arrivals(Protocol):
@@ -52,13 +71,20 @@ def _let_pass(moments: list[int]) -> bool:
 
 
 class EventSource:
-    """The event source mappings of some functions. ``most_receives`` is that of every queue's redrive policy."""
+    """The event source mappings of some functions.
+
+    ``most_receives`` is that of every queue's redrive policy. Without ``times`` a record is kept until somebody takes
+    it, and the queue of those given up is as the others.
+    """
 
     functions: Functions
 
-    def __init__(self, most_receives: int = MOST_RECEIVES) -> None:
+    def __init__(self, most_receives: int = MOST_RECEIVES, times: QueueTimes | None = None) -> None:
         self._most_receives = most_receives
+        self._times = times
         self._queues = Queues()
+        self.expired: list[Delivery] = []
+        """The records that their queues have deleted, because nobody took them in time."""
 
     @property
     def put_in(self) -> int:
@@ -96,6 +122,7 @@ class EventSource:
         """
         while True:
             arrivals.arrive(time.now())
+            self._expire(time.now())
             if (delivery := self._queues.due(time.now())) is not None:
                 return delivery
             moments = [*self._queues.moments(), *arrivals.moments()]
@@ -114,7 +141,10 @@ class EventSource:
     def begin(self, delivery: Delivery, now: int) -> ServedFunction:
         """Return the function that gets the record. For others it is invisible as long as the function may run."""
         function = self._function(delivery)
-        self._queues.receive(delivery, now + function.visibility)
+        hidden = function.visibility
+        if self._times is not None and self._times.is_patient(delivery):
+            hidden = self._times.killed_visibility
+        self._queues.receive(delivery, now + hidden)
         return function
 
     def with_it(self, first: Delivery, batch: int, now: int) -> list[Delivery]:
@@ -154,7 +184,10 @@ class EventSource:
         if acked or left:
             self._queues.delete(delivery)
             return False
-        is_left = delivery.receives - delivery.too_early < self._most_receives and delivery.receives < MANY_RECEIVES
+        most, many = self._most_receives, MANY_RECEIVES
+        if self._times is not None and self._times.is_patient(delivery):
+            most = many = self._times.killed_receives
+        is_left = delivery.receives - delivery.too_early < most and delivery.receives < many
         if is_left and (not last or delivery.from_dlq):
             return False
         if delivery.from_dlq:
@@ -175,6 +208,16 @@ class EventSource:
             if held is not None:
                 held.visible_at = now + one["VisibilityTimeout"] * 1000
         return any(held is not None for held, _ in hidden)
+
+    def _expire(self, now: int) -> None:
+        """Delete what its queue keeps no longer."""
+        if (times := self._times) is None:
+            return
+        for delivery in tuple(self._queues.waiting):
+            keeps = times.killed_keeps if delivery.from_dlq else times.keeps
+            if now - (delivery.envelope.sent_at or now) > keeps:
+                self._queues.delete(delivery)
+                self.expired.append(delivery)
 
     def _function(self, delivery: Delivery) -> ServedFunction:
         if delivery.from_dlq:

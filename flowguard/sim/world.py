@@ -39,7 +39,7 @@ from flowguard.sim.declared import DeclaredKey, declared_items, declared_tables,
 from flowguard.sim.delivered import Delivered, delivered
 from flowguard.sim.delivery_trace import DeliveryTrace, Watch
 from flowguard.sim.engine import Engine
-from flowguard.sim.event_source import LEFT_THERE, MOST_RECEIVES, STEP, EventSource, failures_of
+from flowguard.sim.event_source import LEFT_THERE, MOST_RECEIVES, STEP, EventSource, QueueTimes, failures_of
 from flowguard.sim.functions import Functions, ServedFunction, topics
 from flowguard.sim.made_tokens import MadeTokens, NoSuchToken
 from flowguard.sim.mail import Mail
@@ -79,9 +79,10 @@ class World:
 
     ``tables`` are the flows' own, each with the name of its hash key; those in ``TABLES`` of the flows' modules need
     not be given. After ``most_receives`` a record is passed on, as by a redrive policy: a function made by
-    ``dlq_handler`` gets it. Equal arguments and records give equal results throughout. ``aws`` and
-    ``clock`` are open ones to work on; without them the world opens its own. ``weather`` names what AWS does on this
-    day (``flowguard/sim/weather/forecast.py``). ``observer`` is told each event.
+    ``dlq_handler`` gets it. ``times`` are those of a deployment's queues, which keep no record for ever. Equal
+    arguments and records give equal results throughout. ``aws`` and ``clock`` are open ones to work on; without them
+    the world opens its own. ``weather`` names what AWS does on this day (``flowguard/sim/weather/forecast.py``).
+    ``observer`` is told each event.
     """
 
     def __init__(  # noqa: PLR0913 - options, each with a default
@@ -93,6 +94,7 @@ class World:
         start: int = START,
         passed: Passed = nothing,
         most_receives: int = MOST_RECEIVES,
+        times: QueueTimes | None = None,
         aws: Engine | None = None,
         clock: VirtualTime | None = None,
         weather: str = "",
@@ -114,7 +116,7 @@ class World:
         self.made_tokens = MadeTokens()
         self.without_token: list[tuple[Envelope, NoSuchToken]] = []
         """The recorded requests that mean a token which no run has made."""
-        self.source = EventSource(most_receives)
+        self.source = EventSource(most_receives, times)
         self.mail = Mail(self.aws, self.provisioner, self.source, self.clock)
         self._hands: list[Delivery] = []
         self.weather = forecast(weather, self.clock, seed=seed)
@@ -217,7 +219,7 @@ class World:
         finally:
             self._watch.open.pop()
             self._hands.pop()
-        left = delivery.is_request or how is Invoked.DROPPED or (trace.verdict in LEFT_THERE and crash is None)
+        left = delivery.is_request or (trace.verdict in LEFT_THERE and crash is None)
         to_dlq = self.source.end(delivery, acked=acked, left=left)
         for moment in self.weather.copies(delivery, at) if acked else ():
             self.source.copy(delivery, moment)

@@ -21,6 +21,7 @@ from flowguard.worker.ending import Ending
 from flowguard.worker.given_up import GivenUp
 from flowguard.worker.orders import Orders
 from flowguard.worker.outages import Outages
+from flowguard.worker.patience import is_nearly_over
 from flowguard.worker.ports import Batches, Budget, Services
 from flowguard.worker.routing import Arrival, Routes, Unroutable
 from flowguard.worker.runtime import Runtime
@@ -93,6 +94,8 @@ class Batch:
         with closing(self._runtime), self._warning():
             endings = self._in_turn(envelopes) if batches is None else self._in_waves(envelopes, batches)
             endings = dispatch(self._services, self._emitter, endings)
+            if self._given_up is not None:
+                endings = [self._parked_at_last(ending) for ending in endings]
             self._hand_back(endings)
             return endings
 
@@ -294,6 +297,14 @@ class Batch:
             except Exception as error:  # as of a record that goes alone
                 endings[place] = self._broken(left.arrival.envelope, left.arrival, error)
         return endings
+
+    def _parked_at_last(self, ending: Ending) -> Ending:
+        """Park a record that stays although its queue will soon delete it. SQS would not tell anybody."""
+        flow = self._routes.flows[0] if ending.arrival is None else ending.arrival.flow
+        is_due = not ending.ack and is_nearly_over(ending.envelope, flow.retention, self._services.clock.now())
+        if not is_due or not is_parked(self._services, self._emitter, flow, ending.envelope, ending.why):
+            return ending
+        return ending._replace(ack=True, backs_off=False)
 
     def _finished(self, left: Waiting, answer: Answer) -> Ending:
         """Return the ending of a hop with its commit's answer. One that was overtaken is handled again, claimed."""

@@ -26,7 +26,7 @@ _FIRST: Final = 10
 _GROWTH: Final = 1.2
 _JITTER: Final = 0.5
 _KEPT_FOR: Final = 2 / 7
-"""The share of a flow's retention for which its inboxes keep a message (``flowguard/deploy/queue_plan.py``)."""
+"""The least share of a flow's retention for which its inboxes keep a message (``flowguard/deploy/queue_plan.py``)."""
 
 _LONGEST_SHARE: Final = 1 / 70
 """The longest pause, as a share of that."""
@@ -55,6 +55,22 @@ def delay(waited: timedelta, draw: random.Random) -> int:
     """Draw the whole seconds before a record that SQS has given up is in its own queue again."""
     longest = min(max(waited * _DELAYED_BY, _SHORTEST_DELAY), LONGEST_SQS_DELAY).total_seconds()
     return round(longest * (1 - _JITTER * draw.random()))
+
+
+_NEARLY_OVER: Final = 12 / 14
+_NEARLY_OVER_FIFO: Final = 2 / 7
+"""The same of a FIFO queue, where a record's age begins anew when it is moved."""
+
+
+def is_nearly_over(envelope: Envelope, retention: timedelta, now: int) -> bool:
+    """Answer whether the queue of the records that SQS gave up will soon delete this one, ``now`` in ms.
+
+    It keeps a record for a fourteenth of the flow's ``retention`` longer, a FIFO queue for half of that: time enough to
+    be received once more.
+    """
+    share = _NEARLY_OVER_FIFO if envelope.is_fifo else _NEARLY_OVER
+    sent_at = now if envelope.sent_at is None else envelope.sent_at
+    return timedelta(milliseconds=now - sent_at) >= retention * share
 
 
 SOME_MINUTES: Final = timedelta(seconds=200)

@@ -97,6 +97,23 @@ def test_a_commit_of_our_own_that_is_refused_as_malformed_is_named(code: str) ->
         committed(error(code, "Item size has exceeded the maximum allowed size"))
 
 
+TOO_LARGE = "Item size to update has exceeded the maximum allowed size"
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [
+        cancelled(NOTHING, {"Code": "ValidationError", "Message": TOO_LARGE}, NOTHING),
+        error("ValidationException", TOO_LARGE),
+    ],
+    ids=["a reason", "of the whole request"],
+)
+def test_an_update_that_makes_its_item_too_large_is_refused_in_either_of_two_ways(failure: ClientError) -> None:
+    """DynamoDB began to answer in the second one in October 2026, region by region."""
+    with pytest.raises(WriteInvalid, match=TOO_LARGE):
+        committed(failure, *WRITES)
+
+
 def test_a_table_of_the_users_that_refuses_for_good_is_named() -> None:
     with pytest.raises(WriteInvalid, match="refuses the recorded writes: AccessDeniedException: no"):
         committed(error("AccessDeniedException", "no"), *WRITES)

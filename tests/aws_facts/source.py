@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import botocore.session
+from botocore.retries.standard import ThrottledRetryableChecker, TransientRetryableChecker
 
 ROOT: Final = Path(__file__).parents[2]
 PACKAGE: Final = ROOT / "flowguard"
@@ -21,9 +22,23 @@ SERVICES: Final = (
 """The services that flowguard calls or deploys to."""
 
 _CODE_LIKE: Final = re.compile(
-    r"(KMS\.)?[A-Z][A-Za-z]+(Exception|Exceeded|Denied|DoesNotExist|NotFound|NotDistinct|TooLong|TooLarge|Throttled"
+    r"(KMS\.)?[A-Z][A-Za-z0-9]+(Exception|Exceeded|Denied|DoesNotExist|NotFound|NotDistinct|TooLong|TooLarge|Throttled"
     r"|Failed|Error|Conflict|Mismatch|Inflight|Invalid|LimitExceeded|Failure|Expired|Skewed)"
 )
+
+
+_OF_NO_MODEL: Final = {
+    *("InternalError", "InternalFailure", "ServiceUnavailable", "SlowDown", "RequestTimeout", "OperationAborted"),
+    *("InvalidBucketState", "NoSuchLifecycleConfiguration", "PreconditionFailed", "EntityTooLarge", "MissingParameter"),
+    *("AuthorizationHeaderMalformed", "SignatureDoesNotMatch", "InvalidAccessKeyId", "ExpiredToken", "OptInRequired"),
+    *("UnrecognizedClientException", "NotAuthorized", "AccessDenied", "IncompleteSignature", "UnsupportedOperation"),
+    *("InvalidParameterValue", "InvalidParameterCombination", "MalformedQueryString", "MissingAction", "OverLimit"),
+}
+"""Codes of S3 and of what all services have in common.
+
+https://docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html
+https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/CommonErrors.html
+"""
 
 
 class Number(NamedTuple):
@@ -128,8 +143,10 @@ def texts(module: str, tree: ast.Module) -> Iterator[Word]:
 
 @functools.cache
 def _models() -> tuple[frozenset[str], frozenset[str]]:
-    """The error codes, and the names of members, of all services' models."""
-    codes: set[str] = set()
+    """The error codes, and the names of members, of all services' models. No model has the codes of every service."""
+    throttled: Any = ThrottledRetryableChecker
+    passing: Any = TransientRetryableChecker
+    codes = {*throttled._THROTTLED_ERROR_CODES, *passing._TRANSIENT_ERROR_CODES, *_OF_NO_MODEL}
     members: set[str] = set()
     session = botocore.session.get_session()
     for service in SERVICES:

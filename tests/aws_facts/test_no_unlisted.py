@@ -167,7 +167,16 @@ def test_a_limit_without_a_name_is_seen_anywhere(text: str) -> None:
     assert len(unlisted_numbers(one(text, "worker/novelty.py"))) == 1
 
 
-@pytest.mark.parametrize("text", ["f('NoSuchThingException')", "x == 'TableInUseException'", "{'VolumeNotFound'}"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "f('NoSuchThingException')",
+        "x == 'TableInUseException'",
+        "{'VolumeNotFound'}",
+        "f('EC2Failed')",
+        "f('OptInRequired')",
+    ],
+)
 def test_a_new_code_is_seen(text: str) -> None:
     assert len(unlisted_words(one(text), texts, source.is_code)) == 1
 

@@ -140,7 +140,7 @@ def test_a_fifo_queue_of_records_given_up_gives_up_to_a_fifo_queue_which_keeps_t
     flow = made((Ordered,))
     needed = deploy(ordered=lambda_handler(flow), killed=dlq_handler(flow))
     killed, last = needed.queue("own-killed.fifo"), needed.queue("own-undelivered.fifo")
-    assert (killed.give_up_to, killed.max_receive_count, last.role) == (last.name, 100, Role.DEAD_LETTERS)
+    assert (killed.give_up_to, killed.max_receive_count, last.role) == (last.name, 1_000, Role.DEAD_LETTERS)
     assert needed.queue("orders.fifo").retention < killed.retention < last.retention
 
 
@@ -328,8 +328,8 @@ def test_a_function_of_answers_keeps_no_history_and_no_place_of_an_answer_where_
     assert ("dynamodb:PutItem" in may["own"], "dynamodb:PutItem" in may["answers"]) == (True, False)
 
 
-@pytest.mark.parametrize(("handled", "times"), [(False, (4, None, 10)), (True, (4, 5, 9))])
-def test_messages_and_dead_letters_live_no_longer_than_the_flows_retention(
+@pytest.mark.parametrize(("handled", "times"), [(False, (4, None, 10)), (True, (12, 13, 14))])
+def test_a_queue_keeps_messages_no_longer_than_the_flows_retention_and_for_most_of_it_where_an_outage_is_survived(
     deploy: Deploy, handled: bool, times: tuple[int, int | None, int]
 ) -> None:
     dead = {"dead": dlq_handler(Shop)} if handled else {}
@@ -342,6 +342,41 @@ def test_messages_and_dead_letters_live_no_longer_than_the_flows_retention(
         assert given_up.retention == (times[1] or 0) * DAY
     else:
         assert given_up is letters
+
+
+def test_throttled_functions_use_up_the_receives_of_a_record_that_was_given_up_only_when_it_nearly_expires(
+    deploy: Deploy,
+) -> None:
+    needed = deploy(shop=lambda_handler(Shop), dead=dlq_handler(Shop))
+    killed = needed.queue("shop-killed")
+    lasts = killed.visibility * killed.max_receive_count / killed.retention
+    assert (killed.give_up_to, killed.max_receive_count) == ("shop-dead-letters", 1_000)
+    assert 0.95 <= lasts < 0.96
+
+
+def test_what_is_said_of_the_queue_of_records_given_up_holds(deploy: Deploy) -> None:
+    options = {"queues": {"shop-killed": {"max_receive_count": 20}}}
+    killed = deploy(options, shop=lambda_handler(Shop), dead=dlq_handler(Shop)).queue("shop-killed")
+    assert (killed.max_receive_count, killed.visibility) == (20, 42_000), "SQS hides nothing for longer than 12 hours"
+
+
+@pytest.mark.parametrize(("handled", "receives", "lasts"), [(True, 1_000, 0.95), (False, 100, 0.06)])
+def test_an_answer_from_outside_which_only_its_own_function_can_read_is_given_up_when_it_nearly_expires(
+    deploy: Deploy, handled: bool, receives: int, lasts: float
+) -> None:
+    flow = made((Wait, Later), callbacks=PAYMENTS)
+    dead = {"dead": dlq_handler(flow)} if handled else {}
+    queue = deploy(own=lambda_handler(flow), answers=callback_handler(flow), **dead).queue("payments")
+    assert (queue.role, queue.max_receive_count) == (Role.CALLBACK, receives)
+    assert queue.visibility * receives / queue.retention == pytest.approx(lasts, abs=0.002)
+
+
+def test_two_flows_that_share_a_queue_keep_its_messages_as_the_shorter_one_does(deploy: Deploy) -> None:
+    short = made((Ship,), name="short", retention=timedelta(days=7))
+    long = made((Ship,), name="long")
+    given = {"tables": {"parcels": {"existing": True}}}
+    needed = deploy(given, both=lambda_handler(short, long), dead=dlq_handler(short, long))
+    assert needed.queue("to-ship").retention == 6 * DAY
 
 
 def test_a_queue_keeps_no_longer_than_sqs_does(deploy: Deploy) -> None:

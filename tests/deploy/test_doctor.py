@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from typing import Any, Final
 
 import pytest
@@ -201,6 +202,18 @@ BROKEN: Final[dict[str, tuple[Break, Expected]]] = {
         lambda at: attribute(at, "everything-pack", VisibilityTimeout="60"),
         ("visibility-short", "warning", "everything-pack"),
     ),
+    "receives of a record given up that throttles use up within hours": (
+        lambda at: attribute(at, KILLED, VisibilityTimeout="300"),
+        ("visibility-short", "warning", KILLED),
+    ),
+    "receives of an answer from outside that throttles use up within hours": (
+        lambda at: attribute(at, "everything-events", VisibilityTimeout="300"),
+        ("visibility-short", "warning", "everything-events"),
+    ),
+    "messages that expire in a longer outage": (
+        lambda at: attribute(at, "everything-pack", MessageRetentionPeriod="172800"),
+        ("retention-short", "warning", "everything-pack"),
+    ),
     "a longer function": (
         lambda at: configure(at, PACK, Timeout=300),
         ("visibility-short", "error", "everything-pack"),
@@ -339,6 +352,18 @@ def test_messages_that_outlive_their_items_are_found_in_each_queue(stack: Stack)
         ("dead-letters-expire-first", "error", "everything-killed.fifo"),
         *(("retention-long", "warning", name) for name in ("everything-news.fifo", "to-ship.fifo")),
     ]
+
+
+def test_a_standard_queue_and_that_of_what_it_gives_up_keep_a_message_for_one_time(
+    stack: Stack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both count from its first sending, and the later one keeps it longer."""
+    (flow,) = {flow for function in NEEDED.functions for flow in function.found.flows if flow.name == "everything"}
+    both = 4 * 24 + 4.5 * 24
+    for hours, expected in ((both, False), (4.5 * 24, False), (4.4 * 24, True)):
+        monkeypatch.setattr(flow, "retention", timedelta(hours=hours))
+        long = {one.resource for one in findings(stack) if one.rule == "retention-long"}
+        assert (PACK in long, "to-ship.fifo" in long) == (expected, hours < both)
 
 
 def test_what_is_under_way_is_no_finding(stack: Stack) -> None:

@@ -10,7 +10,7 @@ import pytest
 from flowguard.retry import LONGEST_VISIBILITY
 from flowguard.testing import sqs_event
 from flowguard.wire.envelope import Envelope, normalize
-from flowguard.worker.patience import MANY_RECEIVES, SOME_MINUTES, delay, has_waited, minutes, pause
+from flowguard.worker.patience import MANY_RECEIVES, SOME_MINUTES, delay, has_waited, is_nearly_over, minutes, pause
 
 
 class Highest(random.Random):
@@ -75,6 +75,23 @@ def test_what_sqs_has_given_up_is_in_its_queue_again_after_a_share_of_what_has_p
     waited: timedelta, seconds: int
 ) -> None:
     assert (delay(waited, Highest()), delay(waited, Lowest())) == (seconds, seconds / 2)
+
+
+DAY = 86_400_000
+
+
+@pytest.mark.parametrize(
+    ("fifo", "age", "over"),
+    [("", 12 * DAY - 1, False), ("", 12 * DAY, True), (".fifo", 4 * DAY - 1, False), (".fifo", 4 * DAY, True)],
+)
+def test_the_last_day_of_a_record_that_sqs_gave_up_is_known_by_its_age(fifo: str, age: int, over: bool) -> None:
+    envelope = received(1, eventSourceARN=f"arn:aws:sqs:eu-west-1:123456789012:killed{fifo}")
+    assert envelope.sent_at is not None
+    assert is_nearly_over(envelope, timedelta(days=14), envelope.sent_at + age) is over
+
+
+def test_a_record_that_does_not_say_when_it_was_sent_is_a_new_one() -> None:
+    assert not is_nearly_over(received(1, attributes={}), timedelta(days=14), SENT)
 
 
 def received(receives: int, **changes: object) -> Envelope:

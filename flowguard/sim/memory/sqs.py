@@ -208,7 +208,7 @@ class SQS:
         if message.receives < most or dead_letters is None:
             return False
         del queue.messages[message.number]
-        moved = replace(message, receives=0, receipt=None, visible_at=now, dead_letter_source=queue.arn)
+        moved = replace(message, receipt=None, visible_at=now, dead_letter_source=queue.arn)
         dead_letters.add(moved, now)
         return True
 

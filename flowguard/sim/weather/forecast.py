@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from flowguard.clock import Clock
 from flowguard.errors import SettingsError, shown
 from flowguard.sim.weather.away import Away
-from flowguard.sim.weather.hot_items import HotItems
+from flowguard.sim.weather.hot_items import MOST_WRITES, HotItems
 from flowguard.sim.weather.late_copies import LateCopies
 from flowguard.sim.weather.layer import Layer
 from flowguard.sim.weather.loops import Loops
@@ -20,16 +20,19 @@ from flowguard.sim.weather.throttled import Throttled
 from flowguard.sim.weather.weather import Weather
 
 _HOUR: Final = 3_600_000
-_FORM: Final = re.compile(r"(?P<name>[a-z-]+)(=(?P<span>[0-9]+[smhd]))?(@(?P<after>[0-9]+[smhd]))?")
+_FORM: Final = re.compile(
+    r"(?P<name>[a-z-]+)(=(?P<span>[0-9]+[smhd])|(?<=hot-items)=(?P<most>[1-9][0-9]*))?(@(?P<after>[0-9]+[smhd]))?"
+)
 _UNITS: Final = {"s": 1_000, "m": 60_000, "h": _HOUR, "d": 24 * _HOUR}
 
 
 class Spell(NamedTuple):
-    """A piece of weather, from ``begins`` until ``ends``, ms since 1970."""
+    """A piece of weather, from ``begins`` until ``ends``, ms since 1970. ``most`` is what it lets pass in a second."""
 
     begins: int
     ends: int
     draw: Random
+    most: int
 
 
 class _Kind(NamedTuple):
@@ -46,9 +49,10 @@ KINDS: Final[Mapping[str, _Kind]] = {
     "throttled": _Kind(lambda spell: Throttled(spell.begins, spell.ends), _HOUR // 2),
     "new-permissions": _Kind(lambda spell: NewPermissions(spell.ends), 30_000),
     "loops": _Kind(lambda spell: Loops()),
+    "loops-allowed": _Kind(lambda spell: Loops(None)),
     "late-copies": _Kind(lambda spell: LateCopies(spell.ends - spell.begins, spell.draw)),
     "pollers": _Kind(lambda spell: Pollers()),
-    "hot-items": _Kind(lambda spell: HotItems()),
+    "hot-items": _Kind(lambda spell: HotItems(spell.most)),
 }
 """Each layer by its name."""
 
@@ -56,7 +60,8 @@ KINDS: Final[Mapping[str, _Kind]] = {
 def forecast(text: str, clock: Clock, *, seed: int = 0) -> Weather:
     """Read the names of layers, separated by commas, each with how long it lasts and how long from now it begins.
 
-    ``dynamodb-away=60m@5m`` is an outage of an hour that begins in five minutes. Raises
+    ``dynamodb-away=60m@5m`` is an outage of an hour that begins in five minutes, ``hot-items=3`` lets three writes a
+    second go to one item, where a small world has to stand for a large one. Raises
     :class:`flowguard.errors.SettingsError` for what is no weather.
     """
     now, draw = clock.now(), Random(seed)  # noqa: S311 - repeatable on purpose
@@ -70,7 +75,8 @@ def _layer(part: str, now: int, draw: Random) -> Layer:
         known = ", ".join(KINDS)
         raise SettingsError("weather", f"{shown(part)} is none; write NAME[=SPAN][@SPAN], such as 60m, with {known}")
     begins = now + _ms(found["after"], 0)
-    return kind.make(Spell(begins, begins + _ms(found["span"], kind.lasts), draw))
+    most = MOST_WRITES if found["most"] is None else int(found["most"])
+    return kind.make(Spell(begins, begins + _ms(found["span"], kind.lasts), draw, most))
 
 
 def _ms(span: str | None, otherwise: int) -> int:

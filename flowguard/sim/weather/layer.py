@@ -15,7 +15,7 @@ class Invoked(Enum):
 
     YES = "the function is invoked"
     THROTTLED = "it is not invoked, and the record was received all the same"
-    DROPPED = "it is not invoked, and the record is gone"
+    STOPPED = "it is not invoked in this chain any more, and the record was received all the same"
 
 
 class Layer:

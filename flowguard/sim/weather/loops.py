@@ -21,6 +21,8 @@ _Ids = list[str]
 class Loops(Layer):
     """Functions that Lambda stops where they meet one chain of requests too often.
 
+    The record stays in its queue and is received again, until that gives it up: each time counts, and none invokes.
+
     A chain goes on with what a function sends by SQS, SNS or Lambda while it has a record. What another service
     delivers begins a chain. ``allowed`` are the names of functions whose ``RecursiveLoop`` is ``Allow``.
     """
@@ -28,6 +30,8 @@ class Loops(Layer):
     def __init__(self, allowed: frozenset[str] | None = frozenset()) -> None:
         """Without a set of names, as None, all of them are allowed: a template of flowguard says so of each."""
         self._allowed = allowed
+        self.longest = 0
+        """How often one function was invoked in one chain, at most."""
         self._before: dict[str, Counter[str]] = {}
         self._now: dict[int, Counter[str]] = {}
 
@@ -35,8 +39,9 @@ class Loops(Layer):
         met = Counter(self._chain(delivery))
         met[function] += 1
         self._now[delivery.number] = met
+        self.longest = max(self.longest, met[function])
         is_allowed = self._allowed is None or function in self._allowed
-        return Invoked.DROPPED if met[function] > MOST_IN_CHAIN and not is_allowed else Invoked.YES
+        return Invoked.STOPPED if met[function] > MOST_IN_CHAIN and not is_allowed else Invoked.YES
 
     def called(self, call: ApiCall, answer: Response, by: Delivery | None) -> None:
         if by is not None:

@@ -9,6 +9,8 @@ from dataclasses import replace
 import pytest
 
 from flowguard.protocol.run import Status
+from flowguard.sim.waiting_records import Delivery
+from flowguard.sim.weather.loops import MOST_IN_CHAIN
 from flowguard.worker import patience
 from tests.proofs.soak.check import Check
 from tests.proofs.soak.mail import Told
@@ -60,6 +62,25 @@ def test_records_that_come_again_together_are_noticed(monkeypatch: pytest.Monkey
     assert "no second after it has 2 times the calls" in names(broken(soaked(AT_ONCE)))
 
 
+@pytest.mark.slow("sends a hundred requests into an outage of an hour")
+def test_a_group_that_does_not_wait_for_its_first_record_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Delivery, "group", property(lambda self: None))
+    assert "ledger: no account has an entry before an earlier one of its group" in names(broken(soaked(AT_ONCE)))
+
+
+@pytest.mark.slow("sends a hundred requests")
+def test_long_chains_and_hot_items_change_no_end() -> None:
+    day = soaked("hot-items=4,loops-allowed")
+    assert broken(day) == []
+    assert day.refused, "no item was written too often: it shows nothing"
+    assert day.longest_chain > MOST_IN_CHAIN, "no chain was so long that Lambda stops it: it shows nothing"
+
+
+@pytest.mark.slow("sends a hundred requests")
+def test_chains_that_lambda_stops_are_noticed() -> None:
+    assert "rounds: each run has its 20 hops" in names(broken(soaked("loops")))
+
+
 @pytest.mark.proof("records come again every ten seconds for an hour")
 def test_records_that_use_up_their_receives_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(patience, "_GROWTH", patience._GROWTH)  # put back at the end
@@ -74,6 +95,8 @@ def test_records_that_use_up_their_receives_are_noticed(monkeypatch: pytest.Monk
         "dynamodb-away=60m@2m",
         "sqs-away=60m@2m",
         "throttled=45m@2m",
+        "dynamodb-away=2d@2m",
+        "dynamodb-away=60m@2m,hot-items=4,loops-allowed",
         "pollers,throttled=60m@2m,late-copies=2h",
         "new-permissions=2m,sqs-away=1m@3m,dynamodb-away=60m@4m",
     ],
@@ -103,6 +126,21 @@ def lets_one_time_out(day: Day) -> Day:
     return replace(day, outcome=replace(day.outcome, went_on={**day.outcome.went_on, name: "late"}))
 
 
+def books_one_twice(day: Day) -> Day:
+    name, entries = next(iter(day.booked.items()))
+    return replace(day, booked={**day.booked, name: [*entries, entries[-1]]})
+
+
+def books_one_early(day: Day) -> Day:
+    name, entries = next((name, entries) for name, entries in day.booked.items() if len(entries) > 1)
+    return replace(day, booked={**day.booked, name: [*entries[1:], entries[0]]})
+
+
+def books_one_less(day: Day) -> Day:
+    name, entries = next(iter(day.booked.items()))
+    return replace(day, booked={**day.booked, name: entries[1:]})
+
+
 def works_all_at_once(day: Day) -> Day:
     return replace(day, calls=day.calls + Counter({int(day.ends): 1_000}))
 
@@ -117,6 +155,9 @@ def drains_for_hours(day: Day) -> Day:
         (gives_one_up, "weather: none given up by SQS"),
         (fails_one, "weather: each order and wait has the end that it has without it"),
         (lets_one_time_out, "weather: each wait went on at the stage at which it does without it"),
+        (books_one_twice, "ledger: each is booked once"),
+        (books_one_early, "ledger: no account has an entry before an earlier one of its group"),
+        (books_one_less, "ledger: each entry is booked, but those that failed by themselves"),
         (works_all_at_once, "weather: no second after it has 2 times the calls of any before"),
         (drains_for_hours, "weather: the backlog was gone in time"),
     ],

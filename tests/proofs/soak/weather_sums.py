@@ -8,6 +8,8 @@ from typing import Final
 from flowguard.protocol.run import Status
 from tests.proofs.soak.check import Check, none, same
 from tests.proofs.soak.figures import Figures
+from tests.proofs.soak.ledger.sums import ledger_sums
+from tests.proofs.soak.rounds import round_sums
 from tests.proofs.soak.waits.flow import Late, Settle, Sorry, Wanted
 from tests.proofs.soak.waits.sums import went_on
 from tests.proofs.soak.weathered import Day
@@ -43,6 +45,8 @@ def weather_sums(day: Day) -> Iterator[Check]:
         ),
         (f"{name.partition('.')[0]} {stage}" for name, stage in went_on(outcome).items()),
     )
+    yield from ledger_sums(day.entries, day.booked)
+    yield from round_sums(day.round_runs, day.round_hops)
     if day.outages:
         yield from _drained(day)
 
@@ -66,6 +70,7 @@ def weather_figures(day: Day) -> Figures:
         "calls a second, at most, before it": day.before(),
         "calls a second, at most, after it": max(after.values(), default=0),
         "seconds until the backlog was gone": max(0, round(day.drained - day.ends)),
+        **({"invocations of a function in one chain, at most": day.longest_chain} if day.longest_chain else {}),
     }
 
 

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import pytest
 
+from flowguard.deploy.queue_plan import times_of
 from flowguard.flow import AnyFlow
 from flowguard.sim.delivered import Delivered
 from flowguard.sim.final_state import FinalState
@@ -25,6 +26,7 @@ class Day(NamedTuple):
     rows: list[Delivered]
     state: FinalState
     refused: int
+    expired: int
 
     @property
     def ends(self) -> Counter[tuple[str, str]]:
@@ -36,11 +38,12 @@ class Day(NamedTuple):
         return max(seconds.values(), default=0)
 
 
-def played(weather: str, runs: int = RUNS, seed: int = 0, orders: AnyFlow = Orders) -> Day:
-    with world(weather, seed=seed, orders=orders) as opened:
+def played(weather: str, runs: int = RUNS, seed: int = 0, orders: AnyFlow = Orders, *, kept: bool = False) -> Day:
+    """Play a day on the queues of a template, or on some that keep every record until somebody takes it."""
+    with world(weather, seed=seed, orders=orders, times=None if kept else times_of([orders])) as opened:
         put_orders(opened, runs)
         rows = list(opened.run())
-        return Day(rows, FinalState.of(opened), opened.weather.refused)
+        return Day(rows, FinalState.of(opened), opened.weather.refused, len(opened.source.expired))
 
 
 def effects(day: Day) -> dict[str, object]:
@@ -86,6 +89,20 @@ def test_after_a_bad_day_every_run_has_ended_as_on_a_good_one(weather: str) -> N
     assert effects(day) == effects(good)
 
 
+@pytest.mark.slow("plays days without a service")
+@pytest.mark.parametrize("span", ["6d", "11d"])
+@pytest.mark.parametrize("what", ["dynamodb-away", "ssm-away", "sqs-away", "throttled"])
+def test_an_outage_of_any_length_that_the_queues_of_a_template_outlast_changes_no_end(what: str, span: str) -> None:
+    day = played(f"{what}={span}", runs=3)
+    assert day.ends == {("orders", "COMPLETED"): 3, ("prices", "COMPLETED"): 3}
+    assert (day.expired, len(day.state.dead_letters)) == (0, 0)
+
+
+def test_what_an_outage_outlasts_is_a_dead_letter_before_its_queue_deletes_it() -> None:
+    day = played("dynamodb-away=20d", runs=3)
+    assert (day.expired, len(day.state.dead_letters), day.ends) == (0, 3, {})
+
+
 def test_without_the_service_that_keeps_the_keys_functions_hand_their_records_back() -> None:
     day = played("ssm-away=60m", runs=5)
     assert day.refused > 0
@@ -93,7 +110,7 @@ def test_without_the_service_that_keeps_the_keys_functions_hand_their_records_ba
 
 
 def test_an_outage_that_is_longer_than_the_retention_ends_each_run_with_an_error_that_says_so() -> None:
-    shorter, longer = (played(f"throttled={span}", runs=5, orders=Hurried) for span in ("55m", "90m"))
+    shorter, longer = (played(f"throttled={span}", runs=5, orders=Hurried, kept=True) for span in ("55m", "90m"))
     assert shorter.ends == {("orders", "COMPLETED"): 5, ("prices", "COMPLETED"): 5}
     assert longer.ends == {("orders", "FAILED"): 5}
     assert {str(run.error).partition(" of ")[0] for run in longer.state.runs} == {

@@ -237,12 +237,27 @@ def hops(weather: str | Weather) -> int:
             return len([row for row in opened.run() if row.verdict == "CLAIMED"])
 
 
-def test_the_seventeenth_invocation_of_a_chain_is_dropped_unless_loops_are_allowed() -> None:
+def test_the_seventeenth_invocation_of_a_chain_is_stopped_unless_loops_are_allowed() -> None:
     assert hops("") == 40
     assert hops("loops") == MOST_IN_CHAIN == 16
     assert hops(Weather([Loops(frozenset({"long"}))], ManualClock(START))) == 40
     assert hops(Weather([Loops(frozenset({"other"}))], ManualClock(START))) == 16
     assert hops(Weather([Loops(None)], ManualClock(START))) == 40
+
+
+def test_a_record_whose_function_is_stopped_is_received_until_its_queue_gives_it_up() -> None:
+    with (
+        VirtualTime(START) as clock,
+        MemoryAWS(clock) as aws,
+        kept(),
+        World([Long], aws=aws, clock=clock, weather="loops", most_receives=5) as opened,
+    ):
+        [envelope] = normalize(sqs_event("long", {"id": "o1"}, sent_at=START))
+        assert isinstance(envelope, Envelope)
+        opened.put(envelope, envelope.received)
+        rows = [row for _, row in zip(range(60), opened.run(), strict=False)]
+    assert [row.receive for row in rows[MOST_IN_CHAIN:][:5]] == [1, 2, 3, 4, 5]
+    assert rows[MOST_IN_CHAIN + 4].to_dlq
 
 
 def test_what_nobody_sent_begins_a_chain_of_its_own() -> None:

@@ -112,7 +112,7 @@ def ended() -> str:
 def test_messages_under_the_ids_of_a_run_keep_nothing_of_it_from_arriving_where_messages_are_signed(
     keys: str | None, end: str
 ) -> None:
-    """Without keys whoever may send to the inbox can hold up a run whose ids they know (docs/trust.md)."""
+    """Without keys whoever may send to the inbox can hold up a run whose ids they know (docs/explain/trust.md)."""
     with fifo(keys) as (aws, _, services):
         poison(aws)
         FlowClient.of(services).start(Ordered, Order(order="o1"), request_id="run-1", requested_at=START)

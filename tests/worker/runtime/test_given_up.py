@@ -173,14 +173,39 @@ def test_a_record_that_does_not_say_when_it_was_sent_goes_back_as_one_that_was_s
 
 
 def test_a_hop_that_cannot_be_looked_up_now_stays_where_it_is_and_is_not_begun(at: Scene) -> None:
-    def down(call: ApiCall, proceed: Proceed) -> Response:
-        if call.operation == "GetItem":
-            raise EndpointConnectionError(endpoint_url="https://dynamodb")
-        return proceed()
-
-    with intercept(down):
+    with intercept(no_reads):
         assert give_up(at, at.message()) != ACKED
     assert (at.script.handled, came_back(at), at.item()) == ([], [], None)
+
+
+@pytest.mark.parametrize(("waited", "is_parked"), [(12 * DAY - 1, False), (12 * DAY, True)])
+def test_what_cannot_be_looked_up_until_its_queue_nearly_deletes_it_is_a_dead_letter(
+    at: Scene, waited: int, is_parked: bool
+) -> None:
+    at.clock.advance(seconds=waited)
+    attributes = record(at.message())["attributes"] | {"SentTimestamp": str(START), "ApproximateReceiveCount": "50"}
+    with intercept(no_reads):
+        answer = give_up(at, at.message(), attributes=attributes)
+    letters = at.sent("dead")
+    assert (answer == ACKED, len(letters), at.told(EventType.PARKED)) == (is_parked, is_parked, is_parked)
+    assert came_back(at) == []
+    if is_parked:
+        assert at.deliver(at.message(redrive=1)) == [True], "a redrive goes on with it"
+        assert at.priced() == 1
+
+
+def test_what_is_nearly_deleted_stays_where_its_dead_letter_is_refused(at: Scene) -> None:
+    drop_queue(at, "dead")
+    at.clock.advance(seconds=12 * DAY)
+    attributes = record(at.message())["attributes"] | {"SentTimestamp": str(START), "ApproximateReceiveCount": "50"}
+    with intercept(no_reads):
+        assert give_up(at, at.message(), attributes=attributes)["batchItemFailures"]
+
+
+def no_reads(call: ApiCall, proceed: Proceed) -> Response:
+    if call.operation == "GetItem":
+        raise EndpointConnectionError(endpoint_url="https://dynamodb")
+    return proceed()
 
 
 def test_a_message_that_can_never_work_ends_its_run_at_once(at: Scene) -> None:
@@ -254,12 +279,7 @@ def test_a_message_that_no_run_item_can_hold_is_a_dead_letter_from_there_too(
 
 
 def test_what_cannot_be_looked_at_stays_and_is_not_begun(at: Scene) -> None:
-    def unread(call: ApiCall, proceed: Proceed) -> Response:
-        if call.operation == "GetItem":
-            raise EndpointConnectionError(endpoint_url="https://dynamodb")
-        return proceed()
-
-    with intercept(unread):
+    with intercept(no_reads):
         assert give_up(at, at.message())["batchItemFailures"]
     assert (at.item(), at.script.handled, came_back(at)) == (None, [], [])
 

@@ -159,11 +159,11 @@ class _Driver:
 
     def _is_invoked(self, delivery: Delivery) -> bool:
         """Receive a record whose function the weather keeps from being invoked. Answer whether it is invoked."""
-        how = self._day.invoked(delivery, delivery.queue or "")
-        if how is not Invoked.YES:
+        is_invoked = self._day.invoked(delivery, delivery.queue or "") is Invoked.YES
+        if not is_invoked:
             self._source.begin(delivery, self._sandbox.now())
-            self._source.end(delivery, acked=how is Invoked.DROPPED)
-        return how is Invoked.YES
+            self._source.end(delivery, acked=False)
+        return is_invoked
 
     def moments(self) -> list[int]:
         """Return when later messages and those of schedules come."""
