@@ -130,6 +130,17 @@ class FlowResult:
                 found.setdefault(number if one.id is None else one.id, one)
         return list(found.values())
 
+    def copies(self) -> list[SentMessage]:
+        """Return what was sent once more, under the same id: nothing where no worker died and no record came twice."""
+        known: set[tuple[str, str | None, str]] = set()
+        found = []
+        for one in self.messages:
+            which = one.to, one.id, repr((one.body, sorted(one.attributes.items())))
+            if one.id is not None and which in known:
+                found.append(one)
+            known.add(which)
+        return found
+
     def count(self, *events: EventType) -> int:
         """Count the events of these types: ``result.count(EventType.FENCED)``."""
         return sum(one.events.get(event, 0) for one in self.deliveries for event in events)

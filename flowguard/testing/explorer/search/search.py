@@ -16,7 +16,7 @@ from flowguard.testing.explorer.checks.invariants import Invariant, broken
 from flowguard.testing.explorer.checks.lateness import came_late, was_parked
 from flowguard.testing.explorer.checks.problem import EQUIVALENCE, HANGS, STATE, Problem
 from flowguard.testing.explorer.checks.standing import Standing
-from flowguard.testing.explorer.checks.undisturbed import lacking, undisturbed_ends, unexpected
+from flowguard.testing.explorer.checks.undisturbed import lacking, sent_twice, undisturbed_ends, unexpected
 from flowguard.testing.explorer.record.history import History
 from flowguard.testing.explorer.record.schedule import OF_ANSWERS, OF_WEATHER, RAISED, Choice, FaultKind, Schedule
 from flowguard.testing.explorer.report.findings import Report, Violation
@@ -168,7 +168,8 @@ class Search:
         """Find what fails though nothing goes wrong, where the search knows what is expected to."""
         if self._failing is None:
             return
-        for problem in list(lacking(first)) or unexpected(undisturbed_ends(first), self._failing, self._may_fail):
+        ends = undisturbed_ends(first)
+        for problem in list(lacking(first)) or [*unexpected(ends, self._failing, self._may_fail), *sent_twice(first)]:
             self.found.add(problem, first, self.right.undisturbed)
 
     def _is_useless(self, first: History) -> bool:
