@@ -42,6 +42,9 @@ class Settings(BaseModel):
     token_keys: SecretStr | None = Field(
         None, description="Makes tokens for those who answer from outside: as signing_keys, which it defaults to."
     )
+    answers_url: str | None = Field(
+        None, description="The base of links to answer by: the URL above the tokens, of the function of answers."
+    )
 
     observers: str = Field(
         "logs",

@@ -9,6 +9,7 @@ from typing import Any, cast
 from flowguard.clock import Clock, ManualClock
 from flowguard.ids import ObjectId, RequestId
 from flowguard.recorded.table_writes import NOTHING_REFUSED, RefusedWrites
+from flowguard.sim.account import SIMULATED_ANSWERS
 from flowguard.stage import Stage
 from flowguard.step import Before, StateT, Step
 from flowguard.wire.attributes import Attribute
@@ -68,7 +69,7 @@ def step_for(  # noqa: PLR0913 - everything but the stage has a default
         clock=clock,
         committed_at=clock.now(),
         signer=KeySigner(keyring),
-        tokens=Tokens(keyring),
+        tokens=Tokens(keyring, SIMULATED_ANSWERS),
         before=before,
     )
 

@@ -55,7 +55,7 @@ _TAKEN = frozenset({AnswerVerdict.RESUMED, AnswerVerdict.RECORDED})
 ROWS_A_PART = 50
 """Runs that get an answer before their next hops are sent."""
 
-COPY_AFTER = timedelta(minutes=1)
+COPY_AFTER = timedelta(seconds=20)
 """When the copy of an answer comes that nobody sends again. The run has gone on by then, unless a worker has died."""
 
 KEPT_TO_END_MS = 3_000
