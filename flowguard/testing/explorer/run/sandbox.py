@@ -257,7 +257,11 @@ class Sandbox:
         plain = {one.queue: one.deployed(self, self._same, self.memory) for one in self.plain}
         if self.parties.given:
             plain[PARTIES] = self.parties.function(services, self.made_tokens)
-        return Functions(self.flows, services, plain, batching=self.batching)
+        return Functions(self.flows, services, plain, batching=self.batching, more_queues=self._brought_by())
+
+    def _brought_by(self) -> Iterator[str]:
+        """Yield the queues that messages of the user lie in. Where no flow names one, its records go back there too."""
+        yield from filter(None, (one.recorded.envelope.queue for one in self.coming))
 
     def _services(self, observer: Observer) -> Services:
         services = aws_services(

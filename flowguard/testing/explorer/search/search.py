@@ -175,10 +175,10 @@ class Search:
     def _is_useless(self, first: History) -> bool:
         """Answer whether there is no end to compare with.
 
-        So it is where each run fails though it should not, and where something breaks again and again: each fault would
-        be tried at hundreds of deliveries.
+        So it is where nothing runs, where each run fails though it should not, and where something breaks again and
+        again: each fault would be tried at hundreds of deliveries.
         """
-        if first.hung is not None or first.lacks or not first.at_rest:
+        if first.hung is not None or first.lacks or not first.at_rest or not _has_run(first):
             return True
         ends = undisturbed_ends(first)
         return bool(len(self.found) and ends) and all(
@@ -218,7 +218,7 @@ class Search:
             uncounted=self.runs.uncounted,
             has_all_orders=self.right.has_all or not self._sandbox.flows or self._invariants_only,
             unjudged=self._unjudged,
-            has_run=bool(undisturbed_ends(first) or first.posted or first.lacks or first.hung),
+            has_run=_has_run(first),
             elsewhere=tuple(sorted(self._sandbox.elsewhere)),
         )
 
@@ -254,6 +254,11 @@ class Search:
         history, found = self.check(shorter)
         shortest = replace(found.get(group, violation), timeline=timeline(history), lanes=lanes(history))
         return self._kept.named(shortest, history)
+
+
+def _has_run(history: History) -> bool:
+    """Answer whether any message was for what is explored."""
+    return bool(undisturbed_ends(history) or history.posted or history.lacks or history.hung)
 
 
 def _object_of(run: tuple[str, str]) -> tuple[str, str]:
