@@ -54,6 +54,8 @@ def test_a_run_item_outlives_copies_and_delayed_retries_and_is_remembered(option
 
 
 def test_what_answers_are_found_by_outlives_their_deadline_and_is_not_remembered() -> None:
+    year_3000 = 32_503_680_000_000
+    assert Lifetimes(flow(remember=FOR_EVER)).of_end(1_767_225_600_000, Status.COMPLETED) > year_3000
     lifetimes = Lifetimes(flow(remember=timedelta(days=365)))
     assert days(lifetimes.of_awaited(NOW + 60 * DAY)) == 88
     assert days(lifetimes.of_history(NOW)) == 28
