@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from flowguard.failed import Failed as Failed
     from flowguard.failed import Failure as Failure
     from flowguard.flow import ATTACH as ATTACH
-    from flowguard.flow import FOR_EVER as FOR_EVER
     from flowguard.flow import IGNORE as IGNORE
     from flowguard.flow import PER_REQUEST as PER_REQUEST
     from flowguard.flow import SUPERSEDE as SUPERSEDE
@@ -77,7 +76,6 @@ _HOME = {
     "SUPERSEDE": "flow",
     "IGNORE": "flow",
     "ATTACH": "flow",
-    "FOR_EVER": "flow",
     "UNTIL_RESET": "flow",
     "PER_REQUEST": "flow",
     "Stage": "stage",

@@ -9,7 +9,6 @@ from typing import Any, cast
 from flowguard.clock import Clock, ManualClock
 from flowguard.ids import ObjectId, RequestId
 from flowguard.recorded.table_writes import NOTHING_REFUSED, RefusedWrites
-from flowguard.sim.account import SIMULATED_ANSWERS
 from flowguard.stage import Stage
 from flowguard.step import Before, StateT, Step
 from flowguard.wire.attributes import Attribute
@@ -18,6 +17,7 @@ from flowguard.wire.signing import Keyring, Keys, KeySigner
 from flowguard.wire.tokens import Tokens
 
 FLOW = "flow-under-test"
+_ANSWERS = "https://answers.example.com"
 _KEYS = "under-test:a-key-that-is-no-secret-of-anybody"
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -69,7 +69,7 @@ def step_for(  # noqa: PLR0913 - everything but the stage has a default
         clock=clock,
         committed_at=clock.now(),
         signer=KeySigner(keyring),
-        tokens=Tokens(keyring, SIMULATED_ANSWERS),
+        tokens=Tokens(keyring, _ANSWERS),
         before=before,
     )
 

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from flowguard.cli.moments import iso
 from flowguard.errors import DefinitionError
-from flowguard.flow import ATTACH, FOR_EVER, UNTIL_RESET, AnyFlow, Flow
+from flowguard.flow import ATTACH, UNTIL_RESET, AnyFlow, Flow
 from flowguard.outcome import Done, Outcome
 from flowguard.protocol.run import Status
 from flowguard.retry import Fixed, RetryPolicy
@@ -60,8 +61,8 @@ def test_what_answers_are_found_by_outlives_their_deadline_and_is_not_remembered
 
 
 def test_what_is_remembered_for_ever_outlives_everybody() -> None:
-    year_3000 = 32_503_680_000_000
-    assert Lifetimes(flow(remember=FOR_EVER)).of_end(NOW, Status.COMPLETED) > year_3000
+    lives = Lifetimes(flow(remember=timedelta.max)).of_end(NOW, Status.COMPLETED)
+    assert iso(lives) == "9999-12-31T23:59:59.000Z", "and every reader can print it"
 
 
 @pytest.mark.parametrize("status", [Status.COMPLETED, Status.FAILED])
