@@ -79,8 +79,8 @@ class Flow:
     ``retention``     how long a message can live in a queue and its dead-letter queue together; run items are kept for
                       twice that (docs/decisions/0003)
     ``remember``      how long an object's last run is remembered: copies of its request are dropped, and a newer one
-                      gets its state as ``step.superseded``; at least, and by default, twice the retention, ``timedelta.max``
-                      is for ever
+                      gets its state as ``step.superseded``; at least, and by default, twice the retention;
+                      ``timedelta.max`` is for ever
     ``long_delays``   lets retries wait longer than SQS's 15 minutes, and brings the deadlines of long waits by one
                        message, both through EventBridge Scheduler
     ``full_history``  writes a row of the run table for each commit and each failed attempt, so that
