@@ -28,6 +28,6 @@ _WORDS: Final = {
 
 
 def setting_problem(error: Mapping[str, Any]) -> str:
-    """Return what an error of pydantic's says, as what a value is not. Pydantic's own words where there are no others."""
+    """Return what an error of pydantic's says: what a value is not. Of a rarer error these are its own words."""
     words = _WORDS.get(error["type"])
     return str(error["msg"]) if words is None else words.format_map(error.get("ctx", {}))

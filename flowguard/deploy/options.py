@@ -140,10 +140,9 @@ class DeployOptions(Frozen):
         except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
             raise CannotDeploy(str(file), (f"cannot be read: {error}",)) from None
         except ValidationError as error:
-            problems = [
-                (".".join(map(str, one["loc"])), setting_problem(one)) for one in error.errors(include_url=False)
-            ]
-            raise CannotDeploy(str(file), tuple(f"{name} {problem}" for name, problem in problems)) from None
+            wrong = error.errors(include_url=False)
+            problems = tuple(f"{'.'.join(map(str, one['loc']))} {setting_problem(one)}" for one in wrong)
+            raise CannotDeploy(str(file), problems) from None
 
     def of_function(self, attribute: str, handler: str) -> FunctionOptions:
         """Return the options of a function by its handler's name or whole path. Defaults are filled in."""
