@@ -29,7 +29,7 @@ class _UntilReset(Enum):
 UNTIL_RESET: Final = _UntilReset.UNTIL_RESET
 """For ``keep_result``: a result is good until ``FlowClient.reset`` or ``step.reset`` drops it."""
 
-_FOR_EVER = 253_402_300_799_000
+FOR_EVER: Final = 253_402_300_799_000
 """The end of the year 9999, in ms."""
 
 
@@ -79,7 +79,8 @@ class Flow:
     ``retention``     how long a message can live in a queue and its dead-letter queue together; run items are kept for
                       twice that (docs/decisions/0003)
     ``remember``      how long an object's last run is remembered: copies of its request are dropped, and a newer one
-                      gets its state as ``step.superseded``; at least, and by default, twice the retention
+                      gets its state as ``step.superseded``; at least, and by default, twice the retention;
+                      ``timedelta.max`` is for ever
     ``long_delays``   lets retries wait longer than SQS's 15 minutes, and brings the deadlines of long waits by one
                        message, both through EventBridge Scheduler
     ``full_history``  writes a row of the run table for each commit and each failed attempt, so that
@@ -184,7 +185,7 @@ class Flow:
         if cls.keep_result is None:
             return None
         return (
-            _FOR_EVER if cls.keep_result is UNTIL_RESET else committed_at + cls.keep_result // timedelta(milliseconds=1)
+            FOR_EVER if cls.keep_result is UNTIL_RESET else committed_at + cls.keep_result // timedelta(milliseconds=1)
         )
 
     @classmethod

@@ -74,15 +74,28 @@ class AwaitedToken(NamedTuple):
     row_id: str
     shown: str = ""
     """The title and the facts that its page shows, sealed."""
+    base: str | None = None
+    """What ``FLOWGUARD_ANSWERS_URL`` says."""
 
-    def link(self, base: str, *, choices: Sequence[str] = (), with_comment: bool = False, failed: bool = False) -> str:
+    def link(
+        self,
+        base: str | None = None,
+        *,
+        choices: Sequence[str] = (),
+        with_comment: bool = False,
+        failed: bool = False,
+    ) -> str:
         """Make the link with which a person answers: ``base``, then the token.
 
-        ``base`` is the URL above it, such as ``https://example.com/answers``. The page of the link has a button for
-        each of ``choices``, and a field for a comment where ``with_comment`` says so. An answer to a link with
-        ``failed`` reports that it could not be done. Raises :class:`flowguard.errors.RunFailed` for a base with a
-        query, and for choices that no page would show.
+        ``base`` is the URL above it, such as ``https://example.com/answers``; by default what ``FLOWGUARD_ANSWERS_URL``
+        says, which ``flowguard dev`` sets. The page of the link has a button for each of ``choices``, and a field for a
+        comment where ``with_comment`` says so. An answer to a link with ``failed`` reports that it could not be done.
+        Raises :class:`flowguard.errors.RunFailed` for a base with a query, for choices that no page would show, and
+        where there is no base.
         """
+        base = self.base if base is None else base
+        if base is None:
+            raise RunFailed("no link can be made: set FLOWGUARD_ANSWERS_URL, or give the URL above the token")
         try:
             return answer_link(
                 base, self.text, choices=choices, with_comment=with_comment, failed=failed, about=self.shown

@@ -9,6 +9,7 @@ from functools import cache
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
 
 from flowguard.errors import SettingsError, shown
+from flowguard.setting_problems import setting_problem
 
 logger = logging.getLogger("flowguard")
 _PREFIX = "FLOWGUARD_"
@@ -42,6 +43,11 @@ class Settings(BaseModel):
     token_keys: SecretStr | None = Field(
         None, description="Makes tokens for those who answer from outside: as signing_keys, which it defaults to."
     )
+    answers_url: str | None = Field(
+        None,
+        pattern="^https?://[^/?#]+[^?#]*$",
+        description="The base of links to answer by: the URL above the tokens, of the function of answers.",
+    )
 
     observers: str = Field(
         "logs",
@@ -67,7 +73,9 @@ class Settings(BaseModel):
             return cls.model_validate(found)
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
-            raise SettingsError(variables[str(first["loc"][0])], first["msg"]) from None
+            name = str(first["loc"][0])
+            problem = f"it {setting_problem(first)}; it is for this: {cls.model_fields[name].description}"
+            raise SettingsError(variables[name], problem) from None
 
 
 @cache

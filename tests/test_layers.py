@@ -38,6 +38,7 @@ LAYERS = (
         "results",
         "retry",
         "rows",
+        "setting_problems",
         "settings",
         "wire.answer_link",
         "wire.attributes",

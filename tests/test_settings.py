@@ -53,9 +53,12 @@ def test_an_unknown_one_is_warned_of_once_with_the_nearest_name(
 @pytest.mark.parametrize(
     ("variable", "value", "told"),
     [
-        ("FLOWGUARD_TABLE", "x", "String should have at least 3 characters"),
-        ("FLOWGUARD_OFFLOAD_ABOVE", "a lot", "Input should be a valid integer"),
-        ("FLOWGUARD_OFFLOAD_ABOVE", "7", "greater than or equal to 1024"),
+        ("FLOWGUARD_TABLE", "x", "it has fewer than 3 characters; it is for this: The table of the run items."),
+        ("FLOWGUARD_OFFLOAD_ABOVE", "a lot", "it is no whole number"),
+        ("FLOWGUARD_OFFLOAD_ABOVE", "7", "it is less than 1024"),
+        ("FLOWGUARD_DEBUG_SAMPLED", "perhaps", "it is neither true nor false"),
+        ("FLOWGUARD_BUCKET_OWNER", "me", "it is not written as"),
+        ("FLOWGUARD_ANSWERS_URL", "https://example.com/answers?to=me", "it is not written as"),
     ],
 )
 def test_a_wrong_one_is_named_by_its_variable(variable: str, value: str, told: str) -> None:

@@ -21,7 +21,7 @@ ITEMS_A_PAGE: Final = 1_000
 _NAMES: Final = {"#status": "status", "#owner": "owner", "#ttl": "ttl", "#wait": "wait", "#error": "error"}
 _PARTS: Final = (
     "pk, sk, request_id, requested_at, version, stage, hop, retry, redrive, epoch, lease_until, done, committed_at, "
-    "waiting, failed, cancelled, reset_at"
+    "waiting, failed, cancelled, reset_at, back_off"
 )
 
 

@@ -71,9 +71,9 @@ def aws_tokens(
     """
     stores = _Stores(clients, clock, draw if draw is not None else random.Random(), pause)  # noqa: S311 - jitter
     if settings.token_keys is not None:
-        return Tokens(_keyring(settings.token_keys, tokens.SETTING, stores))
+        return Tokens(_keyring(settings.token_keys, tokens.SETTING, stores), settings.answers_url)
     if settings.signing_keys is not None:
-        return Tokens(_keyring(settings.signing_keys, SETTING, stores))
+        return Tokens(_keyring(settings.signing_keys, SETTING, stores), settings.answers_url)
     return Tokens(None)
 
 

@@ -28,6 +28,7 @@ COMMANDS: Final = {
     "replay": "Run recorded envelopes through the flows, without AWS.",
     "demo": "Watch the shipped flows survive duplicates, disorder and death.",
     "dev": "Serve an AWS here, and run the functions on it.",
+    "mailbox": "Show what lies in queues that nobody reads in 'dev'.",
     "explore": "Find the crash, duplicate or delay that breaks a flow.",
     "send": "Start a run, or put recorded messages into a queue.",
     "dlq": "List, show, redrive or drop dead letters.",

@@ -123,6 +123,7 @@ def _grouped(rows: Iterable[Delivered]) -> Iterator[list[Delivered]]:
 def _is_early_deadline(row: Delivered) -> bool:
     """Answer whether a delivery only sent a deadline again."""
     only_sent = row.verdict is None and row.outcome is None and row.why is None and row.crash is None
+    only_sent = only_sent and not row.expired
     return only_sent and len(row.sends) == 1 and (row.sends[0].id or "").endswith(f".{DEADLINE}")
 
 
@@ -156,6 +157,7 @@ def _consequences(row: Delivered) -> list[Text]:
 
 
 def _each_consequence(row: Delivered) -> Iterator[Text]:
+    yield from (cell(f"before it: {key} had expired, and is gone", style="yellow") for key in row.expired)
     yield from (cell(f"{_write(one)}") for one in row.writes)
     yield from (cell(f"refused: {_write(one)}", style="yellow") for one in row.refused)
     yield from (cell(f"sent to {_send(one)}") for one in row.sends)

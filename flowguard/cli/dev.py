@@ -88,6 +88,7 @@ def dev(  # noqa: PLR0913 - the options of a command
             if kept is not None:
                 put_back(kept, engine.client, seconds_now(), where=str(state))
             view.show(_listening(engine, modules))
+            order = order._replace(answers_url=engine.answers_url)
             _Session(engine, order, view, Sources(Path.cwd(), *([options] if options else []))).run(stop)
             if state is not None:
                 write_state(state, take_state(engine.client, travelling, seconds_now()))
@@ -116,8 +117,10 @@ class _Session:
         self._view = view
         self._sources = sources
         self._said: Queue[dict[str, Any]] = Queue()
+        self._mailbox = engine.pages.mailbox
         self._process = self._started()
         self._again_at: float | None = None
+        engine.pages.ask = self._ask
         self._loaded = False
 
     def run(self, stop: threading.Event) -> None:
@@ -147,9 +150,16 @@ class _Session:
 
     def _show(self, said: Mapping[str, Any]) -> None:
         self._view.show(said)
-        self._loaded = self._loaded or said["event"] == "loaded"
+        if said["event"] == "loaded":
+            self._loaded = True
+            read = [queue for queues in said["functions"].values() for queue in queues]
+            self._mailbox.read_by_others = frozenset((*read, *said["dead_letters"]))
         if said["event"] == "died" and self._loaded:
             self._again_at = time.monotonic() + _AFTER_A_DEATH
+
+    def _ask(self, event: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Ask the process of now, which is another one after each change."""
+        return self._process.ask(event)
 
     def _restart(self) -> None:
         self._stop()
@@ -189,6 +199,8 @@ def _listening(engine: ServedEngine, modules: tuple[str, ...]) -> dict[str, Any]
         "url": engine.url,
         "region": engine.region,
         "environment": {name: engine.environment()[name] for name in names},
-        "commands": ["flowguard send MODULE:FLOW FILE", "flowguard list", "flowguard ui"],
+        "commands": ["flowguard send MODULE:FLOW FILE", "flowguard list", "flowguard mailbox", "flowguard ui"],
+        "mailbox": engine.mailbox_url,
+        "answers": engine.answers_url,
         "modules": list(modules),
     }

@@ -54,6 +54,7 @@ class LiveView:
         self._print(f"  {_export(said['environment'])}")
         for command in said["commands"]:
             self._print(f"  {command}")
+        self._print(f"In a browser: {said['mailbox']}, what nobody reads here, such as mails, with its links", "bold")
 
     def _loaded(self, clock: str, said: Mapping[str, Any]) -> None:
         for name, queues in said["functions"].items():
@@ -107,6 +108,8 @@ def _other(said: Mapping[str, Any]) -> str:
             return f"{said['queue']}: {said['why']}"
         case "died":
             return f"the functions' process ended with code {said['code']}"
+        case "answer":
+            return f"a link was {'answered' if said['method'] == 'POST' else 'opened'}: status {said['status']}"
         case "killed":
             return "a function did not end in time and was stopped; its message comes back after the visibility timeout"
         case "stopped":

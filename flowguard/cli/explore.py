@@ -89,7 +89,9 @@ INTERRUPTED: Final = 130
 )
 @click.option("--item", "items", metavar="TABLE=JSON", multiple=True, help="Lies in a table before; repeat it.")
 @click.option("--same", metavar="QUEUE.FIELD", multiple=True, help="Copies are dropped by this field; repeat it.")
-@click.option("--network", metavar="HOST", multiple=True, help="May be reached; nothing else is. Repeat it.")
+@click.option(
+    "--network", "--allow-network", metavar="HOST", multiple=True, help="May be reached; nothing else is. Repeat it."
+)
 @click.option("--any-order", is_flag=True, help="The end may depend on the order of the records.")
 @click.option("--may-fail", metavar="OBJECT", multiple=True, help="Its run may fail or not; repeat it.")
 @click.option("--invariants-only", is_flag=True, help="Compare no ends; check promises and invariants alone.")

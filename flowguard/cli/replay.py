@@ -18,7 +18,9 @@ from flowguard.deploy.queue_plan import times_of
 from flowguard.errors import DefinitionError, OtherRelease, SettingsError
 from flowguard.printable import bounded
 from flowguard.protocol.run import Status
+from flowguard.sim.calls import intercept
 from flowguard.sim.crash import Crashes
+from flowguard.sim.declared import declared_by_name, modules_of_flows
 from flowguard.sim.delivered import Counts, Delivered
 from flowguard.sim.event_source import MOST_RECEIVES
 from flowguard.sim.final_state import FinalState
@@ -29,6 +31,7 @@ from flowguard.sim.weather.forecast import KINDS
 from flowguard.sim.world import World
 from flowguard.testing.explorer.record.site import Site
 from flowguard.testing.explorer.run.network import Words, no_network
+from flowguard.testing.explorer.run.stubs import Stubs
 from flowguard.wire.envelope import BadRecord
 from flowguard.worker.patience import MANY_RECEIVES
 
@@ -57,7 +60,9 @@ _REPLAYED: Final = Words(
     help=f"Kill the worker there, once a record; repeat it for more. One of {', '.join(Point)}.",
 )
 @click.option("--failing", metavar="OBJECT", multiple=True, help="Its run is expected to fail; repeat it.")
-@click.option("--network", metavar="HOST", multiple=True, help="May be reached; nothing else is. Repeat it.")
+@click.option(
+    "--network", "--allow-network", metavar="HOST", multiple=True, help="May be reached; nothing else is. Repeat it."
+)
 @click.option("--weather", metavar="NAME[=SPAN][@SPAN],…", default="", help=f"A bad day: {', '.join(KINDS)}.")
 @click.option("--seed", metavar="N", type=int, default=0, help="Of ids and jitter. Equal seeds, equal output.")
 def replay(  # noqa: PLR0913 - the options of a command
@@ -81,7 +86,7 @@ def replay(  # noqa: PLR0913 - the options of a command
     An HTTP request goes to the function of answers. Its path names the token of a run: {token:FLOW/OBJECT/NAME}.
 
     Nothing goes out over the network but to the hosts of --network: a call elsewhere is refused and named, and fails as
-    one does whose host is down.
+    one does whose host is down. STUBS of a flow's module answer for services of AWS.
 
     Under --weather AWS is as on a bad day: 'dynamodb-away=60m@5m' is an outage of an hour that begins after five
     minutes. Then queues are as in a generated template: a record is received a hundred times before it is given up.
@@ -109,7 +114,8 @@ def replay(  # noqa: PLR0913 - the options of a command
             times=times_of(serving) if weather else None,
             weather=weather,
         )
-        with world, no_network(outward := _Outward(), network, _REPLAYED):
+        stubs = Stubs(declared_by_name("STUBS", modules_of_flows(world.flows)))
+        with world, intercept(stubs), no_network(outward := _Outward(), network, _REPLAYED):
             rows, left = list(_run(world, planned)), FinalState.of(world)
             (_print_json if as_json else _print)(world, rows, left)
     except (NoSuchFlow, DefinitionError, SettingsError) as error:

@@ -107,7 +107,7 @@ def _ended(item: RunItem) -> str:
     if item.own_failure is not None and not item.own_failure.undone:
         return "it has failed for good, and so has what takes it back; the dead letter of that can be sent back"
     if item.own_failure is not None:
-        return "it has failed for good, and was taken back by the stage that on_failed names"
+        return "it has failed for good, and its on_failed stage took it back; 'flowguard retry --again' begins it anew"
     if item.cancelled_because is not None:
         return "it was cancelled; there is no dead letter of it"
     return "it has failed for good; its dead letter can be sent back"

@@ -137,8 +137,9 @@ def is_late(item: RunItem, now: int) -> bool:
 
 
 def is_left(item: RunItem, now: int) -> bool:
-    """Answer whether a hop has begun and not ended, and no worker has it."""
-    return item.status is Status.RUNNING and not item.done and item.lease_until <= now
+    """Answer whether a hop has begun and not ended, no worker has it, and no attempt is to come."""
+    rests = item.back_off is not None and item.back_off.until >= now
+    return item.status is Status.RUNNING and not item.done and item.lease_until <= now and not rests
 
 
 def urgency(item: RunItem, now: int) -> tuple[int, int]:

@@ -9,7 +9,7 @@ from typing import Annotated, Final, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from flowguard.deploy.problems import CannotDeploy
-from flowguard.payloads import problems_of
+from flowguard.setting_problems import setting_problem
 from flowguard.worker.patience import MANY_RECEIVES
 
 FIRST_WRITES: Final = 4_000
@@ -141,7 +141,9 @@ class DeployOptions(Frozen):
         except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
             raise CannotDeploy(str(file), (f"cannot be read: {error}",)) from None
         except ValidationError as error:
-            raise CannotDeploy(str(file), (problems_of(error),)) from None
+            wrong = error.errors(include_url=False)
+            problems = tuple(f"{'.'.join(map(str, one['loc']))} {setting_problem(one)}" for one in wrong)
+            raise CannotDeploy(str(file), problems) from None
 
     def of_function(self, attribute: str, handler: str) -> FunctionOptions:
         """Return the options of a function by its handler's name or whole path. Defaults are filled in."""

@@ -25,14 +25,16 @@ from botocore.exceptions import BotoCoreError, ClientError
 from flowguard.aws.clients import Clients
 from flowguard.aws.ledger import ledger_of
 from flowguard.aws.services import aws_services
+from flowguard.callback_function import CallbackHandler
 from flowguard.clock import SystemClock
 from flowguard.deploy.derive import needs_of
-from flowguard.deploy.found import FoundFunction, find_functions
-from flowguard.deploy.needs import Deployment, FunctionNeed
+from flowguard.deploy.found import FoundFunction, FunctionKind, find_functions
+from flowguard.deploy.needs import Deployment, FunctionNeed, Role
 from flowguard.deploy.options import DeployOptions
 from flowguard.deploy.problems import CannotDeploy
 from flowguard.dev.delivery import Listener
 from flowguard.dev.due_schedules import DueSchedules
+from flowguard.dev.local_answers import LocalAnswers
 from flowguard.dev.mapping import QueueMapping, Say, as_line
 from flowguard.dev.provided import Provider
 from flowguard.errors import DefinitionError, SettingsError
@@ -51,6 +53,8 @@ NOT_LOADED: Final = 3
 """The exit code where the modules cannot be loaded or deployed. What is wrong was said."""
 
 _KEYS: Final = ("FLOWGUARD_SIGNING_KEYS", "FLOWGUARD_TOKEN_KEYS")
+_ANSWERS_URL: Final = "FLOWGUARD_ANSWERS_URL"
+_OF_LETTERS: Final = (Role.DEAD_LETTERS, Role.KILLED)
 _KEPT_ELSEWHERE: Final = ("ssm:", "secretsmanager:")
 
 
@@ -62,6 +66,8 @@ class Order(NamedTuple):
     account: str
     region: str
     weather: str = ""
+    answers_url: str = ""
+    """The base of links that are answered here. The environment's own goes first."""
 
     def as_text(self) -> str:
         return json.dumps(self)
@@ -78,8 +84,10 @@ def main(order: Order) -> int:
     say = _speaker()
     try:
         options = DeployOptions.read(Path(order.options)) if order.options is not None else DeployOptions()
+        base = os.environ.get(_ANSWERS_URL, order.answers_url)
         for one in (options.defaults, *options.functions.values()):
             os.environ.update(one.environment)
+        os.environ[_ANSWERS_URL] = base
         sys.dont_write_bytecode = True  # what is compiled from two saves within a second would look alike
         deployment = needs_of(find_functions(order.modules), options)
     except (CannotDeploy, NoSuchFlow, DefinitionError, SettingsError) as error:
@@ -90,6 +98,7 @@ def main(order: Order) -> int:
     try:
         notes = Provider(clients, order.account, order.region).provide(deployment, options.settings.bucket)
         threads = [_thread(run, stop) for run in _runs(deployment, order, clients, say, weather)]
+        answers = answers_of(deployment, order, clients, say)
     except (SettingsError, ClientError, BotoCoreError) as error:
         say({"event": "not loaded", "why": str(error)})
         return NOT_LOADED
@@ -103,10 +112,12 @@ def main(order: Order) -> int:
             "event": "loaded",
             "functions": {one.name: list(one.reads) for one in deployment.functions},
             "environment": outside_environment(deployment, os.environ),
+            "dead_letters": sorted(one.name for one in deployment.queues if one.role in _OF_LETTERS),
             "notes": [*notes, *deployment.notes],
         }
     )
-    sys.stdin.buffer.read()
+    for line in sys.stdin.buffer:
+        threading.Thread(target=answers.take, args=(json.loads(line),), daemon=True).start()
     stop.set()
     for thread in threads:
         thread.join()
@@ -161,6 +172,17 @@ def mapping_of(need: FunctionNeed, queue: str, order: Order, clients: Clients, s
         memory=need.memory,
         say=say,
     )
+
+
+def answers_of(deployment: Deployment, order: Order, clients: Clients, say: Say) -> LocalAnswers:
+    """Return what answers links, for the flows of all functions of answers."""
+    needs = [one for one in deployment.functions if one.found.kind is FunctionKind.ANSWERS]
+    flows = tuple(dict.fromkeys(flow for one in needs for flow in one.found.flows))
+    if not needs:
+        return LocalAnswers(None, order.region, order.account, say)
+    settings = settings_of(needs[0], os.environ)
+    services = aws_services(settings, clients, observer=named_observers(settings.observers))
+    return LocalAnswers(CallbackHandler(flows, services), order.region, order.account, say)
 
 
 def _handler(found: FoundFunction, settings: Settings, clients: Clients, observer: Observer) -> Callable[..., Any]:

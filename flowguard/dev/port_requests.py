@@ -135,6 +135,11 @@ def foreign(environ: Mapping[str, Any], host: str) -> str | None:
     """
     if environ.get("HTTP_ORIGIN") is not None or environ.get("HTTP_SEC_FETCH_SITE") is not None:
         return "this is for SDKs and the AWS CLI; requests of web pages are refused"
+    return other_name(environ, host)
+
+
+def other_name(environ: Mapping[str, Any], host: str) -> str | None:
+    """Return why a request by this name is refused. None where the name is this machine's."""
     try:
         named = urlsplit(f"//{environ.get('HTTP_HOST', '')}").hostname or ""
     except ValueError:

@@ -8,7 +8,8 @@ import subprocess
 import sys
 import threading
 from collections.abc import Mapping
-from queue import Queue
+from itertools import count
+from queue import Empty, Queue
 from typing import Any, Final
 
 from flowguard.dev.functions import NOT_LOADED, Order
@@ -32,6 +33,9 @@ class FunctionsProcess:
             env={**own, **environment},
         )
         self._said = said
+        self._numbers = count(1)
+        self._answers: dict[int, Queue[dict[str, Any]]] = {}
+        self._asking = threading.Lock()
         self._told_to_stop = False
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
@@ -39,9 +43,13 @@ class FunctionsProcess:
     def _read(self) -> None:
         for line in self._process.stdout or ():
             try:
-                self._said.put(json.loads(line))
+                said = json.loads(line)
             except ValueError:  # the process was killed in the middle of a line
                 continue
+            if (box := self._answers.get(said.get("answer_to", 0))) is not None:
+                box.put(said["answer"])
+            elif "answer_to" not in said:
+                self._said.put(said)
         code = self._process.wait()
         if not self._told_to_stop and code != NOT_LOADED:
             self._said.put({"event": "died", "code": code, "pid": self._process.pid})
@@ -49,6 +57,22 @@ class FunctionsProcess:
     @property
     def pid(self) -> int:
         return self._process.pid
+
+    def ask(self, event: Mapping[str, Any], patience: float = 2 * PATIENCE) -> dict[str, Any] | None:
+        """Hand the event of a function URL to the function of answers. None where it does not answer in time."""
+        number, box = next(self._numbers), Queue[dict[str, Any]](1)
+        self._answers[number] = box
+        try:
+            with self._asking:
+                if self._process.stdin is None:
+                    return None
+                self._process.stdin.write(f"{json.dumps({'ask': number, 'event': event})}\n".encode())
+                self._process.stdin.flush()
+            return box.get(timeout=patience)
+        except (OSError, ValueError, Empty):  # it has ended, or was stopped meanwhile
+            return None
+        finally:
+            del self._answers[number]
 
     def stop(self, patience: float = PATIENCE) -> bool:
         """Let the functions finish what they have begun. Return False where the process had to be killed."""

@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, Any, Final, Self
 import boto3
 
 from flowguard.dev.cannot_serve import CannotServe
+from flowguard.dev.local_pages import ANSWERS, MAILBOX, LocalPages
 from flowguard.dev.port_requests import OneAtATime
+from flowguard.dev.unread_queues import Mailbox
 from flowguard.printable import printable
 from flowguard.sim.account import ACCOUNT_ID, REGION
 from flowguard.sim.strict.state import items_of_any_size
@@ -42,12 +44,30 @@ class ServedEngine:
         self.region = region
         self.account = account
         self._exit = ExitStack()
+        self._pages: LocalPages | None = None
 
     @property
     def url(self) -> str:
         """Return the URL by which this machine reaches it."""
         host = {"0.0.0.0": LOOPBACK, "::": "::1"}.get(self.host, self.host)  # noqa: S104 - compared, not bound
         return f"http://[{host}]:{self.port}" if ":" in host else f"http://{host}:{self.port}"
+
+    @property
+    def answers_url(self) -> str:
+        """Return the base of links that are answered here."""
+        return f"{self.url}{ANSWERS}"
+
+    @property
+    def mailbox_url(self) -> str:
+        """Return where a browser sees what nobody reads."""
+        return f"{self.url}{MAILBOX}"
+
+    @property
+    def pages(self) -> LocalPages:
+        """Return the pages on the port of an engine that is open."""
+        if self._pages is None:
+            raise CannotServe(self.host, "it is not open")
+        return self._pages
 
     def __enter__(self) -> Self:
         os.environ["MOTO_ACCOUNT_ID"] = self.account  # read when moto is imported
@@ -68,7 +88,9 @@ class ServedEngine:
             opened.enter_context(items_of_any_size())
             listening = opened.enter_context(self._listening())
             self.port = listening.getsockname()[1]
-            app = OneAtATime(DomainDispatcherApplication(create_backend_app), self.host)
+            engine = OneAtATime(DomainDispatcherApplication(create_backend_app), self.host)
+            app = LocalPages(engine, self.host, Mailbox(self.account, self.region, self.answers_url))
+            self._pages = app
             server = make_server(
                 self.host, self.port, app, threaded=True, request_handler=MotoRequestHandler, fd=listening.fileno()
             )

@@ -73,7 +73,7 @@ def awaited_token(
     expires_at = committed_at + valid // timedelta(milliseconds=1)
     text = tokens.make(m.flow, row_id, expires_at)
     if shown is None:
-        return AwaitedToken(text, row_id)
+        return AwaitedToken(text, row_id, base=tokens.answers_url)
     if problem := shown.problem:
         raise RunFailed(f"step.token({shown_text(name)}): {problem}")
-    return AwaitedToken(text, row_id, tokens.seal(text, shown))
+    return AwaitedToken(text, row_id, tokens.seal(text, shown), tokens.answers_url)

@@ -7,6 +7,7 @@ import os
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import Final
 
 import boto3
 import botocore.session
@@ -19,8 +20,14 @@ REGION = "us-east-1"
 Variables = tuple[tuple[str, str], ...]
 SIMULATED_KEYS = "simulated:every-reader-of-this-package-knows-it"
 """The keys of tokens and signatures where nothing is real. They are no secret."""
-SIMULATED_SECRETS: Mapping[str, str] = {"signing_keys": SIMULATED_KEYS, "token_keys": SIMULATED_KEYS}
-"""The settings of keys where nothing is real."""
+SIMULATED_ANSWERS: Final = "https://answers.example.com"
+"""The base of links where nothing is real."""
+SIMULATED_SECRETS: Mapping[str, str] = {
+    "signing_keys": SIMULATED_KEYS,
+    "token_keys": SIMULATED_KEYS,
+    "answers_url": SIMULATED_ANSWERS,
+}
+"""The settings of keys and links where nothing is real."""
 SIMULATED_ROLE = f"arn:aws:iam::{ACCOUNT_ID}:role/scheduler"
 """The role of EventBridge Scheduler where nothing is real."""
 

@@ -162,3 +162,12 @@ def low_level(where: str, item: Mapping[str, Any]) -> dict[str, Any]:
 
 def _refused(problem: str) -> SettingsError:
     return SettingsError("items", problem)
+
+
+def declared_by_name(name: str, modules: Iterable[ModuleType]) -> dict[str, Any]:
+    """Collect what modules declare under a name, such as ``STUBS``, by the names in it."""
+    found: dict[str, Any] = {}
+    for module in modules:
+        one = getattr(module, name, {})
+        found |= one if isinstance(one, Mapping) else {each: {} for each in one}
+    return found

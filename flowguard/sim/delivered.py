@@ -16,8 +16,8 @@ from flowguard.sim.waiting_records import Delivery
 class Delivered:
     """One delivery of a record.
 
-    ``at`` is ms since 1970, ``receive`` counts from 1. ``calls`` are those to DynamoDB, ``status`` that of the
-    response to an HTTP request. ``verdict`` is the answer of
+    ``at`` is ms since 1970, ``receive`` counts from 1. ``expired`` are the keys of what expired in the run table before
+    it. ``calls`` are those to DynamoDB, ``status`` that of the response to an HTTP request. ``verdict`` is that of
     the claim, ``outcome`` the result of the work. ``to_dlq`` says that this delivery was the last: SQS moves the
     record on to its dead-letter queue. ``from_dlq`` says that the function of that queue (``dlq_handler``) had it.
     """
@@ -45,6 +45,7 @@ class Delivered:
     from_dlq: bool
     why: str | None
     events: Mapping[EventType, int]
+    expired: tuple[str, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         """Return the line as JSON. It has ids, names and counts, and no payload."""

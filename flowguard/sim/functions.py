@@ -64,6 +64,7 @@ class Functions:
         others: Mapping[str, ServedFunction] | None = None,
         *,
         batching: Batching = ONE_BY_ONE,
+        more_queues: Iterable[str] = (),
     ) -> None:
         self._flows = flows
         self._services = services
@@ -83,6 +84,8 @@ class Functions:
         everything = [(flow, stage) for flow in flows for stage in flow.stages]
         self.any = self._function("any", flows, _visibility(everything))
         self.answers = ServedFunction("answers", callback_handler(*flows).using(services), _visibility([]))
+        for queue in more_queues:
+            self.by_queue.setdefault(queue, self.any)
         self.dead = self._dead(flows)
         self._dead_of = {queue: self._dead(_flows(served)) for queue, served in _served(flows).items()}
 

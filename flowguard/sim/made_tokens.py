@@ -91,7 +91,7 @@ class _NotedTokens(Tokens):
     """Tokens that tell ``note`` of each one that is made."""
 
     def __init__(self, tokens: Tokens, note: Callable[[str, str, str], None]) -> None:
-        super().__init__(tokens.ring)
+        super().__init__(tokens.ring, tokens.answers_url)
         self._note = note
 
     def make(self, flow: str, row_id: str, expires_at: int) -> str:

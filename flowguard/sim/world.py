@@ -55,6 +55,11 @@ from flowguard.wire.envelope import Envelope
 from flowguard.wire.message import Message
 from flowguard.wire.signing import Signer
 
+EXPIRES_EVERY: Final = 24 * 3_600_000
+"""ms between two looks for what has expired."""
+
+_NEVER: Final = {"N": "253402300800"}
+
 START: Final = 1_767_225_600_000
 """2026-01-01T00:00:00Z, at which a world starts by default."""
 
@@ -104,7 +109,7 @@ class World:
         self._observer = observer
         self.keys = {**declared_tables(modules_of_flows(flows)), **read_keys(tables or {})}
         self.clock = clock if clock is not None else VirtualTime(start)
-        self.start = start
+        self.start = self._looked_at = start
         self.aws = aws if aws is not None else EmbeddedAWS(seed=seed)
         self._own = [part for part, given in ((self.clock, clock), (self.aws, aws)) if given is None]
         self.settings = Settings.model_validate({**SIMULATED_SECRETS, "scheduler_role": SIMULATED_ROLE})
@@ -205,6 +210,7 @@ class World:
 
     def _deliver(self, delivery: Delivery) -> Delivered:
         at, trace, crash, acked = self.clock.now(), DeliveryTrace(), None, False
+        expired = self._expire(at)
         function = self.source.begin(delivery, at)
         receive, from_dlq = delivery.receives, delivery.from_dlq
         self._hands.append(delivery)
@@ -224,9 +230,21 @@ class World:
         for moment in self.weather.copies(delivery, at) if acked else ():
             self.source.copy(delivery, moment)
         self.clock.move_to(self.clock.now() + STEP)
-        return delivered(
+        row = delivered(
             delivery, trace, at, receive=receive, crash=crash, acked=acked, to_dlq=to_dlq, from_dlq=from_dlq
         )
+        return replace(row, expired=expired)
+
+    def _expire(self, now: int) -> tuple[str, ...]:
+        """Remove what has expired in the run table by now, and return its keys. DynamoDB looks now and then, too."""
+        if now - self._looked_at < EXPIRES_EVERY:
+            return ()
+        self._looked_at = now
+        expired = [one for one in self.scan(self.settings.table) if int(one.get("ttl", _NEVER)["N"]) < now // 1000]
+        for one in expired:
+            key = {"pk": one["pk"], "sk": one["sk"]}
+            self.aws.client("dynamodb").delete_item(TableName=self.settings.table, Key=key)
+        return tuple(one["pk"]["S"] for one in expired)
 
     def _invoke(self, function: ServedFunction, delivery: Delivery, trace: DeliveryTrace) -> bool:
         """Invoke the function and answer whether the record may be deleted."""

@@ -20,7 +20,9 @@ from flowguard.wire.attributes import Attribute
 
 _LONGEST_NAME: Final = 100
 _MOST_TOLD: Final = 60
-"""Deliveries and runs that a failing test prints."""
+"""Deliveries and runs that a failing test prints, all of them."""
+_OF_MORE: Final = 20
+"""Of more than those it prints these: the first and the last deliveries, and the failed runs first."""
 
 
 class NotThere(FlowguardError):
@@ -130,6 +132,17 @@ class FlowResult:
                 found.setdefault(number if one.id is None else one.id, one)
         return list(found.values())
 
+    def copies(self) -> list[SentMessage]:
+        """Return what was sent once more, under the same id: nothing where no worker died and no record came twice."""
+        known: set[tuple[str, str | None, str]] = set()
+        found = []
+        for one in self.messages:
+            which = one.to, one.id, repr((one.body, sorted(one.attributes.items())))
+            if one.id is not None and which in known:
+                found.append(one)
+            known.add(which)
+        return found
+
     def count(self, *events: EventType) -> int:
         """Count the events of these types: ``result.count(EventType.FENCED)``."""
         return sum(one.events.get(event, 0) for one in self.deliveries for event in events)
@@ -139,19 +152,18 @@ class FlowResult:
         return "\n".join(
             [
                 *_with_ends(self.deliveries, lambda some: story(some, self.start)),
-                *map(_line, ends[:_MOST_TOLD]),
-                *([f"  … {len(ends) - _MOST_TOLD:,} more runs"] if len(ends) > _MOST_TOLD else []),
+                *map(_line, ends if len(ends) <= _MOST_TOLD else ends[:_OF_MORE]),
+                *([f"  … {len(ends) - _OF_MORE:,} more runs"] if len(ends) > _MOST_TOLD else []),
             ]
         )
 
 
 def _with_ends(rows: Sequence[Delivered], told: Callable[[Sequence[Delivered]], list[str]]) -> list[str]:
     """Return the lines of all rows, or of the first and the last ones where they are very many."""
-    left_out = len(rows) - _MOST_TOLD
-    if left_out <= 0:
+    if len(rows) <= _MOST_TOLD:
         return told(rows)
-    half = _MOST_TOLD // 2
-    return [*told(rows[:half]), f"  … {left_out:,} more deliveries …", *told(rows[-half:])]
+    half = _OF_MORE // 2
+    return [*told(rows[:half]), f"  … {len(rows) - _OF_MORE:,} more deliveries …", *told(rows[-half:])]
 
 
 def _short_name(to: str | Destination) -> str:

@@ -17,6 +17,7 @@ from flowguard.wire.signing import Keyring, Keys, KeySigner
 from flowguard.wire.tokens import Tokens
 
 FLOW = "flow-under-test"
+_ANSWERS = "https://answers.example.com"
 _KEYS = "under-test:a-key-that-is-no-secret-of-anybody"
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -68,7 +69,7 @@ def step_for(  # noqa: PLR0913 - everything but the stage has a default
         clock=clock,
         committed_at=clock.now(),
         signer=KeySigner(keyring),
-        tokens=Tokens(keyring),
+        tokens=Tokens(keyring, _ANSWERS),
         before=before,
     )
 

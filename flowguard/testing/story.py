@@ -16,6 +16,8 @@ def story(rows: Iterable[Delivered], start: int) -> list[str]:
 
 
 def _lines(row: Delivered, start: int) -> Iterator[str]:
+    for key in row.expired[:_MOST_SENDS]:
+        yield f"  {(row.at - start) / 1000:9.3f} s  {key} had expired, and is gone"
     verdict = ", ".join(word for word in (row.verdict, row.outcome) if word)
     yield f"  {(row.at - start) / 1000:9.3f} s  {_what(row)}: {verdict or 'not handled'}"
     for kind, writes in (("", row.writes), ("refused: ", row.refused)):

@@ -56,11 +56,13 @@ class TokenClaim(NamedTuple):
 class Tokens:
     """Makes tokens and reads them, without any call but the loading of the keys.
 
-    ``ring`` is None where no keys are set: then both raise :class:`SettingsError`.
+    ``ring`` is None where no keys are set: then both raise :class:`SettingsError`. ``answers_url`` is the URL above the
+    tokens of links, where a setting names it.
     """
 
-    def __init__(self, ring: Keyring | None) -> None:
+    def __init__(self, ring: Keyring | None, answers_url: str | None = None) -> None:
         self._ring = ring
+        self.answers_url = answers_url
 
     @property
     def ring(self) -> Keyring | None:

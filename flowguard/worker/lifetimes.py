@@ -21,7 +21,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import NamedTuple
 
-from flowguard.flow import AnyFlow
+from flowguard.flow import FOR_EVER, AnyFlow
 from flowguard.protocol.run import Status
 
 LONGEST_WAIT = timedelta(days=365)
@@ -58,7 +58,7 @@ class Lifetimes(NamedTuple):
     def of_run(self, moment: int) -> int:
         """Return until when the item is needed of a run that is claimed or goes on at this moment."""
         remembered = 0 if self.flow.remember is None else self.flow.remember // _MILLISECOND
-        return moment + max(self.copies, remembered)
+        return min(moment + max(self.copies, remembered), FOR_EVER)
 
     def of_wait(self, deadline: int) -> int:
         """Return until when the item is needed of a run that waits until this deadline."""

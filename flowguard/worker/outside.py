@@ -55,6 +55,9 @@ _TAKEN = frozenset({AnswerVerdict.RESUMED, AnswerVerdict.RECORDED})
 ROWS_A_PART = 50
 """Runs that get an answer before their next hops are sent."""
 
+COPY_AFTER = timedelta(seconds=20)
+"""When the copy of an answer comes that nobody sends again. The run has gone on by then, unless a worker has died."""
+
 KEPT_TO_END_MS = 3_000
 """Kept of an invocation, so that what was begun ends within it."""
 
@@ -322,7 +325,8 @@ def answer_message(found: FoundAnswer, row: AwaitingRow, now: int, services: Ser
         REQUESTED_AT: Attribute.number(now),
         PLACE: Attribute.string(json.dumps({ANSWER: address.as_json()}, separators=(",", ":"))),
     }
-    return Send(Kind.SIDE, found.flow.answers, _body(found.answer), own, attributes).checked()
+    seconds = COPY_AFTER // timedelta(seconds=1)
+    return Send(Kind.SIDE, found.flow.answers, _body(found.answer), own, attributes, delay=seconds).checked()
 
 
 def _body(answer: GivenAnswer) -> str:

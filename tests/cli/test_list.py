@@ -15,7 +15,7 @@ from flowguard.aws import run_pages
 from flowguard.cli import main, run_rows
 from flowguard.cli.connection import CommandTime
 from flowguard.cli.stats_metrics import UNITS, Count, metric_lines
-from flowguard.errors import Reject
+from flowguard.errors import Reject, Retry
 from flowguard.ids import ObjectId
 from flowguard.outcome import Outcome
 from flowguard.sim.account import SIMULATED_KEYS
@@ -70,6 +70,24 @@ def played(at: Scene) -> None:
     at.script.pricing = break_down
     at.deliver(at.order("left", requested_at=at.clock.now()))
     at.clock.advance(seconds=600)
+
+
+def in_a_quarter(step: Step[OrderState]) -> None:
+    raise Retry("the bank is closed", after=timedelta(minutes=15))
+
+
+def test_a_run_in_back_off_is_not_lost(at: Scene) -> None:
+    at.script.pricing = in_a_quarter
+    at.deliver(at.order("resting", requested_at=at.clock.now()))
+    at.clock.advance(seconds=600)
+    [row] = [json.loads(one) for one in run(at, "list", "--json").stdout.splitlines() if '"resting"' in one]
+    assert row["now"].startswith(
+        "attempt 1 has failed (Retry), which is tried again: attempt 2 comes at 2027-01-15T08:"
+    )
+    assert objects(at, "list")[0] == "left", "what no worker has comes first"
+    assert objects(at, "list").index("bad") < objects(at, "list").index("resting")
+    at.clock.advance(seconds=600)
+    assert objects(at, "list").index("resting") < objects(at, "list").index("bad"), "its attempt has not come"
 
 
 def test_a_list_has_the_most_urgent_first(at: Scene) -> None:

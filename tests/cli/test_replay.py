@@ -390,10 +390,26 @@ def test_nothing_goes_out_over_the_network_unless_it_is_allowed(paid: list[str])
     assert "NetworkRefused" in result.stdout
 
 
-def test_a_host_that_is_allowed_is_asked(paid: list[str]) -> None:
-    result = replay(*paid, "--network", "gateway.invalid")
+@pytest.mark.parametrize("option", ["--network", "--allow-network"])
+def test_a_host_that_is_allowed_is_asked(paid: list[str], option: str) -> None:
+    result = replay(*paid, option, "gateway.invalid")
     assert (result.exit_code, result.stderr) == (0, "")
     assert "gaierror" in result.stdout, "there is no such host"
+
+
+SEES_FRAUD = CALLS_OUT.replace(
+    "import socket", "import boto3\n\nSTUBS = {'frauddetector.GetDetectors': {'detectors': []}}"
+)
+
+
+def test_a_stub_of_the_module_answers_for_a_service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    call = "assert boto3.client('frauddetector').get_detectors()['detectors'] == []"
+    source = SEES_FRAUD.replace('socket.create_connection(("gateway.invalid", 443), timeout=1).close()', call)
+    (tmp_path / "seen_orders.py").write_text(source)
+    (tmp_path / "order.json").write_text('{"order_id": "o1"}')
+    monkeypatch.syspath_prepend(tmp_path)
+    result = replay(str(tmp_path / "order.json"), "--flow", "seen_orders:Paid")
+    assert (result.exit_code, result.stderr) == (0, "")
 
 
 def test_a_record_that_no_stage_takes_is_named_and_is_no_success(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.request import Request, urlopen
 
 import boto3
 import pytest
@@ -140,6 +141,77 @@ def test_a_terminal_an_editor_and_a_client(tmp_path: Path) -> None:
         assert dev.client("dynamodb").get_item(TableName="flowguard", Key=key)["Item"]["status"]["S"] == "COMPLETED"
         assert dev.end(signal.SIGTERM) == 0
     assert "deadly" in (tmp_path / "kept" / FILE).read_text(), "its message was in somebody's hands, and is kept"
+
+
+ASKING = """
+from datetime import timedelta
+
+from pydantic import BaseModel
+
+from flowguard import Done, Flow, Outcome, Stage, Step, callback_handler, lambda_handler
+
+QUEUES = ("mails",)
+
+
+class Claim(BaseModel):
+    claim_id: str
+
+
+class Decided(BaseModel):
+    decision: dict[str, str]
+
+
+class Ask(Stage[Claim], name="ask", then="note"):
+    def handle(self, claim: Claim, step: Step) -> Outcome:
+        token = step.token("decision", title="Pay it?")
+        step.send("mails", {"link": token.link(choices=("pay", "decline"))})
+        return Note.when_all(decision=token, within=timedelta(days=2))
+
+
+class Note(Stage[Decided], name="note"):
+    def handle(self, decided: Decided, step: Step) -> Outcome:
+        step.send("mails", {"about": decided.decision["answer"]})
+        return Done()
+
+
+class Shop(Flow, name="shop", object_id="claim_id", trust_senders=True):
+    stages = (Ask, Note)
+
+
+ask = lambda_handler(Shop)
+answers = callback_handler(Shop)
+"""
+
+
+@pytest.mark.proof("starts two processes, and waits for what they do in real time")
+def test_a_person_opens_the_link_of_a_mail_and_answers(tmp_path: Path) -> None:
+    (tmp_path / "shop.py").write_text(ASKING)
+    with started(tmp_path) as dev:
+        dev.wait("loaded")
+        sqs = dev.client("sqs")
+        url = sqs.get_queue_url(QueueName="shop")["QueueUrl"]
+        sqs.send_message(QueueUrl=url, MessageBody=json.dumps({"claim_id": "c1"}))
+        dev.wait("delivery", outcome="waiting")
+        listening = dev.wait("listening")
+        mails = f"{listening['mailbox']}.json"
+        [mail] = _read_json(mails)
+        [link] = mail["links"]
+        assert link == mail["body"]["link"], "it is the base of links"
+        assert link.startswith(f"{listening['answers']}/")
+        page = Request(link, headers={"Accept": "text/html"})  # noqa: S310 - http
+        with urlopen(page) as answer:  # noqa: S310 - http
+            assert "Pay it?" in answer.read().decode()
+        with urlopen(link, data=b"_page=1&answer=pay") as answer:  # noqa: S310 - http
+            assert "Thank you" in answer.read().decode()
+        dev.wait("delivery", stage="note", outcome="completed")
+        assert [one["body"].get("about") for one in _read_json(mails)] == ["pay", None]
+        assert dev.wait("answer", method="POST")["status"] == 200
+        assert dev.end(signal.SIGINT) == 0
+
+
+def _read_json(url: str) -> Any:
+    with urlopen(url) as answer:  # noqa: S310 - http
+        return json.load(answer)
 
 
 @pytest.mark.parametrize(

@@ -101,6 +101,14 @@ def test_a_person_approves_by_the_link_and_the_employee_is_told(approvals: FlowR
     assert result.run("exp-5001", "remind-approver").result == "not needed"
 
 
+def test_each_mail_is_sent_once_where_nothing_fails(approvals: FlowRunner) -> None:
+    assert asked(approvals).run(within=timedelta(minutes=1)).copies() == []
+    approvals.deliver(sample("approval/03-approved.json"))
+    result = after(approvals, days=4)
+    assert mails(result) == [APPROVED]
+    assert result.copies() == []
+
+
 def test_who_only_opens_the_link_decides_nothing(approvals: FlowRunner) -> None:
     asked(approvals)
     assert of(approvals, "02-opened") == (None, 200)

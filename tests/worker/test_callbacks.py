@@ -29,6 +29,7 @@ from flowguard import (
 from flowguard.aws.services import aws_services
 from flowguard.callback_function import CallbackHandler
 from flowguard.clock import ManualClock
+from flowguard.dev.saved_state import seconds_now, travelling
 from flowguard.errors import RunFailed, SendFailed, SettingsError, TokenRefused
 from flowguard.events import EventType, Tally, log
 from flowguard.handler import LambdaHandler
@@ -40,7 +41,7 @@ from flowguard.testing import sns_to_sqs_event, sqs_event
 from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.tokens import NO_TOKENS, token_awaited_id, token_row_id
 from flowguard.worker.callbacks import Callbacks
-from flowguard.worker.outside import FoundAnswer
+from flowguard.worker.outside import COPY_AFTER, FoundAnswer
 from flowguard.worker.ports import Refusal, Services
 from tests.aws.engines import empty
 
@@ -118,6 +119,11 @@ class Shop:
         self.client = FlowClient.of(self.services)
 
     def received(self, queue: str) -> list[dict[str, Any]]:
+        """Return what comes within the time after which the copy of an answer comes."""
+        with travelling(seconds_now() + COPY_AFTER.total_seconds() + 1):
+            return self._received(queue)
+
+    def _received(self, queue: str) -> list[dict[str, Any]]:
         sqs = self.aws.client("sqs")
         url = sqs.get_queue_url(QueueName=queue)["QueueUrl"]
         found: list[dict[str, Any]] = []
@@ -193,6 +199,7 @@ def test_a_run_goes_on_when_person_bank_and_carrier_have_answered(shop: Shop) ->
 def test_an_answer_over_http_counts_once_and_a_copy_of_it_is_in_the_queue(shop: Shop) -> None:
     token, _ = shop.begin()
     assert [shop.post(token, {"answer": "yes"})[1]["verdict"] for _ in range(2)] == ["RECORDED", "DUPLICATE"]
+    assert shop._received("buying") == [], "the run goes on first"
     assert len(shop.received("buying")) == 2
     assert shop.answers(url_event(token, {}, method="GET"))["statusCode"] == 200
     assert shop.run().wait is not None

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from flowguard.cli.moments import iso
 from flowguard.errors import DefinitionError
 from flowguard.flow import ATTACH, UNTIL_RESET, AnyFlow, Flow
 from flowguard.outcome import Done, Outcome
@@ -57,6 +58,11 @@ def test_what_answers_are_found_by_outlives_their_deadline_and_is_not_remembered
     lifetimes = Lifetimes(flow(remember=timedelta(days=365)))
     assert days(lifetimes.of_awaited(NOW + 60 * DAY)) == 88
     assert days(lifetimes.of_history(NOW)) == 28
+
+
+def test_what_is_remembered_for_ever_outlives_everybody() -> None:
+    lives = Lifetimes(flow(remember=timedelta.max)).of_end(NOW, Status.COMPLETED)
+    assert iso(lives) == "9999-12-31T23:59:59.000Z", "and every reader can print it"
 
 
 @pytest.mark.parametrize("status", [Status.COMPLETED, Status.FAILED])

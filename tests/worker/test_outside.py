@@ -210,6 +210,7 @@ def test_the_copy_says_what_it_is_for_and_names_itself(at: WaitScene) -> None:
         REQUESTED_AT: Attribute.number(START),
         PLACE: Attribute.string(json.dumps({"answer": ADDRESS.as_json()}, separators=(",", ":"))),
     }
+    assert found.delay == 20, "it comes when the run has gone on, and sends its message no second time"
 
 
 def test_the_copy_of_a_failure_is_a_failure(at: WaitScene) -> None:

@@ -15,7 +15,7 @@ from flowguard import Done, Flow, Outcome, Reject, Stage, Step
 from flowguard.cli import main
 from flowguard.sim.world import START
 from flowguard.testing import sqs_event
-from flowguard.testing.explorer import View, explore
+from flowguard.testing.explorer import View, explore, replay
 from flowguard.testing.explorer.search import right_ends
 from tests.testing.explorer import interleaved
 from tests.testing.explorer.interleaved import Order, TakeStock
@@ -61,6 +61,19 @@ def test_where_nothing_ran_there_is_no_verdict() -> None:
     assert (report.violations, report.has_run, report.is_judged, report.ok) == ((), False, False, False)
     assert "nothing ran: no message is for what is explored, so this says nothing of it" in str(report)
     assert report.as_json()["has_run"] is False
+
+
+def test_where_nothing_ran_nothing_is_a_violation() -> None:
+    report = explore(Seats, [other_event()], tables=TABLES, bound=3, walks=3)
+    assert (report.violations, report.has_run) == ((), False)
+
+
+def test_a_message_in_a_queue_that_no_flow_names_goes_back_there_and_is_lost_nowhere() -> None:
+    """Record it where the queues have other names: its function reads its queue all the same."""
+    event = sqs_event("staging-claims", {"claim_id": "c1", "seat": "s"}, sent_at=START)
+    given_up = replay(Seats, [event], "d1-1", tables=TABLES)
+    assert "from the dead-letter queue" in str(given_up)
+    assert given_up.violations == ()
 
 
 @pytest.mark.slow("explores two runs twice")

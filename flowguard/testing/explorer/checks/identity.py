@@ -32,6 +32,11 @@ def ids_are_of_one_message(history: History, flows: Sequence[AnyFlow]) -> Iterat
             )
 
 
+def side_messages(history: History) -> Iterator[Send]:
+    """Yield what stages asked to be sent beside the next hop's message."""
+    return (send for _, _, send in _committed(history) if send.kind is Kind.SIDE)
+
+
 def _committed(history: History) -> Iterator[tuple[str, RunItem, Send]]:
     """Return each commit once as it was made. A later claim keeps the outbox of the run before it."""
     seen: set[tuple[str, int]] = set()

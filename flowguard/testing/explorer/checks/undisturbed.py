@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from flowguard.protocol.run import Status
+from flowguard.testing.explorer.checks.identity import side_messages
 from flowguard.testing.explorer.checks.problem import UNDISTURBED, Problem
 from flowguard.testing.explorer.record.history import DeliveryRecord, History
+
+SENT_TWICE: Final = "a message of a stage is sent twice though nothing goes wrong"
 
 
 class UndisturbedEnd(NamedTuple):
@@ -57,6 +60,23 @@ def lacking(history: History) -> Iterator[Problem]:
     for what in dict.fromkeys(one.what for one in history.lacks):
         lack = next(one for one in history.lacks if one.what == what)
         yield Problem(UNDISTURBED, names.get(lack.worker) or "a function", what)
+
+
+def sent_twice(history: History) -> Iterator[Problem]:
+    """Yield what stages sent, and was sent a second time though nothing goes wrong: a person gets two mails.
+
+    The second copy has the same id, and a stage drops it. A record that the user gives twice may bring one.
+    """
+    recorded = {(send.id, send.body) for send in side_messages(history)}
+    known: set[tuple[str | None, str]] = set()
+    for message in history.posted:
+        which = message.id, message.body
+        if which not in recorded or not message.call:
+            continue
+        worked = history.deliveries[history.calls[message.call - 1].worker - 1]
+        if which in known and worked.record in history.senders:
+            yield Problem(UNDISTURBED, message.to, SENT_TWICE, "one message", f"two with the id {message.id}")
+        known.add(which)
 
 
 def _runs(history: History) -> Iterator[UndisturbedEnd]:

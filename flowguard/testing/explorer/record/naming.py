@@ -6,7 +6,7 @@
     request-1.2.0                      the same, where the redrive is the one whose commit counted
     left#request-1-3157502c63133c07.2  what hop 2 awaits under the name "left"; left#request-1.2 is compared
 
-A token says when it expires, so no token is compared by its text.
+A token says when it expires, so no token is compared by its text, nor is what is sealed under it by its seal.
 """
 
 from __future__ import annotations
@@ -28,6 +28,9 @@ _SENT: Final = re.compile(r"(?P<base>.+)\.(?P<hop>\d+)(?:r(?P<redrive>\d+))?\.(?
 
 _AWAITED: Final = re.compile(r"(?P<name>[^#]+)#(?P<base>.+)\.(?P<hop>\d+)(?:r(?P<redrive>\d+))?")
 _TOKEN: Final = re.compile(r"(?<![A-Za-z0-9_-])[A-Za-z0-9_-]{1,32}[.][A-Za-z0-9_-]{84}(?![A-Za-z0-9_-])")
+
+_SEAL: Final = re.compile(r"([?&]shown=[A-Za-z0-9_-]+)[.][A-Za-z0-9_-]{22}(?![A-Za-z0-9_-])")
+"""What a link's page shows, with its seal, which is made over the token."""
 
 RESTARTED: Final = re.compile(r"reset-[0-9a-f]{32}")
 """The request id of a restart (``flowguard.worker.restart``)."""
@@ -88,7 +91,7 @@ class Names:
             return text
         for own in sorted(self.awaited, key=len, reverse=True):
             text = text.replace(own, self.plain(own))
-        return _TOKEN.sub("token", text)
+        return _SEAL.sub(r"\1.seal", _TOKEN.sub("token", text))
 
     def _plain_awaited(self, own: str) -> str:
         found = _AWAITED.fullmatch(own)

@@ -13,6 +13,7 @@ from typing import Final
 from flowguard.protocol.run import Status
 from flowguard.sim.sends import SENDS
 from flowguard.testing.explorer.checks.problem import EQUIVALENCE, HANGS, ORDER, STATE, UNDISTURBED, Problem
+from flowguard.testing.explorer.checks.undisturbed import SENT_TWICE
 from flowguard.testing.explorer.record.history import CallRecord, History
 from flowguard.testing.explorer.record.schedule import DEATHS, HOLDS, RAISED, FaultKind
 from flowguard.testing.explorer.record.site import Site
@@ -181,6 +182,8 @@ def _of_undisturbed(history: History, problem: Problem) -> Diagnosis:
     for lack in history.lacks:
         if lack.what == problem.text:
             return Diagnosis(lack.site if lack.site.is_users else None, lack.fix)
+    if problem.text == SENT_TWICE:
+        return Diagnosis(None, "flowguard sends it once where nothing fails: please report it; its id is the same")
     if problem.expected == Status.FAILED.value:
         return Diagnosis(None, f"leave {problem.where} out of failing: its run works")
     return Diagnosis(

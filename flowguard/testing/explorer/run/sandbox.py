@@ -29,7 +29,7 @@ from flowguard.protocol.run import RunItem
 from flowguard.settings import Settings
 from flowguard.sim.account import SIMULATED_ROLE, SIMULATED_SECRETS, Variables, environment_here
 from flowguard.sim.calls import Interceptor, intercept
-from flowguard.sim.declared import DeclaredKey, GivenItems, declared_items, read_items
+from flowguard.sim.declared import DeclaredKey, GivenItems, declared_by_name, declared_items, read_items
 from flowguard.sim.engine import Engine, EngineFor, Forgets, Snapshots
 from flowguard.sim.final_state import plain
 from flowguard.sim.functions import ONE_BY_ONE, Batching, Functions, topics
@@ -130,9 +130,9 @@ class Sandbox:
         modules = modules_of(explored)
         anew = [one.module for one in self.plain if one.is_loaded_anew]
         self.memory = Memory(one for one in with_imported(modules) if one not in anew)
-        self._buckets = Buckets(_declared("BUCKETS", modules) if needs.buckets is None else needs.buckets)
-        self._stubs = Stubs(_declared("STUBS", modules) if needs.stubs is None else needs.stubs)
-        self.parties = Parties(_declared("ANSWERS", modules) if needs.answers is None else needs.answers, flows)
+        self._buckets = Buckets(declared_by_name("BUCKETS", modules) if needs.buckets is None else needs.buckets)
+        self._stubs = Stubs(declared_by_name("STUBS", modules) if needs.stubs is None else needs.stubs)
+        self.parties = Parties(declared_by_name("ANSWERS", modules) if needs.answers is None else needs.answers, flows)
         self.answers_are_declared = needs.answers is None
         self.any_order = any(_says("ANY_ORDER", module) for module in modules)
         self._engine = _made(engine, self)
@@ -257,7 +257,11 @@ class Sandbox:
         plain = {one.queue: one.deployed(self, self._same, self.memory) for one in self.plain}
         if self.parties.given:
             plain[PARTIES] = self.parties.function(services, self.made_tokens)
-        return Functions(self.flows, services, plain, batching=self.batching)
+        return Functions(self.flows, services, plain, batching=self.batching, more_queues=self._brought_by())
+
+    def _brought_by(self) -> Iterator[str]:
+        """Yield the queues that messages of the user lie in. Where no flow names one, its records go back there too."""
+        yield from filter(None, (one.recorded.envelope.queue for one in self.coming))
 
     def _services(self, observer: Observer) -> Services:
         services = aws_services(
@@ -324,15 +328,6 @@ def _direct(functions: Iterable[PlainFunction]) -> list[str]:
 
 def _is_met(flow: AnyFlow, insider: bool | None) -> bool:
     return insider is not False and (insider is True or not flow.trust_senders)
-
-
-def _declared(name: str, modules: Sequence[ModuleType]) -> dict[str, Any]:
-    """Collect what modules declare under a name, by name."""
-    found: dict[str, Any] = {}
-    for module in modules:
-        one = getattr(module, name, {})
-        found |= one if isinstance(one, Mapping) else {each: {} for each in one}
-    return found
 
 
 def _says(name: str, module: ModuleType) -> bool:

@@ -16,7 +16,7 @@ from flowguard.testing.explorer.checks.invariants import Invariant, broken
 from flowguard.testing.explorer.checks.lateness import came_late, was_parked
 from flowguard.testing.explorer.checks.problem import EQUIVALENCE, HANGS, STATE, Problem
 from flowguard.testing.explorer.checks.standing import Standing
-from flowguard.testing.explorer.checks.undisturbed import lacking, undisturbed_ends, unexpected
+from flowguard.testing.explorer.checks.undisturbed import lacking, sent_twice, undisturbed_ends, unexpected
 from flowguard.testing.explorer.record.history import History
 from flowguard.testing.explorer.record.schedule import OF_ANSWERS, OF_WEATHER, RAISED, Choice, FaultKind, Schedule
 from flowguard.testing.explorer.report.findings import Report, Violation
@@ -182,16 +182,17 @@ class Search:
         """Find what fails though nothing goes wrong, where the search knows what is expected to."""
         if self._failing is None:
             return
-        for problem in list(lacking(first)) or unexpected(undisturbed_ends(first), self._failing, self._may_fail):
+        ends = undisturbed_ends(first)
+        for problem in list(lacking(first)) or [*unexpected(ends, self._failing, self._may_fail), *sent_twice(first)]:
             self.found.add(problem, first, self.right.undisturbed)
 
     def _is_useless(self, first: History) -> bool:
         """Answer whether there is no end to compare with.
 
-        So it is where each run fails though it should not, and where something breaks again and again: each fault would
-        be tried at hundreds of deliveries.
+        So it is where nothing runs, where each run fails though it should not, and where something breaks again and
+        again: each fault would be tried at hundreds of deliveries.
         """
-        if first.hung is not None or first.lacks or not first.at_rest:
+        if first.hung is not None or first.lacks or not first.at_rest or not _has_run(first):
             return True
         ends = undisturbed_ends(first)
         return bool(len(self.found) and ends) and all(
@@ -235,7 +236,7 @@ class Search:
             has_all_orders=self.right.has_all or not self._sandbox.flows or self._invariants_only,
             unjudged=self._unjudged,
             singles_left=self._singles_left,
-            has_run=bool(undisturbed_ends(first) or first.posted or first.lacks or first.hung),
+            has_run=_has_run(first),
             elsewhere=tuple(sorted(self._sandbox.elsewhere)),
         )
 
@@ -271,6 +272,11 @@ class Search:
         history, found = self.check(shorter)
         shortest = replace(found.get(group, violation), timeline=timeline(history), lanes=lanes(history))
         return self._kept.named(shortest, history)
+
+
+def _has_run(history: History) -> bool:
+    """Answer whether any message was for what is explored."""
+    return bool(undisturbed_ends(history) or history.posted or history.lacks or history.hung)
 
 
 def _object_of(run: tuple[str, str]) -> tuple[str, str]:

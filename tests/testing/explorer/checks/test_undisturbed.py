@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from flowguard.errors import SettingsError
-from flowguard.testing.explorer import PlainFunction, Report, explore
-from flowguard.testing.explorer.checks.undisturbed import UndisturbedEnd, unexpected
+from flowguard.testing.explorer import PlainFunction, Report, explore, replay
+from flowguard.testing.explorer.checks.undisturbed import SENT_TWICE, UndisturbedEnd, unexpected
+from flowguard.worker import outside
+from flows.approval.flow import TABLES, ApproveExpense, RemindApprover
+from tests.flows.samples import sample
 from tests.testing.explorer import seeded
 
 ORDER = seeded.Order(order_id="o1")
@@ -53,6 +57,19 @@ def test_a_plain_handler_that_always_raises_is_found_by_its_queue() -> None:
     (violation,) = explored(function).violations
     assert "ValueError: no such item" in violation.problems[0].text
     assert explored(function, failing=["orders"]).ok
+
+
+@pytest.mark.parametrize(("copy_after", "found"), [(outside.COPY_AFTER, []), (timedelta(0), ["sqs:approval-mails"])])
+def test_a_mail_that_is_sent_twice_though_nothing_fails_is_found(
+    copy_after: timedelta, found: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outside, "COPY_AFTER", copy_after)
+    messages = [sample(f"approval/{name}.json") for name in ("01-request", "03-approved")]
+    trace = replay([ApproveExpense, RemindApprover], messages, "none", tables=TABLES)
+    assert [one.problems[0].where for one in trace.violations if one.problems[0].where in found] == found
+    assert bool(trace.violations) == bool(found)
+    assert all((one.rule, one.problems[0].text) == ("undisturbed", SENT_TWICE) for one in trace.violations)
+    assert all(one.fix.startswith("flowguard sends it once") for one in trace.violations)
 
 
 def test_many_ends_are_cut_and_the_failed_ones_come_first() -> None:
