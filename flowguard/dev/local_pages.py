@@ -1,4 +1,4 @@
-"""What ``flowguard dev`` shows a browser on the engine's port: the mailbox, and the pages of links.
+"""Serve the mailbox and the pages of links on the port of ``flowguard dev``.
 
 All of it is below ``/_flowguard/``, which is no path of AWS's: no bucket has such a name. Other requests go on to the
 engine. No page loads anything or runs a script.

@@ -1,4 +1,4 @@
-"""The mailbox of ``flowguard dev``: the messages that nobody reads here, such as mails, and the links in them."""
+"""The mailbox of ``flowguard dev`` with the messages that no function reads."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class UnreadMessage(NamedTuple):
 
 
 class Mailbox:
-    """Reads the queues of an engine of this process, and changes nothing there: no message is received.
+    """Reads the queues of an engine of this process without receiving from them.
 
     ``answers_url`` is where links are answered here, whatever address their flow gives them.
     """

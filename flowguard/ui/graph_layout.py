@@ -17,7 +17,7 @@ _POINTS: Final = 72
 
 
 class Size(NamedTuple):
-    """The size of a box, a label or the whole, in pixels."""
+    """A width and a height in pixels."""
 
     width: int
     height: int

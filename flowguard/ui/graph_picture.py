@@ -66,7 +66,7 @@ class Way(NamedTuple):
 
 
 class GraphPicture(NamedTuple):
-    """A picture in pixels: each box with its middle, each way with its path and the middle of its label."""
+    """A laid-out picture in pixels."""
 
     size: Size
     boxes: list[tuple[Box, Middle]]

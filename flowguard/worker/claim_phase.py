@@ -1,4 +1,4 @@
-"""The first step of a message: it claims its hop, or is told why not."""
+"""Claim the hop of a message."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The fourth step of a message: all that its stage asked for is written, or nothing. Its answer says what follows."""
+"""Write all that a stage asked for, or nothing. Its answer says what follows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Answers what the ways of messages ask: each by a call of its own, or several of a kind by one call.
+"""Answer what the ways of messages ask, in one call for each or for several.
 
 ::
 
@@ -81,7 +81,7 @@ def _told(way: Way[Any], answer: Answer) -> Ask:
 
 
 class StoreCalls:
-    """Implements :data:`flowguard.worker.asks.Calls`: one ask is the store's call for one, several are one for all."""
+    """Makes one call of the store for one ask or for several."""
 
     def __init__(self, store: Store, *, in_threads: bool) -> None:
         self._store = store

@@ -1,4 +1,4 @@
-"""The step of a message whose stage has failed: the attempt is made again later, or its run ends."""
+"""Try an attempt that failed again later, or end its run."""
 
 from __future__ import annotations
 

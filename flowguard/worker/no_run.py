@@ -1,4 +1,4 @@
-"""Messages for which no run is begun, or goes on: what their ends are without one."""
+"""End messages that have no run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is for a run and no stage's message: answers, deadlines, and orders to reset or to cancel."""
+"""Read the answers, deadlines and orders that are for a run."""
 
 from __future__ import annotations
 

@@ -202,7 +202,7 @@ class OutsideAnswers:
 
 
 class _Users:
-    """Who takes an answer that is kept: one wait, or those that were there when it came.
+    """Those who may take an answer that is kept.
 
     That is written before any of them gets it. A worker that dies in between leaves it to them, when its message comes
     again, and to no run that has begun to wait meanwhile. ``who`` is empty while nobody takes it. An answer that is not

@@ -80,7 +80,7 @@ class Report:
 
     @property
     def is_judged(self) -> bool:
-        """Return whether there is a verdict: something ran, with every single fault, and each end could be judged."""
+        """Return whether every single fault ran and each end could be judged."""
         return self.has_run and not self.unjudged and not self.singles_left
 
     @property
