@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from flowguard.protocol.run import Status
+from flowguard.sim.posted import Posted
 from flowguard.testing.explorer.checks.identity import side_messages
 from flowguard.testing.explorer.checks.problem import UNDISTURBED, Problem
 from flowguard.testing.explorer.record.history import DeliveryRecord, History
+from flowguard.testing.explorer.record.wait_messages import is_deadline
 
 SENT_TWICE: Final = "a message of a stage is sent twice though nothing goes wrong"
 
@@ -65,18 +68,43 @@ def lacking(history: History) -> Iterator[Problem]:
 def sent_twice(history: History) -> Iterator[Problem]:
     """Yield what stages sent, and was sent a second time though nothing goes wrong: a person gets two mails.
 
-    The second copy has the same id, and a stage drops it. A record that the user gives twice may bring one.
+    The second copy has the same id, and a stage drops it. A record that the user gives may bring one: it takes over
+    a run, or is one of two of the same run. So may a run that goes on before anybody has looked at its wait
+    (docs/decisions/0065).
     """
     recorded = {(send.id, send.body) for send in side_messages(history)}
+    given = Counter(map(_run_of, _given(history)))
     known: set[tuple[str | None, str]] = set()
     for message in history.posted:
         which = message.id, message.body
         if which not in recorded or not message.call:
             continue
         worked = history.deliveries[history.calls[message.call - 1].worker - 1]
-        if which in known and worked.record in history.senders:
+        is_bidden = worked.record not in history.senders or given[_run_of(worked)] > 1
+        if which in known and not is_bidden and not _goes_on_unseen(history, worked, message):
             yield Problem(UNDISTURBED, message.to, SENT_TWICE, "one message", f"two with the id {message.id}")
         known.add(which)
+
+
+def _given(history: History) -> Iterator[DeliveryRecord]:
+    """Yield the first deliveries of the records that the user gives for stages."""
+    for one in history.deliveries:
+        if one.receive == 1 and one.record not in history.senders and not (one.settles or one.is_request):
+            yield one
+
+
+def _run_of(delivery: DeliveryRecord) -> tuple[str, str, str] | None:
+    """Return the run that a delivery is first told to be about."""
+    message = next((event.message for event in delivery.events if event.message is not None), None)
+    return None if message is None else (message.flow, message.object_id, message.request_id)
+
+
+def _goes_on_unseen(history: History, worked: DeliveryRecord, message: Posted) -> bool:
+    """Answer whether a hop after a wait sends what the hop before it had sent, and no deadline came before that."""
+    if worked.hop is None or not (message.id or "").rpartition(".")[0].endswith(f".{worked.hop - 1}"):
+        return False
+    before = (one for one in history.deliveries if one.worker < worked.worker and _run_of(one) == _run_of(worked))
+    return not any(one.address is not None and is_deadline(one.address) for one in before)
 
 
 def _runs(history: History) -> Iterator[UndisturbedEnd]:
