@@ -7,7 +7,6 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from flowguard.protocol.run import Status
-from flowguard.sim.posted import Posted
 from flowguard.testing.explorer.checks.identity import side_messages
 from flowguard.testing.explorer.checks.problem import UNDISTURBED, Problem
 from flowguard.testing.explorer.record.history import DeliveryRecord, History
@@ -69,8 +68,8 @@ def sent_twice(history: History) -> Iterator[Problem]:
     """Yield what stages sent, and was sent a second time though nothing goes wrong: a person gets two mails.
 
     The second copy has the same id, and a stage drops it. A record that the user gives may bring one: it takes over
-    a run, or is one of two of the same run. So may a run that goes on before anybody has looked at its wait
-    (docs/decisions/0065).
+    a run, or is one of two of the same run. So may a run that is answered before anybody has looked at its
+    wait (docs/decisions/0065).
     """
     recorded = {(send.id, send.body) for send in side_messages(history)}
     given = Counter(map(_run_of, _given(history)))
@@ -81,7 +80,7 @@ def sent_twice(history: History) -> Iterator[Problem]:
             continue
         worked = history.deliveries[history.calls[message.call - 1].worker - 1]
         is_bidden = worked.record not in history.senders or given[_run_of(worked)] > 1
-        if which in known and not is_bidden and not _goes_on_unseen(history, worked, message):
+        if which in known and not is_bidden and not _was_answered_unseen(history, worked):
             yield Problem(UNDISTURBED, message.to, SENT_TWICE, "one message", f"two with the id {message.id}")
         known.add(which)
 
@@ -99,12 +98,11 @@ def _run_of(delivery: DeliveryRecord) -> tuple[str, str, str] | None:
     return None if message is None else (message.flow, message.object_id, message.request_id)
 
 
-def _goes_on_unseen(history: History, worked: DeliveryRecord, message: Posted) -> bool:
-    """Answer whether a hop after a wait sends what the hop before it had sent, and no deadline came before that."""
-    if worked.hop is None or not (message.id or "").rpartition(".")[0].endswith(f".{worked.hop - 1}"):
-        return False
-    before = (one for one in history.deliveries if one.worker < worked.worker and _run_of(one) == _run_of(worked))
-    return not any(one.address is not None and is_deadline(one.address) for one in before)
+def _was_answered_unseen(history: History, worked: DeliveryRecord) -> bool:
+    """Answer whether the run of a delivery waited, and got an answer before its deadline was looked at."""
+    of_run = (one for one in history.deliveries if one.worker < worked.worker and _run_of(one) == _run_of(worked))
+    first = next((one for one in of_run if one.settles), None)
+    return first is not None and (first.address is None or not is_deadline(first.address))
 
 
 def _runs(history: History) -> Iterator[UndisturbedEnd]:
