@@ -9,10 +9,13 @@ import pytest
 
 from flowguard.errors import SettingsError
 from flowguard.testing.explorer import PlainFunction, Report, explore, replay
-from flowguard.testing.explorer.checks.undisturbed import SENT_TWICE, UndisturbedEnd, unexpected
+from flowguard.testing.explorer.checks.undisturbed import SENT_TWICE, UndisturbedEnd, sent_twice, unexpected
+from flowguard.testing.explorer.record.schedule import Schedule
+from flowguard.testing.explorer.search.runs import Runs
 from flowguard.worker import outside
 from flows.approval.flow import TABLES, ApproveExpense, RemindApprover
 from tests.flows.samples import sample
+from tests.proofs.prove.cases import CASES
 from tests.testing.explorer import seeded
 
 ORDER = seeded.Order(order_id="o1")
@@ -65,11 +68,19 @@ def test_a_mail_that_is_sent_twice_though_nothing_fails_is_found(
 ) -> None:
     monkeypatch.setattr(outside, "COPY_AFTER", copy_after)
     messages = [sample(f"approval/{name}.json") for name in ("01-request", "03-approved")]
-    trace = replay([ApproveExpense, RemindApprover], messages, "none", tables=TABLES)
+    trace = replay([ApproveExpense, RemindApprover], messages, "none", tables=TABLES, invariants_only=True)
     assert [one.problems[0].where for one in trace.violations if one.problems[0].where in found] == found
     assert bool(trace.violations) == bool(found)
     assert all((one.rule, one.problems[0].text) == ("undisturbed", SENT_TWICE) for one in trace.violations)
     assert all(one.fix.startswith("flowguard sends it once") for one in trace.violations)
+
+
+@pytest.mark.parametrize("name", ["repeated", "keyed", "superseded", "wait-newer", "wait-event"])
+def test_what_a_repeated_or_newer_request_or_a_quick_answer_sends_again_is_none(name: str) -> None:
+    case = next(one for one in CASES if one.name == name)
+    with case.sandbox() as sandbox:
+        history = Runs(sandbox, case.free).run(Schedule())
+    assert [*sent_twice(history)] == []
 
 
 def test_many_ends_are_cut_and_the_failed_ones_come_first() -> None:
