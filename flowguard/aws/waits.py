@@ -329,7 +329,7 @@ class DynamoDBWaits(NamedTuple):
         except ClientError as error:
             if error_code(error) != "ConditionalCheckFailedException":
                 raise
-            old: Any = error.response["Item"]
+            old: Any = error.response.get("Item")
             return Kept(is_new=False, used_by=_user(old) if old["given_by"]["S"] == by else None)
         return Kept(is_new=True, replaces=bool(found) and "used_by" not in found and not _is_over(found, now))
 
