@@ -24,11 +24,14 @@ from flowguard.handler import dlq_handler
 from flowguard.ids import ObjectId, RequestId, SeededIds
 from flowguard.protocol.groups import Member
 from flowguard.protocol.run import RunItem, Status
+from flowguard.protocol.waiting import DEADLINE
 from flowguard.sim.account import ACCOUNT_ID, REGION
 from flowguard.testing import bus_event, invocation, sns_event, sns_to_sqs_event, sqs_event
 from flowguard.wire.answer_address import AnswerAddress
+from flowguard.wire.cancel_order import CANCEL, CancelOrder
 from flowguard.wire.message import Message
-from flowguard.wire.signing import UNSIGNED
+from flowguard.wire.reset_order import RESET
+from flowguard.wire.signing import UNSIGNED, Signer
 from flowguard.worker.believed import BELIEVED, Channel, RecordKind, Signature
 from flowguard.worker.ports import Services
 from tests.aws.engines import empty
@@ -236,6 +239,39 @@ def test_nor_does_one_in_the_queue_of_answers_that_is_not_signed(
     assert world.item == before
     nobody_reads_it = said is RecordKind.RESET and function is callback_handler
     assert world.tally.count(EventType.BROKEN if nobody_reads_it else EventType.UNTRUSTED) == 1
+
+
+def signed(signer: Signer, said: RecordKind) -> Mapping[str, Any]:
+    """The address of an order, answer or deadline with the signature that flowguard gives to that kind."""
+    names = {RecordKind.DEADLINE: DEADLINE, RecordKind.RESET: RESET, RecordKind.GROUP: Member(0, 0).text}
+    address = ADDRESS._replace(name=names.get(said, ADDRESS.name))
+    if said is RecordKind.CANCEL:
+        order = CancelOrder(address._replace(name=CANCEL), "why")
+        return address._replace(name=CANCEL, signature=signer.sign(order.statement)).as_json()
+    return address._replace(signature=signer.sign(address.statement)).as_json()
+
+
+KEYS_OF: Final = {
+    RecordKind.ANSWER: "answer",
+    RecordKind.DEADLINE: DEADLINE,
+    RecordKind.GROUP: "group",
+    RecordKind.RESET: RESET,
+    RecordKind.CANCEL: CANCEL,
+}
+
+
+@pytest.mark.parametrize("said", KEYS_OF)
+@pytest.mark.parametrize("given", KEYS_OF)
+def test_a_signature_for_one_kind_proves_nothing_of_another(given: RecordKind, said: RecordKind) -> None:
+    """Who is asked for something, or reads a queue, has signed addresses, and says something else with them."""
+    for flow in (OneQueue, TwoQueues):
+        for world in world_of(flow, KEYS):
+            before = world.item
+            place = {KEYS_OF[said]: {**signed(world.services.signer, given), "why": "why"}}
+            queue = "expenses" if said is RecordKind.CANCEL else answers_of(world.flow)
+            body = {**ENDED, "deadline": START + 100}
+            world.take(raw(queue)((place, body), said))
+            assert (world.item == before) is (given is not said or said is RecordKind.GROUP)
 
 
 @pytest.mark.parametrize("way", [way for way in WAYS if not way.startswith(("as", "by SNS alone"))])

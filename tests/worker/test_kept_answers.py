@@ -1,4 +1,4 @@
-"""Who takes an answer that is kept before its wait. Whole runs are in `test_outside.py`."""
+"""Who takes an answer that is kept before its wait: looked at, noted, settled row by row."""
 
 from __future__ import annotations
 

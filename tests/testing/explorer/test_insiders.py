@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import pytest
 
-from flowguard import ATTACH
+from flowguard import ATTACH, Done, Flow, Outcome, Stage, Step
 from flowguard.testing.explorer import UnmetSchedule, explore, replay
 from flowguard.testing.explorer.record.schedule import OF_INSIDERS, Schedule
 from flowguard.testing.explorer.search.next_schedules import insiders
@@ -92,6 +92,29 @@ def test_a_flow_that_trusts_its_senders_is_attacked_where_that_is_asked_for_alon
         with pytest.raises(UnmetSchedule, match="no run waits"):
             attacked(["i2"], flows, insider=insider)
     assert attacked(["i2"], flows, insider=True)["i2"] >= {"I19", "equivalence"}
+
+
+class Onward(waiting.GoOn, name="go-on", then="close", inbox="to-go-on"):
+    """The hop after the wait goes on through a FIFO queue."""
+
+    def handle(self, answers: waiting.Answers, step: Step) -> Outcome:
+        return Close.message(waiting.Part(part_id="p1"))
+
+
+class Close(Stage[waiting.Part], name="close", inbox="to-close.fifo"):
+    def handle(self, part: waiting.Part, step: Step) -> Outcome:
+        return Done()
+
+
+class InOrder(Flow, name="waits", object_id="order_id", answers="to-answers", callbacks=waiting.Waits.callbacks):
+    stages = (waiting.Begin, Onward, waiting.Late, Close)
+
+
+def test_a_message_under_the_id_of_the_next_hop_keeps_it_from_no_fifo_queue(monkeypatch: pytest.MonkeyPatch) -> None:
+    flows = [InOrder, waiting.Finds]
+    assert attacked(["i2"], flows) == {"i2": set()}
+    monkeypatch.setattr("flowguard.aws.sender._deduplication_id", lambda send: send.id)
+    assert attacked(["i2"], flows)["i2"]
 
 
 GUARDS: Final = {

@@ -184,7 +184,7 @@ class _Driver:
         """Enqueue answers of parties outside, and the later messages and those of schedules whose time has come."""
         for asked in self._questions.new(self.history):
             self._answer(asked)
-        if said := self._insider.comes(now):
+        if said := self._insider.comes(now, self.faults.inbox):
             self.note(None, f"somebody without a signing key sends {said} forged records")
         while self._later and self._sandbox.start + self._later[0].after <= now:
             coming = self._later.pop(0)

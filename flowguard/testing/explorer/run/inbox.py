@@ -5,8 +5,9 @@ They are built from what was sent.
 
 from __future__ import annotations
 
+import itertools
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -208,6 +209,11 @@ class Inbox:
             return []
         self._published += 1
         return [self._add(queue, message, now, topic) for queue, topic in self._topics.items() if topic == name]
+
+    def forge(self, known_by: Iterable[str], now: int) -> None:
+        """Let every FIFO queue of functions have taken messages under these deduplication ids, of somebody else."""
+        queues = [queue for queue in self._functions if queue.endswith(".fifo")]
+        self._taken.update(dict.fromkeys(itertools.product(queues, known_by), now))
 
     def _is_new(self, queue: str, message: Posted, now: int) -> bool:
         if not queue.endswith(".fifo") or message.copy_of is None:

@@ -1,7 +1,8 @@
 """The insider: somebody who may send to every queue, and knows every address, but has no signing key.
 
 While a run waits, an insider says everything that a record can be but a request, through each queue that a function of
-flows reads: what settles the wait, ends it early, asks for its group, resets or cancels the run, or moves it on.
+flows reads: what settles the wait, ends it early, asks for its group, resets or cancels the run, or moves it on. And
+says something under the ids of its next hops, of which a FIFO queue takes these for copies.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from flowguard.flow import AnyFlow
+from flowguard.ids import ObjectId
 from flowguard.protocol.groups import GROUP, Member
 from flowguard.protocol.run import RunItem, Status
 from flowguard.protocol.waiting import DEADLINE
@@ -18,17 +20,20 @@ from flowguard.sim.event_source import EventSource
 from flowguard.sim.waiting_records import Delivery
 from flowguard.testing.explorer.record.history import History
 from flowguard.testing.explorer.record.schedule import OF_INSIDERS, Schedule
-from flowguard.testing.explorer.run.inbox import arn_of, envelope_of
+from flowguard.testing.explorer.run.inbox import Inbox, arn_of, envelope_of
 from flowguard.testing.lambda_events import sqs_event
 from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.cancel_order import CANCEL
-from flowguard.wire.message import FLOW_STAGE, PLACE, REQUEST_ID, REQUESTED_AT
+from flowguard.wire.message import FLOW_STAGE, PLACE, REQUEST_ID, REQUESTED_AT, Message
 from flowguard.wire.reset_order import RESET
+from flowguard.wire.send_ids import IdKind, id_of
 from flowguard.worker.believed import RecordKind
 from flowguard.worker.wait_planner import ANSWER
 
 _AT_ONCE: Final = 0
 """When forged records are visible: before everything else."""
+
+_HOPS_AHEAD: Final = 3
 
 _SAID: Final = "forged"
 
@@ -76,6 +81,13 @@ def forged(flow: AnyFlow, object_id: str, item: RunItem) -> Iterator[Forged]:
     yield Forged(RecordKind.CANCELLED, run, entry, {"object": object_id, "cancelled": _SAID}, {_SAID: True})
 
 
+def _later_hops(flow: str, object_id: str, item: RunItem) -> Iterator[str]:
+    """Yield the ids of the messages with which the run goes on: whoever knows the run can tell them."""
+    at = Message(flow, "", 1, ObjectId(object_id), item.request_id, item.requested_at, "")
+    for hop in range(item.hop + 1, item.hop + 1 + _HOPS_AHEAD):
+        yield id_of(IdKind.NEXT, at._replace(hop=hop))
+
+
 def _stages(flow: AnyFlow, resumed: str) -> tuple[str, str]:
     return f"{flow.name}/{flow.entry().name}", f"{flow.name}/{resumed}"
 
@@ -91,7 +103,7 @@ class Insider:
         self._source = source
         self._distrusted = distrusted
 
-    def comes(self, now: int) -> int:
+    def comes(self, now: int, inbox: Inbox) -> int:
         """Send everything where the schedule says that it is time. Answer how many records that were."""
         number = len(self._history.deliveries) + 1
         if number not in self._moments:
@@ -103,6 +115,7 @@ class Insider:
             if item.status is Status.WAITING and name in self._distrusted:
                 for one in forged(self._distrusted[name], object_id, item):
                     self._say(one, now)
+                inbox.forge(_later_hops(name, object_id, item), now)
         return len(self._history.forged) - before
 
     def _say(self, one: Forged, now: int) -> None:
