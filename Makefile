@@ -34,7 +34,7 @@ JUDGE := $(if $(CI),--cpu-limit=6)
 
 test: $(VENV) ## run the tests but the proofs (PYTEST="-k claim" passes arguments on)
 	@$(MAKE) --no-print-directory --keep-going $(ENGINES) || test -z "$$CI"
-	$(TIMED) $(BIN)/python -m pytest --numprocesses=auto --dist=worksteal -m "not proof" $(JUDGE) $(PYTEST)
+	$(TIMED) $(BIN)/python -m pytest --numprocesses=auto --dist=worksteal -m "not proof and not long" $(JUDGE) $(PYTEST)
 
 check: lint types test ## the one gate: lint, format, types, tests
 

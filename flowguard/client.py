@@ -22,14 +22,16 @@ from flowguard.ids import Ids, ObjectId, RandomIds, RequestId, name_problem
 from flowguard.observers.named import named_observers
 from flowguard.payloads import Payload, encode_json
 from flowguard.protocol.outbox import Kind, Send
+from flowguard.protocol.run import Status
 from flowguard.protocol.verdicts import AnswerVerdict, ResetVerdict
 from flowguard.protocol.waiting import GivenAnswer
 from flowguard.settings import Settings
+from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.attributes import Attribute, attributes_of
 from flowguard.wire.cancel_reason import reason
 from flowguard.wire.message import LATEST_TIME
 from flowguard.wire.send_ids import IdKind, id_of
-from flowguard.wire.signing import UNSIGNED, Signer, signed_attributes
+from flowguard.wire.signing import UNSIGNED, Signer, check_signs, signed_attributes
 from flowguard.wire.tokens import NO_TOKENS, Tokens, awaited_id_problem, is_token, token_awaited_id
 from flowguard.worker.callbacks import Callbacks
 from flowguard.worker.cancelling import Canceller
@@ -211,10 +213,12 @@ class FlowClient:
 
         ``why`` is the text of the error, for people. Raises :class:`flowguard.errors.RunTooBusy` for a run that moves
         on with each try, and :class:`SendFailed` where the message for a run that waits was not taken. The run is
-        cancelled then, and its deadline ends it.
+        cancelled then, and its deadline ends it. Raises :class:`SettingsError` without keys for a run that waits, of a
+        flow that believes that message only when it is signed. Nothing is cancelled then.
         """
         _check_flow(flow)
         text, own, now, object_id = reason(why), self._new_id(), self._clock.now(), _object(object_id)
+        self._check_can_end(flow, object_id)
         done = Canceller(self._services("a cancellation")).cancel(flow, object_id, own, now, text)
         if done.onward is not None and (refusals := self._sender.send([done.onward[1]])):
             raise SendFailed({str(done.onward[1].to): refusal.why for refusal in refusals.values()})
@@ -243,6 +247,15 @@ class FlowClient:
         if otherwise is not None:
             self.start(flow, otherwise, object_id=object_id)
         return None
+
+    def _check_can_end(self, flow: AnyFlow, object_id: ObjectId) -> None:
+        """Check that the message which ends a run that waits will be believed. Only without keys that takes a read."""
+        if self._signer.is_on or flow.trust_senders:
+            return
+        address = AnswerAddress(flow.name, object_id, RequestId(""), 0, 0, "")
+        item = self._services("a cancellation").store.waits.groups.run(address)
+        if item is not None and item.status is Status.WAITING:
+            check_signs(self._signer, flow.name, "the message that ends a run which waits")
 
     def _services(self, what: str) -> Services:
         if self._store is None:

@@ -85,7 +85,7 @@ class Flow:
     ``full_history``  writes a row of the run table for each commit and each failed attempt, so that
                       ``flowguard show`` tells all of a run's past. A hop costs five write units then, not two
     ``trust_senders``  believes without a signature what comes through its queues. Whoever may send to them can then
-                    answer what its runs wait for, and end, reset or move on every run (docs/trust.md)
+                    answer what its runs wait for, and end, reset or move on every run (docs/explain/trust.md)
     ``abandoned_after``  when a run that no worker works on may be taken over under IGNORE or ATTACH
     """
 

@@ -102,12 +102,12 @@ def ministack_url() -> Iterator[str]:
 
 # -- how long a test may take ------------------------------------------------------------------------------------------
 
-REASONED: Final = ("proof", "slow")
+REASONED: Final = ("long", "proof", "slow")
 """The marks of a test that may take long; each gives the reason."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    about = "fail a test that takes more CPU than this and is marked neither as a proof nor as slow"
+    about = "fail a test that takes more CPU than this and is marked neither as a proof, as long nor as slow"
     parser.addoption("--cpu-limit", type=float, metavar="SECONDS", help=about)
 
 

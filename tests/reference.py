@@ -12,7 +12,7 @@ import importlib
 import inspect
 import re
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
@@ -25,6 +25,7 @@ from pydantic_core import PydanticUndefined
 import flowguard
 import flowguard.observers
 import flowguard.testing
+from flowguard import LambdaHandler, Step
 from flowguard.cli import main
 
 FOLDER: Final = Path(__file__).parents[1] / "docs" / "reference"
@@ -58,6 +59,38 @@ BESIDE: Final = {
     "testing": "What users test with.",
 }
 """The packages that have names of their own."""
+
+USED: Final[Mapping[str, str]] = {
+    "flow": "start/quick-start",
+    "stage": "start/quick-start",
+    "step": "guides/writing-your-own-tables",
+    "outcome": "explain/way-of-a-message",
+    "callback": "guides/waiting-for-others",
+    "failed": "guides/waiting-for-others",
+    "group": "guides/groups",
+    "retry": "explain/when-a-stage-fails",
+    "destinations": "start/choosing",
+    "client": "start/quick-start",
+    "handler": "start/quick-start",
+    "callback_function": "guides/callbacks-over-http",
+    "once_function": "guides/without-a-flow",
+    "key_table": "guides/without-a-flow",
+    "modify": "guides/without-a-flow",
+    "settings": "operate/deploy",
+    "events": "operate/observing",
+    "verdicts": "explain/way-of-a-message",
+    "errors": "explain/when-a-stage-fails",
+    "observers": "operate/observing",
+    "testing": "guides/test-your-flow",
+    "commands": "operate/command-line",
+}
+"""The page that shows how the names of each module are used."""
+
+HANDED_OVER: Final[Mapping[type, str]] = {
+    Step: "class PriceCart(Stage[Cart]):\n    def handle(self, cart: Cart, step: Step) -> Outcome: ...",
+    LambdaHandler: "handler = lambda_handler(ValidateCart)",
+}
+"""The classes that flowguard makes and nobody else, and how each is had."""
 
 
 class Name(NamedTuple):
@@ -208,12 +241,14 @@ def _home(one: Name) -> str:
 
 def _class(name: str, kind: type) -> Iterator[str]:
     bases = [base.__name__ for base in kind.__bases__ if base.__module__.startswith("flowguard")]
+    if kind in HANDED_OVER:
+        yield _code(HANDED_OVER[kind])
     if options_of(kind):
         yield _code(signature(kind.__init_subclass__, head="class Yours", inner=name))
     if bases and issubclass(kind, Exception):
         yield f"A `{bases[0]}`."
     yield as_markdown(vars(kind).get("__doc__") if not _is_generated(kind) else "")
-    if not options_of(kind) and _is_called(kind):
+    if not options_of(kind) and kind not in HANDED_OVER and _is_called(kind):
         yield _code(signature(kind, head=name))
     if rows := list(_fields(kind)):
         yield "\n".join(rows)
@@ -314,7 +349,15 @@ def _page(module: str, there: list[Name]) -> str:
     where = f"flowguard.{module}" if module in BESIDE else "flowguard"
     public = [one.name for one in there if hasattr(importlib.import_module(where), one.name)]
     taken = f"`from {where} import {', '.join(public)}`\n\n" if len(public) <= 6 else ""
-    return f"{MADE}\n# flowguard.{module}\n\n{said}\n\n{taken}" + "\n\n".join(map(entry, there)) + "\n"
+    top = f"{MADE}\n# flowguard.{module}\n\n{said}\n\nHow to use it: {_guide(module)}.\n\n{taken}"
+    return top + "\n\n".join(map(entry, there)) + "\n"
+
+
+def _guide(module: str) -> str:
+    """Return the link to the page that shows how the names of a module are used."""
+    page = USED[module.rpartition(".")[2]]
+    title = (FOLDER.parent / f"{page}.md").read_text(encoding="utf-8").partition("# ")[2].partition("\n")[0]
+    return f"[{title}](../{page}.md)"
 
 
 def _index(everything: list[Name]) -> str:
@@ -322,14 +365,14 @@ def _index(everything: list[Name]) -> str:
     for module, said in {**PAGES, **BESIDE}.items():
         file = f"{module.rpartition('.')[2]}.md"
         links = ", ".join(f"[{one.name}]({file}#{one.name.lower()})" for one in everything if one.page == module)
-        rows.append(f"| [flowguard.{module}]({file}) | {said} | {links} |")
-    rows.append("| [commands](commands.md) | What `flowguard` does in a terminal. | |")
-    table = "\n".join(["| page | | names |", "| --- | --- | --- |", *rows])
+        rows.append(f"| [flowguard.{module}]({file}) | {said} | {links} | {_guide(module)} |")
+    rows.append(f"| [commands](commands.md) | What `flowguard` does in a terminal. | | {_guide('commands')} |")
+    table = "\n".join(["| page | | names | how to use them |", "| --- | --- | --- | --- |", *rows])
     return f"{MADE}\n# Reference\n\nEvery public name, option, default and error.\n\n{table}\n"
 
 
 def _commands() -> str:
-    parts = [f"{MADE}\n# Commands\n\nThe help of each, as `--help` prints it."]
+    parts = [f"{MADE}\n# Commands\n\nThe help of each, as `--help` prints it. How to use them: {_guide('commands')}."]
     for path, command in _all_commands(main, ("flowguard",)):
         settings = {**main.context_settings, "max_content_width": 100, "terminal_width": 100}
         context = click.Context(command, info_name=" ".join(path), **settings)

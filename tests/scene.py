@@ -107,8 +107,8 @@ def told_orders(script: Script) -> AnyFlow:
 Orders = orders(Script())
 """For those who ask a flow for its names, queues and types alone."""
 
-ENGINES = (MemoryAWS, pytest.param(EmbeddedAWS, marks=pytest.mark.proof("once more on moto, which is slow")))
-"""For fixtures that are a scene: the memory for each change, and for the proofs an engine that others have made."""
+ENGINES = (MemoryAWS, pytest.param(EmbeddedAWS, marks=pytest.mark.long("once more on moto, which is slow")))
+"""For fixtures that are a scene: the memory for each change, and before a release an engine that others have made."""
 
 QUEUES = ("price-order", "close-order", "emails", "completed", "dead")
 

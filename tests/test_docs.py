@@ -40,25 +40,28 @@ RUN = {"python", "console"}
 NORUN = "norun"
 LONGEST = 120  # seconds for one command
 WITH_MOTO = "each command is a process with moto in it"
+AGAIN = "commands as in the pages of the other flows, each a process with moto in it"
 LONG = {
-    "docs/async-handlers.md": pytest.mark.slow("runs flows on the AWS in memory"),
-    "docs/comparison.md": pytest.mark.proof("the same business in several forms under every fault"),
-    "docs/prove-your-flow.md": pytest.mark.proof("every command explores a flow"),
-    "docs/sagas.md": pytest.mark.proof("explores a flow"),
-    "docs/replay.md": pytest.mark.proof(WITH_MOTO),
-    "docs/from-powertools.md": pytest.mark.slow("loads Powertools and an engine"),
-    "docs/prove-any-handler.md": pytest.mark.proof("explores a handler, before and after its fix"),
-    "docs/dead-letters.md": pytest.mark.proof(WITH_MOTO),
-    "docs/quick-start.md": pytest.mark.proof(WITH_MOTO),
-    "docs/when-a-stage-fails.md": pytest.mark.proof(WITH_MOTO),
-    "flows/appointments/README.md": pytest.mark.proof(WITH_MOTO),
+    "docs/guides/async-handlers.md": pytest.mark.slow("runs flows on the AWS in memory"),
+    "docs/explain/comparison.md": pytest.mark.long(
+        "the same business in several forms under every fault, as in tests/proofs/compare"
+    ),
+    "docs/guides/prove-your-flow.md": pytest.mark.proof("every command explores a flow"),
+    "docs/guides/sagas.md": pytest.mark.proof("explores a flow"),
+    "docs/guides/replay.md": pytest.mark.proof(WITH_MOTO),
+    "docs/start/from-powertools.md": pytest.mark.slow("loads Powertools and an engine"),
+    "docs/guides/prove-any-handler.md": pytest.mark.proof("explores a handler, before and after its fix"),
+    "docs/operate/dead-letters.md": pytest.mark.proof(WITH_MOTO),
+    "docs/start/quick-start.md": pytest.mark.proof(WITH_MOTO),
+    "docs/explain/when-a-stage-fails.md": pytest.mark.proof(WITH_MOTO),
+    "flows/appointments/README.md": pytest.mark.long(AGAIN),
     "flows/approval/README.md": pytest.mark.proof(WITH_MOTO),
-    "flows/nightly_recount/README.md": pytest.mark.proof(WITH_MOTO),
+    "flows/nightly_recount/README.md": pytest.mark.long(AGAIN),
     "flows/orders/README.md": pytest.mark.proof(WITH_MOTO),
-    "flows/page_cache/README.md": pytest.mark.proof(WITH_MOTO),
-    "flows/take_payment/README.md": pytest.mark.proof(WITH_MOTO),
-    "flows/triggered_cache/README.md": pytest.mark.proof(WITH_MOTO),
-    "flows/validate_cart/README.md": pytest.mark.proof(WITH_MOTO),
+    "flows/page_cache/README.md": pytest.mark.long(AGAIN),
+    "flows/take_payment/README.md": pytest.mark.long(AGAIN),
+    "flows/triggered_cache/README.md": pytest.mark.long(AGAIN),
+    "flows/validate_cart/README.md": pytest.mark.long(AGAIN),
     "samples/failures/README.md": pytest.mark.proof(WITH_MOTO),
 }
 """Pages whose blocks take more than two seconds of CPU, and why."""

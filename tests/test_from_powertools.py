@@ -1,4 +1,4 @@
-"""What docs/from-powertools.md says of Powertools, shown with its own package beside @once."""
+"""What docs/start/from-powertools.md says of Powertools, shown with its own package beside @once."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+from aws_lambda_powertools.utilities.batch import BatchProcessor, EventType, process_partial_response
+from aws_lambda_powertools.utilities.batch.exceptions import BatchProcessingError
+from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 from aws_lambda_powertools.utilities.idempotency import (
     DynamoDBPersistenceLayer,
     IdempotencyConfig,
@@ -27,7 +30,7 @@ from flowguard.events import Tally
 from flowguard.once_function import OnceServices
 from flowguard.settings import Settings
 from flowguard.sim.keyed import create_table
-from flowguard.testing import FlowClock
+from flowguard.testing import FlowClock, sqs_event
 from flowguard.testing.context import FakeContext
 from tests.aws.engines import on_memory
 
@@ -146,6 +149,27 @@ def test_a_date_of_powertools_leaves_its_record_in_progress_and_one_of_once_come
         with pytest.raises(IdempotencyAlreadyInProgressError):
             theirs()
         assert ours() == value == ours()
+
+
+def test_where_all_records_fail_powertools_raises_and_a_batch_of_once_names_them_all(clients: Clients) -> None:
+    called: list[str] = []
+
+    def fail(record: dict[str, Any]) -> None:
+        called.append(record["messageId"])
+        raise ValueError("no such parcel")
+
+    event, clock = sqs_event("orders", {"order_id": "o-1"}, message_id="m-1"), FlowClock()
+    context: Any = FakeContext(clock=clock)
+
+    def by_record(record: SQSRecord) -> None:
+        fail({"messageId": record.message_id})
+
+    with pytest.raises(BatchProcessingError):
+        process_partial_response(event, by_record, BatchProcessor(EventType.SQS), context)
+    own = once("ship", key="body.order_id")(fail)
+    services = OnceServices(ledger_of(Settings(), clients, KeyTable("idempotency")), clock=clock)
+    assert own.using(services).batch(event, context) == {"batchItemFailures": [{"itemIdentifier": "m-1"}]}
+    assert called == ["m-1", "m-1"]
 
 
 def test_its_defaults_are_those_of_our_key_table() -> None:

@@ -11,8 +11,7 @@ from collections.abc import Iterator
 import flowguard
 import flowguard.observers
 import flowguard.testing
-from flowguard import LambdaHandler, Step
-from tests.reference import FOLDER, Name, names, options_of, pages
+from tests.reference import FOLDER, HANDED_OVER, Name, names, options_of, pages
 
 
 def test_the_pages_are_up_to_date() -> None:
@@ -25,6 +24,12 @@ def test_each_public_name_has_its_place_once() -> None:
     text = "\n".join(pages().values())
     for name in (*flowguard.__all__, *flowguard.observers.__all__, *flowguard.testing.__all__):
         assert len(re.findall(rf"^## `{name}`$", text, re.M)) == 1, name
+
+
+def test_each_page_opens_with_how_its_names_are_used_and_shows_no_constructor_that_is_not_for_users() -> None:
+    texts = pages()
+    assert [name for name, text in texts.items() if name != "README.md" and "How to use" not in text[:700]] == []
+    assert [kind for kind in HANDED_OVER if f"```text\n{kind.__name__}(" in "".join(texts.values())] == []
 
 
 def members(one: Name) -> Iterator[tuple[str, object]]:
@@ -54,9 +59,6 @@ def test_each_option_is_explained_where_it_is_given() -> None:
             said = f"{value.__doc__} {one.value.__doc__}"
             missing += [f"{path}: {name}" for name in keywords(value) if f"``{name}``" not in said]
     assert missing == []
-
-
-HANDED_OVER = (Step, LambdaHandler)  # flowguard makes these, nobody else
 
 
 def keywords(value: object) -> list[str]:

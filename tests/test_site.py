@@ -148,10 +148,47 @@ def test_a_page_with_faults_fails_the_build_and_all_are_told(tools: None, tmp_pa
 def test_each_page_is_in_the_navigation_once() -> None:
     named = Counter(f"{page}.md" for pages in site.NAVIGATION.values() for page in pages)
     assert {page: times for page, times in named.items() if times > 1} == {}
-    below = {f"{page.rpartition('/')[0]}/" for page in named if page.count("/") == 1}
+    below = {page.removesuffix("index.md") for page in named if page.count("/") == 1 and page.endswith("/index.md")}
     pages = {place for place in site.sources() if place.endswith(".md")}
     alone = {place for place in pages if place in named or not any(place.startswith(folder) for folder in below)}
     assert alone - {"index.md"} == set(named), "tests/site.py: NAVIGATION has the groups of pages"
+
+
+def test_the_front_page_names_each_page_of_the_folders() -> None:
+    front = (ROOT / "docs" / "README.md").read_text(encoding="utf-8")
+    pages = {place for place in site.sources() if re.match(r"(start|guides|explain|operate|proofs)/[^/]*\.md$", place)}
+    assert {page for page in pages if f"]({page})" not in front} == set()
+
+
+@pytest.mark.parametrize(
+    ("word", "page"),
+    [
+        ("compensation", "sagas.md"),
+        ("escalate", "waiting-for-others.md"),
+        ("human", "waiting-for-others.md"),
+        ("rollback", "upgrading.md"),
+        ("CDK", "deploy.md"),
+        ("VPC", "deploy.md"),
+        ("Temporal", "from-temporal.md"),
+        ("Step Functions", "from-step-functions.md"),
+        ("durable functions", "from-durable-functions.md"),
+        ("NServiceBus", "from-nservicebus.md"),
+        ("AwaitingStep", "glossary.md"),
+    ],
+)
+def test_a_search_by_the_words_of_others_leads_to_the_page_about_it(word: str, page: str) -> None:
+    """The search of the site reads the words of the pages, and nothing else."""
+    [file] = (ROOT / "docs").glob(f"*/{page}")
+    assert re.search(rf"\b{word}\b", file.read_text(encoding="utf-8"), re.IGNORECASE)
+
+
+def test_the_pages_for_comers_have_one_flow_in_common() -> None:
+    pages = [
+        ROOT / f"docs/start/from-{of}.md" for of in ("step-functions", "temporal", "durable-functions", "nservicebus")
+    ]
+    flows = [re.findall(r"^```python\n(.*?)^```$", page.read_text(encoding="utf-8"), re.M | re.S) for page in pages]
+    assert len(flows[0]) == 1
+    assert flows == [flows[0]] * 4
 
 
 def test_an_index_has_the_pages_of_its_folder_below_it() -> None:
@@ -180,8 +217,8 @@ def test_no_word_of_a_page_is_taken_for_markup() -> None:
 # -- its links and drawings -------------------------------------------------------------------------------------------
 
 FILES = {
-    "index.md": ROOT / "README.md",
-    "caches.md": ROOT / "docs" / "caches.md",
+    "index.md": ROOT / "docs" / "README.md",
+    "guides/caches.md": ROOT / "docs" / "guides" / "caches.md",
     "decisions/index.md": ROOT / "docs" / "decisions" / "README.md",
     "flows/orders/index.md": ROOT / "flows" / "orders" / "README.md",
 }
@@ -190,20 +227,24 @@ FILES = {
 @pytest.mark.parametrize(
     ("place", "text", "moved"),
     [
-        ("index.md", "[Caches](docs/caches.md#reset)", "[Caches](caches.md#reset)"),
-        ("index.md", "[Why](docs/decisions/README.md)", "[Why](decisions/index.md)"),
-        ("caches.md", "[orders](../flows/orders)", "[orders](flows/orders/index.md)"),
-        ("caches.md", "[orders](../flows/orders/)", "[orders](flows/orders/index.md)"),
-        ("decisions/index.md", "[caches\n`at` once](../caches.md)", "[caches\n`at` once](../caches.md)"),
-        ("flows/orders/index.md", "[home](../../README.md)", "[home](../../index.md)"),
-        ("caches.md", "[`a[0]`, [b]](../README.md)", "[`a[0]`, [b]](index.md)"),
-        ("caches.md", "[the claims](../flowguard/protocol/claims.py)", "the claims (`flowguard/protocol/claims.py`)"),
-        ("index.md", "in [`flows/`](flows/)", "in `flows/`"),
-        ("caches.md", "[up](#reset) [out](https://example.com/a.md)", "[up](#reset) [out](https://example.com/a.md)"),
-        ("caches.md", "`[a](../README.md)`", "`[a](../README.md)`"),
-        ("caches.md", "``a ` [a](../README.md)``", "``a ` [a](../README.md)``"),
-        ("caches.md", "```python\n[a](../README.md)\n```", "```python\n[a](../README.md)\n```"),
-        ("caches.md", "<!-- [a](../README.md) -->", "<!-- [a](../README.md) -->"),
+        ("index.md", "[Caches](guides/caches.md#reset)", "[Caches](guides/caches.md#reset)"),
+        ("index.md", "[Why](decisions/README.md)", "[Why](decisions/index.md)"),
+        ("guides/caches.md", "[orders](../../flows/orders)", "[orders](../flows/orders/index.md)"),
+        ("guides/caches.md", "[orders](../../flows/orders/)", "[orders](../flows/orders/index.md)"),
+        ("decisions/index.md", "[caches\n`at` once](../guides/caches.md)", "[caches\n`at` once](../guides/caches.md)"),
+        ("flows/orders/index.md", "[home](../../docs/README.md)", "[home](../../index.md)"),
+        ("guides/caches.md", "[`a[0]`, [b]](../README.md)", "[`a[0]`, [b]](../index.md)"),
+        (
+            "guides/caches.md",
+            "[the claims](../../flowguard/protocol/claims.py)",
+            "the claims (`flowguard/protocol/claims.py`)",
+        ),
+        ("index.md", "in [`flows/`](../flows/)", "in `flows/`"),
+        ("guides/caches.md", "[up](#reset) [out](https://a.com/a.md)", "[up](#reset) [out](https://a.com/a.md)"),
+        ("guides/caches.md", "`[a](../README.md)`", "`[a](../README.md)`"),
+        ("guides/caches.md", "``a ` [a](../README.md)``", "``a ` [a](../README.md)``"),
+        ("guides/caches.md", "```python\n[a](../README.md)\n```", "```python\n[a](../README.md)\n```"),
+        ("guides/caches.md", "<!-- [a](../README.md) -->", "<!-- [a](../README.md) -->"),
     ],
 )
 def test_links_lead_to_the_pages_of_the_site(place: str, text: str, moved: str) -> None:
@@ -211,8 +252,8 @@ def test_links_lead_to_the_pages_of_the_site(place: str, text: str, moved: str) 
 
 
 def test_a_link_to_no_file_is_refused() -> None:
-    with pytest.raises(SiteBroken, match=r"docs/caches\.md links to .*no-such\.md, which is not there"):
-        site.linked("[a](no-such.md)", FILES["caches.md"], "caches.md", FILES)
+    with pytest.raises(SiteBroken, match=r"docs/guides/caches\.md links to .*no-such\.md, which is not there"):
+        site.linked("[a](no-such.md)", FILES["guides/caches.md"], "guides/caches.md", FILES)
 
 
 def test_a_diagram_is_drawn_by_the_script_of_the_site_and_is_no_markup() -> None:

@@ -84,7 +84,7 @@ BUS_FACTS: Final = (
         sentence="A rule's target gets an event at least once, in no order; a failed delivery is tried for 24 hours "
         "and 185 times, then goes to the rule's dead-letter queue or is lost.",
         source=_RETRIES,
-        relied_on_by=("deploy/cloudformation.py", "docs/guarantees.md"),
+        relied_on_by=("deploy/cloudformation.py", "docs/explain/guarantees.md"),
         limit=185,
         words=("AWS::Events::Rule",),
         engines=NOWHERE,

@@ -310,7 +310,7 @@ DYNAMODB_FACTS: Final = (
         name="dynamodb-partition-throughput",
         sentence="One partition, and so one item, takes 1,000 write units and 3,000 read units a second.",
         source=_WARM,
-        relied_on_by=("docs/performance.md", "sim/weather/hot_items.py:MOST_WRITES"),
+        relied_on_by=("docs/proofs/performance.md", "sim/weather/hot_items.py:MOST_WRITES"),
         limit=1_000,
         engines=like(deliveries="as the weather `hot-items`: writes of one item"),
         by_hand="Takes a load of thousands of writes a second.",
@@ -322,7 +322,7 @@ DYNAMODB_FACTS: Final = (
         source=_ON_DEMAND,
         relied_on_by=(
             "deploy/options.py:FIRST_WRITES",
-            "docs/performance.md",
+            "docs/proofs/performance.md",
         ),
         limit=4_000,
         words=("BillingMode",),
@@ -352,7 +352,7 @@ DYNAMODB_FACTS: Final = (
         sentence="A restored table is a new one, with the items of a moment, and without TTL, point-in-time recovery, "
         "alarms and tags.",
         source=_RESTORE,
-        relied_on_by=("docs/guarantees.md",),
+        relied_on_by=("docs/explain/guarantees.md",),
         words=("PointInTimeRecoverySpecification",),
         engines=NOWHERE,
         by_hand="A restore takes half an hour and costs by the GB.",
@@ -363,7 +363,7 @@ DYNAMODB_FACTS: Final = (
         "wins; of a strongly consistent one a write that meets another is `ReplicatedWriteConflictException`, which "
         "passes.",
         source=_GLOBAL,
-        relied_on_by=("docs/guarantees.md", "aws/faults.py:is_final_code"),
+        relied_on_by=("docs/explain/guarantees.md", "aws/faults.py:is_final_code"),
         words=("ReplicatedWriteConflictException",),
         engines=NOWHERE,
         by_hand="Needs tables in three regions.",

@@ -48,7 +48,7 @@ KEY_FACTS: Final = (
         name="ssm-parameter-size",
         sentence="A standard parameter has at most 4 KB.",
         source=_RATE,
-        relied_on_by=("docs/trust.md",),
+        relied_on_by=("docs/explain/trust.md",),
         limit=4_096,
         engines=like(moto="takes more", ministack="takes more"),
     ),
@@ -81,7 +81,7 @@ KEY_FACTS: Final = (
         sentence="A key that is disabled or waits for its deletion refuses: what it has sealed cannot be opened, "
         "until it is enabled again.",
         source=_KMS,
-        relied_on_by=("docs/operating.md", "aws/dead_letter_queue.py:_explanation"),
+        relied_on_by=("docs/operate/operating.md", "aws/dead_letter_queue.py:_explanation"),
         words=("KMS.AccessDeniedException",),
         engines=NOWHERE,
         by_hand="A key cannot be deleted in less than a week.",
@@ -91,7 +91,7 @@ KEY_FACTS: Final = (
         sentence="SNS, EventBridge and the scheduler send to a queue under a customer's key only if that key's policy "
         "lets them; under SQS's own keys no more is needed.",
         source=_SQS_KMS,
-        relied_on_by=("deploy/cloudformation.py", "docs/operating.md"),
+        relied_on_by=("deploy/cloudformation.py", "docs/operate/operating.md"),
         words=("SqsManagedSseEnabled",),
         engines=NOWHERE,
         by_hand="A key costs a dollar a month.",

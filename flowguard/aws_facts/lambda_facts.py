@@ -119,7 +119,7 @@ LAMBDA_FACTS: Final = (
         sentence="An asynchronous invocation that fails is tried twice more, after one and two minutes; then the event "
         "goes to the on-failure destination, or is gone.",
         source=_ASYNC,
-        relied_on_by=("docs/guarantees.md", "worker/runtime.py:Runtime"),
+        relied_on_by=("docs/explain/guarantees.md", "worker/runtime.py:Runtime"),
         limit=2,
         engines=NOWHERE,
     ),
@@ -128,7 +128,7 @@ LAMBDA_FACTS: Final = (
         sentence="An asynchronous event that is throttled, or meets a system error, is tried again for up to six "
         "hours.",
         source=_ASYNC,
-        relied_on_by=("docs/guarantees.md",),
+        relied_on_by=("docs/explain/guarantees.md",),
         engines=NOWHERE,
         by_hand="Takes hours.",
     ),
@@ -146,7 +146,7 @@ LAMBDA_FACTS: Final = (
         "stopped before its next invocation, unless its `RecursiveLoop` is `Allow`. The record stays in its queue, or "
         "goes to the dead-letter queue.",
         source=_RECURSION,
-        relied_on_by=("docs/operating.md", "deploy/template.py", "sim/weather/loops.py:MOST_IN_CHAIN"),
+        relied_on_by=("docs/operate/operating.md", "deploy/template.py", "sim/weather/loops.py:MOST_IN_CHAIN"),
         limit=16,
         engines=like(deliveries="as the weather `loops`"),
     ),
@@ -172,7 +172,7 @@ LAMBDA_FACTS: Final = (
         sentence="What a module does at import runs in the init phase, with more CPU, for at most 10 seconds; a longer "
         "one begins anew with the first invocation, inside its timeout.",
         source=_LIFECYCLE,
-        relied_on_by=("handler.py:lambda_handler", "docs/performance.md"),
+        relied_on_by=("handler.py:lambda_handler", "docs/proofs/performance.md"),
         limit=10,
         engines=NOWHERE,
         by_hand="`INIT_REPORT` in the log of a slow function shows it.",

@@ -85,7 +85,7 @@ MAPPING_FACTS: Final = (
         "such delivery counts in `ApproximateReceiveCount`, and at `maxReceiveCount` the record moves to the "
         "dead-letter queue, its function never called.",
         source=_SCALING,
-        relied_on_by=("deploy/options.py:QueueOptions", "docs/operating.md", "sim/weather/throttled.py"),
+        relied_on_by=("deploy/options.py:QueueOptions", "docs/operate/operating.md", "sim/weather/throttled.py"),
         engines=like(deliveries="as the weather `throttled`"),
     ),
     Fact(
@@ -127,7 +127,7 @@ MAPPING_FACTS: Final = (
         sentence="The event of a batch has at most 6 MB, its records' metadata and JSON's escapes included: records of "
         "1 MiB arrive in batches of five or fewer.",
         source=_MAPPINGS,
-        relied_on_by=("deploy/queue_plan.py", "docs/batches.md"),
+        relied_on_by=("deploy/queue_plan.py", "docs/guides/batches.md"),
         limit=6_291_456,
         engines=like(ministack="makes larger events"),
     ),
@@ -136,7 +136,7 @@ MAPPING_FACTS: Final = (
         sentence="A standard queue's mapping begins with five batches at once, adds up to 300 a minute, and has at "
         "most 1,000.",
         source=_SCALING,
-        relied_on_by=("deploy/options.py:FunctionOptions", "docs/performance.md"),
+        relied_on_by=("deploy/options.py:FunctionOptions", "docs/proofs/performance.md"),
         limit=1_000,
         engines=NOWHERE,
         by_hand="Takes a load of thousands of messages a second.",
@@ -166,7 +166,7 @@ MAPPING_FACTS: Final = (
         sentence="After failed or throttled invocations a mapping takes fewer batches for a while and comes back step "
         "by step.",
         source=_SCALING,
-        relied_on_by=("docs/operating.md", "sim/weather/pollers.py"),
+        relied_on_by=("docs/operate/operating.md", "sim/weather/pollers.py"),
         engines=like(deliveries="as the weather `pollers`, by seconds of our own"),
         by_hand="Shows in the metrics of a function that fails for minutes.",
     ),

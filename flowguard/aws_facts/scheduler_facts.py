@@ -31,7 +31,7 @@ SCHEDULER_FACTS: Final = (
         sentence="A schedule runs within the minute that begins at its time, never earlier; a one-time expression has "
         "whole seconds.",
         source=_TYPES,
-        relied_on_by=("aws/schedules.py:Schedules", "docs/waiting-for-others.md"),
+        relied_on_by=("aws/schedules.py:Schedules", "docs/guides/waiting-for-others.md"),
         limit=60,
         words=("ScheduleExpression", "ScheduleExpressionTimezone", "FlexibleTimeWindow", "Mode"),
         engines=like("ministack"),
@@ -105,7 +105,7 @@ SCHEDULER_FACTS: Final = (
         name="scheduler-group-deletion",
         sentence="Deleting a group deletes all its schedules, without a word to anyone.",
         source=_GROUP,
-        relied_on_by=("docs/operating.md", "deploy/cloudformation.py"),
+        relied_on_by=("docs/operate/operating.md", "deploy/cloudformation.py"),
         words=("AWS::Scheduler::ScheduleGroup",),
         engines=like("moto", "ministack"),
     ),
@@ -124,7 +124,7 @@ SCHEDULER_FACTS: Final = (
         sentence="A target that fails is tried for 24 hours and 185 times by default; then the input goes to the "
         "schedule's dead-letter queue, or is lost.",
         source=_DEAD,
-        relied_on_by=("aws/schedules.py:Schedules", "docs/guarantees.md"),
+        relied_on_by=("aws/schedules.py:Schedules", "docs/explain/guarantees.md"),
         limit=185,
         words=("DeadLetterConfig",),
         engines=NOWHERE,
@@ -135,7 +135,7 @@ SCHEDULER_FACTS: Final = (
         sentence="An account has 10,000,000 schedules in a region, and 1,000 invocations of targets a second, unless "
         "it asks for more.",
         source=_QUOTAS,
-        relied_on_by=("docs/waiting-for-others.md",),
+        relied_on_by=("docs/guides/waiting-for-others.md",),
         limit=10_000_000,
         engines=NOWHERE,
         by_hand="The console of Service Quotas says it.",

@@ -198,7 +198,7 @@ SQS_FACTS: Final = (
         sentence="A queue keeps a message for 60 seconds to 14 days; then it is deleted without a word, wherever it "
         "stands.",
         source=_QUEUES,
-        relied_on_by=("deploy/queue_plan.py:LONGEST_RETENTION", "docs/guarantees.md"),
+        relied_on_by=("deploy/queue_plan.py:LONGEST_RETENTION", "docs/explain/guarantees.md"),
         limit=1_209_600,
         words=("MessageRetentionPeriod",),
         engines=like("memory", "moto"),
@@ -218,7 +218,7 @@ SQS_FACTS: Final = (
         sentence="In a standard dead-letter queue a message's age goes on from its first sending: a day in the queue "
         "and four days of retention leave three.",
         source=_RETENTION,
-        relied_on_by=("deploy/queue_plan.py:Retentions", "docs/dead-letters.md"),
+        relied_on_by=("deploy/queue_plan.py:Retentions", "docs/operate/dead-letters.md"),
         engines=like("memory", "moto", "ministack", elasticmq="keeps messages for ever"),
     ),
     Fact(
@@ -265,7 +265,7 @@ SQS_FACTS: Final = (
         sentence="`StartMessageMoveTask` sends dead letters back as new messages: with new ids and a retention that "
         "begins anew.",
         source=_REDRIVE,
-        relied_on_by=("docs/dead-letters.md", "wire/envelope.py:normalize"),
+        relied_on_by=("docs/operate/dead-letters.md", "wire/envelope.py:normalize"),
         engines=like(elasticmq="keeps the message's id"),
     ),
     Fact(
@@ -273,7 +273,7 @@ SQS_FACTS: Final = (
         sentence="A message that is moved to a FIFO dead-letter queue has its message id as its deduplication id "
         "there.",
         source=_REDRIVE,
-        relied_on_by=("docs/dead-letters.md",),
+        relied_on_by=("docs/operate/dead-letters.md",),
         engines=NOWHERE,
         by_hand="The deduplication id is not among what a moved message shows in all SDKs.",
     ),
@@ -411,7 +411,7 @@ SQS_FACTS: Final = (
         sentence="A queue that is deleted takes messages for up to 60 seconds more, which are lost with it; its name "
         "is free after 60 seconds.",
         source=_DELETE,
-        relied_on_by=("docs/operating.md",),
+        relied_on_by=("docs/operate/operating.md",),
         limit=60,
         words=("QueueNameExists",),
         engines=like(
@@ -425,7 +425,7 @@ SQS_FACTS: Final = (
         name="sqs-attributes-propagate",
         sentence="A changed attribute or policy of a queue may take 60 seconds to hold, a retention 15 minutes.",
         source=_ATTRIBUTES,
-        relied_on_by=("docs/operating.md", "deploy/template.py"),
+        relied_on_by=("docs/operate/operating.md", "deploy/template.py"),
         engines=NOWHERE,
         by_hand="A change that is seen at once proves nothing.",
     ),

@@ -21,7 +21,7 @@ TRANSACTION_FACTS: Final = (
         sentence="The actions of a transaction happen all at once or not at all, across tables of one account and "
         "region.",
         source=_WRITE,
-        relied_on_by=("aws/commit_call.py:CommitCalls", "docs/guarantees.md"),
+        relied_on_by=("aws/commit_call.py:CommitCalls", "docs/explain/guarantees.md"),
         words=("TransactWriteItems", "TransactItems", "Put", "Update", "Delete", "ConditionCheck"),
         engines=like("memory", "moto", "dynamodb-local", "ministack"),
         seen=SUITE,
@@ -129,7 +129,7 @@ TRANSACTION_FACTS: Final = (
         sentence="A Query, Scan or BatchGetItem may see some items of a transaction before and some after it; a "
         "GetItem of one item never sees half.",
         source=_HOW,
-        relied_on_by=("docs/guarantees.md", "aws/run_reader.py:RunReader"),
+        relied_on_by=("docs/explain/guarantees.md", "aws/run_reader.py:RunReader"),
         engines=NOWHERE,
         by_hand="It shows seldom.",
     ),

@@ -60,7 +60,7 @@ def needed_extras() -> Iterator[None]:
     except ModuleNotFoundError as missing:
         if (missing.name or "flowguard").partition(".")[0] == "flowguard":
             raise
-        extras = "ui,local" if missing.name in ("flask", "werkzeug") else "cli,local"
+        extras = "ui,local" if missing.name in ("flask", "werkzeug", "graphviz-pure") else "cli,local"
         problem = f"this command needs {missing.name}, which its extras bring: pip install 'flowguard[{extras}]'"
         raise click.UsageError(problem) from None
 

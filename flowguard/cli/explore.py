@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import signal
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -153,12 +155,12 @@ def explore(  # noqa: PLR0913 - the options of a command
     ANSWERS what parties outside answer, in FREE what may differ from the undisturbed end; its functions under
     @invariant are checked after each schedule.
 
-    A run that fails though nothing goes wrong is found, too, unless --failing names its object. Ctrl-C ends the search,
-    and shows what was found until then.
+    A run that fails though nothing goes wrong is found, too, unless --failing names its object. Ctrl-C and SIGTERM end
+    the search, and show what was found until then.
 
     The exit code is 0 where nothing was found, 1 where something was, 2 where something cannot be used, 3 where there
-    is no verdict (nothing ran, or it ended where nobody knows what is right), 130 where the search was interrupted and
-    had found nothing.
+    is no verdict (nothing ran, not every single fault was tried, or it ended where nobody knows what is right), 130
+    where the search was interrupted and had found nothing.
     """
     flows, files = _explored(flows, files, messages)
     try:
@@ -192,7 +194,7 @@ def explore(  # noqa: PLR0913 - the options of a command
         _write(html, "")  # before the minutes that an exploration may take
         if schedule is not None:
             sys.exit(_one(found, events, schedule, about, as_json=as_json, html=html))
-        with Progress() as progress:
+        with Progress() as progress, _interrupted_by_term():
             report = explored(
                 found, events, bound=bound, walks=walks, most=most, seconds=seconds, for_good=for_good,
                 progress=progress, **about,
@@ -206,6 +208,16 @@ def explore(  # noqa: PLR0913 - the options of a command
     else:
         say(str(report))
     sys.exit(_exit_code(report))
+
+
+@contextmanager
+def _interrupted_by_term() -> Iterator[None]:
+    """Let SIGTERM end the search as Ctrl-C does, so that what was found until then is shown."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _exit_code(report: Report) -> int:

@@ -37,6 +37,16 @@ def wait_facts(seen: SeenRun, read: ReadAnswer | None) -> dict[str, Any] | None:
     }
 
 
+def missing_names(seen: SeenRun) -> list[str]:
+    """Return the names without an answer. A group has none: its shards are counted."""
+    wait = seen.item.wait if seen.item.status is Status.WAITING else None
+    if wait is None:
+        return []
+    if wait.group is not None:
+        return [f"a group, of which {len(wait.waiting):,} shards are open"]
+    return sorted(wait.waiting)
+
+
 def _of_group(wait: Wait, group: GroupPlan) -> dict[str, Any]:
     """Return the facts of a group. How many of an open shard's requests are answered stands in that alone."""
     asked = min(wait.asked * MOST_IN_SHARD, group.size)

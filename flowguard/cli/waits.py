@@ -28,7 +28,7 @@ from flowguard.cli.printing import complain, say, say_json
 from flowguard.cli.run_facts import stored_value
 from flowguard.cli.run_lines import show_names
 from flowguard.cli.run_rows import TableReading, bounded_list, reading_errors, row_facts, urgency
-from flowguard.cli.wait_facts import wait_facts
+from flowguard.cli.wait_facts import missing_names, wait_facts
 from flowguard.protocol.run import Status
 from flowguard.wire.notification import to_json
 
@@ -90,7 +90,7 @@ def _list(flow: str | None, limit: int, now: int, options: Mapping[str, Any], *,
         wanted = Wanted(flow, Status.WAITING)
         found = reading.chosen(wanted, lambda item: item.wait is not None and item.wait.end is None, limit)
         found.sort(key=lambda seen: urgency(seen.item, now))
-        facts = [row_facts(seen, reading.runs, now) | {"names": _missing(seen)} for seen in found]
+        facts = [row_facts(seen, reading.runs, now) | {"names": missing_names(seen)} for seen in found]
     if as_json:
         for one in facts:
             say_json(to_json(one))
@@ -102,13 +102,6 @@ def _list(flow: str | None, limit: int, now: int, options: Mapping[str, Any], *,
         ]
         show_table(console(), _LISTED, [[cell(text) for text in row] for row in rows])
     say(f"{len(facts)} wait{'' if len(facts) == 1 else 's'}, {sum(one['late'] for one in facts)} past the deadline")
-
-
-def _missing(seen: SeenRun) -> list[str]:
-    wait = seen.item.wait
-    if wait is not None and wait.group is not None:
-        return [f"a group: {len(wait.waiting):,} shards"]
-    return [] if wait is None else sorted(wait.waiting)
 
 
 def _until(seen: SeenRun, now: int) -> str:

@@ -12,10 +12,10 @@ from typing import Final, Protocol
 
 from flowguard.deploy.code_zip import CodeSource, homes_of, megabytes, unpacked, write_zip
 from flowguard.deploy.found import FoundFunction
-from flowguard.deploy.own_wheel import NAME
+from flowguard.deploy.own_wheel import NAME, TOOLS
 from flowguard.deploy.pip_download import LambdaPlatform
 from flowguard.deploy.problems import CannotPackage
-from flowguard.deploy.project_code import ProjectCode, project_code
+from flowguard.deploy.project_code import ProjectCode, first_import_of, project_code
 from flowguard.deploy.requirements import Requirements
 from flowguard.deploy.wheel import Wheel, open_wheel, sha256_of
 from flowguard.printable import printable
@@ -77,6 +77,10 @@ def pack(order: BundleOrder, output: Path, *, wheels_from: WheelSource) -> Bundl
         found = wheels_from.download(order.requirements, order.platform, made)
         wheels = [held.enter_context(open_wheel(one)) for one in found]
         _check_pinned(order, wheels)
+        uses_tools = first_import_of(TOOLS, [one.module for one in order.functions], code)
+        for wheel in wheels:
+            if wheel.distribution == NAME and uses_tools is None:
+                wheel.leave_out(TOOLS)
         packed = [one for one in wheels if not _is_at_lambda(order, one)]
         sources: list[CodeSource] = [*code.trees, *packed]
         homes = homes_of(sources)
@@ -90,7 +94,7 @@ def pack(order: BundleOrder, output: Path, *, wheels_from: WheelSource) -> Bundl
             sha256=sha256_of(new_zip),
             parts=tuple(sorted(((one.name, unpacked([one])) for one in sources), key=lambda part: (-part[1], part[0]))),
             left_out=tuple(one.name for one in wheels if one not in packed),
-            notes=tuple(_notes(order, code, wheels, homes, new_zip.stat().st_size)),
+            notes=tuple(_notes(order, code, wheels, homes, new_zip.stat().st_size, uses_tools)),
         )
 
 
@@ -116,8 +120,15 @@ def _lock(platform: LambdaPlatform, wheels: Sequence[Wheel]) -> str:
 
 
 def _notes(
-    order: BundleOrder, code: ProjectCode, wheels: Sequence[Wheel], homes: dict[str, CodeSource], size: int
+    order: BundleOrder,
+    code: ProjectCode,
+    wheels: Sequence[Wheel],
+    homes: dict[str, CodeSource],
+    size: int,
+    uses_tools: str | None,
 ) -> Iterator[str]:
+    if uses_tools is not None:
+        yield f"{printable(uses_tools)}, so the zip has flowguard's tools too"
     if loose := _unpinned(order, wheels):
         named = ", ".join(one.name for one in loose)
         yield f"{printable(order.requirements.origin)} pins no version of {named}; the lock file does: give it with -r"

@@ -37,7 +37,7 @@ def needs_of(functions: Sequence[FoundFunction], options: DeployOptions) -> Depl
     """Describe the deployment of the functions. Raises :class:`CannotDeploy` with all problems."""
     what = ", ".join(dict.fromkeys(function.module for function in functions))
     flows = flows_of(functions)
-    signing_secret = _signing_secret(flows, options)
+    signing_secret = _signing_secret(functions, flows, options)
     if signing_secret is not None:
         settings = options.settings.model_copy(update={"signing_keys": f"secretsmanager:{signing_secret}"})
         options = options.model_copy(update={"settings": settings})
@@ -231,11 +231,14 @@ def _warmed(table: TableNeed, options: DeployOptions) -> TableNeed:
 # -- keys -------------------------------------------------------------------------------------------------------------
 
 
-def _signing_secret(flows: Sequence[AnyFlow], options: DeployOptions) -> str | None:
-    """Return the name of the secret to make for signatures. None where keys are given, or nothing has to be signed."""
-    if options.settings.signing_keys is not None or not any(needs_signatures(flow, flows) for flow in flows):
+def _signing_secret(functions: Sequence[FoundFunction], flows: Sequence[AnyFlow], options: DeployOptions) -> str | None:
+    """Return the name of the secret to make for signatures and tokens, if any is needed and no keys are given."""
+    settings = options.settings
+    if settings.signing_keys is not None:
         return None
-    return f"{options.settings.table}/signing-keys"
+    seals = settings.token_keys is None and any(map(_uses_tokens, functions))
+    is_needed = seals or any(needs_signatures(flow, flows) for flow in flows)
+    return f"{settings.table}/signing-keys" if is_needed else None
 
 
 # -- functions --------------------------------------------------------------------------------------------------------
@@ -296,12 +299,16 @@ def _settings(function: FoundFunction, permissions: Iterable[Permission], option
     for name in ("bucket", "bucket_owner", "prefix", "offload_above", *signed, "observers", "debug_sampled"):
         if (value := getattr(settings, name)) is not None:
             found[f"FLOWGUARD_{name.upper()}"] = str(value)
-    stages = any(uses_of(stage).tokens for _, stage in function.stages)
-    if stages or _takes_http(function):
+    if settings.token_keys is not None and _uses_tokens(function):
         found["FLOWGUARD_TOKEN_KEYS"] = settings.token_keys
     if any(one.on is Target.SCHEDULES for one in permissions):
         found["FLOWGUARD_SCHEDULER_GROUP"] = settings.scheduler_group
     return found
+
+
+def _uses_tokens(function: FoundFunction) -> bool:
+    """Answer whether the function makes tokens or reads them."""
+    return _takes_http(function) or any(uses_of(stage).tokens for _, stage in function.stages)
 
 
 def _is_existing(arn: str, options: DeployOptions) -> bool:

@@ -102,7 +102,8 @@ class SettingsOptions(Frozen):
     scheduler_role: str | None = Field(None, pattern=_ROLE)
     scheduler_group: str = Field("flowguard", pattern=r"^[0-9a-zA-Z_.-]{1,64}$")
     signing_keys: str | None = Field(None, pattern=r"^(ssm|secretsmanager):.+$")
-    token_keys: str = Field("ssm:/flowguard/token-keys", pattern=r"^(ssm|secretsmanager):.+$")
+    token_keys: str | None = Field(None, pattern=r"^(ssm|secretsmanager):.+$")
+    """Keys of tokens alone. Without them the signing keys make tokens too."""
     observers: str | None = None
     """What watches, where that is not the logs alone. What it calls needs ``policies`` of the functions."""
     debug_sampled: bool | None = None

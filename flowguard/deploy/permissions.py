@@ -142,7 +142,7 @@ def _stages(
         for table, actions in tables_of_stage(flow, stage).items():
             found.on(Target.TABLE, table, *(f"dynamodb:{action}" for action in actions))
         found.on(Target.TABLE, settings.table, *_run_table_actions(uses, stage, function))
-        if uses.tokens:
+        if uses.tokens and settings.token_keys is not None:
             found.keys(settings.token_keys)
         to = tuple(_sends_of_function(flow, stage, scope))
         found.sends(to)
@@ -233,7 +233,7 @@ def _answers(found: _Allowed, function: FoundFunction, reads: Mapping[str, Queue
     for flow in _answered(function, reads):
         if reads and flow.callbacks:  # the place of an answer for many, and one that comes early
             found.on(Target.TABLE, settings.table, "dynamodb:PutItem")
-        if not reads:
+        if not reads and settings.token_keys is not None:
             found.keys(settings.token_keys)
         if flow.long_delays and _gets_deadlines(flow, reads):  # one that came before its moment is scheduled again
             found.schedules(settings)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import ast
 import importlib.util
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 from typing import Final
 
+from flowguard.deploy.own_wheel import NAME
 from flowguard.deploy.problems import CannotPackage
 from flowguard.deploy.source_tree import SourceTree
 from flowguard.printable import printable
@@ -55,6 +57,42 @@ def project_code(modules: Sequence[str], *, include: Sequence[Path] = ()) -> Pro
     return ProjectCode(tuple(trees.values()), dict(sorted(libraries.items())))
 
 
+def first_import_of(parts: Collection[str], modules: Sequence[str], code: ProjectCode) -> str | None:
+    """Say which module imports one of these parts of flowguard, of the modules and all that they import of the project.
+
+    Imports in functions count. What stands beside them and nothing imports, such as tests, does not.
+    """
+    files = {_module(path): (tree, path) for tree in code.trees for path in tree.sizes if path.endswith(".py")}
+    waiting, seen = list(modules), set[str]()
+    while waiting:
+        name = waiting.pop(0)
+        if name in seen or name not in files:
+            continue
+        seen.add(name)
+        tree, path = files[name]
+        for node in _parsed(tree, path):
+            for imported in _whole_names(node, name if path.endswith("/__init__.py") else name.rpartition(".")[0]):
+                if imported.startswith(f"{NAME}.") and imported.split(".")[1] in parts:
+                    return f"{name} imports {imported}"
+                waiting += accumulate(imported.split("."), "{}.{}".format)
+    return None
+
+
+def _module(path: str) -> str:
+    return path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+
+
+def _whole_names(node: ast.AST, package: str) -> list[str]:
+    """Return the modules that an import may name, relative ones from ``package``."""
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    if not isinstance(node, ast.ImportFrom):
+        return []
+    parents = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
+    base = ".".join([*parents, *filter(None, [node.module])])
+    return [base, *(f"{base}.{alias.name}" for alias in node.names)]
+
+
 def _place(name: str) -> Path | None:
     """Return the file of a top-level module, or the directory of a package. None where it is built in, or is not."""
     try:
@@ -84,17 +122,17 @@ def _imports(tree: SourceTree) -> Iterator[tuple[str, str]]:
     for path in tree.sizes:
         if not path.endswith(".py"):
             continue
-        try:
-            parsed = ast.parse(tree.read(path))
-        except (
-            SyntaxError,
-            ValueError,
-            RecursionError,
-        ):  # a template of code, perhaps; Python says so where it matters
-            continue
-        for node in ast.walk(parsed):
+        for node in _parsed(tree, path):
             for name in _names(node):
                 yield name.partition(".")[0], f"{path}:{getattr(node, 'lineno', 1)}"
+
+
+def _parsed(tree: SourceTree, path: str) -> Iterator[ast.AST]:
+    """Yield what a file consists of. Nothing of a template of code, perhaps; Python says so where it matters."""
+    try:
+        yield from ast.walk(ast.parse(tree.read(path)))
+    except (SyntaxError, ValueError, RecursionError):
+        return
 
 
 def _names(node: ast.AST) -> list[str]:

@@ -35,6 +35,12 @@ class Wheel:
         members = {_installed(one.filename): one for one in opened.infolist() if not one.is_dir()}
         self._members = {path: one for path, one in members.items() if path is not None}
 
+    def leave_out(self, names: frozenset[str]) -> None:
+        """Leave out files and folders of its package by their names there."""
+        self._members = {
+            path: member for path, member in self._members.items() if names.isdisjoint(path.split("/")[1:2])
+        }
+
     @property
     def name(self) -> str:
         """Return the name and version, as pip writes them."""

@@ -24,7 +24,7 @@ UNREADABLE: Final = Rule(
     "cannot be read",
     "nothing in it was checked",
     "correct the file, or leave it out",
-    "check-your-handlers.md",
+    "guides/check-your-handlers.md",
 )
 BAD_SUPPRESSION: Final = Rule(
     "FG002",
@@ -32,7 +32,7 @@ BAD_SUPPRESSION: Final = Rule(
     "suppresses a rule without a reason, or one that is none",
     "a later reader cannot know whether it is still right",
     "write # flowguard: ignore[FG102] and the reason after it",
-    "check-your-handlers.md",
+    "guides/check-your-handlers.md",
 )
 UNUSED_SUPPRESSION: Final = Rule(
     "FG003",
@@ -40,7 +40,7 @@ UNUSED_SUPPRESSION: Final = Rule(
     "suppresses a rule that finds nothing here",
     "it would hide the next fault of its kind",
     "take it out",
-    "check-your-handlers.md",
+    "guides/check-your-handlers.md",
 )
 CHECK_THEN_ACT: Final = Rule(
     "FG101",
@@ -48,7 +48,7 @@ CHECK_THEN_ACT: Final = Rule(
     "writes without a condition, after a read in the same handler",
     "another worker changes the item between the two, and its change is lost",
     "give the write condition=…, or use step.modify, which reads and writes under one condition",
-    "writing-your-own-tables.md",
+    "guides/writing-your-own-tables.md",
 )
 DIRECT_WRITE: Final = Rule(
     "FG102",
@@ -56,7 +56,7 @@ DIRECT_WRITE: Final = Rule(
     "writes or sends by boto3",
     "it happens at each attempt, and also if the run fails or is superseded",
     "record it: step.put, step.update, step.delete, step.send; or before the commit within step.apply",
-    "side-effects-outside-aws.md",
+    "guides/side-effects-outside-aws.md",
 )
 KEY_NOT_UNIQUE: Final = Rule(
     "FG103",
@@ -64,7 +64,7 @@ KEY_NOT_UNIQUE: Final = Rule(
     "uses one key or name for several operations",
     "the second gets the first one's result, and never happens",
     "put what tells the operations apart into it: step.once(f'charge-{line.id}', …)",
-    "side-effects-outside-aws.md",
+    "guides/side-effects-outside-aws.md",
 )
 NOT_REPEATABLE: Final = Rule(
     "FG104",
@@ -72,7 +72,7 @@ NOT_REPEATABLE: Final = Rule(
     "records a time or an id that each attempt draws anew",
     "a repeated attempt records something else, and what it was sent as an id or key counts twice",
     "use step.now(), step.requested_at, step.request_id or step.key('…')",
-    "test-your-flow.md",
+    "guides/test-your-flow.md",
 )
 MODULE_STATE: Final = Rule(
     "FG105",
@@ -80,7 +80,7 @@ MODULE_STATE: Final = Rule(
     "changes what the module keeps",
     "the next message of another run finds it, on this worker and on no other",
     "keep it in step.state, or in a table",
-    "prove-your-flow.md",
+    "guides/prove-your-flow.md",
 )
 PAYLOAD_LOGGED: Final = Rule(
     "FG106",
@@ -88,7 +88,7 @@ PAYLOAD_LOGGED: Final = Rule(
     "logs a payload or the state as a whole",
     "personal data ends up in logs, where it is kept and read by others",
     "log ids: step.request_id, step.object_id",
-    "guarantees.md",
+    "explain/guarantees.md",
 )
 STEP_ELSEWHERE: Final = Rule(
     "FG107",
@@ -96,7 +96,7 @@ STEP_ELSEWHERE: Final = Rule(
     "uses the step in another thread, task or process",
     "what it records after the handler has returned is lost, or belongs to nobody",
     "do the work in the handler, and hand only its results to the step",
-    "guarantees.md",
+    "explain/guarantees.md",
 )
 NO_DEADLINE: Final = Rule(
     "FG108",
@@ -104,7 +104,7 @@ NO_DEADLINE: Final = Rule(
     "waits without a deadline",
     "the run fails, for a wait that nobody answers would never end",
     "say within=timedelta(…), and on_timeout= for what follows",
-    "waiting-for-others.md",
+    "guides/waiting-for-others.md",
 )
 SWALLOWED: Final = Rule(
     "FG109",
@@ -112,7 +112,7 @@ SWALLOWED: Final = Rule(
     "catches every error round a call of the step, and goes on",
     "the step raises where another worker has the hop, or a condition does not hold: the handler goes on without it",
     "catch the errors that you mean, or raise again",
-    "when-a-stage-fails.md",
+    "explain/when-a-stage-fails.md",
 )
 SLEEPS: Final = Rule(
     "FG110",
@@ -120,7 +120,7 @@ SLEEPS: Final = Rule(
     "sleeps",
     "the function is paid for meanwhile, and its lease and its batch run out",
     "raise Retry('…', after=…), or send with delay=",
-    "when-a-stage-fails.md",
+    "explain/when-a-stage-fails.md",
 )
 EFFECT_REPEATED: Final = Rule(
     "FG111",
@@ -128,7 +128,7 @@ EFFECT_REPEATED: Final = Rule(
     "changes something at another service outside step.once",
     "it happens at each attempt",
     "write step.once('…', lambda: …), with step.key('…') as the other service's idempotency key",
-    "side-effects-outside-aws.md",
+    "guides/side-effects-outside-aws.md",
 )
 
 REMEMBERS_SHORTLY: Final = Rule(
@@ -137,7 +137,7 @@ REMEMBERS_SHORTLY: Final = Rule(
     "looks at the run before, which its flow remembers only as long as its queues keep messages",
     "a newer version that comes after four weeks finds nothing to take back, and does everything once more",
     "say how long an object may be changed: class Orders(Flow, …, remember=timedelta(days=365))",
-    "sagas.md",
+    "guides/sagas.md",
 )
 
 RULES: Final = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -18,11 +19,13 @@ from flowguard.cli.letter_rows import duration
 from flowguard.cli.moments import iso, moment
 from flowguard.cli.run_facts import run_facts
 from flowguard.cli.run_rows import is_late, row_facts, urgency
+from flowguard.cli.wait_facts import missing_names
 from flowguard.clock import Clock
 from flowguard.destinations import Queue
 from flowguard.flow import AnyFlow
 from flowguard.ids import ObjectId
 from flowguard.protocol.callers import Caller
+from flowguard.protocol.groups import request_of
 from flowguard.protocol.run import RunItem, Status
 from flowguard.settings import Settings
 from flowguard.ui.traffic import Traffic
@@ -38,6 +41,9 @@ HIDDEN: Final = 60
 """Seconds that letters stay hidden from others if this process dies while it shows them."""
 
 
+_Groups = dict[tuple[str, str], Counter[str]]
+
+
 class Bounds(NamedTuple):
     """The rows that a page of runs has at most, and the items that it reads for them."""
 
@@ -48,13 +54,25 @@ class Bounds(NamedTuple):
 BOUNDS: Final = Bounds()
 
 
+class AskedRuns(NamedTuple):
+    """The runs of one flow that one group asked for, counted by their status."""
+
+    group: str
+    flow: str
+    runs: Counter[str]
+
+
 class RunList(NamedTuple):
-    """A page of runs. ``after`` is where the next page begins, None after the last. ``read`` counts items."""
+    """A page of runs. ``after`` is where the next page begins, None after the last. ``read`` counts items.
+
+    Runs that a group asked for are counted in ``groups``, and are no rows.
+    """
 
     rows: list[dict[str, Any]]
     read: int
     unreadable: int
     after: str | None
+    groups: list[AskedRuns]
 
 
 class Letters(NamedTuple):
@@ -82,29 +100,30 @@ class Inspected:
     wait: int = 1
     bounds: Bounds = BOUNDS
 
-    def runs(self, wanted: Wanted, passes: Callable[[RunItem], bool], after: str | None) -> RunList:
-        """Return one page of the runs that pass, the most urgent first.
+    def runs(
+        self, wanted: Wanted, passes: Callable[[RunItem], bool], after: str | None, group: str | None = None
+    ) -> RunList:
+        """Return one page of the runs that pass, the most urgent first, or of those that a group asked for.
 
         Raises :class:`flowguard.aws.run_pages.NoCursor` for a place that is none, and :class:`Unusable`.
         """
         found: list[SeenRun] = []
+        groups: _Groups = {}
         read = unreadable = 0
         with self._table() as reader:
             for page in self._pages(reader).pages(wanted, after, self.bounds.read):
                 read, unreadable, after = read + page.read, unreadable + page.unreadable, page.last
                 for seen in page.runs:
-                    if passes(seen.item):
+                    if passes(seen.item) and _is_row(seen, group, groups):
                         found.append(seen)
                     if len(found) == self.bounds.rows:
-                        return self._listed(reader, found, read, unreadable, place_of(seen))
-            return self._listed(reader, found, read, unreadable, after)
+                        return RunList(self._rows(reader, found), read, unreadable, place_of(seen), _counted(groups))
+            return RunList(self._rows(reader, found), read, unreadable, after, _counted(groups))
 
-    def _listed(
-        self, reader: RunReader, found: list[SeenRun], read: int, unreadable: int, after: str | None
-    ) -> RunList:
+    def _rows(self, reader: RunReader, found: list[SeenRun]) -> list[dict[str, Any]]:
         now = self.clock.now()
         found.sort(key=lambda seen: urgency(seen.item, now))
-        return RunList([_row(seen, reader, now) for seen in found], read, unreadable, after)
+        return [_row(seen, reader, now) for seen in found]
 
     def traffic(self, flow: str, most: int) -> Traffic:
         """Count the runs of a flow by where they are, of no more than ``most`` items of the table."""
@@ -175,6 +194,19 @@ class Inspected:
             yield self.reader()
 
 
+def _is_row(seen: SeenRun, group: str | None, groups: _Groups) -> bool:
+    """Answer whether the run has a row of its own. Of a group that nobody asks for, count it."""
+    asked = request_of(seen.item.request_id)
+    if asked is None or group is not None:
+        return (asked and asked[0]) == group
+    groups.setdefault((asked[0], seen.flow), Counter())[seen.item.status.value] += 1
+    return False
+
+
+def _counted(groups: _Groups) -> list[AskedRuns]:
+    return [AskedRuns(*key, runs) for key, runs in groups.items()]
+
+
 def _row(seen: SeenRun, reader: RunReader, now: int) -> dict[str, Any]:
     """Return the facts of a row. Of a run whose error cannot be read, they say so."""
     item = seen.item
@@ -182,7 +214,7 @@ def _row(seen: SeenRun, reader: RunReader, now: int) -> dict[str, Any]:
     own = {
         "age": duration(max(0, now - item.requested_at) // 1000),
         "due": "" if wait is None else moment(wait.deadline, now),
-        "names": [] if wait is None else sorted(wait.waiting),
+        "names": missing_names(seen),
     }
     try:
         with readable(seen.flow, seen.object_id):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -13,7 +14,7 @@ from urllib.parse import urlencode
 import click
 from flask import Flask, Response, render_template, request
 from jinja2 import StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 from werkzeug.exceptions import BadRequest, Forbidden, HTTPException, NotFound
 
 from flowguard.aws.dead_letter_queue import Unusable, explained
@@ -50,7 +51,8 @@ COUNTED: Final = (10_000, 100_000, 1_000_000)
 """Items that a page with numbers may read: the first of these, and more where somebody asks for it."""
 
 _STYLE: Final = files(__package__) / "style.css"
-_FILTERS: Final = ("flow", "status", "stage", "older", "quiet")
+_FILTERS: Final = ("flow", "status", "stage", "older", "quiet", "group")
+_TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+Z")
 
 
 def inspector(
@@ -64,7 +66,7 @@ def inspector(
     app.config.update(MAX_CONTENT_LENGTH=LARGEST_FORM, MAX_FORM_MEMORY_SIZE=LARGEST_FORM)
     app.jinja_options = {"undefined": StrictUndefined, "finalize": _printable, "trim_blocks": True,
                          "lstrip_blocks": True}  # fmt: skip
-    app.jinja_env.filters.update(cut=_cut, number="{:,}".format, json=_json, happened=happened)
+    app.jinja_env.filters.update(cut=_cut, times=_times, number="{:,}".format, json=_json, happened=happened)
     pages = _Pages(inspected, changes, token if token is not None else secrets.token_urlsafe(32))
     app.jinja_env.globals.update(inspected=inspected, token=pages.token, changes=changes is not None, link=link)
 
@@ -144,7 +146,7 @@ class _Pages:
             )
 
         try:
-            found = self.inspected.runs(wanted, passes, request.args.get("after") or None)
+            found = self.inspected.runs(wanted, passes, request.args.get("after") or None, given.get("group") or None)
         except NoCursor as error:
             raise BadRequest(f"This is no place to go on: {error}.") from None
         return found
@@ -172,7 +174,7 @@ class _Pages:
         graph = graph_of(flow)
         picture = graph_picture(graph, traffic)
         more = [count for count in COUNTED if count > traffic.read] if not traffic.is_whole else []
-        said = list(described(graph, picture))
+        said = list(described(picture))
         return render_template("flow.html", graph=graph, picture=picture, traffic=traffic, more=more, said=said)
 
     def letters(self) -> Any:
@@ -293,6 +295,11 @@ def _of_letter(letter: Letter, now: int) -> dict[str, Any]:
     facts = letter.facts(now)
     names = (facts["flow"], facts["object_id"])
     return facts | {"age": duration(facts["age"]), "linked": not any(map(name_problem, names))}
+
+
+def _times(text: str) -> Markup:
+    """Keep each time of a text on one line."""
+    return Markup(_TIME.sub(r'<span class="at">\g<0></span>', str(escape(text))))  # noqa: S704 - is escaped
 
 
 def _cut(text: str, most: int = 200) -> str:

@@ -33,7 +33,7 @@ from flowguard.worker.ports import Refusal
 from tests.aws.engines import on_dynamodb_local
 from tests.aws.test_ledger_costs import Meter
 
-PAGE = Path(__file__).parents[2] / "docs" / "caches.md"
+PAGE = Path(__file__).parents[2] / "docs" / "guides" / "caches.md"
 START = SystemClock().now()
 """DynamoDB Local removes items whose time is over by its own clock."""
 

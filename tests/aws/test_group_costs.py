@@ -27,7 +27,7 @@ from tests.aws.store.run import commit
 from tests.aws.test_group_items import address
 from tests.worker.test_group_planner import Shop, asked, planner
 
-PAGE = Path(__file__).parents[2] / "docs" / "groups.md"
+PAGE = Path(__file__).parents[2] / "docs" / "guides" / "groups.md"
 KEY = group_key("costs")
 GROUP = 20_000
 BODY = json.dumps({"shop_id": "shop-00000", "night": "2026-01-05", "lines": [1, 2, 3]})
@@ -115,7 +115,7 @@ def test_the_calls_grow_as_the_group_does_and_a_shard_stays_small() -> None:
     assert four - two == 2 * (two - one)
 
 
-@pytest.mark.proof("plans a group of 20,000")
+@pytest.mark.long("plans a group of 20,000")
 def test_a_group_takes_memory_for_its_names_alone() -> None:
     shards = 0
 

@@ -12,7 +12,7 @@ from tests.proofs.bench.flow import a_request
 from tests.proofs.bench.wire import Bench, event_of
 from tests.proofs.compare.with_flowguard import DeclineOrder, Order
 
-PAGE = Path(__file__).parents[2] / "docs" / "comparison.md"
+PAGE = Path(__file__).parents[2] / "docs" / "explain" / "comparison.md"
 HOPS = ("charges, and records one write", "fails for good", "takes it back, and records one write")
 
 

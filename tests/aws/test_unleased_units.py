@@ -17,7 +17,7 @@ from tests.aws.engines import on_dynamodb_local
 from tests.aws.states import request
 from tests.aws.store.run import commit
 
-PAGE = Path(__file__).parents[2] / "docs" / "without-a-lease.md"
+PAGE = Path(__file__).parents[2] / "docs" / "guides" / "without-a-lease.md"
 Ask = Callable[[DynamoDBStore, ClaimRequest], Claim | Refused]
 
 

@@ -27,7 +27,7 @@ from flowguard.writes import Check, Condition, Delete, Put, Update, Write
 from tests.aws.engines import on_dynamodb_local
 from tests.aws.store.run import claimed, commit
 
-PAGE = Path(__file__).parents[2] / "docs" / "writing-your-own-tables.md"
+PAGE = Path(__file__).parents[2] / "docs" / "guides" / "writing-your-own-tables.md"
 THERE = {"id": "there"}
 
 

@@ -9,16 +9,17 @@ from typing import Final
 from flowguard.aws_facts.fact import CANNOT, ENGINES, MODELLED, Fact
 from flowguard.aws_facts.fact_table import FACTS, TABLE
 
-FILE: Final = Path(__file__).parents[2] / "docs" / "what-aws-does.md"
+FILE: Final = Path(__file__).parents[2] / "docs" / "explain" / "what-aws-does.md"
 
 _HEAD: Final = """\
 <!-- Made from flowguard/aws_facts by `python -m tests.aws_facts.page`. Change those. -->
 # What AWS does
 
 flowguard stands on {count} behaviours of AWS. Each is a row here: what AWS does, the page that says so, where the code
-relies on it, what the engines of the tests do instead, whether [a program](probe.md) can ask for it or why a person has
-to, and when somebody has seen it at AWS itself. Tests fail where a limit, the code of an error, a parameter, an
-operation or a type of resource is used in `flowguard/` and has no row, and where a constant differs from its row.
+relies on it, what the engines of the tests do instead, whether [a program](../operate/probe.md) can ask for it or why
+a person has to, and when somebody has seen it at AWS itself. Tests fail where a limit, the code of an error, a
+parameter, an operation or a type of resource is used in `flowguard/` and has no row, and where a constant differs from
+its row.
 
 An engine that a row does not name has nothing of the behaviour. The engines are the AWS in memory, moto under
 flowguard's strict layer, DynamoDB Local, ElasticMQ, MiniStack, and *deliveries*: what the simulator and the explorer do

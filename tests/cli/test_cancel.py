@@ -101,6 +101,18 @@ def test_a_run_that_waits_is_ended_at_once() -> None:
         assert at.item().status is Status.FAILED
 
 
+def test_without_keys_a_run_that_waits_is_not_cancelled_where_its_flow_asks_for_signatures(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with wait_scene() as at:
+        at.begin(for_a_day)
+        result = cancel(at, flow="tests.waits:SignedCarts", object_id="c1", code=2)
+        assert "FLOWGUARD_SIGNING_KEYS: is not set, and carts believes the message that ends a run" in result.stderr
+        assert (at.item().status, at.item().cancelled_because) == (Status.WAITING, None)
+        monkeypatch.setenv("FLOWGUARD_SIGNING_KEYS", "k1:a-secret-of-the-tests-that-is-long-enough")
+        assert "it waits no more" in cancel(at, flow="tests.waits:SignedCarts", object_id="c1").stdout
+
+
 def test_where_the_message_of_a_wait_is_not_sent_it_says_that_the_deadline_ends_it() -> None:
     with wait_scene() as at:
         at.begin(for_a_day)

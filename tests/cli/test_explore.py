@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import sys
 from pathlib import Path
 
@@ -271,3 +272,13 @@ def test_an_answer_that_is_none_is_refused(
     done = explore(*waiting(tmp_path, monkeypatch), "--answer", answer)
     assert done.exit_code == 2
     assert problem in done.output
+
+
+def test_a_search_that_is_terminated_shows_what_it_has_found(buggy: str, tmp_path: Path) -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    body = SOURCE.partition("    item =")[0] + "    os.kill(os.getpid(), signal.SIGTERM)\n"
+    (tmp_path / "ended_totals.py").write_text(f"import os, signal\n{body}")
+    result = explore("ended_totals:CountOrders", "--messages", buggy)
+    assert result.exit_code == 130
+    assert "interrupted: what follows is what was found until then" in result.stdout
+    assert signal.getsignal(signal.SIGTERM) is before

@@ -122,7 +122,7 @@ ITEM: Final = 'prices={"sku": "tea", "price": 4}'
 
 
 @pytest.mark.parametrize(
-    "engine", ["memory", pytest.param("moto", marks=pytest.mark.proof("explores a handler, on moto"))]
+    "engine", ["memory", pytest.param("moto", marks=pytest.mark.long("once more on moto, which is slow"))]
 )
 def test_what_a_handler_needs_is_given_on_the_command_line(order: str, engine: str) -> None:
     done = run(order, "--stub", STUB, "--item", ITEM, "--engine", engine, "--patience", "60", "--not-for-good")

@@ -85,7 +85,7 @@ def test_a_group_is_shown_with_its_shards(at: WaitScene) -> None:
     assert facts["names"] == []
     assert at.deliver(*(one for one in at.waiting("answers") if "group.0.0" in str(one)))
     assert json.loads(waits("--json").output)["wait"]["group"]["asked"] == 100
-    assert "a group: 2 shards" in run("waits").output
+    assert "a group, of which 2 shards are open" in run("waits").output
 
 
 # -- waits ------------------------------------------------------------------------------------------------------------

@@ -83,7 +83,12 @@ answers = callback_handler(Everything)
 killed = dlq_handler(Everything)
 
 OPTIONS: Final[dict[str, Any]] = {
-    "settings": {"bucket": "long-texts", "signing_keys": "secretsmanager:flowguard/keys", "prefix": "here/"},
+    "settings": {
+        "bucket": "long-texts",
+        "signing_keys": "secretsmanager:flowguard/keys",
+        "token_keys": "ssm:/flowguard/token-keys",
+        "prefix": "here/",
+    },
     "defaults": {"max_concurrency": 20, "memory": 512},
     "functions": {
         "ship": {"role": "arn:aws:iam::123456789012:role/shipping", "batch_size": 5},

@@ -290,6 +290,19 @@ def test_a_stage_that_asks_whether_its_run_is_current_may_read_it(deploy: Deploy
         assert ("dynamodb:GetItem" in run_table.actions) is reads
 
 
+@pytest.mark.parametrize(("token_keys", "secret"), [(None, "flowguard/signing-keys"), ("ssm:/mine", None)])
+def test_links_of_a_flow_that_believes_its_senders_need_a_key_all_the_same(
+    deploy: Deploy, token_keys: str | None, secret: str | None
+) -> None:
+    class Decide(Stage[Order], name="decide", then=("later",)):
+        def handle(self, order: Order, step: AnyStep) -> Outcome:
+            return Later.when_all(decision=step.token("decision"), within=timedelta(days=1))
+
+    flow = made((Decide, Later), trust_senders=True)
+    needed = deploy({"settings": {"token_keys": token_keys}}, own=lambda_handler(flow), answers=callback_handler(flow))
+    assert needed.signing_secret == secret
+
+
 def test_a_flow_that_believes_its_senders_needs_no_keys(deploy: Deploy) -> None:
     secrets = []
     for trusting in (False, True):

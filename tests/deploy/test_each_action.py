@@ -62,7 +62,6 @@ _REFUSED = (
     "test_a_request_that_is_too_deep_does_not_go_round_while_its_dead_letter_is_refused"
 )
 _PARTS = "tests/worker/test_outside.py::test_a_worker_that_dies_in_a_part_leaves_the_place_before_it"
-_KEYS = "tests/proofs/e2e/scenes/approvals.py::scene"
 
 SIGNING_SECRET: Final = ("secretsmanager:GetSecretValue", "flowguard/signing-keys")
 """What ``tests/aws/test_signing_keys.py`` reads keys with. Functions read theirs with their first signature."""
@@ -77,9 +76,6 @@ OTHERWISE: Final[dict[Made, str]] = {
     ("page-cache-collect-parts", "dynamodb:GetItem", "flowguard"): _READ,
     # what is answered over HTTP is short: its copy is too long only for an item that is all but full
     ("approve-expense", "dynamodb:GetItem", "flowguard"): _MEASURED,
-    # the world has keys of its own; those of the deployed functions are a parameter, and the policies are enforced
-    ("approve-expense", "ssm:GetParameter", "/flowguard/token-keys"): _KEYS,
-    ("approve-expense-answers-url", "ssm:GetParameter", "/flowguard/token-keys"): _KEYS,
     # the samples of answers that come through a queue are short too
     ("approve-expense-answers", "dynamodb:GetItem", "flowguard"): _MEASURED,
     # an answer that very many runs wait for is settled in parts, and its place is kept

@@ -11,7 +11,7 @@ from flowguard.deploy.alarms import alarms_of
 from tests.deploy.exercised import needs
 from tests.deploy.templates import MODULES, SHIPPED
 
-PAGE = Path(__file__).parents[2] / "docs" / "operating.md"
+PAGE = Path(__file__).parents[2] / "docs" / "operate" / "operating.md"
 
 
 @pytest.mark.parametrize("flow", SHIPPED)

@@ -190,3 +190,17 @@ def test_the_bucket_and_the_keys_of_signatures_are_for_each_function() -> None:
     assert not any(action.startswith("s3:") for _, action, _ in granted(quiet))
     secrets = {name for _, action, name in granted(quiet) if action.startswith("secretsmanager:")}
     assert secrets == {"flowguard/signing-keys"} == {quiet.signing_secret}
+
+
+@pytest.mark.parametrize("token_keys", [None, "ssm:/shop/token-keys"])
+def test_tokens_have_the_keys_that_the_options_name_or_the_secret_that_the_template_makes(
+    token_keys: str | None,
+) -> None:
+    needed = needs("tests.deploy.everything", options=DeployOptions(settings=SettingsOptions(token_keys=token_keys)))
+    named = {one.name for one in needed.functions if "FLOWGUARD_TOKEN_KEYS" in dict(one.environment)}
+    may_read = {function for function, action, name in granted(needed) if name == "/shop/token-keys"}
+    assert may_read == ({"everything-answers-url", "everything-pack"} if token_keys else set())
+    assert bool(named) is bool(token_keys)
+    assert may_read <= named
+    assert needed.signing_secret == "flowguard/signing-keys"
+    assert all("FLOWGUARD_SIGNING_KEYS" in dict(one.environment) for one in needed.functions)

@@ -230,7 +230,7 @@ def searched(shop: FlowRunner, *readers: str) -> FlowRunner:
     return shop
 
 
-@pytest.mark.proof("a thousand requests")
+@pytest.mark.long("a thousand requests")
 def test_a_thousand_searches_at_once_are_one_and_all_are_answered_once(shop: FlowRunner) -> None:
     result = searched(shop, *(f"search-{number}" for number in range(1_000))).run()
     told = Counter(one.body["request_id"] for one in result.sent(READERS))

@@ -57,7 +57,8 @@ def test_the_shipped_flows_break_none() -> None:
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
 def test_each_rule_has_its_page_and_stands_on_that_of_all(rule: Rule) -> None:
     assert (ROOT / "docs" / rule.page).is_file()
-    assert f"| {rule.id} | `{rule.name}` |" in (ROOT / "docs" / "check-your-handlers.md").read_text(encoding="utf-8")
+    table = (ROOT / "docs" / "guides" / "check-your-handlers.md").read_text(encoding="utf-8")
+    assert f"| {rule.id} | `{rule.name}` |" in table
 
 
 @pytest.mark.parametrize(
@@ -110,7 +111,7 @@ def test_a_finding_has_its_place_its_reason_and_its_cure(bad: Path) -> None:
     shown = check(str(bad))
     assert shown.exit_code == 1
     assert f"{bad}/shop.py:9:9: FG110 time.sleep(…) sleeps" in shown.stdout
-    assert "or send with delay= (docs/when-a-stage-fails.md)" in shown.stdout
+    assert "or send with delay= (docs/explain/when-a-stage-fails.md)" in shown.stdout
     assert shown.stdout.endswith("2 findings in 1 file\n")
 
 

@@ -247,7 +247,7 @@ with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
 def a_handler_is_proved_from_an_empty_folder(fresh: FreshEnvironment, folder: Path) -> None:
     """As the page says: one install, a handler of ten lines, and the finding."""
     folder.mkdir()
-    page = (ROOT / "docs" / "prove-any-handler.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "guides" / "prove-any-handler.md").read_text(encoding="utf-8")
     handler, search = re.findall(r"^```python\n(.*?)^```", page, re.DOTALL | re.MULTILINE)[:2]
     (folder / "orders.py").write_text(handler + search)
     says_what_is_wrong(fresh.run(folder, "python", "orders.py"))

@@ -14,7 +14,7 @@ from tests.proofs.races.callers.run import Outcome, run
 from tests.proofs.races.mishaps import Odds
 from tests.proofs.races.worker import Race
 
-pytestmark = pytest.mark.proof("eight processes ask for the same pages, and reset them")
+pytestmark = pytest.mark.long("races as each `make prove` does, and once more without each guard")
 
 KILLED = 0.004
 """The share of calls at which a process is killed: more than in a long race, so that it happens in this one."""

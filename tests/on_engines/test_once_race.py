@@ -17,7 +17,7 @@ from tests.proofs.races.mutants import OF_ONCE
 from tests.proofs.races.once.run import Outcome, key_of, run
 from tests.proofs.races.worker import Race
 
-pytestmark = pytest.mark.proof("eight processes call a function under @once, and are killed")
+pytestmark = pytest.mark.long("races as each `make prove` does, and once more without each guard")
 
 KILLED = 0.01
 """The share of calls at which a process is killed: more than in a long race, so that it happens in this one."""

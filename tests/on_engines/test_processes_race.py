@@ -21,7 +21,7 @@ from tests.proofs.races.run import Outcome, run
 from tests.proofs.races.worker import Race
 from tests.proofs.soak.journal import Line
 
-pytestmark = pytest.mark.proof("sixteen processes race")
+pytestmark = pytest.mark.long("races as each `make prove` does, and once more without each guard")
 
 
 def race(url: str, folder: Path, claims: int, odds: Odds, mutant: str | None = None) -> Outcome:

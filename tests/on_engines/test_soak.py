@@ -24,7 +24,7 @@ from tests.proofs.soak.reconcile import reconcile
 from tests.proofs.soak.run import requests, soak
 from tests.proofs.soak.sandbox import Sandbox
 
-pytestmark = pytest.mark.proof("workers are killed for a minute")
+pytestmark = pytest.mark.long("kills workers as each `make prove` does, and spoils each check once")
 
 Value = TypeVar("Value")
 Spoil = Callable[[Outcome], Outcome]

@@ -18,7 +18,7 @@ from tests.proofs.races.sums.flow import COMPUTED, EARLY
 from tests.proofs.races.sums.run import Outcome, run
 from tests.proofs.races.worker import Race
 
-pytestmark = pytest.mark.proof("eight processes add to the same sums")
+pytestmark = pytest.mark.long("races as each `make prove` does, and once more without each guard")
 
 KILLED = 0.006
 """The share of calls at which a process is killed: more than in a long race, so that it happens in this one."""

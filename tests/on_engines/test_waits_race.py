@@ -19,7 +19,7 @@ from tests.proofs.races.waits.run import Outcome, run
 from tests.proofs.races.worker import Race
 from tests.proofs.soak.journal import Line
 
-pytestmark = pytest.mark.proof("eight processes answer the same waits")
+pytestmark = pytest.mark.long("races as each `make prove` does, and once more without each guard")
 
 KILLED = 0.004
 """The share of calls at which a process is killed: more than in a long race, so that it happens in this one."""

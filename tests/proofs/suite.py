@@ -1,6 +1,7 @@
 """``python -m tests.proofs.suite``: the tests that `make test` leaves out, since they take too long for each change.
 
-They are marked with ``@pytest.mark.proof("why it takes so long")``. ``--json`` prints what became of each as JSON.
+They are marked with ``@pytest.mark.proof("why it takes so long")``. Those that are marked as ``long`` repeat a proof on
+another engine or at another size: only ``--long`` runs them too. ``--json`` prints what became of each as JSON.
 """
 
 from __future__ import annotations
@@ -17,8 +18,12 @@ from typing import Any, Final
 import pytest
 
 TESTS: Final = Path(__file__).parents[1]
-SELECTION: Final = "proof"
-"""What `make test` has a ``not`` before."""
+QUICK: Final = "not proof and not long"
+"""What `make test` runs."""
+
+PROOFS: Final = "proof and not long"
+ALL: Final = "proof or long"
+"""What is run before a release."""
 
 
 class Outcomes:
@@ -38,11 +43,12 @@ _WORST: Final = ("", "passed", "skipped", "failed")
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.proofs.suite", description=__doc__)
     parser.add_argument("--json", action="store_true", help="print how each test ended as JSON")
+    parser.add_argument("--long", action="store_true", help="also the tests that repeat others")
     given = parser.parse_args(arguments)
     outcomes = Outcomes()
     with contextlib.redirect_stdout(sys.stderr) if given.json else contextlib.nullcontext():
         code = pytest.main(
-            [str(TESTS), "-q", "-m", SELECTION, "-n", "auto", "--dist=worksteal"],
+            [str(TESTS), "-q", "-m", ALL if given.long else PROOFS, "-n", "auto", "--dist=worksteal"],
             plugins=[outcomes],
         )
     if given.json:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import REASONED
 from tests.proofs import suite
 from tests.proofs.prove import others
 
@@ -25,7 +26,7 @@ class Found:
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, config, items):
         self.tests = [one.nodeid for one in items]
-        self.marked = [one.nodeid for one in items if any(one.iter_markers("proof"))]
+        self.marked = [one.nodeid for one in items if {"proof", "long"} & {mark.name for mark in one.iter_markers()}]
         for config.option.markexpr in sys.argv[1:]:  # one collection for all selections: it takes its time
             chosen = list(items)
             config.pluginmanager.get_plugin("mark").pytest_collection_modifyitems(chosen, config)
@@ -40,22 +41,24 @@ print(json.dumps({"tests": found.tests, "marked": found.marked, "chosen": found.
 
 def test_what_make_test_leaves_out_make_prove_runs_and_ci_runs_both() -> None:
     [recipe] = re.findall(r"^\t.*-m pytest .*$", (ROOT / "Makefile").read_text(), re.MULTILINE)
-    assert re.findall(r'-m "(.*?)"', recipe) == [f"not {suite.SELECTION}"]
+    assert re.findall(r'-m "(.*?)"', recipe) == [suite.QUICK]
     assert suite.__name__ in {one.module for one in others.ALL}
     assert re.search(r"^make prove PROVE=--brief$", (ROOT / ".ci" / "run").read_text(), re.MULTILINE)
     assert re.search(r"<!-- test command -->\n```sh\nmake test\n```", (ROOT / "README.md").read_text())
 
 
 @pytest.mark.proof("collects all tests")
-def test_each_test_is_in_one_of_the_two_selections_and_in_no_more() -> None:
-    proofs, rest = suite.SELECTION, f"not {suite.SELECTION}"
-    command = [sys.executable, "-c", COLLECTS, proofs, rest]
+def test_each_test_is_run_by_make_test_or_before_a_release_and_most_proofs_by_ci() -> None:
+    selections = (suite.QUICK, suite.PROOFS, suite.ALL)
+    command = [sys.executable, "-c", COLLECTS, *selections]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     found = json.loads(done.stdout)
     assert found["code"] == 0, done.stderr
     assert len(found["tests"]) == len(set(found["tests"]))
-    assert found["chosen"][proofs] == found["marked"] != []
-    assert sorted(found["chosen"][proofs] + found["chosen"][rest]) == sorted(found["tests"])
+    quick, proofs, before_a_release = (found["chosen"][one] for one in selections)
+    assert before_a_release == found["marked"]
+    assert sorted(quick + before_a_release) == sorted(found["tests"])
+    assert set(before_a_release) > set(proofs) > set()
 
 
 # -- a test that takes long says why -----------------------------------------------------------------------------------
@@ -76,7 +79,8 @@ def session(pytester: pytest.Pytester) -> pytest.Pytester:
     """A project with this one's rules for tests that take long."""
     hooks = "pytest_addoption, pytest_collection_modifyitems, pytest_runtest_call"
     pytester.makeconftest(f"from tests.conftest import {hooks}")
-    pytester.makeini("[pytest]\nmarkers =\n    proof(reason): for the proofs\n    slow(reason): takes long\n")
+    marks = "".join(f"    {name}(reason): takes long\n" for name in REASONED)
+    pytester.makeini(f"[pytest]\nmarkers =\n{marks}")
     return pytester
 
 
@@ -91,7 +95,7 @@ def test_a_test_that_takes_more_cpu_than_the_limit_fails_and_is_told_the_cure(se
     ended.stdout.fnmatch_lines(["*took 0.? s of CPU, more than 0.01 s: make it quicker, or give the reason with*"])
 
 
-@pytest.mark.parametrize("mark", ["slow('burns CPU')", "proof('burns CPU')"])
+@pytest.mark.parametrize("mark", ["slow('burns CPU')", "proof('burns CPU')", "long('burns CPU')"])
 def test_a_test_with_its_reason_may_take_longer(session: pytest.Pytester, mark: str) -> None:
     session.makepyfile(marked(mark))
     session.runpytest_inprocess("-p", "no:cacheprovider", "--cpu-limit=0.01").assert_outcomes(passed=1)
@@ -103,7 +107,7 @@ def test_no_test_is_judged_unasked_or_below_the_limit(session: pytest.Pytester, 
     session.runpytest_inprocess("-p", "no:cacheprovider", *options).assert_outcomes(passed=1)
 
 
-@pytest.mark.parametrize("mark", ["slow", "slow('')", "proof", "proof()"])
+@pytest.mark.parametrize("mark", ["slow", "slow('')", "proof", "proof()", "long"])
 def test_a_mark_without_its_reason_is_refused(session: pytest.Pytester, mark: str) -> None:
     session.makepyfile(marked(mark))
     ended = session.runpytest_inprocess("-p", "no:cacheprovider")

@@ -41,6 +41,10 @@ class Browser:
         """Give the page this size, in CSS pixels, and this colour scheme."""
         size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500}
         self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+        self.dye(dark=dark)
+
+    def dye(self, *, dark: bool) -> None:
+        """Give the page this colour scheme."""
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [scheme]})
 

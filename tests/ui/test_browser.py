@@ -6,19 +6,23 @@ import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 import pytest
 from selenium.webdriver.common.keys import Keys
 
+from flowguard.flow import AnyFlow
 from flowguard.ui.changes import Changes
 from flowguard.ui.inspected import Inspected
 from flowguard.ui.serving import opened
+from flows.approval.flow import ApproveExpense
 from tests.cli.test_explore import BUGGY, buggy, explore
 from tests.engines.skipping import or_skip
 from tests.ui.browser import Browser, browser
-from tests.ui.shop import HOSTILE, shop
+from tests.ui.claims import Claims
+from tests.ui.shop import HOSTILE, ShopOrders, shop
 
 __all__ = ["buggy"]  # a fixture
 
@@ -57,10 +61,12 @@ def served(inspected: Inspected, changes: Changes | None = None) -> Iterator[str
 
 
 def drawn(page: Browser, name: str) -> None:
-    """Take the picture of a page for the docs, where somebody asks for it."""
+    """Take the pictures of a page for the docs, light and dark, where somebody asks for it."""
     if "PICTURES" in os.environ:
         PICTURES.mkdir(exist_ok=True)
-        page.picture(PICTURES / f"{name}.png")
+        for dark, file in ((True, f"{name}-dark.png"), (False, f"{name}.png")):
+            page.dye(dark=dark)
+            page.picture(PICTURES / file)
 
 
 def test_runs_are_filtered_and_opened_by_keyboard_alone(own: Browser) -> None:
@@ -93,9 +99,99 @@ def test_a_run_and_a_graph_are_drawn(own: Browser) -> None:
         drawn(own, "inspector-run")
         own.driver.get(f"{address}/flows?flow=orders")
         assert "4 waiting" in own.driver.find_element("css selector", "svg.graph").text
-        own.resize(760, 790)
+        own.resize(760, 700)
         drawn(own, "inspector-flow")
         assert own.complaints() == []
+
+
+DRAWN_WRONG: Final = """
+const svg = document.querySelector("svg.graph"), wrong = [];
+const rooms = [...svg.querySelectorAll(".box rect, .label, .box text")].map(e => [e, e.getBoundingClientRect()]);
+const between = (a, low, high) => a >= low - 1 && a <= high + 1;
+const inside = (a, b) => between(a.left, b.left, b.right) && between(a.right, b.left, b.right)
+  && between(a.top, b.top, b.bottom) && between(a.bottom, b.top, b.bottom);
+const holds = (b, p) => p.x > b.left + 2 && p.x < b.right - 2 && p.y > b.top + 2 && p.y < b.bottom - 2;
+const name = e => (e.closest(".box") || e).textContent.trim();
+for (const [i, [one, a]] of rooms.entries()) {
+  if (!inside(a, svg.getBoundingClientRect())) wrong.push(name(one) + " is cut");
+  if (one.textContent.endsWith("…")) wrong.push(name(one) + " is shortened");
+  if (one.matches(".box text") && !inside(a, one.closest(".box").querySelector("rect").getBoundingClientRect()))
+    wrong.push(name(one) + " is wider than its box");
+  for (const [other, b] of rooms.slice(i + 1)) {
+    if (one.closest(".box") && one.closest(".box") === other.closest(".box")) continue;
+    const apart = a.right <= b.left || b.right <= a.left || a.bottom <= b.top || b.bottom <= a.top;
+    if (!apart) wrong.push(name(one) + " covers " + name(other));
+  }
+}
+const boxes = rooms.filter(([e]) => e.matches("rect, .label"));
+for (const way of svg.querySelectorAll(".way")) {
+  const length = way.getTotalLength(), to = way.getScreenCTM();
+  for (let at = 8; at < length - 8; at += 2) {
+    const p = way.getPointAtLength(at).matrixTransform(to);
+    for (const [box, b] of boxes)
+      if (holds(b, p)) wrong.push("an edge runs through " + name(box));
+  }
+}
+return [...new Set(wrong)];
+"""
+"""What is wrong with the drawing of a flow, as it is seen."""
+
+
+@pytest.mark.parametrize("width", [360, 760, 1280])
+def test_a_flow_is_drawn_so_that_it_can_be_read(own: Browser, width: int) -> None:
+    flows: dict[str, AnyFlow] = {flow.name: flow for flow in (ShopOrders, ApproveExpense, Claims)}
+    with shop() as found, served(replace(found.inspected, flows=flows)) as address:
+        for dark in (False, True):
+            own.resize(width, 800, dark=dark)
+            for name in flows:
+                own.driver.get(f"{address}/flows?flow={name}")
+                assert own.run(DRAWN_WRONG) == [], name
+                assert own.overflow() == 0
+
+
+BROKEN_WORDS: Final = """
+const broken = [], cells = document.querySelectorAll(".rows th, .rows td:not(.wide), .at, .brand, dt");
+for (const cell of cells) {
+  const texts = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT);
+  for (let text = texts.nextNode(); text; text = texts.nextNode())
+    for (const word of text.data.matchAll(cell.matches(".at") ? /\\S+/g : /[^\\s-]+-?/g)) {
+      const range = document.createRange();
+      range.setStart(text, word.index);
+      range.setEnd(text, word.index + word[0].length);
+      if (new Set([...range.getClientRects()].map(r => r.top)).size > 1) broken.push(word[0]);
+    }
+}
+return broken;
+"""
+"""The words of tables, and the times, that are on two lines."""
+
+
+@pytest.mark.parametrize("width", [360, 760, 850, 1280])
+def test_tables_and_times_break_no_word(own: Browser, width: int) -> None:
+    own.resize(width)
+    with shop() as found, served(found.inspected, found.changes) as address:
+        for path in PAGES:
+            own.driver.get(f"{address}{path}")
+            assert own.run(BROKEN_WORDS) == [], path
+            assert own.overflow() == 0, path
+
+
+def test_filters_are_folded_on_a_phone_until_they_are_asked_for_or_set(own: Browser) -> None:
+    def are_seen() -> bool:
+        return own.driver.find_element("css selector", "form.filters").is_displayed()
+
+    own.resize(360, 740)
+    with shop() as found, served(found.inspected) as address:
+        own.driver.get(f"{address}/")
+        assert not are_seen()
+        own.driver.find_element("css selector", "label.fold").click()
+        assert are_seen()
+        own.driver.get(f"{address}/?status=FAILED")
+        assert are_seen()
+        own.resize(1000)
+        own.driver.get(f"{address}/waits")
+        assert are_seen()
+        assert not own.driver.find_element("css selector", "label.fold").is_displayed()
 
 
 @pytest.mark.parametrize("dark", [False, True])

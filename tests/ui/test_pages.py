@@ -107,6 +107,19 @@ def test_a_page_without_a_hit_says_how_much_was_read_and_goes_on_with_its_filter
     assert [one for one in parsed(answer).links if "after=" in one and "stage=nowhere" in one and "older=1m" in one]
 
 
+def test_runs_that_a_group_asked_for_are_counted_and_shown_on_request(at: Scene) -> None:
+    group = "night-0123456789abcdef.1.group"
+    at.deliver(*(at.order(f"n{number}", request_id=f"{group}.0.{number}") for number in range(3)))
+    client = opened(at, bounds=Bounds(rows=9, read=100))
+    answer = client.get("/")
+    assert objects(answer) == ["left", "bad", "o2", "o1"]
+    assert "3 runs of orders that one group asked for: 3 RUNNING Show them" in " ".join(parsed(answer).text.split())
+    [more] = [one for one in parsed(answer).links if "group=" in one]
+    assert sorted(objects(client.get(more))) == ["n0", "n1", "n2"]
+    assert parsed(client.get(more)).fields["group"] == group
+    assert objects(client.get("/?flow=orders&group=another.1.group")) == []
+
+
 # -- one run
 
 

@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any
+from itertools import combinations
+from typing import Any, Final, NamedTuple
 
 import pytest
 
@@ -17,6 +18,7 @@ from flowguard.outcome import Done, Outcome
 from flowguard.settings import Settings
 from flowguard.stage import Stage
 from flowguard.step import Step
+from flowguard.ui.graph_layout import Middle, Size, _dot, laid_out
 from flowguard.ui.graph_picture import GraphPicture, graph_picture
 from flowguard.ui.timeline import TimeLine, _length, time_line
 from flowguard.ui.traffic import DONE, FAILED, LATE, ON_THE_WAY, WAITING, Traffic
@@ -24,6 +26,7 @@ from tests.aws.engines import same_clients
 from tests.cli.test_list import played
 from tests.cli.test_show import undoing
 from tests.scene import Order, Orders, Scene, Script, scene
+from tests.ui.shop import ShopOrders
 from tests.waits import Carts
 
 PRICED = "hop 1 at price-order (epoch 1)"
@@ -150,35 +153,49 @@ def test_moments_that_no_calendar_has_are_drawn(at: Scene) -> None:
 
 
 def names_of(picture: GraphPicture) -> dict[str, int]:
-    return {box.node.name: box.y for box in picture.boxes}
+    return {box.node.key: middle.y for box, middle in picture.boxes}
 
 
 def test_stages_stand_below_those_before_them_and_the_end_last() -> None:
     picture = graph_picture(graph_of(Orders), Traffic())
     rows = names_of(picture)
-    assert rows["price-order"] < rows["close-order"] < rows["done"]
+    assert rows["stage price-order"] < rows["stage close-order"] < rows["end"]
     assert "dead" not in rows, "each stage would have a line to it"
-    assert max(box.x + box.width for box in picture.boxes) < picture.width
-    assert max(box.bottom for box in picture.boxes) < picture.height
 
 
-def test_boxes_do_not_overlap() -> None:
-    for flow in (Orders, Carts, undoing(Script())):
-        picture = graph_picture(graph_of(flow), Traffic())
-        for one in picture.boxes:
-            for other in picture.boxes:
-                apart = one.x + one.width <= other.x or other.x + other.width <= one.x
-                assert one is other or apart or one.bottom <= other.y or other.bottom <= one.y
+class Room(NamedTuple):
+    """What a box or a label covers."""
+
+    what: str
+    left: float
+    top: float
+    right: float
+    bottom: float
+
+    @classmethod
+    def of(cls, what: str, size: Size, middle: Middle) -> Room:
+        width, height = size.width / 2, size.height / 2
+        return cls(what, middle.x - width, middle.y - height, middle.x + width, middle.y + height)
+
+    def meets(self, other: Room) -> bool:
+        apart = self.right <= other.left or other.right <= self.left
+        return not (apart or self.bottom <= other.top or other.bottom <= self.top)
+
+
+def rooms(picture: GraphPicture) -> list[Room]:
+    boxes = [Room.of(box.node.name, box.size, middle) for box, middle in picture.boxes]
+    return boxes + [Room.of(" ".join(way.lines), way.size, middle) for way, _, middle in picture.ways if way.lines]
 
 
 def test_numbers_stand_where_the_runs_are() -> None:
     traffic = Traffic()
     traffic.at.update({("price-order", ON_THE_WAY): 3, ("price-order", FAILED): 2, ("close-order", DONE): 70_000})
     picture = graph_picture(graph_of(Orders), traffic)
-    numbers = {box.node.name: [(one.runs, one.what) for one in box.numbers] for box in picture.boxes}
-    assert numbers["price-order"] == [(3, ON_THE_WAY), (2, FAILED)]
-    assert numbers["close-order"] == []
-    assert sorted(way.runs for way in picture.ways if way.runs) == [3, 70_000]
+    numbers = {box.node.key: [(one.runs, one.what) for one in box.numbers] for box, _ in picture.boxes}
+    assert numbers["stage price-order"] == [(3, ON_THE_WAY), (2, FAILED)]
+    assert numbers["stage close-order"] == []
+    assert sorted(way.runs for way, _, _ in picture.ways if way.runs) == [3, 70_000]
+    assert ["70,000"] in [way.lines for way, _, _ in picture.ways]
 
 
 class Asked(Stage[Order], name="asked", then=("told", "late")):
@@ -205,17 +222,9 @@ def test_a_wait_is_counted_on_the_way_that_its_answers_take() -> None:
     traffic.at.update({("asked", WAITING): 5, ("asked", LATE): 1, ("asked", ON_THE_WAY): 4})
     traffic.between["asked", "told"] = 5
     picture = graph_picture(graph_of(Asking), traffic)
-    assert [(way.line, way.runs) for way in picture.ways if way.runs] == [(EdgeKind.WAITS, 5)]
-    [asked] = [box for box in picture.boxes if box.node.name == "asked"]
+    assert [(way.edge.line, way.runs) for way, _, _ in picture.ways if way.runs] == [(EdgeKind.WAITS, 5)]
+    [asked] = [box for box, _ in picture.boxes if box.node.name == "asked"]
     assert [(one.what, one.runs) for one in asked.numbers] == [(ON_THE_WAY, 4), (WAITING, 5), (LATE, 1)]
-
-
-def test_what_skips_a_row_goes_around_the_boxes() -> None:
-    picture = graph_picture(graph_of(Asking), Traffic())
-    right = max(box.x + box.width for box in picture.boxes)
-    around = [way for way in picture.ways if way.x > right]
-    assert [way.line for way in around] == [EdgeKind.TIMES_OUT]
-    assert all(way.x < picture.width for way in picture.ways)
 
 
 class Refused(Stage[dict[str, Any]], name="refused", then="late"):
@@ -234,42 +243,49 @@ class Parting(Flow, name="parting", object_id="order_id"):
     )
 
 
-def crossed(path: str, picture: GraphPicture) -> list[str]:
-    """The boxes that an edge beside them runs through."""
-    x, y, through = 0, 0, []
-    for step, rest in re.findall(r"([MHVq])([-0-9 ]+)", path):
-        before, numbers = (x, y), [int(number) for number in rest.split()]
-        match step:
-            case "M":
-                x, y = numbers
-                continue
-            case "H":
-                x = numbers[0]
-            case "V":
-                y = numbers[0]
-            case _:
-                x, y = x + numbers[2], y + numbers[3]
-        low, high = sorted((before[0], x)), sorted((before[1], y))
-        through += [
-            box.node.name
-            for box in picture.boxes
-            if low[0] < box.x + box.width and low[1] > box.x and high[0] < box.bottom and high[1] > box.y
-        ]
-    return through
+FLOWS: Final = (Orders, Carts, undoing(Script()), Asking, Parting, ShopOrders)
 
 
-@pytest.mark.parametrize("flow", [Asking, Parting])
-def test_no_edge_that_goes_around_runs_behind_a_box_and_each_label_has_its_room(flow: type[Flow]) -> None:
+@pytest.mark.parametrize("flow", FLOWS, ids=lambda flow: flow.name)
+def test_no_box_and_no_label_covers_another_and_all_are_in_the_picture(flow: type[Flow]) -> None:
     picture = graph_picture(graph_of(flow), Traffic())
-    around = [way for way in picture.ways if way.is_around]
-    assert around
-    assert [crossed(way.path, picture) for way in around] == [[]] * len(around)
-    assert all(way.x + 7 * len(way.label) <= picture.width for way in around)
+    all_rooms = rooms(picture)
+    assert [(one.what, other.what) for one, other in combinations(all_rooms, 2) if one.meets(other)] == []
+    assert min(min(room.left, room.top) for room in all_rooms) >= -1
+    assert max(room.right for room in all_rooms) <= picture.size.width + 1
+    assert max(room.bottom for room in all_rooms) <= picture.size.height + 1
 
 
-def test_a_long_name_is_cut_to_its_box() -> None:
-    graph = graph_of(Orders)
+def test_each_edge_leads_from_its_box_to_its_other_one() -> None:
+    picture = graph_picture(graph_of(Parting), Traffic())
+    covered = {box.node.key: Room.of("", box.size, middle) for box, middle in picture.boxes}
+    for way, path, _ in picture.ways:
+        numbers = [int(number) for number in re.findall(r"-?\d+", path)]
+        start, end = numbers[:2], numbers[-2:]
+        for (x, y), key in ((start, way.edge.source), (end, way.edge.target)):
+            assert covered[key].meets(Room("", x - 3, y - 3, x + 3, y + 3)), f"{way.edge} begins or ends elsewhere"
+
+
+def test_a_long_name_is_cut_and_a_long_label_has_several_lines() -> None:
+    graph = graph_of(Asking)
     first = graph.nodes[0]
-    long = replace(graph, nodes=(replace(first, name="x" * 500), *graph.nodes[1:]))
-    box = next(one for one in graph_picture(long, Traffic()).boxes if one.node.key == first.key)
-    assert (len(box.name), box.name[-1]) == (24, "…")
+    edges = tuple(replace(edge, label="one answered, or two of the others did") for edge in graph.edges)
+    picture = graph_picture(
+        replace(graph, nodes=(replace(first, name="x" * 500), *graph.nodes[1:]), edges=edges), Traffic()
+    )
+    box = next(box for box, _ in picture.boxes if box.node.key == first.key)
+    assert (len(box.name), box.name[-1]) == (40, "…")
+    assert box.size.width >= 40 * 8
+    assert {tuple(way.lines) for way, _, _ in picture.ways} == {("one answered, or two of", "the others did")}
+
+
+def test_a_graph_of_one_box_is_drawn() -> None:
+    laid = laid_out([Size(110, 30)], [])
+    assert (laid.size, laid.boxes, laid.paths) == (Size(110, 30), [Middle(55, 15)], [])
+
+
+def test_no_text_goes_to_the_program_that_lays_out() -> None:
+    assert list(_dot([Size(72, 36)], [(0, 0, Size(8, 8))]))[1:3] == [
+        "0 [width=1.0, height=0.5]",
+        '0 -> 0 [label=<<table border="0" fixedsize="true" width="8" height="8"><tr><td></td></tr></table>>]',
+    ]

@@ -32,8 +32,10 @@ from tests.scene import START, OrderState, Scene, record, scene
 from tests.worker.runtime.mishaps import Died, boom, die, dies_at, supersede
 
 DOCS: Final = Path(__file__).parents[2] / "docs"
-GUARANTEES, TABLES, OUTSIDE = "guarantees.md", "writing-your-own-tables.md", "side-effects-outside-aws.md"
-ONCE = "without-a-flow.md"
+GUARANTEES = "explain/guarantees.md"
+TABLES = "guides/writing-your-own-tables.md"
+OUTSIDE = "guides/side-effects-outside-aws.md"
+ONCE = "guides/without-a-flow.md"
 
 SHOWN: Final[dict[str, set[str]]] = {}
 """The lines that a test below is about, by their page."""
@@ -511,12 +513,12 @@ def section(page: str, title: str) -> str:
 def named(page: str) -> set[str]:
     """The holes that a page names: the first cells of its table, or what its section has in bold."""
     match page:
-        case "guarantees.md":
+        case "explain/guarantees.md":
             rows = [line.split("|")[1].strip() for line in section(page, "What is not").splitlines() if line[:1] == "|"]
             return set(rows[2:])
-        case "writing-your-own-tables.md":
+        case "guides/writing-your-own-tables.md":
             return set(re.findall(r"^- \*\*(.*?)\*\*", section(page, "What is not covered"), re.MULTILINE))
-        case "side-effects-outside-aws.md":
+        case "guides/side-effects-outside-aws.md":
             return set(re.findall(r"^\*\*(.*?)\*\*", section(page, "What does not hold"), re.MULTILINE))
         case _:
             return SHOWN[page]

@@ -25,7 +25,7 @@ from flowguard.testing.explorer.run.sandbox import Needs, Sandbox
 from tests.testing.explorer import waiting
 from tests.testing.explorer.waiting import Order
 
-PAGE: Final = Path(__file__).parents[2] / "docs" / "waiting-for-others.md"
+PAGE: Final = Path(__file__).parents[2] / "docs" / "guides" / "waiting-for-others.md"
 HEAD: Final = "| the function | dies at | before it | after it |"
 
 ORDER: Final = Order(order_id="o1", asks=("paid",))

@@ -5,21 +5,23 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 from click.testing import CliRunner, Result
 
+import flowguard
 from flowguard.cli import main
 from flowguard.deploy.bundle import Bundle, BundleOrder, pack
 from flowguard.deploy.found import find_functions
-from flowguard.deploy.own_wheel import write_own_wheel
+from flowguard.deploy.own_wheel import TOOLS, write_own_wheel
 from flowguard.deploy.pip_download import LambdaPlatform, Pip
 from flowguard.deploy.problems import CannotPackage
 from flowguard.deploy.requirements import Requirements, requirements_of
@@ -67,12 +69,14 @@ handler = charge.batch
 """
 OPTIONS: Final = f'runtime = "{RUNTIME}"\narchitecture = "x86_64"\n'
 
-# What Lambda does: it imports the handler from the code and the layers, and calls it with a record of SQS.
+# What Lambda does: it imports the handler from the code and the layers, and calls it with a record of SQS. The AWS that
+# it meets is of flowguard's tools, which are not in the zip.
 INVOKES: Final = """
 import importlib, json, sys
 sys.path[:0] = sys.argv[1:3]
 import flowguard, pydantic, tiny
 assert all(one.__file__.startswith(sys.argv[1]) for one in (flowguard, pydantic, tiny))
+flowguard.__path__.append(sys.argv[4])
 from flowguard.testing import FakeContext, MemoryAWS, sqs_event
 module, _, attribute = sys.argv[3].rpartition(".")
 from flowguard.sim.keyed import create_table
@@ -206,6 +210,42 @@ def test_functions_under_once_alone_are_packed_and_what_their_callers_need_is_na
     assert "teahouse.charging.refund is under @once('refund'), and what calls it is your own: give" in called.stderr
 
 
+def of_flowguard(files: Iterable[str]) -> set[str]:
+    """The names right under the package."""
+    return {path.split("/")[1] for path in files if path.startswith("flowguard/")}
+
+
+def test_the_zip_has_of_flowguard_what_runs_in_a_function_and_none_of_its_tools(teahouse: Path, tmp_path: Path) -> None:
+    write_wheel(tmp_path, "pydantic")
+    (teahouse / "teahouse" / "test_flow.py").write_text("from flowguard.testing import FlowRunner\n")
+    bundle = pack_shelf(tmp_path)
+    names = of_flowguard(contents(teahouse / bundle.zip))
+    here = {one.name for one in Path(flowguard.__file__).parent.iterdir()} - {"__pycache__"}
+    assert here - names == set(TOOLS)
+    assert names < here
+    assert [note for note in bundle.notes if "tools" in note] == [], "no handler imports the test"
+
+
+@pytest.mark.parametrize("line", ["from flowguard.testing import View", "def late():\n    import flowguard.sim.moto"])
+def test_the_tools_are_in_the_zip_where_a_handler_imports_them(teahouse: Path, tmp_path: Path, line: str) -> None:
+    write_wheel(tmp_path, "pydantic")
+    (teahouse / "teahouse" / "rules.py").write_text(f"{line}\n")
+    (teahouse / "teahouse" / "handlers.py").write_text(f"from . import rules\n{HANDLERS}")
+    bundle = pack_shelf(tmp_path)
+    assert of_flowguard(contents(teahouse / bundle.zip)) >= TOOLS
+    [note] = [note for note in bundle.notes if "tools" in note]
+    assert note.startswith("teahouse.rules imports flowguard.")
+
+
+def test_what_is_in_the_zip_imports_nothing_that_is_not() -> None:
+    folder = Path(flowguard.__file__).parent
+    packed = [file for file in folder.rglob("*.py") if file.relative_to(folder).parts[0] not in TOOLS]
+    imports = re.compile(r"^\s*(?:from|import) flowguard\.(\w+)", re.MULTILINE)
+    named = {name for file in packed for name in imports.findall(file.read_text())}
+    assert len(packed) > 100
+    assert named.isdisjoint({one.removesuffix(".py") for one in TOOLS})
+
+
 @pytest.mark.slow("runs pip twice")
 def test_equal_code_is_equal_bytes_from_another_directory_and_at_another_time(
     teahouse: Path, shelf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -282,6 +322,7 @@ def test_lambda_imports_the_handler_from_the_zip_and_runs_a_record(teahouse: Pat
         (layer / (place := found.parent if found.name == "__init__.py" else found).name).symlink_to(place)
 
     command = [sys.executable, "-I", "-S", "-c", INVOKES, str(task), str(layer), *said["handlers"]]
+    command.append(str(Path(flowguard.__file__).parent))
     region = {"AWS_DEFAULT_REGION": "eu-west-1", "AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}
     ran = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path, env=region)
     assert ran.returncode == 0, ran.stderr

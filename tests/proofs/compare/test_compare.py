@@ -1,4 +1,4 @@
-"""What the explorer finds in each way, and what it does not find: the table of docs/comparison.md."""
+"""What the explorer finds in each way, and what it does not find: the table of docs/explain/comparison.md."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.proofs.compare.table import undisturbed
 
 pytestmark = pytest.mark.proof("the same business in six forms under every fault")
 
-PAGE: Final = Path(__file__).parents[3] / "docs" / "comparison.md"
+PAGE: Final = Path(__file__).parents[3] / "docs" / "explain" / "comparison.md"
 TWICE, LOST, OLDER = "applied twice", "lost", "older over newer"
 STAYS, BACK_TWICE = "stays charged", "back twice"
 CHARGES = {way.name: way for way in charges()}

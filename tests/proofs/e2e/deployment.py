@@ -28,6 +28,7 @@ architecture = "x86_64"
 observers = "logs,switches:Switches"
 bucket = "{texts}"
 signing_keys = "{signing_keys}"
+token_keys = "ssm:/flowguard/token-keys"
 [defaults]
 max_concurrency = 2
 environment = {{ PYTHONPATH = "{boto3}", E2E_SWITCHES = "{switches}" }}

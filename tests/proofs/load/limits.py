@@ -36,7 +36,7 @@ DOUBLES_AFTER = 1_800
 """Seconds after which an on-demand table takes twice its peak, by the same page."""
 
 UNITS_A_STAGE = 2
-"""Write units of a claim and a commit: docs/performance.md, ``WRUs a stage``."""
+"""Write units of a claim and a commit: docs/proofs/performance.md, ``WRUs a stage``."""
 
 
 class Load(NamedTuple):

@@ -9,7 +9,7 @@ import pytest
 from tests.proofs.load.__main__ import table
 from tests.proofs.load.limits import POLLS, Load, course
 
-PAGE = Path(__file__).parents[3] / "docs" / "performance.md"
+PAGE = Path(__file__).parents[3] / "docs" / "proofs" / "performance.md"
 
 
 def test_the_page_has_the_table() -> None:

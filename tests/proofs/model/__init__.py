@@ -1,1 +1,4 @@
-"""An exhaustive search over small worlds: real decisions, real workers, a modelled environment. See docs/model.md."""
+"""An exhaustive search over small worlds: real decisions, real workers, a modelled environment.
+
+See docs/proofs/model.md.
+"""

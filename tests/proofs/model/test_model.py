@@ -23,7 +23,16 @@ AT_HAND = ("calm", "used-up", "lost", "chain", "wait-party")
 """Where harmless mutants are looked at here; the command tries them on more."""
 
 
-@pytest.mark.parametrize("name", quick_names())
+LARGE = frozenset(
+    {"fifo-ignore", "forged-fifo", "killed-later", "repeated-fifo", "undo-newer", "wait-any", "wait-mixed"}
+)
+"""Worlds of many orders, each a mixture of kinds that smaller worlds show alone."""
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=pytest.mark.long("a large world") if name in LARGE else ()) for name in quick_names()],
+)
 def test_no_way_through_a_small_world_breaks_the_protocol(name: str) -> None:
     found = prove(name)
 

@@ -36,7 +36,7 @@ RACES: Final = Other(
     "ok",
 )
 SOAK: Final = Other("soak", "tests.proofs.soak", ("--messages", "500"), ("--messages", "20000"), "figures", "holds")
-TESTS: Final = Other("tests", "tests.proofs.suite", (), (), "figures", "ok")
+TESTS: Final = Other("tests", "tests.proofs.suite", (), ("--long",), "figures", "ok")
 RECALL: Final = Other("recall", "tests.proofs.recall", (), ("--long",), "figures", "holds")
 DEPLOYED: Final = Other("deployed", "tests.proofs.e2e", (), (), "figures", "holds")
 ALL: Final = (TESTS, RECALL, RACES, SOAK, DEPLOYED)

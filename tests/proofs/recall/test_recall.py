@@ -14,7 +14,7 @@ from tests.proofs.recall import cases, sound, writes
 from tests.proofs.recall.case import Case
 from tests.proofs.recall.speed import USUAL
 
-PAGE = Path(__file__).parents[3] / "docs" / "proof.md"
+PAGE = Path(__file__).parents[3] / "docs" / "proofs" / "proof.md"
 FEW: Any = {"bound": 0, "walks": 0, "most": 1}
 
 

@@ -72,7 +72,7 @@ def test_dynamodb_local_differs_where_it_is_known_to(dynamodb_local_url: str) ->
 
 
 def test_the_figures_are_those_of_the_page() -> None:
-    text = (ROOT / "docs" / "probe.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "operate" / "probe.md").read_text(encoding="utf-8")
     for engine, differs in DIFFERS.items():
         assert f"| {NAMES[engine]} | {len(CAPTURED) - len(differs)} of {len(CAPTURED)} |" in text
 

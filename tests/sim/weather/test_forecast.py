@@ -104,7 +104,9 @@ def code_of(call: Any, params: dict[str, Any]) -> str | None:
     return None
 
 
-@pytest.mark.parametrize("engine", [MemoryAWS, pytest.param(EmbeddedAWS, marks=pytest.mark.proof("moto is slow"))])
+@pytest.mark.parametrize(
+    "engine", [MemoryAWS, pytest.param(EmbeddedAWS, marks=pytest.mark.long("once more on moto, which is slow"))]
+)
 @pytest.mark.parametrize("service", CALLS)
 def test_a_service_that_is_away_answers_none_of_a_functions_calls(service: str, engine: Any) -> None:
     clock = ManualClock(START)

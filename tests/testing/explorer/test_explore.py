@@ -75,7 +75,7 @@ def test_the_same_call_twice_gives_the_same_report() -> None:
     assert str(first).splitlines()[:-1] == str(second).splitlines()[:-1]
 
 
-@pytest.mark.proof("explores a flow on moto")
+@pytest.mark.long("explores a flow once more on moto")
 def test_the_engine_makes_no_difference() -> None:
     assert explored(seeded.PlainAdd, engine=on_moto) == alone(seeded.PlainAdd)
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from flowguard.aws import expressions
-from flowguard.testing import PlainFunction, explore
+from flowguard.testing import PlainFunction, explore, replay
 from tests.testing.explorer import guarded
 
 TWICE = "totals, day monday: amount: expected 5, found 10"
@@ -25,6 +25,13 @@ def test_a_handler_under_once_is_sound(handler: Any) -> None:
     report = explored(handler)
     assert report.ok, str(report)
     assert report.schedules > 40
+
+
+def test_a_call_that_the_run_table_refuses_for_good_leads_to_nothing() -> None:
+    function = PlainFunction("orders", guarded.guarded.batch, visibility=180, timeout=30)
+    trace = replay(function, [ORDER], "f1", tables=guarded.TABLES)
+    assert "(claim the call)  → AccessDeniedException" in "\n".join(trace.timeline)
+    assert trace.ok, str(trace)
 
 
 @pytest.mark.slow("explores a handler")

@@ -74,9 +74,12 @@ def test_its_schedule_shows_it_again_and_an_order_of_whole_runs_shows_nothing() 
     assert replay(TakeStock, TWO, "o2-1", **ABOUT).ok
 
 
-def test_a_search_whose_time_is_over_tries_no_more_orders_and_judges_none() -> None:
+def test_a_search_whose_time_is_over_tries_no_more_orders_and_has_no_verdict() -> None:
     report = explore(TakeStock, TWO, **ABOUT, seconds=0.000_001)
-    assert (report.orders, report.ok, report.stopped_after) == (1, True, 0.000_001)
+    assert (report.orders, report.stopped_after) == (1, 0.000_001)
+    assert (report.violations, report.is_judged, report.ok) == ((), False, False)
+    assert report.singles_left == report.as_json()["singles_left"] > 20
+    assert f"not tried, {report.singles_left} single faults: so this is no verdict; give more time" in str(report)
     assert (report.has_all_orders, report.as_json()["has_all_orders"]) == (False, False)
 
 

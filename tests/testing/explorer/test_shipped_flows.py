@@ -44,7 +44,7 @@ def sample(name: str) -> Any:
     return json.loads((SAMPLES / name).read_text())
 
 
-@pytest.mark.proof("explores every single fault, as `make prove` does once more")
+@pytest.mark.long("explores every single fault, as `make prove` does without it")
 @pytest.mark.parametrize(
     ("flow", "messages", "free", "invariants"),
     [

@@ -1,4 +1,4 @@
-"""The tests that docs/test-your-flow.md shows are run as a reader would run them, and end as the page says."""
+"""The tests that docs/guides/test-your-flow.md shows are run as a reader would run them, and end as the page says."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.test_docs import blocks, commands, matches
 
 pytest_plugins = ("pytester",)
 
-PAGE = Path(__file__).parents[3] / "docs" / "test-your-flow.md"
+PAGE = Path(__file__).parents[3] / "docs" / "guides" / "test-your-flow.md"
 
 
 @pytest.fixture

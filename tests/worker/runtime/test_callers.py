@@ -130,7 +130,7 @@ def test_a_caller_that_was_answered_is_not_answered_by_the_next_run() -> None:
 
 
 @pytest.mark.parametrize(
-    "number", [MOST_HELD, MOST_HELD + 1, 150, pytest.param(1_000, marks=pytest.mark.proof("a thousand callers"))]
+    "number", [MOST_HELD, MOST_HELD + 1, 150, pytest.param(1_000, marks=pytest.mark.long("a thousand callers"))]
 )
 def test_however_many_callers_one_run_has_all_are_answered(number: int) -> None:
     with scene(shared) as at:

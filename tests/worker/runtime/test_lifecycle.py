@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[3]
-PAGE = (ROOT / "docs/way-of-a-message.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs/explain/way-of-a-message.md").read_text(encoding="utf-8")
 NAMED = re.findall(r"`([A-Z]?[\w.]+)` in\s`([\w/]+\.py)`", PAGE)
 SCREEN = 40
 

@@ -33,6 +33,9 @@ LOST: Final = "lost"
 """The event of a message of a replaced run that can neither be sent nor parked."""
 
 
+_CLAIMS: Final = frozenset({"claim", "claim the call"})
+"""Claims of hops, and of calls under ``@once``: nothing goes on where they are refused."""
+
 _WITHOUT_VERDICT: Final = frozenset({"save group", "remember", "note the back-off"})
 """Calls on the run table that keep no record in its queue.
 
@@ -139,7 +142,7 @@ def _inboxes(flows: Sequence[AnyFlow]) -> Iterator[str]:
 
 
 def _is_run_table(history: History, refusal: LastingRefusal) -> bool:
-    own = {made.target for made in history.calls if str(made.site) == "claim"}
+    own = {made.target for made in history.calls if str(made.site) in _CLAIMS}
     return refusal.service == "dynamodb" and refusal.name in own
 
 

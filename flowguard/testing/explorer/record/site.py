@@ -29,6 +29,7 @@ _STEPS: Final = {
     ("batch_calls.py", "judge"): "claim",
     ("batch_calls.py", "commit"): "commit",
     ("batch_calls.py", "release"): "release",
+    ("ledger.py", "claim"): "claim the call",
     ("sender.py", "send"): "dispatch",
     ("sender.py", "postpone"): "postpone",
     ("sender.py", "hand_back"): "hand back",

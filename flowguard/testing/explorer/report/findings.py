@@ -50,7 +50,8 @@ class Report:
     end and did, with schedules left. ``uncounted`` are the calls whose effect no comparison of ends sees, ``elsewhere``
     the services that moto answered for the engine in memory. ``has_all_orders`` is false where there are more
     undisturbed orders than were run: then runs that met are not judged. ``unjudged`` counts the schedules that ended as
-    none of those orders does, and may be right. ``has_run`` is false where no message was for what is explored.
+    none of those orders does, and may be right, ``singles_left`` the single faults that there was no time for.
+    ``has_run`` is false where no message was for what is explored.
     """
 
     flows: tuple[str, ...]
@@ -68,6 +69,7 @@ class Report:
     elsewhere: tuple[str, ...] = ()
     has_all_orders: bool = True
     unjudged: int = 0
+    singles_left: int = 0
     has_run: bool = True
     seconds: float = field(compare=False, default=0.0)
 
@@ -78,8 +80,8 @@ class Report:
 
     @property
     def is_judged(self) -> bool:
-        """Return whether there is a verdict: something ran, and no schedule ended where nobody knows what is right."""
-        return self.has_run and not self.unjudged
+        """Return whether there is a verdict: something ran, with every single fault, and each end could be judged."""
+        return self.has_run and not self.unjudged and not self.singles_left
 
     @property
     def rate(self) -> float:
@@ -124,6 +126,10 @@ class Report:
         if self.unjudged:
             which = f"{_many(self.unjudged, 'schedule')} that ended as none of the {self.orders} orders that were run"
             lines.append(f"not judged, {which}; give fewer messages, any_order=True or invariants_only=True")
+        if self.singles_left:
+            lines.append(
+                f"not tried, {_many(self.singles_left, 'single fault')}: so this is no verdict; give more time"
+            )
         if not self.has_run:
             lines.append("nothing ran: no message is for what is explored, so this says nothing of it")
         return lines
@@ -143,6 +149,7 @@ class Report:
             "elsewhere": list(self.elsewhere),
             "has_all_orders": self.has_all_orders,
             "unjudged": self.unjudged,
+            "singles_left": self.singles_left,
             "has_run": self.has_run,
             "complete": self.is_complete and self.stopped_after is None,
             "seconds": round(self.seconds, 3),

@@ -88,7 +88,7 @@ class PlainFunction:
     @property
     def module(self) -> ModuleType | None:
         """Return the module in which the handler was written."""
-        return sys.modules.get(getattr(self.handler, "__module__", ""))
+        return _module_of(self.handler)
 
     @property
     def is_loaded_anew(self) -> bool:
@@ -199,15 +199,25 @@ def _cold(handler: Handler, clients: SameClients) -> _Environment:
 
 def _source_of(handler: Handler) -> tuple[ModuleType, ModuleSpec, Loader] | None:
     """Return what a handler's module can be loaded from once more. None where that would not bring the handler."""
-    module = sys.modules.get(getattr(handler, "__module__", ""))
+    module = _module_of(handler)
     spec = module.__spec__ if module is not None else None
     if module is None or spec is None or spec.loader is None or module.__name__ == "__main__":
         return None
-    return (module, spec, spec.loader) if _named(module, _path(handler)) is handler else None
+    return (module, spec, spec.loader) if _named(module, _path(handler)) == handler else None
+
+
+def _module_of(handler: Handler) -> ModuleType | None:
+    """Return the module that a handler is of. A method is of its object's, which a decorator has named."""
+    return sys.modules.get(getattr(getattr(handler, "__self__", handler), "__module__", ""))
 
 
 def _path(handler: Handler) -> str:
-    return str(getattr(handler, "__qualname__", ""))
+    """Return the handler's name in its module. That of a method begins with the object there that it is bound to."""
+    bound_to, module = getattr(handler, "__self__", None), _module_of(handler)
+    if bound_to is None or module is None:
+        return str(getattr(handler, "__qualname__", ""))
+    names = [name for name, value in vars(module).items() if value is bound_to]
+    return f"{names[0]}.{handler.__name__}" if names else ""
 
 
 def _named(module: ModuleType, path: str) -> Any:

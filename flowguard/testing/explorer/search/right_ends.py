@@ -16,9 +16,10 @@ from flowguard.testing.explorer.search.next_schedules import reorderings
 from flowguard.testing.explorer.search.runs import Runs
 
 MOST_ORDERS: Final = 200
+"""So many orders are run where they end alike."""
 
 FEW: Final = 2
-"""Of so few messages all orders are tried, unless there are ``MOST_ORDERS_OF_FEW``."""
+"""Of so few messages all orders are tried if they end differently, unless there are ``MOST_ORDERS_OF_FEW``."""
 
 MOST_ORDERS_OF_FEW: Final = 1_000
 
@@ -99,13 +100,16 @@ class RightEnds:
         Those that change least come first.
         """
         found: list[OrderedEnd] = []
+        ends: set[str] = set()
         ahead = deque([schedule])
         is_few = not schedule.choices and len(self._runs.sandbox.coming) <= FEW
-        most = MOST_ORDERS_OF_FEW if is_few else MOST_ORDERS
-        while ahead and len(found) < most and not (found and is_over()):
+        while ahead and not (found and is_over()):
+            if len(found) >= (MOST_ORDERS_OF_FEW if is_few and len(ends) > 1 else MOST_ORDERS):
+                break
             ordered = ahead.popleft()
             history = first if ordered is schedule else self._runs.run_one_by_one(ordered)
             end = self._runs.end(history)
+            ends.add(end.digest)
             found.append(OrderedEnd(ordered, end, is_of_whole_runs(history), are_of_one_object(history)))
             self.undisturbed.append(effects(history))
             ahead += [ordered.and_then(choice) for choice in reorderings(history)]

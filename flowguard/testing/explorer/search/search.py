@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from flowguard.testing.explorer.checks.failures import failed_by_right
 from flowguard.testing.explorer.checks.free import check_answers, check_free, check_same
@@ -30,6 +30,9 @@ from flowguard.testing.explorer.search.record_orders import RecordOrders
 from flowguard.testing.explorer.search.right_ends import Missing, RightEnds
 from flowguard.testing.explorer.search.runs import Runs
 from flowguard.testing.explorer.search.shrink import shrunk
+
+FOR_ORDERS: Final = 0.3
+"""The share of the time that the undisturbed orders may take."""
 
 Progress: TypeAlias = Callable[[int, int], object]
 """Called after each schedule with the numbers of schedules and of violations until then."""
@@ -67,6 +70,8 @@ class Search:
         self._failing = failing
         self._may_fail = frozenset(may_fail)
         self._unjudged = 0
+        self._singles_left = 0
+        self._first: History | None = None
         self._progress = progress
         self._distinct: set[str] = set()
         self._began = time.perf_counter()
@@ -80,13 +85,13 @@ class Search:
 
         Returns the first order's history.
         """
-        first = self.runs.run_one_by_one(Schedule())
+        first = self._first = self.runs.run_one_by_one(Schedule())
         check_free(self.runs.free, first, self._sandbox.keys, _dead_letters(self._sandbox))
         check_same(self.runs.same, first)
         if not self._sandbox.answers_are_declared:  # a module's are for all messages, and these may await nothing
             check_answers(self._sandbox.parties.given, first)
         if first.hung is None and not first.lacks and first.at_rest:
-            self.right.learn(first, (lambda: True) if self._invariants_only else self._is_over)
+            self.right.learn(first, (lambda: True) if self._invariants_only else self._has_learnt_for_long)
         return first
 
     def again(self, schedule: Schedule) -> tuple[History, tuple[Violation, ...]]:
@@ -141,6 +146,14 @@ class Search:
         """Run the search to its end. One that is interrupted reports what it has found."""
         self._seconds = budget.seconds
         budget = replace(budget, distrusted=self._sandbox.distrusted, weather=self._sandbox.weather)
+        try:
+            return self._searched(budget)
+        except KeyboardInterrupt:
+            if self._first is None:
+                raise
+            return replace(self.report(self._first), is_complete=False)
+
+    def _searched(self, budget: SearchBudget) -> Report:
         first = self.references()
         self._judge_undisturbed(first)
         if self._is_useless(first):
@@ -154,15 +167,16 @@ class Search:
             if self._orders is not None:
                 self._orders.judge(first, self.found)
         seconds: list[Schedule] = []
-        try:
-            self._search(first, seconds, budget)
-        except KeyboardInterrupt:
-            return replace(self.report(first), is_complete=False)
+        self._search(first, seconds, budget)
         return self.report(first, pairs_left=max(0, len(seconds) - budget.bound))
 
     def _is_over(self) -> bool:
         """Answer whether the search has lasted as long as it may."""
         return self._seconds is not None and time.perf_counter() - self._began >= self._seconds
+
+    def _has_learnt_for_long(self) -> bool:
+        """Answer whether the undisturbed orders have had their share of the time. The rest is for faults."""
+        return self._seconds is not None and time.perf_counter() - self._began >= self._seconds * FOR_ORDERS
 
     def _judge_undisturbed(self, first: History) -> None:
         """Find what fails though nothing goes wrong, where the search knows what is expected to."""
@@ -185,8 +199,11 @@ class Search:
         )
 
     def _search(self, first: History, seconds: list[Schedule], budget: SearchBudget) -> None:
+        singles = {schedule.id for schedule in planned(first, (), replace(budget, bound=0, walks=0))}
+        self._singles_left = len(singles)
         for schedule, at_once in self._schedules_of(first, seconds, budget):
             history = self._try(schedule)
+            self._singles_left -= schedule.id in singles
             self._progress(self.runs.count, len(self.found))
             if len(self.found) >= budget.most or history.hung is not None:
                 break
@@ -217,6 +234,7 @@ class Search:
             uncounted=self.runs.uncounted,
             has_all_orders=self.right.has_all or not self._sandbox.flows or self._invariants_only,
             unjudged=self._unjudged,
+            singles_left=self._singles_left,
             has_run=bool(undisturbed_ends(first) or first.posted or first.lacks or first.hung),
             elsewhere=tuple(sorted(self._sandbox.elsewhere)),
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from flowguard import Done, Flow, Outcome, Stage, Step
+from flowguard import Done, Flow, Outcome, Stage, Step, once
 from flowguard.cli import main
 from flowguard.clock import ManualClock
 from flowguard.errors import SettingsError
@@ -291,3 +292,12 @@ def test_the_command_takes_handlers_with_their_queues(tmp_path: Path) -> None:
 def test_the_command_says_what_cannot_be_used(tmp_path: Path, arguments: tuple[str, ...], said: str) -> None:
     code, shown = command(tmp_path, "tests.testing.explorer.handlers:put", *arguments)
     assert (code, said in shown) == (2, True), shown
+
+
+@once("written-here", key="body.order_id")
+def written_here(record: Any) -> None:
+    """A function whose batch handler is a method of flowguard's."""
+
+
+def test_a_batch_handler_under_once_is_of_the_module_that_has_the_function() -> None:
+    assert PlainFunction("orders", written_here.batch).module is sys.modules[__name__]
