@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, nullcontext
 from datetime import timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Final, TypeGuard
+from typing import TYPE_CHECKING, Final, TypeGuard, TypeVar
 
 from flowguard.errors import EnvelopeError, OtherRelease, Untrusted
 from flowguard.events import EventType
@@ -46,6 +46,9 @@ _A_CALL: Final = 10
 
 _HELD: Final = "a record before it in its group stays in the queue"
 _NO_TIME: Final = "not enough time was left to begin it"
+
+
+Result = TypeVar("Result")
 
 
 class Batch:
@@ -157,16 +160,15 @@ class Batch:
             if isinstance(judged, Ending):
                 return judged
             arrival = judged
-        with self._at_work(arrival):
-            return self._driver.alone(self._runtime.work(arrival, self._budget))
+        way = self._runtime.work(arrival, self._budget)
+        return self._at_work(arrival, lambda: self._driver.alone(way))
 
-    @contextmanager
-    def _at_work(self, arrival: Arrival) -> Iterator[None]:
-        """Show an observer what is done for the message, and note how long that takes."""
+    def _at_work(self, arrival: Arrival, go_on: Callable[[], Result]) -> Result:
+        """Carry a way on. Show an observer what is done for the message, and note how long that takes."""
         before = self._budget.remaining()
         try:
             with self._emitter.working_on(arrival):
-                yield
+                return go_on()
         finally:
             self._note_time(arrival, before)
 
@@ -281,9 +283,8 @@ class Batch:
         """Carry on with a claim, up to a commit that may wait for others."""
         arrival = self._now_at = shared.arrival
         try:
-            with self._at_work(arrival):
-                answer = shared.in_time(*self._runtime.claims.lease(arrival, self._budget))
-                at = self._driver.answer(shared.way, answer, can_wait)
+            answer = shared.in_time(*self._runtime.claims.lease(arrival, self._budget))
+            at = self._at_work(arrival, lambda: self._driver.answer(shared.way, answer, can_wait))
         except Exception as error:  # as of a record that goes alone
             return self._broken(envelope, arrival, error)
         return Waiting(arrival, shared.way, at) if isinstance(at, Committing) else at
@@ -314,8 +315,7 @@ class Batch:
         if not self._has_time(left.arrival):
             return self._returned(left.arrival.envelope, _NO_TIME)
         self._now_at = left.arrival
-        with self._at_work(left.arrival):
-            return self._driver.ask(left.way, at)
+        return self._at_work(left.arrival, lambda: self._driver.ask(left.way, at))
 
     # -- what each needs
 

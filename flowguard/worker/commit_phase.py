@@ -29,13 +29,18 @@ class CommitPhase:
     """Asks for commits, and reads what their answers mean for the records."""
 
     def __init__(
-        self, services: Services, emitter: Emitter, caller_answers: CallerAnswers, turned_away: TurnedAway
+        self,
+        services: Services,
+        emitter: Emitter,
+        caller_answers: CallerAnswers,
+        early: KeptAnswers,
+        turned_away: TurnedAway,
     ) -> None:
         self._services = services
         self._emitter = emitter
         self._caller_answers = caller_answers
         self._turned_away = turned_away
-        self._early = KeptAnswers(services, emitter)
+        self._early = early
 
     def written(self, arrival: Arrival, claim: Claim, commit: Commit) -> Way[Written]:
         """Write all of the commit or nothing. Before it the rows by which answers find a run that waits."""

@@ -31,13 +31,21 @@ class Driver:
 
     def alone(self, way: Way[Result]) -> Result:
         """Answer each ask by a call of its own, and return the way's result."""
-        result: Result = self._until(lambda: next(way), way, lambda ask: False)
-        return result
+        try:
+            ask = next(way)
+            while True:
+                ask = self._asked(way, ask)
+        except StopIteration as end:
+            result: Result = end.value
+            return result
 
     def begin(self, way: Way[Result]) -> Result | Ask:
         """Return what the way asks first, or its result where it asks nothing."""
-        first: Result | Ask = self._until(lambda: next(way), way, lambda ask: True)
-        return first
+        try:
+            return next(way)
+        except StopIteration as end:
+            result: Result = end.value
+            return result
 
     def answer(self, way: Way[Result], answer: Answer, stops: Stops[Stop]) -> Result | Stop:
         """Give the way an answer that it waits for. What it asks after that, it asks alone."""
@@ -88,16 +96,12 @@ class StoreCalls:
         self._in_threads = in_threads
 
     def __call__(self, asks: Sequence[Ask]) -> Sequence[Answer]:
-        return [self._of_one(asks[0])] if len(asks) == 1 else self._of_all(asks)
-
-    def _of_one(self, ask: Ask) -> Answer:
-        match ask:
-            case Claiming(request):
-                return self._store.claim(request)
-            case Judging(request):
-                return self._store.judge(request)
-            case Committing(claim, commit):
-                return self._store.commit(claim, commit)
+        if len(asks) > 1:
+            return self._of_all(asks)
+        [ask] = asks
+        if isinstance(ask, Committing):
+            return (self._store.commit(ask.claim, ask.commit),)
+        return (self._store.claim(ask.request) if isinstance(ask, Claiming) else self._store.judge(ask.request),)
 
     def _of_all(self, asks: Sequence[Ask]) -> Sequence[Answer]:
         batches = self._store.batches

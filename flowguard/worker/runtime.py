@@ -22,6 +22,7 @@ from flowguard.worker.fail_phase import FailPhase
 from flowguard.worker.flush_phase import FlushPhase
 from flowguard.worker.handle_phase import GoesOn, HandlePhase
 from flowguard.worker.hop_memory import HopMemory
+from flowguard.worker.kept_answers import KeptAnswers
 from flowguard.worker.kills import MOST_KILLS, counted, killed
 from flowguard.worker.no_run import NoRun
 from flowguard.worker.ports import Budget, Services
@@ -45,11 +46,12 @@ class Runtime:
         self._emitter = emitter
         caller_answers = CallerAnswers(services, emitter)
         self._no_run = NoRun(services, emitter, caller_answers)
-        self._turned_away = TurnedAway(services, emitter, caller_answers, self._no_run)
+        early = KeptAnswers(services, emitter)
+        self._turned_away = TurnedAway(services, emitter, caller_answers, early, self._no_run)
         self.claims = ClaimPhase(services, caller_answers)
         self._flush = FlushPhase(services, emitter, caller_answers)
         self._handle = HandlePhase(services, emitter, outside)
-        self._commits = CommitPhase(services, emitter, caller_answers, self._turned_away)
+        self._commits = CommitPhase(services, emitter, caller_answers, early, self._turned_away)
         self._fail = FailPhase(services, emitter, self._commits, self._no_run)
 
     def close(self) -> None:

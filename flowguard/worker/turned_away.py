@@ -23,13 +23,20 @@ from flowguard.worker.routing import Arrival
 class TurnedAway:
     """Ends records whose hops were not claimed."""
 
-    def __init__(self, services: Services, emitter: Emitter, caller_answers: CallerAnswers, no_run: NoRun) -> None:
+    def __init__(
+        self,
+        services: Services,
+        emitter: Emitter,
+        caller_answers: CallerAnswers,
+        early: KeptAnswers,
+        no_run: NoRun,
+    ) -> None:
         self._services = services
         self._emitter = emitter
         self._caller_answers = caller_answers
         self._no_run = no_run
         self._canceller = Canceller(services)
-        self._early = KeptAnswers(services, emitter)
+        self._early = early
 
     def ending(self, arrival: Arrival, refused: Refused) -> Ending:
         """Report the verdict of a refused claim, and return what follows from it."""

@@ -67,14 +67,20 @@ def driver(store: Store, *, threads: bool = False, watched: Callable[[Calls], Ca
 
 
 def way(*asks: Ask) -> Way[list[Any]]:
-    """A way that asks these in turn. Its result is what it was answered, errors too."""
+    """A way that asks these in turn. Its result is what it was answered, and what was thrown at it."""
     answers: list[Any] = []
     for ask in asks:
         try:
             answers.append((yield ask))
         except Exception as error:
-            answers.append(error)
+            answers.append(("thrown", error))
     return answers
+
+
+def falling(*asks: Ask) -> Way[list[Any]]:
+    """A way that asks these, and raises."""
+    yield from way(*asks)
+    raise ZeroDivisionError
 
 
 def is_commit(ask: Ask) -> TypeGuard[Committing]:
@@ -94,7 +100,7 @@ def test_a_way_that_asks_nothing_has_its_result() -> None:
 
 def test_an_error_is_thrown_into_the_way() -> None:
     error = ConnectionError("reset")
-    assert driver(Store(error)).alone(way(CLAIM, WRITE)) == [error, error]
+    assert driver(Store(error)).alone(way(CLAIM, WRITE)) == [("thrown", error)] * 2
 
 
 def test_the_end_of_the_process_goes_through_the_way_and_out() -> None:
@@ -138,7 +144,19 @@ def test_a_way_goes_on_alone_from_its_answer_up_to_where_it_stops() -> None:
 def test_an_error_among_the_answers_of_a_common_call_is_thrown(error: Any) -> None:
     asking, going = driver(Store()), way(WRITE)
     asking.begin(going)
-    assert asking.answer(going, error, is_commit) == [error]
+    assert asking.answer(going, error, is_commit) == [("thrown", error)]
+
+
+def test_what_a_way_raises_goes_out() -> None:
+    asking = driver(Store())
+    with pytest.raises(ZeroDivisionError):
+        asking.alone(falling(CLAIM))
+    with pytest.raises(ZeroDivisionError):
+        asking.begin(falling())
+    going = falling(CLAIM)
+    asking.begin(going)
+    with pytest.raises(ZeroDivisionError):
+        asking.answer(going, cast(Answer, "given"), is_commit)
 
 
 def test_what_watches_sees_each_call_with_all_that_it_asks() -> None:

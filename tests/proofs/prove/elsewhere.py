@@ -441,7 +441,7 @@ TESTED: Final = (
     Elsewhere(
         r"^(aws\.commit_threads\.|aws\.batch_calls\.DynamoDBBatches\.commit\b|"
         r"worker\.together\.PendingCommits\..*(transactions|threads)|"
-        r"worker\.(driving\._told|commit_phase\.CommitPhase\.write: .*answer|"
+        r"worker\.(commit_phase\.CommitPhase\.write: .*answer|"
         r"runtime\.(_last_error|Runtime\._held: (isinstance\(commit|except|\(last|refused|calls))))",
         (
             "tests/aws/test_commit_threads.py",
@@ -985,6 +985,8 @@ TESTED: Final = (
     Elsewhere(
         r"^worker\.(driving\.|claim_phase\.ClaimPhase\.(request: owner|_asked))",
         (
+            "tests/worker/test_driving.py",
+            "tests/worker/test_ways.py",
             "tests/worker/test_together.py",
             "tests/worker/test_together_crashes.py",
             "tests/worker/test_together_unleased.py",
@@ -1141,6 +1143,7 @@ TESTED: Final = (
     Elsewhere(
         r"^worker\.(runtime\.Runtime|(claim|flush|handle|commit|fail)_phase|turned_away|no_run|hop_planner)\.",
         (
+            "tests/worker/test_ways.py",
             "tests/worker/test_waiting.py",
             "tests/worker/runtime/test_gone_texts.py",
             "tests/worker/runtime/test_failures.py::test_a_message_that_no_run_item",

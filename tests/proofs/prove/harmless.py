@@ -266,6 +266,8 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
     ),
     "it is true itself: forced to be so it stays what it is": (
         "aws.waits.DynamoDBWaits.waiting_for: True → forced true",
+        "worker.driving.Driver.alone: True → forced true",
+        "worker.runtime.Runtime.work: True → forced true",
         "aws.caller_lists.DynamoDBCallers._changed: True → forced true",
         "aws.caller_lists.DynamoDBCallers.rows: True → forced true",
         "aws.group_items.DynamoDBGroups._items: True → forced true",
@@ -401,6 +403,11 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
     ),
     "the codes of a transaction have lost the 'None' that the passing ones have: they are never all of these": (
         "aws.faults.is_passing: codes <= PASSING_REASONS → becomes codes < PASSING_REASONS",
+    ),
+    "asks that are made together are of one kind: this is for the type checker": (
+        "worker.driving.StoreCalls._of_all: isinstance(ask, Claiming) → forced true",
+        "worker.driving.StoreCalls._of_all: isinstance(ask, Judging) → forced true",
+        "worker.driving.StoreCalls._of_all: isinstance(ask, Committing) → forced true",
     ),
     "only what has found its stage may share calls: this is for the type checker": (
         "worker.batch.Batch._ask: (arrival := turn.arrival) is None → forced false",

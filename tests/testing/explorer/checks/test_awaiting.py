@@ -21,7 +21,7 @@ from flowguard.testing.explorer.run.inbox import Later
 from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.message import PLACE
-from flowguard.worker import batch, callbacks, settler, trust
+from flowguard.worker import callbacks, orders, settler, trust
 from flowguard.worker.outside import FoundAnswer
 from flowguard.worker.settler import Settler
 from flowguard.worker.wait_planner import WaitPlanner
@@ -135,7 +135,7 @@ def ends_before_the_deadline(patch: Patch) -> None:
         found = settler.find_arrived(envelope)
         return found._replace(moment=0) if isinstance(found, settler.ArrivedDeadline) else found
 
-    patch.setattr(batch, "find_arrived", find_arrived)
+    patch.setattr(orders, "find_arrived", find_arrived)
 
 
 def forgets_the_deadline(patch: Patch) -> None:

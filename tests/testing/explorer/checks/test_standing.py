@@ -23,7 +23,7 @@ from flowguard.testing.explorer.record.refusal import refusal_at
 from flowguard.testing.explorer.record.schedule import Schedule
 from flowguard.testing.explorer.run.driver import run
 from flowguard.testing.explorer.run.sandbox import Sandbox
-from flowguard.worker import dispatch, runtime
+from flowguard.worker import dispatch, fail_phase, flush_phase
 from flowguard.worker.emitter import Emitter
 from flowguard.worker.outages import Outages
 from tests.proofs.prove.flows import TABLES, Order
@@ -195,7 +195,8 @@ def in_the_way_of_the_next(patch: Patch) -> None:
             raise SendFailed({"a queue": str(refused)})
         return refused
 
-    patch.setattr(runtime, "send_or_park", strict)
+    for phase in (flush_phase, fail_phase):
+        patch.setattr(phase, "send_or_park", strict)
 
 
 def acked_all_the_same(patch: Patch) -> None:
