@@ -155,7 +155,8 @@ def page(place: str, file: Path, files: Mapping[str, Path]) -> str:
 
 def unreleased(place: str, files: Mapping[str, Path]) -> Iterator[str]:
     """Yield the notes of the next release, by their kinds."""
-    yield "\n## Not released yet\n"
+    if any(ROOT.glob(NOTES.format(kind="*"))):
+        yield "\n## Not released yet\n"
     for kind in KINDS:
         notes = sorted(ROOT.glob(NOTES.format(kind=kind)))
         if notes:
