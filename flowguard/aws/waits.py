@@ -280,7 +280,7 @@ class DynamoDBWaits(NamedTuple):
 
     # -- answers that come before their wait
 
-    def keep_early(  # noqa: PLR0913 - everything but the first three is named
+    def keep_early(
         self,
         flow: str,
         awaited_id: str,
@@ -291,14 +291,12 @@ class DynamoDBWaits(NamedTuple):
         by: str = "",
         at: int = 0,
         names: Sequence[str] = (),
-        used_by: str = "",
     ) -> Kept:
         """Keep an answer that nothing may wait for yet, until ``expires_at``. Times are in ms.
 
         ``by`` names its message, sent at ``at``: a newer one takes the place of an older one. ``names`` are those that
-        its sender may answer; none stand for all. ``used_by`` names who is about to have it.
-
-        DynamoDB may remove an expired item days later, so one that is still there does not count.
+        its sender may answer; none stand for all. DynamoDB may remove an expired item days later, so one that is still
+        there does not count.
 
         Raises :class:`TooLarge` for one that no item can hold, where there is no bucket; then nothing was kept.
         """
@@ -313,7 +311,6 @@ class DynamoDBWaits(NamedTuple):
             "given_at": number(at),
             **({"failed": {"BOOL": True}} if answer.failed else {}),
             **({"names": {"SS": sorted(set(names))}} if names else {}),
-            **({"used_by": {"S": used_by}} if used_by else {}),
         }
         call: Any = {
             "TableName": self.table,
@@ -322,15 +319,13 @@ class DynamoDBWaits(NamedTuple):
             "ExpressionAttributeNames": {"#ttl": "ttl"},
             "ExpressionAttributeValues": {":now": number(now // 1000), ":at": number(at), ":by": {"S": by}},
             "ReturnValues": "ALL_OLD",
-            "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
         }
         try:
             found: Any = patiently(lambda: self.client.put_item(**call), self.pause).get("Attributes")
         except ClientError as error:
             if error_code(error) != "ConditionalCheckFailedException":
                 raise
-            old: Any = error.response.get("Item")
-            return Kept(is_new=False, used_by=_user(old) if old["given_by"]["S"] == by else None)
+            return Kept(is_new=False)
         return Kept(is_new=True, replaces=bool(found) and "used_by" not in found and not _is_over(found, now))
 
     def early(self, flow: str, awaited_id: str, now: int, who: str = "") -> EarlyAnswer | None:
@@ -381,10 +376,6 @@ def _after_place(items: Sequence[Any], by: str) -> Any:
 
 def _early_key(flow: str, awaited_id: str) -> Any:
     return {**awaiting_key(flow, awaited_id), "sk": {"S": EARLY}}
-
-
-def _user(found: Any) -> str:
-    return str(found["used_by"]["S"]) if "used_by" in found else ""
 
 
 def _is_over(found: Any, now: int) -> bool:

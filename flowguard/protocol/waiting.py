@@ -139,12 +139,10 @@ class Kept(NamedTuple):
     """The store's reply to an answer that may be early.
 
     ``is_new`` says that it is kept now, and was not before. ``replaces`` says that an older one goes that nobody used.
-    ``used_by`` is of one that an earlier delivery of the same message has kept: who has used it, or nothing.
     """
 
     is_new: bool
     replaces: bool = False
-    used_by: str | None = None
 
 
 class Look(NamedTuple):

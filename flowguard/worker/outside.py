@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from typing import Any, NamedTuple
 
@@ -30,9 +30,9 @@ from flowguard.worker.dispatch import dispatch
 from flowguard.worker.emitter import Emitter
 from flowguard.worker.ending import Ending
 from flowguard.worker.lifetimes import Lifetimes
-from flowguard.worker.ports import Budget, Services, Unlimited, Waits
+from flowguard.worker.ports import Budget, Services, Unlimited
 from flowguard.worker.resumed import check_answer
-from flowguard.worker.settler import Settler, failure, message_at, user_of
+from flowguard.worker.settler import Settler, failure, message_at
 from flowguard.worker.wait_planner import ANSWER
 
 ORDER = (
@@ -62,9 +62,7 @@ KEPT_TO_END_MS = 3_000
 """Kept of an invocation, so that what was begun ends within it."""
 
 WHO_WAITED = "those who waited"
-"""Who has used an early answer that several runs waited for already."""
-
-_NOBODY, _ANOTHER = "", "another"
+"""Who has used an early answer that runs waited for already."""
 
 
 class FoundAnswer(NamedTuple):
@@ -101,44 +99,31 @@ class OutsideAnswers:
         Raises :class:`RunFailed` where a stage that waits for it cannot read it, after the runs whose stages can have
         got it; and :class:`SendFailed` where the copy is not taken. Nothing was settled of that part then.
         """
-        own, now, told = envelope.own_id, self._services.clock.now(), _Told()
-        users = _Users(self._services.store.waits, found, own, now)
-        rows = users.look(self._rows(found, own))
-        self._keep(found, envelope, now, users)
-        rows = rows if rows is not None else self._rows(found, own)
-        for part in iter(lambda: list(itertools.islice(rows, ROWS_A_PART)), []):
-            self._settle_part(part, found, envelope, told, users, queued=queued)
+        own, now = envelope.own_id, self._services.clock.now()
+        kept, told = self._kept(found, envelope, now), _Told()
+        rows = self._services.store.waits.waiting_for(found.flow.name, found.awaited_id, own)
+        mine = (row for row in rows if found.is_for(row))
+        for part in iter(lambda: list(itertools.islice(mine, ROWS_A_PART)), []):
+            self._settle_part(part, found, envelope, told, queued=queued)
             if len(part) == ROWS_A_PART and not self._has_time():
                 told.is_whole = False
                 self._keep_place(found, own, told, now)
                 break
-        users.note_copy(told.verdicts)
+        self._use_up(found, own, kept, told)
         if told.missed is not None:
             raise told.missed
         return self._ending(found, envelope, told)
 
-    def _rows(self, found: FoundAnswer, own: str) -> Iterator[AwaitingRow]:
-        rows = self._services.store.waits.waiting_for(found.flow.name, found.awaited_id, own)
-        return (row for row in rows if found.is_for(row))
-
     def _settle_part(
-        self,
-        part: Sequence[AwaitingRow],
-        found: FoundAnswer,
-        envelope: Envelope,
-        told: _Told,
-        users: _Users,
-        *,
-        queued: bool,
+        self, part: Sequence[AwaitingRow], found: FoundAnswer, envelope: Envelope, told: _Told, *, queued: bool
     ) -> None:
         """Settle the answer for some of those who wait, and send their next hops."""
         unread = {row: problem for row in part if (problem := _unreadable(row, found)) is not None}
-        rows, early = users.admitted([row for row in part if row not in unread])
+        rows = [row for row in part if row not in unread]
         if not queued:
             self._put_into_queue(found, rows, self._services.clock.now())
         verdicts, endings = [self._services.store.waits.verdict(row.address) for row in unread], []
         missed = [problem for problem, verdict in zip(unread.values(), verdicts, strict=True) if verdict in _WAITING]
-        verdicts += [self._settler.leave_out(row.address, found.answer) for row in early]
         for row in rows:
             verdict, onward = self._settler.settle(found.flow, envelope, row.address, found.answer)
             verdicts.append(verdict)
@@ -170,28 +155,32 @@ class OutsideAnswers:
 
     # -- answers that come before their wait
 
-    def _keep(self, found: FoundAnswer, envelope: Envelope, now: int, users: _Users) -> None:
+    def _kept(self, found: FoundAnswer, envelope: Envelope, now: int) -> Kept | None:
         """Keep the answer where its flow's callback says so, and tell of an older one that goes unused."""
         if found.keep_early is None:
-            return
+            return None
         at = envelope.published_at or envelope.sent_at or now
-        until = users.until if users.who else Lifetimes(found.flow).of_early(now, found.keep_early)
+        until = Lifetimes(found.flow).of_early(now, found.keep_early)
         flow, awaited_id = found.flow.name, found.awaited_id
         kept = self._services.store.waits.keep_early(
-            flow,
-            awaited_id,
-            found.answer,
-            now=now,
-            expires_at=until,
-            by=envelope.own_id,
-            at=at,
-            names=found.names,
-            used_by=users.who,
+            flow, awaited_id, found.answer, now=now, expires_at=until, by=envelope.own_id, at=at, names=found.names
         )
-        users.meet(kept)
         if kept.replaces:
             facts = {"flow": flow, "id": awaited_id, "verdict": AnswerVerdict.EARLY.value, "replaces": True}
             self._services.observer(Event(EventType.ANSWERED, None, facts))
+        return kept
+
+    def _use_up(self, found: FoundAnswer, own: str, kept: Kept | None, told: _Told) -> None:
+        """Say that the answer is used where a run that waited has got it: a later run is not to take it for its own.
+
+        A copy of its message finds that it is a duplicate: of this very answer, as far as anybody knows.
+        """
+        if kept is None:
+            return
+        by_copies = frozenset() if kept.is_new else frozenset({AnswerVerdict.DUPLICATE})
+        if not (_TAKEN | by_copies).isdisjoint(told.verdicts):
+            until = Lifetimes(found.flow).of_used(self._services.clock.now())
+            self._services.store.waits.use_early(found.flow.name, found.awaited_id, own, WHO_WAITED, until=until)
 
     def _put_into_queue(self, found: FoundAnswer, rows: Iterable[AwaitingRow], now: int) -> None:
         if not found.flow.trust_senders:
@@ -199,79 +188,6 @@ class OutsideAnswers:
         sends = [answer_message(found, row, now, self._services) for row in rows]
         if refused := self._services.sender.send(sends):
             raise SendFailed({str(sends[place].to): refusal.why for place, refusal in refused.items()})
-
-
-class _Users:
-    """Those who may take an answer that is kept.
-
-    That is written before any of them gets it. A worker that dies in between leaves it to them, when its message comes
-    again, and to no run that has begun to wait meanwhile. ``who`` is empty while nobody takes it. An answer that is not
-    kept is for all who wait.
-    """
-
-    def __init__(self, waits: Waits, found: FoundAnswer, own: str, now: int) -> None:
-        self._waits = waits
-        self._found = found
-        self._own = own
-        self._over: set[AwaitingRow] = set()
-        self._is_copy = False
-        self.until = Lifetimes(found.flow).of_used(now)
-        self.who = _NOBODY if found.keep_early is not None else WHO_WAITED
-
-    def look(self, rows: Iterator[AwaitingRow]) -> Iterator[AwaitingRow] | None:
-        """Look who can take the answer, up to the second one. Return all who wait; None where nobody can take it."""
-        if self.who:
-            return rows
-        seen = list[AwaitingRow]()
-        for row in rows:
-            seen.append(row)
-            if _unreadable(row, self._found) is None and self._can_take(row):
-                self.who = WHO_WAITED if self.who else user_of(row.address)
-                if self.who == WHO_WAITED:
-                    break
-        return itertools.chain(seen, rows) if self.who else None
-
-    def _can_take(self, row: AwaitingRow) -> bool:
-        verdict = self._waits.verdict(row.address)
-        if verdict not in _WAITING:
-            self._over.add(row)
-        return verdict in _TAKEN
-
-    def meet(self, kept: Kept) -> None:
-        """Go by what an earlier delivery of the same message has written. An older message is for all who wait."""
-        self._is_copy = not kept.is_new
-        if self._is_copy and kept.used_by != _NOBODY:
-            self.who = WHO_WAITED if kept.used_by is None else kept.used_by
-        elif self._is_copy and self.who:
-            self._use(self.who)
-
-    def admitted(self, rows: Iterable[AwaitingRow]) -> tuple[list[AwaitingRow], list[AwaitingRow]]:
-        """Return the rows that may get the answer, and those whose runs have not begun to wait.
-
-        These find what is kept. The first run that has begun since it was kept takes it.
-        """
-        ready, early = list[AwaitingRow](), list[AwaitingRow]()
-        for row in rows:
-            if not self.who and row not in self._over:
-                verdict = self._waits.verdict(row.address)
-                if verdict is AnswerVerdict.EARLY:
-                    early.append(row)
-                    continue
-                if verdict in _TAKEN:
-                    self._use(user_of(row.address))
-            if self.who in {_NOBODY, WHO_WAITED} or self.who == user_of(row.address):
-                ready.append(row)
-        return ready, early
-
-    def note_copy(self, verdicts: Iterable[AnswerVerdict]) -> None:
-        """Say that the answer is used where a copy of its message is a duplicate: of this very answer, it seems."""
-        if self._is_copy and not self.who and AnswerVerdict.DUPLICATE in verdicts:
-            self._use(WHO_WAITED)
-
-    def _use(self, who: str) -> None:
-        found = self._found
-        is_used = self._waits.use_early(found.flow.name, found.awaited_id, self._own, who, until=self.until)
-        self.who = who if is_used else _ANOTHER
 
 
 class _Told:

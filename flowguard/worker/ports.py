@@ -108,7 +108,7 @@ class Waits(Protocol):
         """Keep the row up to which the message ``by`` is settled, until ``until`` (ms)."""
         ...
 
-    def keep_early(  # noqa: PLR0913 - everything but the first three is named
+    def keep_early(
         self,
         flow: str,
         awaited_id: str,
@@ -119,12 +119,11 @@ class Waits(Protocol):
         by: str = "",
         at: int = 0,
         names: Sequence[str] = (),
-        used_by: str = "",
     ) -> Kept:
         """Keep an answer that may come before its wait, until ``expires_at``. Times are in ms.
 
         ``by`` names its message, sent at ``at``. A newer one takes the place of an older one; a copy changes nothing.
-        ``names`` are those that its sender may answer; none stand for all. ``used_by`` says who is about to have it.
+        ``names`` are those that its sender may answer; none stand for all.
         """
         ...
 

@@ -159,12 +159,6 @@ class Settler:
         self._emit(EventType.ANSWERED, address, item, **facts, **({"was_early": True} if was_early else {}))
         return verdict, self.onward(flow, envelope, address, item)
 
-    def leave_out(self, address: AnswerAddress, answer: GivenAnswer) -> AnswerVerdict:
-        """Tell that a run has not begun to wait, without any call. It finds what is kept for it."""
-        facts = {"name": address.name, "verdict": AnswerVerdict.EARLY.value, "failed": answer.failed}
-        self._emit(EventType.ANSWERED, address, None, **facts)
-        return AnswerVerdict.EARLY
-
     def look_early(self, flow: AnyFlow, envelope: Envelope, item: RunItem, message: Message) -> Iterator[Send]:
         """Settle what was kept before the wait began, and yield the message of a wait that is over.
 
@@ -177,7 +171,7 @@ class Settler:
         onward = self.onward(flow, envelope, address, item)
         for name in sorted(wait.plan.early & wait.waiting) if onward is None else ():
             awaited_id = wait.plan.names[name] or ""
-            waits, who = self._services.store.waits, user_of(address._replace(name=name))
+            waits, who = self._services.store.waits, digest_of(address._replace(name=name).statement)
             now = self._services.clock.now()
             kept = waits.early(flow.name, awaited_id, now, who)
             if (
@@ -279,11 +273,6 @@ class Settler:
     def _emit(self, type_: EventType, address: AnswerAddress, item: RunItem | None, **facts: Any) -> None:
         message = message_at(address, item)
         self._services.observer(Event(type_, message, facts))
-
-
-def user_of(address: AnswerAddress) -> str:
-    """Return what names the wait in an early answer that it uses."""
-    return digest_of(address._replace(admits=False).statement)
 
 
 def _resumed(address: AnswerAddress, item: RunItem | None) -> Message | None:

@@ -16,7 +16,7 @@ from flowguard.errors import TooLarge
 from flowguard.ids import ObjectId, RequestId
 from flowguard.protocol.run import AwaitingRow
 from flowguard.protocol.verdicts import AnswerVerdict
-from flowguard.protocol.waiting import EarlyAnswer, GivenAnswer, Kept, Look
+from flowguard.protocol.waiting import EarlyAnswer, GivenAnswer, Look
 from flowguard.settings import Settings
 from flowguard.sim.calls import ApiCall, Proceed, Recorder, Response, intercept
 from flowguard.wire.answer_address import AnswerAddress
@@ -218,22 +218,6 @@ def test_an_early_answer_that_is_used_outlasts_its_time_for_copies_of_its_messag
     assert store.early("flow", "paid", later, "one") == EarlyAnswer(GivenAnswer("1"), "m-1")
     assert store.early("flow", "paid", later, "another") is None
     assert not store.keep_early("flow", "paid", GivenAnswer("1"), by="m-1", now=later, expires_at=later + 1_000).is_new
-
-
-def test_an_answer_that_is_kept_says_who_uses_it_to_copies_of_its_message_alone(store: DynamoDBWaits) -> None:
-    def keep(by: str, at: int, used_by: str = "") -> Kept:
-        return store.keep_early(
-            "flow", "paid", GivenAnswer("1"), now=NOW_MS, expires_at=UNTIL, by=by, at=at, used_by=used_by
-        )
-
-    assert keep("m-1", 1) == Kept(is_new=True)
-    assert keep("m-1", 1, "one") == Kept(is_new=False, used_by="")
-    assert keep("m-2", 2, "one") == Kept(is_new=True, replaces=True)
-    assert keep("m-2", 2) == Kept(is_new=False, used_by="one")
-    assert keep("m-1", 1) == Kept(is_new=False)
-    assert store.early("flow", "paid", NOW_MS) is None
-    assert store.early("flow", "paid", NOW_MS, "one") is not None
-    assert keep("m-3", 3) == Kept(is_new=True), "what is used is not replaced unused"
 
 
 def test_an_early_answer_whose_time_is_over_is_not_replaced(store: DynamoDBWaits) -> None:

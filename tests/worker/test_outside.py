@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
@@ -540,114 +540,20 @@ def test_a_copy_that_comes_after_keep_early_is_not_the_next_runs(at: WaitScene, 
     assert got(at) == [7]
 
 
-def dying(number: int, *, after: bool) -> Callable[[ApiCall, Proceed], Response]:
-    """Die at this call of DynamoDB, before or after its effect."""
-    left = [number]
-
-    def dies(call: ApiCall, proceed: Proceed, /) -> Response:
-        left[0] -= call.service == "dynamodb"
-        its_turn = call.service == "dynamodb" and left[0] == 0
-        if its_turn and not after:
-            raise Died
-        answer = proceed()
-        if its_turn:
-            raise Died
-        return answer
-
-    return dies
-
-
-def another_begins(at: WaitScene, number: int) -> None:
-    """A run of another object, which waits for the same id."""
-    named = f"c{number}"
-    body, run = json.dumps({"cart_id": named}), RequestId(f"run-{number}")
-    at.begin(for_early_paid, object_id=ObjectId(named), body=body, request_id=run, requested_at=START + number)
-
-
-def ended(at: WaitScene) -> list[tuple[str, str]]:
-    """The runs, and how they stand when all that was sent is carried out."""
-    while at.resume():
-        pass
-    items = [
-        item for item in at.aws.client("dynamodb").scan(TableName="flowguard")["Items"] if item["sk"]["S"] == "run"
-    ]
-    return sorted((item["request_id"]["S"], item["status"]["S"]) for item in items)
-
-
-@pytest.mark.parametrize("queued", [False, True])
-@pytest.mark.parametrize(("number", "after"), [(3, True), (4, False), (4, True)])
-def test_whenever_its_function_dies_an_answer_is_for_the_run_that_waited_and_for_no_later_one(
-    number: int, after: bool, queued: bool, at: WaitScene
+def test_a_function_that_dies_before_it_notes_that_an_answer_is_used_lets_another_run_have_it_too(
+    at: WaitScene,
 ) -> None:
-    """The third call keeps the answer as used, the fourth one gives it to the run."""
-    another_begins(at, 1)
-    at.move_to(START + 10)
-    with intercept(dying(number, after=after)), pytest.raises(Died):
-        outside(at).settle(KEPT, sent_at("m-1", START + 10), queued=queued)
-    another_begins(at, 2)
-    comes(at, "7", "m-1", START + 10)
-    assert ended(at) == [("run-1", "COMPLETED"), ("run-2", "WAITING")]
-    comes(at, "8", "m-2", START + 20)
-    assert ended(at) == [("run-1", "COMPLETED"), ("run-2", "COMPLETED")]
-    assert [payload.a for _, payload in SCRIPT.got] == [7, 8]
-
-
-def test_a_copy_that_comes_when_another_run_waits_is_not_for_that(at: WaitScene) -> None:
-    another_begins(at, 1)
-    comes(at, "7", "m-1", START + 10)
-    another_begins(at, 2)
-    comes(at, "7", "m-1", START + 10)
-    assert ended(at) == [("run-1", "COMPLETED"), ("run-2", "WAITING")]
-
-
-def test_a_copy_of_an_answer_that_a_later_wait_has_used_is_for_nobody_else(at: WaitScene) -> None:
-    comes(at, "7", "m-1", START + 10)
-    for number in (1, 2):
-        another_begins(at, number)
-    comes(at, "7", "m-1", START + 10)
-    assert ended(at) == [("run-1", "COMPLETED"), ("run-2", "WAITING")]
-
-
-def test_an_answer_that_several_wait_for_is_for_all_of_them(at: WaitScene) -> None:
-    for number in range(3):
-        another_begins(at, number)
-    comes(at, "7", "m-1", START + 10)
-    assert [status for _, status in ended(at)] == ["COMPLETED"] * 3
-    another_begins(at, 4)
-    assert ended(at)[-1] == ("run-4", "WAITING")
-
-
-def between(at: WaitScene, operation: str, happens: Callable[[], None]) -> Callable[[ApiCall, Proceed], Response]:
-    """Let something happen right before the first such call."""
-    ahead = [happens]
-
-    def interceptor(call: ApiCall, proceed: Proceed, /) -> Response:
-        if call.operation == operation and ahead:
-            ahead.pop()()
+    def dies(call: ApiCall, proceed: Proceed, /) -> Response:
+        if "used_by" in call.params.get("UpdateExpression", ""):
+            raise Died
         return proceed()
 
-    return interceptor
-
-
-def test_of_two_runs_that_begin_to_wait_while_an_answer_is_kept_one_has_it(at: WaitScene) -> None:
-    """They look before it is kept, and it looks for them before they have begun."""
-
-    def begin() -> None:
-        for number in (1, 2):
-            another_begins(at, number)
-
-    with intercept(between(at, "PutItem", begin)):
+    begins(at, 1)
+    with intercept(dies), suppress(Died):
         comes(at, "7", "m-1", START + 10)
-    assert sorted(status for _, status in ended(at)) == ["COMPLETED", "WAITING"]
-
-
-def test_a_run_that_is_not_committed_yet_is_left_to_find_what_is_kept(at: WaitScene) -> None:
-    at.begin(lambda step: AnyOf.when_any(a=step.event("something else"), within=WITHIN))
-    at.waits.save([AwaitingRow("paid", ADDRESS._replace(hop=2), "some", START)])
-    verdict, ending = outside(at).settle(KEPT, sent_at("m-1", START), queued=True)
-    assert (verdict, ending.ack, ending.why) == (AnswerVerdict.EARLY, False, "its hop is not committed yet")
-    kept = at.waits.early("carts", "paid", START)
-    assert kept is not None, "for whoever begins to wait"
+    assert got(at) == [7]
+    begins(at, 2)
+    assert got(at) == [7, 7], "its message has not come again yet"
 
 
 def test_an_early_answer_is_used_up_by_the_wait_that_it_ends(at: WaitScene) -> None:

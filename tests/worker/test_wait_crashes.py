@@ -60,7 +60,6 @@ _NAMES: Final = {
     "keep early": "the copy of an early answer",
     "use early": "the note that an early answer is used",
     "find rows": "the look for who waits",
-    "find wait": "the look at the first run",
     "settle": "the answer's write",
     "time out": "the deadline's write",
 }

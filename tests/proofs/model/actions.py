@@ -11,12 +11,11 @@ from typing import NamedTuple
 from flowguard.destinations import Queue
 from flowguard.ids import Owner, RequestId
 from flowguard.protocol import claims
-from flowguard.protocol.answers import judge
 from flowguard.protocol.failed_hop import FailedHop
 from flowguard.protocol.outbox import Kind, Send
 from flowguard.protocol.run import Claim, ClaimRequest, Commit, Committed, Refused, RunItem, Status
 from flowguard.protocol.verdicts import Verdict
-from flowguard.protocol.waiting import GivenAnswer, Kept, Look
+from flowguard.protocol.waiting import GivenAnswer, Look
 from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.message import Message
 from flowguard.worker.ports import Refusal
@@ -50,8 +49,6 @@ from tests.proofs.model.function import (
     Sending,
     Settling,
     TimingOut,
-    Using,
-    WaitJudging,
     owner_name,
 )
 from tests.proofs.model.scenarios import Scenario
@@ -326,7 +323,7 @@ class Actions:
                 yield from ask(world, worker)
             case Attaching() | NotingRows() | ReadingRows() | ForgettingRows():
                 yield from self._called(world, worker, call)
-            case _:
+            case Settling() | TimingOut() | Early() | Saving() | Finding() | Keeping() | Looking() | Cancelling():
                 yield from self._answer(world, worker)
 
     def _handle(self, world: World, worker: Worker) -> Iterator[Step]:
@@ -574,48 +571,21 @@ class Actions:
             case Saving(rows):
                 saved = world._replace(rows=world.rows.union(map(self.shelf.put, rows)))
                 yield from self._went_on(saved, worker, self.shelf.put("saved"), self._label("rows", worker))
-            case Finding() | WaitJudging() | Keeping() | Using() | Looking() as call:
-                yield from self._outside(world, worker, call)
+            case Finding(awaited_id):
+                rows = tuple(row for row in map(self.shelf.__getitem__, sorted(world.rows)) if row.id == awaited_id)
+                yield from self._went_on(world, worker, self.shelf.put(rows), self._label("find", worker))
+            case Keeping(awaited_id, answer):
+                there = awaited_id in dict(world.kept)
+                kept = world.kept if there else world.kept | {(awaited_id, self.shelf.put(answer))}
+                after = world._replace(kept=kept)
+                yield from self._went_on(after, worker, self.shelf.put("kept"), self._label("keep", worker))
+            case Looking(awaited_id):
+                number = dict(world.kept).get(awaited_id, self.shelf.put(None))
+                yield from self._went_on(world, worker, number, self._label("look", worker))
             case Ended(ack):
                 yield self._label("end", worker), self._acked(world, worker) if ack else self._back(world, worker)
             case call:
                 raise AssertionError(f"{call} is no call about a wait")
-
-    def _outside(
-        self, world: World, worker: Worker, call: Finding | WaitJudging | Keeping | Using | Looking
-    ) -> Iterator[Step]:
-        """The next call of a worker that has an answer from outside, or looks for one."""
-        match call:
-            case Finding(awaited_id):
-                rows = tuple(row for row in map(self.shelf.__getitem__, sorted(world.rows)) if row.id == awaited_id)
-                yield from self._went_on(world, worker, self.shelf.put(rows), self._label("find", worker))
-            case WaitJudging(address):
-                verdict = judge(None if world.item is None else self.shelf[world.item], address)
-                yield from self._went_on(world, worker, self.shelf.put(verdict), self._label("judge wait", worker))
-            case Keeping(awaited_id, answer, who):
-                there = self._kept(world, awaited_id)
-                after = world if there else self._with_kept(world, awaited_id, answer, who)
-                kept = self.shelf.put(Kept(is_new=there is None, used_by=there[1] if there else None))
-                yield from self._went_on(after, worker, kept, self._label("keep", worker))
-            case Using(awaited_id, who):
-                there = self._kept(world, awaited_id)
-                is_used = there is not None and there[1] in {"", who}
-                after = self._with_kept(world, awaited_id, there[0], who) if there and is_used else world
-                yield from self._went_on(after, worker, self.shelf.put(is_used), self._label("use", worker))
-            case Looking(awaited_id, who):
-                there = self._kept(world, awaited_id)
-                number = self.shelf.put(there[0] if there is not None and there[1] in {"", who} else None)
-                yield from self._went_on(world, worker, number, self._label("look", worker))
-
-    def _kept(self, world: World, awaited_id: str) -> tuple[GivenAnswer, str] | None:
-        """What is kept for an id, and who uses it."""
-        number = dict(world.kept).get(awaited_id)
-        found: tuple[GivenAnswer, str] | None = None if number is None else self.shelf[number]
-        return found
-
-    def _with_kept(self, world: World, awaited_id: str, answer: GivenAnswer, who: str) -> World:
-        kept = {**dict(world.kept), awaited_id: self.shelf.put((answer, who))}
-        return world._replace(kept=frozenset(kept.items()))
 
     def _settle(self, world: World, worker: Worker, address: AnswerAddress, answer: GivenAnswer) -> Iterator[Step]:
         number, settled = waits.settle(self.shelf, world.item, address, answer)

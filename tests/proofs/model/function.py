@@ -152,32 +152,17 @@ class Finding(NamedTuple):
     awaited_id: str
 
 
-class WaitJudging(NamedTuple):
-    """Whether a run can take an answer."""
-
-    address: AnswerAddress
-
-
 class Keeping(NamedTuple):
-    """An answer is kept that may come before its wait. ``who`` uses it already; nothing stands for nobody."""
+    """An answer is kept that may come before its wait."""
 
     awaited_id: str
     answer: GivenAnswer
-    who: str
-
-
-class Using(NamedTuple):
-    """What is kept is for one wait, or those that were there."""
-
-    awaited_id: str
-    who: str
 
 
 class Looking(NamedTuple):
-    """Whether an answer was kept that nobody else uses."""
+    """Whether an answer was kept."""
 
     awaited_id: str
-    who: str
 
 
 class Attaching(NamedTuple):
@@ -218,7 +203,7 @@ class Ended(NamedTuple):
 
 
 Calling = Attaching | NotingRows | ReadingRows | ForgettingRows
-Waiting = Settling | TimingOut | Early | Saving | Finding | WaitJudging | Keeping | Using | Looking
+Waiting = Settling | TimingOut | Early | Saving | Finding | Keeping | Looking
 Working = Claiming | Judging | Handling | Releasing | Committing | Noting | Sending
 Call = Working | Waiting | Calling | Cancelling | Ended
 
@@ -345,8 +330,7 @@ class _Outside:
         raise AssertionError("the stages of the worlds wait for no group")
 
     def verdict(self, address: AnswerAddress) -> AnswerVerdict:
-        verdict: AnswerVerdict = self.ask(WaitJudging(address))
-        return verdict
+        raise AssertionError("the stages of the worlds can read every answer")
 
     def time_out(self, address: AnswerAddress, now: int) -> TimedOut:
         ended: TimedOut = self.ask(TimingOut(address))
@@ -366,7 +350,7 @@ class _Outside:
     def keep_place(self, flow: str, awaited_id: str, by: str, row: AwaitingRow, until: int) -> None:
         raise AssertionError("an invocation of the worlds has time for all who wait")
 
-    def keep_early(  # noqa: PLR0913 - everything but the first three is named
+    def keep_early(
         self,
         flow: str,
         awaited_id: str,
@@ -377,18 +361,17 @@ class _Outside:
         by: str = "",
         at: int = 0,
         names: Sequence[str] = (),
-        used_by: str = "",
     ) -> Kept:
-        kept: Kept = self.ask(Keeping(awaited_id, answer, used_by))
-        return kept
+        self.ask(Keeping(awaited_id, answer))
+        return Kept(is_new=True)
 
     def early(self, flow: str, awaited_id: str, now: int, who: str = "") -> EarlyAnswer | None:
-        answer: GivenAnswer | None = self.ask(Looking(awaited_id, who))
+        answer: GivenAnswer | None = self.ask(Looking(awaited_id))
         return None if answer is None else EarlyAnswer(answer)
 
     def use_early(self, flow: str, awaited_id: str, by: str, who: str, *, until: int) -> bool:
-        is_used: bool = self.ask(Using(awaited_id, who))
-        return is_used
+        """One run waits for each event of the worlds: nobody else asks for what is used."""
+        return True
 
     def postpone(self, envelope: Envelope, seconds: int) -> None:
         """The model delivers every visible record at any time."""

@@ -947,7 +947,6 @@ TESTED: Final = (
     Elsewhere(
         r"^worker\.settler\.",
         (
-            "tests/worker/test_kept_answers.py",
             "tests/worker/test_settler.py",
             "tests/worker/test_waiting.py",
             "tests/worker/test_deadlines.py",
@@ -959,7 +958,7 @@ TESTED: Final = (
     ),
     Elsewhere(
         r"^worker\.(outside|callbacks)\.",
-        ("tests/worker/test_kept_answers.py", "tests/worker/test_outside.py", "tests/worker/test_callbacks.py"),
+        ("tests/worker/test_outside.py", "tests/worker/test_callbacks.py"),
         "answers that come from outside, readable or not, in every way",
     ),
     Elsewhere(

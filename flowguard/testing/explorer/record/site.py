@@ -38,7 +38,6 @@ _STEPS: Final = {
     ("memos.py", "remember"): "remember",
     ("memos.py", "holds"): "look whether it is current",
     ("waits.py", "waiting_for"): "find rows",
-    ("waits.py", "verdict"): "find wait",
     ("waits.py", "settle"): "settle",
     ("waits.py", "keep_place"): "keep the place",
     ("waits.py", "time_out"): "time out",
