@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from flowguard.aws.cancellations import MOST_TRIES
+from flowguard.aws.clients import Clients
+from flowguard.aws.signing_keys import aws_signer
 from flowguard.client import FlowClient
 from flowguard.errors import Reject, RunFailed, RunTooBusy, SendFailed
 from flowguard.events import EventType
 from flowguard.ids import RequestId
 from flowguard.protocol.run import Status
 from flowguard.protocol.verdicts import ResetVerdict
+from flowguard.settings import Settings
+from flowguard.sim.account import SIMULATED_KEYS
 from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
 from flowguard.step import Step
 from flowguard.testing import hostile
@@ -247,7 +252,10 @@ def test_a_cancellation_says_why(why: Any) -> None:
         assert at.item().cancelled_because is None  # type: ignore[union-attr]  # it was begun
 
 
-def test_it_costs_one_read_and_one_write() -> None:
+@pytest.mark.parametrize(("keys", "looks"), [(SIMULATED_KEYS, []), (None, ["GetItem"])])
+def test_it_costs_one_read_and_one_write_and_without_keys_a_look_whether_the_run_waits(
+    keys: str | None, looks: list[str]
+) -> None:
     calls: list[str] = []
 
     def counting(call: ApiCall, proceed: Proceed) -> Response:
@@ -255,10 +263,12 @@ def test_it_costs_one_read_and_one_write() -> None:
         return proceed()
 
     with scene() as at:
+        services = at.handler._services
+        signer = aws_signer(Settings.model_validate({"signing_keys": keys}), Clients(), at.clock)
         at.deliver(at.message())
         with intercept(counting):
-            cancel(at)
-    assert calls == ["GetItem", "UpdateItem"]
+            FlowClient.of(replace(services, signer=signer)).cancel(at.flow, "o1", why="ordered by mistake")
+    assert calls == [*looks, "GetItem", "UpdateItem"]
 
 
 # -- ordered by a stage -----------------------------------------------------------------------------------------------
