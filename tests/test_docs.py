@@ -42,7 +42,7 @@ LONGEST = 120  # seconds for one command
 WITH_MOTO = "each command is a process with moto in it"
 AGAIN = "commands as in the pages of the other flows, each a process with moto in it"
 LONG = {
-    "docs/guides/async-handlers.md": pytest.mark.slow("runs flows on the AWS in memory"),
+    "docs/guides/async-handlers.md": pytest.mark.proof("runs flows on the AWS in memory"),
     "docs/explain/comparison.md": pytest.mark.long(
         "the same business in several forms under every fault, as in tests/proofs/compare"
     ),

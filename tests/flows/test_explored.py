@@ -153,7 +153,7 @@ RECOUNT: Final[dict[str, Any]] = {
 """A shop whose message is given up is missing, so a total is not the same at every end. The invariant judges it."""
 
 
-@pytest.mark.slow("replays a whole flow with a group")
+@pytest.mark.proof("replays a whole flow with a group")
 def test_a_group_of_two_shards_survives_a_death_between_their_invocations(monkeypatch: pytest.MonkeyPatch) -> None:
     in_small_shards(monkeypatch)
     in_two_invocations(monkeypatch)

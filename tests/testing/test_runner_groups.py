@@ -51,7 +51,7 @@ class Nightly(Flow, name="nightly", object_id="day"):
     stages = (AskAll, SumUp)
 
 
-@pytest.mark.slow("runs a group of hundreds")
+@pytest.mark.proof("runs a group of hundreds")
 def test_a_group_of_hundreds_comes_to_rest_and_its_report_fits_a_screen(flow_runner: FlowRunner) -> None:
     flow_runner.serve(Repricing).send(Nightly, Night(day="monday", claims=CLAIMS))
     result = flow_runner.run()

@@ -56,6 +56,7 @@ def test_an_item_is_as_large_as_dynamodb_says() -> None:
     ) == (2 + 2 + 1 + 3 + 1 + 2 + 1 + 3 + 1 + 1 + 1)
 
 
+@pytest.mark.proof("measures each observer")
 def test_each_shipped_observer_is_measured_and_none_is_left_behind() -> None:
     logger = logging.getLogger("flowguard")
     before = logger.level, logger.propagate, list(logger.handlers)

@@ -51,7 +51,7 @@ def effects(day: Day) -> dict[str, object]:
     return {"tables": day.state.tables, "queues": day.state.queues}
 
 
-@pytest.mark.slow("plays a hundred runs of a good and of a bad day")
+@pytest.mark.proof("plays a hundred runs of a good and of a bad day")
 def test_after_an_hour_without_the_database_every_run_has_ended_as_on_a_good_day() -> None:
     good, day = played(""), played("dynamodb-away=60m")
     assert day.refused > RUNS

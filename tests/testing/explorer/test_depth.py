@@ -38,6 +38,7 @@ class Return(Flow, name="return", object_id="id", max_depth=1, dead_letters="out
     stages = (Volley,)
 
 
+@pytest.mark.proof("explores a circle")
 def test_some_faults_at_flows_that_start_each_other() -> None:
     report = explore([Service, Return], [Ball(id="b1")], tables=TABLES, bound=0, walks=0, most=40, for_good=False)
     assert report.ok, str(report)

@@ -76,7 +76,7 @@ def test_a_message_in_a_queue_that_no_flow_names_goes_back_there_and_is_lost_now
     assert given_up.violations == ()
 
 
-@pytest.mark.slow("explores two runs twice")
+@pytest.mark.proof("explores two runs twice")
 def test_what_no_order_that_was_run_explains_is_not_judged(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(right_ends, "MOST_ORDERS_OF_FEW", 2)
     report = explore(TakeStock, ORDERS, **FEW)
@@ -88,13 +88,14 @@ def test_what_no_order_that_was_run_explains_is_not_judged(monkeypatch: pytest.M
     assert (meant.unjudged, meant.violations) == (0, ())
 
 
+@pytest.mark.proof("explores two runs")
 def test_the_orders_that_change_least_come_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(right_ends, "MOST_ORDERS_OF_FEW", 3)
     monkeypatch.setattr(right_ends, "FEW", 1)
     assert explore(TakeStock, ORDERS, **FEW).orders == 6, "of more messages the other bound counts"
 
 
-@pytest.mark.slow("explores two runs twice")
+@pytest.mark.proof("explores two runs twice")
 def test_a_run_that_may_fail_is_no_violation_whichever_order_decides() -> None:
     told = explore(Seats, TWO, tables=TABLES, **QUICK)
     assert [one.problems[0].where for one in told.violations if one.rule == "undisturbed"] == ["seats of c2"]
@@ -106,7 +107,7 @@ def never_right(view: View) -> str:
     return "as ever"
 
 
-@pytest.mark.slow("explores two runs")
+@pytest.mark.proof("explores two runs")
 def test_with_invariants_alone_no_ends_are_compared() -> None:
     report = explore(TakeStock, ORDERS, invariants_only=True, **FEW)
     assert report.ok, str(report)
