@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Event
@@ -76,12 +77,22 @@ def probe(
         return
     if name == "aws":
         _ask(probes, region, yes=yes)
-    bad = 0
+    findings: list[Finding] = []
     with _stopped() as stop, opened(name, endpoint_url, region, stop) as engine:
         for finding in run_all([one for one in probes if can_run(one, engine)], engine, stop):
-            bad += not finding.is_expected or bool(finding.left)
+            findings.append(finding)
             _say(finding, as_lines=as_lines)
-    sys.exit(FOUND if bad else 0)
+    if not as_lines:
+        console().print(line(_summary(findings)), soft_wrap=True)
+    sys.exit(FOUND if any(not one.is_expected or one.left for one in findings) else 0)
+
+
+def _summary(findings: list[Finding]) -> str:
+    """Count the endings, and those that are not as the table says of the engine."""
+    endings = Counter(one.ended.value for one in findings)
+    counts = ", ".join(f"{count} {ended}" for ended, count in endings.most_common())
+    unexpected = sum(not one.is_expected for one in findings)
+    return f"{len(findings)} programs: {counts or 'none ran'}; {unexpected} not as the table says"
 
 
 def _ask(probes: list[Probe], region: str | None, *, yes: bool) -> None:

@@ -12,6 +12,7 @@ from flowguard.cli.console import cell, console, line
 from flowguard.cli.history_facts import happened
 from flowguard.cli.listing import Column, show_pairs, show_table
 from flowguard.cli.moments import moment
+from flowguard.cli.wait_facts import wait_end
 from flowguard.printable import LONGEST_PART, bounded
 from flowguard.wire.notification import to_json
 
@@ -108,7 +109,7 @@ def _endings(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 def _of_wait(wait: Mapping[str, Any]) -> str:
     if wait["ended"] is not None:
-        return f"over ({wait['ended']}); the run goes on at {wait['goes_on_at']}"
+        return wait_end(wait)
     if (group := wait.get("group")) is not None:
         return (
             f"for a group of {group['requests']:,}, of which {group['asked']:,} were asked: {group['open_shards']:,} "

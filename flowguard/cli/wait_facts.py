@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from flowguard.aws.run_reader import SeenRun
@@ -24,17 +24,24 @@ def wait_facts(seen: SeenRun, read: ReadAnswer | None) -> dict[str, Any] | None:
     wait = seen.item.wait if seen.item.status is Status.WAITING else None
     if wait is None or wait.plan is None:
         return None
-    plan = wait.plan
+    plan, is_cancelled = wait.plan, seen.item.cancelled_because is not None
     return {
         "deadline": iso(wait.deadline),
-        "ended": wait.end.value if wait.end is not None else None,
+        "ended": "cancelled" if is_cancelled else wait.end.value if wait.end is not None else None,
         "missing": max(0, len(wait.waiting) - max(0, wait.spare)) if wait.end is None else 0,
-        "goes_on_at": plan.stage_at(wait.end or WaitEnd.ANSWERED),
+        "goes_on_at": None if is_cancelled else plan.stage_at(wait.end or WaitEnd.ANSWERED),
         "on_timeout": plan.stage_at(WaitEnd.TIMED_OUT),
         "on_error": plan.stage_at(WaitEnd.FAILED),
         "names": [_of_name(name, wait, plan, seen, read) for name in plan.names],
         **({} if plan.group is None else {"group": _of_group(wait, plan.group)}),
     }
+
+
+def wait_end(wait: Mapping[str, Any]) -> str:
+    """Say how the wait of these facts has ended, and what comes next."""
+    stage = wait["goes_on_at"]
+    onward = "its next message ends the run" if stage is None else f"the run goes on at {stage}"
+    return f"over ({wait['ended']}); {onward}"
 
 
 def missing_names(seen: SeenRun) -> list[str]:

@@ -28,7 +28,7 @@ from flowguard.cli.printing import complain, say, say_json
 from flowguard.cli.run_facts import stored_value
 from flowguard.cli.run_lines import show_names
 from flowguard.cli.run_rows import TableReading, bounded_list, reading_errors, row_facts, urgency
-from flowguard.cli.wait_facts import missing_names, wait_facts
+from flowguard.cli.wait_facts import missing_names, wait_end, wait_facts
 from flowguard.protocol.run import Status
 from flowguard.wire.notification import to_json
 
@@ -143,7 +143,7 @@ def _said(wait: Mapping[str, Any], deadline: int, now: int) -> Iterator[str]:
     left = (deadline - now) // 1000
     when = f"in {duration(left)}" if left >= 0 else f"over for {duration(-left)}"
     if wait["ended"] is not None:
-        yield f"the wait is over ({wait['ended']}); the run goes on at {wait['goes_on_at']}"
+        yield f"the wait is {wait_end(wait)}"
         return
     yield f"until {moment} ({when}), then at {wait['on_timeout']}"
     if (group := wait.get("group")) is not None:

@@ -299,8 +299,9 @@ def _settings(function: FoundFunction, permissions: Iterable[Permission], option
     for name in ("bucket", "bucket_owner", "prefix", "offload_above", *signed, "observers", "debug_sampled"):
         if (value := getattr(settings, name)) is not None:
             found[f"FLOWGUARD_{name.upper()}"] = str(value)
-    if settings.token_keys is not None and _uses_tokens(function):
-        found["FLOWGUARD_TOKEN_KEYS"] = settings.token_keys
+    if _uses_tokens(function):
+        of_tokens = {"FLOWGUARD_TOKEN_KEYS": settings.token_keys, "FLOWGUARD_ANSWERS_URL": settings.answers_url}
+        found |= {name: value for name, value in of_tokens.items() if value is not None}
     if any(one.on is Target.SCHEDULES for one in permissions):
         found["FLOWGUARD_SCHEDULER_GROUP"] = settings.scheduler_group
     return found

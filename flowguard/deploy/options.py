@@ -104,6 +104,8 @@ class SettingsOptions(Frozen):
     signing_keys: str | None = Field(None, pattern=r"^(ssm|secretsmanager):.+$")
     token_keys: str | None = Field(None, pattern=r"^(ssm|secretsmanager):.+$")
     """Keys of tokens alone. Without them the signing keys make tokens too."""
+    answers_url: str | None = Field(None, pattern=r"^https://")
+    """The base of links: the URL of the function of answers, or of what is before it."""
     observers: str | None = None
     """What watches, where that is not the logs alone. What it calls needs ``policies`` of the functions."""
     debug_sampled: bool | None = None

@@ -97,6 +97,9 @@ def test_a_run_that_waits_is_ended_at_once() -> None:
         at.begin(for_a_day)
         result = cancel(at, flow="tests.waits:Carts", object_id="c1")
         assert result.stdout == "CANCELLED  carts of c1: it waits no more, and the message that ends it was sent\n"
+        for command in ("show", "waits"):
+            said = run(at, command, "tests.waits:Carts", "c1").stdout
+            assert "over (cancelled); its next message ends the run" in said
         assert at.resume() == 1
         assert at.item().status is Status.FAILED
 

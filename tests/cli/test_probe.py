@@ -19,7 +19,8 @@ def probe(*arguments: str, **more: str) -> Result:
 def test_an_engine_here_is_asked_at_once() -> None:
     result = probe("--only", "sqs-batch")
     assert (result.exit_code, result.stderr) == (0, "")
-    assert len(result.stdout.splitlines()) == 3
+    assert len(result.stdout.splitlines()) == 4
+    assert result.stdout.endswith("\n3 programs: 3 as described; 0 not as the table says\n")
     assert result.stdout.startswith("as described sqs-batch-entries: none, 10, 11, twice, bad id: EmptyBatchRequest")
 
 
@@ -96,7 +97,9 @@ def test_what_is_not_as_the_table_says_is_an_exit_code_of_one(monkeypatch: pytes
     monkeypatch.setitem(PROBES, "sqs-delay", Probe("sqs-delay", "", ("sqs",), 0.01, 1, differs))
     result = probe("--only", "sqs-delay")
     assert result.exit_code == 1
-    assert result.stdout == "differs      sqs-delay: otherwise (the table says: modelled)\n"
+    assert result.stdout == (
+        "differs      sqs-delay: otherwise (the table says: modelled)\n1 programs: 1 differs; 1 not as the table says\n"
+    )
 
 
 def test_what_could_not_be_deleted_is_said(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -202,5 +202,14 @@ def test_tokens_have_the_keys_that_the_options_name_or_the_secret_that_the_templ
     assert may_read == ({"everything-answers-url", "everything-pack"} if token_keys else set())
     assert bool(named) is bool(token_keys)
     assert may_read <= named
+    assert not any("FLOWGUARD_ANSWERS_URL" in dict(one.environment) for one in needed.functions)
     assert needed.signing_secret == "flowguard/signing-keys"
     assert all("FLOWGUARD_SIGNING_KEYS" in dict(one.environment) for one in needed.functions)
+
+
+def test_functions_of_links_get_the_base_of_links() -> None:
+    options = DeployOptions(settings=SettingsOptions(answers_url="https://answers.example"))
+    needed = needs("tests.deploy.everything", options=options)
+    bases = {one.name: dict(one.environment).get("FLOWGUARD_ANSWERS_URL") for one in needed.functions}
+    assert bases["everything-pack"] == "https://answers.example"
+    assert bases["everything-ship"] is None
