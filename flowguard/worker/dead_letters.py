@@ -7,6 +7,7 @@ was moved by SQS itself, for its function was killed too often; it is as it was 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -102,8 +103,10 @@ class Letter:
 
     @property
     def was_unreadable(self) -> bool:
-        """Answer whether flowguard parked it because its stage found no object in it, or none by its flow's rule."""
-        return self.is_parked and self.message is not None and not self.message.object_id
+        """Answer whether no stage could read it: one found no object in it, or SQS gave up what is no JSON."""
+        if self.message is None or self.unsent is not None:
+            return False
+        return not self.message.object_id if self.is_parked else not _is_json(self.message.body)
 
     @property
     def kind(self) -> str:
@@ -232,3 +235,11 @@ def _message(envelope: Envelope) -> Message:
         since=place.since,
         depth=place.depth,
     )
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except ValueError:
+        return False
+    return True

@@ -118,6 +118,12 @@ def test_what_sqs_moved_by_itself_is_raw_even_where_it_was_redriven_before() -> 
     assert letter.returning().redrive == 2
 
 
+def test_no_stage_could_read_what_is_no_json_or_what_was_parked_without_an_object() -> None:
+    letters = [raw(message()), raw(message(body="no json")), parked(message()), parked(message(object_id=ObjectId("")))]
+    assert [letter.was_unreadable for letter in letters] == [False, True, False, True]
+    assert not unsent({"hop": 1, "unsent": UNSENT}).was_unreadable, "what a stage sends may be any text"
+
+
 def test_a_letter_that_cannot_be_read_is_one_too_and_is_sent_nowhere() -> None:
     attributes = {**message().attributes(), "flowguard": Attribute.string("{")}
     letter = Letter.read(received("x", attributes), now=START)
