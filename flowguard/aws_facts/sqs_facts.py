@@ -198,7 +198,11 @@ SQS_FACTS: Final = (
         sentence="A queue keeps a message for 60 seconds to 14 days; then it is deleted without a word, wherever it "
         "stands.",
         source=_QUEUES,
-        relied_on_by=("deploy/queue_plan.py:LONGEST_RETENTION", "docs/explain/guarantees.md"),
+        relied_on_by=(
+            "deploy/queue_plan.py:LONGEST_RETENTION",
+            "sim/provision.py:LONGEST_RETENTION",
+            "docs/explain/guarantees.md",
+        ),
         limit=1_209_600,
         words=("MessageRetentionPeriod",),
         engines=like("memory", "moto"),

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from botocore.exceptions import ClientError
 
@@ -29,6 +29,9 @@ from flowguard.sim.prepared import low_level
 _NO_QUEUE = frozenset({"AWS.SimpleQueueService.NonExistentQueue", "QueueDoesNotExist"})
 _NO_TOPIC = frozenset({"NotFound", "NotFoundException"})
 _NO_FUNCTION = frozenset({"ResourceNotFoundException"})
+
+LONGEST_RETENTION: Final = 1_209_600
+"""Seconds. Templates keep dead letters so long, and SQS nothing any longer."""
 
 LowLevelKey = Mapping[str, Any]
 """A table's key, low-level: ``{"pk": {"S": "…"}, "sk": {"S": "…"}}``, the hash key first."""
@@ -85,7 +88,7 @@ class AutoProvisioner:
         """Return the URL of the queue. It is created if it does not exist."""
         if name not in self.queues:
             fifo = {"FifoQueue": "true"} if name.endswith(".fifo") else {}
-            self.queues[name] = self._engine.create_queue(name, **fifo)
+            self.queues[name] = self._engine.create_queue(name, MessageRetentionPeriod=str(LONGEST_RETENTION), **fifo)
         return self.queues[name]
 
     def put_in(self, items: GivenItems) -> None:

@@ -120,3 +120,10 @@ def test_each_schedule_has_the_undeclared_that_the_first_one_used() -> None:
     report = explore(Counting, [sqs_event("orders", {"order_id": "o1"})], bound=0, walks=0)
     assert report.schedules > 40
     assert report.ok, str(report)
+
+
+def test_a_queue_keeps_its_messages_as_long_as_sqs_can(aws: AWSInProcess) -> None:
+    """A letter of the first day is there after a wait of ten."""
+    url = AutoProvisioner(aws, {}, "flowguard").queue("dead")
+    found = aws.client("sqs").get_queue_attributes(QueueUrl=url, AttributeNames=["MessageRetentionPeriod"])
+    assert found["Attributes"] == {"MessageRetentionPeriod": "1209600"}
