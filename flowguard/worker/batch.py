@@ -146,7 +146,7 @@ class Batch:
         try:
             if (order := self._orders.find(envelope)) is not None:
                 return order.ending()
-            arrival = self._now_at = self._arrival(envelope)
+            arrival = self._arrival(envelope)
             if not first and not self._has_time(arrival):
                 return self._returned(envelope, _NO_TIME)
             return self._alone(arrival)
@@ -165,7 +165,7 @@ class Batch:
 
     def _at_work(self, arrival: Arrival, go_on: Callable[[], Result]) -> Result:
         """Carry a way on. Show an observer what is done for the message, and note how long that takes."""
-        before = self._budget.remaining()
+        self._now_at, before = arrival, self._budget.remaining()
         try:
             with self._emitter.working_on(arrival):
                 return go_on()
@@ -281,7 +281,7 @@ class Batch:
 
     def _begun(self, envelope: Envelope, shared: Shared) -> Ending | Waiting:
         """Carry on with a claim, up to a commit that may wait for others."""
-        arrival = self._now_at = shared.arrival
+        arrival = shared.arrival
         try:
             answer = shared.in_time(*self._runtime.claims.lease(arrival, self._budget))
             at = self._at_work(arrival, lambda: self._driver.answer(shared.way, answer, can_wait))
@@ -314,7 +314,6 @@ class Batch:
             return at
         if not self._has_time(left.arrival):
             return self._returned(left.arrival.envelope, _NO_TIME)
-        self._now_at = left.arrival
         return self._at_work(left.arrival, lambda: self._driver.ask(left.way, at))
 
     # -- what each needs

@@ -79,6 +79,11 @@ def test_what_is_of_another_release_goes_alone() -> None:
         assert found._replace(arrival=found.arrival._replace(problem=problem)).may_share is shares
 
 
+def test_what_is_too_deep_goes_alone() -> None:
+    """Nothing of it is claimed either."""
+    assert [turn(depth=Orders.max_depth + more).may_share for more in (0, 1)] == [True, False]
+
+
 def test_what_was_delivered_before_may_share() -> None:
     """After an outage all of a backlog was."""
     assert turn(received="7").may_share

@@ -14,6 +14,12 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "worker.batch.Batch.run: len(envelopes) > 1 → becomes len(envelopes) >= 1",
         "worker.batch.Batch._ended: len(work) > 1 → becomes len(work) >= 1",
     ),
+    "what may share its calls asks for its hop before it ends": (
+        "worker.batch.Batch._ask: not isinstance(ask, Ending) → forced true",
+    ),
+    "the owner of a queue and who uses it are kept apart": (
+        "deploy.queue_plan.QueuePlan._read: self._owners.setdefault(name, flow); then self._used_by.setdefault(name, []).append(flow) → the other way round",
+    ),
     "what is allowed is collected in sets, which have no order": (
         "deploy.permissions._Allowed.schedules: self.on(Target.SCHEDULES, settings.scheduler_group, 'scheduler:CreateSchedule'); then self.on(Target.SCHEDULER_ROLE, settings.scheduler_role or '', 'iam:PassRole') → the other way round",
         "deploy.permissions._stages: found.on(Target.TABLE, settings.table, 'dynamodb:GetItem'); then found.sends((flow.answers, *wait_targets(flow))) → the other way round",
@@ -28,7 +34,7 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
     ),
     "each queue that is known by then has its reader": ("deploy.queue_plan.QueuePlan._read: reader → forced false",),
     "a queue has one topic, which each of its callbacks names": (
-        "deploy.queue_plan.QueuePlan._read: known is not None → forced false (4)",
+        "deploy.queue_plan.QueuePlan._read: known is not None → forced false (3)",
     ),
     "a place that cannot be read is a ValueError, whatever is wrong with it": (
         "aws.sender._deduplication_id: except ValueError → catches every Exception",

@@ -12,6 +12,7 @@ from botocore.exceptions import EndpointConnectionError
 from flowguard.aws import store
 from flowguard.destinations import Topic
 from flowguard.events import EventType
+from flowguard.flow import Flow
 from flowguard.handler import dlq_handler
 from flowguard.ids import ObjectId
 from flowguard.protocol.run import Status
@@ -19,7 +20,7 @@ from flowguard.sim.account import ACCOUNT_ID, REGION
 from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
 from flowguard.step import Step
 from flowguard.wire.message import ErrorNote, Message
-from tests.scene import START, OrderState, Scene, message_id, record
+from tests.scene import START, OrderState, Scene, Script, message_id, record, two_stages
 from tests.worker.runtime.mishaps import boom, drop_queue
 from tests.worker.runtime.test_kills import kill, no_commits, received
 
@@ -192,6 +193,45 @@ def test_what_cannot_be_looked_up_until_its_queue_nearly_deletes_it_is_a_dead_le
     if is_parked:
         assert at.deliver(at.message(redrive=1)) == [True], "a redrive goes on with it"
         assert at.priced() == 1
+
+
+OLD: dict[str, Any] = {"SentTimestamp": str(START), "ApproximateReceiveCount": "50"}
+"""Of a record that its queue keeps for not much longer."""
+
+
+def test_what_is_nearly_deleted_and_needs_no_parking_is_acknowledged_alone(at: Scene) -> None:
+    at.deliver(at.message())
+    at.clock.advance(seconds=12 * DAY)
+    attributes = record(at.message())["attributes"] | OLD
+    assert give_up(at, at.message(), attributes=attributes) == ACKED
+    assert (at.sent("dead"), at.told(EventType.PARKED)) == ([], 0)
+
+
+def test_what_its_own_function_cannot_begin_is_left_to_the_queue_of_what_is_given_up(at: Scene) -> None:
+    at.clock.advance(seconds=12 * DAY)
+    old = record(at.message())
+    with intercept(no_database):
+        assert at.handler({"Records": [{**old, "attributes": old["attributes"] | OLD}]})["batchItemFailures"]
+    assert (at.sent("dead"), at.told(EventType.PARKED)) == ([], 0)
+
+
+def test_what_is_nearly_deleted_is_a_dead_letter_of_its_own_flow(at: Scene) -> None:
+    class Other(Flow, name="other", object_id="order_id", dead_letters="dead-of-others"):
+        stages = two_stages(Script())
+
+    at.aws.create_queue("dead-of-others")
+    at.clock.advance(seconds=12 * DAY)
+    attributes = record(at.message())["attributes"] | OLD
+    ender = dlq_handler(Other, at.flow).using(at.handler._services)
+    with intercept(no_reads):
+        assert ender({"Records": [received(at.message(), attributes=attributes)]}) == ACKED
+    assert (len(at.sent("dead")), at.sent("dead-of-others")) == (1, [])
+
+
+def no_database(call: ApiCall, proceed: Proceed) -> Response:
+    if call.service == "dynamodb":
+        raise EndpointConnectionError(endpoint_url="https://dynamodb")
+    return proceed()
 
 
 def test_what_is_nearly_deleted_stays_where_its_dead_letter_is_refused(at: Scene) -> None:

@@ -46,7 +46,7 @@ class RightEnds:
 
     ``ends`` are those in which all parties outside answer, ``without`` those without some answers. ``undisturbed``
     holds the effects of all these runs. ``ordered`` are the orders in which all answer, if the search ``has_all``, and
-    none otherwise.
+    none otherwise. ``most`` orders are run at most, where it is given.
     """
 
     def __init__(self, runs: Runs) -> None:
@@ -56,6 +56,7 @@ class RightEnds:
         self.without: dict[Missing, dict[str, End]] = {}
         self.undisturbed: list[Effects] = []
         self.ordered: list[OrderedEnd] = []
+        self.most: int | None = None
         self.orders = 0
         self.has_all = True
 
@@ -104,7 +105,7 @@ class RightEnds:
         ahead = deque([schedule])
         is_few = not schedule.choices and len(self._runs.sandbox.coming) <= FEW
         while ahead and not (found and is_over()):
-            if len(found) >= (MOST_ORDERS_OF_FEW if is_few and len(ends) > 1 else MOST_ORDERS):
+            if len(found) >= (self.most or (MOST_ORDERS_OF_FEW if is_few and len(ends) > 1 else MOST_ORDERS)):
                 break
             ordered = ahead.popleft()
             history = first if ordered is schedule else self._runs.run_one_by_one(ordered)
