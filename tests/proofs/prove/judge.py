@@ -34,8 +34,8 @@ class Case:
     ``also`` are schedules beside all single faults and ``bound`` pairs; ``only`` are instead of all of them. ``timed``:
     what is right depends on when something comes, so every end that the whole flowguard comes to is. Texts above
     ``offload_above`` bytes go to S3. ``answers`` are those of parties outside. ``share`` is how many of the single
-    faults are tried, evenly spread: all, where None. ``orders`` is how many undisturbed orders are run, where that is not
-    left to the search: those that come late may meet a guard that no other one meets.
+    faults are tried, evenly spread: all, where None. ``orders`` is how many undisturbed orders are run, where that is
+    not left to the search: those that come late may meet a guard that no other one meets.
     """
 
     name: str
