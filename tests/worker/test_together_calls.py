@@ -258,6 +258,31 @@ def test_what_waits_is_due_when_less_than_two_seconds_are_left(left: int | None,
     assert waiting(left).is_due() is due
 
 
+class SharedCalls:
+    """A driver that notes what it is asked for together, and answers nothing."""
+
+    def __init__(self) -> None:
+        self.asked: list[int] = []
+
+    def ask_together(self, asks: Any) -> dict[int, Any]:
+        self.asked = list(asks)
+        return {}
+
+
+@pytest.mark.parametrize(("later", "shared"), [(-1, [0, 1]), (0, [1])])
+def test_a_commit_whose_read_has_grown_old_is_made_alone(later: int, shared: list[int]) -> None:
+    driver, retention = SharedCalls(), Orders.retention // timedelta(milliseconds=1)
+    arrival = turn().arrival
+    assert arrival is not None
+    pending = PendingCommits(cast(Driver, driver), ManualClock(START + retention + later), Left(None))
+    claimed = Claim(FIRST, run_item(), None)
+    read = claimed._replace(unwritten=request(STORED)._replace(now=START))
+    for place, claim in enumerate((read, claimed)):
+        pending.add(place, Waiting(arrival, WAY, Committing(claim, COMMIT)), START)
+    assert [place for place, *_ in pending.flush()] == [0, 1]
+    assert driver.asked == shared
+
+
 # -- the records of an invocation -------------------------------------------------------------------------------------
 
 
