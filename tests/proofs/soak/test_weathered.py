@@ -87,7 +87,7 @@ def test_chains_that_lambda_stops_are_noticed() -> None:
 def test_records_that_use_up_their_receives_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(patience, "_GROWTH", patience._GROWTH)  # put back at the end
     MUTANTS["pauses-do-not-grow"]()
-    assert "orders: accepted = completed + dead-lettered" in names(broken(soaked(AT_ONCE)))
+    assert "ledger: no account has an entry before an earlier one of its group" in names(broken(soaked(AT_ONCE)))
 
 
 @pytest.mark.proof("sends hundreds of requests into outages of an hour")

@@ -68,18 +68,20 @@ def sent_twice(history: History) -> Iterator[Problem]:
     """Yield what stages sent, and was sent a second time though nothing goes wrong: a person gets two mails.
 
     The second copy has the same id, and a stage drops it. A record that the user gives may bring one: it takes over
-    a run, or is one of two of the same run. So may a run that is answered before anybody has looked at its
-    wait (docs/decisions/0065).
+    a run, or is one of two of the same run, or answers once more what was answered. So may a run that is answered
+    before anybody has looked at its wait (docs/decisions/0065).
     """
     recorded = {(send.id, send.body) for send in side_messages(history)}
     given = Counter(map(_run_of, _given(history)))
+    answers = Counter(map(_run_of, _given_answers(history)))
     known: set[tuple[str | None, str]] = set()
     for message in history.posted:
         which = message.id, message.body
         if which not in recorded or not message.call:
             continue
         worked = history.deliveries[history.calls[message.call - 1].worker - 1]
-        is_bidden = worked.record not in history.senders or given[_run_of(worked)] > 1
+        run = _run_of(worked)
+        is_bidden = worked.record not in history.senders or given[run] > 1 or answers[run] > 1
         if which in known and not is_bidden and not _was_answered_unseen(history, worked):
             yield Problem(UNDISTURBED, message.to, SENT_TWICE, "one message", f"two with the id {message.id}")
         known.add(which)
@@ -89,6 +91,13 @@ def _given(history: History) -> Iterator[DeliveryRecord]:
     """Yield the first deliveries of the records that the user gives for stages."""
     for one in history.deliveries:
         if one.receive == 1 and one.record not in history.senders and not (one.settles or one.is_request):
+            yield one
+
+
+def _given_answers(history: History) -> Iterator[DeliveryRecord]:
+    """Yield the first deliveries of the answers that the user gives."""
+    for one in history.deliveries:
+        if one.receive == 1 and one.record not in history.senders and (one.settles or one.is_request):
             yield one
 
 

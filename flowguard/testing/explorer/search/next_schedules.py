@@ -92,6 +92,10 @@ def reorderings(history: History) -> Iterator[Choice]:
             yield from (Choice(number, FaultKind.REORDERED, more) for more in range(1, delivery.others + 1))
 
 
+_OF_OUTSIDE = frozenset({"keep early", "find rows"})
+"""Calls for an answer from outside. A template lets it be received a thousand times: no death is at its last receive."""
+
+
 def choices_in(history: History, *, after: Choice | None = None) -> Iterator[Choice]:
     """Yield every fault at every call and delivery that is later than ``after``.
 
@@ -99,6 +103,7 @@ def choices_in(history: History, *, after: Choice | None = None) -> Iterator[Cho
     """
     firsts = {delivery.calls[0] for delivery in history.deliveries if delivery.calls}
     from_dlq = {delivery.worker for delivery in history.deliveries if delivery.from_dlq}
+    from_dlq |= {made.worker for made in history.calls if str(made.site) in _OF_OUTSIDE}
     queued = {delivery.worker for delivery in history.deliveries if delivery.queue is not None}
     for made in history.calls[_beyond(history, after) :]:
         for kind in kinds_at(made, first=made.number in firsts, queued=made.worker in queued):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from flowguard.protocol.run import RunItem
-from flowguard.worker import cancelling, runtime
+from flowguard.worker import cancelling, turned_away
 from flowguard.worker.ending import Ending, acked
 from tests.proofs.model.actions import Environment
 from tests.proofs.model.mutants.mutant import Mutant
@@ -31,14 +31,14 @@ CANCELLING = (
     Mutant(
         "cancel-any-run",
         "a cancelled request cancels whatever run it meets",
-        ((runtime, "is_for_its_run", lambda message, refused: message.cancelled is not None),),
+        ((turned_away, "is_for_its_run", lambda message, refused: message.cancelled is not None),),
         Environment(cancel_asks=False),
         caught_by="cancel-child-first",
     ),
     Mutant(
         "cancel-dropped",
         "a cancelled request that meets its run is acked",
-        ((runtime, "is_for_its_run", lambda message, refused: False),),
+        ((turned_away, "is_for_its_run", lambda message, refused: False),),
         caught_by="cancel-child-hops",
     ),
     Mutant(
