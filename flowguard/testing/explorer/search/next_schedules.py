@@ -93,7 +93,7 @@ def reorderings(history: History) -> Iterator[Choice]:
 
 
 _OF_OUTSIDE = frozenset({"keep early", "find rows"})
-"""Calls for an answer from outside. A template lets it be received a thousand times: no death is at its last receive."""
+"""Calls for an answer from outside. A template lets it be received a thousand times: no one death is the last."""
 
 
 def choices_in(history: History, *, after: Choice | None = None) -> Iterator[Choice]:
