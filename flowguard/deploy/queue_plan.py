@@ -57,7 +57,7 @@ class Retentions:
             seconds = min(seconds, LONGEST_RETENTION)
             return cls(_within(seconds * 12 // 14), _within(seconds * 13 // 14), _within(seconds))
         inbox, killed = _within(seconds * 2 // 7), _within(seconds * 9 // 28)
-        return cls(inbox, killed, _within(seconds - (inbox + killed if fifo and handled else inbox)))
+        return cls(inbox, killed, _within(seconds - (inbox + killed if handled else inbox)))
 
 
 def _within(seconds: int) -> int:

@@ -14,6 +14,10 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "worker.batch.Batch.run: len(envelopes) > 1 → becomes len(envelopes) >= 1",
         "worker.batch.Batch._ended: len(work) > 1 → becomes len(work) >= 1",
     ),
+    "nothing looks at the first text of a later hop": ("protocol.claims.taken: first → forced true",),
+    "a topic in the place of an inbox says whether it is a FIFO one, too": (
+        "deploy.queue_plan.times_of: isinstance(inbox, Queue) → forced true",
+    ),
     "what may share its calls asks for its hop before it ends": (
         "worker.batch.Batch._ask: not isinstance(ask, Ending) → forced true",
     ),
