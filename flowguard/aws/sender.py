@@ -256,7 +256,7 @@ def _fifo(send: Send) -> dict[str, str]:
 
 
 def _deduplication_id(send: Send) -> str:
-    """Return what SQS knows copies by. That of a signed message cannot be told before it is sent.
+    """Return the deduplication id. Nobody can guess that of a signed message before it is sent.
 
     Whoever knows a run can tell its ids. A message of theirs under the id of its next hop would be taken, and the next
     hop then dropped as a copy of it.

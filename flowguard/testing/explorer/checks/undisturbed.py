@@ -102,7 +102,7 @@ def _given_answers(history: History) -> Iterator[DeliveryRecord]:
 
 
 def _run_of(delivery: DeliveryRecord) -> tuple[str, str, str] | None:
-    """Return the run that a delivery is first told to be about."""
+    """Return the run of the first event of a delivery."""
     message = next((event.message for event in delivery.events if event.message is not None), None)
     return None if message is None else (message.flow, message.object_id, message.request_id)
 
