@@ -377,7 +377,7 @@ class Services:
     debug_sampled: bool = False
     """Whether handlers log at DEBUG in runs whose trace is sampled."""
     watched: Callable[[Calls], Calls] = lambda calls: calls
-    """Returns the calls that claim, read and commit with what watches them around it."""
+    """Returns the store with its claims, reads and commits watched."""
 
 
 class Budget(Protocol):

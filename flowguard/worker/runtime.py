@@ -81,7 +81,7 @@ class Runtime:
     def _held(self, arrival: Arrival, claim: Claim) -> Way[Ending | None]:
         """Flush, handle, commit. None where the hop was only read, is still open, and has to be claimed.
 
-        The handler is called again while writes do not hold that it does without, or makes anew.
+        The handler is called again when the condition of an optional write, or of one that it computes, does not hold.
         """
         with given_back(self._services, claim):
             arrival = self._with_kills(arrival, claim)
