@@ -39,7 +39,7 @@ Whole = Callable[[RunItem, Any], RunItem]
 class DynamoDBCallers(NamedTuple):
     """Implements :class:`flowguard.worker.ports.CallerLists` on the run table.
 
-    ``whole`` reads what a run that is reset begins anew with, ``ended`` the result or error of one that has ended.
+    ``whole`` reads the restart payload of a run that is reset, ``ended`` the result or error of one that has ended.
     """
 
     client: DynamoDBClient

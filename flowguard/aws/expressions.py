@@ -101,7 +101,7 @@ FIRST_HOP: Final = {
 }
 LATER_HOP: Final = f"{_NEXT_HOP} OR ({_SAME_TIME} AND {_SAME_HOP})"
 LATER_HOP_OF_CALLERS: Final = f"attribute_not_exists(reset_at) AND ({LATER_HOP})"
-"""A run that was reset does not go on: its work begins anew."""
+"""A run that was reset does not go on: another message restarts it."""
 
 
 _CLAIM: Final = (

@@ -53,7 +53,7 @@ _LOOKER = 16
 """Characters that name the message of a deadline in the item."""
 
 PLACE = "#place#"
-"""What the sort keys begin with of places that answers for many have come to. No row stands before them."""
+"""The prefix of the sort keys that mark how far an answer for many was settled. No row sorts before them."""
 
 EARLY = "early"
 """The sort key of an answer that came before its wait. Rows have a digest there."""

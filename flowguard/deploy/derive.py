@@ -247,9 +247,9 @@ def _signing_secret(functions: Sequence[FoundFunction], flows: Sequence[AnyFlow]
 def _functions(
     name: str, function: FoundFunction, plan: QueuePlan, batching: BatchPlan, options: DeployOptions, scope: Scope
 ) -> Iterator[FunctionNeed]:
-    """Yield the function of a handler. What takes answers over HTTP is one of its own.
+    """Yield the function of a handler. Answers over HTTP have a function to themselves.
 
-    Whoever floods its URL uses up its own concurrency then, and not that of the queues.
+    A flood at its URL then uses up that function's concurrency, not that of the queues.
     """
     reads, own = plan.read_by(name), _options_of(function, options)
     if not _takes_http(function):

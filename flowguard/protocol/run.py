@@ -104,7 +104,7 @@ class RunItem(NamedTuple):
     reset_by: str | None = None
     """The reset that came last."""
     first_message: str | None = None
-    """What the work begins anew with. Only who has to send it reads it."""
+    """The restart payload. Only a worker that has to send it reads it."""
     left_end: LeftEnd | None = None
     """The end of the run before. Only a claim of a first hop has it."""
     cancellation: Cancellation | None = None
@@ -308,7 +308,7 @@ class Commit(NamedTuple):
     takes_callers: bool = False
     """Whether the flow takes callers: the commit of an end closes their list."""
     first_message: str | None = None
-    """What a run that is reset begins anew with, of a first hop that is not the last."""
+    """The restart payload, of a first hop that is not the last."""
     failed: FailedHop | None = None
     undone: bool = False
     ended_at: int = 0

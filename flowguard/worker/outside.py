@@ -259,7 +259,7 @@ def read_outside(flows: Iterable[AnyFlow], envelope: Envelope, queues: NamedQueu
     """Read a record as the callback says that it came through. None where no flow declares one.
 
     What a message says of its topic or event is believed only in a queue that brings nothing else to these flows:
-    whoever may send to an inbox can say so as well.
+    every sender to an inbox can claim that too.
 
     Raises :class:`EnvelopeError` for a record that names nothing awaited.
     """

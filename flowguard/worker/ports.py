@@ -199,8 +199,8 @@ class CallerLists(Protocol):
         """Fence the run at work, or drop the stored end. Times are in ms.
 
         ``by`` names the reset: one that comes twice changes nothing more. A run that was asked for after ``latest``,
-        else after ``at``, is as good as reset. Returns the item afterwards, with what the work begins anew with; None
-        where there was nothing to reset.
+        else after ``at``, counts as reset. Returns the item afterwards, with the restart payload; None if there was
+        nothing to reset.
         """
         ...
 
@@ -234,7 +234,7 @@ class Batches(Protocol):
         ...
 
     def release(self, claims: Sequence[Claim], now: int) -> None:
-        """End the leases (``now``, ms) of hops that were not begun. It may fail unheard."""
+        """End the leases (``now``, ms) of hops that were not begun. Best effort: errors are dropped."""
         ...
 
     def refusals(self) -> list[str]:

@@ -30,7 +30,7 @@ from flowguard.worker.routing import Arrival
 from flowguard.worker.turned_away import TurnedAway
 
 MOST_CALLS = 10
-"""How often one attempt calls its handler, while writes that it can do without do not hold."""
+"""How often one attempt calls its handler, while conditions of its optional writes do not hold."""
 
 _OTHER_WRITES = f"at each of {MOST_CALLS} calls the handler recorded other writes with else_go_on that did not hold"
 

@@ -238,7 +238,7 @@ def _count_problems(outcome: WaitFor) -> Iterator[str]:
 
 
 _NAMES_OF_ORDERS: Final = frozenset({DEADLINE, RESET})
-"""Whoever is asked gets a signed address with its name. Under one of these that is a deadline, or an order to reset."""
+"""An asked party gets a signed address with the name. An address with one of these would be an order of flowguard."""
 
 
 def _name_problems(name: str, awaited: object) -> Iterator[str]:
