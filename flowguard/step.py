@@ -160,9 +160,9 @@ class Step(Generic[StateT]):
     def superseded(self) -> StateT | None:
         """Return the state of the object's previous run, as its last commit wrote it.
 
-        It is for the first stage, which can take back or build on what that run has done. None in later hops, without a
-        previous run, and for one that has committed no state. It is there until the first hop is committed, also in later
-        attempts. Raises :class:`flowguard.errors.RunFailed` where it cannot be read as this flow's state.
+        It is for the first stage, which can take back or build on the work of that run. None in later hops, without a
+        previous run, and for one that has committed no state. It is there until the first hop is committed, also in
+        later attempts. Raises :class:`flowguard.errors.RunFailed` where it cannot be read as this flow's state.
         """
         if self._left is None:
             return None

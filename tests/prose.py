@@ -23,8 +23,8 @@ _BREAKS: Final = re.compile(r"[,;:](?=\s|$)")
 
 
 ODD: Final = re.compile(
-    r"\b(what that|who is|told|comes? to|go(?:es)? without|do(?:es)? without|makes? anew|begins? anew|what is right|"
-    r"unheard|whoever)\b",
+    r"\b(what that|who is|told|comes? to(?! rest)|go(?:es)? without|do(?:es)? without|makes? anew|begins? anew|"
+    r"what is right|unheard|whoever)\b",
     re.IGNORECASE,
 )
 """Turns of phrase that send a reader back to the beginning of their sentence."""
