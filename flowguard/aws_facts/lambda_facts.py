@@ -121,7 +121,7 @@ LAMBDA_FACTS: Final = (
         source=_ASYNC,
         relied_on_by=("docs/explain/guarantees.md", "worker/runtime.py:Runtime"),
         limit=2,
-        engines=NOWHERE,
+        engines=like(ministack="tries again after one and two seconds"),
     ),
     Fact(
         name="lambda-async-throttled",

@@ -75,7 +75,7 @@ SCHEDULER_FACTS: Final = (
         source=_DELETE,
         relied_on_by=("aws/schedules.py:Schedules",),
         words=("ActionAfterCompletion",),
-        engines=NOWHERE,
+        engines=like("ministack"),
     ),
     Fact(
         name="scheduler-same-name",

@@ -310,7 +310,7 @@ SQS_FACTS: Final = (
         ),
         limit=300,
         words=("MessageDeduplicationId",),
-        engines=like("memory", moto="drops no copy of a message that was deleted"),
+        engines=like("memory", "elasticmq", "ministack", moto="drops no copy of a message that was deleted"),
     ),
     Fact(
         name="sqs-fifo-group-lock",
