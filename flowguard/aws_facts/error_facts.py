@@ -74,19 +74,32 @@ ERROR_FACTS: Final = (
     ),
     Fact(
         name="errors-of-keys",
-        sentence="SQS, SNS and Lambda refuse a message whose key is denied, disabled or being deleted, with codes of "
-        "their own, and take it once the key is mended.",
+        sentence="SQS, SNS and S3 refuse what is under a key that is denied, disabled or being deleted, with codes of "
+        "their own each, and take it once the key is mended. Lambda answers 502 for the key of a function.",
         source=Document(
             "SendMessage", "https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessage.html"
         ),
         relied_on_by=("aws/faults.py:FOR_MINUTES",),
         words=(
+            "KMS.AccessDeniedException",
+            "KMS.DisabledException",
+            "KMS.InvalidKeyUsageException",
+            "KMS.InvalidStateException",
+            "KMS.KMSInvalidStateException",
+            "KMS.NotFoundException",
+            "KMS.OptInRequired",
+            "KMSAccessDenied",
             "KMSAccessDeniedException",
+            "KMSDisabled",
             "KMSDisabledException",
+            "KMSInvalidState",
             "KMSInvalidStateException",
+            "KMSNotFound",
             "KMSNotFoundException",
+            "KMSOptInRequired",
             "KmsAccessDenied",
             "KmsDisabled",
+            "KmsInvalidKeyUsage",
             "KmsInvalidState",
             "KmsNotFound",
             "KmsOptInRequired",

@@ -75,7 +75,7 @@ LAMBDA_FACTS: Final = (
         source=_INVOKE,
         relied_on_by=("sim/limits/functions.py:LARGEST",),
         limit=6_291_456,
-        words=("RequestTooLargeException",),
+        words=("RequestTooLargeException", "SerializedRequestEntityTooLargeException"),
         engines=like("memory", "moto", ministack="takes more"),
     ),
     Fact(
