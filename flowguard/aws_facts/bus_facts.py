@@ -60,8 +60,8 @@ BUS_FACTS: Final = (
     ),
     Fact(
         name="events-required",
-        sentence="An entry without source, detail type or detail fails with `InvalidArgument`; a detail that is no "
-        "JSON object with `MalformedDetail`.",
+        sentence="An entry without source, detail type or detail fails with `InvalidArgument`, and the whole call "
+        "where no entry has all three; a detail that is no JSON object fails with `MalformedDetail`.",
         source=_PUT,
         relied_on_by=("sim/limits/buses.py:entry_fault", "wire/bodies.py:bus_detail"),
         words=("InvalidArgument", "MalformedDetail"),

@@ -74,7 +74,7 @@ DEPLOYMENT_FACTS: Final = (
     Fact(
         name="cfn-retain",
         sentence="A resource under `DeletionPolicy` `Retain` stays when it leaves the template, nobody's; a stack that "
-        "makes one of that name later fails.",
+        "makes one of that name later fails. What a change replaces stays under `UpdateReplacePolicy` alone.",
         source=_DELETION,
         relied_on_by=("deploy/cloudformation.py:_KEEP", "docs/operate/deploy.md"),
         words=("AWS::DynamoDB::Table", "DeletionPolicy", "UpdateReplacePolicy"),

@@ -103,7 +103,8 @@ SCHEDULER_FACTS: Final = (
     ),
     Fact(
         name="scheduler-group-deletion",
-        sentence="Deleting a group deletes all its schedules, without a word to anyone.",
+        sentence="Deleting a group deletes all its schedules, bit by bit and without a word to anyone; until one is "
+        "deleted it may still invoke its target.",
         source=_GROUP,
         relied_on_by=("docs/operate/operating.md", "deploy/cloudformation.py"),
         words=("AWS::Scheduler::ScheduleGroup",),

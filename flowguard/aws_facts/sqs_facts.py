@@ -106,8 +106,9 @@ SQS_FACTS: Final = (
     ),
     Fact(
         name="sqs-attribute-names",
-        sentence="An attribute's name has 1 to 256 letters, digits, underscores, hyphens and periods, does not begin "
-        "with `AWS.` or `Amazon.`, and its type is String, Number or Binary with a label.",
+        sentence="An attribute's name has 1 to 256 letters, digits, underscores, hyphens and periods, none of "
+        "these at an end or twice in a row, does not begin with `AWS.` or `Amazon.` in any case, and its "
+        "type is String, Number or Binary with a label.",
         source=_METADATA,
         relied_on_by=(
             "protocol/outbox.py:_LONGEST_ATTRIBUTE_NAME",
@@ -380,7 +381,8 @@ SQS_FACTS: Final = (
     ),
     Fact(
         name="sqs-in-flight",
-        sentence="A queue has about 120,000 messages in flight at most; then a receive brings none, or is `OverLimit`.",
+        sentence="A queue has about 120,000 messages in flight at most; then a receive of a FIFO queue brings "
+        "none, and of a standard queue is `OverLimit`, or brings none.",
         source=_MESSAGES,
         relied_on_by=("aws/faults.py:is_final_code",),
         limit=120_000,
@@ -436,16 +438,17 @@ SQS_FACTS: Final = (
     ),
     Fact(
         name="sqs-attributes-propagate",
-        sentence="A changed attribute or policy of a queue may take 60 seconds to hold, a retention 15 minutes.",
+        sentence="A changed attribute or policy of a queue may take 60 seconds to hold, a retention 15 minutes. A "
+        "shorter retention holds for what lies there already: older messages are deleted.",
         source=_ATTRIBUTES,
-        relied_on_by=("docs/operate/operating.md", "deploy/template.py"),
+        relied_on_by=("docs/operate/operating.md", "docs/operate/upgrading.md", "deploy/template.py"),
         engines=NOWHERE,
         by_hand="A change that is seen at once proves nothing.",
     ),
     Fact(
         name="sqs-age-metric",
-        sentence="`ApproximateAgeOfOldestMessage` leaves out a message that was received more than three times and not "
-        "deleted.",
+        sentence="`ApproximateAgeOfOldestMessage` of a standard queue leaves out a message that was received three"
+        " times or more and not deleted; of a dead-letter queue it counts from the move.",
         source=_METRICS,
         relied_on_by=("deploy/alarms.py:alarms_of",),
         engines=NOWHERE,
