@@ -54,6 +54,7 @@ DYNAMODB_FACTS: Final = (
         sentence="With `ReturnValuesOnConditionCheckFailure` `ALL_OLD` the error of a failed condition carries the "
         "item that stood in its way, at no cost of reading; without an item it carries none.",
         source=_UPDATE,
+        read="2026-11",
         relied_on_by=("aws/claim_call.py:claim_call", "aws/refused_writes.py:item_at_fence"),
         words=("ReturnValuesOnConditionCheckFailure", "ConditionalCheckFailedException", "Item"),
         engines=like("memory", "moto", "dynamodb-local", "ministack"),
@@ -64,6 +65,7 @@ DYNAMODB_FACTS: Final = (
         sentence="`ReturnValues` `ALL_OLD` brings the item as it was before the write, `ALL_NEW` as it is after it; "
         "that is as consistent as the write.",
         source=_UPDATE,
+        read="2026-11",
         relied_on_by=("aws/claim_call.py:claim_call", "aws/store.py:DynamoDBStore"),
         words=("ReturnValues", "Attributes"),
         engines=like("memory", "moto", "dynamodb-local", "ministack"),
@@ -90,6 +92,7 @@ DYNAMODB_FACTS: Final = (
         name="dynamodb-update-creates",
         sentence="An update of an item that is not there makes it, unless its condition fails on the absent item.",
         source=_UPDATE,
+        read="2026-11",
         relied_on_by=("aws/expressions.py:ABSENT", "aws/claim_call.py:_first_hop"),
         engines=like("memory", "moto", "dynamodb-local", "ministack"),
         seen=SUITE,
@@ -194,6 +197,7 @@ DYNAMODB_FACTS: Final = (
         name="dynamodb-partition-key-size",
         sentence="A partition key has 1 to 2,048 bytes.",
         source=_CONSTRAINTS,
+        read="2026-11",
         relied_on_by=("sim/limits/items.py:LONGEST_KEYS",),
         limit=2_048,
         engines=like("memory", "moto", "dynamodb-local", "ministack"),
@@ -203,6 +207,7 @@ DYNAMODB_FACTS: Final = (
         name="dynamodb-sort-key-size",
         sentence="A sort key has 1 to 1,024 bytes.",
         source=_CONSTRAINTS,
+        read="2026-11",
         relied_on_by=("sim/limits/items.py:LONGEST_KEYS", "once_keys.py:LONGEST_KEY"),
         limit=1_024,
         engines=like("memory", "moto", "dynamodb-local", "ministack"),
@@ -264,6 +269,7 @@ DYNAMODB_FACTS: Final = (
         sentence="BatchGetItem reads up to 100 keys, each once, and may leave some in `UnprocessedKeys`; a page has at "
         "most 16 MB, and items come in any order.",
         source=_BATCH_GET,
+        read="2026-11",
         relied_on_by=(
             "aws/batch_reads.py:KEYS_A_CALL",
             "sim/limits/items.py:MOST_READ_TOGETHER",
@@ -278,6 +284,7 @@ DYNAMODB_FACTS: Final = (
         sentence="BatchWriteItem puts and deletes up to 25 items without conditions, each on its own, and may leave "
         "some in `UnprocessedItems`.",
         source=_BATCH_WRITE,
+        read="2026-11",
         relied_on_by=(
             "aws/batch_writes.py:ROWS_A_CALL",
             "sim/limits/items.py:MOST_WRITTEN_TOGETHER",
@@ -320,6 +327,7 @@ DYNAMODB_FACTS: Final = (
         sentence="A new on-demand table takes 4,000 writes and 12,000 reads a second at once, and twice its earlier "
         "peak after half an hour.",
         source=_ON_DEMAND,
+        read="2026-11",
         relied_on_by=(
             "deploy/options.py:FIRST_WRITES",
             "docs/proofs/performance.md",
@@ -343,6 +351,7 @@ DYNAMODB_FACTS: Final = (
         name="dynamodb-item-collections",
         sentence="A partition has no limit of its own, unless the table has a local index: 10 GB then.",
         source=_CONSTRAINTS,
+        read="2026-11",
         relied_on_by=("aws/history_rows.py", "aws/group_items.py"),
         engines=like("memory", "moto"),
         by_hand="Takes 10 GB.",

@@ -49,6 +49,7 @@ ERROR_FACTS: Final = (
         name="errors-resource-conflict",
         sentence="`ResourceConflictException` of Lambda, 409, passes: the function is being changed.",
         source=Document("Invoke", "https://docs.aws.amazon.com/lambda/latest/api/API_Invoke.html"),
+        read="2026-11",
         relied_on_by=("aws/faults.py:is_final_code",),
         words=("ResourceConflictException",),
         engines=NOWHERE,
@@ -79,6 +80,7 @@ ERROR_FACTS: Final = (
         source=Document(
             "SendMessage", "https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessage.html"
         ),
+        read="2026-11",
         relied_on_by=("aws/faults.py:FOR_MINUTES",),
         words=(
             "KMS.AccessDeniedException",

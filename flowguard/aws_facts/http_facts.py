@@ -42,6 +42,7 @@ HTTP_FACTS: Final = (
         sentence="A URL of auth type NONE is public only with permissions for `lambda:InvokeFunctionUrl` and, since "
         "October 2025, `lambda:InvokeFunction` under `lambda:InvokedViaFunctionUrl`.",
         source=_URL_AUTH,
+        read="2026-11",
         relied_on_by=("deploy/cloudformation.py", "deploy/terraform.py"),
         words=(
             "AWS::Lambda::Url",
@@ -100,6 +101,7 @@ HTTP_FACTS: Final = (
         name="alb-payload",
         sentence="A load balancer takes and returns at most 1 MB by a function.",
         source=_ALB,
+        read="2026-11",
         relied_on_by=("wire/http_request.py",),
         limit=1_048_576,
         engines=NOWHERE,

@@ -37,6 +37,7 @@ MAPPING_FACTS: Final = (
         sentence="With `ReportBatchItemFailures` the records that the answer names return to the queue, and all others "
         "of the batch are deleted. An empty list deletes all.",
         source=_ERRORS,
+        read="2026-11",
         relied_on_by=("handler.py:lambda_answer", "deploy/cloudformation.py", "deploy/function_checks.py"),
         words=(
             "AWS::Lambda::EventSourceMapping",
@@ -58,6 +59,7 @@ MAPPING_FACTS: Final = (
         sentence="A record that an answer names stays invisible until its visibility timeout ends: Lambda does not "
         "make it visible earlier. Whoever wants it earlier changes its visibility.",
         source=_ERRORS,
+        read="2026-11",
         relied_on_by=("sim/event_source.py",),
         engines=like("ministack", "deliveries"),
     ),
@@ -66,6 +68,7 @@ MAPPING_FACTS: Final = (
         sentence="A queue's visibility timeout should be six times its function's timeout, and the batch window more: "
         "Lambda tries a throttled batch again within that time.",
         source=_CONFIGURE,
+        read="2026-11",
         relied_on_by=("deploy/queue_plan.py:TIMES_THE_TIMEOUT", "deploy/queue_checks.py"),
         limit=6,
         engines=NOWHERE,
@@ -76,6 +79,7 @@ MAPPING_FACTS: Final = (
         sentence="A mapping whose queue has a visibility timeout below the function's timeout is refused when it is "
         "made or changed.",
         source=_CONFIGURE,
+        read="2026-11",
         relied_on_by=("deploy/queue_plan.py",),
         engines=like(moto="takes it", ministack="takes it"),
     ),
@@ -92,6 +96,7 @@ MAPPING_FACTS: Final = (
         name="mapping-batch-size",
         sentence="Without a batch window, and on FIFO queues, a batch has at most 10 records.",
         source=_PARAMETERS,
+        read="2026-11",
         relied_on_by=("deploy/batch_plan.py:MOST_RECORDS", "deploy/options.py:FunctionOptions"),
         limit=10,
         words=("BatchSize",),
@@ -102,6 +107,7 @@ MAPPING_FACTS: Final = (
         name="mapping-batch-size-with-window",
         sentence="With a batch window a standard queue's batch has up to 10,000 records.",
         source=_PARAMETERS,
+        read="2026-11",
         relied_on_by=(
             "cli/cost.py:cost",
             "testing/explorer/run/plain.py:_MOST_RECORDS",
@@ -116,6 +122,7 @@ MAPPING_FACTS: Final = (
         sentence="A batch window lasts up to 300 seconds; FIFO queues have none. A batch ends earlier when it is full "
         "or has 6 MB.",
         source=_PARAMETERS,
+        read="2026-11",
         relied_on_by=("deploy/options.py:FunctionOptions", "deploy/cloudformation.py"),
         limit=300,
         words=("MaximumBatchingWindowInSeconds",),
@@ -127,6 +134,7 @@ MAPPING_FACTS: Final = (
         sentence="The event of a batch has at most 6 MB, its records' metadata and JSON's escapes included: records of "
         "1 MiB arrive in batches of five or fewer.",
         source=_MAPPINGS,
+        read="2026-11",
         relied_on_by=("deploy/queue_plan.py", "docs/guides/batches.md"),
         limit=6_291_456,
         engines=like(ministack="makes larger events"),
@@ -136,6 +144,7 @@ MAPPING_FACTS: Final = (
         sentence="A standard queue's mapping begins with five batches at once, adds up to 300 a minute, and has at "
         "most 1,250; texts of the page from before provisioned mode say 1,000.",
         source=_SCALING,
+        read="2026-11",
         relied_on_by=("docs/proofs/performance.md",),
         limit=1_250,
         engines=NOWHERE,
@@ -146,6 +155,7 @@ MAPPING_FACTS: Final = (
         sentence="A mapping polls its queue also while that is empty, by long polls, and SQS charges each. When little "
         "comes it goes back to five batches at once, and to as few as two where `MaximumConcurrency` is not set.",
         source=_SCALING,
+        read="2026-11",
         relied_on_by=("deploy/flow_cost.py:POLLERS",),
         limit=5,
         engines=NOWHERE,
@@ -156,6 +166,7 @@ MAPPING_FACTS: Final = (
         sentence="`MaximumConcurrency` of a mapping, 2 to 1,000, keeps it from receiving more than the function takes, "
         "so no receives are lost to throttling. Reserved concurrency alone does not.",
         source=_SCALING,
+        read="2026-11",
         relied_on_by=("deploy/options.py:FunctionOptions", "deploy/cloudformation.py"),
         words=("ScalingConfig", "MaximumConcurrency"),
         engines=NOWHERE,
@@ -167,6 +178,7 @@ MAPPING_FACTS: Final = (
         "visibility timeout, and comes back step by step. Failed invocations slow it down only without "
         "`ReportBatchItemFailures`.",
         source=_ERRORS,
+        read="2026-11",
         relied_on_by=("docs/operate/operating.md", "sim/weather/pollers.py"),
         engines=like(deliveries="as the weather `pollers`, by seconds of our own"),
         by_hand="Shows in the metrics of a function that fails for minutes.",
@@ -176,6 +188,7 @@ MAPPING_FACTS: Final = (
         sentence="Lambda processes each message at least once; a record may be delivered again though its function "
         "succeeded.",
         source=_MAPPINGS,
+        read="2026-11",
         relied_on_by=("protocol/claims.py", "worker/runtime.py:Runtime"),
         engines=like("deliveries"),
         by_hand="It is rare; no program can wait for it.",
@@ -209,6 +222,7 @@ MAPPING_FACTS: Final = (
         name="mapping-same-region",
         sentence="The queue of a mapping is in the function's region; it may be another account's.",
         source=_CONFIGURE,
+        read="2026-11",
         relied_on_by=("wire/home.py:Home",),
         engines=NOWHERE,
         by_hand="Shows at deployment.",

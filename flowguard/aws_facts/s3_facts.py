@@ -24,6 +24,7 @@ S3_FACTS: Final = (
         name="s3-missing-key",
         sentence="An object that does not exist is `NoSuchKey`, 404, for a caller who may list the bucket.",
         source=_GET,
+        read="2026-11",
         relied_on_by=("aws/packing.py:Packing", "sim/limits/objects.py:no_object"),
         words=(
             "GetObject",
@@ -36,6 +37,7 @@ S3_FACTS: Final = (
         sentence="For a caller without `s3:ListBucket` an object that does not exist is `AccessDenied`, 403, as a "
         "denial is.",
         source=_GET,
+        read="2026-11",
         relied_on_by=("aws/packing.py:Packing", "deploy/permissions.py"),
         engines=NOWHERE,
     ),
@@ -95,6 +97,7 @@ S3_FACTS: Final = (
         sentence="A call with `ExpectedBucketOwner` to a bucket of another account is 403: a bucket that was deleted "
         "and made again by a stranger is neither read nor written.",
         source=_OWNER,
+        read="2026-11",
         relied_on_by=("aws/packing.py:Packing", "sim/limits/objects.py:denied"),
         words=("ExpectedBucketOwner",),
         engines=like("memory", moto="does not look at it", ministack="does not look at it"),
@@ -106,6 +109,7 @@ S3_FACTS: Final = (
         source=Document(
             "How to prevent object overwrites with conditional writes", f"{_GUIDE}/conditional-writes.html"
         ),
+        read="2026-11",
         relied_on_by=("sim/memory/s3.py",),
         words=("PreconditionFailed", "IfNoneMatch"),
         engines=like("memory", "moto", "ministack"),
@@ -115,6 +119,7 @@ S3_FACTS: Final = (
         sentence="A bucket that is one's own already is `BucketAlreadyOwnedByYou` when it is made again; in us-east-1 "
         "it is 200.",
         source=Document("CreateBucket", f"{_API}/API_CreateBucket.html"),
+        read="2026-11",
         relied_on_by=("dev/provided.py",),
         words=("BucketAlreadyOwnedByYou", "CreateBucketConfiguration", "LocationConstraint"),
         engines=like("moto"),
