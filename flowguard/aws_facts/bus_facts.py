@@ -56,6 +56,7 @@ BUS_FACTS: Final = (
         sentence="Entries succeed or fail each on its own, in an answer of 200 with `FailedEntryCount`; "
         "`ThrottlingException` and `InternalException` may stand there and pass.",
         source=_SENDING,
+        read="2023-06",
         relied_on_by=("aws/sender.py:AWSSender",),
         words=("PutEvents", "FailedEntryCount", "ErrorCode", "ErrorMessage", "InternalException", "InternalFailure"),
         engines=like("memory", "moto", ministack="takes any text"),
@@ -100,6 +101,7 @@ BUS_FACTS: Final = (
         sentence="A queue gets an event as JSON with `version`, `id`, `detail-type`, `source`, `account`, `time`, "
         "`region`, `resources` and `detail`.",
         source=_FORM,
+        read="2023-06",
         relied_on_by=("foreign.py:_EVENT", "wire/bus_event.py:find_bus_event"),
         engines=like("ministack", moto="leaves out the account"),
     ),

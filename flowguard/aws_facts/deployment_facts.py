@@ -33,6 +33,7 @@ DEPLOYMENT_FACTS: Final = (
         sentence="A role or policy that was just made or changed may be refused for seconds to minutes, and one that "
         "was taken away may still be good: `AccessDenied` passes in that time.",
         source=_DELAY,
+        read="2023-06",
         relied_on_by=("aws/faults.py:is_final", "docs/operate/deploy.md", "sim/weather/new_permissions.py"),
         words=("AWS::IAM::Role",),
         engines=like(deliveries="as the weather `new-permissions`"),

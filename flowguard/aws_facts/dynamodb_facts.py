@@ -171,6 +171,7 @@ DYNAMODB_FACTS: Final = (
         sentence="A number takes about a byte for each two digits and one more; the documents say so, and the service "
         "differs from them by a byte for some.",
         source=_SIZES,
+        read="2023-06",
         relied_on_by=("aws/items.py:size_of_value", "sim/memory/values.py"),
         engines=like("memory", "moto"),
         by_hand="The conformance suite has measured 23 numbers; sizes here leave more room than that.",
@@ -235,6 +236,7 @@ DYNAMODB_FACTS: Final = (
         sentence="A read with `ConsistentRead` shows every write that was answered before it; one without may show an "
         "earlier state, and in turn one later and one earlier.",
         source=_READS,
+        read="2023-06",
         relied_on_by=("aws/tables.py:read_consistently", "testing/explorer/run/earlier.py:EarlierStates"),
         words=(
             "GetItem",
@@ -300,6 +302,7 @@ DYNAMODB_FACTS: Final = (
         sentence="An expired item is deleted within a few days, not at its time; until then every read and condition "
         "meets it. A time more than five years back is no time to delete at.",
         source=_EXPIRED,
+        read="2023-06",
         relied_on_by=("protocol/claims.py:begins_anew", "testing/explorer/run/expiry.py:MOST_LATE"),
         words=("TimeToLiveSpecification", "TimeToLiveDescription", "TimeToLiveStatus"),
         engines=like("memory", "moto", "deliveries"),
@@ -309,6 +312,7 @@ DYNAMODB_FACTS: Final = (
         name="dynamodb-ttl-seconds",
         sentence="The time of the TTL attribute is a number in seconds since 1970; anything else is ignored.",
         source=_TTL,
+        read="2023-06",
         relied_on_by=("worker/plan.py", "deploy/table_checks.py"),
         engines=like("memory", "moto"),
         by_hand="Takes days.",
@@ -317,6 +321,7 @@ DYNAMODB_FACTS: Final = (
         name="dynamodb-partition-throughput",
         sentence="One partition, and so one item, takes 1,000 write units and 3,000 read units a second.",
         source=_WARM,
+        read="2023-06",
         relied_on_by=("docs/proofs/performance.md", "sim/weather/hot_items.py:MOST_WRITES"),
         limit=1_000,
         engines=like(deliveries="as the weather `hot-items`: writes of one item"),
@@ -361,6 +366,7 @@ DYNAMODB_FACTS: Final = (
         sentence="A restored table is a new one, with the items of a moment, and without TTL, point-in-time recovery, "
         "alarms and tags.",
         source=_RESTORE,
+        read="2023-06",
         relied_on_by=("docs/explain/guarantees.md",),
         words=("PointInTimeRecoverySpecification",),
         engines=NOWHERE,

@@ -113,6 +113,7 @@ ERROR_FACTS: Final = (
         name="errors-server",
         sentence="A status of 500 and more passes, and the call may have been carried out.",
         source=_DYNAMODB,
+        read="2023-06",
         relied_on_by=("aws/faults.py:is_final", "testing/explorer/run/fault_effects.py:failure"),
         words=("InternalError", "ServerError", "ServiceUnavailable"),
         engines=like("deliveries"),

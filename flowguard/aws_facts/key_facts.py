@@ -95,6 +95,7 @@ KEY_FACTS: Final = (
         sentence="SNS, EventBridge and the scheduler send to a queue under a customer's key only if that key's policy "
         "lets them; under SQS's own keys no more is needed.",
         source=_SQS_KMS,
+        read="2023-06",
         relied_on_by=("deploy/cloudformation.py", "docs/operate/operating.md"),
         words=("SqsManagedSseEnabled",),
         engines=NOWHERE,

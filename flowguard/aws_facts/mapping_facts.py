@@ -50,6 +50,7 @@ MAPPING_FACTS: Final = (
         sentence="An answer that is no JSON of that form, or names an id that is not in the batch, fails the whole "
         "batch; so does an exception.",
         source=_ERRORS,
+        read="2023-10",
         relied_on_by=("handler.py:lambda_answer",),
         engines=like("deliveries"),
         by_hand="Needs a function that answers wrongly; the probe of partial batches can be changed to do it.",
@@ -198,6 +199,7 @@ MAPPING_FACTS: Final = (
         sentence="Of a FIFO queue, a batch may have several groups, each in order; the next records of a group come "
         "only when those before are deleted or visible again. A failed record does not hold back other groups.",
         source=_FIFO,
+        read="2023-10",
         relied_on_by=("sim/event_source.py", "worker/batch.py:Batch"),
         engines=like("ministack", "deliveries"),
     ),
@@ -206,6 +208,7 @@ MAPPING_FACTS: Final = (
         sentence="With partial batch responses a function of a FIFO queue has to stop at the first failure and return "
         "it with everything unprocessed after it, or the order of its group is lost.",
         source=_ERRORS,
+        read="2023-10",
         relied_on_by=("worker/batch.py:Batch", "handler.py:lambda_answer"),
         engines=like("deliveries"),
         by_hand="What the function returns is the function's own choice.",
@@ -215,6 +218,7 @@ MAPPING_FACTS: Final = (
         sentence="A record has `messageId`, `receiptHandle`, `body`, `attributes` with `ApproximateReceiveCount` and "
         "`SentTimestamp`, `messageAttributes`, and `eventSourceARN`.",
         source=_FIFO,
+        read="2023-10",
         relied_on_by=("wire/records.py:find_records", "testing/lambda_events.py:sqs_event"),
         engines=like("ministack", "deliveries"),
     ),

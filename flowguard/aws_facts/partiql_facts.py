@@ -79,6 +79,7 @@ PARTIQL_FACTS: Final = (
         sentence="An update whose WHERE has the key and more is refused with `ConditionalCheckFailed` where the rest "
         "does not hold, as an item that is absent does not.",
         source=_UPDATE,
+        read="2023-06",
         relied_on_by=("aws/partiql.py:update_statement", "aws/batch_calls.py:_is_absent"),
         engines=like("memory", "dynamodb-local", "ministack"),
     ),
@@ -86,6 +87,7 @@ PARTIQL_FACTS: Final = (
         name="partiql-update-creates-none",
         sentence="An update of an item that is not there makes none, whatever its WHERE says.",
         source=_UPDATE,
+        read="2023-06",
         relied_on_by=("aws/batch_calls.py:DynamoDBBatches",),
         engines=like("memory", "dynamodb-local", "ministack", moto="answers without an error"),
     ),
@@ -131,7 +133,8 @@ PARTIQL_FACTS: Final = (
     ),
     Fact(
         name="partiql-one-item-once",
-        sentence="Two writes of one batch to one item are refused, `ValidationException` of the whole batch.",
+        sentence="Two writes of one batch to one item are refused, `ValidationException` of the whole batch: no page "
+        "says so, DynamoDB Local does it.",
         source=_RUNNING,
         relied_on_by=("aws/batch_calls.py:DynamoDBBatches", "worker/together.py:waves"),
         engines=like("memory", "dynamodb-local", ministack="takes it"),
@@ -150,6 +153,7 @@ PARTIQL_FACTS: Final = (
         sentence="`begins_with`, `contains`, `size`, `attribute_type` and `EXISTS` mean what they do in conditions; "
         "`set_add` and `set_delete` are ADD and DELETE on sets.",
         source=_FUNCTIONS,
+        read="2023-06",
         relied_on_by=("aws/partiql.py:_FUNCTIONS",),
         engines=like("dynamodb-local", "ministack"),
     ),

@@ -79,6 +79,7 @@ S3_FACTS: Final = (
         name="s3-consistent",
         sentence="A read after a write, an overwrite or a deletion shows it.",
         source=_CONSISTENT,
+        read="2023-06",
         relied_on_by=("aws/packing.py:Packing",),
         words=("PutObject",),
         engines=like("memory", "moto", "ministack"),
@@ -131,6 +132,7 @@ S3_FACTS: Final = (
         source=Document(
             "Best practices design patterns: optimizing Amazon S3 performance", f"{_GUIDE}/optimizing-performance.html"
         ),
+        read="2023-06",
         relied_on_by=("aws/faults.py:is_final_code",),
         limit=3_500,
         words=("SlowDown",),

@@ -73,6 +73,7 @@ SNS_FACTS: Final = (
         sentence="An attribute has a name, a type of String, String.Array, Number or Binary, and a value that is not "
         "empty; otherwise `ParameterValueInvalid`.",
         source=_ATTRIBUTES,
+        read="2022-12",
         relied_on_by=("sim/limits/topics.py", "aws/sender.py:topic_entry"),
         words=("ParameterValueInvalid",),
         engines=like("memory", "moto", ministack="takes it"),
@@ -131,6 +132,7 @@ SNS_FACTS: Final = (
             "Invoking Lambda functions with Amazon SNS notifications",
             "https://docs.aws.amazon.com/lambda/latest/dg/with-sns.html",
         ),
+        read="2023-10",
         relied_on_by=("wire/records.py:find_records", "docs/explain/guarantees.md"),
         words=("Records",),
         engines=like("deliveries"),

@@ -164,6 +164,7 @@ SQS_FACTS: Final = (
         sentence="A message is invisible for at most 12 hours, counted from when it was received: the sum of all "
         "changes may not pass that.",
         source=_VISIBILITY,
+        read="2023-06",
         relied_on_by=(
             "once_function.py:_LONGEST_LEASE",
             "cli/retry.py:retry",
@@ -275,6 +276,7 @@ SQS_FACTS: Final = (
             "Configure a dead-letter queue using the Amazon SQS console",
             f"{_GUIDE}/sqs-configure-dead-letter-queue.html",
         ),
+        read="2023-06",
         relied_on_by=("deploy/queue_plan.py:MOST_RECEIVES", "deploy/options.py:QueueOptions"),
         limit=1_000,
         engines=like("elasticmq", "ministack", memory="takes more", moto="takes more"),
@@ -302,6 +304,7 @@ SQS_FACTS: Final = (
         sentence="`StartMessageMoveTask` sends dead letters back as new messages: with new ids and a retention that "
         "begins anew.",
         source=_REDRIVE,
+        read="2023-06",
         relied_on_by=("docs/operate/dead-letters.md", "wire/envelope.py:normalize"),
         engines=like(elasticmq="keeps the message's id"),
     ),
@@ -309,7 +312,8 @@ SQS_FACTS: Final = (
         name="sqs-move-to-fifo-dlq",
         sentence="A message that is moved to a FIFO dead-letter queue has its message id as its deduplication id "
         "there.",
-        source=_REDRIVE,
+        source=_DEAD,
+        read="2023-06",
         relied_on_by=("docs/operate/dead-letters.md",),
         engines=NOWHERE,
         by_hand="The deduplication id is not among what a moved message shows in all SDKs.",
@@ -318,6 +322,7 @@ SQS_FACTS: Final = (
         name="sqs-at-least-once",
         sentence="A standard queue may deliver a message more than once, even after it was deleted, and in any order.",
         source=_STANDARD,
+        read="2023-06",
         relied_on_by=("protocol/claims.py", "sim/event_source.py:EventSource"),
         engines=like("deliveries"),
         by_hand="It is rare; no program can wait for it.",
@@ -411,7 +416,7 @@ SQS_FACTS: Final = (
     Fact(
         name="sqs-in-flight",
         sentence="A queue has about 120,000 messages in flight at most; then a receive of a FIFO queue brings "
-        "none, and of a standard queue is `OverLimit`, or brings none.",
+        "none, and of a standard queue is `OverLimit`, or with long polling brings none.",
         source=_MESSAGES,
         read="2026-11",
         relied_on_by=("aws/faults.py:is_final_code",),

@@ -82,6 +82,7 @@ TRANSACTION_FACTS: Final = (
         sentence="A transaction that meets another transaction or a write on one of its items is cancelled with "
         "`TransactionConflict`; a single write that meets one is `TransactionConflictException`. Both pass.",
         source=_HOW,
+        read="2023-06",
         relied_on_by=("aws/faults.py:patiently", "aws/faults.py:_CONFLICTS"),
         words=("TransactionConflictException",),
         engines=like(
@@ -127,6 +128,7 @@ TRANSACTION_FACTS: Final = (
         name="transaction-unconditional-cost",
         sentence="A transaction costs two write units for each KB of an item; a cancelled one too.",
         source=_HOW,
+        read="2023-06",
         relied_on_by=("deploy/meter.py:Meter",),
         engines=like("deliveries"),
         by_hand="`ConsumedCapacity` of a transaction shows it.",
@@ -137,6 +139,7 @@ TRANSACTION_FACTS: Final = (
         sentence="A Query, Scan or BatchGetItem may see some items of a transaction before and some after it; a "
         "GetItem of one item never sees half.",
         source=_HOW,
+        read="2023-06",
         relied_on_by=("docs/explain/guarantees.md", "aws/run_reader.py:RunReader"),
         engines=NOWHERE,
         by_hand="It shows seldom.",

@@ -21,7 +21,7 @@ a person has to, and when somebody has seen it at AWS itself. Tests fail where a
 parameter, an operation or a type of resource is used in `flowguard/` and has no row, and where a constant differs from
 its row.
 
-Behind a page stands the month in which the row was last compared with it: so far that is {read} rows.
+Behind a page stands the month of its text with which the row was last compared: so far that is {read} rows.
 
 An engine that a row does not name has nothing of the behaviour. The engines are the AWS in memory, moto under
 flowguard's strict layer, DynamoDB Local, ElasticMQ, MiniStack, and *deliveries*: what the simulator and the explorer do
