@@ -118,45 +118,17 @@ DYNAMODB_FACTS: Final = (
         sentence="A set is never empty: DELETE of its last element removes the attribute, and a write of an empty set "
         "is a `ValidationException`.",
         source=_TYPES,
+        read="2023-06",
         relied_on_by=("aws/waits.py", "aws/caller_lists.py"),
         words=("SS",),
         engines=like("memory", "moto", "dynamodb-local", "ministack"),
         seen=SUITE,
     ),
     Fact(
-        name="dynamodb-unused-names",
-        sentence="A name or value that is given and not used in an expression is a `ValidationException`, and so is "
-        "one that is used and not given.",
-        source=Document(
-            "Expression attribute names (aliases) in DynamoDB", f"{_GUIDE}/Expressions.ExpressionAttributeNames.html"
-        ),
-        relied_on_by=("aws/commit_call.py", "sim/memory/updates.py"),
-        words=("ExpressionAttributeNames", "ExpressionAttributeValues", "ValidationException"),
-        engines=like("memory", "moto", "dynamodb-local", "ministack"),
-        seen=SUITE,
-    ),
-    Fact(
-        name="dynamodb-reserved-words",
-        sentence="573 words, such as `status`, `owner` and `ttl`, may not stand in an expression by themselves; a "
-        "placeholder stands for them.",
-        source=Document("Reserved words in DynamoDB", f"{_GUIDE}/ReservedWords.html"),
-        relied_on_by=("aws/expressions.py:CLAIM_NAMES", "sim/memory/reserved.py"),
-        limit=573,
-        engines=like("memory", "moto", "dynamodb-local", "ministack"),
-        seen=SUITE,
-    ),
-    Fact(
-        name="dynamodb-expression-size",
-        sentence="An expression has at most 4 KB, its condition at most 300 operators and functions.",
-        source=_CONSTRAINTS,
-        relied_on_by=("sim/limits/items.py:LONGEST_EXPRESSION", "modified.py"),
-        limit=4_096,
-        engines=like("memory", "moto", "dynamodb-local", "ministack"),
-    ),
-    Fact(
         name="dynamodb-item-size",
         sentence="An item has at most 400 KB: names and values of its attributes, in UTF-8.",
         source=_CONSTRAINTS,
+        read="2023-06",
         relied_on_by=(
             "sim/limits/items.py:LARGEST_ITEM",
             "aws/items.py:LARGEST_ITEM",
@@ -181,6 +153,7 @@ DYNAMODB_FACTS: Final = (
         name="dynamodb-number-digits",
         sentence="A number has at most 38 digits, and lies between 1E-130 and 9.99…E+125.",
         source=_TYPES,
+        read="2023-06",
         relied_on_by=("sim/memory/values.py:MOST_DIGITS", "aws/writes.py:_finite"),
         limit=38,
         engines=like("memory", "moto", "dynamodb-local", "ministack"),
@@ -250,6 +223,7 @@ DYNAMODB_FACTS: Final = (
         sentence="A page of Query or Scan ends after 1 MB of items read, before the filter; `LastEvaluatedKey` says "
         "where the next begins, and may stand after the last.",
         source=_QUERY,
+        read="2026-11",
         relied_on_by=("sim/memory/querying.py:LARGEST_PAGE", "aws/run_pages.py:RunPages"),
         limit=1_048_576,
         words=("Scan", "LastEvaluatedKey", "ExclusiveStartKey", "FilterExpression", "Limit", "Items", "ScannedCount"),
@@ -261,6 +235,7 @@ DYNAMODB_FACTS: Final = (
         sentence="A Query returns the items of a partition in the order of their sort keys: bytes of UTF-8, numbers by "
         "value.",
         source=_QUERY,
+        read="2026-11",
         relied_on_by=("aws/history_rows.py:read_rows", "aws/group_items.py"),
         words=("Query", "KeyConditionExpression", "ScanIndexForward"),
         engines=like("memory", "moto", "dynamodb-local", "ministack"),
@@ -347,6 +322,7 @@ DYNAMODB_FACTS: Final = (
         sentence="A table that does not exist is `ResourceNotFoundException`, 400; so it is for a moment after "
         "CreateTable and while it is deleted.",
         source=_GET,
+        read="2026-11",
         relied_on_by=("sim/limits/items.py:no_table", "aws/ledger.py:DynamoDBLedger"),
         words=("ResourceNotFoundException",),
         engines=like("memory", "moto", "dynamodb-local", "ministack"),

@@ -55,6 +55,7 @@ S3_FACTS: Final = (
         name="s3-head-has-no-code",
         sentence="The error of a HEAD has no body, and so no code but its status: 404 or 403.",
         source=_HEAD,
+        read="2026-11",
         relied_on_by=("sim/limits/objects.py:no_object", "sim/limits/refusing.py"),
         engines=like("memory", "moto", "ministack"),
     ),

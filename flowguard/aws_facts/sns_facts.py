@@ -63,6 +63,7 @@ SNS_FACTS: Final = (
         name="sns-subject",
         sentence="A subject has less than 100 characters, no control characters and no line breaks.",
         source=_PUBLISH,
+        read="2026-11",
         relied_on_by=("sim/limits/topics.py:LONGEST_SUBJECT",),
         limit=100,
         words=("Subject",),

@@ -14,6 +14,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from flowguard.aws_facts.fact import CANNOT, MODELLED
 from flowguard.aws_facts.fact_table import FACTS
 from flowguard.probe import (  # noqa: F401  # each module registers its programs
+    ask_expressions,
     ask_fifo,
     ask_functions,
     ask_items,
