@@ -52,6 +52,7 @@ def update(kind: str, text: str, names: Names) -> UpdateExpression:
     reader = Reader(kind, text, names)
     parser = _UpdateParser(reader)
     parser.sections()
+    reader.end()
     touched = tuple(parser.touched)
     if problem := meeting(touched):
         raise reader.wrong(problem)
