@@ -233,7 +233,7 @@ _LEASED = (
     Scenario(
         "wait-event",
         "a run waits for what may happen before it waits",
-        Budget(crashes=1, doubles=1),
+        Budget(crashes=1),
         events=("x",),
     ),
     Scenario(
