@@ -31,7 +31,7 @@ class ModuleSource:
     module: str = ""
     """Its name, without its package."""
     forgotten: frozenset[str] = frozenset()
-    """The stages of flows elsewhere that remember no run longer than they must, as :meth:`forgetful_stages` has them."""
+    """The stages of flows elsewhere that lack ``remember=``, as :meth:`forgetful_stages` has them."""
 
     def __post_init__(self) -> None:
         for node in ast.walk(self.tree):
@@ -112,7 +112,7 @@ class ModuleSource:
         return {".".join(name.split(".")[-2:]) for name in listed if "." in name}
 
     def is_forgotten(self) -> bool:
-        """Answer whether a flow, here or elsewhere, remembers no longer than it must what a stage of this module did."""
+        """Answer whether a flow, here or elsewhere, remembers runs of stages in this module no longer than it must."""
         classes = {f"{self.module}.{node.name}" for node in ast.walk(self.tree) if isinstance(node, ast.ClassDef)}
         return bool(self.forgetful_flows()) or not self.forgotten.isdisjoint(classes)
 

@@ -45,14 +45,17 @@ def import_problems(files: Sequence[Path]) -> list[CodeFinding]:
     asked = [[path, *_module_of(Path(path))] for path in wanted]
     environment = {"AWS_DEFAULT_REGION": "us-east-1", **os.environ}
     done = subprocess.run(  # noqa: S603 - this very interpreter
-        [sys.executable, "-c", _PROGRAM], input=json.dumps(asked), capture_output=True, text=True, env=environment
+        [sys.executable, "-c", _PROGRAM],
+        input=json.dumps(asked),
+        capture_output=True,
+        check=False,
+        text=True,
+        env=environment,
     )
     if done.returncode:
         last = done.stderr.strip().splitlines()[-1:] or [f"exit code {done.returncode}"]
         return [_finding(str(files[0]), 1, "a module", f"it ends the process that imports it: {last[0]}")]
-    return [
-        _finding(str(wanted[path]), line, module, error) for path, line, module, error in json.loads(done.stdout)
-    ]
+    return [_finding(str(wanted[path]), line, module, error) for path, line, module, error in json.loads(done.stdout)]
 
 
 def _finding(path: str, line: int, module: str, error: str) -> CodeFinding:
