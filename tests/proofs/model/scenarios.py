@@ -239,7 +239,7 @@ _LEASED = (
     Scenario(
         "wait-event-fails",
         "the same, and an attempt fails",
-        Budget(crashes=1, failures=1, doubles=1),
+        Budget(crashes=1, failures=1),
         events=("x",),
         is_long=True,
     ),
