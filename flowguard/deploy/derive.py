@@ -271,8 +271,7 @@ def _linked(functions: Sequence[FunctionNeed]) -> Iterator[FunctionNeed]:
     for one in functions:
         linking = {flow for flow, stage in one.found.stages if uses_of(stage).tokens}
         named = next((name for name, flows in sorted(answering.items()) if linking and linking <= flows), None)
-        is_given = one.has_url or ANSWERS_URL in dict(one.environment)
-        yield one if is_given else replace(one, links_to=named)
+        yield one if ANSWERS_URL in dict(one.environment) else replace(one, links_to=named)
 
 
 def _takes_http(function: FoundFunction) -> bool:
