@@ -52,7 +52,10 @@ class EventType(StrEnum):
     WAITING = "waiting"
     """The hop is committed, and its run waits for answers."""
     ANSWERED = "answered"
-    """An answer arrived. The fact ``verdict`` is its result, such as RESUMED."""
+    """An answer arrived. The fact ``verdict`` is its result, such as RESUMED.
+
+    ``is_held`` says that the run goes on when another message has shown that what it had to send was sent.
+    """
     TIMED_OUT = "timed_out"
     """The deadline of a wait passed before it had its answers."""
     COMPLETED = "completed"

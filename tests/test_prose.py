@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Final
 
 import pytest
 
@@ -10,6 +11,33 @@ from tests.prose import Place, Prose, Sentence, odd_phrases, sentences, vague_na
 
 MOST_VAGUE_NAMES = 1_800
 """Variables named one, found, own or said. A change that takes some away lowers it."""
+
+ROOT: Final = Path(__file__).parents[1]
+STOPPED_READERS: Final = (
+    "moto answers, and refuses less",
+    "are replaced by those of simulations",
+    "its caller gets an error, and here never calls again",
+    "neither are held in memory",
+    "Count `max_hops` from there",
+    "The choices are an offer",
+    "over a bus come requests, never hops",
+    "Lists are not added to",
+    "from where pip had it",
+    "not enough for a copy of a copy of a copy",
+    "The history is a help, not a protocol",
+    "nothing of a handler runs",
+    "A number on an edge counts the runs that wait",
+    "what that had written made the next one pass it over",
+    "lists in `TABLES` and `ITEMS` goes without saying",
+)
+"""Sentences at which readers of earlier pages stopped, or the part of them that did it."""
+
+
+@pytest.mark.parametrize("sentence", STOPPED_READERS)
+def test_no_page_has_a_sentence_again_that_stopped_its_readers(sentence: str) -> None:
+    pages = [*(ROOT / "docs").rglob("*.md"), *(ROOT / "flowguard").rglob("*.py"), ROOT / "README.md"]
+    having = [page.name for page in pages if sentence in " ".join(page.read_text(encoding="utf-8").split())]
+    assert having == []
 
 
 def test_the_packages_docstrings_are_plain() -> None:

@@ -164,6 +164,15 @@ class RunItem(NamedTuple):
         return wait.plan is not None and bool(wait.plan.asked & wait.answered)
 
     @property
+    def awaits_look(self) -> bool:
+        """Answer whether a look at this run's wait, which proves what was sent, is still to come.
+
+        Where the worker of the hop that waits has died, it may come never. A run that was reset is proved by none.
+        """
+        plan = None if self.wait is None else self.wait.plan
+        return plan is not None and plan.looks and self.reset_by is None and not self.wait_was_dispatched
+
+    @property
     def cancelled_because(self) -> str | None:
         """Return why this run was cancelled. None for a run that was not."""
         found = self.cancellation

@@ -58,6 +58,9 @@ ROWS_A_PART = 50
 COPY_AFTER = timedelta(seconds=20)
 """When the copy of an answer comes that nobody sends again. The run has gone on by then, unless a worker has died."""
 
+HELD = "what a run has to send before it goes on may be on its way"
+"""Why an answer stays in its queue: it comes again as late as the copy of one that nobody sends again."""
+
 KEPT_TO_END_MS = 3_000
 """Kept of an invocation, so that what was begun ends within it."""
 
@@ -124,14 +127,23 @@ class OutsideAnswers:
             self._put_into_queue(found, rows, self._services.clock.now())
         verdicts, endings = [self._services.store.waits.verdict(row.address) for row in unread], []
         missed = [problem for problem, verdict in zip(unread.values(), verdicts, strict=True) if verdict in _WAITING]
+        is_last = queued and self._has_come_again(envelope)
         for row in rows:
-            verdict, onward = self._settler.settle(found.flow, envelope, row.address, found.answer)
+            verdict, onward, is_held = self._settler.settle(
+                found.flow, envelope, row.address, found.answer, is_last=is_last
+            )
             verdicts.append(verdict)
+            told.is_held = told.is_held or (is_held and queued)
             if onward is not None:
                 arrival, send = onward
                 endings.append(Ending(envelope, ack=True, arrival=arrival, sends=(send,)))
         left = [ending for ending in dispatch(self._services, self._emitter, endings) if not ending.ack]
         told.add(part[-1], verdicts, missed, left[0].why if left else "")
+
+    def _has_come_again(self, envelope: Envelope) -> bool:
+        """Answer whether a record has waited as long as the copy of an answer, and comes again."""
+        waited = self._services.clock.now() - (envelope.sent_at or 0)
+        return envelope.receive_count > 1 and waited >= COPY_AFTER // timedelta(milliseconds=1)
 
     def _has_time(self) -> bool:
         left = self._budget.remaining()
@@ -151,6 +163,9 @@ class OutsideAnswers:
         if not told.is_whole and not why:
             why = f"{told.rows} runs have it, and more wait for it"
             return verdict, Ending(envelope, ack=False, verdict=verdict, why=why, again_in=0)
+        if told.is_held and not why:
+            again_in = COPY_AFTER // timedelta(seconds=1)
+            return verdict, Ending(envelope, ack=False, verdict=verdict, why=HELD, again_in=again_in)
         return verdict, Ending(envelope, ack=not why, verdict=verdict, why=why, backs_off=True)
 
     # -- answers that come before their wait
@@ -200,6 +215,7 @@ class _Told:
         self.place: AwaitingRow | None = None
         self.rows = 0
         self.is_whole = True
+        self.is_held = False
         self._goes_on = True
 
     def add(self, last: AwaitingRow, verdicts: Sequence[AnswerVerdict], missed: Sequence[RunFailed], why: str) -> None:

@@ -53,6 +53,18 @@ class ArrivedAnswer(NamedTuple):
     said: RecordKind = RecordKind.ANSWER
 
 
+class SettledAnswer(NamedTuple):
+    """What an answer came to, and the message with which its run goes on.
+
+    ``is_held`` says that the run is to go on, and another message is expected to say so: a look at its wait, or what
+    has ended it.
+    """
+
+    verdict: AnswerVerdict
+    onward: tuple[Arrival, Send] | None = None
+    is_held: bool = False
+
+
 class ArrivedDeadline(NamedTuple):
     """The message of a wait's deadline, with its time and when it was sent, in ms. The item has the last word."""
 
@@ -130,7 +142,7 @@ class Settler:
     def ending(self, envelope: Envelope, flow: AnyFlow, arrived: ArrivedAnswer | ArrivedDeadline) -> Ending:
         """Settle what a record brings, which is believed already."""
         if isinstance(arrived, ArrivedAnswer):
-            verdict, onward = self.settle(flow, envelope, arrived.address, arrived.answer)
+            verdict, onward, _ = self.settle(flow, envelope, arrived.address, arrived.answer, is_last=True)
             if verdict is AnswerVerdict.EARLY:
                 why = "the hop that waits for it is not committed yet"
                 return Ending(envelope, ack=False, verdict=verdict, why=why, backs_off=True)
@@ -149,15 +161,28 @@ class Settler:
         answer: GivenAnswer,
         *,
         was_early: bool = False,
-    ) -> tuple[AnswerVerdict, tuple[Arrival, Send] | None]:
-        """Settle one answer. Returns its verdict, and the message with which the run goes on.
+        is_last: bool = False,
+    ) -> SettledAnswer:
+        """Settle one answer.
 
-        An answer that finds the wait over sends that message again: the worker that ended the wait may have died.
+        Its run goes on at once where the answer has ended the wait, and a look has proved what was sent.
+
+        ::
+
+            commit ── side messages ── deadline ──▶ look: the run goes on
+                                          answer: held         └▶ the copy of the answer, 20 s later: the run goes on
+
+        Elsewhere another message is expected to say so, and this one would be a copy. ``is_last`` says that it has had
+        its time: the worker that was to send it may have died.
         """
         verdict, item = self._services.store.waits.settle(address, answer)
+        is_held = not is_last and _is_held(verdict, address, item)
         facts = {"name": address.name, "verdict": verdict.value, "failed": answer.failed}
-        self._emit(EventType.ANSWERED, address, item, **facts, **({"was_early": True} if was_early else {}))
-        return verdict, self.onward(flow, envelope, address, item)
+        more = {name: True for name, holds in (("was_early", was_early), ("is_held", is_held)) if holds}
+        self._emit(EventType.ANSWERED, address, item, **facts, **more)
+        if is_held:
+            return SettledAnswer(verdict, is_held=True)
+        return SettledAnswer(verdict, self.onward(flow, envelope, address, item))
 
     def look_early(self, flow: AnyFlow, envelope: Envelope, item: RunItem, message: Message) -> Iterator[Send]:
         """Settle what was kept before the wait began, and yield the message of a wait that is over.
@@ -181,9 +206,10 @@ class Settler:
             ):
                 continue
             if waits.use_early(flow.name, awaited_id, kept.by, who, until=Lifetimes(flow).of_used(now)):
-                _, onward = self.settle(flow, envelope, address._replace(name=name), kept.answer, was_early=True)
-            if onward is not None:
-                break
+                at_name = address._replace(name=name)
+                _, onward, is_held = self.settle(flow, envelope, at_name, kept.answer, was_early=True)
+                if onward is not None or is_held:
+                    break
         if onward is not None:
             yield onward[1]
 
@@ -294,6 +320,13 @@ def _resumed(address: AnswerAddress, item: RunItem | None) -> Message | None:
         trace=plan.trace,
         depth=plan.depth,
     )
+
+
+def _is_held(verdict: AnswerVerdict, address: AnswerAddress, item: RunItem | None) -> bool:
+    """Answer whether a run that is to go on is left to another message."""
+    if item is None or _resumed(address, item) is None:
+        return False
+    return verdict is not AnswerVerdict.RESUMED or item.awaits_look
 
 
 def message_at(address: AnswerAddress, item: RunItem | None) -> Message:

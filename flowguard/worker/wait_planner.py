@@ -64,7 +64,8 @@ class WaitPlanner(NamedTuple):
         whole = self._address(DEADLINE, stage)
         asked = frozenset(name for name, one in outcome.awaited.items() if isinstance(one, AskFlow))
         sends = [deadline_message(self.flow, whole, deadline, self.moment, self.message)]
-        if first and asked != names.keys():
+        looks = bool(first) and asked != names.keys()
+        if looks:
             sends = [sends[0]._replace(delay=0)]
         children: dict[str, Child] = {}
         for name, one in outcome.awaited.items():
@@ -92,6 +93,7 @@ class WaitPlanner(NamedTuple):
             trace=self.message.trace,
             depth=self.message.depth,
             children=children,
+            looks=looks,
         )
         rows = tuple(
             AwaitingRow(own, addresses[name], outcome.stage, expires_at)

@@ -130,7 +130,7 @@ TESTED: Final = (
         "a group whose requests are saved by several invocations",
     ),
     Elsewhere(
-        r"^protocol\.run\.RunItem\.wait_was_dispatched",
+        r"^protocol\.run\.RunItem\.(wait_was_dispatched|awaits_look)",
         ("tests/protocol/test_dispatched_waits.py",),
         "runs that were reset or cancelled while they waited, and groups",
     ),
@@ -970,6 +970,8 @@ TESTED: Final = (
         (
             "tests/worker/test_settler.py",
             "tests/worker/test_waiting.py",
+            "tests/worker/test_outside.py::test_an_answer_quicker",
+            "tests/worker/test_outside.py::test_a_second_click",
             "tests/worker/test_deadlines.py",
             "tests/worker/test_signed_waits.py",
             "tests/worker/test_callbacks.py",

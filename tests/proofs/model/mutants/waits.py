@@ -24,9 +24,9 @@ _TIME_OUT, _ENDING = settler.Settler._time_out, settler.Settler.ending
 _FROM_OUTSIDE, _QUEUED = outside.OutsideAnswers.settle, outside.OutsideAnswers._put_into_queue
 
 
-def _without_repair(self: Any, flow: Any, envelope: Any, address: Any, answer: Any) -> Any:
-    verdict, onward = _SETTLE(self, flow, envelope, address, answer)
-    return verdict, onward if verdict is AnswerVerdict.RESUMED else None
+def _without_repair(self: Any, flow: Any, envelope: Any, address: Any, answer: Any, **about: Any) -> Any:
+    settled = _SETTLE(self, flow, envelope, address, answer, **about)
+    return settled if settled.verdict is AnswerVerdict.RESUMED else settled._replace(onward=None)
 
 
 def _deaf_deadline(self: Any, flow: Any, envelope: Any, deadline: Any) -> Any:
