@@ -218,13 +218,13 @@ class Flow:
         """Read the run's object id from the first stage's payload. Raises :class:`RunFailed` where it is not there."""
         if not isinstance(cls.object_id, str):
             return ObjectId(request_id)
-        found = text_at(payload, cls.object_id)
-        if found is None:
+        text = text_at(payload, cls.object_id)
+        if text is None:
             what = recognised(payload)
             raise RunFailed(f"the payload has no usable {cls.object_id!r} to name the object by{what}")
-        if problem := id_problem(found):
+        if problem := id_problem(text):
             raise RunFailed(f"the payload's {cls.object_id!r} {problem}")
-        return ObjectId(found)
+        return ObjectId(text)
 
     @classmethod
     def object_in(cls, text: str) -> ObjectId | None:
@@ -340,10 +340,10 @@ def _option_problems(flow: AnyFlow) -> list[str]:
 
 def _callback_problems(flow: AnyFlow) -> list[str]:
     callbacks: Any = flow.callbacks
-    if not (isinstance(callbacks, tuple) and all(isinstance(one, Callback) for one in callbacks)):
+    if not (isinstance(callbacks, tuple) and all(isinstance(callback, Callback) for callback in callbacks)):
         return [f"callbacks is {shown(callbacks)}; write a tuple: callbacks=(Callback('answers', id='order_id'),)"]
-    if found := [problem for one in callbacks for problem in one.problems()]:
-        return found
+    if callback_problems := [problem for callback in callbacks for problem in callback.problems()]:
+        return callback_problems
     return [
         f"its callback's {one.source} brings its own messages too, whose function reads no answers from outside; give "
         f"the callback another queue"
@@ -359,8 +359,8 @@ def takes_answers(to: Destination) -> bool:
 
 def _span_problems(flow: AnyFlow) -> list[str]:
     spans = {"retention": flow.retention, "abandoned_after": flow.abandoned_after}
-    if found := [f"{name} {problem}" for name, span in spans.items() if (problem := span_problem(span))]:
-        return found
+    if span_problems := [f"{name} {problem}" for name, span in spans.items() if (problem := span_problem(span))]:
+        return span_problems
     if min(spans.values()) <= timedelta(0):
         return ["retention and abandoned_after must be positive"]
     return _remember_problems(flow)
@@ -405,12 +405,16 @@ def _are_destinations(value: object) -> bool:
 
 
 def _trust_problems(entries: object, reply_to: object) -> list[str]:
-    found = []
+    trust_problems = []
     if not _are_names(entries):
-        found.append(f"entries is {entries!r}; write a tuple of the names of stages: entries=('confirm-cart',)")
+        trust_problems.append(
+            f"entries is {entries!r}; write a tuple of the names of stages: entries=('confirm-cart',)"
+        )
     if reply_to is not None and not _are_destinations(reply_to):
-        found.append(f"reply_to is {reply_to!r}; write a tuple of destinations or names: reply_to=('replies',)")
-    return found
+        trust_problems.append(
+            f"reply_to is {reply_to!r}; write a tuple of destinations or names: reply_to=('replies',)"
+        )
+    return trust_problems
 
 
 def _destination_problems(given: Mapping[str, Destination | str | None], reply_to: Any) -> list[str]:

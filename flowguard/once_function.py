@@ -485,7 +485,7 @@ def _name_problem(name: object) -> str | None:
 
 def _table_problem(table: Any) -> str | None:
     names = (table.name, table.key, table.ttl) if isinstance(table, KeyTable) else (table,)
-    if table is None or all(isinstance(one, str) and one for one in names):
+    if table is None or all(isinstance(name, str) and name for name in names):
         return None
     return f"its table is {shown(table)}; write a name, or KeyTable('idempotency')"
 

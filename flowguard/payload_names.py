@@ -51,13 +51,13 @@ def read_request_id(rule: RequestIdRule, payload: Any) -> RequestId:
 
 
 def _name_at(payload: Any, path: str) -> str:
-    found = text_at(payload, path)
-    if found is None:
+    text = text_at(payload, path)
+    if text is None:
         wanted = f"no usable {path!r} to name the request by: text, a whole number or a UUID"
         raise RunFailed(f"the payload has {wanted}{recognised(payload)}")
-    if problem := id_problem(found):
+    if problem := id_problem(text):
         raise RunFailed(f"the payload's {path!r}, which names the request, {problem}")
-    return found
+    return text
 
 
 def _combined(names: Iterable[str]) -> str:

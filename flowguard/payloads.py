@@ -70,12 +70,12 @@ def decode(kind: type[Any], text: str, *, what: str) -> Any:
     if _is_model(kind):
         return _decode_model(kind, text, what)
     try:
-        found = json.loads(text)
+        data = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise RunFailed(f"{what} is not JSON: {error}") from None
-    if not isinstance(found, dict):
+    if not isinstance(data, dict):
         raise RunFailed(f"{what} is JSON, but not an object")
-    return found
+    return data
 
 
 def _decode_model(kind: type[BaseModel], text: str, what: str) -> BaseModel:

@@ -299,10 +299,10 @@ def difference(value: Any, back: Any, place: str = "result") -> str | None:
     """Say where two values differ, also where Python calls them equal: 1 and True, 0.0 and -0.0, two time zones."""
     if type(value) is not type(back):
         return f"{place} is {kind_of(value)}, and would come back as {kind_of(back)}; declare its type"
-    found = _parts_of(value, back)
-    if found is None:
+    parts = _parts_of(value, back)
+    if parts is None:
         return None if _is_same(value, back) else f"{place} is {kind_of(value)}, and would come back as another one"
-    ours, theirs = found
+    ours, theirs = parts
     if len(ours) != len(theirs):
         return f"{place} has {len(ours)} members, and would come back with {len(theirs)}"
     for (name, one), (_, other) in zip(ours, theirs, strict=True):
@@ -326,7 +326,7 @@ def _parts_of(value: Any, back: Any) -> tuple[_Parts, _Parts] | None:
         case BaseModel():
             return _state(value), _state(back)
         case _ if dataclasses.is_dataclass(value):
-            names = [one.name for one in dataclasses.fields(value)]
+            names = [field.name for field in dataclasses.fields(value)]
             return tuple([(f".{name}", getattr(one, name, None)) for name in names] for one in (value, back))  # type: ignore[return-value]  # two of them
         case _:
             return None

@@ -147,13 +147,15 @@ def _type_problems(policy: RetryPolicy) -> list[str]:
 def _error_problems(for_errors: object) -> list[str]:
     if not isinstance(for_errors, Mapping):
         return [f"retry.for_errors is {shown(for_errors)}; write {{SomeError: RetryPolicy(…)}}"]
-    found = []
+    error_problems = []
     for kind, policy in for_errors.items():
         if not (isinstance(kind, type) and issubclass(kind, Exception)):
-            found.append(f"retry.for_errors has {shown(kind)}, which is no class of errors; write {{SomeError: …}}")
+            error_problems.append(
+                f"retry.for_errors has {shown(kind)}, which is no class of errors; write {{SomeError: …}}"
+            )
         elif not isinstance(policy, RetryPolicy):
-            found.append(f"for {kind.__name__}, {policy_problems(policy)[0]}")
-    return found
+            error_problems.append(f"for {kind.__name__}, {policy_problems(policy)[0]}")
+    return error_problems
 
 
 def _is_a(kinds: type | tuple[type, ...], value: object) -> bool:

@@ -226,20 +226,22 @@ def _name_problems(name: str | None) -> list[str]:
 
 
 def _type_problems(payload: Any, state: Any) -> list[str]:
-    found = []
+    type_problems = []
     if payload is None:
-        found.append("it does not say what it takes; write Stage[YourModel], Stage[dict[str, Any]] or Stage[str]")
+        type_problems.append(
+            "it does not say what it takes; write Stage[YourModel], Stage[dict[str, Any]] or Stage[str]"
+        )
     elif isinstance(payload, TypeVar):
-        found.append(f"it has a name but leaves its payload type {payload!r} open; choose one: Base[YourModel]")
+        type_problems.append(f"it has a name but leaves its payload type {payload!r} open; choose one: Base[YourModel]")
     elif not is_payload_type(get_origin(payload) or payload):
-        found.append(f"its payload type {payload!r} is none of: a pydantic model, dict, str")
+        type_problems.append(f"its payload type {payload!r} is none of: a pydantic model, dict, str")
     if isinstance(state, TypeVar):
-        found.append(f"it has a name but leaves its state type {state!r} open; choose one")
+        type_problems.append(f"it has a name but leaves its state type {state!r} open; choose one")
     elif not (isinstance(state, type) and issubclass(state, BaseModel)):
-        found.append(f"its state type {state!r} is no pydantic model")
+        type_problems.append(f"its state type {state!r} is no pydantic model")
     else:
-        found.extend(_state_problems(state))
-    return found
+        type_problems.extend(_state_problems(state))
+    return type_problems
 
 
 def _state_problems(state: type[BaseModel]) -> list[str]:
@@ -254,14 +256,16 @@ def _state_problems(state: type[BaseModel]) -> list[str]:
 def _work_problems(stage: AnyStage) -> list[str]:
     """List what would keep the runtime from calling ``stage().handle(payload, step)``."""
     members = [name for name in dir(stage) if getattr(getattr(stage, name, None), "__isabstractmethod__", False)]
-    found = [f"it has no {name}(…); write one, or say abstract=True if it is a base class" for name in sorted(members)]
-    found += _handle_problems(stage)
+    work_problems = [
+        f"it has no {name}(…); write one, or say abstract=True if it is a base class" for name in sorted(members)
+    ]
+    work_problems += _handle_problems(stage)
     if needed := _needed_by(stage.__init__):
-        found.append(
+        work_problems.append(
             f"its __init__ needs {', '.join(needed)}; a stage is made anew for every message, without arguments: "
             f"give defaults, or keep what it needs in a module or class attribute"
         )
-    return found
+    return work_problems
 
 
 def _handle_problems(stage: AnyStage) -> list[str]:

@@ -87,7 +87,7 @@ def attribute_names(given: object, option: str, instead: str) -> tuple[str, ...]
 
 def key_of(*writes: Write) -> Mapping[str, Any]:
     """Return the key that the first of them that has one names."""
-    return next((one.key for one in writes if not isinstance(one, Put)), {})
+    return next((write.key for write in writes if not isinstance(write, Put)), {})
 
 
 def verb(write: Write) -> str:

@@ -246,24 +246,24 @@ def _requests(statements: Mapping[int, Any]) -> Iterable[list[int]]:
     places: list[int] = []
     size = 0
     for place, statement in statements.items():
-        own = _length(statement["Parameters"])
-        if places and (len(places) == STATEMENTS_A_CALL or size + own > LARGEST_CALL):
+        length = _length(statement["Parameters"])
+        if places and (len(places) == STATEMENTS_A_CALL or size + length > LARGEST_CALL):
             yield places
             places, size = [], 0
         places.append(place)
-        size += own
+        size += length
     if places:
         yield places
 
 
 def _length(values: Sequence[Item]) -> int:
     """Return how long the texts are among these values. What is in a map is small."""
-    found = 0
+    length = 0
     for value in values:
         for data in value.values():
             if isinstance(data, (str, bytes)):
-                found += len(data)
-    return found
+                length += len(data)
+    return length
 
 
 def _code(found: Item) -> str | None:

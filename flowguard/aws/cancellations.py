@@ -148,5 +148,5 @@ def _is_noted(item: RunItem, note: Cancellation) -> bool:
 
     A further write would fence the worker that ends the run.
     """
-    found = item.cancellation
-    return found is not None and found.request_id == note.request_id and found.at >= note.at
+    cancellation = item.cancellation
+    return cancellation is not None and cancellation.request_id == note.request_id and cancellation.at >= note.at

@@ -65,4 +65,4 @@ def _items(commit: Commit) -> set[tuple[str, str]]:
 
     Where two names of one item are missed, DynamoDB still keeps the transactions apart.
     """
-    return {(one.table, repr(sorted(one.key.items()))) for one in commit.writes if not isinstance(one, Put)}
+    return {(write.table, repr(sorted(write.key.items()))) for write in commit.writes if not isinstance(write, Put)}

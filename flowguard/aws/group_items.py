@@ -101,7 +101,7 @@ class DynamoDBGroups(NamedTuple):
         ]
         items = [*rows, _shard_item(key, shard, ttl)]
         client = self.client if self.once is None else self.once()
-        if left := write_rows(client, self.table, [{"PutRequest": {"Item": one}} for one in items], self.pause):
+        if left := write_rows(client, self.table, [{"PutRequest": {"Item": item}} for item in items], self.pause):
             raise RequestsUnwritten(left)
 
     def _packed(self, shard: NewShard, place: int, request: GroupRequest) -> Item:

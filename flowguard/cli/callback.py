@@ -74,12 +74,12 @@ def _read(file: str, *, fail: bool) -> Any:
     if fail:
         return text.strip()
     try:
-        found = json.loads(text, parse_constant=_refuse)
-        encode_json(found)
+        data = json.loads(text, parse_constant=_refuse)
+        encode_json(data)
     except (ValueError, TypeError, RecursionError) as error:
         why = f"not JSON: {error}" if text.strip() else "empty"
         raise CannotRun(f"{file}: {why}; nothing was answered") from None
-    return found
+    return data
 
 
 def _refuse(constant: str) -> None:

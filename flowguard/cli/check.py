@@ -53,7 +53,9 @@ def check(paths: tuple[Path, ...], *, as_json: bool, as_sarif: bool, no_import: 
             say(f"    {one.rule.why}; {one.rule.fix} (docs/{one.rule.page})")
     if not as_json and not as_sarif:
         say(f"{_counted(len(findings), 'finding')} in {_counted(len(files), 'file')}")
-    sys.exit(BAD if any(one.rule in (UNREADABLE, NOT_IMPORTED) for one in findings) else FOUND if findings else 0)
+    sys.exit(
+        BAD if any(finding.rule in (UNREADABLE, NOT_IMPORTED) for finding in findings) else FOUND if findings else 0
+    )
 
 
 def _facts(one: CodeFinding) -> dict[str, Any]:

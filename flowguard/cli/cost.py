@@ -130,7 +130,7 @@ def cost(  # noqa: PLR0913 - options, each with a default
 
 
 def _show(found: FlowCost, idle: IdleMonth | None, prices: Prices, assumed: Invocations, rate: float | None) -> None:
-    show_table(console(), _COLUMNS, [_row(one, found.runs, prices) for one in found.stages])
+    show_table(console(), _COLUMNS, [_row(stage, found.runs, prices) for stage in found.stages])
     say("")
     say(f"{found.runs} runs measured; a million of them: ${found.per_million(prices):,.2f}")
     if rate is not None:
@@ -176,12 +176,12 @@ def _facts(
         "prices": prices.model_dump(),
         "stages": [
             {
-                "flow": one.flow,
-                "stage": one.stage,
-                "deliveries": one.deliveries,
-                "used": {unit.value: amount for unit, amount in one.used.items()},
-                "dollars": one.dollars(prices),
+                "flow": stage.flow,
+                "stage": stage.stage,
+                "deliveries": stage.deliveries,
+                "used": {unit.value: amount for unit, amount in stage.used.items()},
+                "dollars": stage.dollars(prices),
             }
-            for one in found.stages
+            for stage in found.stages
         ],
     }

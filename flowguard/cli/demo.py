@@ -189,7 +189,7 @@ def happy_end(left: FinalState) -> dict[str, Any]:
         "carts counted": sum(day["confirmed"] for day in totals),
         "revenue counted": sum(day["revenue"] for day in totals),
         "revision of page/tea": next(
-            (one["revision"] for one in left.tables["cache-entries"] if one["cache_key"] == "page/tea"), None
+            (table["revision"] for table in left.tables["cache-entries"] if table["cache_key"] == "page/tea"), None
         ),
         "dead letters": len(left.dead_letters),
     }

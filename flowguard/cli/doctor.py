@@ -71,8 +71,8 @@ def doctor(
     except (NotLive, CannotDeploy) as error:
         raise NotExamined(str(error)) from None
     if as_json:
-        for one in findings:
-            say_json(json.dumps(one.as_json(), ensure_ascii=False))
+        for finding in findings:
+            say_json(json.dumps(finding.as_json(), ensure_ascii=False))
     else:
         _show(findings)
     bad = {Severity.ERROR} if warnings_ok else {Severity.ERROR, Severity.WARNING}

@@ -274,9 +274,9 @@ def _explored(
 
 
 def _events(files: Iterable[str]) -> list[Any]:
-    found = []
+    events = []
     for read in read_files(files):
         if isinstance(read, Unreadable):
             raise SettingsError("FILE", str(read))
-        found.append(read[1])
-    return found
+        events.append(read[1])
+    return events

@@ -17,7 +17,7 @@ ENGINES: Final[Mapping[str, EngineFor]] = {"memory": in_memory, "moto": on_moto}
 
 def invariants_of(flows: Iterable[Explored]) -> list[Invariant]:
     """Return the invariants of the flows' modules."""
-    return [one for module in modules_of(flows) for one in vars(module).values() if is_invariant(one)]
+    return [var for module in modules_of(flows) for var in vars(module).values() if is_invariant(var)]
 
 
 def free_of(flows: Iterable[Explored], given: Iterable[str]) -> dict[str, list[str]]:
@@ -59,10 +59,10 @@ def named_json(option: str) -> Callable[[str], tuple[str, Any]]:
 
 def items_in(given: Iterable[str]) -> dict[str, list[Any]]:
     """Parse the ``--item`` options, such as ``orders={"order_id": "o1"}``. Returns the items by table."""
-    found: dict[str, list[Any]] = {}
+    items: dict[str, list[Any]] = {}
     for table, item in map(named_json("--item"), given):
-        found.setdefault(table, []).append(item)
-    return found
+        items.setdefault(table, []).append(item)
+    return items
 
 
 def pair_in(text: str, mark: str) -> tuple[str, str]:

@@ -144,17 +144,17 @@ class Telling:
 
     def redriven(self, outcomes: Sequence[Outcome]) -> None:
         for each in outcomes:
-            said = each.judgement
-            fate = "FAILED" if each.failed is not None or said is None else said.fate.value
+            judgement = each.judgement
+            fate = "FAILED" if each.failed is not None or judgement is None else judgement.fate.value
             row = {
-                "verdict": None if said is None else said.fate.value,
-                "why": None if said is None else said.why,
+                "verdict": None if judgement is None else judgement.fate.value,
+                "why": None if judgement is None else judgement.why,
                 "to": each.to,
                 "deleted": each.deleted,
             }
             where = f" → {each.to}" if each.to and each.failed is None else ""
             dropped = " (deleted)" if each.deleted and not each.to else ""
-            why = each.failed if said is None or each.failed else said.why
+            why = each.failed if judgement is None or each.failed else judgement.why
             self._tell(each.letter, fate, f"{why}{where}{dropped}", row, each.failed)
 
     def dropped(self, letters: Sequence[Letter], failures: Mapping[str, str], *, really: bool) -> None:

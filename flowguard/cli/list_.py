@@ -72,9 +72,9 @@ def list_(
     with reading_errors(options):
         reading = TableReading(options)
         wanted = Wanted(flow, None if status is None else Status(status.upper()), stage)
-        found = reading.chosen(wanted, passes, limit)
-        found.sort(key=lambda seen: urgency(seen.item, now))
-        _show(found, reading.runs, now, as_json=as_json)
+        chosen = reading.chosen(wanted, passes, limit)
+        chosen.sort(key=lambda seen: urgency(seen.item, now))
+        _show(chosen, reading.runs, now, as_json=as_json)
 
 
 def _show(found: list[SeenRun], runs: RunReader, now: int, *, as_json: bool) -> None:

@@ -33,7 +33,7 @@ def mailbox(queues: tuple[str, ...], *, endpoint_url: str | None, as_json: bool)
     The exit code is 0 where there is a message, 1 where there is none, and 2 where no flowguard dev answers.
     """
     url = endpoint_url or os.environ.get("AWS_ENDPOINT_URL") or ""
-    found = [one for one in _messages(url) if not queues or one["queue"] in queues]
+    found = [message for message in _messages(url) if not queues or message["queue"] in queues]
     for one in found:
         shown = {**one, "sent_at": iso(one["sent_at"]), "due_at": iso(one["due_at"])}
         say_json(to_json(shown)) if as_json else _show(shown)
@@ -57,12 +57,12 @@ def _messages(url: str) -> list[dict[str, Any]]:
         raise CannotRun(f"no --endpoint-url, and AWS_ENDPOINT_URL is not set; {_FIX}")
     try:
         with urllib.request.urlopen(f"{url.rstrip('/')}{MAILBOX}.json", timeout=_SECONDS) as answer:  # noqa: S310 - http
-            found: object = json.load(answer)
+            messages: object = json.load(answer)
     except (OSError, ValueError, urllib.error.URLError) as error:
         raise CannotRun(f"{url}: {getattr(error, 'reason', None) or error}; {_FIX}") from None
-    if not isinstance(found, list):
+    if not isinstance(messages, list):
         raise CannotRun(f"{url}: it has no mailbox; {_FIX}")
-    return found
+    return messages
 
 
 def _show(message: dict[str, Any]) -> None:

@@ -87,10 +87,10 @@ def flowguard_requirement() -> str:
     """
     installed = distribution("flowguard")
     name = f"{installed.name}[serve,testing]"
-    said = json.loads(installed.read_text("direct_url.json") or "{}")
-    if not (url := said.get("url")):
+    data = json.loads(installed.read_text("direct_url.json") or "{}")
+    if not (url := data.get("url")):
         return f"{name}=={installed.version}"
-    if vcs := said.get("vcs_info"):
+    if vcs := data.get("vcs_info"):
         url = f"{vcs['vcs']}+{url}@{vcs['commit_id']}"
     return f"{name} @ {url}"
 
@@ -125,7 +125,7 @@ def write_new(place: Path, texts: dict[str, str]) -> tuple[Path, ...]:
 
 def _new_directories(place: Path) -> list[Path]:
     """Create a directory with those above it, and return the new ones."""
-    missing = [one for one in (place, *place.parents) if not one.exists()]
+    missing = [parent for parent in (place, *place.parents) if not parent.exists()]
     place.mkdir(parents=True, exist_ok=True)
     return missing[::-1]
 

@@ -90,7 +90,7 @@ def package(  # noqa: PLR0913 - the options of a command
         packed = pack(order, output, wheels_from=Pip(find_links=find_links, no_index=no_index))
     except (CannotDeploy, CannotPackage, NoSuchFlow, DefinitionError) as error:
         raise NoZip(str(error)) from None
-    called = (what_calls_it_needs(one, chosen.settings) for one in order.functions)
+    called = (what_calls_it_needs(function, chosen.settings) for function in order.functions)
     for note in (*filter(None, called), *packed.notes):
         complain(note)
     if as_json:
@@ -111,7 +111,7 @@ def _show(order: BundleOrder, packed: Bundle) -> None:
 
 
 def _handlers(order: BundleOrder) -> list[str]:
-    return [one.handler for one in order.functions if one.kind is not FunctionKind.CALLED]
+    return [function.handler for function in order.functions if function.kind is not FunctionKind.CALLED]
 
 
 def _facts(order: BundleOrder, packed: Bundle) -> dict[str, Any]:

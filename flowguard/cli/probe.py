@@ -89,9 +89,9 @@ def probe(
 
 def _summary(findings: list[Finding]) -> str:
     """Count the endings, and those that are not as the table says of the engine."""
-    endings = Counter(one.ended.value for one in findings)
+    endings = Counter(finding.ended.value for finding in findings)
     counts = ", ".join(f"{count} {ended}" for ended, count in endings.most_common())
-    unexpected = sum(not one.is_expected for one in findings)
+    unexpected = sum(not finding.is_expected for finding in findings)
     return f"{len(findings)} programs: {counts or 'none ran'}; {unexpected} not as the table says"
 
 

@@ -123,7 +123,8 @@ class OwnLetters:
     def counted(self, outcomes: list[Outcome]) -> list[Outcome]:
         """Count the letters that were sent back."""
         self.sent += sum(
-            one.failed is None and one.judgement is not None and one.judgement.fate is Fate.REDRIVEN for one in outcomes
+            outcome.failed is None and outcome.judgement is not None and outcome.judgement.fate is Fate.REDRIVEN
+            for outcome in outcomes
         )
         return outcomes
 

@@ -38,7 +38,7 @@ def show_run(facts: Mapping[str, Any], seen: SeenRun, now: int) -> None:
     out.print(line(f"{flow} of {object_id}: {facts['status']} at {stage}, {where}{again}", "bold"), soft_wrap=True)
     show_pairs(out, [(name, cell(text)) for name, text in _lines(facts, seen, now)])
     if facts["history"]:
-        show_table(out, _HISTORY_COLUMNS, [_happened(one) for one in facts["history"]])
+        show_table(out, _HISTORY_COLUMNS, [_happened(fact) for fact in facts["history"]])
     if facts["wait"] is not None:
         show_names(facts["wait"], payload="state_size" in facts and "state" in facts)
 

@@ -114,7 +114,7 @@ def _show(counts: dict[tuple[str, str, str], Count], longest: SeenRun | None, no
     ]
     if rows:
         show_table(out, _COLUMNS, [[cell(text) for text in row] for row in rows])
-    total = sum(one.runs for one in counts.values())
+    total = sum(count.runs for count in counts.values())
     out.print(line(f"{total:,} run{'' if total == 1 else 's'}"))
     if longest is not None and longest.item.wait is not None:
         name = f"{bounded(longest.flow, LONGEST_PART)} of {bounded(longest.object_id, LONGEST_PART)}"

@@ -88,17 +88,17 @@ def _list(flow: str | None, limit: int, now: int, options: Mapping[str, Any], *,
     with reading_errors(options):
         reading = TableReading(options)
         wanted = Wanted(flow, Status.WAITING)
-        found = reading.chosen(wanted, lambda item: item.wait is not None and item.wait.end is None, limit)
-        found.sort(key=lambda seen: urgency(seen.item, now))
-        facts = [row_facts(seen, reading.runs, now) | {"names": missing_names(seen)} for seen in found]
+        chosen = reading.chosen(wanted, lambda item: item.wait is not None and item.wait.end is None, limit)
+        chosen.sort(key=lambda seen: urgency(seen.item, now))
+        facts = [row_facts(seen, reading.runs, now) | {"names": missing_names(seen)} for seen in chosen]
     if as_json:
-        for one in facts:
-            say_json(to_json(one))
+        for fact in facts:
+            say_json(to_json(fact))
         return
     if facts:
         rows = [
             [one["flow"], one["object_id"], one["stage"], _until(seen, now), ", ".join(one["names"])]
-            for one, seen in zip(facts, found, strict=True)
+            for one, seen in zip(facts, chosen, strict=True)
         ]
         show_table(console(), _LISTED, [[cell(text) for text in row] for row in rows])
     say(f"{len(facts)} wait{'' if len(facts) == 1 else 's'}, {sum(one['late'] for one in facts)} past the deadline")

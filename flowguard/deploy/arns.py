@@ -81,21 +81,21 @@ def statements_of(needed: Deployment, function: FunctionNeed) -> tuple[AllowedAc
     """
     grouped: dict[tuple[str, ...], list[Arn]] = {}
     of_bucket: dict[tuple[str, ...], Permission] = {}
-    for one in function.permissions:
-        grouped.setdefault(one.actions, []).append(_arn(needed, one))
-        if one.on in (Target.OBJECTS, Target.BUCKET):
-            of_bucket[one.actions] = one
-    found = tuple(
+    for permission in function.permissions:
+        grouped.setdefault(permission.actions, []).append(_arn(needed, permission))
+        if permission.on in (Target.OBJECTS, Target.BUCKET):
+            of_bucket[permission.actions] = permission
+    statements = tuple(
         AllowedActions(actions, tuple(dict.fromkeys(arns)), actions in of_bucket, _prefix(of_bucket.get(actions)))
         for actions, arns in sorted(grouped.items())
     )
-    size = sum(_size(one) for one in found)
+    size = sum(_size(one) for one in statements)
     if size > LARGEST_POLICY:
         problem = (
             f"its policy may take {size:,} characters of {LARGEST_POLICY:,}; serve its stages by several functions"
         )
         raise CannotDeploy(function.name, (problem,))
-    return found
+    return statements
 
 
 def _prefix(of_bucket: Permission | None) -> str | None:

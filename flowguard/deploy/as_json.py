@@ -13,14 +13,14 @@ def described(needed: Deployment) -> str:
     return json.dumps(
         {
             "flows": [flow.name for flow in needed.flows],
-            "functions": [_function(one) for one in needed.functions],
+            "functions": [_function(function) for function in needed.functions],
             "tables": [
-                {"name": one.name, "key": dict(zip(one.key.names, one.key.types, strict=True)), "ttl": one.ttl}
-                | {"existing": one.existing}
-                for one in needed.tables
+                {"name": table.name, "key": dict(zip(table.key.names, table.key.types, strict=True)), "ttl": table.ttl}
+                | {"existing": table.existing}
+                for table in needed.tables
             ],
-            "queues": [_queue(one) for one in needed.queues],
-            "topics": [{"arn": one.arn, "existing": one.existing} for one in needed.topics],
+            "queues": [_queue(queue) for queue in needed.queues],
+            "topics": [{"arn": topic.arn, "existing": topic.existing} for topic in needed.topics],
             "long_delays": needed.long_delays,
             "notes": needed.notes,
         },

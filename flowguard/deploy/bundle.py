@@ -70,14 +70,14 @@ def pack(order: BundleOrder, output: Path, *, wheels_from: WheelSource) -> Bundl
     """
     file = output if output.suffix == ".zip" else output / ZIP
     lock = file.with_suffix(".lock")
-    code = project_code([one.module for one in order.functions], include=order.include)
+    code = project_code([function.module for function in order.functions], include=order.include)
     with ExitStack() as held:
         new_zip, new_lock = (held.enter_context(_replacing(one)) for one in (file, lock))
         made = Path(held.enter_context(tempfile.TemporaryDirectory(prefix="flowguard-package-")))
-        found = wheels_from.download(order.requirements, order.platform, made)
-        wheels = [held.enter_context(open_wheel(one)) for one in found]
+        download = wheels_from.download(order.requirements, order.platform, made)
+        wheels = [held.enter_context(open_wheel(one)) for one in download]
         _check_pinned(order, wheels)
-        uses_tools = first_import_of(TOOLS, [one.module for one in order.functions], code)
+        uses_tools = first_import_of(TOOLS, [function.module for function in order.functions], code)
         for wheel in wheels:
             if wheel.distribution == NAME and uses_tools is None:
                 wheel.leave_out(TOOLS)
@@ -92,7 +92,9 @@ def pack(order: BundleOrder, output: Path, *, wheels_from: WheelSource) -> Bundl
             size=new_zip.stat().st_size,
             unpacked=unpacked(sources),
             sha256=sha256_of(new_zip),
-            parts=tuple(sorted(((one.name, unpacked([one])) for one in sources), key=lambda part: (-part[1], part[0]))),
+            parts=tuple(
+                sorted(((source.name, unpacked([source])) for source in sources), key=lambda part: (-part[1], part[0]))
+            ),
             left_out=tuple(one.name for one in wheels if one not in packed),
             notes=tuple(_notes(order, code, wheels, homes, new_zip.stat().st_size, uses_tools)),
         )
@@ -104,7 +106,7 @@ def _is_at_lambda(order: BundleOrder, wheel: Wheel) -> bool:
 
 def _unpinned(order: BundleOrder, wheels: Sequence[Wheel]) -> list[Wheel]:
     """Return the wheels that another day may bring in another version. This flowguard is always the one that runs."""
-    return [one for one in wheels if one.distribution not in (NAME, *order.requirements.pinned)]
+    return [wheel for wheel in wheels if wheel.distribution not in (NAME, *order.requirements.pinned)]
 
 
 def _check_pinned(order: BundleOrder, wheels: Sequence[Wheel]) -> None:
@@ -115,7 +117,7 @@ def _check_pinned(order: BundleOrder, wheels: Sequence[Wheel]) -> None:
 
 
 def _lock(platform: LambdaPlatform, wheels: Sequence[Wheel]) -> str:
-    lines = sorted(one.pin for one in wheels if one.distribution != NAME)
+    lines = sorted(wheel.pin for wheel in wheels if wheel.distribution != NAME)
     return "\n".join([f"# The wheels of the functions for {platform}, made by flowguard package.", *lines, ""])
 
 
@@ -132,7 +134,7 @@ def _notes(
     if loose := _unpinned(order, wheels):
         named = ", ".join(one.name for one in loose)
         yield f"{printable(order.requirements.origin)} pins no version of {named}; the lock file does: give it with -r"
-    conditional = [one.name for one in wheels if one.is_conditional]
+    conditional = [wheel.name for wheel in wheels if wheel.is_conditional]
     if conditional and sys.version_info[:2] != order.platform.version:
         here = "{}.{}".format(*sys.version_info)
         named = ", ".join(conditional)

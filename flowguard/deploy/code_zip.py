@@ -83,7 +83,7 @@ def _check_size(sources: tuple[CodeSource, ...]) -> None:
     size = unpacked(sources)
     if size <= LARGEST_UNPACKED:
         return
-    biggest = sorted(sources, key=lambda one: -unpacked([one]))[:NAMED]
+    biggest = sorted(sources, key=lambda source: -unpacked([source]))[:NAMED]
     named = ", ".join(f"{one.name} {megabytes(unpacked([one]))}" for one in biggest)
     raise CannotPackage(
         f"{megabytes(size)} unpacked",

@@ -55,7 +55,7 @@ def needs_of(functions: Sequence[FoundFunction], options: DeployOptions) -> Depl
     for name, one in named.items():
         problems += _batch_problems(one, _options_of(one, options), plan.read_by(name).values())
         problems += batching_problems(one, _options_of(one, options))
-    tables = tuple(_warmed(one, options) for one in _tables(functions, flows, options, problems))
+    tables = tuple(_warmed(table, options) for table in _tables(functions, flows, options, problems))
     if problems:
         raise CannotDeploy(what, tuple(dict.fromkeys(problems)))
     needed = tuple(
@@ -74,7 +74,9 @@ def needs_of(functions: Sequence[FoundFunction], options: DeployOptions) -> Depl
         queues=plan.queues,
         topics=topics,
         run_table=options.settings.table,
-        long_delays=any(one.on is Target.SCHEDULES for function in needed for one in function.permissions),
+        long_delays=any(
+            permission.on is Target.SCHEDULES for function in needed for permission in function.permissions
+        ),
         scheduler_group=options.settings.scheduler_group,
         scheduler_role=options.settings.scheduler_role,
         existing_group=_is_existing_group(options),
@@ -268,10 +270,10 @@ def _linked(functions: Sequence[FunctionNeed]) -> Iterator[FunctionNeed]:
     That is a function of its own, which makes no links: nothing waits for itself in a template.
     """
     answering = {one.name: frozenset(one.found.flows) for one in functions if one.has_url}
-    for one in functions:
-        linking = {flow for flow, stage in one.found.stages if uses_of(stage).tokens}
+    for function in functions:
+        linking = {flow for flow, stage in function.found.stages if uses_of(stage).tokens}
         named = next((name for name, flows in sorted(answering.items()) if linking and linking <= flows), None)
-        yield one if ANSWERS_URL in dict(one.environment) else replace(one, links_to=named)
+        yield function if ANSWERS_URL in dict(function.environment) else replace(function, links_to=named)
 
 
 def _takes_http(function: FoundFunction) -> bool:
@@ -315,7 +317,7 @@ def _settings(function: FoundFunction, permissions: Iterable[Permission], option
     if _uses_tokens(function):
         of_tokens = {"FLOWGUARD_TOKEN_KEYS": settings.token_keys, ANSWERS_URL: settings.answers_url}
         found |= {name: value for name, value in of_tokens.items() if value is not None}
-    if any(one.on is Target.SCHEDULES for one in permissions):
+    if any(permission.on is Target.SCHEDULES for permission in permissions):
         found["FLOWGUARD_SCHEDULER_GROUP"] = settings.scheduler_group
     return found
 
@@ -350,7 +352,7 @@ def _unmet_options(
 ) -> Iterator[str]:
     """Yield a note for each option that has no effect. It may be misspelt, or for another deployment."""
     known = {
-        "functions": {name for one in functions for name in (one.attribute, one.handler)},
+        "functions": {name for function in functions for name in (function.attribute, function.handler)},
         "queues": {queue.name for queue in plan.queues},
         "tables": {table.name for table in tables},
         "topics": {name for arn in plan.topics for name in (arn, arn.rpartition(":")[2])},

@@ -33,13 +33,18 @@ def check_events(needed: Deployment, live: LiveAccount) -> Iterator[LiveFinding]
 
 
 def _buses(needed: Deployment) -> list[str]:
-    sent_to = {one.name for function in needed.functions for one in function.permissions if one.on is Target.BUS}
+    sent_to = {
+        permission.name
+        for function in needed.functions
+        for permission in function.permissions
+        if permission.on is Target.BUS
+    }
     return sorted(sent_to | {bus.name for queue in needed.queues for bus in queue.rules})
 
 
 def _rules(needed: Deployment, bus: str, live: LiveAccount) -> Iterator[LiveFinding]:
     for queue in needed.queues:
-        found = live.queue(queue.name, queue.arn) if bus in {one.name for one in queue.rules} else None
+        found = live.queue(queue.name, queue.arn) if bus in {rule.name for rule in queue.rules} else None
         if found is not None and live.rules(found["QueueArn"], bus) == []:
             yield error(
                 "rule-missing",

@@ -115,7 +115,7 @@ class FlowCost:
 
     def per_million(self, prices: Prices) -> float:
         """Return the price of a million runs."""
-        return sum(one.dollars(prices) for one in self.stages) / self.runs * 1_000_000 if self.runs else 0.0
+        return sum(stage.dollars(prices) for stage in self.stages) / self.runs * 1_000_000 if self.runs else 0.0
 
     def per_month(self, prices: Prices, rate: float) -> float:
         """Return the price of a month with so many runs a second."""

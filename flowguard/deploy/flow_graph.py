@@ -95,28 +95,28 @@ class _Drawing:
             self._send("end", flow.complete_to, "how it ended")
 
     def _stage(self, stage: AnyStage, uses: Uses) -> None:
-        own = _key(stage.name)
+        key = _key(stage.name)
         if stage.name in self._flow.entries:
             place = self._place(self._flow.inbox_of(stage))
-            self.edges.insert(0, GraphEdge(place, own, EdgeKind.ENTERS, "requests"))
+            self.edges.insert(0, GraphEdge(place, key, EdgeKind.ENTERS, "requests"))
         self._onward(stage, uses)
         if uses.ends or not stage.then:
             self._add(GraphNode("end", Shape.END, "done"))
-            self.edges.append(GraphEdge(own, "end", EdgeKind.THEN))
+            self.edges.append(GraphEdge(key, "end", EdgeKind.THEN))
         for to in sorted(uses.sends | uses.asks, key=str):
-            self._send(own, to)
-        for flow in sorted(uses.starts, key=lambda one: one.name):
-            self._flow_node(own, flow, "starts")
-        for flow in sorted(uses.asks_flows, key=lambda one: one.name):
-            self._flow_node(own, flow, "asks")
-        for flow in sorted(uses.resets, key=lambda one: one.name):
-            self._flow_node(own, flow, "resets")
-        for flow in sorted(uses.cancels, key=lambda one: one.name):
-            self._flow_node(own, flow, "cancels")
+            self._send(key, to)
+        for flow in sorted(uses.starts, key=lambda start: start.name):
+            self._flow_node(key, flow, "starts")
+        for flow in sorted(uses.asks_flows, key=lambda ask: ask.name):
+            self._flow_node(key, flow, "asks")
+        for flow in sorted(uses.resets, key=lambda reset: reset.name):
+            self._flow_node(key, flow, "resets")
+        for flow in sorted(uses.cancels, key=lambda cancel: cancel.name):
+            self._flow_node(key, flow, "cancels")
         self._add(GraphNode("dead", Shape.DEAD, _name(self._flow.dead_letters)))
-        self.edges.append(GraphEdge(own, "dead", EdgeKind.FAILS, _failure(stage)))
+        self.edges.append(GraphEdge(key, "dead", EdgeKind.FAILS, _failure(stage)))
         if self._flow.on_failed is not None and stage.name in self._before_failure:
-            self.edges.append(GraphEdge(own, _key(self._flow.on_failed), EdgeKind.FAILS, "then undone"))
+            self.edges.append(GraphEdge(key, _key(self._flow.on_failed), EdgeKind.FAILS, "then undone"))
         self.notes += [str(place) for place in dict.fromkeys((*uses.unknown_tables, *uses.unknown_sends))]
 
     def _onward(self, stage: AnyStage, uses: Uses) -> None:

@@ -110,7 +110,7 @@ def _environment(function: FunctionNeed, found: Mapping[str, Any]) -> Iterator[L
             f'set FLOWGUARD_TABLE to {table!r}, or say [settings] table = "{own}"',
         )
     wanted = {name for name, _ in function.environment if name == "FLOWGUARD_TOKEN_KEYS"}
-    if any(one.on is Target.SCHEDULES for one in function.permissions):
+    if any(permission.on is Target.SCHEDULES for permission in function.permissions):
         wanted.add("FLOWGUARD_SCHEDULER_ROLE")
     if "FLOWGUARD_SIGNING_KEYS" in variables:
         wanted.discard("FLOWGUARD_TOKEN_KEYS")  # which default to those
@@ -209,12 +209,12 @@ def _permissions(
     if not role or home is None:
         return
     owner = dict(function.environment).get("FLOWGUARD_BUCKET_OWNER", home.account)
-    for one in statements_of(needed, function):
-        for arn in one.arns:
+    for statement in statements_of(needed, function):
+        for arn in statement.arns:
             resource = arn.filled(*home)
             if not resource.startswith("arn:"):  # the scheduler's own role, whatever its name
                 continue
-            denied = live.denied(role, [*one.actions], resource, one.context(owner))
+            denied = live.denied(role, [*statement.actions], resource, statement.context(owner))
             if denied is None:
                 return  # nobody says
             if denied:

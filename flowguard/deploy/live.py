@@ -253,7 +253,7 @@ class LiveAccount:
 def redrive_of(attributes: Mapping[str, str]) -> Mapping[str, Any]:
     """Return a queue's redrive policy. It is empty where the queue has none."""
     try:
-        found = json.loads(attributes.get("RedrivePolicy") or "{}")
+        data = json.loads(attributes.get("RedrivePolicy") or "{}")
     except ValueError:
         return {}
-    return found if isinstance(found, dict) else {}
+    return data if isinstance(data, dict) else {}

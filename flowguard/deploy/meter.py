@@ -140,7 +140,7 @@ class Meter:
                     for table, wanted in params["RequestItems"].items()
                 )
             case "TransactGetItems":
-                wanted = [one["Get"] for one in params["TransactItems"]]
+                wanted = [param["Get"] for param in params["TransactItems"]]
                 return 2 * _read([self._size(call, (one["TableName"], one["Key"])) for one in wanted], True)
             case _:
                 return 0

@@ -202,9 +202,9 @@ class Deployment:
     def senders(self, queue: str) -> Iterator[FunctionNeed]:
         """Yield the functions that send to a queue."""
         for function in self.functions:
-            for one in function.permissions:
-                short = one.name.rpartition("/")[2].rpartition(":")[2]
-                if one.on is Target.QUEUE and short == queue and "sqs:SendMessage" in one.actions:
+            for permission in function.permissions:
+                short = permission.name.rpartition("/")[2].rpartition(":")[2]
+                if permission.on is Target.QUEUE and short == queue and "sqs:SendMessage" in permission.actions:
                     yield function
 
     def schedule_targets(self) -> Iterator[QueueNeed]:

@@ -59,10 +59,10 @@ class Prices(Frozen):
         Raises :class:`CannotDeploy` with all that is wrong in it.
         """
         try:
-            said = tomllib.loads(file.read_text(encoding="utf-8"))
-            if missing := [name for name in ("region", "as_of") if name not in said]:
+            data = tomllib.loads(file.read_text(encoding="utf-8"))
+            if missing := [name for name in ("region", "as_of") if name not in data]:
                 raise CannotDeploy(str(file), (f"it does not say {' and '.join(missing)}",))
-            return cls.model_validate(said)
+            return cls.model_validate(data)
         except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
             raise CannotDeploy(str(file), (f"cannot be read: {error}",)) from None
         except ValidationError as error:

@@ -102,7 +102,7 @@ def _place(name: str) -> Path | None:
     if spec is None or name in sys.stdlib_module_names:
         return None
     if spec.submodule_search_locations is not None:
-        places = [Path(one) for one in spec.submodule_search_locations]
+        places = [Path(location) for location in spec.submodule_search_locations]
         return places[0].absolute() if places else None
     return Path(spec.origin).absolute() if spec.origin is not None and spec.has_location else None
 

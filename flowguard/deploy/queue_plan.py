@@ -194,7 +194,7 @@ class QueuePlan:
         In a FIFO queue a record is also received with each failed attempt of up to nine others in front of it.
         """
         options = self._options.of_queue(queue.short_name)
-        attempts = max((one.retry.attempts for one in flow.stages if flow.inbox_of(one) == queue), default=1)
+        attempts = max((stage.retry.attempts for stage in flow.stages if flow.inbox_of(stage) == queue), default=1)
         receives = options.max_receive_count
         if not queue.fifo:
             return receives
@@ -386,8 +386,8 @@ def _problems(queue: QueueNeed) -> Iterator[str]:
 def _callback_sources(flow: AnyFlow) -> Iterator[tuple[Queue, Destination]]:
     """Yield the queues of a flow's callbacks, each with the source of its messages."""
     by_topic = callback_queues([flow])
-    for one in flow.callbacks:
-        match one.source:
+    for callback in flow.callbacks:
+        match callback.source:
             case Queue() as queue:
                 yield queue, queue
             case Topic(arn) as topic:

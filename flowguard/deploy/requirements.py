@@ -64,10 +64,10 @@ def requirements_of(file: Path | None, *, directory: Path) -> Requirements:
 
 def _of_project(file: Path) -> tuple[str, ...]:
     try:
-        said: Any = tomllib.loads(_text(file))
+        data: Any = tomllib.loads(_text(file))
     except tomllib.TOMLDecodeError as error:
         raise CannotPackage(printable(str(file)), f"cannot be read: {error}") from None
-    project = said.get("project", {})
+    project = data.get("project", {})
     lines = project.get("dependencies", []) if isinstance(project, dict) else None
     if not isinstance(lines, list) or not all(isinstance(one, str) for one in lines):
         raise CannotPackage(printable(str(file)), "project.dependencies is not a list of texts")
@@ -82,7 +82,7 @@ def _whole(file: Path, seen: set[Path]) -> str:
     seen.add(file)
     text = _text(file)
     others = [(file.parent / found["file"]).resolve() for found in _OTHER.finditer(text)]
-    return "\n".join([text, *(_whole(one, seen) for one in others if one not in seen and one.is_file())])
+    return "\n".join([text, *(_whole(other, seen) for other in others if other not in seen and other.is_file())])
 
 
 def _text(file: Path) -> str:

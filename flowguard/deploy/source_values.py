@@ -44,7 +44,7 @@ class SourceValues:
                 return self._named(name)
             case ast.Attribute(of, name):
                 owners = self.of(of)
-                found = None if owners is None else [getattr(one, name, None) for one in owners]
+                found = None if owners is None else [getattr(owner, name, None) for owner in owners]
                 return None if found is None or None in found else found
             case ast.IfExp(_, one, other):
                 both = self.of(one), self.of(other)
@@ -61,7 +61,7 @@ class SourceValues:
 
     def _named(self, name: str) -> list[Any] | None:
         if name in self._locals:
-            found = [None if one is None else self.of(one) for one in self._locals[name]]
+            found = [None if local is None else self.of(local) for local in self._locals[name]]
             return None if None in found else [value for values in found if values is not None for value in values]
         if name in self._names:
             return [self._names[name]]
@@ -72,7 +72,7 @@ class SourceValues:
         if not any(maker is known for known in _MAKERS):
             return None
         given = [self.of(one) for one in arguments]
-        named = {one.arg: self.of(one.value) for one in keywords}
+        named = {keyword.arg: self.of(keyword.value) for keyword in keywords}
         if not all(one is not None and len(one) == 1 for one in (*given, *named.values())) or None in named:
             return None
         make: Callable[..., Any] = maker
@@ -85,8 +85,8 @@ class SourceValues:
 def argument(node: ast.Call, place: int | None, name: str) -> ast.expr | None:
     """Return the argument of a call at that position or of that name. It has no position where ``place`` is None."""
     if place is not None and place < len(node.args):
-        return None if any(isinstance(one, ast.Starred) for one in node.args[: place + 1]) else node.args[place]
-    return next((one.value for one in node.keywords if one.arg == name), None)
+        return None if any(isinstance(arg, ast.Starred) for arg in node.args[: place + 1]) else node.args[place]
+    return next((keyword.value for keyword in node.keywords if keyword.arg == name), None)
 
 
 def parameters_of(tree: ast.FunctionDef) -> list[str]:

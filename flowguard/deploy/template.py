@@ -139,7 +139,7 @@ class Template(ABC):
             yield "events.amazonaws.com", self.arn(rule_arn(queue.name, bus)), False
 
     def _topic(self, arn: str) -> TopicNeed:
-        return next(one for one in self.needed.topics if one.arn == arn)
+        return next(topic for topic in self.needed.topics if topic.arn == arn)
 
     def _allow_senders(self, queue: QueueNeed, sources: Sequence[tuple[str, Any]]) -> None:
         statements: list[Json] = [
@@ -158,7 +158,7 @@ class Template(ABC):
 
     def policies_of(self, *queues: QueueNeed) -> list[str]:
         """Return the names of the queues among these that get a policy, each once."""
-        return [name for name in dict.fromkeys(one.name for one in queues) if name in self._policies]
+        return [name for name in dict.fromkeys(queue.name for queue in queues) if name in self._policies]
 
     @abstractmethod
     def add_subscription(self, queue: QueueNeed, topic: TopicNeed, undelivered: QueueNeed) -> None:
@@ -186,7 +186,9 @@ class Template(ABC):
         if self.needed.scheduler_role is None:
             undelivered = self.needed.undelivered_schedules
             names = [queue.name for queue in self.needed.schedule_targets()]
-            targets = [self.queue_arn(one) for one in dict.fromkeys((*names, *([undelivered] if undelivered else ())))]
+            targets = [
+                self.queue_arn(fromkey) for fromkey in dict.fromkeys((*names, *([undelivered] if undelivered else ())))
+            ]
             self.add_scheduler_role([{"Effect": "Allow", "Action": "sqs:SendMessage", "Resource": targets}])
 
     @abstractmethod
@@ -201,9 +203,15 @@ class Template(ABC):
         role: Any = function.role
         if role is None:
             statements = [
-                {"Effect": "Allow", "Action": [*one.actions], "Resource": [self.arn(arn) for arn in one.arns]}
-                | one.condition(dict(function.environment).get("FLOWGUARD_BUCKET_OWNER", self.account_reference()))
-                for one in statements_of(self.needed, function)
+                {
+                    "Effect": "Allow",
+                    "Action": [*statement.actions],
+                    "Resource": [self.arn(arn) for arn in statement.arns],
+                }
+                | statement.condition(
+                    dict(function.environment).get("FLOWGUARD_BUCKET_OWNER", self.account_reference())
+                )
+                for statement in statements_of(self.needed, function)
             ]
             role = self.add_function_role(function, statements)
         self.add_function(function, role, self.add_log_group(function))

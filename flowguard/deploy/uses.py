@@ -86,7 +86,7 @@ def _read(function: object, given: Mapping[int | str, Held], stage: AnyStage, fo
         found.unknown(SourcePlace(*where, f"the source of {function.__qualname__} is not there"))
         return
     names = parameters_of(tree)
-    both = [*names, *(one.arg for one in tree.args.kwonlyargs)]
+    both = [*names, *(kwonlyarg.arg for kwonlyarg in tree.args.kwonlyargs)]
     held: dict[str, Held] = {}
     for parameter, one in given.items():
         name = names[parameter] if isinstance(parameter, int) and parameter < len(names) else parameter
@@ -143,7 +143,7 @@ class _Reader:
             case ast.Call(func, arguments, keywords):
                 keeper = self._values.one(func)
                 held = {place: self._holding(arg) for place, arg in enumerate(arguments)}
-                named = {one.arg or "": self._holding(one.value) for one in keywords}
+                named = {keyword.arg or "": self._holding(keyword.value) for keyword in keywords}
                 given: list[int | str] = [place for found in (held, named) for place, one in found.items() if one]
                 return _kept(keeper, given) if isinstance(keeper, type) and given else None
             case _:
@@ -244,13 +244,13 @@ class _Reader:
 
     def _owner(self, node: ast.expr) -> object:
         """Return the class on which ``self.x`` or ``super().x`` looks. None for other values."""
-        own = parameters_of(self._tree)[:1]
-        if isinstance(node, ast.Name) and node.id in own and node.id not in self._held:
+        parameters = parameters_of(self._tree)[:1]
+        if isinstance(node, ast.Name) and node.id in parameters and node.id not in self._held:
             return self._stage if node.id in ("self", "cls") else None
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "super":
             owners = self._stage.__mro__
             for place, owner in enumerate(owners):
-                if any(getattr(one, "__code__", None) is self._function.__code__ for one in vars(owner).values()):
+                if any(getattr(var, "__code__", None) is self._function.__code__ for var in vars(owner).values()):
                     return next((one for one in owners[place + 1 :] if self._function.__name__ in vars(one)), None)
         return None
 
@@ -277,7 +277,7 @@ class _Reader:
     def _table(self, node: ast.Call, actions: frozenset[str]) -> None:
         given = argument(node, 0, "table")
         values = None if given is None else self._values.of(given)
-        if not values or not all(isinstance(one, str) for one in values):
+        if not values or not all(isinstance(value, str) for value in values):
             what = f"the table in {ast.unparse(node.func)}(…) is not known"
             self._found.unknown_tables.append(self._place(node, what))
             return
@@ -309,7 +309,7 @@ class _Reader:
                 self._found.unknown_sends.append(self._place(node, what))
 
     def _wait(self, of: ast.expr, node: ast.Call) -> None:
-        options = {one.arg: one.value for one in node.keywords if one.arg is not None}
+        options = {keyword.arg: keyword.value for keyword in node.keywords if keyword.arg is not None}
         own = {"within", "on_timeout", "on_error", "quorum"}
         within = self._values.of(options["within"]) if "within" in options else None
         for target in self._values.of(of) or []:
@@ -334,7 +334,7 @@ class _Reader:
 def _kept(keeper: type, given: Sequence[int | str]) -> Held | None:
     """Return where an object keeps the step that it is made with. None if its class does not say."""
     if dataclasses.is_dataclass(keeper):
-        fields = [one.name for one in dataclasses.fields(keeper) if one.init]
+        fields = [field.name for field in dataclasses.fields(keeper) if field.init]
         names = {fields[one] if isinstance(one, int) and one < len(fields) else str(one) for one in given}
         return Held(keeper, frozenset(names)) if names <= set(fields) else None
     making = inspect.getattr_static(keeper, "__init__")

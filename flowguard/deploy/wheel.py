@@ -55,8 +55,8 @@ class Wheel:
         """Return whether it needs something on some Pythons only."""
         about = f"{self._file.name.split('-')[0]}-{self.version}.dist-info/METADATA"
         lines = self.read(about).decode(errors="replace").splitlines() if about in self._members else []
-        needs = (one for one in lines if one.startswith("Requires-Dist:") and "extra ==" not in one)
-        return any("python_version" in one or "python_full_version" in one for one in needs)
+        needs = (line for line in lines if line.startswith("Requires-Dist:") and "extra ==" not in line)
+        return any("python_version" in need or "python_full_version" in need for need in needs)
 
     def read(self, path: str) -> bytes:
         """Read a file. Raises :class:`CannotPackage` where the wheel is broken there."""

@@ -60,7 +60,7 @@ class Listener:
             "attempt": message.retry + 1 if message else None,
             "verdict": trace.verdict,
             "outcome": trace.outcome,
-            "sent": [str(one.facts["to"]) for one in trace.events if one.type is EventType.SENT],
+            "sent": [str(event.facts["to"]) for event in trace.events if event.type is EventType.SENT],
             "why": self.error or trace.why,
             "raised": self.raised,
         }

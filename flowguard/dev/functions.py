@@ -85,8 +85,8 @@ def main(order: Order) -> int:
     try:
         options = DeployOptions.read(Path(order.options)) if order.options is not None else DeployOptions()
         base = os.environ.get(_ANSWERS_URL, order.answers_url)
-        for one in (options.defaults, *options.functions.values()):
-            os.environ.update(one.environment)
+        for function in (options.defaults, *options.functions.values()):
+            os.environ.update(function.environment)
         os.environ[_ANSWERS_URL] = base
         sys.dont_write_bytecode = True  # what is compiled from two saves within a second would look alike
         deployment = needs_of(find_functions(order.modules), options)
@@ -112,7 +112,7 @@ def main(order: Order) -> int:
             "event": "loaded",
             "functions": {one.name: list(one.reads) for one in deployment.functions},
             "environment": outside_environment(deployment, os.environ),
-            "dead_letters": sorted(one.name for one in deployment.queues if one.role in _OF_LETTERS),
+            "dead_letters": sorted(queue.name for queue in deployment.queues if queue.role in _OF_LETTERS),
             "notes": [*notes, *deployment.notes],
         }
     )
@@ -149,7 +149,7 @@ def _runs(
     """Return what is to run: the mapping of each queue to its function, and the scheduler."""
     found = [(need, queue) for need in deployment.functions for queue in need.reads]
     mappings = [replace(mapping_of(need, queue, order, clients, say), weather=weather) for need, queue in found]
-    runs: list[Callable[[threading.Event], None]] = [one.run for one in mappings]
+    runs: list[Callable[[threading.Event], None]] = [mapping.run for mapping in mappings]
     if deployment.long_delays:
         runs.append(DueSchedules(clients, deployment.scheduler_group, SystemClock().now).run)
     return runs
@@ -176,8 +176,8 @@ def mapping_of(need: FunctionNeed, queue: str, order: Order, clients: Clients, s
 
 def answers_of(deployment: Deployment, order: Order, clients: Clients, say: Say) -> LocalAnswers:
     """Return what answers links, for the flows of all functions of answers."""
-    needs = [one for one in deployment.functions if one.found.kind is FunctionKind.ANSWERS]
-    flows = tuple(dict.fromkeys(flow for one in needs for flow in one.found.flows))
+    needs = [function for function in deployment.functions if function.found.kind is FunctionKind.ANSWERS]
+    flows = tuple(dict.fromkeys(flow for need in needs for flow in need.found.flows))
     if not needs:
         return LocalAnswers(None, order.region, order.account, say)
     settings = settings_of(needs[0], os.environ)

@@ -69,7 +69,7 @@ class LocalPages:
         return _respond(start_response, 404, "text/plain", f"there is {MAILBOX}, and {ANSWERS}/TOKEN")
 
     def _facts(self) -> list[dict[str, Any]]:
-        return [one._asdict() for one in self.mailbox.messages()]
+        return [message._asdict() for message in self.mailbox.messages()]
 
     def _answered(self, environ: Environ, start_response: Any) -> Iterable[bytes]:
         length = environ.get("CONTENT_LENGTH") or "0"
@@ -107,7 +107,7 @@ def event_of(environ: Environ, body: bytes) -> dict[str, Any]:
 
 def page(messages: Iterable[UnreadMessage]) -> str:
     """Return the page of the mailbox."""
-    shown = "".join(_shown(one) for one in messages)
+    shown = "".join(_shown(message) for message in messages)
     empty = "<p>Nothing was sent to a queue that nobody reads here.</p>"
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'

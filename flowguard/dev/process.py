@@ -43,13 +43,13 @@ class FunctionsProcess:
     def _read(self) -> None:
         for line in self._process.stdout or ():
             try:
-                said = json.loads(line)
+                data = json.loads(line)
             except ValueError:  # the process was killed in the middle of a line
                 continue
-            if (box := self._answers.get(said.get("answer_to", 0))) is not None:
-                box.put(said["answer"])
-            elif "answer_to" not in said:
-                self._said.put(said)
+            if (box := self._answers.get(data.get("answer_to", 0))) is not None:
+                box.put(data["answer"])
+            elif "answer_to" not in data:
+                self._said.put(data)
         code = self._process.wait()
         if not self._told_to_stop and code != NOT_LOADED:
             self._said.put({"event": "died", "code": code, "pid": self._process.pid})

@@ -270,13 +270,13 @@ def _put_back(state: SavedState, client: Callable[[str], Any], now: float) -> No
 def _schedule(scheduler: Any, schedules: Sequence[SavedSchedule]) -> None:
     for group in {one.group for one in schedules} - {"default"}:
         scheduler.create_schedule_group(Name=group)
-    for one in schedules:
+    for schedule in schedules:
         scheduler.create_schedule(
-            Name=one.name,
-            GroupName=one.group,
-            ScheduleExpression=one.expression,
+            Name=schedule.name,
+            GroupName=schedule.group,
+            ScheduleExpression=schedule.expression,
             FlexibleTimeWindow={"Mode": "OFF"},
-            Target=one.target,
+            Target=schedule.target,
         )
 
 
@@ -286,7 +286,7 @@ def _create(dynamodb: Any, table: SavedTable) -> None:
         TableName=table.name,
         BillingMode="PAY_PER_REQUEST",
         KeySchema=table.key,
-        AttributeDefinitions=[one for one in table.attributes if one["AttributeName"] in used],
+        AttributeDefinitions=[attribute for attribute in table.attributes if attribute["AttributeName"] in used],
     )
     if table.ttl is not None:
         ttl = {"Enabled": True, "AttributeName": table.ttl}

@@ -50,4 +50,4 @@ def _python_files(directory: Path) -> Iterator[str]:
             directories.clear()
             continue
         directories[:] = [one for one in directories if not one.startswith(".") and one not in _SKIPPED]
-        yield from (os.path.join(place, one) for one in files if one.endswith(".py"))  # noqa: PTH118
+        yield from (os.path.join(place, file) for file in files if file.endswith(".py"))  # noqa: PTH118

@@ -45,10 +45,10 @@ class Mailbox:
 
         queues: Any = get_backend("sqs")[self._account][self._region].queues
         found = [
-            self._message(name, one)
+            self._message(name, message)
             for name, queue in [*queues.items()]
             if name not in self.read_by_others
-            for one in [*queue._messages]
+            for message in [*queue._messages]
         ]
         return sorted(found, key=lambda one: one.sent_at, reverse=True)
 

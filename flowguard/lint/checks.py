@@ -116,7 +116,7 @@ def _step_calls(code: HandlerCode, methods: frozenset[str]) -> Iterator[ast.Call
 
 
 def _keywords(call: ast.Call) -> set[str | None]:
-    return {one.arg for one in call.keywords}
+    return {keyword.arg for keyword in call.keywords}
 
 
 # -- reads and writes
@@ -217,7 +217,7 @@ def not_repeatable(source: ModuleSource, code: HandlerCode) -> Iterator[ast.AST]
 def _recorded(code: HandlerCode) -> Iterator[ast.AST]:
     """Yield the expressions whose values are recorded."""
     for call in _step_calls(code, _RECORDS):
-        given = [*call.args, *(one.value for one in call.keywords)]
+        given = [*call.args, *(keyword.value for keyword in call.keywords)]
         yield from (one for one in given if not isinstance(one, ast.Lambda))
     for call in _calls(code.node):
         named = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
@@ -274,7 +274,7 @@ def payload_logged(source: ModuleSource, code: HandlerCode) -> Iterator[ast.AST]
     """Find payloads and states that are logged as a whole."""
     for call in _calls(code.node):
         if _is_log(call):
-            inside = [*call.args, *(one.value for one in call.keywords)]
+            inside = [*call.args, *(keyword.value for keyword in call.keywords)]
             if any(_is_whole(one, code) for one in inside):
                 yield call
 
@@ -316,7 +316,7 @@ def step_elsewhere(source: ModuleSource, code: HandlerCode) -> Iterator[ast.AST]
     for call in _calls(code.node):
         hands_over = isinstance(call.func, ast.Attribute) and call.func.attr in hands
         if hands_over or source.dotted(call.func) in elsewhere:
-            given = [*call.args, *(one.value for one in call.keywords)]
+            given = [*call.args, *(keyword.value for keyword in call.keywords)]
             if any(_uses(one, code.steps | frozenset(using)) for one in given):
                 yield call
 

@@ -66,14 +66,14 @@ class ModuleSource:
             if (code := _handle(handle)) is not None
         ]
         functions: dict[str, Function] = {one.name: one for one in self.tree.body if isinstance(one, Function)}
-        found += [_once(one) for one in functions.values() if self._is_once(one)]
+        found += [_once(function) for function in functions.values() if self._is_once(function)]
         return list(_with_called(found, functions, [one for own in methods.values() for one in own.values()]))
 
     def _stages(self) -> list[ast.ClassDef]:
         """Return the classes that are stages, by their base class or by a ``handle`` that takes a Step."""
         classes = [node for node in ast.walk(self.tree) if isinstance(node, ast.ClassDef)]
         known: set[str] = set()
-        found = []
+        stages = []
         for one in classes:
             bases = [self.dotted(base.value if isinstance(base, ast.Subscript) else base) for base in one.bases]
             is_stage = any(
@@ -81,8 +81,8 @@ class ModuleSource:
             )
             if is_stage or self._handles(one):
                 known.add(one.name)
-                found.append(one)
-        return found
+                stages.append(one)
+        return stages
 
     def _handles(self, node: ast.ClassDef) -> bool:
         handle = _methods(node).get("handle")
@@ -97,7 +97,7 @@ class ModuleSource:
         classes = [node for node in ast.walk(self.tree) if isinstance(node, ast.ClassDef)]
         bases = {one: {self.dotted(base) for base in one.bases} for one in classes}
         flows = [one for one, of in bases.items() if of & {"flowguard.Flow", "flowguard.flow.Flow"}]
-        return [one for one in flows if all(option.arg != "remember" for option in one.keywords)]
+        return [flow for flow in flows if all(option.arg != "remember" for option in flow.keywords)]
 
     def forgetful_stages(self) -> set[str]:
         """Return the stages that these flows take from other modules, each as ``module.Stage``, without its package."""
@@ -154,14 +154,14 @@ def _methods(node: ast.ClassDef) -> dict[str, Function]:
 
 
 def _handle(handle: Function) -> HandlerCode | None:
-    names = [one.arg for one in handle.args.args]
+    names = [arg.arg for arg in handle.args.args]
     is_static = any(isinstance(one, ast.Name) and one.id == "staticmethod" for one in handle.decorator_list)
     rest = names if is_static else names[1:]
     return HandlerCode(handle, frozenset(rest[1:2]), frozenset(rest[:1])) if len(rest) >= 2 else None
 
 
 def _once(function: Function) -> HandlerCode:
-    return HandlerCode(function, frozenset(), frozenset(one.arg for one in function.args.args))
+    return HandlerCode(function, frozenset(), frozenset(arg.arg for arg in function.args.args))
 
 
 def _with_called(
@@ -169,7 +169,7 @@ def _with_called(
 ) -> Iterator[HandlerCode]:
     """Yield the handlers, and the functions and methods of the module that get their step or payload."""
     seen: set[tuple[Function, frozenset[str], frozenset[str]]] = set()
-    by_name = {**{one.name: one for one in methods if one.name != "handle"}, **functions}
+    by_name = {**{method.name: method for method in methods if method.name != "handle"}, **functions}
     ahead = list(found)
     while ahead:
         code = ahead.pop(0)
@@ -196,7 +196,7 @@ def _given(code: HandlerCode, call: ast.Call, called: Function) -> tuple[frozens
     names = [one.arg for one in called.args.args]
     if names[:1] in (["self"], ["cls"]):
         names = names[1:]
-    pairs = [*zip(names, call.args, strict=False), *((one.arg or "", one.value) for one in call.keywords)]
+    pairs = [*zip(names, call.args, strict=False), *((keyword.arg or "", keyword.value) for keyword in call.keywords)]
     given = [(name, arg.id) for name, arg in pairs if isinstance(arg, ast.Name)]
     return (
         frozenset(name for name, arg in given if arg in code.steps),

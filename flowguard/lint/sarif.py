@@ -30,7 +30,7 @@ def sarif(findings: Iterable[CodeFinding], version: str) -> str:
             for rule in RULES
         ],
     }
-    run = {"tool": {"driver": driver}, "results": [_result(one) for one in findings]}
+    run = {"tool": {"driver": driver}, "results": [_result(finding) for finding in findings]}
     log = {"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}
     return json.dumps(log, ensure_ascii=False, indent=2)
 

@@ -36,7 +36,7 @@ class Observers:
     def _working(self) -> tuple[Observer, ...]:
         if not self._left_out:
             return self._observers
-        return tuple(one for one in self._observers if id(one) not in self._left_out)
+        return tuple(observer for observer in self._observers if id(observer) not in self._left_out)
 
     def _leave_out(self, observer: Observer, error: BaseException) -> None:
         """Report an observer that raised, once. A process that is being stopped is stopped all the same."""

@@ -110,14 +110,14 @@ def _name_of(span: Span) -> str:
 
 
 def _attributes(fields: Mapping[str, Any]) -> dict[str, str | int | float]:
-    found = {
+    attributes = {
         _NAMES.get(name, f"flowguard.{name}"): value
         for name, value in fields.items()
         if isinstance(value, str | int | float) and name != "source"
     }
     if (source := fields.get("source")) is not None:
-        found["messaging.system"] = _SYSTEMS.get(source, source)
-    return found
+        attributes["messaging.system"] = _SYSTEMS.get(source, source)
+    return attributes
 
 
 def _links(message: Message) -> Iterator[Link]:

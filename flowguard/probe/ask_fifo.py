@@ -22,7 +22,7 @@ def _put(lab: Lab, url: str, body: str, group: str = "g", copy: str | None = Non
 
 
 def _bodies(messages: list[Any]) -> list[str]:
-    return [one["Body"] for one in messages]
+    return [message["Body"] for message in messages]
 
 
 def _delete(lab: Lab, url: str, message: Any) -> None:

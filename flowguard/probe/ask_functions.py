@@ -51,15 +51,15 @@ def async_payload(lab: Lab) -> Saw:
 @asks("lambda-payload-json", "lambda", cents=0.1, seconds=40)
 def payload_json(lab: Lab) -> Saw:
     """Invoke a function with a payload that is no JSON."""
-    found = lab.code_of("lambda", "invoke", FunctionName=_target(lab), Payload=b"{")
-    return Saw(found == "InvalidRequestContentException", found or "taken")
+    code = lab.code_of("lambda", "invoke", FunctionName=_target(lab), Payload=b"{")
+    return Saw(code == "InvalidRequestContentException", code or "taken")
 
 
 @asks("lambda-missing-function", "lambda")
 def missing_function(lab: Lab) -> Saw:
     """Invoke a function that does not exist."""
-    found = lab.code_of("lambda", "invoke", FunctionName=lab.name())
-    return Saw(found == "ResourceNotFoundException", found or "taken")
+    code = lab.code_of("lambda", "invoke", FunctionName=lab.name())
+    return Saw(code == "ResourceNotFoundException", code or "taken")
 
 
 @asks("lambda-async-accepted", "lambda", cents=0.1, seconds=40)
@@ -333,12 +333,12 @@ def visibility_at_least_timeout(lab: Lab) -> Saw:
     receives = allowed("sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes", on=queue_arn(lab, url))
     name = function(lab, _NOTHING, [receives], Timeout=10)
     given = {"EventSourceArn": queue_arn(lab, url), "FunctionName": name, "Enabled": False}
-    found = lab.code_of("lambda", "create_event_source_mapping", **given)
-    if not found:
+    code = lab.code_of("lambda", "create_event_source_mapping", **given)
+    if not code:
         for one in lab.ask("lambda", "list_event_source_mappings", FunctionName=name)["EventSourceMappings"]:
             lab.ours(one["UUID"])
             lab.clean("lambda", "delete_event_source_mapping", UUID=one["UUID"])
-    return Saw(found == "InvalidParameterValueException", found or "taken")
+    return Saw(code == "InvalidParameterValueException", code or "taken")
 
 
 @asks("mapping-throttles-burn-receives", "lambda", "sqs", "iam", "logs", cents=0.2, seconds=300)

@@ -12,22 +12,22 @@ from flowguard.probe.saw import Saw, asks
 @asks("s3-missing-key", "s3")
 def missing_key(lab: Lab) -> Saw:
     """Read an object that does not exist."""
-    found = lab.code_of("s3", "get_object", Bucket=bucket(lab), Key="gone")
-    return Saw(found == "NoSuchKey", found or "found")
+    code = lab.code_of("s3", "get_object", Bucket=bucket(lab), Key="gone")
+    return Saw(code == "NoSuchKey", code or "found")
 
 
 @asks("s3-head-has-no-code", "s3")
 def head_has_no_code(lab: Lab) -> Saw:
     """Ask for the head of an object that does not exist."""
-    found = lab.code_of("s3", "head_object", Bucket=bucket(lab), Key="gone")
-    return Saw(found == "404", found or "found")
+    code = lab.code_of("s3", "head_object", Bucket=bucket(lab), Key="gone")
+    return Saw(code == "404", code or "found")
 
 
 @asks("s3-missing-bucket", "s3")
 def missing_bucket(lab: Lab) -> Saw:
     """Read from a bucket that does not exist."""
-    found = lab.code_of("s3", "get_object", Bucket=lab.name(), Key="gone")
-    return Saw(found == "NoSuchBucket", found or "found")
+    code = lab.code_of("s3", "get_object", Bucket=lab.name(), Key="gone")
+    return Saw(code == "NoSuchBucket", code or "found")
 
 
 @asks("s3-consistent", "s3")
@@ -63,8 +63,8 @@ def if_none_match(lab: Lab) -> Saw:
 def expected_owner(lab: Lab) -> Saw:
     """Write to a bucket as if it were another account's."""
     given = {"Bucket": bucket(lab), "Key": "k", "ExpectedBucketOwner": "000000000000"}
-    found = lab.code_of("s3", "put_object", Body=b"x", **given)
-    return Saw(found == "AccessDenied", found or "taken")
+    code = lab.code_of("s3", "put_object", Body=b"x", **given)
+    return Saw(code == "AccessDenied", code or "taken")
 
 
 _READS_GONE = """
@@ -131,8 +131,8 @@ def permission_delay(lab: Lab) -> Saw:
 @asks("ssm-missing-parameter", "ssm")
 def missing_parameter(lab: Lab) -> Saw:
     """Read a parameter that does not exist."""
-    found = lab.code_of("ssm", "get_parameter", Name=f"/{lab.name()}")
-    return Saw(found == "ParameterNotFound", found or "found")
+    code = lab.code_of("ssm", "get_parameter", Name=f"/{lab.name()}")
+    return Saw(code == "ParameterNotFound", code or "found")
 
 
 def _parameter(lab: Lab, value: str, kind: str = "String") -> tuple[str, str]:
@@ -185,8 +185,8 @@ def current_secret(lab: Lab) -> Saw:
 @asks("secrets-missing", "secretsmanager", cents=0.1)
 def missing_secret(lab: Lab) -> Saw:
     """Read a secret that does not exist."""
-    found = lab.code_of("secretsmanager", "get_secret_value", SecretId=lab.name())
-    return Saw(found == "ResourceNotFoundException", found or "found")
+    code = lab.code_of("secretsmanager", "get_secret_value", SecretId=lab.name())
+    return Saw(code == "ResourceNotFoundException", code or "found")
 
 
 @asks("partiql-permissions", "dynamodb", "lambda", "iam", "logs", cents=0.1, seconds=80)

@@ -191,8 +191,8 @@ def not_in_flight(lab: Lab) -> Saw:
     lab.pause(3)
     receipt = message["ReceiptHandle"]
     given = {"QueueUrl": url, "ReceiptHandle": receipt, "VisibilityTimeout": 10}
-    found = lab.code_of("sqs", "change_message_visibility", **given)
-    return Saw(found == "MessageNotInflight", found or "taken")
+    code = lab.code_of("sqs", "change_message_visibility", **given)
+    return Saw(code == "MessageNotInflight", code or "taken")
 
 
 def _with_dead_letters(lab: Lab, *, fifo: bool = False, **dead_attributes: str) -> tuple[str, str]:
@@ -240,8 +240,8 @@ def redrive_same_type(lab: Lab) -> Saw:
     """Give a FIFO queue a standard dead-letter queue."""
     policy = json.dumps({"deadLetterTargetArn": queue_arn(lab, queue(lab)), "maxReceiveCount": "3"})
     url = queue(lab, fifo=True)
-    found = lab.code_of("sqs", "set_queue_attributes", QueueUrl=url, Attributes={"RedrivePolicy": policy})
-    return Saw(bool(found), found or "taken")
+    code = lab.code_of("sqs", "set_queue_attributes", QueueUrl=url, Attributes={"RedrivePolicy": policy})
+    return Saw(bool(code), code or "taken")
 
 
 @asks("sqs-most-receives", "sqs")
@@ -329,8 +329,8 @@ def _delete_named(lab: Lab, name: str) -> None:
 @asks("sqs-missing-queue", "sqs")
 def missing_queue(lab: Lab) -> Saw:
     """Ask for a queue that does not exist."""
-    found = lab.code_of("sqs", "get_queue_url", QueueName=lab.name())
-    return Saw(found in ("QueueDoesNotExist", "NonExistentQueue"), found or "found")
+    code = lab.code_of("sqs", "get_queue_url", QueueName=lab.name())
+    return Saw(code in ("QueueDoesNotExist", "NonExistentQueue"), code or "found")
 
 
 @asks("sqs-deleted-queue", "sqs", seconds=10)
@@ -339,8 +339,8 @@ def deleted_queue(lab: Lab) -> Saw:
     url = queue(lab)
     name = url.rpartition("/")[2]
     lab.ask("sqs", "delete_queue", QueueUrl=url)
-    found = lab.code_of("sqs", "create_queue", QueueName=name, tags=dict(lab.tags))
-    return Saw(bool(found), found or "it was made again at once")
+    code = lab.code_of("sqs", "create_queue", QueueName=name, tags=dict(lab.tags))
+    return Saw(bool(code), code or "it was made again at once")
 
 
 @asks("sqs-fair-queues", "sqs")

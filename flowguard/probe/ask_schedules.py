@@ -117,8 +117,8 @@ def deletes_itself(lab: Lab) -> Saw:
     received(lab, given.queue, seconds=120)
 
     def gone() -> bool:
-        found = lab.code_of("scheduler", "get_schedule", Name=name, GroupName=given.group)
-        return found == "ResourceNotFoundException"
+        code = lab.code_of("scheduler", "get_schedule", Name=name, GroupName=given.group)
+        return code == "ResourceNotFoundException"
 
     return Saw(bool(lab.until(gone, 120, every=5)), "after it ran")
 
@@ -157,7 +157,7 @@ def group_deletion(lab: Lab) -> Saw:
     lab.ask("scheduler", "delete_schedule_group", Name=given.group)
 
     def gone() -> bool:
-        found = lab.code_of("scheduler", "get_schedule", Name=name, GroupName=given.group)
-        return found == "ResourceNotFoundException"
+        code = lab.code_of("scheduler", "get_schedule", Name=name, GroupName=given.group)
+        return code == "ResourceNotFoundException"
 
     return Saw(bool(lab.until(gone, 60, every=3)), "a minute after the group was deleted")

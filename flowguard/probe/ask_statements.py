@@ -54,7 +54,7 @@ def _whole(lab: Lab, *statements: Any) -> str:
 
 
 def _codes(responses: list[Any]) -> list[str]:
-    return [one.get("Error", {}).get("Code", "") for one in responses]
+    return [response.get("Error", {}).get("Code", "") for response in responses]
 
 
 def _filled(lab: Lab, *keys: str) -> tuple[str, Texts]:

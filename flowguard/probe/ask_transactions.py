@@ -63,8 +63,8 @@ def size(lab: Lab) -> Saw:
 def one_action_an_item(lab: Lab) -> Saw:
     """Put one item twice in a transaction."""
     name = table(lab)
-    found = _code(_write(lab, [_put(name, "a"), _put(name, "a")]))
-    return Saw(found == "ValidationException", found or "taken")
+    code = _code(_write(lab, [_put(name, "a"), _put(name, "a")]))
+    return Saw(code == "ValidationException", code or "taken")
 
 
 @asks("transaction-reasons", "dynamodb", seconds=20)
@@ -104,8 +104,8 @@ def conflict(lab: Lab) -> Saw:
             codes = [one.get("Code") for one in response.get("CancellationReasons", [])] or [_code(response)]
             single = lab.code_of("dynamodb", "update_item", **action)
             with lock:
-                for one in (*codes, single):
-                    met[one or "taken"] = met.get(one or "taken", 0) + 1
+                for code in (*codes, single):
+                    met[code or "taken"] = met.get(code or "taken", 0) + 1
 
     threads = [threading.Thread(target=work) for _ in range(8)]
     for thread in threads:

@@ -62,7 +62,7 @@ def read_key(table: str, declared: object) -> TableKey:
     else:
         names = (declared,) if isinstance(declared, str) else declared if isinstance(declared, tuple) else ()
         types = ("S",) * len(names)
-    if not all(isinstance(one, str) and one for one in names) or not 1 <= len(set(names)) == len(names) <= 2:
+    if not all(isinstance(name, str) and name for name in names) or not 1 <= len(set(names)) == len(names) <= 2:
         raise SettingsError("tables", f"{table} has the key {shown(repr(declared))}; {_LIKE_KEYS}")
     if any(kind not in list(_TYPES) for kind in types):  # a list compares what cannot be hashed, too
         raise SettingsError("tables", f"{table} has a key of the types {shown(repr(types))}; DynamoDB has S, N and B")

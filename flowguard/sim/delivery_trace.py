@@ -84,17 +84,17 @@ class DeliveryTrace:
     @property
     def verdict(self) -> str | None:
         """Return the verdict on the claim or the answer, or why there was none."""
-        return next((found for one in self.events if (found := _verdict(one)) is not None), None)
+        return next((found for event in self.events if (found := _verdict(event)) is not None), None)
 
     @property
     def outcome(self) -> str | None:
         """Return the result of the work. None where none was done."""
-        return next((OUTCOMES[one.type] for one in self.events if one.type in OUTCOMES), None)
+        return next((OUTCOMES[event.type] for event in self.events if event.type in OUTCOMES), None)
 
     @property
     def why(self) -> str | None:
         """Return the reason or error that was reported last."""
-        reasons = [one.facts.get("why") or one.facts.get("error") for one in self.events]
+        reasons = [event.facts.get("why") or event.facts.get("error") for event in self.events]
         return next((str(reason) for reason in reversed(reasons) if reason), None)
 
 

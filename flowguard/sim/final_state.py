@@ -65,7 +65,7 @@ class FinalState:
             runs=_runs(world),
             tables={table: _items(world, table) for table in sorted(world.provisioner.tables)},
             dead_letters=tuple(
-                _dead_letter(name, one) for name, messages in left.items() if name in dead for one in messages
+                _dead_letter(name, message) for name, messages in left.items() if name in dead for message in messages
             ),
             queues={name: len(messages) for name, messages in left.items() if name not in dead},
         )

@@ -195,7 +195,7 @@ def topics(flows: Iterable[AnyFlow]) -> Mapping[str, str]:
     inboxes = {queue_of(flow, stage): flow.inbox_of(stage) for flow in flows for stage in flow.stages}
     found = {queue: inbox.arn for queue, inbox in inboxes.items() if isinstance(inbox, Topic)}
     for flow in flows:
-        answering = [one.source for one in flow.callbacks if isinstance(one.source, Topic)]
+        answering = [callback.source for callback in flow.callbacks if isinstance(callback.source, Topic)]
         found |= {_callback_queue(flow, topic): topic.arn for topic in answering}
     return {queue: arn.rpartition(":")[2] for queue, arn in found.items()}
 

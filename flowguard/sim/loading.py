@@ -62,7 +62,7 @@ def _load(name: str) -> AnyFlow:
     if isinstance(found, type) and issubclass(found, Flow) and found is not Flow:
         return found
     flows = [one for one, value in vars(module).items() if isinstance(value, type) and issubclass(value, Flow)]
-    there = ", ".join(one for one in flows if one != "Flow") or "none"
+    there = ", ".join(flow for flow in flows if flow != "Flow") or "none"
     if found is None:
         raise NoSuchFlow(name, f"{module_name} has no {attribute!r}; its flows: {there}")
     raise NoSuchFlow(name, f"{attribute} is not a Flow; those of {module_name}: {there}")

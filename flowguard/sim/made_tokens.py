@@ -105,5 +105,9 @@ def means_token(event: Any) -> bool:
     parameters = event.get("pathParameters")
     path = event.get("rawPath", event.get("path"))
     parts = [path if isinstance(path, str) else ""]
-    parts += [one for one in parameters.values() if isinstance(one, str)] if isinstance(parameters, dict) else []
+    parts += (
+        [parameter for parameter in parameters.values() if isinstance(parameter, str)]
+        if isinstance(parameters, dict)
+        else []
+    )
     return any(_PLACEHOLDER.search(part) or is_token(part.rstrip("/").rpartition("/")[2]) for part in parts)

@@ -45,9 +45,9 @@ class Mail:
         if self._source.postponed(call, now):
             return {}
         if (sends := sending(call.service, call.operation)) is not None and sends.fills_queues:
-            for one in sends.entries(call.params):
-                delay = one.get("DelaySeconds", 0)  # a message's own delay is for the queue that it is sent to
-                queue = sends.receiver(call.params, one) if delay else None
+            for entry in sends.entries(call.params):
+                delay = entry.get("DelaySeconds", 0)  # a message's own delay is for the queue that it is sent to
+                queue = sends.receiver(call.params, entry) if delay else None
                 self._due.setdefault(now + delay * 1000, set()).add(queue)
         answer = proceed()
         if call.operation == "CreateSchedule":  # refused where a schedule of its name is there

@@ -71,7 +71,7 @@ def plan(recorded: Sequence[RecordedRecord], *, repeat: int = 1, shuffle: int | 
     copies = [one for one in timed for _ in range(repeat)]
     if shuffle is None:
         return copies
-    dealt = [one.recorded for one in copies]
+    dealt = [copy.recorded for copy in copies]
     random.Random(shuffle).shuffle(dealt)  # noqa: S311 - repeatable on purpose
     return [PlannedDelivery(slot.at, record) for slot, record in zip(copies, dealt, strict=True)]
 
@@ -80,7 +80,7 @@ def _timed(recorded: Iterable[RecordedRecord]) -> list[PlannedDelivery]:
     records = list(recorded)
     at = min((one.sent_at for one in records if one.sent_at is not None), default=START)
     found = []
-    for one in records:
-        at = one.sent_at if one.sent_at is not None else at
-        found.append(PlannedDelivery(at, one))
+    for record in records:
+        at = record.sent_at if record.sent_at is not None else at
+        found.append(PlannedDelivery(at, record))
     return found

@@ -71,11 +71,11 @@ class SendOperation:
         if self.by_position:
             return [one for one, said in zip(entries, answer["Entries"], strict=True) if "ErrorCode" not in said]
         failed = {one["Id"] for one in answer.get("Failed", ()) if "Id" in one}
-        return [one for one in entries if one.get("Id") not in failed]
+        return [entry for entry in entries if entry.get("Id") not in failed]
 
     def receivers(self, params: Params) -> list[str]:
         """Return what the call needs to be accepted, each name once."""
-        return list(dict.fromkeys(self.receiver(params, one) for one in self.entries(params)))
+        return list(dict.fromkeys(self.receiver(params, entry) for entry in self.entries(params)))
 
     def in_part(self, call: ApiCall, proceed: Proceed, left_out: Collection[int]) -> Response:
         """Make a batch's call without some entries, which are counted from 1. Empty where none is left.
@@ -125,22 +125,22 @@ def _read(attributes: dict[str, Any]) -> Mapping[str, Attribute]:
 def _notified(entry: Entry) -> Mapping[str, Attribute]:
     """Return the attributes of a notification. A schedule's message has a body alone, and flowguard makes it one."""
     try:
-        found = json.loads(_input(entry))
+        data = json.loads(_input(entry))
     except ValueError:
-        found = None
-    attributes = dict(found.get("MessageAttributes") or {}) if isinstance(found, dict) else {}
+        data = None
+    attributes = dict(data.get("MessageAttributes") or {}) if isinstance(data, dict) else {}
     return read_attributes(attributes, Attribute.of_notification, "scheduled", "MessageAttributes")
 
 
 def _inside(body: str) -> Mapping[str, Attribute]:
     """Return the attributes that flowguard puts into the body where the service has none."""
     try:
-        found = json.loads(body)
-        records = found.get("Records")
+        data = json.loads(body)
+        records = data.get("Records")
         said = (
             {name: one["stringValue"] for name, one in records[0]["messageAttributes"].items()}
             if records
-            else {name: str(one) for name, one in found["flowguard"].items()}
+            else {name: str(one) for name, one in data["flowguard"].items()}
         )
     except (ValueError, LookupError, AttributeError, TypeError):
         return {}

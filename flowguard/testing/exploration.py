@@ -183,15 +183,15 @@ def _is_list(value: object) -> bool:
 
 
 def _unreadable(flows: tuple[Any, ...], arguments: Mapping[str, Any]) -> Iterator[str]:
-    functions = [one for one in flows if isinstance(one, PlainFunction)]
-    real = [one for one in flows if is_flow(one)]
+    functions = [flow for flow in flows if isinstance(flow, PlainFunction)]
+    real = [flow for flow in flows if is_flow(flow)]
     try:
         read_given(
             real,
             arguments["messages"],
             START,
-            [one.queue for one in functions],
-            [one.queue for one in functions if one.direct],
+            [function.queue for function in functions],
+            [function.queue for function in functions if function.direct],
         )
     except (FlowguardError, TypeError) as error:
         yield f"messages cannot be read: {error}"

@@ -87,7 +87,7 @@ class FlowResult:
     @property
     def verdicts(self) -> list[str | None]:
         """Return the verdicts of the claims in the order of deliveries: ``["CLAIMED", "CLAIMED", "DONE"]``."""
-        return [one.verdict for one in self.deliveries]
+        return [delivery.verdict for delivery in self.deliveries]
 
     def runs(self) -> list[RunEnd]:
         """Return each object's last run."""
@@ -98,7 +98,7 @@ class FlowResult:
 
         Raises :class:`NotThere`.
         """
-        found = [one for one in self.ends if one.object_id == object_id and flow in (None, one.flow)]
+        found = [end for end in self.ends if end.object_id == object_id and flow in (None, end.flow)]
         if len(found) != 1:
             problem = f"{len(found)} flows have run for it" if found else "nothing has run for it"
             there = [f"{one.flow} of {one.object_id}" for one in found or self.ends]
@@ -136,16 +136,16 @@ class FlowResult:
         """Return what was sent once more, under the same id: nothing where no worker died and no record came twice."""
         known: set[tuple[str, str | None, str]] = set()
         found = []
-        for one in self.messages:
-            which = one.to, one.id, repr((one.body, sorted(one.attributes.items())))
-            if one.id is not None and which in known:
-                found.append(one)
+        for message in self.messages:
+            which = message.to, message.id, repr((message.body, sorted(message.attributes.items())))
+            if message.id is not None and which in known:
+                found.append(message)
             known.add(which)
         return found
 
     def count(self, *events: EventType) -> int:
         """Count the events of these types: ``result.count(EventType.FENCED)``."""
-        return sum(one.events.get(event, 0) for one in self.deliveries for event in events)
+        return sum(delivery.events.get(event, 0) for delivery in self.deliveries for event in events)
 
     def __str__(self) -> str:
         ends = sorted(self.ends, key=lambda end: end.error is None) if len(self.ends) > _MOST_TOLD else self.ends

@@ -197,9 +197,9 @@ def nested(levels: int) -> list[Any]:
 
 
 def _endless() -> list[Any]:
-    found: list[Any] = []
-    found.append(found)
-    return found
+    endless: list[Any] = []
+    endless.append(endless)
+    return endless
 
 
 STRUCTURES = Values[Any](

@@ -26,10 +26,10 @@ def up_to_users(whole: TracebackType) -> TracebackType:
     while (inner := places[-1].tb_next) is not None:
         places.append(inner)
     users = [number for number, one in enumerate(places, 1) if _is_users(one.tb_frame.f_code.co_filename)]
-    found: TracebackType | None = None
-    for one in reversed(places[: max(users, default=len(places))]):
-        found = TracebackType(found, one.tb_frame, one.tb_lasti, one.tb_lineno)
-    return found or whole
+    traceback_type: TracebackType | None = None
+    for place in reversed(places[: max(users, default=len(places))]):
+        traceback_type = TracebackType(traceback_type, place.tb_frame, place.tb_lasti, place.tb_lineno)
+    return traceback_type or whole
 
 
 def _is_users(file: str) -> bool:

@@ -250,7 +250,7 @@ class FlowRunner:
             deliveries=tuple(rows),
             tables={table: self._items(table) for table in sorted(world.provisioner.tables)},
             messages=messages,
-            dead_letters=tuple(one for one in messages if one.to in graves),
+            dead_letters=tuple(message for message in messages if message.to in graves),
             ends=tuple(self._ends()),
             start=world.start,
             destinations=frozenset(self._destinations()),

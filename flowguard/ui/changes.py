@@ -87,7 +87,8 @@ class Changes:
                 if chosen := _named(page, message_id):
                     outcomes = redriver.redrive(chosen)
                     return Change(
-                        all(one.failed is None and one.deleted for one in outcomes), list(map(_said, outcomes))
+                        all(outcome.failed is None and outcome.deleted for outcome in outcomes),
+                        list(map(_said, outcomes)),
                     )
         return Change(False, ["no such letter is visible now; is it gone, or held by a reader?", *reading.warnings])
 

@@ -182,7 +182,7 @@ class Inspected:
 
     def _flow_of(self, queue: str) -> AnyFlow | None:
         """Return the flow whose letters go to the queue, if it is the only one."""
-        found = [one for one in self.flows.values() if one.dead_letters == Queue(queue)]
+        found = [flow for flow in self.flows.values() if flow.dead_letters == Queue(queue)]
         return found[0] if len(found) == 1 else None
 
     def _pages(self, reader: RunReader) -> RunPages:

@@ -146,10 +146,10 @@ class _Pages:
             )
 
         try:
-            found = self.inspected.runs(wanted, passes, request.args.get("after") or None, given.get("group") or None)
+            runs = self.inspected.runs(wanted, passes, request.args.get("after") or None, given.get("group") or None)
         except NoCursor as error:
             raise BadRequest(f"This is no place to go on: {error}.") from None
-        return found
+        return runs
 
     def run(self) -> Any:
         flow, object_id = self._named(request.args)
@@ -185,8 +185,8 @@ class _Pages:
         found = self.inspected.letters(queue)
         now = self.inspected.clock.now()
         rows = [
-            (_of_letter(one, now), without_tokens(one.text) if self.inspected.payloads else None)
-            for one in found.letters
+            (_of_letter(letter, now), without_tokens(letter.text) if self.inspected.payloads else None)
+            for letter in found.letters
         ]
         return render_template("letters.html", found=found, rows=rows, name=queue)
 

@@ -28,6 +28,6 @@ def opened(inspected: Inspected, changes: Changes | None, port: int) -> BaseWSGI
     Raises OSError for a port that cannot be had.
     """
     with socket.create_server((ADDRESS, port)) as listening:
-        own = listening.getsockname()[1]
-        app = inspector(inspected, hosts_of(own), changes=changes)
-        return make_server(ADDRESS, own, app, threaded=True, request_handler=_Quiet, fd=listening.fileno())
+        address = listening.getsockname()[1]
+        app = inspector(inspected, hosts_of(address), changes=changes)
+        return make_server(ADDRESS, address, app, threaded=True, request_handler=_Quiet, fd=listening.fileno())

@@ -125,15 +125,15 @@ def attributes_of(given: object) -> dict[str, Attribute]:
     """
     if not isinstance(given, Mapping):
         raise RunFailed(f'attributes is {json_kind(given)}; give each by its name: {{"tenant": "t1"}}')
-    found = {}
+    attributes = {}
     for name, value in given.items():
         if not isinstance(name, str):
             raise RunFailed(f"attributes has the name {shown(name)}, and a name is a text")
         if not isinstance(value, Attribute | str):
             fix = "write text, Attribute.number(…), Attribute.binary(…) or Attribute.array(…)"
             raise RunFailed(f"the attribute {shown(name)} is {json_kind(value)}; {fix}")
-        found[name] = Attribute.string(value) if isinstance(value, str) else value
-    return found
+        attributes[name] = Attribute.string(value) if isinstance(value, str) else value
+    return attributes
 
 
 def json_kind(value: object) -> str:
@@ -213,10 +213,10 @@ def _not_base64(value: str) -> str | None:
 
 def _not_an_array(value: str) -> str | None:
     try:
-        found = json.loads(value)
+        data = json.loads(value)
     except (ValueError, RecursionError):
-        found = None
-    return None if isinstance(found, list) else f"{shown(value)} is not a JSON array"
+        data = None
+    return None if isinstance(data, list) else f"{shown(value)} is not a JSON array"
 
 
 _BASES: Final = frozenset({"String", "Number", "Binary"})

@@ -53,10 +53,10 @@ def read_cancel(place: str) -> CancelOrder | None:
     if f'"{CANCEL}"' not in place:
         return None
     try:
-        found = json.loads(place)
+        data = json.loads(place)
     except (ValueError, RecursionError):
         return None  # its other reader says so
-    if not isinstance(found, dict) or not isinstance(found.get(CANCEL), dict):
+    if not isinstance(data, dict) or not isinstance(data.get(CANCEL), dict):
         return None
-    said = found[CANCEL]
+    said = data[CANCEL]
     return CancelOrder(AnswerAddress.parse({**said, "name": CANCEL}), read_reason(said.get("why")))

@@ -146,22 +146,22 @@ def _object(event: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 def _texts(event: Mapping[str, Any], name: str) -> dict[str, str]:
     """Return the texts by their names."""
-    found = _object(event, name)
-    for key, value in found.items():
+    texts = _object(event, name)
+    for key, value in texts.items():
         if not isinstance(value, str):
             raise EnvelopeError(_WHERE, f"{name}.{shown(key)}", "is no text")
-    return found
+    return texts
 
 
 def _lists(event: Mapping[str, Any], name: str) -> dict[str, list[str]] | None:
     """Return the lists of texts by their names. None where the event has no such member."""
     if event.get(name) is None:
         return None
-    found = _object(event, name)
-    for key, values in found.items():
+    lists = _object(event, name)
+    for key, values in lists.items():
         if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
             raise EnvelopeError(_WHERE, f"{name}.{shown(key)}", "is no list of texts")
-    return found
+    return lists
 
 
 def _headers(event: Mapping[str, Any]) -> dict[str, str]:
@@ -205,7 +205,7 @@ def _weights(accept: str) -> dict[str, float]:
     found = {}
     for part in accept[:_LONGEST_HEADER].lower().split(","):
         kind, *parameters = (piece.strip() for piece in part.split(";"))
-        weights = [one.removeprefix("q=") for one in parameters if one.startswith("q=")]
+        weights = [parameter.removeprefix("q=") for parameter in parameters if parameter.startswith("q=")]
         found[kind] = _weight(weights[0]) if weights else 1.0
     return found
 

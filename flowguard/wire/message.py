@@ -189,8 +189,8 @@ class Message(NamedTuple):
 
         It is the same in each copy, retry and redrive of one message, whatever source they come from.
         """
-        said = json.dumps([self.stage, self.body, self.reply_to, self.answer_to])
-        return sha256(said.encode()).hexdigest()[:_TEXT_DIGEST]
+        text = json.dumps([self.stage, self.body, self.reply_to, self.answer_to])
+        return sha256(text.encode()).hexdigest()[:_TEXT_DIGEST]
 
     def for_object(self, object_id: ObjectId) -> Message:
         """Return the same message for the object that its payload names."""
@@ -317,35 +317,35 @@ class Place(NamedTuple):
         Raises ValueError with what is wrong; an unknown key is of a newer version and ignored.
         """
         try:
-            found = json.loads(text)
+            data = json.loads(text)
         except (ValueError, RecursionError) as error:
             raise ValueError(f"is not JSON: {error}") from None
-        if not isinstance(found, dict):
+        if not isinstance(data, dict):
             raise ValueError("is not a JSON object")
-        object_id, reply_to = _text(found, "object"), _text(found, "reply_to")
+        object_id, reply_to = _text(data, "object"), _text(data, "reply_to")
         if reply_to is not None:
             parse_destination(reply_to)
         return cls(
             object_id=object_id,
-            version=_whole(found, "version", None, 1, HIGHEST_VERSION),
-            hop=_whole(found, "hop", 1, 1),
-            retry=_whole(found, "retry", 0, 0),
-            redrive=_whole(found, "redrive", 0, 0),
+            version=_whole(data, "version", None, 1, HIGHEST_VERSION),
+            hop=_whole(data, "hop", 1, 1),
+            retry=_whole(data, "retry", 0, 0),
+            redrive=_whole(data, "redrive", 0, 0),
             reply_to=reply_to,
-            first_error=_error_note(found, "error"),
-            last_error=_error_note(found, "last_error"),
-            attempts=_whole(found, "attempts", None, 1),
-            is_unsent="unsent" in found,
-            signature=_signature(found),
-            is_weak=found.get(WEAK) is True,
-            is_event=found.get(EVENT) is True,
-            seems=_seems(found),
-            resumed=found.get(RESUMED) is True,
-            answer_to=_answer_to(found),
-            cancelled=_cancelled(found),
-            trace=read_trace(found.get(TRACE)),
-            since=_whole(found, SINCE, 0, 0, LATEST_TIME),
-            depth=_whole(found, DEPTH, 0, 0),
+            first_error=_error_note(data, "error"),
+            last_error=_error_note(data, "last_error"),
+            attempts=_whole(data, "attempts", None, 1),
+            is_unsent="unsent" in data,
+            signature=_signature(data),
+            is_weak=data.get(WEAK) is True,
+            is_event=data.get(EVENT) is True,
+            seems=_seems(data),
+            resumed=data.get(RESUMED) is True,
+            answer_to=_answer_to(data),
+            cancelled=_cancelled(data),
+            trace=read_trace(data.get(TRACE)),
+            since=_whole(data, SINCE, 0, 0, LATEST_TIME),
+            depth=_whole(data, DEPTH, 0, 0),
         )
 
 

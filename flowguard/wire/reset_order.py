@@ -30,9 +30,9 @@ def read_reset(place: str) -> AnswerAddress | None:
     if f'"{RESET}"' not in place:
         return None
     try:
-        found = json.loads(place)
+        data = json.loads(place)
     except (ValueError, RecursionError):
         return None  # its other reader says so
-    if not isinstance(found, dict) or not isinstance(found.get(RESET), dict):
+    if not isinstance(data, dict) or not isinstance(data.get(RESET), dict):
         return None
-    return AnswerAddress.parse({**found[RESET], "name": RESET})
+    return AnswerAddress.parse({**data[RESET], "name": RESET})

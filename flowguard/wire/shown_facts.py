@@ -59,8 +59,8 @@ def read_shown(keys: Keys, token: str, sealed: str) -> ShownFacts | None:
 
 def _seal(keys: Keys, token: str, body: str) -> str:
     said = f"{token} {body}".encode("utf-8", "surrogatepass")
-    found = hmac.digest(keys.derive(token.partition(".")[0], _PURPOSE), said, "sha256")[:_SEAL]
-    return base64.urlsafe_b64encode(found).decode().rstrip("=")
+    digest = hmac.digest(keys.derive(token.partition(".")[0], _PURPOSE), said, "sha256")[:_SEAL]
+    return base64.urlsafe_b64encode(digest).decode().rstrip("=")
 
 
 def _fits(text: object, longest: int) -> bool:

@@ -136,8 +136,8 @@ def without_tokens(text: str) -> str:
 
 def token_row_id(flow: str, object_id: str, request_id: str, requested_at: int, hop: int, name: str) -> str:
     """Return the id of the row that awaits a token. It is the same for every attempt of the hop."""
-    said = json.dumps(("flowguard-token-row-1", flow, object_id, request_id, requested_at, hop, name))
-    return hashlib.sha256(said.encode()).hexdigest()[: 2 * _ROW]
+    text = json.dumps(("flowguard-token-row-1", flow, object_id, request_id, requested_at, hop, name))
+    return hashlib.sha256(text.encode()).hexdigest()[: 2 * _ROW]
 
 
 def token_awaited_id(row_id: str) -> str:

@@ -339,7 +339,7 @@ class Batch:
 
     def _hand_back(self, endings: Sequence[Ending]) -> None:
         """Let records that stay be seen again when their endings say so, ten in a call, while there is time for it."""
-        again_in = [(one.envelope, self._outages.again_in(one)) for one in endings]
+        again_in = [(ending.envelope, self._outages.again_in(ending)) for ending in endings]
         due = [(envelope, seconds) for envelope, seconds in again_in if seconds is not None]
         for start in range(0, len(due), _A_CALL):
             left = self._budget.remaining()

@@ -154,4 +154,4 @@ def _inboxes(flow: AnyFlow) -> set[str]:
 
 
 def _short(destinations: Iterable[Destination]) -> set[str]:
-    return {one.short_name for one in destinations if isinstance(one, Queue)}
+    return {destination.short_name for destination in destinations if isinstance(destination, Queue)}

@@ -202,10 +202,10 @@ def _is_failure(request: HttpRequest) -> bool:
 def _choices(request: HttpRequest) -> list[str]:
     """Return the answers that the link offers, each once."""
     several = [choice for text in request.values("answers") for choice in parted(text)]
-    found = list(dict.fromkeys((*request.values("answer"), *several)))
-    if problem := choices_problem(found):
+    choices = list(dict.fromkeys((*request.values("answer"), *several)))
+    if problem := choices_problem(choices):
         raise EnvelopeError("the request", "answer", problem)
-    return found
+    return choices
 
 
 def _question(request: HttpRequest) -> Page:

@@ -53,8 +53,8 @@ def _problem(stage: AnyStage, name: str, field: FieldInfo, text: str) -> Any:
     try:
         stage.payload.model_validate_json(f"{{{json.dumps(key)}:{text}}}")
     except ValidationError as error:
-        found = error.errors(include_input=False, include_url=False, include_context=False)
-        return next((one for one in found if one["loc"] and one["loc"][0] in (key, name)), None)
+        errors = error.errors(include_input=False, include_url=False, include_context=False)
+        return next((one for one in errors if one["loc"] and one["loc"][0] in (key, name)), None)
     except Exception:  # of the user's own validators, without the other answers
         return _problem_of_type(name, field, text)
     return None
@@ -152,11 +152,11 @@ def _key(name: str, field: FieldInfo) -> str:
     """Return the key under which the model reads the field."""
     alias = field.validation_alias or field.alias
     choices = alias.choices if isinstance(alias, AliasChoices) else [alias]
-    return next((one for one in choices if isinstance(one, str)), name)
+    return next((choice for choice in choices if isinstance(choice, str)), name)
 
 
 def _has_failed(annotation: Any) -> bool:
     origin = get_origin(annotation)
     if origin in (Union, UnionType, Annotated):
-        return any(_has_failed(one) for one in get_args(annotation))
+        return any(_has_failed(arg) for arg in get_args(annotation))
     return annotation is Failed

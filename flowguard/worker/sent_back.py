@@ -67,8 +67,8 @@ def check_returnable(letter: Letter, signer: Signer = UNSIGNED) -> None:
 
 def _next_redrive(letter: Letter, message: Message, signer: Signer) -> dict[str, Attribute]:
     """Build the attributes of a raw letter's next redrive. ``message`` is of that redrive."""
-    said = json.loads(letter.place_text)
-    place = {name: value for name, value in said.items() if name not in ("retry", "to", SINCE, SIGNATURE)}
+    data = json.loads(letter.place_text)
+    place = {name: value for name, value in data.items() if name not in ("retry", "to", SINCE, SIGNATURE)}
     if message.redrive:
         place["redrive"] = message.redrive
     if letter.flow is None and not _said_id(letter):

@@ -143,13 +143,13 @@ def _named(flow: AnyFlow, stage: AnyStage, message: Message) -> tuple[Any, str |
         payload = decode(stage.payload, message.body, what="the payload")
     except Exception:  # a model's own validator may raise anything; the stage will meet it again, and say so
         try:
-            found = json.loads(message.body)
+            data = json.loads(message.body)
         except (ValueError, RecursionError):
             return None, None
     else:
-        found = payload
+        data = payload
     try:
-        return payload, flow.object_of(found, RequestId(""))
+        return payload, flow.object_of(data, RequestId(""))
     except RunFailed:
         return payload, None
 

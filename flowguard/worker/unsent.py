@@ -127,10 +127,10 @@ def _letter_id(send: Send) -> str:
 
 
 def _unescaped(body: str) -> str:
-    found = json.loads(body)
-    if not isinstance(found, str):
+    data = json.loads(body)
+    if not isinstance(data, str):
         raise ValueError("has an 'unsent' whose body is not a JSON string")
-    return found
+    return data
 
 
 def _side(message: Message, send: Send, error: ErrorNote, signer: Signer) -> tuple[str, dict[str, Attribute]]:

@@ -34,9 +34,9 @@ def attributes_size(attributes: Mapping[str, Any]) -> int:
 def problem_of(attributes: Mapping[str, Any]) -> AttributeProblem | None:
     """Return what is wrong with the first attribute that cannot be sent. None where all can."""
     for name, said in attributes.items():
-        found = _name_problem(name) or _value_problem(name, said)
-        if found is not None:
-            return found
+        problem = _name_problem(name) or _value_problem(name, said)
+        if problem is not None:
+            return problem
     return None
 
 

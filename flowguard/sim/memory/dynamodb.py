@@ -117,10 +117,10 @@ class DynamoDB:
         for name, requests in asked.items():
             table = self.table({"TableName": name})
             found = [
-                planned("Put", table, {"Item": one["PutRequest"]["Item"]})
-                if "PutRequest" in one
-                else planned("Delete", table, {"Key": one["DeleteRequest"]["Key"]})
-                for one in requests
+                planned("Put", table, {"Item": request["PutRequest"]["Item"]})
+                if "PutRequest" in request
+                else planned("Delete", table, {"Key": request["DeleteRequest"]["Key"]})
+                for request in requests
             ]
             _refuse_repeated([write.key for write in found])
             for write in found:
@@ -132,8 +132,8 @@ class DynamoDB:
 
     def _transact_get(self, params: Params) -> Response:
         answers = []
-        for one in params["TransactItems"]:
-            item = self._found(self.table(one["Get"]), one["Get"]["Key"], one["Get"])
+        for param in params["TransactItems"]:
+            item = self._found(self.table(param["Get"]), param["Get"]["Key"], param["Get"])
             answers.append({} if item is None else {"Item": item})
         return {"Responses": answers}
 

@@ -81,8 +81,8 @@ class MemoryQueue:
         """Return the ARN of the dead-letter queue and after how many receives a message goes there."""
         if not (policy := self.attributes.get("RedrivePolicy")):
             return None
-        said = json.loads(policy)
-        return said["deadLetterTargetArn"], int(said["maxReceiveCount"])
+        data = json.loads(policy)
+        return data["deadLetterTargetArn"], int(data["maxReceiveCount"])
 
     # -- in
 

@@ -91,7 +91,7 @@ class SNS:
     def _publish_batch(self, params: Params) -> Response:
         topic, entries = self._topic(params["TopicArn"]), params["PublishBatchRequestEntries"]
         check_batch(entries, **self._takes(topic))
-        return {"Successful": [{"Id": one["Id"], **self._published(topic, one)} for one in entries], "Failed": []}
+        return {"Successful": [{"Id": entry["Id"], **self._published(topic, entry)} for entry in entries], "Failed": []}
 
     def _takes(self, topic: str) -> dict[str, bool]:
         return {"fifo": topic.endswith(".fifo"), "content_based": topic in self._content_based}

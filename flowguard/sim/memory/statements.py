@@ -57,11 +57,11 @@ def batch_execute(table: Callable[[Params], Table], params: Params) -> Response:
     statements = params["Statements"]
     if not 0 < len(statements) <= MOST_STATEMENTS:
         raise invalid(f"Member must have length less than or equal to {MOST_STATEMENTS}; there are {len(statements)}")
-    writes = [_planned(table, one) for one in statements]
-    keys = [(one.table.name, one.key) for one in writes if isinstance(one, PlannedWrite)]
+    writes = [_planned(table, statement) for statement in statements]
+    keys = [(write.table.name, write.key) for write in writes if isinstance(write, PlannedWrite)]
     if len(set(keys)) < len(keys):
         raise invalid("Provided list of item keys contains duplicates")
-    return {"Responses": [_entry(one) if isinstance(one, Fault) else _executed(one) for one in writes]}
+    return {"Responses": [_entry(write) if isinstance(write, Fault) else _executed(write) for write in writes]}
 
 
 def key_of(statement: Params) -> Params | None:
@@ -181,8 +181,8 @@ class _Statement:
         return token
 
     def _takes(self, *words: str) -> bool:
-        found = tuple(self.tokens[self.place : self.place + len(words)])
-        if found != words:
+        tokens = tuple(self.tokens[self.place : self.place + len(words)])
+        if tokens != words:
             return False
         self.place += len(words)
         return True

@@ -93,7 +93,7 @@ def check_size(item: Item, too_large: str) -> None:
 
 def table_from(params: Params, arn: str, now: int) -> Table:
     """Build the table that a CreateTable call asks for."""
-    types = {one["AttributeName"]: one["AttributeType"] for one in params["AttributeDefinitions"]}
+    types = {param["AttributeName"]: param["AttributeType"] for param in params["AttributeDefinitions"]}
     schema = _schema(params["KeySchema"], types)
     indexes = [*params.get("GlobalSecondaryIndexes", ()), *params.get("LocalSecondaryIndexes", ())]
     description = {
@@ -105,7 +105,7 @@ def table_from(params: Params, arn: str, now: int) -> Table:
         "CreationDateTime": now / 1000,
         "BillingModeSummary": {"BillingMode": params.get("BillingMode", "PROVISIONED")},
     }
-    read = {one["IndexName"]: _index(one, types, schema) for one in indexes}
+    read = {index["IndexName"]: _index(index, types, schema) for index in indexes}
     return Table(params["TableName"], schema, read, description)
 
 

@@ -76,17 +76,17 @@ def _check(kind: Kind, region: str, params: Params) -> None:
 def _table(region: str, params: Params) -> Table:
     """Return moto's table without its items."""
     name = params["TableName"].rpartition("/")[2]
-    found = state.table(region, name)
-    if found is None:
+    table = state.table(region, name)
+    if table is None:
         raise no_table()
     said = {
         "TableName": name,
-        "KeySchema": found.schema,
-        "AttributeDefinitions": found.attr,
-        "GlobalSecondaryIndexes": [_index(one) for one in found.global_indexes],
-        "LocalSecondaryIndexes": [_index(one) for one in found.indexes],
+        "KeySchema": table.schema,
+        "AttributeDefinitions": table.attr,
+        "GlobalSecondaryIndexes": [_index(index) for index in table.global_indexes],
+        "LocalSecondaryIndexes": [_index(index) for index in table.indexes],
     }
-    return table_from(said, found.table_arn, 0)
+    return table_from(said, table.table_arn, 0)
 
 
 def _index(index: Any) -> dict[str, Any]:
@@ -97,6 +97,6 @@ def _fetch(region: str, write: PlannedWrite) -> None:
     """Put the item that the write finds in moto into its table."""
     given = write.params["Item" if write.kind == "Put" else "Key"]
     key = [given[name] for name in write.table.schema.names]
-    found = state.item(state.table(region, write.table.name), *key)
-    if found is not None:
-        write.table.store(write.key, stored_item(found))
+    item = state.item(state.table(region, write.table.name), *key)
+    if item is not None:
+        write.table.store(write.key, stored_item(item))

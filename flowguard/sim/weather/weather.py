@@ -56,8 +56,8 @@ class Weather:
     def _hands(self) -> list[Delivery]:
         if not hasattr(self._local, "hands"):
             self._local.hands = []
-        found: list[Delivery] = self._local.hands
-        return found
+        hands: list[Delivery] = self._local.hands
+        return hands
 
     @contextmanager
     def received(self, record: Any, function: str, queue: str) -> Iterator[Invoked]:

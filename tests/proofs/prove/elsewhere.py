@@ -1047,7 +1047,7 @@ TESTED: Final = (
         "the explorer's batches have one record, and each can be read",
     ),
     Elsewhere(
-        r"^wire\.message\.(_seems|Place\.parse: found\.get|Message\.own_attributes: (self\.is_event|place\[EVENT))",
+        r"^wire\.message\.(_seems|Place\.parse: data\.get|Message\.own_attributes: (self\.is_event|place\[EVENT))",
         ("tests/wire/test_message.py", "tests/worker/test_dead_letters.py", "tests/worker/runtime/test_bus_events.py"),
         "what only a dead letter and an event of EventBridge say of themselves",
     ),

@@ -291,7 +291,7 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
     "it is a guess about costs, and either way is right": (
         "aws.batch_calls.DynamoDBBatches._learn: one.message.flow == flow → forced true",
         "aws.batch_calls.DynamoDBBatches._learn: 2 * met > len(mine) → becomes 2 * met >= len(mine)",
-        "aws.batch_calls._requests: size + own > LARGEST_CALL → becomes size + own >= LARGEST_CALL",
+        "aws.batch_calls._requests: size + length > LARGEST_CALL → becomes size + length >= LARGEST_CALL",
     ),
     "each statement has an answer, and no request is refused in three ways at once": (
         "aws.batch_calls.DynamoDBBatches._judge: found → forced true",

@@ -42,18 +42,18 @@ def messages_stay_as_they_were(history: History, flows: Sequence[AnyFlow]) -> It
     record changes nothing.
     """
     first: dict[tuple[object, ...], tuple[str, Mapping[str, Attribute]]] = {}
-    for one in history.deliveries:
-        if one.envelope is None:
+    for delivery in history.deliveries:
+        if delivery.envelope is None:
             continue
-        if not _is_stable(json.dumps(one.envelope.record, sort_keys=True)):
-            yield Problem("I11", one.queue or "a function", "normalising the normalised record changes it")
-        message = next((event.message for event in one.events if event.message is not None), None)
-        if message is None or message.cancelled is not None or one.settles or _is_order(one.envelope):
+        if not _is_stable(json.dumps(delivery.envelope.record, sort_keys=True)):
+            yield Problem("I11", delivery.queue or "a function", "normalising the normalised record changes it")
+        message = next((event.message for event in delivery.events if event.message is not None), None)
+        if message is None or message.cancelled is not None or delivery.settles or _is_order(delivery.envelope):
             continue
-        if one.record in history.forged:
+        if delivery.record in history.forged:
             continue
         key = message.flow, message.object_id, message.request_id, message.requested_at, message.hop
-        said = _said(one.envelope)
+        said = _said(delivery.envelope)
         if said != first.setdefault(key, said):
             text = f"hop {message.hop} of {message.request_id} comes with another payload or other attributes"
             yield Problem("I11", f"{message.flow}/{message.stage}", text, first[key], said)

@@ -74,7 +74,11 @@ def verdicts_of_answers_are_true(history: History, flows: Sequence[AnyFlow]) -> 
     """Check that each verdict is true, and that an answer to a superseded run changes nothing (I8 and I9)."""
     for worked in history.deliveries:
         answered = [one for one in worked.events if one.type is EventType.ANSWERED and one.message is not None]
-        written = [one for one in history.versions if one.worker == worked.worker and _is_its(history, worked, one)]
+        written = [
+            version
+            for version in history.versions
+            if version.worker == worked.worker and _is_its(history, worked, version)
+        ]
         if worked.settles:
             yield from _of_another_run(written, [one.message for one in answered if one.message is not None])
         for event in answered:
@@ -133,7 +137,7 @@ def _of_verdict(history: History, worked: DeliveryRecord, event: Event) -> Itera
 
 def _before(history: History, key: str, call: int) -> RunItem | None:
     """Return the run item as a call met it."""
-    found = [one.item for one in history.versions if one.key == key and one.call < call]
+    found = [version.item for version in history.versions if version.key == key and version.call < call]
     return found[-1] if found else None
 
 
@@ -154,9 +158,9 @@ def nothing_is_asked_for_another_run(history: History, flows: Sequence[AnyFlow])
     """Check that no run sends the asks of a run that it has superseded (I9)."""
     asks = dict(asks_in(history))
     working: dict[tuple[str, int], list[str]] = {}
-    for one in history.versions:
-        if one.item is not None:
-            working.setdefault((one.key, one.worker), []).append(one.item.request_id)
+    for version in history.versions:
+        if version.item is not None:
+            working.setdefault((version.key, version.worker), []).append(version.item.request_id)
     for sent in history.posted:
         if sent.id not in asks or not sent.call:
             continue

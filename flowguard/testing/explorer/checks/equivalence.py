@@ -195,7 +195,9 @@ def _is_inner(message: Posted, history: History) -> bool:
     """
     if message.to in history.inner or message.says_to:
         return True
-    if message.to in history.answers and (address_in(said := message.attributes) is not None or asks_a_group(said)):
+    if message.to in history.answers and (
+        address_in(attributes := message.attributes) is not None or asks_a_group(attributes)
+    ):
         return True
     if message.id is not None and RESTARTED.fullmatch(message.id) and not (message.is_letter or message.from_user):
         return True

@@ -41,7 +41,9 @@ _Letter: TypeAlias = tuple[str, str, int, int]
 
 
 def last_of_runs(history: History) -> Runs:
-    return {(one.key, one.item.request_id): one.item for one in history.versions if one.item is not None}
+    return {
+        (version.key, version.item.request_id): version.item for version in history.versions if version.item is not None
+    }
 
 
 @dataclass(frozen=True)
@@ -66,7 +68,11 @@ class Failures:
 
     @classmethod
     def of(cls, history: History, last: Runs) -> Failures:
-        failed = [(one.key, one.item) for one in history.versions if one.item and one.item.status is Status.FAILED]
+        failed = [
+            (version.key, version.item)
+            for version in history.versions
+            if version.item and version.item.status is Status.FAILED
+        ]
         over = [(key, item) for key, item in failed if _went_on(item, last[key, item.request_id])]
         returned = _returned(history)
         own_failures = frozenset(_own_failures(history))
@@ -133,9 +139,13 @@ def failed_by_right(history: History) -> bool:
     a run may have failed elsewhere than undisturbed, or before it did what it does undisturbed.
     """
     disturbed = {made.worker for made in history.calls if made.fault in RAISED and made.site.is_users}
-    disturbed |= {one.worker for one in history.deliveries if one.from_dlq}
+    disturbed |= {delivery.worker for delivery in history.deliveries if delivery.from_dlq}
     failed = {run: item for run, item in last_of_runs(history).items() if item.status is Status.FAILED}
-    tried = ((one.worker, one.item, failed.get((one.key, one.item.request_id))) for one in history.versions if one.item)
+    tried = (
+        (version.worker, version.item, failed.get((version.key, version.item.request_id)))
+        for version in history.versions
+        if version.item
+    )
     return any(worker in disturbed and end and (at.hop, at.redrive) in _failed_at(end) for worker, at, end in tried)
 
 
@@ -152,9 +162,9 @@ def is_undone(item: RunItem) -> bool:
 
 def _own_failures(history: History) -> Iterator[_Letter]:
     """Yield the dead letters of the hops that runs have given up."""
-    for one in history.versions:
-        if one.item is not None and (failed := one.item.own_failure) is not None:
-            yield one.key, str(one.item.request_id), failed.hop, failed.redrive + 1
+    for version in history.versions:
+        if version.item is not None and (failed := version.item.own_failure) is not None:
+            yield version.key, str(version.item.request_id), failed.hop, failed.redrive + 1
 
 
 def _went_on(failed: RunItem, last: RunItem) -> bool:

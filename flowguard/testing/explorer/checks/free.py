@@ -34,7 +34,9 @@ def check_free(free: Free, history: History, keys: Keys, dead_letters: Iterable[
 
 def check_answers(given: Iterable[str], history: History) -> None:
     """Raise :class:`SettingsError` for an answer to a name that no wait of the undisturbed run names."""
-    waits = (one.item.wait for one in history.versions if one.item is not None and one.item.wait is not None)
+    waits = (
+        version.item.wait for version in history.versions if version.item is not None and version.item.wait is not None
+    )
     known = {
         name for wait in waits if wait.plan is not None for name, own in wait.plan.names.items() if own is not None
     }

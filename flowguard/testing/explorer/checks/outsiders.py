@@ -150,9 +150,9 @@ def answers_reach_only_what_they_name(history: History, flows: Sequence[AnyFlow]
     outside = {queue: _callbacks(queue, declaring) for queue, declaring in callback_queues(flows).items()}
     outside[PARTIES] = [_PARTY]
     workers: dict[int, list[DeliveryRecord]] = {}
-    for one in history.deliveries:
-        if one.settles:
-            workers.setdefault(one.worker, []).append(one)
+    for delivery in history.deliveries:
+        if delivery.settles:
+            workers.setdefault(delivery.worker, []).append(delivery)
     before: dict[str, RunItem | None] = {}
     for version in history.versions:
         was, item = before.get(version.key), version.item
@@ -180,7 +180,7 @@ _PARTY: Final = Callback(PARTIES)
 
 def _callbacks(queue: str, flows: Sequence[AnyFlow]) -> list[Callback]:
     """Return the callbacks that arrive in the queue."""
-    return [one for flow in flows for one in flow.callbacks if _arrives_in(queue, one)]
+    return [callback for flow in flows for callback in flow.callbacks if _arrives_in(queue, callback)]
 
 
 def _arrives_in(queue: str, callback: Callback) -> bool:
@@ -199,10 +199,12 @@ def _may_answer(worked: DeliveryRecord, callbacks: Sequence[Callback], item: Run
     if own is None or worked.envelope is None:
         return False
     said = set(_texts(worked.envelope.message))
-    said |= {one.value for one in worked.envelope.attributes.values()}
+    said |= {attribute.value for attribute in worked.envelope.attributes.values()}
     return any(
-        own.startswith(one.prefix) and own.removeprefix(one.prefix) in said and (not one.names or name in one.names)
-        for one in callbacks
+        own.startswith(callback.prefix)
+        and own.removeprefix(callback.prefix) in said
+        and (not callback.names or name in callback.names)
+        for callback in callbacks
     )
 
 

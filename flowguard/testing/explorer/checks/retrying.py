@@ -85,11 +85,11 @@ def _bounds(flow: AnyFlow, policy: RetryPolicy, retry: int, error: str) -> Itera
 
 
 def _policies(policy: RetryPolicy) -> Iterable[RetryPolicy]:
-    return [policy, *(inner for one in policy.for_errors.values() for inner in _policies(one))]
+    return [policy, *(inner for error in policy.for_errors.values() for inner in _policies(error))]
 
 
 def _names(kind: type[BaseException]) -> set[str]:
-    return {kind.__name__}.union(*(_names(one) for one in kind.__subclasses__()))
+    return {kind.__name__}.union(*(_names(subclass) for subclass in kind.__subclasses__()))
 
 
 def redrives_are_judged_right(history: History, flows: Sequence[AnyFlow]) -> Iterator[Problem]:
@@ -117,7 +117,7 @@ def redrives_are_judged_right(history: History, flows: Sequence[AnyFlow]) -> Ite
 
 def _is_answered(history: History, redriven: Redriven) -> bool:
     """Answer whether the redrive met the run of another request, and gets its end as any caller does."""
-    workers = {one.worker for one in history.deliveries if one.record in redriven.records}
+    workers = {delivery.worker for delivery in history.deliveries if delivery.record in redriven.records}
     return any(worked.worker in workers for worked, _ in history.events(EventType.ATTACHED, EventType.KEPT))
 
 
@@ -136,9 +136,9 @@ def _too_late(redriven: Redriven) -> str | None:
 
 
 def _changed_nothing(history: History, redriven: Redriven, why: str) -> Iterator[Problem]:
-    workers = {one.worker for one in history.deliveries if one.record in redriven.records}
-    calls = {call for one in history.deliveries if one.worker in workers for call in one.calls}
-    changed = [one for one in history.versions[redriven.after_version :] if one.worker in workers]
+    workers = {delivery.worker for delivery in history.deliveries if delivery.record in redriven.records}
+    calls = {call for delivery in history.deliveries if delivery.worker in workers for call in delivery.calls}
+    changed = [version for version in history.versions[redriven.after_version :] if version.worker in workers]
     if any(one.key == redriven.key or not history.deliveries[one.worker - 1].shared for one in changed):
         yield Problem("I13", redriven.key, f"a redrive changed the run item, though {why}")
     known = {(one.to, one.id) for one in history.posted[: redriven.after_post]}
@@ -159,15 +159,15 @@ def _is_of(history: History, redriven: Redriven, sent: Posted) -> bool:
 
 def _was_given(history: History, redriven: Redriven) -> bool:
     """Answer whether a worker that received the redrive was granted its hop."""
-    workers = {one.worker for one in history.deliveries if one.record in redriven.records}
-    mine = (one.item for one in history.versions[redriven.after_version :] if one.worker in workers)
+    workers = {delivery.worker for delivery in history.deliveries if delivery.record in redriven.records}
+    mine = (version.item for version in history.versions[redriven.after_version :] if version.worker in workers)
     wanted = redriven.message.request_id, redriven.message.hop, redriven.message.redrive, False
     return any(item is not None and (item.request_id, item.hop, item.redrive, item.done) == wanted for item in mine)
 
 
 def _is_taken(history: History, redriven: Redriven) -> bool:
     """Answer whether a worker of this attempt took the redrive, or the run was taken over before it arrived."""
-    later = [one.item for one in history.versions[redriven.after_version :] if one.key == redriven.key]
+    later = [version.item for version in history.versions[redriven.after_version :] if version.key == redriven.key]
     return any(item is not None and _reached(item, redriven.message) for item in later)
 
 

@@ -40,7 +40,7 @@ def requests_are_settled(history: History, flows: Sequence[AnyFlow]) -> Iterator
     It is COMPLETED, FAILED with one dead letter, or has been passed by. One that came too deep in a chain, or from
     another release, is a dead letter, and has no run.
     """
-    seen = {(one.key, one.item.request_id) for one in history.versions if one.item is not None}
+    seen = {(version.key, version.item.request_id) for version in history.versions if version.item is not None}
     passed = {
         (f"run#{event.message.flow}#{event.message.object_id}", event.message.request_id)
         for _, event in history.events(*_PASSED_BY)
@@ -80,7 +80,7 @@ def _never_begun(history: History, flows: Sequence[AnyFlow]) -> set[tuple[str, s
 
 def _kept_too_deep(history: History, flows: Sequence[AnyFlow]) -> set[tuple[str, str]]:
     """Return the requests that came too deep and whose dead letter was refused: the killed queue keeps the records."""
-    last = {one.record: one for one in history.deliveries}
+    last = {delivery.record: delivery for delivery in history.deliveries}
     return {
         (f"run#{message.flow}#{message.object_id}", message.request_id)
         for one in last.values()
@@ -134,9 +134,9 @@ def _dead(history: History, key: str, item: RunItem) -> set[tuple[str, int, int]
         if (one.key, one.message.request_id) == (key, item.request_id)
         and (one.message.hop, one.message.redrive) <= (item.hop, item.redrive)
     } | {
-        (one.item.hop, one.item.redrive)
-        for one in history.versions
-        if one.key == key and one.item is not None and one.item.request_id == item.request_id
+        (version.item.hop, version.item.redrive)
+        for version in history.versions
+        if version.key == key and version.item is not None and version.item.request_id == item.request_id
     }
     return {
         (message.to, place.hop, place.redrive)
@@ -230,7 +230,7 @@ def success_stays(history: History, flows: Sequence[AnyFlow]) -> Iterator[Proble
     one.
     """
     completed: set[tuple[str, str]] = set()
-    for key, item in ((one.key, one.item) for one in history.versions):
+    for key, item in ((version.key, version.item) for version in history.versions):
         if item is None:  # expired: a later version is of a new run
             completed = {one for one in completed if one[0] != key}
             continue

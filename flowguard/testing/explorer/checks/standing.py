@@ -70,7 +70,7 @@ class Standing:
 
     @classmethod
     def of(cls, history: History, flows: Sequence[AnyFlow]) -> Standing:
-        found = tuple(one.refusal for one in history.refusals)
+        found = tuple(refusal.refusal for refusal in history.refusals)
         letters = {flow.dead_letters.short_name for flow in flows if isinstance(flow.dead_letters, Queue)}
         return cls(
             found,
@@ -93,7 +93,7 @@ class Standing:
                 service, name = "lambda", to.name
             case _:
                 assert_never(to)
-        return any((one.service, one.name) == (service, name) for one in self.refusals)
+        return any((refusal.service, refusal.name) == (service, name) for refusal in self.refusals)
 
     def to_be_sent(self, sends: Sequence[Send]) -> list[Send]:
         """Return the sends without those that can neither be sent nor parked.
@@ -168,9 +168,11 @@ def _nothing_else_happens(history: History, standing: Standing) -> Iterator[Prob
         if made.fault is FaultKind.REFUSED and _is_own(made, "dynamodb") and str(made.site) not in _WITHOUT_VERDICT:
             refused.setdefault(made.worker, made.number)
     committed = set(_committed(history))
-    for one in history.deliveries:
-        if one.acked and one.worker in refused and not _was_judged(one):
-            yield Problem("I6", one.queue or "a function", "a record was acked, though the run table denies access")
+    for delivery in history.deliveries:
+        if delivery.acked and delivery.worker in refused and not _was_judged(delivery):
+            yield Problem(
+                "I6", delivery.queue or "a function", "a record was acked, though the run table denies access"
+            )
     for message in history.posted:
         if message.call and not message.from_user:
             worker = history.calls[message.call - 1].worker
@@ -206,7 +208,7 @@ def _nothing_goes_round(history: History) -> Iterator[Problem]:
         return
     claimed = {made.worker for made in history.calls if str(made.site) == "claim"}
     known = {one.record for one in history.deliveries if one.worker in claimed}
-    is_users = all(one.refusal.of_user for one in history.refusals)
+    is_users = all(refusal.refusal.of_user for refusal in history.refusals)
     for one in history.deliveries:
         if is_users and one.record not in known:  # user code failed before it could be claimed, as a validator may
             continue
@@ -255,7 +257,11 @@ def _failures_name_it(history: History) -> Iterator[Problem]:
 def _next_requests_go_through(history: History) -> Iterator[Problem]:
     if (after := history.after) is None:
         return
-    done = {(one.key, one.item.request_id) for one in after.versions if one.item is not None and one.item.done}
+    done = {
+        (version.key, version.item.request_id)
+        for version in after.versions
+        if version.item is not None and version.item.done
+    }
     done |= {
         (f"run#{event.message.flow}#{event.message.object_id}", event.message.request_id)
         for _, event in after.events(EventType.ATTACHED, EventType.KEPT)
@@ -286,7 +292,7 @@ def _last(given: Sequence[DeliveryRecord]) -> str | None:
 
 
 def _codes(history: History) -> list[str]:
-    return [one.refusal.answer.code for one in history.refusals]
+    return [refusal.refusal.answer.code for refusal in history.refusals]
 
 
 def _named(history: History) -> str:

@@ -86,9 +86,13 @@ def sent_twice(history: History) -> Iterator[Problem]:
 
 def _given(history: History) -> Iterator[DeliveryRecord]:
     """Yield the first deliveries of the records that the user gives for stages."""
-    for one in history.deliveries:
-        if one.receive == 1 and one.record not in history.senders and not (one.settles or one.is_request):
-            yield one
+    for delivery in history.deliveries:
+        if (
+            delivery.receive == 1
+            and delivery.record not in history.senders
+            and not (delivery.settles or delivery.is_request)
+        ):
+            yield delivery
 
 
 def _run_of(delivery: DeliveryRecord) -> tuple[str, str, str] | None:
@@ -113,10 +117,10 @@ def _is_plain(history: History, delivery: DeliveryRecord) -> bool:
 
 def _records(history: History) -> Iterator[UndisturbedEnd]:
     last = {
-        record: (one, acked)
-        for one in history.deliveries
-        if _is_plain(history, one)
-        for record, acked in {one.record: one.acked, **one.batch}.items()
+        record: (delivery, acked)
+        for delivery in history.deliveries
+        if _is_plain(history, delivery)
+        for record, acked in {delivery.record: delivery.acked, **delivery.batch}.items()
     }
     for record, (one, acked) in last.items():
         name = f"{one.queue}, record {record}"

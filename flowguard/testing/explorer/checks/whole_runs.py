@@ -34,9 +34,9 @@ def _firsts(history: History) -> Sequence[int]:
     A deadline or an answer that changed nothing does not count: it came when its run was over.
     """
     of_record: dict[int, int] = {}
-    for one in history.deliveries:
-        for record in (one.record, *one.batch):
-            call = _call_behind(history, one, record)
+    for delivery in history.deliveries:
+        for record in (delivery.record, *delivery.batch):
+            call = _call_behind(history, delivery, record)
             of_record.setdefault(
                 record, record if call is None else of_record[history.deliveries[_worker(history, call)].record]
             )
@@ -58,8 +58,8 @@ def _call_behind(history: History, delivery: DeliveryRecord, record: int) -> int
     answer = json.loads(delivery.envelope.message)
     own = answer["flow"], answer["id"]
     question = next(one for one in history.questions.values() if (one.flow, one.id) == own)
-    waits = (one for one in history.versions if one.key == f"run#{question.flow}#{question.object_id}")
-    return next(one.call for one in waits if one.item is not None and one.item.request_id == question.request_id)
+    waits = (version for version in history.versions if version.key == f"run#{question.flow}#{question.object_id}")
+    return next(wait.call for wait in waits if wait.item is not None and wait.item.request_id == question.request_id)
 
 
 def _has_changed(history: History, delivery: DeliveryRecord) -> bool:

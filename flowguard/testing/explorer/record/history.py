@@ -250,4 +250,4 @@ class History:
         return [made for made in self.calls if made.fault is not None]
 
     def events(self, *events: EventType) -> Iterable[tuple[DeliveryRecord, Event]]:
-        return ((one, event) for one in self.deliveries for event in one.events if event.type in events)
+        return ((delivery, event) for delivery in self.deliveries for event in delivery.events if event.type in events)

@@ -58,7 +58,11 @@ class Names:
 
     @classmethod
     def of(cls, history: History) -> Names:
-        done = [(one.key, one.item) for one in history.versions if one.item is not None and one.item.done]
+        done = [
+            (version.key, version.item)
+            for version in history.versions
+            if version.item is not None and version.item.done
+        ]
         last = {(key, str(item.request_id), item.hop): item.redrive for key, item in done}
         keys: dict[str, set[str]] = defaultdict(set)
         for key, request in history.requests:
@@ -137,20 +141,25 @@ def _met(history: History) -> Iterator[tuple[str, Caller]]:
 
 def _noted(history: History) -> Iterator[tuple[str, Caller]]:
     """Yield the requests that runs have noted as their own: a restart may answer them."""
-    texts = {(one.key, text) for one in history.versions if one.item is not None for text in one.item.askers.values()}
+    texts = {
+        (version.key, text)
+        for version in history.versions
+        if version.item is not None
+        for text in version.item.askers.values()
+    }
     yield from ((key, Caller.from_text(text)) for key, text in texts)
 
 
 def _restarts(history: History) -> dict[str, str]:
     """Name the restarts of each object in their order."""
-    found: dict[str, str] = {}
+    restarts: dict[str, str] = {}
     counts: Counter[str] = Counter()
     for one in history.versions:
         own = "" if one.item is None else str(one.item.request_id)
-        if RESTARTED.fullmatch(own) and own not in found:
+        if RESTARTED.fullmatch(own) and own not in restarts:
             counts[one.key] += 1
-            found[own] = f"restart {counts[one.key]} of {one.key.removeprefix('run#')}"
-    return found
+            restarts[own] = f"restart {counts[one.key]} of {one.key.removeprefix('run#')}"
+    return restarts
 
 
 def _awaited(item: RunItem) -> Iterator[str]:

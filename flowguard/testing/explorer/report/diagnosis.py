@@ -37,11 +37,11 @@ class Diagnosis:
 
 
 def effects(history: History) -> Effects:
-    found: Effects = Counter()
+    counter: Effects = Counter()
     for made in history.calls:
         if made.site.is_users and not made.is_read:
-            found[made.site, made.operation, made.target] += made.applied
-    return found
+            counter[made.site, made.operation, made.target] += made.applied
+    return counter
 
 
 def diagnose(
@@ -241,9 +241,9 @@ _OF_RULES: Final[Mapping[str, Callable[[History, Problem], Diagnosis]]] = {
 
 def _failed_at(history: History, why: str) -> Site | None:
     """Return the line at which an undisturbed run failed: that of its error, or of the call that was refused so."""
-    for one in reversed(history.deliveries):
-        if one.raised_at is not None and (one.why is None or one.why in why):
-            return one.raised_at
+    for delivery in reversed(history.deliveries):
+        if delivery.raised_at is not None and (delivery.why is None or delivery.why in why):
+            return delivery.raised_at
     refused = [made.site for made in history.calls if made.error and made.error in why and made.site.is_users]
     return refused[-1] if refused else None
 
@@ -267,7 +267,7 @@ def _is_late(made: CallRecord, history: History) -> bool:
     """Answer whether a write came after another worker's, which the read that decided it had not seen."""
     if made.operation not in (*_RECORDED, "PutObject") or not (made.site.is_users and made.applied):
         return False
-    before = [one for one in history.calls[: made.number - 1] if _is_check(one, made, made.target)]
+    before = [call for call in history.calls[: made.number - 1] if _is_check(call, made, made.target)]
     if not before:
         return False
     between = history.calls[before[-1].number : made.number - 1]

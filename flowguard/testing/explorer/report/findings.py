@@ -219,8 +219,14 @@ def violation_as_json(violation: Violation) -> dict[str, Any]:
         "schedule": violation.schedule,
         "times": violation.times,
         "problems": [
-            {"rule": one.rule, "where": one.where, "text": one.text, "expected": one.expected, "found": one.found}
-            for one in violation.problems
+            {
+                "rule": problem.rule,
+                "where": problem.where,
+                "text": problem.text,
+                "expected": problem.expected,
+                "found": problem.found,
+            }
+            for problem in violation.problems
         ],
         "site": str(violation.site) if violation.site is not None else None,
         "source": violation.site.text if violation.site is not None else None,

@@ -123,7 +123,7 @@ class Lanes:
 
 def lanes(history: History) -> Lanes:
     moments = tuple(_Reading(history).moments())
-    workers = dict.fromkeys(one.worker for one in history.deliveries)
+    workers = dict.fromkeys(delivery.worker for delivery in history.deliveries)
     return Lanes(tuple(_lane(history.given_to(worker)) for worker in workers), moments)
 
 

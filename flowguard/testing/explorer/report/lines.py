@@ -64,7 +64,7 @@ def called(made: CallRecord) -> str:
 
 
 def _lines(history: History) -> Iterator[str]:
-    unseen = {one.worker: history.given_to(one.worker) for one in history.deliveries}
+    unseen = {delivery.worker: history.given_to(delivery.worker) for delivery in history.deliveries}
     notes = list(history.notes)
     for made in history.calls:
         while notes and notes[0].after_call < made.number:
@@ -102,7 +102,7 @@ def _settled(entry: DeliveryRecord) -> str:
     if (address := entry.address) is not None:
         what = "deadline" if is_deadline(address) else f"answer {address.name!r}"
         return f"{what} for {address.flow}, hop {address.hop}"
-    answered = next((one for one in entry.events if entry.settles and one.message is not None), None)
+    answered = next((event for event in entry.events if entry.settles and event.message is not None), None)
     if answered is None or answered.message is None:
         return "an answer from outside" if entry.settles else ""
     return f"answer {answered.facts.get('name')!r} for {answered.message.flow}, hop {answered.message.hop}"

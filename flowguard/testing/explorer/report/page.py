@@ -55,7 +55,7 @@ def page_of_schedule(trace: Trace) -> str:
     """Render one schedule with its time line and what is wrong after it."""
     facts = [
         Figure("workers", len(trace.lanes.lanes)),
-        Figure("calls", sum(isinstance(one, Called) for one in trace.lanes.moments)),
+        Figure("calls", sum(isinstance(moment, Called) for moment in trace.lanes.moments)),
         Figure("calls struck", len(_struck(trace.lanes))),
     ]
     title = "The undisturbed run" if trace.schedule == NOTHING else f"Time line of schedule {trace.schedule}"
@@ -130,7 +130,7 @@ class Part:
     @property
     def compares(self) -> bool:
         """Answer whether anything was expected. A user's own invariant only says what is wrong."""
-        return any((one.expected, one.found) != (None, None) for one in self.violation.problems)
+        return any((problem.expected, problem.found) != (None, None) for problem in self.violation.problems)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +160,7 @@ def _coverage(met: Mapping[str, str]) -> Coverage:
 
 
 def _struck(lanes: Lanes) -> list[Called]:
-    return [one for one in lanes.moments if isinstance(one, Called) and one.strikes]
+    return [moment for moment in lanes.moments if isinstance(moment, Called) and moment.strikes]
 
 
 def _grid(lanes: Lanes | None) -> Grid | None:
@@ -175,7 +175,7 @@ def _rendered(**about: Any) -> str:
 def _environment() -> Environment:
     from jinja2 import Environment, PackageLoader, StrictUndefined  # loaded where a page is made, and only there
 
-    found = Environment(
+    environment = Environment(
         loader=PackageLoader("flowguard.testing.explorer.report", ""),
         autoescape=True,
         undefined=StrictUndefined,
@@ -184,13 +184,13 @@ def _environment() -> Environment:
         keep_trailing_newline=True,
         finalize=_printable,
     )
-    found.filters["value"] = _value
-    found.filters["many"] = _many
-    found.filters["humps"] = _humps
-    found.tests["delivered"] = lambda moment: isinstance(moment, LaneDelivery)
-    found.tests["called"] = lambda moment: isinstance(moment, Called)
-    found.tests["said"] = lambda moment: isinstance(moment, Said)
-    return found
+    environment.filters["value"] = _value
+    environment.filters["many"] = _many
+    environment.filters["humps"] = _humps
+    environment.tests["delivered"] = lambda moment: isinstance(moment, LaneDelivery)
+    environment.tests["called"] = lambda moment: isinstance(moment, Called)
+    environment.tests["said"] = lambda moment: isinstance(moment, Said)
+    return environment
 
 
 def _printable(value: object) -> str:

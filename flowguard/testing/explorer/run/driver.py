@@ -236,18 +236,18 @@ class _Driver:
         A deadline never does before its time: it would come again. Nor does an answer that is late. Copies that change
         nothing are in one order.
         """
-        now, found, settled = self._sandbox.now(), [], self._settled()
+        now, others, settled = self._sandbox.now(), [], self._settled()
         said = {_said(first)}
         if _answered_by(first) in settled:
             return []
-        for one in self._source.others(first):
-            is_timed = _is_deadline(one) or one.queue == PARTIES
-            if (one.visible_at > now and is_timed) or _answered_by(one) in settled:
+        for other in self._source.others(first):
+            is_timed = _is_deadline(other) or other.queue == PARTIES
+            if (other.visible_at > now and is_timed) or _answered_by(other) in settled:
                 continue
-            if _said(one) is None or _said(one) not in said:
-                said.add(_said(one))
-                found.append(one)
-        return found
+            if _said(other) is None or _said(other) not in said:
+                said.add(_said(other))
+                others.append(other)
+        return others
 
     def _settled(self) -> set[tuple[object, ...]]:
         """Return what was answered in time: an answer to it settles nothing more."""
@@ -424,7 +424,7 @@ class _Driver:
 def _place_of(event: Event, worker: Worker) -> int:
     """Return the place of the record that an event is about, of those that the worker got."""
     record = told_record() or event.facts.get("record")
-    ids = [one.message_id for one in worker.entries]
+    ids = [entry.message_id for entry in worker.entries]
     return ids.index(record) if record in ids else worker.turn
 
 
@@ -436,9 +436,9 @@ def _note_answer(worker: Worker, answer: Any) -> None:
         return
     entry.acked = worker.delivery.message_id not in listed
     if worker.function.plain:
-        entry.batch = {one.number: one.message_id not in listed for one in worker.others}
+        entry.batch = {other.number: other.message_id not in listed for other in worker.others}
         return
-    others = {one.message_id for one in worker.others}
+    others = {other.message_id for other in worker.others}
     entry.failures = tuple(one for one in listed if one not in others)
     for one in worker.entries[1:]:
         one.failures = tuple(name for name in listed if name == one.message_id)
@@ -456,7 +456,7 @@ def _is_left(entry: DeliveryRecord, delivery: Delivery) -> bool:
 
 def _is_refused(entry: DeliveryRecord) -> bool:
     """Answer whether nobody here takes the record."""
-    return not entry.died and bool(LEFT_THERE & {one.type.name for one in entry.events})
+    return not entry.died and bool(LEFT_THERE & {event.type.name for event in entry.events})
 
 
 def _came_too_early(entry: DeliveryRecord) -> bool:

@@ -47,7 +47,7 @@ def keys_of(
 def modules_of(explored: Iterable[AnyFlow | PlainFunction]) -> list[ModuleType]:
     """Return the modules in which they were written, each once."""
     found = (one.module if isinstance(one, PlainFunction) else sys.modules.get(one.__module__) for one in explored)
-    return [one for one in dict.fromkeys(found) if one is not None]
+    return [fromkey for fromkey in dict.fromkeys(found) if fromkey is not None]
 
 
 def _load(name: str) -> AnyFlow | Handler:

@@ -47,7 +47,7 @@ class Buckets:
 
     @staticmethod
     def _there(s3: Any) -> list[str]:
-        return sorted(one["Name"] for one in s3.list_buckets()["Buckets"])
+        return sorted(bucket["Name"] for bucket in s3.list_buckets()["Buckets"])
 
 
 def _read(given: Any) -> Mapping[str, Mapping[str, str | bytes]]:

@@ -94,8 +94,8 @@ class HeldWorkers:
         self._held.append(worker)
         early = choice.kind is FaultKind.SEEN_EARLY
         if early:
-            for one in (worker.delivery, *worker.others):
-                self._source.show_early(one, self._sandbox.now())
+            for other in (worker.delivery, *worker.others):
+                self._source.show_early(other, self._sandbox.now())
         self._turns.note(worker, "held up" + (", and its record seen early" if early else ""))
         worker.keeps = self._sandbox.memory.take()
         worker.wait()

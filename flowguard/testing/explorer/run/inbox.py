@@ -106,14 +106,14 @@ def _fanned_out(record: RecordedRecord, behind: Mapping[str, str]) -> list[Recor
     ]
     if notification is None or not queues:
         return [record]
-    found: list[RecordedRecord] = []
+    fanned_out: list[RecordedRecord] = []
     for queue in queues:
         event = sns_to_sqs_event(
             arn_of(queue), notification["Message"], topic=notification["TopicArn"], attributes=envelope.attributes,
             message_id=envelope.sns_message_id, published_at=record.sent_at or 0,
         )  # fmt: skip
-        found += _records(event)
-    return found
+        fanned_out += _records(event)
+    return fanned_out
 
 
 def _ms(later: Later) -> int:
@@ -124,27 +124,27 @@ def _ms(later: Later) -> int:
 
 
 def _records(event: Any) -> list[RecordedRecord]:
-    found = []
+    records = []
     for record in read_recording(event):
         if isinstance(record, BadRecord):
             raise record.error
-        found.append(record)
-    return found
+        records.append(record)
+    return records
 
 
 def _in_queues(one: Message, queues: Sequence[str], now: int, direct: Sequence[str]) -> list[RecordedRecord]:
     if queues[0] in direct:
         return _invoked(one, queues[0])
-    found = [] if isinstance(one, BaseModel) else _records(one)
-    if all(record.envelope.source is Source.INVOCATION for record in found):
+    records = [] if isinstance(one, BaseModel) else _records(one)
+    if all(record.envelope.source is Source.INVOCATION for record in records):
         group = "group-1" if queues[0].endswith(".fifo") else None
         payload = one if isinstance(one, BaseModel) else dict(one)
-        found = _records(sqs_event(arn_of(queues[0]), payload, sent_at=now, message_id=f"message-{now}", group=group))
-    for record in found:
+        records = _records(sqs_event(arn_of(queues[0]), payload, sent_at=now, message_id=f"message-{now}", group=group))
+    for record in records:
         if record.envelope.queue not in queues:
             problem = f"no function reads the queue {record.envelope.queue}; there are {', '.join(queues)}"
             raise SettingsError("messages", problem)
-    return found
+    return records
 
 
 def _invoked(one: Message, function: str) -> list[RecordedRecord]:
@@ -156,17 +156,17 @@ def _invoked(one: Message, function: str) -> list[RecordedRecord]:
         (envelope,) = normalize({"event": str(one)})
         assert not isinstance(envelope, BadRecord)  # noqa: S101 - it was made here
         return [RecordedRecord(envelope, one)]
-    found = _records(invocation(one) if isinstance(one, BaseModel) else one)
-    if not found or any(record.envelope.source.is_queue for record in found):
+    records = _records(invocation(one) if isinstance(one, BaseModel) else one)
+    if not records or any(record.envelope.source.is_queue for record in records):
         raise SettingsError("messages", f"{function} reads no queue, and gets a record of one; leave out direct=True")
-    return found
+    return records
 
 
 def _is_of_others(one: Message) -> bool:
     """Answer whether an event has records of another source than SQS and SNS."""
     records = one.get("Records") if isinstance(one, Mapping) else None
     sources = [record.get("eventSource") for record in records or () if isinstance(record, Mapping)]
-    return bool(sources) and all(isinstance(one, str) and one not in ("aws:sqs", "aws:sns") for one in sources)
+    return bool(sources) and all(isinstance(source, str) and source not in ("aws:sqs", "aws:sns") for source in sources)
 
 
 def _request(flows: Sequence[AnyFlow], payload: BaseModel, number: int, at: int) -> Any:

@@ -131,9 +131,9 @@ class FaultInjector:
 
     def _refuse(self, call: ApiCall, made: CallRecord | None = None) -> None:
         """Raise the answer of the first refusal that the call meets."""
-        for one in self.history.refusals:
-            if one.refusal.concerns(call) and not (one.refusal.of_user and self._is_repaired()):
-                error = one.refusal.error(call)
+        for refusal in self.history.refusals:
+            if refusal.refusal.concerns(call) and not (refusal.refusal.of_user and self._is_repaired()):
+                error = refusal.refusal.error(call)
                 if made is not None:
                     made.fault, made.error = FaultKind.REFUSED, _code(error)
                 raise error

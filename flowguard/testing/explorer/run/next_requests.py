@@ -37,17 +37,17 @@ def next_requests(history: History, sandbox: Sandbox) -> Iterator[NextRequest]:
     """Yield a second request for each object: a copy of its first under a new id and time."""
     flows = {flow.name: flow for flow in sandbox.flows}
     seen: set[tuple[str, str]] = set()
-    for one in history.deliveries:
-        before = next((event.message for event in one.events if event.message is not None), None)
-        if before is None or one.settles or before.hop != 1 or not before.object_id or before.flow not in flows:
+    for delivery in history.deliveries:
+        before = next((event.message for event in delivery.events if event.message is not None), None)
+        if before is None or delivery.settles or before.hop != 1 or not before.object_id or before.flow not in flows:
             continue
         flow, place = flows[before.flow], (before.flow, before.object_id)
-        if place in seen or one.envelope is None:
+        if place in seen or delivery.envelope is None:
             continue
         seen.add(place)
         message = _again(flow, before, f"next-{len(seen)}", sandbox.now())
-        queue = arn_of(one.queue or queue_of(flow, flow.entry()))
-        yield _request(message, queue, one.envelope.group_id)
+        queue = arn_of(delivery.queue or queue_of(flow, flow.entry()))
+        yield _request(message, queue, delivery.envelope.group_id)
 
 
 def _again(flow: AnyFlow, before: Message, own: str, now: int) -> Message:

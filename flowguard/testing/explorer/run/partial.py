@@ -78,15 +78,15 @@ def _requests(params: Mapping[str, Any]) -> list[tuple[str, Any]]:
 
 def _chosen(params: Mapping[str, Any], entries: Collection[int]) -> dict[str, Any]:
     """Return RequestItems with only these entries, counted from 1."""
-    found: dict[str, Any] = {}
+    chosen: dict[str, Any] = {}
     for number, (table, one) in enumerate(_requests(params), 1):
         if number in entries:
             asked = params["RequestItems"][table]
             if isinstance(asked, Mapping):
-                found.setdefault(table, {**asked, "Keys": []})["Keys"].append(one)
+                chosen.setdefault(table, {**asked, "Keys": []})["Keys"].append(one)
             else:
-                found.setdefault(table, []).append(one)
-    return found
+                chosen.setdefault(table, []).append(one)
+    return chosen
 
 
 def _processed_in_part(call: ApiCall, proceed: Proceed, entries: Collection[int]) -> Response:
@@ -94,7 +94,7 @@ def _processed_in_part(call: ApiCall, proceed: Proceed, entries: Collection[int]
     params: Any = call.params  # boto3's own, which are as they were when the call ends
     every = dict(params["RequestItems"])
     numbers = range(1, len(_requests(params)) + 1)
-    left, taken = _chosen(params, entries), _chosen(params, [one for one in numbers if one not in entries])
+    left, taken = _chosen(params, entries), _chosen(params, [number for number in numbers if number not in entries])
     try:
         if not taken:
             empty: Response = {"Responses": {}} if call.operation == "BatchGetItem" else {}
@@ -111,4 +111,4 @@ def _by_position(taken: Sequence[Any], count: int, entries: Collection[int]) -> 
     left = list(taken)
     no = {"ErrorCode": "InternalFailure", "ErrorMessage": "the service failed"}
     answers = [no if number in entries else left.pop(0) for number in range(1, count + 1)]
-    return {"Entries": answers, "FailedEntryCount": sum("ErrorCode" in one for one in answers)}
+    return {"Entries": answers, "FailedEntryCount": sum("ErrorCode" in answer for answer in answers)}

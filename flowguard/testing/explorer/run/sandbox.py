@@ -126,7 +126,7 @@ class Sandbox:
         self.made_tokens = MadeTokens()
         self.batching = needs.batching
         self._needs = needs
-        self.distrusted = {one.name: one for one in flows if _is_met(one, needs.insider)}
+        self.distrusted = {flow.name: flow for flow in flows if _is_met(flow, needs.insider)}
         modules = modules_of(explored)
         anew = [one.module for one in self.plain if one.is_loaded_anew]
         self.memory = Memory(one for one in with_imported(modules) if one not in anew)
@@ -219,8 +219,8 @@ class Sandbox:
             for item in self._scan(table):
                 self.dynamodb.delete_item(TableName=table, Key={name: item[name] for name in names})
         scheduler = self._engine.client("scheduler")
-        for one in scheduler.list_schedules()["Schedules"]:
-            scheduler.delete_schedule(Name=one["Name"], GroupName=one["GroupName"])
+        for schedule in scheduler.list_schedules()["Schedules"]:
+            scheduler.delete_schedule(Name=schedule["Name"], GroupName=schedule["GroupName"])
         self._put_in()
 
     def _go_back(self, engine: Snapshots) -> None:
@@ -323,7 +323,7 @@ def checked_weather(text: object) -> str:
 
 def _direct(functions: Iterable[PlainFunction]) -> list[str]:
     """Return the names of those that are invoked without a queue."""
-    return [one.queue for one in functions if one.direct]
+    return [function.queue for function in functions if function.direct]
 
 
 def _is_met(flow: AnyFlow, insider: bool | None) -> bool:

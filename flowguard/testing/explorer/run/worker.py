@@ -80,7 +80,9 @@ class Worker:
         """Build the event of all its records."""
         found = self.delivery.event()
         if self.others:
-            found = {"Records": [record for one in (self.delivery, *self.others) for record in one.event()["Records"]]}
+            found = {
+                "Records": [record for other in (self.delivery, *self.others) for record in other.event()["Records"]]
+            }
         return found
 
     def has_one_of(self, other: Worker) -> bool:

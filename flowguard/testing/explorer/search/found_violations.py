@@ -74,18 +74,18 @@ def violations_of(
     history: History, problems: Sequence[Problem], undisturbed: Sequence[Effects]
 ) -> dict[Group, Violation]:
     """Return the violations of one schedule by what makes problems one."""
-    found: dict[Group, Violation] = {}
+    violations: dict[Group, Violation] = {}
     differing = {problem.where for problem in problems}
     for problem in problems:
         likely = diagnose(history, undisturbed, problem, differing)
         group = _group(problem, likely)
-        if group in found:
-            found[group] = replace(found[group], problems=(*found[group].problems, problem))
+        if group in violations:
+            violations[group] = replace(violations[group], problems=(*violations[group].problems, problem))
             continue
         went_wrong, shown = _shown(history)
         own = shown if problem.rule == HANGS else ()
-        found[group] = Violation(history.schedule.id, (problem,), likely.site, likely.text, went_wrong, own)
-    return found
+        violations[group] = Violation(history.schedule.id, (problem,), likely.site, likely.text, went_wrong, own)
+    return violations
 
 
 def own_group(violation: Violation) -> Group:

@@ -189,8 +189,10 @@ def _walks(first: History, budget: SearchBudget) -> Iterator[Schedule]:
             kind = draw.choice(WALKED)
             at = draw.randint(1, 2 * (deliveries if kind is FaultKind.DUPLICATED else calls))
             choices.append(Choice(at, kind, draw.choice(_WALKED_VARIANTS.get(kind, (0,)))))
-        late = [one for one in choices if one.kind is FaultKind.DUPLICATED and one.more == AS_LATE_AS_CAN_BE]
-        yield Schedule(tuple(sorted(one for one in choices if one not in late[MOST_LATE:])))
+        late = [
+            choice for choice in choices if choice.kind is FaultKind.DUPLICATED and choice.more == AS_LATE_AS_CAN_BE
+        ]
+        yield Schedule(tuple(sorted(choice for choice in choices if choice not in late[MOST_LATE:])))
 
 
 _WALKED_VARIANTS: Final = {

@@ -66,7 +66,9 @@ class RecordOrders:
     def _lasting(self, differ: Sequence[Problem], reference: End) -> list[Problem]:
         """Return the differences that the time alone does not make."""
         if differ and self._moving is None:
-            self._moving = {_place(one) for one in differences(self._runs.end(self._runs.run_later()), reference)}
+            self._moving = {
+                _place(difference) for difference in differences(self._runs.end(self._runs.run_later()), reference)
+            }
         return [one for one in differ if one.rule == EQUIVALENCE and _place(one) not in (self._moving or ())]
 
 

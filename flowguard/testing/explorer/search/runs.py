@@ -62,7 +62,7 @@ class Runs:
         """Run a schedule. Raises :class:`Lacking`."""
         self.count += 1
         history = run(self.sandbox, schedule)
-        lacking = frozenset(one.service for one in history.lacks if one.service)
+        lacking = frozenset(lack.service for lack in history.lacks if lack.service)
         if lacking and not self._may_lack:
             raise Lacking(lacking)
         self._cover(history)
@@ -99,8 +99,8 @@ class Runs:
             self.sandbox.memory.is_lost = False
 
     def _cover(self, history: History) -> None:
-        of_record = {one.record: one.stage for one in history.deliveries if one.stage}
-        stages = {one.worker: of_record.get(one.record) for one in history.deliveries}
+        of_record = {delivery.record: delivery.stage for delivery in history.deliveries if delivery.stage}
+        stages = {delivery.worker: of_record.get(delivery.record) for delivery in history.deliveries}
         for made in history.calls:
             met = self._coverage.setdefault(f"{stages[made.worker] or '?'}: {called(made)}", set())
             met |= {*made.held, *([made.fault] if made.fault is not None else ())}

@@ -101,7 +101,7 @@ class Search:
             self._judge_undisturbed(first)
         if not (self._is_useless(first) or self.runs.is_batched):
             self._kept.judge(first, self.found)
-            if self._orders is not None and all(one.kind is FaultKind.REORDERED for one in schedule.choices):
+            if self._orders is not None and all(choice.kind is FaultKind.REORDERED for choice in schedule.choices):
                 self._orders.judge(first, self.found, schedule)
         named = self.found.of(schedule)
         history, found = self.check(schedule)
@@ -116,29 +116,29 @@ class Search:
         return history, violations_of(history, self._problems(history), self.right.undisturbed)
 
     def _problems(self, history: History) -> list[Problem]:
-        found = list(broken(history, self._sandbox.flows, self._invariants, self.runs.same))
+        problems = list(broken(history, self._sandbox.flows, self._invariants, self.runs.same))
         if history.hung is not None or not history.at_rest:  # the end is that of a run that was broken off
-            return found
+            return problems
         end = self.runs.end(history)
         if self._invariants_only:
             self._distinct.add(end.digest)
-            return found
+            return problems
         differ = self.right.differences(end, tuple(_missing(history)))
         if differ and (
             Standing.of(history, self._sandbox.flows).ends_elsewhere(history)
             or came_late(history)
             or was_parked(history, self._sandbox.flows)
         ):
-            return found
+            return problems
         if differ and _may_fail(history) and (_has_failed(differ) or failed_by_right(history)):
-            return found
+            return problems
         self._distinct.add(end.digest)
         if not differ or any(name in self._may_fail for name, _ in map(_object_of, end.failed)):
-            return found
+            return problems
         if not self.right.are_known:
             self._unjudged += not self._any_order
-            return found
-        return found + (_of_weather(differ) if history.schedule.has(OF_WEATHER) else differ)
+            return problems
+        return problems + (_of_weather(differ) if history.schedule.has(OF_WEATHER) else differ)
 
     # -- all of them
 
