@@ -16,7 +16,7 @@ look a name up, such as ``GetQueueUrl``, are not counted: whether they are made 
 ``p3-1``  of the batch that call 3 sends entry 1 is refused. ``p3-11``: all but entry 1
 ``s3``    call 3 reads with eventual consistency, and what was written last is not there yet
 ``v3``    before call 3 the record is visible too early: a second worker gets it while the first is held up
-``z3``    before call 3 the worker is held up until its record's visibility timeout is over and a second worker,
+``z3``    before call 3 the worker is held up until its record's visibility timeout is over and a second worker
           that gets it then has ended; then it goes on. ``z3-4``: until others have made 4 calls
 ``x2``    delivery 2 happens twice. ``x2-1``: the second time an hour later. ``x2-2``: as late as queues still keep
           the record, the flow's ``retention`` after it was sent
