@@ -15,9 +15,12 @@ MOST_TRIES: Final = 10
 """How often a change is tried at most, in one attempt of a stage or one call of ``modify``."""
 
 _MOST_COMPARED: Final = 100
-"""Attributes. Of the operators of a condition, each has its own and an ``AND``."""
+"""Attributes."""
 
 _MOST_OPERATORS: Final = 300
+_MOST_PARTS: Final = (_MOST_OPERATORS + 1) // 2
+"""Of a condition. Each has an operator, and all but one an ``AND``."""
+
 _LONGEST_EXPRESSION: Final = 4_096
 
 
@@ -105,7 +108,7 @@ class _Still:
         change = (f"SET {', '.join(sets)} " if sets else "") + (f"REMOVE {', '.join(removes)}" if removes else "")
         self._parts += added
         condition = " AND ".join(self._parts)
-        if len(self._parts) * 2 - 1 > _MOST_OPERATORS or max(len(condition), len(change)) > _LONGEST_EXPRESSION:
+        if len(self._parts) > _MOST_PARTS or max(len(condition), len(change)) > _LONGEST_EXPRESSION:
             raise RunFailed(
                 f"the change of an item of {shown(self._table)} writes {len(changes) + len(removed)} attributes and "
                 f"{len(self._parts) - 1} have to be as they were, more than an expression of DynamoDB holds; "

@@ -197,10 +197,11 @@ END_NAMES: Final = {
 COMMIT_NAMES: Final = {**END_NAMES, "#state": "state"}
 
 # an absent set is smaller than any number, but moto refuses to ask for its size
-_GOES_ON: Final = (
-    "#status = :waiting AND attribute_not_exists(#wait.timed_out) AND "
-    "#wait.spare >= :zero AND attribute_exists(waiting) AND size(waiting) > #wait.spare"
+_NOT_OVER: Final = (
+    "attribute_not_exists(#wait.timed_out) AND #wait.spare >= :zero AND attribute_exists(waiting) AND "
+    "size(waiting) > #wait.spare"
 )
+_GOES_ON: Final = f"#status = :waiting AND {_NOT_OVER}"
 _OF_WAIT: Final = f"{_SAME_TIME} AND request_id = :request_id AND hop = :hop"
 _WAITING: Final = f"{_OF_WAIT} AND {_GOES_ON}"
 WAIT_NAMES: Final = {"#status": "status", "#wait": "wait"}
@@ -229,8 +230,8 @@ CANCEL_WAIT: Final = f"SET cancelled = :cancelled, {END_WAIT.removeprefix('SET '
 # it, or one that comes when all others must be lost. The first is noted also where the wait is over: it proves what was
 # sent to the hop that goes on
 TIME_OUT_LATER: Final = (
-    f"{_OF_WAIT} AND #status = :waiting AND attribute_exists(#wait) AND (attribute_not_exists(#wait.looked_at) OR "
-    f"({_GOES_ON} AND (#wait.looked_at <= :since OR #wait.looked_at < :long_ago)))"
+    f"{_OF_WAIT} AND #status = :waiting AND (attribute_not_exists(#wait.looked_at) OR "
+    f"({_NOT_OVER} AND (#wait.looked_at <= :since OR #wait.looked_at < :long_ago)))"
 )
 LOOK: Final = "SET #wait.looked_at = :at, #wait.looked_by = :by"
 

@@ -207,6 +207,17 @@ def test_the_first_look_at_a_wait_that_is_over_is_noted_where_the_run_has_not_go
             assert (item.wait.looked_at, item.wait.plan is None) == (FIRST.at, False)
 
 
+@pytest.mark.parametrize("says", [says for says in WAITS if says != "one of two is missing"])
+def test_a_later_look_at_a_wait_that_is_over_is_not_noted(says: str) -> None:
+    with on_memory() as clients:
+        lay_out(clients, states.item(1, "waiting", (0, 0), "over", "other", states.wait(**WAITS[says])))
+        waits = aws_store(Settings(), clients).waits
+        waits.look(address("deadline"), FIRST)
+        first = stored(clients)
+        assert not waits.look(address("deadline"), Look("late", FIRST.at + 1, FIRST.at + 5, FIRST.at + 1)).goes_on
+        assert stored(clients) == first
+
+
 def test_a_repeated_look_changes_nothing() -> None:
     with on_memory() as clients:
         lay_out(clients, states.item(1, "waiting", (0, 0), "over", "other", states.wait()))

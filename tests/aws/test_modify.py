@@ -17,7 +17,7 @@ from flowguard.aws.tables import DynamoDBTables
 from flowguard.errors import RunFailed, WriteDenied, WriteInvalid
 from flowguard.modified import modified
 from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
-from flowguard.writes import Check, Update
+from flowguard.writes import Check, Update, Write
 from tests.aws.engines import ENGINES
 
 KEY = {"id": "c1"}
@@ -346,7 +346,7 @@ def test_an_item_with_too_many_attributes_asks_for_those_that_decide(clients: Cl
 @pytest.mark.parametrize(
     ("there_are", "changing", "adding", "fits"),
     [
-        (100, 1, 40, True),
+        (100, 1, 49, True),
         (100, 1, 50, False),
         (2, 1, 120, True),
         (2, 1, 130, False),
@@ -368,3 +368,28 @@ def test_a_change_of_more_attributes_than_an_expression_holds_is_named(
         with pytest.raises(RunFailed, match=f"writes {changing + adding} attributes and .* in one, a map"):
             changed(clients, lambda item: wanted)
         assert len(there(clients)) == 1 + there_are
+
+
+def test_a_change_that_writes_more_than_an_expression_holds_is_named_though_few_attributes_decide(
+    clients: Clients,
+) -> None:
+    put(clients, **{f"a{place}": {"N": "1"} for place in range(400)})
+    with pytest.raises(RunFailed, match="writes 400 attributes and 1 have to be as they were"):
+        changed(clients, lambda item: {f"a{place}": 2 for place in range(400)}, compare=("a1",))
+    assert there(clients)["a1"] == {"N": "1"}
+
+
+def test_the_longest_expression_is_not_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    def write() -> Write:
+        return modified("carts", KEY, {"id": "c1", "n": 1}, {"n": 2, "more": 3})
+
+    update = write()
+    assert isinstance(update, Update)
+    assert update.condition is not None
+    longest = len(update.condition.expression)
+    assert longest > len(update.change.expression)
+    monkeypatch.setattr("flowguard.modified._LONGEST_EXPRESSION", longest)
+    assert write() == update
+    monkeypatch.setattr("flowguard.modified._LONGEST_EXPRESSION", longest - 1)
+    with pytest.raises(RunFailed, match="more than an expression of DynamoDB holds"):
+        write()

@@ -31,6 +31,12 @@ def test_a_plan_is_read_as_it_was_written(plan: WaitPlan) -> None:
     assert WaitPlan.from_text(plan.to_text()) == plan
 
 
+def test_a_plan_of_a_later_release_is_read_as_far_as_it_is_known() -> None:
+    text = '["confirm",{"a":null},[],[],null,null,null,null,{},{},null,null,0,%s,"later"]'
+    assert WaitPlan.from_text(text % "false") == WaitPlan("confirm", {"a": None})
+    assert WaitPlan.from_text(text % "true") == WaitPlan("confirm", {"a": None}, looks=True)
+
+
 def test_a_plan_without_children_is_written_as_it_always_was() -> None:
     assert WaitPlan("confirm", {"a": None}).to_text() == '["confirm",{"a":null},[],[],null,null,null,null,{}]'
 

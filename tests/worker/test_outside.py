@@ -87,7 +87,7 @@ def test_an_answer_quicker_than_the_look_waits_for_it_and_each_mail_is_sent_once
     at.begin(for_paid)
     verdict, ending = outside(at).settle(GIVEN, envelope(), queued=True)
     assert (verdict, ending.ack, ending.again_in, ending.why) == (AnswerVerdict.RESUMED, False, 20, HELD)
-    assert not ending.backs_off
+    assert (ending.backs_off, ending.verdict) == (False, AnswerVerdict.RESUMED)
     assert [event.facts["is_held"] for event in at.tally.events if event.type is EventType.ANSWERED] == [True]
     assert at.waiting("carts") == []
     assert at.deliver(*at.waiting("answers"))
@@ -119,6 +119,17 @@ def test_an_answer_that_nobody_repeats_is_left_to_the_look_or_its_copy(at: WaitS
     assert (verdict, ending.ack, at.waiting("carts")) == (AnswerVerdict.RESUMED, True, [])
     assert at.deliver(*at.waiting("answers")), "its copy"
     assert at.resume() == 1
+
+
+@pytest.mark.parametrize("looked", ["c1", "c2"])
+def test_an_answer_for_two_runs_waits_for_the_look_at_either(looked: str, at: WaitScene) -> None:
+    for object_id in ("c1", "c2"):
+        about = {"object_id": ObjectId(object_id), "body": json.dumps({"cart_id": object_id})}
+        begin = at.begin_and_look if object_id == looked else at.begin
+        begin(for_paid, request_id=RequestId(f"run-{object_id}"), **about)
+        at.waiting("answers")
+    _, ending = outside(at).settle(GIVEN, envelope(), queued=True)
+    assert (ending.ack, ending.again_in, len(at.waiting("carts"))) == (False, 20, 1)
 
 
 @pytest.mark.parametrize("queued", [True, False])
@@ -620,6 +631,20 @@ def test_a_function_that_dies_before_it_notes_that_an_answer_is_used_lets_anothe
     assert got(at) == [7]
     begins(at, 2)
     assert got(at) == [7, 7], "its message has not come again yet"
+
+
+def test_a_run_goes_on_with_the_first_of_two_early_answers_of_which_it_needs_one(at: WaitScene) -> None:
+    SCRIPT.mails = False
+    comes(at, "7", "m-1", START + 10)
+    outside(at).settle(KEPT._replace(awaited_id="shipped"), sent_at("m-2", START + 20), queued=True)
+
+    def waits(step: Step[Progress]) -> Outcome:
+        a, b = (step.event(name, keep_early=True) for name in ("paid", "shipped"))
+        return AnyOf.when_any(a=a, b=b, within=WITHIN)
+
+    at.begin(waits)
+    assert got(at) == [7]
+    assert at.waits.early("carts", "shipped", START + 30, "another") is not None, "nobody has used it"
 
 
 def test_an_early_answer_is_used_up_by_the_wait_that_it_ends(at: WaitScene) -> None:

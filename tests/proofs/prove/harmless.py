@@ -116,6 +116,11 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "worker.settler.Settler.onward: except OtherRelease → catches every Exception",
         "worker.settler.Settler._to_its_stage: except RunFailed → catches every Exception",
     ),
+    "without an item no run is to go on, and a wait that was changed is there: this is for the type checker": (
+        "worker.settler._is_held: item is None → forced false",
+        "aws.waits.DynamoDBWaits._changed: item.wait is not None → forced true",
+    ),
+    "False is counted as zero": ("worker.outside.OutsideAnswers._has_come_again: 0 → forced false",),
     "without an item only a first hop is claimed, and that is asked too: this is for the type checker": (
         "protocol.claims.taken: item is None → forced false",
     ),
@@ -244,7 +249,6 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "aws.commit_texts.keeps_failed: item.failed is None → forced false",
     ),
     "an item that awaits names at this very hop is WAITING": (
-        "expressions.TIME_OUT_LATER: #status = :waiting → true",
         "expressions.CAN_CANCEL_WAIT: #status = :waiting → true",
     ),
     "what is no answer of DynamoDB is not final, and raised again": (
