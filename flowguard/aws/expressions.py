@@ -230,7 +230,7 @@ CANCEL_WAIT: Final = f"SET cancelled = :cancelled, {END_WAIT.removeprefix('SET '
 # it, or one that comes when all others must be lost. The first is noted also where the wait is over: it proves what was
 # sent to the hop that goes on
 TIME_OUT_LATER: Final = (
-    f"{_OF_WAIT} AND #status = :waiting AND (attribute_not_exists(#wait.looked_at) OR "
+    f"{_OF_WAIT} AND #status = :waiting AND attribute_exists(#wait) AND (attribute_not_exists(#wait.looked_at) OR "
     f"({_NOT_OVER} AND (#wait.looked_at <= :since OR #wait.looked_at < :long_ago)))"
 )
 LOOK: Final = "SET #wait.looked_at = :at, #wait.looked_by = :by"

@@ -789,6 +789,7 @@ TESTED: Final = (
         (
             "tests/aws/test_answers_agree.py",
             "tests/aws/test_waits.py",
+            "tests/aws/test_waits_edges.py",
             "tests/worker/test_deadlines.py",
             "tests/worker/test_waiting.py",
             "tests/aws/test_group_items.py",
@@ -972,6 +973,7 @@ TESTED: Final = (
             "tests/worker/test_waiting.py",
             "tests/worker/test_outside.py::test_an_answer_quicker",
             "tests/worker/test_outside.py::test_a_second_click",
+            "tests/worker/test_outside.py::test_a_run_goes_on_with_the_first_of_two_early_answers",
             "tests/worker/test_deadlines.py",
             "tests/worker/test_signed_waits.py",
             "tests/worker/test_callbacks.py",

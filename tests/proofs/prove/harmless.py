@@ -249,6 +249,7 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "aws.commit_texts.keeps_failed: item.failed is None → forced false",
     ),
     "an item that awaits names at this very hop is WAITING": (
+        "expressions.TIME_OUT_LATER: #status = :waiting → true",
         "expressions.CAN_CANCEL_WAIT: #status = :waiting → true",
     ),
     "what is no answer of DynamoDB is not final, and raised again": (
