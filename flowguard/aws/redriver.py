@@ -238,7 +238,11 @@ class Redriver:
         if outcome.judgement is None or outcome.failed is not None:
             return False
         fate = outcome.judgement.fate
-        return fate is Fate.REDRIVEN or (self._drop_obsolete and fate is not Fate.TOO_DEEP)
+        return fate is Fate.REDRIVEN or (self._drop_obsolete and fate in _OBSOLETE)
+
+
+_OBSOLETE: Final = frozenset({Fate.SUPERSEDED, Fate.COMPLETED, Fate.EXPIRED})
+"""What nobody needs any more. One that was given up has the payload with which ``retry --again`` begins."""
 
 
 def _unreadable(letter: Letter) -> str:

@@ -373,7 +373,7 @@ def effect_repeated(source: ModuleSource, code: HandlerCode) -> Iterator[ast.AST
 
 def remembers_shortly(source: ModuleSource, code: HandlerCode) -> Iterator[ast.AST]:
     """Yield where a handler looks at the run before, of a flow that remembers it no longer than it must."""
-    if not source.is_forgotten():
+    if not source.is_forgotten(code.node):
         return
     for node in ast.walk(code.node):
         match node:

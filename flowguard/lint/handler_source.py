@@ -101,20 +101,28 @@ class ModuleSource:
 
     def forgetful_stages(self) -> set[str]:
         """Return the stages that these flows take from other modules, each as ``module.Stage``, without its package."""
-        listed = [
+        return {".".join(name.split(".")[-2:]) for name in self._forgetful_names() if "." in name}
+
+    def _forgetful_names(self) -> set[str]:
+        return {
             self.dotted(stage)
             for flow in self.forgetful_flows()
             for line in flow.body
             if isinstance(line, ast.Assign | ast.AnnAssign) and line.value is not None and _names_stages(line)
             for stage in ast.walk(line.value)
             if isinstance(stage, ast.Name | ast.Attribute)
-        ]
-        return {".".join(name.split(".")[-2:]) for name in listed if "." in name}
+        }
 
-    def is_forgotten(self) -> bool:
-        """Answer whether a flow, here or elsewhere, remembers runs of stages in this module no longer than it must."""
-        classes = {f"{self.module}.{node.name}" for node in ast.walk(self.tree) if isinstance(node, ast.ClassDef)}
-        return bool(self.forgetful_flows()) or not self.forgotten.isdisjoint(classes)
+    def is_forgotten(self, handler: Function) -> bool:
+        """Answer whether a flow, here or elsewhere, remembers runs of this handler's stage no longer than it must.
+
+        A function that stages call is taken for one of each stage in the module.
+        """
+        classes = [node for node in ast.walk(self.tree) if isinstance(node, ast.ClassDef)]
+        names = {node.name for node in classes if handler in node.body} or {node.name for node in classes}
+        return not own.isdisjoint(self._forgetful_names()) or any(
+            f"{self.module}.{one}" in self.forgotten for one in own
+        )
 
     def _is_once(self, function: Function) -> bool:
         called = (one.func if isinstance(one, ast.Call) else one for one in function.decorator_list)

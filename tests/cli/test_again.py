@@ -18,6 +18,7 @@ from flowguard.stage import Stage
 from flowguard.step import Step
 from flowguard.wire.message import Message
 from tests.cli.test_cancel import decline, retry
+from tests.cli.test_dlq import dlq
 from tests.scene import OrderState, Scene, Script, scene, two_stages
 from tests.ui.inspecting import opened, parsed
 from tests.ui.test_changes import change, forms
@@ -105,6 +106,13 @@ def test_a_run_that_was_taken_back_begins_anew_and_stale_copies_of_it_change_not
     deliver_sent(at, "close-order")
     assert item(at).status is Status.COMPLETED
     assert len(at.sent("dead")) == 1, "the letter stays for people"
+
+
+def test_a_letter_whose_payload_begins_the_run_again_is_not_dropped_as_obsolete(at: Scene) -> None:
+    taken_back(at)
+    redriven = dlq("redrive", "--all", "--drop-obsolete")
+    assert ("GIVEN_UP" in redriven.stdout, "(deleted)" in redriven.stdout) == (True, False)
+    retry(at, "--again")
 
 
 def test_what_goes_on_or_was_not_taken_back_is_not_begun_anew(at: Scene, tmp_path: Path) -> None:
