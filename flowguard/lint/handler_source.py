@@ -120,9 +120,8 @@ class ModuleSource:
         """
         classes = [node for node in ast.walk(self.tree) if isinstance(node, ast.ClassDef)]
         names = {node.name for node in classes if handler in node.body} or {node.name for node in classes}
-        return not own.isdisjoint(self._forgetful_names()) or any(
-            f"{self.module}.{one}" in self.forgotten for one in own
-        )
+        elsewhere = {f"{self.module}.{name}" for name in names}
+        return not names.isdisjoint(self._forgetful_names()) or not self.forgotten.isdisjoint(elsewhere)
 
     def _is_once(self, function: Function) -> bool:
         called = (one.func if isinstance(one, ast.Call) else one for one in function.decorator_list)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -341,6 +343,19 @@ def test_a_second_deployment_shares_the_run_table_and_the_group_of_the_first(for
     assert '"flowguard"' in text, "its functions use them"
     assert '"TableName": "flowguard"' not in text
     assert '"name": "flowguard",\n        "billing_mode"' not in text
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_the_second_of_two_flows_that_wait_makes_no_second_secret(form: str) -> None:
+    """With the options that docs/operate/deploy.md gives for a second deployment."""
+    page = (Path(__file__).parents[2] / "docs/operate/deploy.md").read_text()
+    given = page.partition("### A second deployment")[2].partition("```toml\n")[2].partition("```")[0]
+    first = FORMATS[form](needs("flows.approval.handlers"), DeployOptions())
+    options = DeployOptions.model_validate(tomllib.loads(given))
+    second = FORMATS[form](needs("flows.validate_cart.handlers", options=options), options)
+    made = ("AWS::SecretsManager::Secret", "aws_secretsmanager_secret")
+    assert [any(kind in text for kind in made) for text in (first, second)] == [True, False]
+    assert "flowguard/signing-keys" in second
 
 
 # -- tables
