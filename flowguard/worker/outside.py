@@ -127,18 +127,18 @@ class OutsideAnswers:
             self._put_into_queue(found, rows, self._services.clock.now())
         verdicts, endings = [self._services.store.waits.verdict(row.address) for row in unread], []
         missed = [problem for problem, verdict in zip(unread.values(), verdicts, strict=True) if verdict in _WAITING]
-        is_last = queued and self._has_come_again(envelope)
+        is_last, holds = queued and self._has_come_again(envelope), False
         for row in rows:
             verdict, onward, is_held = self._settler.settle(
                 found.flow, envelope, row.address, found.answer, is_last=is_last
             )
             verdicts.append(verdict)
-            told.is_held = told.is_held or (is_held and queued)
+            holds = holds or (is_held and queued)
             if onward is not None:
                 arrival, send = onward
                 endings.append(Ending(envelope, ack=True, arrival=arrival, sends=(send,)))
         left = [ending for ending in dispatch(self._services, self._emitter, endings) if not ending.ack]
-        told.add(part[-1], verdicts, missed, left[0].why if left else "")
+        told.add(part[-1], verdicts, missed, left[0].why if left else "", is_held=holds)
 
     def _has_come_again(self, envelope: Envelope) -> bool:
         """Answer whether a record has waited as long as the copy of an answer, and comes again."""
@@ -160,12 +160,12 @@ class OutsideAnswers:
     def _ending(self, found: FoundAnswer, envelope: Envelope, told: _Told) -> tuple[AnswerVerdict, Ending]:
         verdict = _first(told.verdicts, kept=found.keep_early is not None)
         why = told.why or ("its hop is not committed yet" if AnswerVerdict.EARLY in told.verdicts else "")
-        if not told.is_whole and not why:
-            why = f"{told.rows} runs have it, and more wait for it"
-            return verdict, Ending(envelope, ack=False, verdict=verdict, why=why, again_in=0)
         if told.is_held and not why:
             again_in = COPY_AFTER // timedelta(seconds=1)
             return verdict, Ending(envelope, ack=False, verdict=verdict, why=HELD, again_in=again_in)
+        if not told.is_whole and not why:
+            why = f"{told.rows} runs have it, and more wait for it"
+            return verdict, Ending(envelope, ack=False, verdict=verdict, why=why, again_in=0)
         return verdict, Ending(envelope, ack=not why, verdict=verdict, why=why, backs_off=True)
 
     # -- answers that come before their wait
@@ -218,13 +218,23 @@ class _Told:
         self.is_held = False
         self._goes_on = True
 
-    def add(self, last: AwaitingRow, verdicts: Sequence[AnswerVerdict], missed: Sequence[RunFailed], why: str) -> None:
+    def add(
+        self,
+        last: AwaitingRow,
+        verdicts: Sequence[AnswerVerdict],
+        missed: Sequence[RunFailed],
+        why: str,
+        *,
+        is_held: bool,
+    ) -> None:
         """Add a part. One that is to be settled again keeps the place before it, whatever comes after."""
+        self.is_held = self.is_held or is_held
         self.verdicts.update(verdicts)
         self.rows += len(verdicts)
         self.missed = self.missed or (missed[0] if missed else None)
         self.why = self.why or why
-        self._goes_on = self._goes_on and not why and not missed and AnswerVerdict.EARLY not in verdicts
+        is_settled = not why and not missed and not is_held and AnswerVerdict.EARLY not in verdicts
+        self._goes_on = self._goes_on and is_settled
         if self._goes_on:
             self.place = last
 

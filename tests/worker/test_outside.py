@@ -21,7 +21,7 @@ from flowguard.flow import AnyFlow, Flow
 from flowguard.ids import ObjectId, RequestId
 from flowguard.outcome import Done, Outcome
 from flowguard.protocol.outbox import Kind, Send
-from flowguard.protocol.run import AwaitingRow
+from flowguard.protocol.run import AwaitingRow, Status
 from flowguard.protocol.verdicts import AnswerVerdict
 from flowguard.protocol.waiting import GivenAnswer
 from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
@@ -484,6 +484,22 @@ def test_a_run_that_is_not_committed_yet_is_met_again_whatever_came_after_it(man
     _, ending = spread(many, *[10_000] * 4)
     assert (ending.ack, ending.why) == (False, "its hop is not committed yet")
     assert len(many.verdicts()) - before == len(order) - order.index(early) // PARTS * PARTS
+
+
+def test_a_run_that_is_left_to_another_message_is_met_again_whatever_came_after_it(many: WaitScene) -> None:
+    """The worker that ended its wait died before it could send anything, and this invocation has no time for all."""
+    first = next(iter(many.waits.waiting_for("carts", "paid")))
+    many.waits.settle(first.address, GivenAnswer("7"))
+    for left in ([0], [10_000, 0]):
+        _, ending = spread(many, *left)
+        assert (ending.ack, ending.again_in, ending.why) == (False, 20, HELD)
+    many.resume()
+    assert many.item(first.address.object_id).status is Status.WAITING
+    many.clock.advance(seconds=20)
+    settling = OutsideAnswers(many.services, Emitter(many.services.observer), Invocation(0))
+    assert settling.settle(GIVEN, again(START), queued=True)[1].again_in == 0
+    many.resume()
+    assert many.item(first.address.object_id).status is Status.COMPLETED
 
 
 def test_another_message_for_the_same_id_begins_with_the_first(many: WaitScene) -> None:
