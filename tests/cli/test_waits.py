@@ -188,7 +188,7 @@ def test_what_cannot_be_run_is_named(at: WaitScene, arguments: tuple[str, ...], 
 
 
 def test_an_answer_by_hand_gets_its_verdict_and_the_run_goes_on(at: WaitScene, tmp_path: Path) -> None:
-    at.begin(for_some)
+    at.begin_and_look(for_some)
     (tmp_path / "answer.json").write_text("7", encoding="utf-16")
     assert answer(token()).stdout == "RECORDED\n"
     assert answer(token()).stdout == "DUPLICATE\n"
