@@ -238,13 +238,17 @@ LOOK: Final = "SET #wait.looked_at = :at, #wait.looked_by = :by"
 KEEP_EARLY: Final = (
     "#ttl <= :now OR attribute_not_exists(given_at) OR given_at < :at OR (given_at = :at AND given_by < :by)"
 )
-# only one wait may use it. Where its worker died after this, the same wait asks once more
+# only one wait may use it, or those that waited when it came. The same transaction gives it to a run
 USE_EARLY: Final = (
     "attribute_exists(pk) AND (given_by = :by OR attribute_not_exists(given_by)) AND "
     "(attribute_not_exists(used_by) OR used_by = :who)"
 )
-SET_USED: Final = "SET used_by = :who, #ttl = :until"
-"""It stays used as long as a copy of its message may come, which would be taken for a new answer."""
+SET_USED: Final = "SET used_by = :who"
+# nobody of those who waited has used it: it is for the next wait
+IS_UNUSED: Final = "given_by = :by AND attribute_not_exists(used_by)"
+FORGET_WAITED: Final = "REMOVE waited"
+# all who waited have it
+IS_KEPT: Final = "given_by = :by"
 
 # -- groups: a shard is settled like a wait, and so is the run item's set of open shards
 

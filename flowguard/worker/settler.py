@@ -16,25 +16,28 @@ from flowguard.flow import AnyFlow
 from flowguard.payloads import encode_json
 from flowguard.protocol.answers import is_run_of
 from flowguard.protocol.outbox import Kind, Send
-from flowguard.protocol.run import RunItem, Status
+from flowguard.protocol.run import RunItem, Settled, Status
 from flowguard.protocol.verdicts import AnswerVerdict
-from flowguard.protocol.waiting import DEADLINE, GivenAnswer, Look
+from flowguard.protocol.waiting import ALL_WHO_WAITED, DEADLINE, GivenAnswer, Look, Use, WaitPlan
 from flowguard.retry import LONGEST_SQS_DELAY
 from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.envelope import Envelope
 from flowguard.wire.message import PLACE, REQUESTED_AT, ErrorNote, Message
-from flowguard.wire.send_ids import IdKind, digest_of, id_of
+from flowguard.wire.send_ids import IdKind, id_of
 from flowguard.wire.signing import signed_attributes
 from flowguard.worker.believed import RecordKind
+from flowguard.worker.early_answers import TAKEN, address_of, user_of
 from flowguard.worker.emitter import Emitter
 from flowguard.worker.ending import Ending
-from flowguard.worker.lifetimes import Lifetimes
 from flowguard.worker.patience import has_waited
 from flowguard.worker.ports import Services
-from flowguard.worker.resumed import check_answer
+from flowguard.worker.resumed import admits_failed, check_answer
 from flowguard.worker.routing import CLOCKS_DIFFER_BY, Arrival
 from flowguard.worker.unsent import park
 from flowguard.worker.wait_planner import ANSWER, deadline_message
+
+USE = "use"
+"""The key under which the copy of an answer that is kept says how it is used."""
 
 LOST_AFTER = 2 * LONGEST_SQS_DELAY
 """After this time a deadline's message that came too early, and has not come again, will not come again."""
@@ -45,11 +48,17 @@ _TIME = re.compile("[0-9]{1,15}")
 """Milliseconds as they are written in attributes."""
 
 
+Answered = tuple[AnswerVerdict, tuple[Arrival, Send] | None]
+"""The verdict on an answer, and the message with which its run goes on."""
+
+
 class ArrivedAnswer(NamedTuple):
     """An answer with the address that it is for. The function that asked wrote the address."""
 
     address: AnswerAddress
     answer: GivenAnswer
+    use: Use | None = None
+    """How it is used, of one that is kept."""
     said: RecordKind = RecordKind.ANSWER
 
 
@@ -78,7 +87,7 @@ def find_arrived(envelope: Envelope) -> ArrivedAnswer | ArrivedDeadline | None:
         return None
     try:
         if ANSWER in place:
-            return ArrivedAnswer(AnswerAddress.parse(place[ANSWER]), _answer(envelope.message))
+            return ArrivedAnswer(AnswerAddress.parse(place[ANSWER]), _answer(envelope.message), _use(place.get(USE)))
         if DEADLINE in place:
             address = AnswerAddress.parse({**_as_dict(place[DEADLINE]), "name": DEADLINE})
             return ArrivedDeadline(address, _moment(envelope.message), _sent_at(envelope))
@@ -89,6 +98,14 @@ def find_arrived(envelope: Envelope) -> ArrivedAnswer | ArrivedDeadline | None:
 
 def _as_dict(found: object) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
+
+
+def _use(found: object) -> Use | None:
+    match found:
+        case [str(awaited_id), str(by), str(who)]:
+            return Use(awaited_id, by, who)
+        case _:
+            return None
 
 
 def _moment(text: str) -> int:
@@ -130,7 +147,7 @@ class Settler:
     def ending(self, envelope: Envelope, flow: AnyFlow, arrived: ArrivedAnswer | ArrivedDeadline) -> Ending:
         """Settle what a record brings, which is believed already."""
         if isinstance(arrived, ArrivedAnswer):
-            verdict, onward = self.settle(flow, envelope, arrived.address, arrived.answer)
+            verdict, onward = self._of_arrived(flow, envelope, arrived)
             if verdict is AnswerVerdict.EARLY:
                 why = "the hop that waits for it is not committed yet"
                 return Ending(envelope, ack=False, verdict=verdict, why=why, backs_off=True)
@@ -141,22 +158,50 @@ class Settler:
         arrival, send = onward
         return Ending(envelope, ack=True, verdict=verdict, arrival=arrival, sends=(send,))
 
-    def settle(
+    def _of_arrived(
+        self, flow: AnyFlow, envelope: Envelope, arrived: ArrivedAnswer
+    ) -> tuple[AnswerVerdict | None, tuple[Arrival, Send] | None]:
+        if arrived.use is None:
+            return self.settle(flow, envelope, arrived.address, arrived.answer)
+        return self.take(flow, envelope, arrived.address, arrived.answer, arrived.use) or (None, None)
+
+    def settle(self, flow: AnyFlow, envelope: Envelope, address: AnswerAddress, answer: GivenAnswer) -> Answered:
+        """Settle one answer. Returns its verdict, and the message with which the run goes on.
+
+        An answer that finds the wait over sends that message again: the worker that ended the wait may have died.
+        """
+        return self._answered(flow, envelope, address, answer, self._services.store.waits.settle(address, answer))
+
+    def take(
         self,
         flow: AnyFlow,
         envelope: Envelope,
         address: AnswerAddress,
         answer: GivenAnswer,
+        use: Use,
         *,
         was_early: bool = False,
-    ) -> tuple[AnswerVerdict, tuple[Arrival, Send] | None]:
-        """Settle one answer. Returns its verdict, and the message with which the run goes on.
+    ) -> Answered | None:
+        """Settle an answer that is kept, and use it up. None where another has, or a newer one is kept.
 
-        An answer that finds the wait over sends that message again: the worker that ended the wait may have died.
+        Otherwise as :meth:`settle`.
         """
-        verdict, item = self._services.store.waits.settle(address, answer)
+        settled = self._services.store.waits.take(address, answer, use)
+        more = {"was_early": True} if was_early else {}
+        return None if settled is None else self._answered(flow, envelope, address, answer, settled, **more)
+
+    def _answered(
+        self,
+        flow: AnyFlow,
+        envelope: Envelope,
+        address: AnswerAddress,
+        answer: GivenAnswer,
+        settled: Settled,
+        **more: bool,
+    ) -> Answered:
+        verdict, item = settled
         facts = {"name": address.name, "verdict": verdict.value, "failed": answer.failed}
-        self._emit(EventType.ANSWERED, address, item, **facts, **({"was_early": True} if was_early else {}))
+        self._emit(EventType.ANSWERED, address, item, **facts, **more)
         return verdict, self.onward(flow, envelope, address, item)
 
     def look_early(self, flow: AnyFlow, envelope: Envelope, item: RunItem, message: Message) -> Iterator[Send]:
@@ -170,22 +215,33 @@ class Settler:
         address = AnswerAddress(flow.name, message.object_id, item.request_id, item.requested_at, item.hop, "")
         onward = self.onward(flow, envelope, address, item)
         for name in sorted(wait.plan.early & wait.waiting) if onward is None else ():
-            awaited_id = wait.plan.names[name] or ""
-            waits, who = self._services.store.waits, digest_of(address._replace(name=name).statement)
-            now = self._services.clock.now()
-            kept = waits.early(flow.name, awaited_id, now, who)
-            if (
-                kept is None
-                or not kept.is_for(name)
-                or not self._can_be_read(flow, message, wait.plan.stage, name, kept.answer)
-            ):
-                continue
-            if waits.use_early(flow.name, awaited_id, kept.by, who, until=Lifetimes(flow).of_used(now)):
-                _, onward = self.settle(flow, envelope, address._replace(name=name), kept.answer, was_early=True)
+            taken = self._take_kept(flow, envelope, message, wait.plan, address._replace(name=name))
+            onward = taken[1] if taken is not None else None
             if onward is not None:
                 break
         if onward is not None:
             yield onward[1]
+
+    def _take_kept(
+        self, flow: AnyFlow, envelope: Envelope, message: Message, plan: WaitPlan, address: AnswerAddress
+    ) -> Answered | None:
+        """Take what was kept under a name. None where nothing is for it."""
+        awaited_id, name = plan.names[address.name] or "", address.name
+        who = user_of(address)
+        kept = self._services.store.waits.early(flow.name, awaited_id, self._services.clock.now(), who)
+        if kept is None or not kept.is_for(name) or not self._can_be_read(flow, message, plan.stage, name, kept.answer):
+            return None
+        if self._is_left_to_another(kept.waited, who):
+            return None
+        admitting = address._replace(admits=admits_failed(flow.stage(plan.stage), name))
+        return self.take(flow, envelope, admitting, kept.answer, Use(awaited_id, kept.by, who), was_early=True)
+
+    def _is_left_to_another(self, waited: str, who: str) -> bool:
+        """Answer whether those who waited when it came may have it yet. Its message brings it."""
+        if waited in ("", ALL_WHO_WAITED):
+            return bool(waited)
+        address = address_of(waited)
+        return user_of(address) != who and self._services.store.waits.verdict(address) in TAKEN
 
     def _can_be_read(self, flow: AnyFlow, message: Message, stage: str, name: str, kept: GivenAnswer) -> bool:
         """Answer whether the awaiting stage can read what was kept before it was known."""

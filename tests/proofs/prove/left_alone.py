@@ -66,6 +66,7 @@ MODULES: Final = (
     "flowguard.wire.cancel_order",
     "flowguard.wire.cancel_reason",
     "flowguard.worker.outside",
+    "flowguard.worker.early_answers",
     "flowguard.worker.callbacks",
     "flowguard.wire.answer_address",
     "flowguard.worker.resumed",
