@@ -170,6 +170,10 @@ CAN_RESET: Final = (
 )
 RESET: Final = "SET reset_at = :at, reset_by = :by, epoch = epoch + :one, #owner = :by, lease_until = :now"
 
+# an order to reset is carried out once, whatever was reset since
+IS_NEW: Final = "attribute_not_exists(pk)"
+NOTE_ORDER: Final = "SET #ttl = :ttl"
+
 CLOSE_CALLERS: Final = "answered = if_not_exists(callers, :nobody), answered_by = :request_id, answered_key = :caller"
 """Of the commit that ends a run: who comes later finds an ended run."""
 

@@ -27,6 +27,7 @@ from flowguard.protocol.run import (
     Fenced,
     Looked,
     Refused,
+    ResetOrder,
     RunItem,
     Settled,
     TimedOut,
@@ -200,13 +201,12 @@ class CallerLists(Protocol):
         ...
 
     def reset(
-        self, flow: str, object_id: ObjectId, by: str, at: int, now: int, latest: int | None = None
+        self, flow: str, object_id: ObjectId, by: str, at: int, now: int, order: ResetOrder | None = None
     ) -> RunItem | None:
         """Fence the run at work, or drop the stored end. Times are in ms.
 
-        ``by`` names the reset: one that comes twice changes nothing more. A run that was asked for after ``latest``,
-        else after ``at``, is as good as reset. Returns the item afterwards, with what the work begins anew with; None
-        where there was nothing to reset.
+        ``by`` names the reset: one that comes twice changes nothing more. That of an ``order`` does not whatever was
+        reset since. Returns the item afterwards, with what the work begins anew with; None for nothing to reset.
         """
         ...
 

@@ -38,6 +38,7 @@ from flowguard.protocol.run import (
     Fenced,
     Looked,
     Refused,
+    ResetOrder,
     RunItem,
     Settled,
     TimedOut,
@@ -493,7 +494,7 @@ class _Lists:
         raise AssertionError("the worlds have no more requests than a commit removes")
 
     def reset(
-        self, flow: str, object_id: ObjectId, by: str, at: int, now: int, latest: int | None = None
+        self, flow: str, object_id: ObjectId, by: str, at: int, now: int, order: ResetOrder | None = None
     ) -> RunItem | None:
         raise AssertionError("no worker of the worlds resets anything")
 
