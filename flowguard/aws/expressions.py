@@ -30,11 +30,18 @@ ALWAYS_THERE: Final = frozenset({"epoch"})
 # arrival stands
 _NEWER: Final = "(request_id <> :request_id AND requested_at < :requested_at)"
 
-# the object is free for another request: its run had ended when that was requested, or its lease ran out long ago
-_ENDED: Final = "(#status IN (:completed, :failed) AND committed_at < :requested_at)"
+# the object is free for another request: its run had ended when that was requested, or its lease ran out long ago. An
+# end that lies ahead is of a worker whose clock is fast
+_ENDED: Final = (
+    "(#status IN (:completed, :failed) AND (committed_at < :requested_at OR committed_at > :believed_until))"
+)
+# a lease that ends later than any can says nothing: then the run counts from its request and its last commit
+_FAST: Final = (
+    "(lease_until > :believed_until AND requested_at < :abandoned_before AND NOT committed_at >= :abandoned_before)"
+)
 # of a run that waits the lease says nothing: it is abandoned when its deadline is long over
 _ABANDONED: Final = (
-    "((#status = :running AND lease_until < :abandoned_before) OR "
+    f"((#status = :running AND (lease_until < :abandoned_before OR {_FAST})) OR "
     "(#status = :waiting AND #wait.deadline < :abandoned_before))"
 )
 _FREE: Final = f"({_ENDED} OR {_ABANDONED})"

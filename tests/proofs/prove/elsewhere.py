@@ -850,6 +850,16 @@ TESTED: Final = (
         "runs of several objects that wait for one id, and functions that die while they give it to one of them",
     ),
     Elsewhere(
+        r"^worker\.found_answer\.",
+        ("tests/worker/test_outside.py", "tests/worker/test_early_answers.py"),
+        "callbacks whose senders may answer some names alone",
+    ),
+    Elsewhere(
+        r"^aws\.signing_keys\.",
+        ("tests/aws/test_signing_keys.py",),
+        "keys that are stored, malformed, and renewed while their store does not answer",
+    ),
+    Elsewhere(
         r"^aws\.waits\.",
         (
             "tests/aws/test_waits_edges.py",

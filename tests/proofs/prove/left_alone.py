@@ -67,6 +67,8 @@ MODULES: Final = (
     "flowguard.wire.cancel_reason",
     "flowguard.worker.outside",
     "flowguard.worker.early_answers",
+    "flowguard.worker.found_answer",
+    "flowguard.aws.signing_keys",
     "flowguard.worker.callbacks",
     "flowguard.wire.answer_address",
     "flowguard.worker.resumed",
