@@ -10,7 +10,7 @@ from typing import NamedTuple
 from flowguard.events import Event, EventType
 from flowguard.protocol.run import AwaitingRow
 from flowguard.protocol.verdicts import AnswerVerdict
-from flowguard.protocol.waiting import ALL_HAVE_IT, ALL_WHO_WAITED, Kept
+from flowguard.protocol.waiting import ALL_WHO_WAITED, Kept
 from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.envelope import Envelope
 from flowguard.wire.send_ids import digest_of
@@ -100,8 +100,6 @@ class EarlyOffers:
         """Return the offer to those who have used it, or else to those who waited. None where nobody did."""
         if kept.is_beside:
             return Offer(self.rows(self._own), self._own)
-        if kept.is_outdated or kept.used_by == ALL_HAVE_IT:
-            return Offer((), self._own)
         if kept.used_by:
             return Offer(self._rows_of(kept.used_by), self._own)
         if kept.waited == ALL_WHO_WAITED:

@@ -679,7 +679,7 @@ TESTED: Final = (
     ),
     Elsewhere(
         r"^aws\.caller_lists\.",
-        ("tests/aws/test_caller_lists.py", "tests/aws/test_resets_agree.py"),
+        ("tests/aws/test_caller_lists.py", "tests/aws/test_resets_agree.py", "tests/worker/test_resets.py"),
         "no explored flow takes callers",
     ),
     Elsewhere(
