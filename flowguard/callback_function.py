@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from functools import cached_property
 from typing import Any
 
-from flowguard.aws.services import prepare_clients, services_of_environment
+from flowguard.aws.clients import prepare_clients
+from flowguard.aws.services import services_of_environment
 from flowguard.errors import FlowguardError
 from flowguard.events import Event, EventType, Observer, log
 from flowguard.flow import AnyFlow
@@ -80,5 +81,5 @@ def callback_handler(*flows: AnyFlow, observers: Iterable[Observer] = ()) -> Cal
     are read from the environment with the first event. ``observers`` are those of :func:`lambda_handler`.
     """
     Routes(flows)  # refuses what is no flow
-    prepare_clients()
+    prepare_clients("dynamodb", "sqs")
     return CallbackHandler(flows, observers=observers)

@@ -188,12 +188,12 @@ class FlowClient:
         return self._settle(flow, awaited, failure(kind, why))
 
     def reset(self, flow: AnyFlow, object_id: str) -> ResetVerdict:
-        """Reset the flow's run of an object, and return what that has changed.
+        """Reset the flow's run of an object, and return the outcome.
 
-        A run at work is fenced, and its work begins anew with the same payload; all who wait for it get the new end. A
-        kept result is good for no newer request any more. Raises :class:`flowguard.errors.RunFailed` for a flow that
-        takes no callers, and :class:`SendFailed` where the message was not taken with which the work begins anew. Then
-        the run is fenced, and its own next message begins the work anew; the reset may be repeated.
+        A run at work is fenced and restarted with the same payload; all its callers get the new end. A kept result
+        answers no newer request any more. Raises :class:`flowguard.errors.RunFailed` for a flow that takes no callers,
+        and :class:`SendFailed` if the message that restarts the run could not be sent. The run is fenced then, and its
+        own next message restarts it; the reset may be repeated.
         """
         _check_flow(flow)
         reset_id, now, object_id = self._new_id(), self._clock.now(), _object(object_id)

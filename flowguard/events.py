@@ -43,7 +43,7 @@ class EventType(StrEnum):
     """A run was cancelled. Its next message ends it."""
 
     WAS_RESET = "was_reset"
-    """A run was reset. The fact ``verdict`` says whether it begins anew or a stored end was dropped."""
+    """A run was reset. The fact ``verdict`` says whether it is restarted or a stored end was dropped."""
     TOOK_OVER = "took_over"
     """A claim replaced another request's run, which had not ended."""
     FLUSHED = "flushed"
@@ -52,7 +52,10 @@ class EventType(StrEnum):
     WAITING = "waiting"
     """The hop is committed, and its run waits for answers."""
     ANSWERED = "answered"
-    """An answer arrived. The fact ``verdict`` is its result, such as RESUMED."""
+    """An answer arrived. The fact ``verdict`` is its result, such as RESUMED.
+
+    ``is_held`` says that the run goes on when another message has shown that what it had to send was sent.
+    """
     TIMED_OUT = "timed_out"
     """The deadline of a wait passed before it had its answers."""
     COMPLETED = "completed"
@@ -185,8 +188,8 @@ def log(event: Event) -> None:
 def log_fields(level: int, what: str, fields: Mapping[str, Any]) -> None:
     """Log these fields as one line, in the form that the function's logs have.
 
-    No message is broken by its log: what a handler, filter or formatter raises is told on standard error, as Python's
-    own handlers do.
+    A failing log breaks no message: an error of a handler, filter or formatter is printed to standard error, as by
+    Python's own handlers.
     """
     try:
         if (trace := trace_id()) is not None:

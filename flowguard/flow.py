@@ -85,8 +85,8 @@ class Flow:
                        message, both through EventBridge Scheduler
     ``full_history``  writes a row of the run table for each commit and each failed attempt, so that
                       ``flowguard show`` tells all of a run's past. A hop costs five write units then, not two
-    ``trust_senders``  believes without a signature what comes through its queues. Whoever may send to them can then
-                    answer what its runs wait for, and end, reset or move on every run (docs/explain/trust.md)
+    ``trust_senders``  believes unsigned messages in its queues. Every sender to them can then answer what its runs
+                    wait for, and end, reset or move on every run (docs/explain/trust.md)
     ``abandoned_after``  when a run that no worker works on may be taken over under IGNORE or ATTACH
     """
 
@@ -553,7 +553,7 @@ def _delay_problems(flow: AnyFlow, stages: tuple[AnyStage, ...]) -> list[str]:
 
 
 def _lease_problems(flow: AnyFlow, stages: tuple[AnyStage, ...]) -> list[str]:
-    """Say which stages go without the claim that their flow needs: only that shows a run which is at work."""
+    """Name the stages without a lease in a flow that needs claims: only a claim shows that a run is at work."""
     if flow.on_conflict is OnConflict.SUPERSEDE:
         return []
     return [

@@ -30,7 +30,7 @@ class GroupEnd(BaseModel):
 class GroupAnswer(NamedTuple, Generic[AnswerT]):
     """One request of a group with its answer. ``number`` is its place among all, from 0.
 
-    ``answer`` is :class:`flowguard.Failed` where whoever was asked has failed. Its ``type`` is ``"TimedOut"`` where no
+    ``answer`` is :class:`flowguard.Failed` if the asked party has failed. Its ``type`` is ``"TimedOut"`` where no
     answer was there when the run went on, and ``"Unreadable"`` for one that is not of the type that was asked for.
     """
 

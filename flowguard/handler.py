@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import Any
 
-from flowguard.aws.services import prepare_clients, services_of_environment
+from flowguard.aws.clients import prepare_clients
+from flowguard.aws.services import services_of_environment
 from flowguard.errors import NotProcessed
 from flowguard.events import Event, EventType, Observer
 from flowguard.flow import AnyFlow
@@ -119,7 +120,7 @@ def lambda_handler(
     ``dynamodb:PartiQLInsert`` for that, and ``dynamodb:BatchGetItem`` for stages without a lease.
     Then stages with ``parallel`` handle several records at once.
     """
-    prepare_clients()
+    prepare_clients("dynamodb", "sqs")
     return LambdaHandler(Routes(targets), observers=observers, together=together)
 
 
@@ -131,7 +132,7 @@ def dlq_handler(*flows: AnyFlow, observers: Iterable[Observer] = ()) -> LambdaHa
     is left as it is. One whose attempt failed, and whose retry is still on its way, is ended all the same: SQS moved
     the record of that attempt. ``observers`` are those of :func:`lambda_handler`.
     """
-    prepare_clients()
+    prepare_clients("dynamodb", "sqs")
     return LambdaHandler(Routes(flows), from_dlq=True, observers=observers)
 
 

@@ -15,7 +15,10 @@ MOST_TRIES: Final = 10
 """How often a change is tried at most, in one attempt of a stage or one call of ``modify``."""
 
 _MOST_COMPARED: Final = 100
-"""Attributes: a condition of DynamoDB has at most 4 KB and 300 operators."""
+"""Attributes. Of the operators of a condition, each has its own and an ``AND``."""
+
+_MOST_OPERATORS: Final = 300
+_LONGEST_EXPRESSION: Final = 4_096
 
 
 def modified(
@@ -30,7 +33,7 @@ def modified(
     """Return the write that makes ``wanted`` of ``found``. Its condition is that the item is still what was found.
 
     ``compare`` names the attributes that decide; by default all that were found. Attributes that the change adds must
-    still be absent. Raises :class:`RunFailed` for a change of the key, and for too many attributes.
+    still be absent. Raises :class:`RunFailed` for a change of the key, and for more attributes than expressions hold.
     """
     still = _Still(table, key, found, compare, tries)
     if wanted is None:
@@ -101,11 +104,18 @@ class _Still:
         removes = [self._alias(name) for name in removed]
         change = (f"SET {', '.join(sets)} " if sets else "") + (f"REMOVE {', '.join(removes)}" if removes else "")
         self._parts += added
+        condition = " AND ".join(self._parts)
+        if len(self._parts) * 2 - 1 > _MOST_OPERATORS or max(len(condition), len(change)) > _LONGEST_EXPRESSION:
+            raise RunFailed(
+                f"the change of an item of {shown(self._table)} writes {len(changes) + len(removed)} attributes and "
+                f"{len(self._parts) - 1} have to be as they were, more than an expression of DynamoDB holds; "
+                f"keep those that change together in one, a map"
+            )
         return Update(
             self._table,
             self._key,
             Condition(change.strip(), self._names, self._values),
-            Condition(" AND ".join(self._parts), tries=self._tries),
+            Condition(condition, tries=self._tries),
         )
 
     def _alias(self, name: str) -> str:

@@ -23,7 +23,7 @@ from contextlib import contextmanager, suppress
 from datetime import timedelta
 from typing import Any, Final, Generic, NamedTuple, ParamSpec, Protocol, TypeVar, cast
 
-from flowguard.aws.clients import Clients
+from flowguard.aws.clients import prepare_clients, prepared_clients
 from flowguard.aws.ledger import ledger_of
 from flowguard.clock import Clock, SystemClock
 from flowguard.errors import (
@@ -115,7 +115,7 @@ class _Guarded:
         if self._given is not None:
             return self._given
         settings = Settings.from_environment(os.environ)
-        ledger = ledger_of(settings, Clients(), self.rule.table)
+        ledger = ledger_of(settings, prepared_clients(), self.rule.table)
         return OnceServices(ledger, observer=named_observers(settings.observers))
 
     @functools.cached_property
@@ -175,6 +175,7 @@ def once(
     def guard(function: Callable[P, R]) -> OnceFunction[P, R]:
         if problems := _problems(rule, function):
             raise DefinitionError(f"@once({shown(name)})", problems)
+        prepare_clients("dynamodb")
         return OnceFunction(_Guarded(function, rule))
 
     return guard

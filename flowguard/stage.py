@@ -168,7 +168,7 @@ class Stage(ABC, Generic[PayloadT, StateT]):
         """Wait for the requests of ``step.group(…)``. This stage takes a :class:`flowguard.GroupEnd`.
 
         ``within`` and ``on_timeout`` are as in :meth:`when_all`. With a ``quorum`` such as 0.95 that share of the
-        requests is enough: of each 99 in the order in which they were asked. Whoever fails has answered.
+        requests is enough: of each 99 in the order in which they were asked. A failed request counts as answered.
         """
         return WaitForGroup(cls.name, group, quorum, within, name_of(on_timeout))
 
@@ -317,7 +317,7 @@ def _timeout_problems(timeout: timedelta | None) -> list[str]:
 
 
 def _lease_problems(stage: AnyStage) -> list[str]:
-    """List what a stage does that needs the claim which it goes without."""
+    """List what a stage without a lease does that needs a claim."""
     lease: Any = stage.lease
     if lease is True:
         return []

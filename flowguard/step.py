@@ -84,7 +84,7 @@ class Step(Generic[StateT]):
     A write may have a ``condition``, a DynamoDB condition expression with its ``names`` (``#…``) and ``values``
     (``:…``). If it does not hold, nothing of the commit is applied, and the attempt fails with
     :class:`flowguard.errors.ConditionFailed`: it is tried again. With ``else_reject`` set the run ends FAILED instead.
-    With ``else_go_on``, a name, the handler is called again at once, and its commit does without this write:
+    With ``else_go_on``, a name, the handler is called again at once, and its commit leaves this write out:
     ``refused`` then has that name, with the item that was met.
     """
 
@@ -158,11 +158,11 @@ class Step(Generic[StateT]):
 
     @property
     def superseded(self) -> StateT | None:
-        """Return the state that the run before left for this object, as its last commit wrote it.
+        """Return the state of the object's previous run, as its last commit wrote it.
 
-        It is for the first stage, which can take back or build on what that run has done. None in later hops, and where
-        no run was before, or none has committed a state. It is there until the first hop is committed, also in later
-        attempts. Raises :class:`flowguard.errors.RunFailed` where it cannot be read as this flow's state.
+        It is for the first stage, which can take back or build on the work of that run. None in later hops, without a
+        previous run, and for one that has committed no state. It is there until the first hop is committed, also in
+        later attempts. Raises :class:`flowguard.errors.RunFailed` where it cannot be read as this flow's state.
         """
         if self._left is None:
             return None
@@ -320,7 +320,7 @@ class Step(Generic[StateT]):
             yield
 
     def _need_claim(self, what: str) -> None:
-        """Raise :class:`RunFailed` in a stage that goes without a claim."""
+        """Raise :class:`RunFailed` in a stage without a claim."""
         if not self._leased:
             fix = f"leave lease=False out of {self._message.stage!r}"
             raise RunFailed(f"step.{what} works only under a claim; {fix}. Nothing was done")
@@ -413,8 +413,8 @@ class Step(Generic[StateT]):
     def reset(self, flow: Startable, object_id: str) -> None:
         """Record the order to reset another flow's run of an object, as :meth:`flowguard.FlowClient.reset` does.
 
-        It goes to the flow's ``answers`` queue after the commit. A run at work is fenced and begins anew, a kept result
-        is good for no newer request any more.
+        It goes to the flow's ``answers`` queue after the commit. A run at work is fenced and restarted, a kept
+        result answers no newer request any more.
         """
         if problem := name_problem(object_id):
             raise RunFailed(f"step.reset: object_id={shown(object_id)} {problem}")
@@ -509,7 +509,7 @@ class Step(Generic[StateT]):
         after the commit. Needs keys (``FLOWGUARD_TOKEN_KEYS``): raises :class:`flowguard.errors.SettingsError`.
 
         The page of its :meth:`flowguard.AwaitedToken.link` shows ``title`` and ``facts`` of the case, such as
-        ``{"Amount": "420 EUR"}``. They stand in the link, sealed: whoever has it can read them, and change none.
+        ``{"Amount": "420 EUR"}``. They stand in the link, sealed: its owner can read them, and cannot change them.
         """
         shown = None if title is None and not facts else ShownFacts(title or "Your answer", facts or {})
         return awaited_token(self._message, self._tokens, name, valid, self._committed_at, shown)

@@ -3,16 +3,64 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Final
 
 import pytest
 
-from tests.prose import Prose, Sentence, sentences
+from tests.prose import Place, Prose, Sentence, odd_phrases, sentences, vague_names
+
+MOST_VAGUE_NAMES = 1_800
+"""Variables named one, found, own or said. A change that takes some away lowers it."""
+
+ROOT: Final = Path(__file__).parents[1]
+STOPPED_READERS: Final = (
+    "moto answers, and refuses less",
+    "are replaced by those of simulations",
+    "its caller gets an error, and here never calls again",
+    "neither are held in memory",
+    "Count `max_hops` from there",
+    "The choices are an offer",
+    "over a bus come requests, never hops",
+    "Lists are not added to",
+    "from where pip had it",
+    "not enough for a copy of a copy of a copy",
+    "The history is a help, not a protocol",
+    "nothing of a handler runs",
+    "A number on an edge counts the runs that wait",
+    "what that had written made the next one pass it over",
+    "lists in `TABLES` and `ITEMS` goes without saying",
+)
+"""Sentences at which readers of earlier pages stopped, or the part of them that did it."""
+
+
+@pytest.mark.parametrize("sentence", STOPPED_READERS)
+def test_no_page_has_a_sentence_again_that_stopped_its_readers(sentence: str) -> None:
+    pages = [*(ROOT / "docs").rglob("*.md"), *(ROOT / "flowguard").rglob("*.py"), ROOT / "README.md"]
+    having = [page.name for page in pages if sentence in " ".join(page.read_text(encoding="utf-8").split())]
+    assert having == []
 
 
 def test_the_packages_docstrings_are_plain() -> None:
     found = Prose.of(list(sentences()))
     assert found.opening_with_a_verb >= 0.9, "see python -m tests.prose --all"
     assert found.winding <= 0.05, "see python -m tests.prose --all"
+
+
+def test_no_docstring_has_a_turn_of_phrase_that_sends_its_reader_back() -> None:
+    assert [*odd_phrases()] == []
+
+
+def test_what_is_odd(tmp_path: Path) -> None:
+    (tmp_path / "p").mkdir()
+    (tmp_path / "p" / "a.py").write_text('A = 1\n"""What that\nmeans: ``told``, comes to rest."""\n')
+    assert [*odd_phrases(tmp_path / "p")] == [Place("p/a.py:2", "What that")]
+
+
+def test_vague_names_become_fewer(tmp_path: Path) -> None:
+    assert len([*vague_names()]) <= MOST_VAGUE_NAMES, "name it by what it holds; python -m tests.prose --all lists them"
+    (tmp_path / "p").mkdir()
+    (tmp_path / "p" / "a.py").write_text("def f(own, two):\n    found = [one for one in two]\n    return found\n")
+    assert sorted(text for _, text in vague_names(tmp_path / "p")) == ["found", "one", "own"]
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 from urllib.parse import unquote
 
 import pytest
@@ -81,9 +81,38 @@ def search_index(root: Path) -> dict[str, Any]:
     return found
 
 
+def found_by(index: dict[str, Any], words: str) -> set[str]:
+    """The pages that a search for these words finds: each is looked up by its stem, the longest that there is."""
+    pages = [*index["docnames"]]
+    found = set(pages)
+    for word in words.lower().split():
+        kinds = index["terms"], index["titleterms"]
+        stem = max((term for terms in kinds for term in terms if word.startswith(term)), key=len, default="")
+        places = [terms.get(stem, []) for terms in kinds]
+        numbers = [number for one in places for number in ([one] if isinstance(one, int) else one)]
+        found &= {pages[number] for number in numbers}
+    return found
+
+
 def title_of(text: str) -> str:
     [title] = re.findall(r"^# (.*)$", re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL), re.MULTILINE)
     return str(title).replace("`", "")
+
+
+SEARCHED: Final = (
+    ("compensation", "sagas.md"),
+    ("escalate", "waiting-for-others.md"),
+    ("human", "waiting-for-others.md"),
+    ("rollback", "upgrading.md"),
+    ("CDK", "deploy.md"),
+    ("VPC", "deploy.md"),
+    ("Temporal", "from-temporal.md"),
+    ("Step Functions", "from-step-functions.md"),
+    ("durable functions", "from-durable-functions.md"),
+    ("NServiceBus", "from-nservicebus.md"),
+    ("AwaitingStep", "glossary.md"),
+)
+"""Words that people come with, each with the page that a search for it is to find."""
 
 
 def test_what_leads_nowhere_or_to_another_host_is_noticed(tmp_path: Path) -> None:
@@ -124,6 +153,8 @@ def test_the_site_has_all_pages_and_no_dead_links_and_asks_no_other_host(tools: 
     index = search_index(root)
     searched = dict(zip(index["docnames"], index["titles"], strict=True))
     assert searched == {place.removesuffix(".md"): title_of(text) for place, text in texts.items()}
+    for word, page in SEARCHED:
+        assert any(name.endswith(page.removesuffix(".md")) for name in found_by(index, word)), word
     drawn = {place: pages[root.resolve() / place.replace(".md", ".html")].drawings for place in texts}
     assert drawn == {place: len(re.findall(r"^```mermaid$", text, re.MULTILINE)) for place, text in texts.items()}
 
@@ -160,22 +191,7 @@ def test_the_front_page_names_each_page_of_the_folders() -> None:
     assert {page for page in pages if f"]({page})" not in front} == set()
 
 
-@pytest.mark.parametrize(
-    ("word", "page"),
-    [
-        ("compensation", "sagas.md"),
-        ("escalate", "waiting-for-others.md"),
-        ("human", "waiting-for-others.md"),
-        ("rollback", "upgrading.md"),
-        ("CDK", "deploy.md"),
-        ("VPC", "deploy.md"),
-        ("Temporal", "from-temporal.md"),
-        ("Step Functions", "from-step-functions.md"),
-        ("durable functions", "from-durable-functions.md"),
-        ("NServiceBus", "from-nservicebus.md"),
-        ("AwaitingStep", "glossary.md"),
-    ],
-)
+@pytest.mark.parametrize(("word", "page"), SEARCHED)
 def test_a_search_by_the_words_of_others_leads_to_the_page_about_it(word: str, page: str) -> None:
     """The search of the site reads the words of the pages, and nothing else."""
     [file] = (ROOT / "docs").glob(f"*/{page}")
@@ -280,3 +296,11 @@ def test_without_its_tools_the_build_says_what_to_run(tmp_path: Path, monkeypatc
     with pytest.raises(SiteBroken, match=r"docs has not been fetched.*run `make docs`"):
         site.build(tmp_path / "site", {})
     assert not (tmp_path / "site").exists()
+
+
+def test_a_page_with_a_command_of_aws_says_how_it_reaches_an_emulator() -> None:
+    command = re.compile(r"\baws (?:sqs|sns|s3|dynamodb|lambda|cloudformation) ")
+    pages = [page for page in (ROOT / "docs").glob("*/*.md") if command.search(page.read_text(encoding="utf-8"))]
+    assert len(pages) >= 5
+    silent = [page.name for page in pages if "--endpoint-url" not in page.read_text(encoding="utf-8")]
+    assert silent == []

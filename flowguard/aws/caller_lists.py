@@ -46,7 +46,7 @@ _ORDER = 32
 class DynamoDBCallers(NamedTuple):
     """Implements :class:`flowguard.worker.ports.CallerLists` on the run table.
 
-    ``whole`` reads what a run that is reset begins anew with, ``ended`` the result or error of one that has ended.
+    ``whole`` reads the restart payload of a run that is reset, ``ended`` the result or error of one that has ended.
     """
 
     client: DynamoDBClient

@@ -31,7 +31,7 @@ PLAN: Final = "plan"
 """The part of a wait that no answer changes, a long text."""
 
 FIRST_MESSAGE: Final = "first_message"
-"""What a run that is reset begins anew with, a long text."""
+"""The restart payload of a run, if it is a long text."""
 
 SMALLEST_ANSWER: Final = 256
 """Bytes that a commit leaves for the answer to each name: a failure's text, or a pointer to S3."""

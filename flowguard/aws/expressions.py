@@ -108,7 +108,7 @@ FIRST_HOP: Final = {
 }
 LATER_HOP: Final = f"{_NEXT_HOP} OR ({_SAME_TIME} AND {_SAME_HOP})"
 LATER_HOP_OF_CALLERS: Final = f"attribute_not_exists(reset_at) AND ({LATER_HOP})"
-"""A run that was reset does not go on: its work begins anew."""
+"""A run that was reset does not go on: another message restarts it."""
 
 
 _CLAIM: Final = (
@@ -212,7 +212,8 @@ _GOES_ON: Final = (
     "#status = :waiting AND attribute_not_exists(#wait.timed_out) AND "
     "#wait.spare >= :zero AND attribute_exists(waiting) AND size(waiting) > #wait.spare"
 )
-_WAITING: Final = f"{_SAME_TIME} AND request_id = :request_id AND hop = :hop AND {_GOES_ON}"
+_OF_WAIT: Final = f"{_SAME_TIME} AND request_id = :request_id AND hop = :hop"
+_WAITING: Final = f"{_OF_WAIT} AND {_GOES_ON}"
 WAIT_NAMES: Final = {"#status": "status", "#wait": "wait"}
 
 ANSWER: Final = (
@@ -236,10 +237,11 @@ CAN_CANCEL_WAIT: Final = f"{_SAME_TIME} AND request_id = :request_id AND attribu
 CANCEL_WAIT: Final = f"SET cancelled = :cancelled, {END_WAIT.removeprefix('SET ')}"
 
 # of the copies of a deadline's message only one goes on: the first that comes after the message before them had sent
-# it, or one that comes when all others must be lost
+# it, or one that comes when all others must be lost. The first is noted also where the wait is over: it proves what was
+# sent to the hop that goes on
 TIME_OUT_LATER: Final = (
-    f"{_WAITING} AND (attribute_not_exists(#wait.looked_at) OR #wait.looked_at <= :since OR "
-    "#wait.looked_at < :long_ago)"
+    f"{_OF_WAIT} AND #status = :waiting AND attribute_exists(#wait) AND (attribute_not_exists(#wait.looked_at) OR "
+    f"({_GOES_ON} AND (#wait.looked_at <= :since OR #wait.looked_at < :long_ago)))"
 )
 LOOK: Final = "SET #wait.looked_at = :at, #wait.looked_by = :by"
 

@@ -109,7 +109,7 @@ class ItemTexts:
         return LeftState(functools.partial(self._unpack, found["state"]), size_of_value(found["state"]))
 
     def with_first_message(self, item: RunItem, found: Item) -> RunItem:
-        """Return the item with what its work begins anew with."""
+        """Return the item with its restart payload."""
         if FIRST_MESSAGE not in found:
             return item
         return item._replace(first_message=self._unpack(found[FIRST_MESSAGE]))

@@ -122,7 +122,7 @@ class Packing:
     def _fetch(self, bucket: str, key: str) -> bytes:
         """Read an object. It is gone where S3 says so; every other refusal passes, or somebody mends it.
 
-        S3 denies access to a missing key to whoever may not list the bucket.
+        Without the permission to list the bucket, S3 answers 403 for a missing key.
         https://docs.aws.amazon.com/AmazonS3/latest/API/API_GetObject.html
         """
         try:

@@ -180,7 +180,7 @@ def queue_entry(place: int, send: Send, *, fifo: bool) -> dict[str, Any]:
 def _traced(send: Send) -> dict[str, Any]:
     """Return the trace header of a hop that goes on after a wait.
 
-    The header that Lambda gives to its own calls names whoever brought the answer, and this one counts before it.
+    Lambda's own header names the trace of the answer's sender; this one takes precedence over it.
     """
     place = _place(send)
     if place.trace is None or not place.resumed:
@@ -258,8 +258,8 @@ def _fifo(send: Send) -> dict[str, str]:
 def _deduplication_id(send: Send) -> str:
     """Return the deduplication id. Nobody can guess that of a signed message before it is sent.
 
-    Whoever knows a run can tell its ids. A message of theirs under the id of its next hop would be taken, and the next
-    hop then dropped as a copy of it.
+    The ids of a run can be computed by everybody who knows it. A forged message under the id of the next hop would be
+    taken first, and the next hop dropped as its copy.
     """
     try:
         signature = _place(send).signature

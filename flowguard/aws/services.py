@@ -6,11 +6,9 @@ import os
 import random
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import replace
-from typing import Final
 
-from flowguard.aws.clients import Clients
+from flowguard.aws.clients import Clients, prepared_clients
 from flowguard.aws.faults import is_outage
 from flowguard.aws.packing import Packing
 from flowguard.aws.schedules import Schedules
@@ -67,25 +65,8 @@ def aws_services(
 
 def services_of_environment() -> Services:
     """Build the services with the settings of the process: what runs in production."""
-    settings, clients = Settings.from_environment(os.environ), _prepared.get(_KEY)
+    settings, clients = Settings.from_environment(os.environ), prepared_clients()
     return replace(aws_services(settings, clients, observer=named_observers(settings.observers)), threads=True)
-
-
-_KEY: Final = "clients"
-_prepared: dict[str, Clients] = {}
-
-
-def prepare_clients() -> None:
-    """Make the clients that every function needs, where this process is Lambda's.
-
-    A handler is made while Lambda initialises the function, with more CPU than its events have; with SnapStart that is
-    done before the first of them. Elsewhere this does nothing. What goes wrong is said with the first event.
-    """
-    if "AWS_LAMBDA_FUNCTION_NAME" in os.environ and _KEY not in _prepared:
-        clients = Clients()
-        with suppress(Exception):
-            _ = clients.dynamodb, clients.sqs
-            _prepared[_KEY] = clients
 
 
 def _schedules(clients: Clients, settings: Settings, clock: Clock) -> Schedules:

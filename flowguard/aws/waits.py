@@ -55,7 +55,7 @@ _LOOKER = 16
 """Characters that name the message of a deadline in the item."""
 
 PLACE = "#place#"
-"""What the sort keys begin with of places that answers for many have come to. No row stands before them."""
+"""The prefix of the sort keys that mark how far an answer for many was settled. No row sorts before them."""
 
 EARLY = "early"
 """The sort key of an answer that came before its wait. Rows have a digest there."""
@@ -242,7 +242,10 @@ class DynamoDBWaits(NamedTuple):
         return TimedOut(True, item._replace(wait=item.wait._replace(timed_out=True)))
 
     def look(self, address: AnswerAddress, look: Look) -> Looked:
-        """Note the look with one UpdateItem, if the wait goes on and no copy of the message has looked before."""
+        """Note the look with one UpdateItem, if no copy of the message has looked before.
+
+        The first look is noted also where the wait is over and the run has not gone on; then it does not go on.
+        """
         by = hashlib.sha256(look.by.encode("utf-8", "surrogatepass")).hexdigest()[:_LOOKER]
         changes = {
             ":since": number(look.since),
@@ -254,16 +257,16 @@ class DynamoDBWaits(NamedTuple):
         if item is None or item.wait is None:
             return Looked(False, item)
         if applied:
-            return Looked(True, item._replace(wait=item.wait.looked(look._replace(by=by))))
+            return Looked(item.wait.end is None, item._replace(wait=item.wait.looked(look._replace(by=by))))
         here = _is_at(item, address) and item.wait.end is None
         return Looked(here and item.wait.looked_by == by, item)
 
     def _changed(
         self, address: AnswerAddress, update: str, condition: str, changes: Item, *, ends: bool = False
     ) -> tuple[bool, RunItem | None]:
-        """Change a wait that goes on. Returns whether that was done, and the item as it was found.
+        """Change a wait. Returns whether that was done, and the item as it was found.
 
-        ``ends`` says that the wait is over then, so that its plan is needed.
+        ``ends`` says that the wait is over then, so that its plan is needed. So it is where the wait was over before.
         """
         call: Any = {
             "TableName": self.table,
@@ -286,7 +289,9 @@ class DynamoDBWaits(NamedTuple):
             found = error.response.get("Item")
             item = read_item(found) if found else None
             return False, self._at_rest(address, item, found)
-        return True, self.with_plan(read_item(found), found) if ends else read_item(found)
+        item = read_item(found)
+        is_over = ends or (item.wait is not None and item.wait.end is not None)
+        return True, self.with_plan(item, found) if is_over else item
 
     # -- rows
 
@@ -404,7 +409,7 @@ class DynamoDBWaits(NamedTuple):
         return EarlyAnswer(kept, _text(found, "given_by"), _names(found), _text(found, "waited"))
 
     def free_early(self, flow: str, awaited_id: str, by: str) -> bool:
-        """Leave what is kept to whoever takes it, with one UpdateItem. False where it is used, or gone."""
+        """Leave what is kept to the next wait that takes it, with one UpdateItem. False where it is used, or gone."""
         values: Item = {":by": {"S": by}}
         return self._change_early(flow, awaited_id, expressions.FORGET_WAITED, expressions.IS_UNUSED, values)
 

@@ -45,6 +45,7 @@ ALARM_FACTS: Final = (
         "`timestamp`; one whose level is missing or unknown, or whose time is not in the form of RFC 3339, counts as "
         "INFO.",
         source=_LEVELS,
+        read="2026-11",
         relied_on_by=("lambda_log.py:write", "lambda_log.py:takes_all"),
         engines=like("ministack"),
     ),
@@ -53,6 +54,7 @@ ALARM_FACTS: Final = (
         sentence="In the JSON log format lines below the application log level are dropped; the level is INFO unless "
         "it is set. Lambda's levels are TRACE, DEBUG, INFO, WARN, ERROR and FATAL.",
         source=_LEVELS,
+        read="2026-11",
         relied_on_by=("lambda_log.py:takes_all", "deploy/options.py:DeployOptions", "deploy/cloudformation.py"),
         words=("LoggingConfig", "LogFormat", "LogGroup"),
         engines=like(ministack="drops no level"),
@@ -106,6 +108,7 @@ ALARM_FACTS: Final = (
         name="emf-at-least-once",
         sentence="Metrics of lines are made at least once, so a value may count twice.",
         source=_EMF,
+        read="2026-11",
         relied_on_by=("observers/metrics.py:Metrics",),
         engines=NOWHERE,
         by_hand="It is rare; no program can wait for it.",

@@ -23,6 +23,7 @@ BUS_FACTS: Final = (
         name="events-entries",
         sentence="A call has 1 to 10 entries.",
         source=_PUT,
+        read="2026-11",
         relied_on_by=("sim/limits/buses.py:MOST_ENTRIES", "aws/sender.py:MOST_ENTRIES"),
         limit=10,
         engines=like("memory", "moto", "ministack"),
@@ -32,6 +33,7 @@ BUS_FACTS: Final = (
         sentence="The entries of a call have less than 1 MB together: source, detail type, detail and resources, and "
         "14 bytes for a time.",
         source=_PUT,
+        read="2026-11",
         relied_on_by=("sim/limits/buses.py:LARGEST", "protocol/outbox.py:largest"),
         limit=1_048_576,
         words=("Detail", "DetailType", "Source"),
@@ -54,15 +56,17 @@ BUS_FACTS: Final = (
         sentence="Entries succeed or fail each on its own, in an answer of 200 with `FailedEntryCount`; "
         "`ThrottlingException` and `InternalException` may stand there and pass.",
         source=_SENDING,
+        read="2023-06",
         relied_on_by=("aws/sender.py:AWSSender",),
         words=("PutEvents", "FailedEntryCount", "ErrorCode", "ErrorMessage", "InternalException", "InternalFailure"),
         engines=like("memory", "moto", ministack="takes any text"),
     ),
     Fact(
         name="events-required",
-        sentence="An entry without source, detail type or detail fails with `InvalidArgument`; a detail that is no "
-        "JSON object with `MalformedDetail`.",
+        sentence="An entry without source, detail type or detail fails with `InvalidArgument`, and the whole call "
+        "where no entry has all three; a detail that is no JSON object fails with `MalformedDetail`.",
         source=_PUT,
+        read="2026-11",
         relied_on_by=("sim/limits/buses.py:entry_fault", "wire/bodies.py:bus_detail"),
         words=("InvalidArgument", "MalformedDetail"),
         engines=like("memory", "moto", ministack="takes any entry"),
@@ -82,8 +86,10 @@ BUS_FACTS: Final = (
     Fact(
         name="events-at-least-once",
         sentence="A rule's target gets an event at least once, in no order; a failed delivery is tried for 24 hours "
-        "and 185 times, then goes to the rule's dead-letter queue or is lost.",
+        "and 185 times, then goes to the rule's dead-letter queue or is lost. Subscribers of a bus of the newer kind, "
+        "which has no rules, get five tries in five minutes by default.",
         source=_RETRIES,
+        read="2026-11",
         relied_on_by=("deploy/cloudformation.py", "docs/explain/guarantees.md"),
         limit=185,
         words=("AWS::Events::Rule",),
@@ -95,6 +101,7 @@ BUS_FACTS: Final = (
         sentence="A queue gets an event as JSON with `version`, `id`, `detail-type`, `source`, `account`, `time`, "
         "`region`, `resources` and `detail`.",
         source=_FORM,
+        read="2023-06",
         relied_on_by=("foreign.py:_EVENT", "wire/bus_event.py:find_bus_event"),
         engines=like("ministack", moto="leaves out the account"),
     ),

@@ -33,6 +33,7 @@ DEPLOYMENT_FACTS: Final = (
         sentence="A role or policy that was just made or changed may be refused for seconds to minutes, and one that "
         "was taken away may still be good: `AccessDenied` passes in that time.",
         source=_DELAY,
+        read="2023-06",
         relied_on_by=("aws/faults.py:is_final", "docs/operate/deploy.md", "sim/weather/new_permissions.py"),
         words=("AWS::IAM::Role",),
         engines=like(deliveries="as the weather `new-permissions`"),
@@ -74,8 +75,9 @@ DEPLOYMENT_FACTS: Final = (
     Fact(
         name="cfn-retain",
         sentence="A resource under `DeletionPolicy` `Retain` stays when it leaves the template, nobody's; a stack that "
-        "makes one of that name later fails.",
+        "makes one of that name later fails. What a change replaces stays under `UpdateReplacePolicy` alone.",
         source=_DELETION,
+        read="2026-11",
         relied_on_by=("deploy/cloudformation.py:_KEEP", "docs/operate/deploy.md"),
         words=("AWS::DynamoDB::Table", "DeletionPolicy", "UpdateReplacePolicy"),
         engines=NOWHERE,
@@ -86,6 +88,7 @@ DEPLOYMENT_FACTS: Final = (
         sentence="`RetainExceptOnCreate` deletes what the failed operation itself has made, so that a second first "
         "deployment meets nothing.",
         source=_DELETION,
+        read="2026-11",
         relied_on_by=("deploy/cloudformation.py:_KEEP", "docs/operate/deploy.md"),
         engines=NOWHERE,
         by_hand="A stack that fails shows it.",
@@ -94,6 +97,7 @@ DEPLOYMENT_FACTS: Final = (
         name="cfn-removed-is-deleted",
         sentence="A resource that leaves the template is deleted with what it holds: a queue with its messages.",
         source=_DELETION,
+        read="2026-11",
         relied_on_by=("docs/operate/deploy.md", "docs/operate/upgrading.md"),
         words=("AWS::SQS::Queue",),
         engines=NOWHERE,
@@ -139,6 +143,7 @@ DEPLOYMENT_FACTS: Final = (
         name="tag-lists-resources",
         sentence="`GetResources` lists the resources of a region that have a tag, and those that had one.",
         source=_TAGS,
+        read="2026-11",
         relied_on_by=("deploy/live.py:LiveAccount",),
         words=("GetResources", "TagFilters", "ResourceTypeFilters", "ResourceTagMappingList", "ResourceARN"),
         engines=NOWHERE,

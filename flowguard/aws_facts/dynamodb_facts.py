@@ -54,6 +54,7 @@ DYNAMODB_FACTS: Final = (
         sentence="With `ReturnValuesOnConditionCheckFailure` `ALL_OLD` the error of a failed condition carries the "
         "item that stood in its way, at no cost of reading; without an item it carries none.",
         source=_UPDATE,
+        read="2026-11",
         relied_on_by=("aws/claim_call.py:claim_call", "aws/refused_writes.py:item_at_fence"),
         words=("ReturnValuesOnConditionCheckFailure", "ConditionalCheckFailedException", "Item"),
         engines=like("memory", "moto", "dynamodb-local", "ministack"),
@@ -64,6 +65,7 @@ DYNAMODB_FACTS: Final = (
         sentence="`ReturnValues` `ALL_OLD` brings the item as it was before the write, `ALL_NEW` as it is after it; "
         "that is as consistent as the write.",
         source=_UPDATE,
+        read="2026-11",
         relied_on_by=("aws/claim_call.py:claim_call", "aws/store.py:DynamoDBStore"),
         words=("ReturnValues", "Attributes"),
         engines=like("memory", "moto", "dynamodb-local", "ministack"),
@@ -90,6 +92,7 @@ DYNAMODB_FACTS: Final = (
         name="dynamodb-update-creates",
         sentence="An update of an item that is not there makes it, unless its condition fails on the absent item.",
         source=_UPDATE,
+        read="2026-11",
         relied_on_by=("aws/expressions.py:ABSENT", "aws/claim_call.py:_first_hop"),
         engines=like("memory", "moto", "dynamodb-local", "ministack"),
         seen=SUITE,
@@ -115,45 +118,17 @@ DYNAMODB_FACTS: Final = (
         sentence="A set is never empty: DELETE of its last element removes the attribute, and a write of an empty set "
         "is a `ValidationException`.",
         source=_TYPES,
+        read="2023-06",
         relied_on_by=("aws/waits.py", "aws/caller_lists.py"),
         words=("SS",),
         engines=like("memory", "moto", "dynamodb-local", "ministack"),
         seen=SUITE,
     ),
     Fact(
-        name="dynamodb-unused-names",
-        sentence="A name or value that is given and not used in an expression is a `ValidationException`, and so is "
-        "one that is used and not given.",
-        source=Document(
-            "Expression attribute names (aliases) in DynamoDB", f"{_GUIDE}/Expressions.ExpressionAttributeNames.html"
-        ),
-        relied_on_by=("aws/commit_call.py", "sim/memory/updates.py"),
-        words=("ExpressionAttributeNames", "ExpressionAttributeValues", "ValidationException"),
-        engines=like("memory", "moto", "dynamodb-local", "ministack"),
-        seen=SUITE,
-    ),
-    Fact(
-        name="dynamodb-reserved-words",
-        sentence="573 words, such as `status`, `owner` and `ttl`, may not stand in an expression by themselves; a "
-        "placeholder stands for them.",
-        source=Document("Reserved words in DynamoDB", f"{_GUIDE}/ReservedWords.html"),
-        relied_on_by=("aws/expressions.py:CLAIM_NAMES", "sim/memory/reserved.py"),
-        limit=573,
-        engines=like("memory", "moto", "dynamodb-local", "ministack"),
-        seen=SUITE,
-    ),
-    Fact(
-        name="dynamodb-expression-size",
-        sentence="An expression has at most 4 KB, its condition at most 300 operators and functions.",
-        source=_CONSTRAINTS,
-        relied_on_by=("sim/limits/items.py:LONGEST_EXPRESSION", "modified.py"),
-        limit=4_096,
-        engines=like("memory", "moto", "dynamodb-local", "ministack"),
-    ),
-    Fact(
         name="dynamodb-item-size",
         sentence="An item has at most 400 KB: names and values of its attributes, in UTF-8.",
         source=_CONSTRAINTS,
+        read="2023-06",
         relied_on_by=(
             "sim/limits/items.py:LARGEST_ITEM",
             "aws/items.py:LARGEST_ITEM",
@@ -168,6 +143,7 @@ DYNAMODB_FACTS: Final = (
         sentence="A number takes about a byte for each two digits and one more; the documents say so, and the service "
         "differs from them by a byte for some.",
         source=_SIZES,
+        read="2023-06",
         relied_on_by=("aws/items.py:size_of_value", "sim/memory/values.py"),
         engines=like("memory", "moto"),
         by_hand="The conformance suite has measured 23 numbers; sizes here leave more room than that.",
@@ -177,6 +153,7 @@ DYNAMODB_FACTS: Final = (
         name="dynamodb-number-digits",
         sentence="A number has at most 38 digits, and lies between 1E-130 and 9.99…E+125.",
         source=_TYPES,
+        read="2023-06",
         relied_on_by=("sim/memory/values.py:MOST_DIGITS", "aws/writes.py:_finite"),
         limit=38,
         engines=like("memory", "moto", "dynamodb-local", "ministack"),
@@ -194,6 +171,7 @@ DYNAMODB_FACTS: Final = (
         name="dynamodb-partition-key-size",
         sentence="A partition key has 1 to 2,048 bytes.",
         source=_CONSTRAINTS,
+        read="2026-11",
         relied_on_by=("sim/limits/items.py:LONGEST_KEYS",),
         limit=2_048,
         engines=like("memory", "moto", "dynamodb-local", "ministack"),
@@ -203,6 +181,7 @@ DYNAMODB_FACTS: Final = (
         name="dynamodb-sort-key-size",
         sentence="A sort key has 1 to 1,024 bytes.",
         source=_CONSTRAINTS,
+        read="2026-11",
         relied_on_by=("sim/limits/items.py:LONGEST_KEYS", "once_keys.py:LONGEST_KEY"),
         limit=1_024,
         engines=like("memory", "moto", "dynamodb-local", "ministack"),
@@ -230,6 +209,7 @@ DYNAMODB_FACTS: Final = (
         sentence="A read with `ConsistentRead` shows every write that was answered before it; one without may show an "
         "earlier state, and in turn one later and one earlier.",
         source=_READS,
+        read="2023-06",
         relied_on_by=("aws/tables.py:read_consistently", "testing/explorer/run/earlier.py:EarlierStates"),
         words=(
             "GetItem",
@@ -243,6 +223,7 @@ DYNAMODB_FACTS: Final = (
         sentence="A page of Query or Scan ends after 1 MB of items read, before the filter; `LastEvaluatedKey` says "
         "where the next begins, and may stand after the last.",
         source=_QUERY,
+        read="2026-11",
         relied_on_by=("sim/memory/querying.py:LARGEST_PAGE", "aws/run_pages.py:RunPages"),
         limit=1_048_576,
         words=("Scan", "LastEvaluatedKey", "ExclusiveStartKey", "FilterExpression", "Limit", "Items", "ScannedCount"),
@@ -254,6 +235,7 @@ DYNAMODB_FACTS: Final = (
         sentence="A Query returns the items of a partition in the order of their sort keys: bytes of UTF-8, numbers by "
         "value.",
         source=_QUERY,
+        read="2026-11",
         relied_on_by=("aws/history_rows.py:read_rows", "aws/group_items.py"),
         words=("Query", "KeyConditionExpression", "ScanIndexForward"),
         engines=like("memory", "moto", "dynamodb-local", "ministack"),
@@ -264,6 +246,7 @@ DYNAMODB_FACTS: Final = (
         sentence="BatchGetItem reads up to 100 keys, each once, and may leave some in `UnprocessedKeys`; a page has at "
         "most 16 MB, and items come in any order.",
         source=_BATCH_GET,
+        read="2026-11",
         relied_on_by=(
             "aws/batch_reads.py:KEYS_A_CALL",
             "sim/limits/items.py:MOST_READ_TOGETHER",
@@ -278,6 +261,7 @@ DYNAMODB_FACTS: Final = (
         sentence="BatchWriteItem puts and deletes up to 25 items without conditions, each on its own, and may leave "
         "some in `UnprocessedItems`.",
         source=_BATCH_WRITE,
+        read="2026-11",
         relied_on_by=(
             "aws/batch_writes.py:ROWS_A_CALL",
             "sim/limits/items.py:MOST_WRITTEN_TOGETHER",
@@ -293,6 +277,7 @@ DYNAMODB_FACTS: Final = (
         sentence="An expired item is deleted within a few days, not at its time; until then every read and condition "
         "meets it. A time more than five years back is no time to delete at.",
         source=_EXPIRED,
+        read="2023-06",
         relied_on_by=("protocol/claims.py:begins_anew", "testing/explorer/run/expiry.py:MOST_LATE"),
         words=("TimeToLiveSpecification", "TimeToLiveDescription", "TimeToLiveStatus"),
         engines=like("memory", "moto", "deliveries"),
@@ -302,6 +287,7 @@ DYNAMODB_FACTS: Final = (
         name="dynamodb-ttl-seconds",
         sentence="The time of the TTL attribute is a number in seconds since 1970; anything else is ignored.",
         source=_TTL,
+        read="2023-06",
         relied_on_by=("worker/plan.py", "deploy/table_checks.py"),
         engines=like("memory", "moto"),
         by_hand="Takes days.",
@@ -310,6 +296,7 @@ DYNAMODB_FACTS: Final = (
         name="dynamodb-partition-throughput",
         sentence="One partition, and so one item, takes 1,000 write units and 3,000 read units a second.",
         source=_WARM,
+        read="2023-06",
         relied_on_by=("docs/proofs/performance.md", "sim/weather/hot_items.py:MOST_WRITES"),
         limit=1_000,
         engines=like(deliveries="as the weather `hot-items`: writes of one item"),
@@ -320,6 +307,7 @@ DYNAMODB_FACTS: Final = (
         sentence="A new on-demand table takes 4,000 writes and 12,000 reads a second at once, and twice its earlier "
         "peak after half an hour.",
         source=_ON_DEMAND,
+        read="2026-11",
         relied_on_by=(
             "deploy/options.py:FIRST_WRITES",
             "docs/proofs/performance.md",
@@ -334,6 +322,7 @@ DYNAMODB_FACTS: Final = (
         sentence="A table that does not exist is `ResourceNotFoundException`, 400; so it is for a moment after "
         "CreateTable and while it is deleted.",
         source=_GET,
+        read="2026-11",
         relied_on_by=("sim/limits/items.py:no_table", "aws/ledger.py:DynamoDBLedger"),
         words=("ResourceNotFoundException",),
         engines=like("memory", "moto", "dynamodb-local", "ministack"),
@@ -343,6 +332,7 @@ DYNAMODB_FACTS: Final = (
         name="dynamodb-item-collections",
         sentence="A partition has no limit of its own, unless the table has a local index: 10 GB then.",
         source=_CONSTRAINTS,
+        read="2026-11",
         relied_on_by=("aws/history_rows.py", "aws/group_items.py"),
         engines=like("memory", "moto"),
         by_hand="Takes 10 GB.",
@@ -352,6 +342,7 @@ DYNAMODB_FACTS: Final = (
         sentence="A restored table is a new one, with the items of a moment, and without TTL, point-in-time recovery, "
         "alarms and tags.",
         source=_RESTORE,
+        read="2023-06",
         relied_on_by=("docs/explain/guarantees.md",),
         words=("PointInTimeRecoverySpecification",),
         engines=NOWHERE,

@@ -38,12 +38,15 @@ class Fact:
     interfaces that this row explains: error codes, parameters, attributes, types of resources.
 
     ``engines`` says what each engine does: ``MODELLED``, ``CANNOT``, or how it differs. An engine that is not named
-    cannot. A program of ``flowguard probe`` has the name of its row; where there can be none, ``by_hand`` says why.
+    cannot. ``read`` is the year and month of the page's text, or of the same text in boto3, with which the sentence was
+    last compared. A program of ``flowguard probe`` has the name of its row; where there can be none, ``by_hand`` says
+    why.
     """
 
     name: str
     sentence: str
     source: Document
+    read: str = ""
     relied_on_by: tuple[str, ...]
     limit: int | None = None
     words: tuple[str, ...] = ()

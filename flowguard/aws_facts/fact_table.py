@@ -10,6 +10,7 @@ from flowguard.aws_facts.bus_facts import BUS_FACTS
 from flowguard.aws_facts.deployment_facts import DEPLOYMENT_FACTS
 from flowguard.aws_facts.dynamodb_facts import DYNAMODB_FACTS
 from flowguard.aws_facts.error_facts import ERROR_FACTS
+from flowguard.aws_facts.expression_facts import EXPRESSION_FACTS
 from flowguard.aws_facts.fact import Fact
 from flowguard.aws_facts.http_facts import HTTP_FACTS
 from flowguard.aws_facts.key_facts import KEY_FACTS
@@ -31,7 +32,7 @@ TABLE: Final[Mapping[str, tuple[Fact, ...]]] = {
     "EventBridge Scheduler": SCHEDULER_FACTS,
     "API Gateway, function URLs, load balancers": HTTP_FACTS,
     "Logs, metrics and alarms": ALARM_FACTS,
-    "DynamoDB": DYNAMODB_FACTS,
+    "DynamoDB": (*DYNAMODB_FACTS, *EXPRESSION_FACTS),
     "DynamoDB's transactions": TRANSACTION_FACTS,
     "DynamoDB's statements (PartiQL)": PARTIQL_FACTS,
     "S3": S3_FACTS,

@@ -37,6 +37,7 @@ MAPPING_FACTS: Final = (
         sentence="With `ReportBatchItemFailures` the records that the answer names return to the queue, and all others "
         "of the batch are deleted. An empty list deletes all.",
         source=_ERRORS,
+        read="2026-11",
         relied_on_by=("handler.py:lambda_answer", "deploy/cloudformation.py", "deploy/function_checks.py"),
         words=(
             "AWS::Lambda::EventSourceMapping",
@@ -49,6 +50,7 @@ MAPPING_FACTS: Final = (
         sentence="An answer that is no JSON of that form, or names an id that is not in the batch, fails the whole "
         "batch; so does an exception.",
         source=_ERRORS,
+        read="2023-10",
         relied_on_by=("handler.py:lambda_answer",),
         engines=like("deliveries"),
         by_hand="Needs a function that answers wrongly; the probe of partial batches can be changed to do it.",
@@ -58,6 +60,7 @@ MAPPING_FACTS: Final = (
         sentence="A record that an answer names stays invisible until its visibility timeout ends: Lambda does not "
         "make it visible earlier. Whoever wants it earlier changes its visibility.",
         source=_ERRORS,
+        read="2026-11",
         relied_on_by=("sim/event_source.py",),
         engines=like("ministack", "deliveries"),
     ),
@@ -66,6 +69,7 @@ MAPPING_FACTS: Final = (
         sentence="A queue's visibility timeout should be six times its function's timeout, and the batch window more: "
         "Lambda tries a throttled batch again within that time.",
         source=_CONFIGURE,
+        read="2026-11",
         relied_on_by=("deploy/queue_plan.py:TIMES_THE_TIMEOUT", "deploy/queue_checks.py"),
         limit=6,
         engines=NOWHERE,
@@ -76,6 +80,7 @@ MAPPING_FACTS: Final = (
         sentence="A mapping whose queue has a visibility timeout below the function's timeout is refused when it is "
         "made or changed.",
         source=_CONFIGURE,
+        read="2026-11",
         relied_on_by=("deploy/queue_plan.py",),
         engines=like(moto="takes it", ministack="takes it"),
     ),
@@ -92,6 +97,7 @@ MAPPING_FACTS: Final = (
         name="mapping-batch-size",
         sentence="Without a batch window, and on FIFO queues, a batch has at most 10 records.",
         source=_PARAMETERS,
+        read="2026-11",
         relied_on_by=("deploy/batch_plan.py:MOST_RECORDS", "deploy/options.py:FunctionOptions"),
         limit=10,
         words=("BatchSize",),
@@ -102,6 +108,7 @@ MAPPING_FACTS: Final = (
         name="mapping-batch-size-with-window",
         sentence="With a batch window a standard queue's batch has up to 10,000 records.",
         source=_PARAMETERS,
+        read="2026-11",
         relied_on_by=(
             "cli/cost.py:cost",
             "testing/explorer/run/plain.py:_MOST_RECORDS",
@@ -116,6 +123,7 @@ MAPPING_FACTS: Final = (
         sentence="A batch window lasts up to 300 seconds; FIFO queues have none. A batch ends earlier when it is full "
         "or has 6 MB.",
         source=_PARAMETERS,
+        read="2026-11",
         relied_on_by=("deploy/options.py:FunctionOptions", "deploy/cloudformation.py"),
         limit=300,
         words=("MaximumBatchingWindowInSeconds",),
@@ -127,6 +135,7 @@ MAPPING_FACTS: Final = (
         sentence="The event of a batch has at most 6 MB, its records' metadata and JSON's escapes included: records of "
         "1 MiB arrive in batches of five or fewer.",
         source=_MAPPINGS,
+        read="2026-11",
         relied_on_by=("deploy/queue_plan.py", "docs/guides/batches.md"),
         limit=6_291_456,
         engines=like(ministack="makes larger events"),
@@ -136,6 +145,7 @@ MAPPING_FACTS: Final = (
         sentence="A standard queue's mapping begins with five batches at once, adds up to 300 a minute, and has at "
         "most 1,250; texts of the page from before provisioned mode say 1,000.",
         source=_SCALING,
+        read="2026-11",
         relied_on_by=("docs/proofs/performance.md",),
         limit=1_250,
         engines=NOWHERE,
@@ -146,6 +156,7 @@ MAPPING_FACTS: Final = (
         sentence="A mapping polls its queue also while that is empty, by long polls, and SQS charges each. When little "
         "comes it goes back to five batches at once, and to as few as two where `MaximumConcurrency` is not set.",
         source=_SCALING,
+        read="2026-11",
         relied_on_by=("deploy/flow_cost.py:POLLERS",),
         limit=5,
         engines=NOWHERE,
@@ -156,6 +167,7 @@ MAPPING_FACTS: Final = (
         sentence="`MaximumConcurrency` of a mapping, 2 to 1,000, keeps it from receiving more than the function takes, "
         "so no receives are lost to throttling. Reserved concurrency alone does not.",
         source=_SCALING,
+        read="2026-11",
         relied_on_by=("deploy/options.py:FunctionOptions", "deploy/cloudformation.py"),
         words=("ScalingConfig", "MaximumConcurrency"),
         engines=NOWHERE,
@@ -167,6 +179,7 @@ MAPPING_FACTS: Final = (
         "visibility timeout, and comes back step by step. Failed invocations slow it down only without "
         "`ReportBatchItemFailures`.",
         source=_ERRORS,
+        read="2026-11",
         relied_on_by=("docs/operate/operating.md", "sim/weather/pollers.py"),
         engines=like(deliveries="as the weather `pollers`, by seconds of our own"),
         by_hand="Shows in the metrics of a function that fails for minutes.",
@@ -176,6 +189,7 @@ MAPPING_FACTS: Final = (
         sentence="Lambda processes each message at least once; a record may be delivered again though its function "
         "succeeded.",
         source=_MAPPINGS,
+        read="2026-11",
         relied_on_by=("protocol/claims.py", "worker/runtime.py:Runtime"),
         engines=like("deliveries"),
         by_hand="It is rare; no program can wait for it.",
@@ -185,6 +199,7 @@ MAPPING_FACTS: Final = (
         sentence="Of a FIFO queue, a batch may have several groups, each in order; the next records of a group come "
         "only when those before are deleted or visible again. A failed record does not hold back other groups.",
         source=_FIFO,
+        read="2023-10",
         relied_on_by=("sim/event_source.py", "worker/batch.py:Batch"),
         engines=like("ministack", "deliveries"),
     ),
@@ -193,6 +208,7 @@ MAPPING_FACTS: Final = (
         sentence="With partial batch responses a function of a FIFO queue has to stop at the first failure and return "
         "it with everything unprocessed after it, or the order of its group is lost.",
         source=_ERRORS,
+        read="2023-10",
         relied_on_by=("worker/batch.py:Batch", "handler.py:lambda_answer"),
         engines=like("deliveries"),
         by_hand="What the function returns is the function's own choice.",
@@ -202,6 +218,7 @@ MAPPING_FACTS: Final = (
         sentence="A record has `messageId`, `receiptHandle`, `body`, `attributes` with `ApproximateReceiveCount` and "
         "`SentTimestamp`, `messageAttributes`, and `eventSourceARN`.",
         source=_FIFO,
+        read="2023-10",
         relied_on_by=("wire/records.py:find_records", "testing/lambda_events.py:sqs_event"),
         engines=like("ministack", "deliveries"),
     ),
@@ -209,6 +226,7 @@ MAPPING_FACTS: Final = (
         name="mapping-same-region",
         sentence="The queue of a mapping is in the function's region; it may be another account's.",
         source=_CONFIGURE,
+        read="2026-11",
         relied_on_by=("wire/home.py:Home",),
         engines=NOWHERE,
         by_hand="Shows at deployment.",

@@ -24,6 +24,7 @@ S3_FACTS: Final = (
         name="s3-missing-key",
         sentence="An object that does not exist is `NoSuchKey`, 404, for a caller who may list the bucket.",
         source=_GET,
+        read="2026-11",
         relied_on_by=("aws/packing.py:Packing", "sim/limits/objects.py:no_object"),
         words=(
             "GetObject",
@@ -36,6 +37,7 @@ S3_FACTS: Final = (
         sentence="For a caller without `s3:ListBucket` an object that does not exist is `AccessDenied`, 403, as a "
         "denial is.",
         source=_GET,
+        read="2026-11",
         relied_on_by=("aws/packing.py:Packing", "deploy/permissions.py"),
         engines=NOWHERE,
     ),
@@ -53,6 +55,7 @@ S3_FACTS: Final = (
         name="s3-head-has-no-code",
         sentence="The error of a HEAD has no body, and so no code but its status: 404 or 403.",
         source=_HEAD,
+        read="2026-11",
         relied_on_by=("sim/limits/objects.py:no_object", "sim/limits/refusing.py"),
         engines=like("memory", "moto", "ministack"),
     ),
@@ -77,6 +80,7 @@ S3_FACTS: Final = (
         name="s3-consistent",
         sentence="A read after a write, an overwrite or a deletion shows it.",
         source=_CONSISTENT,
+        read="2023-06",
         relied_on_by=("aws/packing.py:Packing",),
         words=("PutObject",),
         engines=like("memory", "moto", "ministack"),
@@ -95,6 +99,7 @@ S3_FACTS: Final = (
         sentence="A call with `ExpectedBucketOwner` to a bucket of another account is 403: a bucket that was deleted "
         "and made again by a stranger is neither read nor written.",
         source=_OWNER,
+        read="2026-11",
         relied_on_by=("aws/packing.py:Packing", "sim/limits/objects.py:denied"),
         words=("ExpectedBucketOwner",),
         engines=like("memory", moto="does not look at it", ministack="does not look at it"),
@@ -106,6 +111,7 @@ S3_FACTS: Final = (
         source=Document(
             "How to prevent object overwrites with conditional writes", f"{_GUIDE}/conditional-writes.html"
         ),
+        read="2026-11",
         relied_on_by=("sim/memory/s3.py",),
         words=("PreconditionFailed", "IfNoneMatch"),
         engines=like("memory", "moto", "ministack"),
@@ -115,6 +121,7 @@ S3_FACTS: Final = (
         sentence="A bucket that is one's own already is `BucketAlreadyOwnedByYou` when it is made again; in us-east-1 "
         "it is 200.",
         source=Document("CreateBucket", f"{_API}/API_CreateBucket.html"),
+        read="2026-11",
         relied_on_by=("dev/provided.py",),
         words=("BucketAlreadyOwnedByYou", "CreateBucketConfiguration", "LocationConstraint"),
         engines=like("moto"),
@@ -126,6 +133,7 @@ S3_FACTS: Final = (
         source=Document(
             "Best practices design patterns: optimizing Amazon S3 performance", f"{_GUIDE}/optimizing-performance.html"
         ),
+        read="2023-06",
         relied_on_by=("aws/faults.py:is_final_code",),
         limit=3_500,
         words=("SlowDown",),

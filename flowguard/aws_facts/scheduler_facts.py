@@ -31,6 +31,7 @@ SCHEDULER_FACTS: Final = (
         sentence="A schedule runs within the minute that begins at its time, never earlier; a one-time expression has "
         "whole seconds.",
         source=_TYPES,
+        read="2026-11",
         relied_on_by=("aws/schedules.py:Schedules", "docs/guides/waiting-for-others.md"),
         limit=60,
         words=("ScheduleExpression", "ScheduleExpressionTimezone", "FlexibleTimeWindow", "Mode"),
@@ -48,6 +49,7 @@ SCHEDULER_FACTS: Final = (
         name="scheduler-input-size",
         sentence="The input of a target has at most 256 KB.",
         source=_TARGET,
+        read="2026-11",
         relied_on_by=("sim/limits/schedules.py:LARGEST_INPUT", "protocol/outbox.py:LARGEST_SCHEDULED"),
         limit=262_144,
         words=("Input", "Target"),
@@ -65,6 +67,7 @@ SCHEDULER_FACTS: Final = (
         sentence="`<aws.scheduler.schedule-arn>`, `<aws.scheduler.scheduled-time>`, `<aws.scheduler.execution-id>` and "
         "`<aws.scheduler.attempt-number>` in the input are replaced by their values, wherever they stand.",
         source=_CONTEXT,
+        read="2026-11",
         relied_on_by=("aws/schedules.py:_whole",),
         engines=like(ministack="replaces none"),
     ),
@@ -75,13 +78,14 @@ SCHEDULER_FACTS: Final = (
         source=_DELETE,
         relied_on_by=("aws/schedules.py:Schedules",),
         words=("ActionAfterCompletion",),
-        engines=NOWHERE,
+        engines=like("ministack"),
     ),
     Fact(
         name="scheduler-same-name",
         sentence="A second schedule of one name in a group is `ConflictException`; with the same `ClientToken` and "
         "parameters the call may be repeated.",
         source=_CREATE,
+        read="2026-11",
         relied_on_by=("aws/schedules.py:Schedules", "sim/limits/schedules.py:already_there"),
         words=("CreateSchedule", "ConflictException", "ClientToken", "GroupName"),
         engines=like("memory", "moto", "ministack"),
@@ -98,13 +102,16 @@ SCHEDULER_FACTS: Final = (
         name="scheduler-missing-group",
         sentence="A schedule in a group that does not exist is `ResourceNotFoundException`, 404.",
         source=_CREATE,
+        read="2026-11",
         relied_on_by=("sim/limits/schedules.py:no_group",),
         engines=like("memory", "moto", "ministack"),
     ),
     Fact(
         name="scheduler-group-deletion",
-        sentence="Deleting a group deletes all its schedules, without a word to anyone.",
+        sentence="Deleting a group deletes all its schedules, bit by bit and without a word to anyone; until one is "
+        "deleted it may still invoke its target.",
         source=_GROUP,
+        read="2026-11",
         relied_on_by=("docs/operate/operating.md", "deploy/cloudformation.py"),
         words=("AWS::Scheduler::ScheduleGroup",),
         engines=like("moto", "ministack"),
@@ -124,6 +131,7 @@ SCHEDULER_FACTS: Final = (
         sentence="A target that fails is tried for 24 hours and 185 times by default; then the input goes to the "
         "schedule's dead-letter queue, or is lost.",
         source=_DEAD,
+        read="2026-11",
         relied_on_by=("aws/schedules.py:Schedules", "docs/explain/guarantees.md"),
         limit=185,
         words=("DeadLetterConfig",),

@@ -31,6 +31,7 @@ SNS_FACTS: Final = (
         sentence="A message has at most 256 KiB with its attributes, unless the topic's `MaximumMessageSize` allows up "
         "to 1 MiB.",
         source=_PUBLISH,
+        read="2026-11",
         relied_on_by=("sim/limits/topics.py:LARGEST", "protocol/outbox.py:largest"),
         limit=262_144,
         words=("InvalidParameter",),
@@ -40,6 +41,7 @@ SNS_FACTS: Final = (
         name="sns-batch",
         sentence="A batch has 1 to 10 messages, each with an id of its own and an answer of its own.",
         source=_BATCH,
+        read="2026-11",
         relied_on_by=("sim/limits/topics.py:MOST_ENTRIES", "aws/sender.py:MOST_ENTRIES"),
         limit=10,
         words=(
@@ -53,6 +55,7 @@ SNS_FACTS: Final = (
         sentence="The messages of a batch have together what one may have; more is `BatchRequestTooLong`, and none is "
         "published.",
         source=_BATCH,
+        read="2026-11",
         relied_on_by=("sim/limits/topics.py:check_batch",),
         engines=like("memory", "moto", ministack="takes more"),
     ),
@@ -60,6 +63,7 @@ SNS_FACTS: Final = (
         name="sns-subject",
         sentence="A subject has less than 100 characters, no control characters and no line breaks.",
         source=_PUBLISH,
+        read="2026-11",
         relied_on_by=("sim/limits/topics.py:LONGEST_SUBJECT",),
         limit=100,
         words=("Subject",),
@@ -70,6 +74,7 @@ SNS_FACTS: Final = (
         sentence="An attribute has a name, a type of String, String.Array, Number or Binary, and a value that is not "
         "empty; otherwise `ParameterValueInvalid`.",
         source=_ATTRIBUTES,
+        read="2022-12",
         relied_on_by=("sim/limits/topics.py", "aws/sender.py:topic_entry"),
         words=("ParameterValueInvalid",),
         engines=like("memory", "moto", ministack="takes it"),
@@ -87,6 +92,7 @@ SNS_FACTS: Final = (
         sentence="With raw delivery the body and up to ten attributes arrive as they are; a message with more than ten "
         "is discarded as a client error.",
         source=_RAW,
+        read="2026-11",
         relied_on_by=("sim/memory/sns.py", "docs/explain/envelopes.md"),
         limit=10,
         engines=like("memory", moto="delivers more than ten attributes", ministack="delivers more than ten attributes"),
@@ -95,6 +101,7 @@ SNS_FACTS: Final = (
         name="sns-retries",
         sentence="SNS tries a queue or function that answers with a server's error 100,015 times over 23 days.",
         source=_RETRIES,
+        read="2026-11",
         relied_on_by=("docs/explain/guarantees.md",),
         limit=100_015,
         engines=NOWHERE,
@@ -105,6 +112,7 @@ SNS_FACTS: Final = (
         sentence="A delivery that meets a client's error (a queue that is gone, a policy that does not allow it) is "
         "not tried again: it goes to the subscription's dead-letter queue, or is lost.",
         source=_DEAD,
+        read="2026-11",
         relied_on_by=("docs/operate/operating.md", "deploy/template.py"),
         words=("AWS::SNS::Subscription",),
         engines=like(moto="delivers whatever the policy says", ministack="delivers whatever the policy says"),
@@ -113,6 +121,7 @@ SNS_FACTS: Final = (
         name="sns-missing-topic",
         sentence="Publishing to a topic that does not exist is `NotFound`, 404.",
         source=_PUBLISH,
+        read="2026-11",
         relied_on_by=("sim/limits/topics.py:no_topic", "deploy/live.py:_MISSING"),
         words=("AWS::SNS::Topic", "NotFound", "NotFoundException"),
         engines=like("memory", "moto", "ministack"),
@@ -124,6 +133,7 @@ SNS_FACTS: Final = (
             "Invoking Lambda functions with Amazon SNS notifications",
             "https://docs.aws.amazon.com/lambda/latest/dg/with-sns.html",
         ),
+        read="2023-10",
         relied_on_by=("wire/records.py:find_records", "docs/explain/guarantees.md"),
         words=("Records",),
         engines=like("deliveries"),

@@ -41,6 +41,7 @@ SQS_FACTS: Final = (
         name="sqs-message-size",
         sentence="A message has at most 1 MiB, the names, types and values of its attributes included.",
         source=_MESSAGES,
+        read="2026-11",
         relied_on_by=(
             "sim/limits/queues.py:LARGEST",
             "protocol/outbox.py:largest",
@@ -55,6 +56,7 @@ SQS_FACTS: Final = (
         sentence="`MaximumMessageSize` of a queue may be lower, and then holds for it; a queue that was made when 256 "
         "KiB was the default keeps that.",
         source=_ATTRIBUTES,
+        read="2026-11",
         relied_on_by=("sim/limits/queues.py:Takes", "deploy/queue_checks.py"),
         words=("MaximumMessageSize",),
         engines=like("memory", "moto", "ministack", elasticmq="does not look at it"),
@@ -63,6 +65,7 @@ SQS_FACTS: Final = (
         name="sqs-batch-entries",
         sentence="A batch has 1 to 10 entries, each with an id of its own.",
         source=_BATCH,
+        read="2026-11",
         relied_on_by=("aws/sender.py:MOST_ENTRIES", "sim/limits/queues.py:MOST_ENTRIES"),
         limit=10,
         words=(
@@ -78,6 +81,7 @@ SQS_FACTS: Final = (
         name="sqs-batch-size",
         sentence="The messages of a batch have at most 1 MiB together. More is `BatchRequestTooLong`; none is sent.",
         source=_BATCH,
+        read="2026-11",
         relied_on_by=("sim/limits/queues.py:check_send_batch", "aws/sender.py"),
         limit=1_048_576,
         words=("BatchRequestTooLong",),
@@ -87,6 +91,7 @@ SQS_FACTS: Final = (
         name="sqs-batch-partial-failure",
         sentence="Each entry of a batch succeeds or fails on its own, in an answer of 200: `Failed` has the others.",
         source=_BATCH,
+        read="2026-11",
         relied_on_by=("aws/sender.py:refused_by", "worker/dispatch.py:dispatch"),
         words=("SendMessageBatch", "DeleteMessageBatch", "Failed", "SenderFault", "Code", "Message", "Id"),
         engines=like("memory", "moto", "elasticmq", ministack="takes every entry"),
@@ -95,6 +100,7 @@ SQS_FACTS: Final = (
         name="sqs-attributes",
         sentence="A message has at most 10 attributes of its own.",
         source=_METADATA,
+        read="2026-11",
         relied_on_by=(
             "protocol/outbox.py:MOST_ATTRIBUTES",
             "wire/envelope.py:MAX_ATTRIBUTES",
@@ -106,9 +112,11 @@ SQS_FACTS: Final = (
     ),
     Fact(
         name="sqs-attribute-names",
-        sentence="An attribute's name has 1 to 256 letters, digits, underscores, hyphens and periods, does not begin "
-        "with `AWS.` or `Amazon.`, and its type is String, Number or Binary with a label.",
+        sentence="An attribute's name has 1 to 256 letters, digits, underscores, hyphens and periods, none of "
+        "these at an end or twice in a row, does not begin with `AWS.` or `Amazon.` in any case, and its "
+        "type is String, Number or Binary with a label.",
         source=_METADATA,
+        read="2026-11",
         relied_on_by=(
             "protocol/outbox.py:_LONGEST_ATTRIBUTE_NAME",
             "protocol/outbox.py:_LONGEST_ATTRIBUTE_TYPE",
@@ -122,6 +130,7 @@ SQS_FACTS: Final = (
         sentence="A body has the characters of XML 1.0: other control characters, and halves of surrogates, are "
         "`InvalidMessageContents`.",
         source=_SEND,
+        read="2026-11",
         relied_on_by=("sim/limits/texts.py:forbidden",),
         words=("InvalidMessageContents",),
         engines=like("memory", "moto", "ministack", elasticmq="has another code"),
@@ -130,6 +139,7 @@ SQS_FACTS: Final = (
         name="sqs-empty-body",
         sentence="A body has at least one character.",
         source=_SEND,
+        read="2026-11",
         relied_on_by=("sim/limits/queues.py:missing",),
         words=("MissingParameter", "MissingRequiredParameterException", "InvalidParameterValue"),
         engines=like("memory", "moto", "elasticmq", "ministack"),
@@ -138,6 +148,7 @@ SQS_FACTS: Final = (
         name="sqs-delay",
         sentence="A message is delayed by 0 to 900 seconds; on a FIFO queue the queue alone may say by how much.",
         source=_MESSAGES,
+        read="2026-11",
         relied_on_by=(
             "retry.py:LONGEST_SQS_DELAY",
             "sim/limits/queues.py:LONGEST_DELAY",
@@ -153,6 +164,7 @@ SQS_FACTS: Final = (
         sentence="A message is invisible for at most 12 hours, counted from when it was received: the sum of all "
         "changes may not pass that.",
         source=_VISIBILITY,
+        read="2023-06",
         relied_on_by=(
             "once_function.py:_LONGEST_LEASE",
             "cli/retry.py:retry",
@@ -172,6 +184,7 @@ SQS_FACTS: Final = (
         name="sqs-visibility-default",
         sentence="A queue whose visibility timeout nobody set has 30 seconds.",
         source=_VISIBILITY,
+        read="2026-11",
         relied_on_by=("testing/explorer/run/parties.py:_VISIBILITY",),
         limit=30,
         words=("InvalidAttributeName",),
@@ -181,6 +194,7 @@ SQS_FACTS: Final = (
         name="sqs-visibility-zero",
         sentence="A visibility of 0 returns a message to its queue at once; the receive stays counted.",
         source=_CHANGE,
+        read="2026-11",
         relied_on_by=("aws/dead_letter_queue.py:DeadLetterQueue",),
         words=("ChangeMessageVisibilityBatch", "ChangeMessageVisibility", "ReceiptHandle"),
         engines=like("memory", "moto", "elasticmq", "ministack"),
@@ -189,6 +203,7 @@ SQS_FACTS: Final = (
         name="sqs-not-in-flight",
         sentence="The visibility of a message that is not in flight cannot be changed: `MessageNotInflight`, 400.",
         source=_CHANGE,
+        read="2026-11",
         relied_on_by=("sim/memory/sqs.py",),
         words=("MessageNotInflight", "ReceiptHandleIsInvalid"),
         engines=like("memory", moto="takes the change", elasticmq="takes the change", ministack="takes the change"),
@@ -198,6 +213,7 @@ SQS_FACTS: Final = (
         sentence="A queue keeps a message for 60 seconds to 14 days; then it is deleted without a word, wherever it "
         "stands.",
         source=_QUEUES,
+        read="2026-11",
         relied_on_by=(
             "deploy/queue_plan.py:LONGEST_RETENTION",
             "sim/provision.py:LONGEST_RETENTION",
@@ -212,6 +228,7 @@ SQS_FACTS: Final = (
         name="sqs-retention-shortest",
         sentence="A queue keeps a message for 60 seconds at least.",
         source=_QUEUES,
+        read="2026-11",
         relied_on_by=("deploy/queue_plan.py:_SHORTEST",),
         limit=60,
         engines=like("moto"),
@@ -222,6 +239,7 @@ SQS_FACTS: Final = (
         sentence="In a standard dead-letter queue a message's age goes on from its first sending: a day in the queue "
         "and four days of retention leave three.",
         source=_RETENTION,
+        read="2026-11",
         relied_on_by=("deploy/queue_plan.py:Retentions", "docs/operate/dead-letters.md"),
         engines=like("memory", "moto", "ministack", elasticmq="keeps messages for ever"),
     ),
@@ -229,6 +247,7 @@ SQS_FACTS: Final = (
         name="sqs-retention-on-redrive-fifo",
         sentence="In a FIFO dead-letter queue a message's age begins anew when it is moved.",
         source=_RETENTION,
+        read="2026-11",
         relied_on_by=("deploy/queue_plan.py:Retentions",),
         engines=like(
             "elasticmq",
@@ -242,6 +261,7 @@ SQS_FACTS: Final = (
         sentence="A message that was received `maxReceiveCount` times is moved to the dead-letter queue when it would "
         "be received once more. Body and attributes stay as they were.",
         source=_DEAD,
+        read="2026-11",
         relied_on_by=("sim/event_source.py:EventSource", "deploy/queue_checks.py", "wire/envelope.py:normalize"),
         words=(
             "ListDeadLetterSourceQueues",
@@ -252,7 +272,11 @@ SQS_FACTS: Final = (
     Fact(
         name="sqs-most-receives",
         sentence="A redrive policy moves a message after 1 to 1,000 receives.",
-        source=Document("CreateQueue", f"{_API}/API_CreateQueue.html"),
+        source=Document(
+            "Configure a dead-letter queue using the Amazon SQS console",
+            f"{_GUIDE}/sqs-configure-dead-letter-queue.html",
+        ),
+        read="2023-06",
         relied_on_by=("deploy/queue_plan.py:MOST_RECEIVES", "deploy/options.py:QueueOptions"),
         limit=1_000,
         engines=like("elasticmq", "ministack", memory="takes more", moto="takes more"),
@@ -263,6 +287,7 @@ SQS_FACTS: Final = (
         "dead-letter queue it goes on. The redrive policy of that queue may count those before the move, "
         "too; no page says.",
         source=_RECEIVE,
+        read="2026-11",
         relied_on_by=("deploy/queue_plan.py:QueuePlan",),
         engines=like("memory", "moto", "elasticmq", "ministack"),
     ),
@@ -270,6 +295,7 @@ SQS_FACTS: Final = (
         name="sqs-redrive-same-type",
         sentence="The dead-letter queue of a FIFO queue is a FIFO queue, that of a standard queue a standard one.",
         source=_DEAD,
+        read="2026-11",
         relied_on_by=("deploy/queue_plan.py:QueuePlan",),
         engines=like("moto", memory="takes any", elasticmq="takes any", ministack="takes any"),
     ),
@@ -278,6 +304,7 @@ SQS_FACTS: Final = (
         sentence="`StartMessageMoveTask` sends dead letters back as new messages: with new ids and a retention that "
         "begins anew.",
         source=_REDRIVE,
+        read="2023-06",
         relied_on_by=("docs/operate/dead-letters.md", "wire/envelope.py:normalize"),
         engines=like(elasticmq="keeps the message's id"),
     ),
@@ -285,7 +312,8 @@ SQS_FACTS: Final = (
         name="sqs-move-to-fifo-dlq",
         sentence="A message that is moved to a FIFO dead-letter queue has its message id as its deduplication id "
         "there.",
-        source=_REDRIVE,
+        source=_DEAD,
+        read="2023-06",
         relied_on_by=("docs/operate/dead-letters.md",),
         engines=NOWHERE,
         by_hand="The deduplication id is not among what a moved message shows in all SDKs.",
@@ -294,6 +322,7 @@ SQS_FACTS: Final = (
         name="sqs-at-least-once",
         sentence="A standard queue may deliver a message more than once, even after it was deleted, and in any order.",
         source=_STANDARD,
+        read="2023-06",
         relied_on_by=("protocol/claims.py", "sim/event_source.py:EventSource"),
         engines=like("deliveries"),
         by_hand="It is rare; no program can wait for it.",
@@ -303,6 +332,7 @@ SQS_FACTS: Final = (
         sentence="A FIFO queue drops a message whose deduplication id it has seen within 5 minutes, though the first "
         "was received and deleted; the answer has the first one's id.",
         source=_TERMS,
+        read="2026-11",
         relied_on_by=(
             "sim/memory/queue.py:DEDUPLICATION",
             "testing/explorer/run/inbox.py:_DEDUPLICATED",
@@ -310,13 +340,14 @@ SQS_FACTS: Final = (
         ),
         limit=300,
         words=("MessageDeduplicationId",),
-        engines=like("memory", moto="drops no copy of a message that was deleted"),
+        engines=like("memory", "elasticmq", "ministack", moto="drops no copy of a message that was deleted"),
     ),
     Fact(
         name="sqs-fifo-group-lock",
         sentence="While a message of a group is in flight, no other message of that group is delivered, until it is "
         "deleted or visible again. One call may bring several of a group.",
         source=_LOGIC,
+        read="2026-11",
         relied_on_by=("sim/event_source.py", "worker/batch.py:Batch"),
         words=("MessageGroupId",),
         engines=like("memory", "moto", "elasticmq", "ministack"),
@@ -339,6 +370,7 @@ SQS_FACTS: Final = (
         sentence="A FIFO queue takes a message with a group, and with a deduplication id unless it makes one of the "
         "content: each 1 to 128 letters, digits and punctuation characters.",
         source=_SEND,
+        read="2026-11",
         relied_on_by=("sim/limits/queues.py:check_message", "sim/limits/texts.py:is_token"),
         limit=128,
         engines=like("memory", "moto", "elasticmq", ministack="takes longer ids"),
@@ -348,6 +380,7 @@ SQS_FACTS: Final = (
         sentence="On a standard queue a group id marks a tenant, and messages of tenants with few in flight come "
         "first. It orders nothing.",
         source=_FAIR,
+        read="2026-11",
         relied_on_by=("aws/sender.py:queue_entry",),
         engines=like("memory", "moto", "ministack", elasticmq="takes no group on a standard queue"),
     ),
@@ -355,6 +388,7 @@ SQS_FACTS: Final = (
         name="sqs-receive-count",
         sentence="`ApproximateReceiveCount` counts every receive of a message, whatever became of it.",
         source=_RECEIVE,
+        read="2026-11",
         relied_on_by=("wire/envelope.py:Envelope", "aws/dead_letter_queue.py:DeadLetterQueue"),
         words=(
             "ReceiveMessage",
@@ -369,6 +403,7 @@ SQS_FACTS: Final = (
         name="sqs-long-poll",
         sentence="A receive waits for at most 20 seconds, and brings at most 10 messages.",
         source=_RECEIVE,
+        read="2026-11",
         relied_on_by=(
             "deploy/flow_cost.py:A_POLL",
             "dev/port_requests.py:LONGEST_POLL",
@@ -380,8 +415,10 @@ SQS_FACTS: Final = (
     ),
     Fact(
         name="sqs-in-flight",
-        sentence="A queue has about 120,000 messages in flight at most; then a receive brings none, or is `OverLimit`.",
+        sentence="A queue has about 120,000 messages in flight at most; then a receive of a FIFO queue brings "
+        "none, and of a standard queue is `OverLimit`, or with long polling brings none.",
         source=_MESSAGES,
+        read="2026-11",
         relied_on_by=("aws/faults.py:is_final_code",),
         limit=120_000,
         words=("OverLimit",),
@@ -393,6 +430,7 @@ SQS_FACTS: Final = (
         sentence="A queue's name has at most 80 letters, digits, hyphens and underscores; that of a FIFO queue ends in "
         "`.fifo`.",
         source=_QUEUES,
+        read="2026-11",
         relied_on_by=("deploy/queue_plan.py:_LONGEST_NAME",),
         limit=80,
         engines=like("moto", "elasticmq", memory="takes longer names", ministack="takes longer names"),
@@ -402,6 +440,7 @@ SQS_FACTS: Final = (
         sentence="A queue that does not exist is `QueueDoesNotExist`; its older code is "
         "`AWS.SimpleQueueService.NonExistentQueue`.",
         source=_SEND,
+        read="2026-11",
         relied_on_by=("sim/limits/queues.py:no_queue", "aws/dead_letter_queue.py:explained", "deploy/live.py:_MISSING"),
         words=(
             "GetQueueUrl",
@@ -414,6 +453,7 @@ SQS_FACTS: Final = (
         name="sqs-address",
         sentence="An address that is no queue's is `InvalidAddress`.",
         source=_SEND,
+        read="2026-11",
         relied_on_by=("aws/faults.py:FINAL",),
         words=("InvalidAddress",),
         engines=NOWHERE,
@@ -424,6 +464,7 @@ SQS_FACTS: Final = (
         sentence="A queue that is deleted takes messages for up to 60 seconds more, which are lost with it; its name "
         "is free after 60 seconds.",
         source=_DELETE,
+        read="2026-11",
         relied_on_by=("docs/operate/operating.md",),
         limit=60,
         words=("QueueNameExists",),
@@ -436,17 +477,20 @@ SQS_FACTS: Final = (
     ),
     Fact(
         name="sqs-attributes-propagate",
-        sentence="A changed attribute or policy of a queue may take 60 seconds to hold, a retention 15 minutes.",
+        sentence="A changed attribute or policy of a queue may take 60 seconds to hold, a retention 15 minutes. A "
+        "shorter retention holds for what lies there already: older messages are deleted.",
         source=_ATTRIBUTES,
-        relied_on_by=("docs/operate/operating.md", "deploy/template.py"),
+        read="2026-11",
+        relied_on_by=("docs/operate/operating.md", "docs/operate/upgrading.md", "deploy/template.py"),
         engines=NOWHERE,
         by_hand="A change that is seen at once proves nothing.",
     ),
     Fact(
         name="sqs-age-metric",
-        sentence="`ApproximateAgeOfOldestMessage` leaves out a message that was received more than three times and not "
-        "deleted.",
+        sentence="`ApproximateAgeOfOldestMessage` of a standard queue leaves out a message that was received three"
+        " times or more and not deleted; of a dead-letter queue it counts from the move.",
         source=_METRICS,
+        read="2026-11",
         relied_on_by=("deploy/alarms.py:alarms_of",),
         engines=NOWHERE,
     ),
@@ -464,6 +508,7 @@ SQS_FACTS: Final = (
         sentence="The system attribute `AWSTraceHeader` carries X-Ray's header beside the ten attributes and does not "
         "count as one of them.",
         source=_METADATA,
+        read="2026-11",
         relied_on_by=("aws/sender.py:_traced",),
         words=("MessageSystemAttributes",),
         engines=like("memory", "moto", "elasticmq", "ministack"),

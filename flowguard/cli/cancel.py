@@ -70,7 +70,7 @@ def cancel(flow: str, object_id: str, *, why: str, as_json: bool, **options: Any
 
 
 class CancelEnd(NamedTuple):
-    """What a cancellation has come to. ``unsent`` says why the message that ends the run was not sent."""
+    """The outcome of a cancellation. ``unsent`` says why the message that ends the run was not sent."""
 
     is_cancelled: bool
     now: str

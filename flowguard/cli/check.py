@@ -12,8 +12,9 @@ import click
 
 from flowguard.cli.formats import check_one_format
 from flowguard.cli.printing import say, say_json
-from flowguard.lint.checking import check_file, files_of
-from flowguard.lint.rules import UNREADABLE, CodeFinding
+from flowguard.lint.checking import check_files, files_of
+from flowguard.lint.importing import import_problems
+from flowguard.lint.rules import NOT_IMPORTED, UNREADABLE, CodeFinding
 from flowguard.lint.sarif import sarif
 from flowguard.printable import one_line
 
@@ -25,19 +26,23 @@ BAD: Final = 2  # where a file cannot be read
 @click.argument("paths", metavar="PATHS...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="A line of JSON for each finding.")
 @click.option("--sarif", "as_sarif", is_flag=True, help="One SARIF log, for code hosts.")
-def check(paths: tuple[Path, ...], *, as_json: bool, as_sarif: bool) -> None:
-    """Find faults in the source of handlers, without importing it.
+@click.option("--no-import", is_flag=True, help="Read the files only, and run nothing of them.")
+def check(paths: tuple[Path, ...], *, as_json: bool, as_sarif: bool, no_import: bool) -> None:
+    """Find faults in the source of handlers.
 
     PATHS are files, or directories of *.py. The stages of each file are checked, the functions under @once, and the
     functions that get their step or payload. "# flowguard: ignore[FG102]" with a reason after it leaves out a line.
+    Each file that imports flowguard is imported, in a process of its own, to see that Lambda could.
 
-    The exit code is 0 where nothing is found, 1 where something is, 2 where a file cannot be read.
+    The exit code is 0 where nothing is found, 1 where something is, 2 where a file cannot be read or imported.
     """
     check_one_format("as_json", "as_sarif")
     files = list(files_of(paths))
     if not files:
         raise click.UsageError(f"no *.py in {', '.join(map(str, paths))}")
-    findings = [one for file in files for one in check_file(file)]
+    findings = check_files(files)
+    if not no_import:
+        findings += import_problems(files)
     if as_sarif:
         say(sarif(findings, version("flowguard")))
     for one in [] if as_sarif else findings:
@@ -48,7 +53,7 @@ def check(paths: tuple[Path, ...], *, as_json: bool, as_sarif: bool) -> None:
             say(f"    {one.rule.why}; {one.rule.fix} (docs/{one.rule.page})")
     if not as_json and not as_sarif:
         say(f"{_counted(len(findings), 'finding')} in {_counted(len(files), 'file')}")
-    sys.exit(BAD if any(one.rule is UNREADABLE for one in findings) else FOUND if findings else 0)
+    sys.exit(BAD if any(one.rule in (UNREADABLE, NOT_IMPORTED) for one in findings) else FOUND if findings else 0)
 
 
 def _facts(one: CodeFinding) -> dict[str, Any]:

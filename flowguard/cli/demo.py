@@ -30,15 +30,15 @@ START: Final = 1_767_323_100_020
 
 EXPECTED: Final = Counts(
     messages=16,
-    deliveries=43,
+    deliveries=41,
     executions=23,
     effects=19,
-    duplicates=12,
+    duplicates=9,
     overtaken=2,
     fenced=1,
     refused_writes=1,
     retried=0,
-    sent=43,
+    sent=38,
     crashes=3,
 )
 

@@ -12,7 +12,8 @@ import click
 
 from flowguard.cli.console import console, line
 from flowguard.cli.iac import read_needs
-from flowguard.cli.printing import say_json
+from flowguard.cli.mailbox import is_dev
+from flowguard.cli.printing import complain, say_json
 from flowguard.clock import SystemClock
 from flowguard.deploy.examination import examine
 from flowguard.deploy.finding import LiveFinding, Severity
@@ -21,6 +22,12 @@ from flowguard.deploy.problems import CannotDeploy
 
 FOUND: Final = 1  # the exit code where something is wrong
 _STYLES: Final = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.NOTE: "dim"}
+
+
+_DEV: Final = (
+    "this is flowguard dev, not AWS: it makes what flows need on this machine, without roles, policies and alarms; "
+    "what is missing here is not missing in a deployment"
+)
 
 
 class NotExamined(click.ClickException):
@@ -56,6 +63,8 @@ def doctor(
     examined. Notes do not count.
     """
     needed, _ = read_needs(modules, options)
+    if is_dev(endpoint_url):
+        complain(_DEV)
     live = LiveAccount(boto3.session.Session(region_name=region), endpoint_url)
     try:
         findings = list(examine(needed, live, now=SystemClock().now(), most_runs=runs))

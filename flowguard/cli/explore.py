@@ -160,9 +160,9 @@ def explore(  # noqa: PLR0913 - the options of a command
     A run that fails though nothing goes wrong is found, too, unless --failing names its object. Ctrl-C and SIGTERM end
     the search, and show what was found until then.
 
-    The exit code is 0 where nothing was found, 1 where something was, 2 where something cannot be used, 3 where there
-    is no verdict (nothing ran, not every single fault was tried, or it ended where nobody knows what is right), 130
-    where the search was interrupted and had found nothing.
+    The exit code is 0 for no violation, 1 for violations, 2 for arguments that cannot be used, 3 for no verdict
+    (nothing ran, not every single fault was tried, or no undisturbed run shows the right end), 130 for an interrupted
+    search without violations.
     """
     flows, files = _explored(flows, files, messages)
     try:

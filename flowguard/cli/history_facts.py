@@ -1,4 +1,4 @@
-"""What is told of a run's past, as values and as words: by its item, and by the rows of a full history."""
+"""The history of a run as values and as words, from its item and from the rows of a full history."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NO_ROWS: Final = FullHistory()
 
 
 def history_facts(item: RunItem, full: FullHistory = NO_ROWS) -> list[dict[str, Any]]:
-    """Return what is told of this run and the runs before it, the oldest first: by its item, and by rows beside it."""
+    """Return the history of this run and of those before it, oldest first, from the item and its rows."""
     own = run_digest(item.request_id, item.requested_at)
     return [
         {

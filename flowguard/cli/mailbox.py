@@ -43,6 +43,15 @@ def mailbox(queues: tuple[str, ...], *, endpoint_url: str | None, as_json: bool)
         click.get_current_context().exit(1)
 
 
+def is_dev(url: str | None) -> bool:
+    """Answer whether ``flowguard dev`` is what answers under the URL."""
+    try:
+        _messages(url or os.environ.get("AWS_ENDPOINT_URL") or "")
+    except CannotRun:
+        return False
+    return True
+
+
 def _messages(url: str) -> list[dict[str, Any]]:
     if not url.startswith(("http://", "https://")):
         raise CannotRun(f"no --endpoint-url, and AWS_ENDPOINT_URL is not set; {_FIX}")

@@ -83,7 +83,7 @@ def package_of(project: str) -> str:
 def flowguard_requirement() -> str:
     """Return the requirement that installs this flowguard elsewhere.
 
-    It is taken from where pip had it, or else from an index.
+    It names the directory or file that pip installed it from, or else this version.
     """
     installed = distribution("flowguard")
     name = f"{installed.name}[serve,testing]"

@@ -153,7 +153,7 @@ class _Outward:
 def _complain_of_unroutable(rows: list[Delivered], told: Collection[str]) -> int:
     """Print each record that no flow here takes, and return how many were printed.
 
-    Records in ``told`` were printed before and are left out. So are records that another release of a flow would take.
+    Records in ``told`` were printed before, and are left out. So are records that another release of a flow would take.
     """
     another = f"{OtherRelease.__name__}: "
     unroutable = {

@@ -33,8 +33,8 @@ def run_facts(
 ) -> dict[str, Any]:
     """Return what is known of a run at the time ``now``.
 
-    ``flow`` is its class, where that is known: it says how long a result is good. ``rows`` are its callers beside
-    those in the item, and ``full`` what is told of its past beside the item.
+    ``flow`` is its class, if known: it says how long a result is good. ``rows`` are its callers beside those in the
+    item, ``full`` the history beside the item.
     """
     item = seen.item
     return {

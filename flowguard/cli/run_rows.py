@@ -53,7 +53,7 @@ def bounded_list(command: Command) -> Command:
 
 
 class TableReading:
-    """Reads the runs of a table, and says on standard error what that took.
+    """Reads the runs of a table, and prints the cost of reading to standard error.
 
     ``stopped`` says whether the table has more than was read.
     """

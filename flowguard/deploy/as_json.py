@@ -38,6 +38,7 @@ def _function(one: FunctionNeed) -> dict[str, Any]:
         "reads": one.reads,
         "timeout": one.timeout,
         "url": one.has_url,
+        "links_to": one.links_to,
         "environment": dict(one.environment),
         "permissions": [
             {"on": permission.target, "name": permission.name, "actions": permission.actions}

@@ -300,8 +300,11 @@ class _CloudFormation(Template):
         }
         self.outputs[url] = {
             "Description": f"Where answers for {function.name} arrive.",
-            "Value": {"Fn::GetAtt": [url, "FunctionUrl"]},
+            "Value": self.url_reference(function.name),
         }
+
+    def url_reference(self, function: str) -> Any:
+        return {"Fn::GetAtt": [self.ids.camel("Url", function), "FunctionUrl"]}
 
     # -- what is watched
 
@@ -401,8 +404,11 @@ class _Sam(_CloudFormation):
         if function.has_url:
             self.outputs[self.ids.camel("Url", function.name)] = {
                 "Description": f"Where answers for {function.name} arrive.",
-                "Value": {"Fn::GetAtt": [f"{own}Url", "FunctionUrl"]},
+                "Value": self.url_reference(function.name),
             }
+
+    def url_reference(self, function: str) -> Any:
+        return {"Fn::GetAtt": [f"{self.ids.camel('Function', function)}Url", "FunctionUrl"]}
 
 
 def _tags(owner: str) -> list[Json]:

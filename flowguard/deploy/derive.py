@@ -11,7 +11,7 @@ from typing import Final
 
 from flowguard.deploy.batch_plan import MOST_RECORDS, BatchPlan, batching_of, batching_problems
 from flowguard.deploy.found import FoundFunction, FunctionKind, flows_of, keys_of, plain_name, what_calls_it_needs
-from flowguard.deploy.needs import Deployment, FunctionNeed, Permission, TableNeed, Target, TopicNeed
+from flowguard.deploy.needs import ANSWERS_URL, Deployment, FunctionNeed, Permission, TableNeed, Target, TopicNeed
 from flowguard.deploy.options import RETENTIONS, DeployOptions, FunctionOptions
 from flowguard.deploy.permissions import Scope, makes_tokens, needs_signatures, permissions_of, tables_of_stage
 from flowguard.deploy.problems import CannotDeploy
@@ -63,6 +63,7 @@ def needs_of(functions: Sequence[FoundFunction], options: DeployOptions) -> Depl
         for name, one in sorted(named.items())
         for each in _functions(name, one, plan, batchings[name], options, scope)
     )
+    needed = tuple(_linked(needed))
     unknown = tuple(_unknown(flows))
     topics = tuple(TopicNeed(arn, _is_existing(arn, options)) for arn in plan.topics)
     return Deployment(
@@ -247,9 +248,9 @@ def _signing_secret(functions: Sequence[FoundFunction], flows: Sequence[AnyFlow]
 def _functions(
     name: str, function: FoundFunction, plan: QueuePlan, batching: BatchPlan, options: DeployOptions, scope: Scope
 ) -> Iterator[FunctionNeed]:
-    """Yield the function of a handler. What takes answers over HTTP is one of its own.
+    """Yield the function of a handler. Answers over HTTP have a function to themselves.
 
-    Whoever floods its URL uses up its own concurrency then, and not that of the queues.
+    A flood at its URL then uses up that function's concurrency, not that of the queues.
     """
     reads, own = plan.read_by(name), _options_of(function, options)
     if not _takes_http(function):
@@ -259,6 +260,18 @@ def _functions(
         yield _function(name, function, reads, batching, options, scope)
     url = _function(f"{name}{URL_SUFFIX}" if reads else name, function, {}, batching, options, scope)
     yield replace(url, has_url=True, reserved=own.url_concurrency or None)
+
+
+def _linked(functions: Sequence[FunctionNeed]) -> Iterator[FunctionNeed]:
+    """Yield the functions. One that makes links knows the URL of the function that answers them.
+
+    That is a function of its own, which makes no links: nothing waits for itself in a template.
+    """
+    answering = {one.name: frozenset(one.found.flows) for one in functions if one.has_url}
+    for one in functions:
+        linking = {flow for flow, stage in one.found.stages if uses_of(stage).tokens}
+        named = next((name for name, flows in sorted(answering.items()) if linking and linking <= flows), None)
+        yield one if ANSWERS_URL in dict(one.environment) else replace(one, links_to=named)
 
 
 def _takes_http(function: FoundFunction) -> bool:
@@ -300,7 +313,7 @@ def _settings(function: FoundFunction, permissions: Iterable[Permission], option
         if (value := getattr(settings, name)) is not None:
             found[f"FLOWGUARD_{name.upper()}"] = str(value)
     if _uses_tokens(function):
-        of_tokens = {"FLOWGUARD_TOKEN_KEYS": settings.token_keys, "FLOWGUARD_ANSWERS_URL": settings.answers_url}
+        of_tokens = {"FLOWGUARD_TOKEN_KEYS": settings.token_keys, ANSWERS_URL: settings.answers_url}
         found |= {name: value for name, value in of_tokens.items() if value is not None}
     if any(one.on is Target.SCHEDULES for one in permissions):
         found["FLOWGUARD_SCHEDULER_GROUP"] = settings.scheduler_group
@@ -365,8 +378,9 @@ def _notes(functions: Sequence[FoundFunction], flows: Sequence[AnyFlow], options
                 f"{flow.name} has no dlq_handler: a run whose function is killed each time stays RUNNING, "
                 f"and its record goes to {flow.dead_letters}"
             )
-        if flow.reply_to is None and not options.reply_to:
-            yield (
-                f"{flow.name} lists no reply_to=(…), so its functions may send no reply to a queue that a request "
-                f"names; list them there, or in reply_to = […] of the options"
-            )
+    if silent := [] if options.reply_to else [flow.name for flow in flows if flow.reply_to is None]:
+        lists, whose = ("lists", "its") if len(silent) == 1 else ("list", "their")
+        yield (
+            f"{', '.join(silent)} {lists} no reply_to=(…), so {whose} functions may send no reply to a queue that a "
+            "request names; where one does, list it there, or in reply_to = […] of the options"
+        )

@@ -23,7 +23,7 @@ from flowguard.sim.world import World
 MONTH: Final = 30 * 24 * 3_600
 """Seconds of the month for which a rate is priced."""
 
-OTHER: Final = "(no stage)"
+OTHER: Final = "(answers, deadlines and other messages)"
 """Deliveries that no stage had, such as answers and records that cannot be read."""
 
 

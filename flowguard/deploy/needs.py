@@ -14,6 +14,9 @@ from flowguard.flow import AnyFlow
 from flowguard.sim.declared import TableKey
 from flowguard.worker.patience import MANY_RECEIVES
 
+ANSWERS_URL: Final = "FLOWGUARD_ANSWERS_URL"
+"""The variable that names the base of the links that a function makes."""
+
 LONGEST_TAG: Final = 256
 """Characters of a tag's value."""
 
@@ -142,6 +145,9 @@ class FunctionNeed:
     role: str | None = None
     policies: tuple[str, ...] = ()
     has_url: bool = False
+    links_to: str | None = None
+    """The name of the function whose URL is the base of the links that it makes. None where it makes none, or the
+    options name the base."""
     reserved: int | None = None
     """Invocations at once that are kept for it, and the most that it has."""
 

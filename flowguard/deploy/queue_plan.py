@@ -41,8 +41,8 @@ class Retentions:
 
     ``killed`` is that of the queue of records given up, ``dead`` that of the dead letters. Each is longer than the one
     before, and a record lives in ``inbox`` and ``killed`` no longer than the flow's ``retention``. SQS counts its age
-    in a standard dead-letter queue from its first sending: both times are those of one outage. In a FIFO one it begins
-    anew with the move, so that there all three add up.
+    in a standard dead-letter queue from its first sending: both times are those of one outage. In a FIFO one it starts
+    again with the move, so that there all three add up.
     """
 
     inbox: int

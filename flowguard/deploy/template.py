@@ -9,7 +9,7 @@ from typing import Any, Final
 from flowguard.deploy.alarms import LoggedMetric, MetricAlarm, alarms_of, metrics_of
 from flowguard.deploy.arns import SCHEDULER_ROLE, Arn, queue_arn, rule_arn, statements_of
 from flowguard.deploy.logical_ids import LogicalIds
-from flowguard.deploy.needs import Deployment, FunctionNeed, QueueNeed, Role, TableNeed, TopicNeed
+from flowguard.deploy.needs import ANSWERS_URL, Deployment, FunctionNeed, QueueNeed, Role, TableNeed, TopicNeed
 from flowguard.deploy.options import DeployOptions
 from flowguard.destinations import Bus
 
@@ -226,6 +226,8 @@ class Template(ABC):
     def environment(self, function: FunctionNeed) -> Json:
         """Return the variables of a function."""
         found = {name: self.text(value) for name, value in function.environment}
+        if function.links_to is not None:
+            found[ANSWERS_URL] = self.url_reference(function.links_to)
         if "FLOWGUARD_SCHEDULER_GROUP" in found:
             given = self.needed.scheduler_role
             found["FLOWGUARD_SCHEDULER_ROLE"] = self.arn(SCHEDULER_ROLE if given is None else Arn(whole=given))
@@ -262,6 +264,9 @@ class Template(ABC):
 
     @abstractmethod
     def queue_reference(self, queue: QueueNeed) -> Any: ...
+
+    @abstractmethod
+    def url_reference(self, function: str) -> Any: ...
 
     @abstractmethod
     def account_reference(self) -> Any: ...

@@ -271,6 +271,9 @@ class _Terraform(Template):
             "value": f"${{{url}.function_url}}",
         }
 
+    def url_reference(self, function: str) -> str:
+        return f"${{{self._address('aws_lambda_function_url', function)}.function_url}}"
+
     def _role(self, name: str, prefix: str, service: str, statements: Sequence[Json], owner: str) -> str:
         trust = {"Effect": "Allow", "Principal": {"Service": service}, "Action": "sts:AssumeRole"}
         role = self._add(

@@ -144,7 +144,7 @@ def read_state(directory: Path) -> SavedState | None:
 
 
 def write_state(directory: Path, state: SavedState) -> None:
-    """Write the state. Whoever reads it, now or after a crash, finds the old one or the new one, and whole.
+    """Write the state. A reader, now or after a crash, gets the whole old one or the whole new one.
 
     Raises :class:`StateRefused` where it cannot be written.
     """

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from flowguard.lint.checks import CHECKS
+from flowguard.lint.checks import CHECKS, undoes_shortly
 from flowguard.lint.handler_source import ModuleSource
-from flowguard.lint.rules import BAD_SUPPRESSION, RULES, UNREADABLE, UNUSED_SUPPRESSION, CodeFinding
+from flowguard.lint.rules import BAD_SUPPRESSION, RULES, UNDOES_SHORTLY, UNREADABLE, UNUSED_SUPPRESSION, CodeFinding
 from flowguard.printable import one_line
 
 _SUPPRESSION: Final = re.compile(r"#\s*flowguard:\s*ignore(?:\[([^\]]*)\])?(.*)")
@@ -46,25 +46,39 @@ def files_of(paths: Iterable[Path]) -> Iterator[Path]:
             yield path
 
 
-def check_file(path: Path) -> list[CodeFinding]:
-    """Check a file. One that cannot be read is a finding."""
-    try:
-        with tokenize.open(path) as file:
-            text = file.read()
-    except OSError as error:
-        return [_unreadable(str(path), 1, error.strerror or type(error).__name__)]
-    except (SyntaxError, UnicodeDecodeError) as error:
-        return [_unreadable(str(path), 1, str(error))]
-    return check_source(text, str(path))
+def check_files(paths: Iterable[Path]) -> list[CodeFinding]:
+    """Check files together: a flow may take its stages from another of them. One that cannot be read is a finding."""
+    findings: list[CodeFinding] = []
+    texts: dict[Path, str] = {}
+    for path in paths:
+        try:
+            with tokenize.open(path) as file:
+                texts[path] = file.read()
+        except OSError as error:
+            findings.append(_unreadable(str(path), 1, error.strerror or type(error).__name__))
+        except (SyntaxError, UnicodeDecodeError) as error:
+            findings.append(_unreadable(str(path), 1, str(error)))
+    forgotten = frozenset(stage for text in texts.values() for stage in _forgetful_stages(text))
+    return [*findings, *(one for path, text in texts.items() for one in check_source(text, str(path), forgotten))]
 
 
-def check_source(text: str, path: str) -> list[CodeFinding]:
-    """Check the source of a module."""
+def _forgetful_stages(text: str) -> set[str]:
     try:
-        source = ModuleSource(ast.parse(text))
+        return ModuleSource(ast.parse(text)).forgetful_stages()
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return set()
+
+
+def check_source(text: str, path: str, forgotten: frozenset[str] = frozenset()) -> list[CodeFinding]:
+    """Check the source of a module.
+
+    ``forgotten`` are the stages, each as ``module.Stage``, of flows elsewhere that lack ``remember=``.
+    """
+    try:
+        source = ModuleSource(ast.parse(text), module=Path(path).stem, forgotten=forgotten)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         return [_unreadable(path, getattr(error, "lineno", None) or 1, str(error))]
-    found = {
+    found = {_finding(path, UNDOES_SHORTLY.id, node) for node in undoes_shortly(source)} | {
         _finding(path, rule.id, node)
         for code in source.handlers()
         for rule, check in CHECKS.items()

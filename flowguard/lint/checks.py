@@ -372,8 +372,8 @@ def effect_repeated(source: ModuleSource, code: HandlerCode) -> Iterator[ast.AST
 
 
 def remembers_shortly(source: ModuleSource, code: HandlerCode) -> Iterator[ast.AST]:
-    """Yield where a handler looks at the run before, of a flow in its module that remembers no longer than it must."""
-    if not source.forgetful_flows():
+    """Yield where a handler looks at the run before, of a flow that remembers it no longer than it must."""
+    if not source.is_forgotten():
         return
     for node in ast.walk(code.node):
         match node:
@@ -382,6 +382,12 @@ def remembers_shortly(source: ModuleSource, code: HandlerCode) -> Iterator[ast.A
                 return  # once is enough: it is the flow that is to be changed
             case _:
                 pass
+
+
+def undoes_shortly(source: ModuleSource) -> Iterator[ast.AST]:
+    """Yield where a flow names what undoes a run, and remembers the run no longer than it must."""
+    for flow in source.forgetful_flows():
+        yield from (option for option in flow.keywords if option.arg == "on_failed")
 
 
 CHECKS: Final[Mapping[Rule, Check]] = {

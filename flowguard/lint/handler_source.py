@@ -28,6 +28,10 @@ class ModuleSource:
     tree: ast.Module
     imports: dict[str, str] = field(default_factory=dict)
     """What each imported name stands for: ``{"uuid4": "uuid.uuid4"}``."""
+    module: str = ""
+    """Its name, without its package."""
+    forgotten: frozenset[str] = frozenset()
+    """The stages of flows elsewhere that lack ``remember=``, as :meth:`forgetful_stages` has them."""
 
     def __post_init__(self) -> None:
         for node in ast.walk(self.tree):
@@ -95,6 +99,23 @@ class ModuleSource:
         flows = [one for one, of in bases.items() if of & {"flowguard.Flow", "flowguard.flow.Flow"}]
         return [one for one in flows if all(option.arg != "remember" for option in one.keywords)]
 
+    def forgetful_stages(self) -> set[str]:
+        """Return the stages that these flows take from other modules, each as ``module.Stage``, without its package."""
+        listed = [
+            self.dotted(stage)
+            for flow in self.forgetful_flows()
+            for line in flow.body
+            if isinstance(line, ast.Assign | ast.AnnAssign) and line.value is not None and _names_stages(line)
+            for stage in ast.walk(line.value)
+            if isinstance(stage, ast.Name | ast.Attribute)
+        ]
+        return {".".join(name.split(".")[-2:]) for name in listed if "." in name}
+
+    def is_forgotten(self) -> bool:
+        """Answer whether a flow, here or elsewhere, remembers runs of stages in this module no longer than it must."""
+        classes = {f"{self.module}.{node.name}" for node in ast.walk(self.tree) if isinstance(node, ast.ClassDef)}
+        return bool(self.forgetful_flows()) or not self.forgotten.isdisjoint(classes)
+
     def _is_once(self, function: Function) -> bool:
         called = (one.func if isinstance(one, ast.Call) else one for one in function.decorator_list)
         return any(self.dotted(one) in ("flowguard.once", "flowguard.once_function.once") for one in called)
@@ -121,6 +142,11 @@ class ModuleSource:
         makers = {"list", "dict", "set", "bytearray", "collections.defaultdict", "collections.deque"}
         makers |= {"collections.Counter", "collections.OrderedDict"}
         return isinstance(value, ast.Call) and self.dotted(value.func) in makers
+
+
+def _names_stages(line: ast.Assign | ast.AnnAssign) -> bool:
+    targets = line.targets if isinstance(line, ast.Assign) else [line.target]
+    return any(isinstance(target, ast.Name) and target.id == "stages" for target in targets)
 
 
 def _methods(node: ast.ClassDef) -> dict[str, Function]:

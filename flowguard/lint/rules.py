@@ -42,6 +42,14 @@ UNUSED_SUPPRESSION: Final = Rule(
     "take it out",
     "guides/check-your-handlers.md",
 )
+NOT_IMPORTED: Final = Rule(
+    "FG004",
+    "not-imported",
+    "cannot be imported",
+    "Lambda could not import it either, and its rules were read from a source that does not run",
+    "correct what the error names; --no-import leaves this out where the libraries are not installed",
+    "guides/check-your-handlers.md",
+)
 CHECK_THEN_ACT: Final = Rule(
     "FG101",
     "check-then-act",
@@ -140,10 +148,20 @@ REMEMBERS_SHORTLY: Final = Rule(
     "guides/sagas.md",
 )
 
+UNDOES_SHORTLY: Final = Rule(
+    "FG113",
+    "undoes-shortly",
+    "undoes a run that its flow remembers only as long as its queues keep messages",
+    "four weeks later nobody can look up what was undone, or retry it, and the same request is a new run",
+    "say how long a failed run may be asked for: class Orders(Flow, …, remember=timedelta(days=365))",
+    "guides/sagas.md",
+)
+
 RULES: Final = (
     UNREADABLE,
     BAD_SUPPRESSION,
     UNUSED_SUPPRESSION,
+    NOT_IMPORTED,
     CHECK_THEN_ACT,
     DIRECT_WRITE,
     KEY_NOT_UNIQUE,
@@ -156,6 +174,7 @@ RULES: Final = (
     SLEEPS,
     EFFECT_REPEATED,
     REMEMBERS_SHORTLY,
+    UNDOES_SHORTLY,
 )
 """All rules, in the order of their ids."""
 
@@ -180,6 +199,6 @@ class CodeFinding:
     @property
     def text(self) -> str:
         """Return what is wrong, in a sentence."""
-        if self.rule is UNREADABLE:
+        if self.rule in (UNREADABLE, NOT_IMPORTED):
             return f"{self.rule.what}: {self.code}"
         return f"{self.code} {self.rule.what}" if self.code else f"this {self.rule.what}"

@@ -6,6 +6,7 @@ import json
 import time
 import urllib.error
 import urllib.request
+from itertools import pairwise
 from typing import Any
 
 from flowguard.probe.lab import Lab
@@ -69,20 +70,25 @@ def async_accepted(lab: Lab) -> Saw:
 
 
 _FAILS = """
+import json, time
+
 def handler(event, context):
-    print("SAW", context.aws_request_id)
+    print("SAW", json.dumps({"at": time.time()}))
     raise RuntimeError("probe")
 """
 
 
 @asks("lambda-async-retries", "lambda", "iam", "logs", cents=0.1, seconds=300)
 def async_retries(lab: Lab) -> Saw:
-    """Invoke a function that fails asynchronously, and count its attempts within four minutes."""
+    """Invoke a function that fails asynchronously, and see when it is tried again within four minutes."""
     name = function(lab, _FAILS)
     lab.ask("lambda", "invoke", FunctionName=name, InvocationType="Event", Payload=b"{}")
-    lab.pause(240)
-    count = len(logged(lab, name, "SAW"))
-    return Saw(count == 3, f"{count} attempts in four minutes")
+    attempts = [float(one["at"]) for one in _seen(lab, name, 3, 240)]
+    lab.pause(15)
+    more = len(_seen(lab, name, 4, 0)) - len(attempts)
+    after = [round(later - one) for one, later in pairwise(attempts)]
+    right = len(after) == 2 and 40 <= after[0] <= 100 <= after[1] <= 200 and not more
+    return Saw(right, f"tried again after {', '.join(f'{one} s' for one in after) or 'nothing'}; {more} more")
 
 
 _LOOPS = """

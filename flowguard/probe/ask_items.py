@@ -186,22 +186,6 @@ def reserved_words(lab: Lab) -> Saw:
     )
 
 
-@asks("dynamodb-expression-size", "dynamodb", seconds=20)
-def expression_size(lab: Lab) -> Saw:
-    """Update with expressions of 4,096 and 4,097 bytes."""
-    name = table(lab)
-
-    def set_by(size: int) -> str:
-        attribute = "a" * 200
-        text = f"SET {attribute} = :n"
-        padded = text + " " * (size - len(text))
-        found: str = refused(lab, name, padded, ExpressionAttributeValues={":n": {"N": "1"}})["code"]
-        return found
-
-    fits, over = set_by(4_096), set_by(4_097)
-    return Saw(not fits and over == "ValidationException", f"4,096: {fits or 'taken'}; 4,097: {over or 'taken'}")
-
-
 @asks("dynamodb-item-size", "dynamodb", cents=0.1, seconds=20)
 def item_size(lab: Lab) -> Saw:
     """Put items of 400 KB and a byte more, and let an update grow an item beyond."""

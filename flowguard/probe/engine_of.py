@@ -33,7 +33,7 @@ _START: Final = 1_767_225_600_000
 
 
 class ProbedEngine(NamedTuple):
-    """An engine that is open. ``together`` says that several programs may work at once."""
+    """An engine that is open. ``together`` says that several programs may work at once, since its time is real."""
 
     name: str
     clients: Clients
@@ -58,7 +58,7 @@ def opened(
                 yield ProbedEngine(name, moto.client, lambda seconds: _move(virtual, seconds), None, False)
         case _:
             session = boto3.session.Session(**_credentials(url), region_name=region)
-            yield ProbedEngine(name, _clients(session, url), lambda s: _wait(waits, s), SERVED.get(name), name == "aws")
+            yield ProbedEngine(name, _clients(session, url), lambda s: _wait(waits, s), SERVED.get(name), True)
 
 
 def _move(virtual: VirtualTime, seconds: float) -> None:

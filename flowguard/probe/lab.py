@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 import uuid
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -42,6 +43,13 @@ class NotOurs(Exception):
         return f"{self.operation} names nothing that this probe has made; it was not sent"
 
 
+class NotWaited(Exception):
+    """A program would wait for longer than its engine is worth."""
+
+    def __str__(self) -> str:
+        return "it was not waited for any longer"
+
+
 class Lab:
     """A namespace in which one program makes, asks and deletes.
 
@@ -57,6 +65,7 @@ class Lab:
         stop: Event | None = None,
         services: Collection[str] | None = None,
         rest: Callable[[float], None] = time.sleep,
+        longest: float = math.inf,
     ) -> None:
         self.namespace = f"{PREFIX}{uuid.uuid4().hex[:10]}"
         self.tags: Mapping[str, str] = {TAG: self.namespace}
@@ -65,6 +74,7 @@ class Lab:
         self._clients = clients
         self._services = services
         self._rest = rest
+        self._longest = longest
         self._pause = pause
         self._stop = stop if stop is not None else Event()
         self._ours: set[str] = {self.namespace}
@@ -144,6 +154,8 @@ class Lab:
         """Wait. It is a moment where the engine's time can be moved."""
         if self._stop.is_set():
             raise Interrupted
+        if self.waited + seconds > self._longest:
+            raise NotWaited
         self.waited += seconds
         self._pause(seconds)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from enum import StrEnum
@@ -13,6 +14,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from flowguard.aws_facts.fact import CANNOT, MODELLED
 from flowguard.aws_facts.fact_table import FACTS
 from flowguard.probe import (  # noqa: F401  # each module registers its programs
+    ask_expressions,
     ask_fifo,
     ask_functions,
     ask_items,
@@ -23,13 +25,16 @@ from flowguard.probe import (  # noqa: F401  # each module registers its program
     ask_topics,
     ask_transactions,
 )
-from flowguard.probe.engine_of import ProbedEngine
-from flowguard.probe.lab import Interrupted, Lab, code
+from flowguard.probe.engine_of import SERVED, ProbedEngine
+from flowguard.probe.lab import Interrupted, Lab, NotWaited, code
 from flowguard.probe.saw import PROBES, Probe
 from flowguard.sim.memory.not_in_memory import NotInMemory
 
 AT_ONCE: Final = 12
-"""Programs at work at a time at AWS."""
+"""Programs at work at a time at AWS, and on an engine behind an address."""
+
+IN_VAIN: Final = 60
+"""Seconds for which a program waits on a served engine that cannot do what its row says."""
 
 
 class Ended(StrEnum):
@@ -74,7 +79,7 @@ def can_run(probe: Probe, engine: ProbedEngine) -> bool:
 
 
 def run_all(probes: Iterable[Probe], engine: ProbedEngine, stop: Event | None = None) -> Iterator[Finding]:
-    """Run programs and yield what each has found. At AWS several run at once."""
+    """Run programs and yield what each has found. Where the time is real several run at once."""
     stopping = stop if stop is not None else Event()
     with ThreadPoolExecutor(AT_ONCE if engine.together else 1) as pool:
         yield from pool.map(lambda probe: run_one(probe, engine, stopping), probes)
@@ -82,12 +87,13 @@ def run_all(probes: Iterable[Probe], engine: ProbedEngine, stop: Event | None = 
 
 def run_one(probe: Probe, engine: ProbedEngine, stop: Event | None = None) -> Finding:
     """Run a program in a lab of its own. Whatever it raises is a finding."""
-    lab = Lab(engine.clients, engine.pause, stop, engine.services)
+    expected = MODELLED if engine.name == "aws" else FACTS[probe.name].on(engine.name)
+    longest = IN_VAIN if expected == CANNOT and engine.name in SERVED else math.inf
+    lab = Lab(engine.clients, engine.pause, stop, engine.services, longest=longest)
     ended, what = Ended.CANNOT, "the engine has no such service"
     if can_run(probe, engine):
         with lab:
             ended, what = _tried(probe, lab)
-    expected = MODELLED if engine.name == "aws" else FACTS[probe.name].on(engine.name)
     return Finding(probe.name, engine.name, ended, what, expected, tuple(lab.left))
 
 
@@ -96,7 +102,7 @@ def _tried(probe: Probe, lab: Lab) -> tuple[Ended, str]:
         saw = probe.run(lab)
     except Interrupted:
         return Ended.INTERRUPTED, "interrupted"
-    except (NotInMemory, NotImplementedError) as error:
+    except (NotInMemory, NotImplementedError, NotWaited) as error:
         return Ended.CANNOT, str(error)
     except ClientError as error:
         is_unknown = any(word in f"{code(error)} {error}" for word in _UNKNOWN)

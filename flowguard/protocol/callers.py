@@ -56,7 +56,7 @@ class Caller(NamedTuple):
 
     @classmethod
     def asking(cls, message: Message) -> Caller | None:
-        """Return what a claim notes of its own request. One that is too long goes without its carried attributes."""
+        """Return what a claim notes of its own request. The carried attributes of one that is too long are left out."""
         caller = cls.of(message)
         if caller is None or len(caller.to_text().encode()) <= LARGEST_ASKER:
             return caller

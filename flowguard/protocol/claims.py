@@ -216,7 +216,7 @@ def kills_before(found: RunItem | None, message: Message, owner: Owner | None = 
 def needs_lease(claim: Claim) -> bool:
     """Answer whether a hop that was only read is claimed all the same, since it takes the object from a run at work.
 
-    That run is to stop at once, and its requester is told so before the commit. It has to be written before both.
+    That run has to stop at once, and its requester is notified before the commit. The claim is written before both.
     """
     found = claim.before
     if claim.unwritten is None or found is None:
@@ -237,7 +237,7 @@ def finds_old_memory(claim: Claim) -> bool:
 
 
 def outlived(claim: Claim, now: int, retention: int) -> bool:
-    """Answer whether a worker that has read no item may come to write one when another has been there and expired.
+    """Answer whether a worker that has read no item may write one after another has been there and expired.
 
     ::
 
@@ -272,7 +272,7 @@ def can_be_reset(item: RunItem | None, by: str, at: int) -> bool:
     """Answer whether a reset changes the item. One run that was asked for after the reset is as good as reset.
 
     A run that has failed is let to end, also while it undoes what it did: there is no result to drop, and the reset
-    would take its undo away. So is one that was cancelled: its work is not to begin anew.
+    would take its undo away. So is one that was cancelled: it must not be restarted.
     """
     if item is None or item.status is Status.FAILED:
         return False

@@ -112,7 +112,7 @@ class SavedPart(NamedTuple):
 
 
 def part_name(requested_at: int, redrive: int, number: int) -> str:
-    """Return the name under which a hop remembers this part. A redrive begins anew, and so does another run."""
+    """Return the name under which a hop remembers this part. A redrive starts over, and so does another run."""
     return f"{_OF_PART}{requested_at}.{redrive}.{number}"
 
 

@@ -104,7 +104,7 @@ class RunItem(NamedTuple):
     reset_by: str | None = None
     """The reset that came last."""
     first_message: str | None = None
-    """What the work begins anew with. Only who has to send it reads it."""
+    """The restart payload. Only a worker that has to send it reads it."""
     left_end: LeftEnd | None = None
     """The end of the run before. Only a claim of a first hop has it."""
     cancellation: Cancellation | None = None
@@ -162,6 +162,15 @@ class RunItem(NamedTuple):
         if wait.group is not None:
             return wait.end is WaitEnd.ANSWERED
         return wait.plan is not None and bool(wait.plan.asked & wait.answered)
+
+    @property
+    def awaits_look(self) -> bool:
+        """Answer whether a look at this run's wait, which proves what was sent, is still to come.
+
+        Where the worker of the hop that waits has died, it may come never. A run that was reset is proved by none.
+        """
+        plan = None if self.wait is None else self.wait.plan
+        return plan is not None and plan.looks and self.reset_by is None and not self.wait_was_dispatched
 
     @property
     def cancelled_because(self) -> str | None:
@@ -318,7 +327,7 @@ class Commit(NamedTuple):
     takes_callers: bool = False
     """Whether the flow takes callers: the commit of an end closes their list."""
     first_message: str | None = None
-    """What a run that is reset begins anew with, of a first hop that is not the last."""
+    """The restart payload, of a first hop that is not the last."""
     failed: FailedHop | None = None
     undone: bool = False
     ended_at: int = 0

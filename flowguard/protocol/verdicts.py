@@ -30,7 +30,7 @@ class Verdict(StrEnum):
     """A newer request, and the flow's ``on_conflict`` lets the first keep the object: ack."""
 
     RESET = "RESET"
-    """A later hop of a run that was reset: the work begins anew, with another message than this. Ack."""
+    """A later hop of a run that was reset: another message restarts the run. Ack."""
 
     GIVEN_UP = "GIVEN_UP"
     """A redriven message of a hop that failed for good, after which the run went on at its flow's ``on_failed`` stage:
@@ -52,7 +52,7 @@ class ResetVerdict(StrEnum):
     """What a reset has changed."""
 
     RESTARTED = "RESTARTED"
-    """A run was at work. It is fenced, and the work begins anew for all who wait for it."""
+    """A run was at work. It is fenced and restarted for all its callers."""
 
     DROPPED = "DROPPED"
     """A stored end is good for no newer request any more. The next one is carried out."""

@@ -69,6 +69,8 @@ class WaitPlan(NamedTuple):
     depth: int = 0
     group: GroupPlan | None = None
     """The group that is awaited, in place of names. Then the wait's names are those of its shards."""
+    looks: bool = False
+    """The deadline's first message comes at once, and its look proves that the side messages were sent."""
 
     @property
     def awaited(self) -> list[str]:
@@ -85,6 +87,7 @@ class WaitPlan(NamedTuple):
         carried = {name: [a.type, a.value] for name, a in self.carried.items()}
         row = [self.stage, dict(self.names), sorted(self.asked), sorted(self.early), self.on_timeout, self.on_error]
         more = [dict(self.children), None if self.group is None else self.group.as_json(), self.trace, self.depth]
+        more.append(self.looks)
         while more and not more[-1]:
             more.pop()
         return json.dumps([*row, self.reply_to, self.answer_to, carried, *more], separators=(",", ":"))
@@ -108,6 +111,7 @@ class WaitPlan(NamedTuple):
             group=None if not more[1:] or more[1] is None else GroupPlan.from_json(more[1]),
             trace=more[2] if more[2:] else None,
             depth=more[3] if more[3:] else 0,
+            looks=bool(more[4:] and more[4]),
         )
 
 

@@ -69,7 +69,7 @@ def moto_engines(seed: int) -> Iterator[None]:
 
 
 def empty(services: Iterable[str], seed: int) -> None:
-    """Empty moto's engines of these services, and let their ids begin anew."""
+    """Empty moto's engines of these services, and reset their ids."""
     # here, since it is heavy and comes with an extra
     from moto.backends import get_backend
     from moto.moto_api._internal import mock_random

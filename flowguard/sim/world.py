@@ -87,7 +87,7 @@ class World:
     ``dlq_handler`` gets it. ``times`` are those of a deployment's queues, which keep no record for ever. Equal
     arguments and records give equal results throughout. ``aws`` and ``clock`` are open ones to work on; without them
     the world opens its own. ``weather`` names what AWS does on this day (``flowguard/sim/weather/forecast.py``).
-    ``observer`` is told each event.
+    ``observer`` receives each event.
     """
 
     def __init__(  # noqa: PLR0913 - options, each with a default

@@ -75,7 +75,7 @@ class FlowRunner:
     """Runs flows in a test. Open it as a block, on an AWS and a clock that are open.
 
     Queues, topics and tables are made when they are used. Equal values of ``seed`` give equal ids and delays. A flow
-    that does not come to rest within ``most`` deliveries, and ten for each request of a group, is stopped. What a
+    that is not at rest within ``most`` deliveries, and ten for each request of a group, is stopped. What a
     method cannot use it refuses with :class:`flowguard.errors.SettingsError`, and nothing has changed.
 
     ::

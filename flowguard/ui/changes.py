@@ -22,7 +22,7 @@ from flowguard.worker.dead_letters import Letter
 
 
 class Change(NamedTuple):
-    """What a change has come to. ``said`` are lines for the person who asked for it."""
+    """The outcome of a change. ``said`` are lines for the person who asked for it."""
 
     is_done: bool
     said: list[str]

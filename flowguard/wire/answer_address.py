@@ -1,6 +1,6 @@
 """The address of an answer: the run, the hop and the name that wait for it.
 
-Whoever is asked carries it unchanged and brings it back, in the ``flowguard`` attribute of its answer.
+The asked party brings it back unchanged, in the ``flowguard`` attribute of its answer.
 """
 
 from __future__ import annotations

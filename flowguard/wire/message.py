@@ -185,9 +185,9 @@ class Message(NamedTuple):
 
     @property
     def text_digest(self) -> str:
-        """Return what tells its text from another one's: payload, stage, and who is told the end.
+        """Return a digest of its payload, stage and addresses of the end.
 
-        It is the same in each copy, retry and redrive of one message, through whatever they came.
+        It is the same in each copy, retry and redrive of one message, whatever source they come from.
         """
         said = json.dumps([self.stage, self.body, self.reply_to, self.answer_to])
         return sha256(said.encode()).hexdigest()[:_TEXT_DIGEST]
@@ -365,7 +365,7 @@ def place_at_depth(depth: int) -> dict[str, Attribute]:
 def with_depth(attributes: dict[str, Attribute], depth: int) -> dict[str, Attribute]:
     """Return the attributes with the depth of the run that the message may start.
 
-    Senders' own attributes come first: a message that has as many as a service takes goes without.
+    The sender's own attributes take precedence: the depth is left out if a message has as many as a service takes.
     """
     if PLACE in attributes or len(attributes) >= _MOST_ATTRIBUTES:
         return attributes

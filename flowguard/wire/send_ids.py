@@ -1,10 +1,10 @@
-"""The ids by which copies are known: two different things never share one, and the same thing repeated always does.
+"""The ids by which copies are recognised: copies of one message share an id, different messages never do.
 
-Each begins with what names a hop of one run, ``Message.hop_id``: flow, object, request, time, hop and redrive. What
-tells the things of one hop apart comes after it.
+Each begins with the id of a hop of one run, ``Message.hop_id``: flow, object, request, time, hop and redrive. The
+messages of one hop differ in what comes after it.
 
 ==========  =====================  =============================================================
-kind        after the hop          told apart by
+kind        after the hop          distinguished by
 ==========  =====================  =============================================================
 SEND        ``.3``                 its place in the outbox
 NEXT                               nothing: a hop has one message
@@ -73,7 +73,7 @@ def digest_of(*parts: object) -> str:
 
 
 def unnamed(message: Message, message_id: str) -> str:
-    """Return what tells a message apart whose flow or object nobody could read. Nothing for one that names both.
+    """Return a mark for a message without a readable flow or object; empty for one that names both.
 
     Several of them may have one request id.
     """

@@ -1,7 +1,7 @@
 """The title and the facts that the page of a link shows, sealed under its token.
 
 They stand in the link, so that the page needs no call: ``<base64url of the JSON>.<22 characters of HMAC-SHA256>``, over
-the token and the text. Whoever has the link can read them, and nobody without the key can write others.
+the token and the text. The owner of the link can read them; without the key they cannot be changed.
 """
 
 from __future__ import annotations

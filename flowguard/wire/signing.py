@@ -221,7 +221,7 @@ class KeySigner:
 
 
 class _Simulated:
-    """Signs as another signer does, and requires a signature of answers and orders, and of more where it is told to."""
+    """Signs as another signer does, and requires signatures: of answers and orders, and of further kinds if asked."""
 
     is_on = True
 
@@ -286,7 +286,7 @@ def signed_attributes(message: Message, signer: Signer) -> dict[str, Attribute]:
 def check_signs(signer: Signer, flow: str, what: str) -> None:
     """Raise :class:`SettingsError` where no keys are set for ``what``, which ``flow`` believes only when it is signed.
 
-    It would be refused when it arrives, and whoever waits for it would wait in vain.
+    Unsigned, it would be refused when it arrives, and its receiver would wait until the deadline.
     """
     if not signer.is_on:
         fix = "set it for all functions and clients of the flow, or say trust_senders=True in the flow"

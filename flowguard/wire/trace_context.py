@@ -45,7 +45,7 @@ def made_in(attributes: Mapping[str, Attribute], of_sqs: Mapping[str, Any]) -> s
 
 
 def is_sampled(trace: str | None) -> bool:
-    """Answer whether whoever made the request has chosen it to be traced."""
+    """Answer whether the request's sender has sampled its trace."""
     if trace is None:
         return False
     said = re.fullmatch(_W3C, trace)

@@ -73,7 +73,7 @@ def again_at(item: RunItem, now: int) -> int:
 def again_request(flow: AnyFlow, first: Message, item: RunItem, now: int, signer: Signer) -> tuple[Message, Send]:
     """Build the request from the run's first message.
 
-    Whoever gets the ends of the run's requests gets this one too. A run that waited for it has had its answer.
+    Its end goes to the same receivers as the ends of the run's requests. A run that waited for it has had its answer.
     """
     message = first._replace(
         request_id=again_id(flow, first.object_id, item),

@@ -14,7 +14,7 @@ Result = TypeVar("Result")
 
 
 class Baton:
-    """Whoever has it may claim, plan, commit and report. A handler runs without it.
+    """The lock of the invocation: one thread at a time claims, plans, commits and reports. Handlers run without it.
 
     ::
 

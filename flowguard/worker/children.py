@@ -30,7 +30,7 @@ def cancelled_requests(message: Message, item: RunItem, signer: Signer) -> tuple
 
 
 def _request(message: Message, own: str, child: Child, why: str, signer: Signer) -> Send:
-    """Build the request once more. It comes to its flow before or after the first one, and means the same."""
+    """Build the request once more. It arrives before or after the first one, and means the same."""
     cancelled = Message(
         flow=child.flow,
         stage=child.stage,

@@ -133,7 +133,7 @@ def _retry_in_item(arrival: Arrival, claim: Claim | Refused) -> int | None:
 
 
 def _longest_lease(arrival: Arrival) -> int:
-    """Return how long a worker of the stage can hold a hop, ms: as Lambda lets it, or as the stage says without one."""
+    """Return the longest time that a worker can hold a hop, ms: Lambda's limit, or the stage's timeout if longer."""
     own = arrival.stage.timeout if arrival.stage is not None else None
     return _ms(LONGEST_LEASE if own is None else max(LONGEST_LEASE, own + CLOCKS_DIFFER_BY))
 

@@ -91,8 +91,8 @@ class CommitPhase:
     def _replies(self, arrival: Arrival, commit: Commit, callers: Callers, sends: tuple[Send, ...]) -> tuple[Send, ...]:
         """Return the answers to those who asked for this end, up to the very write.
 
-        Where some of them cannot be answered now, the commit's own messages go at once. The record stays, and whoever
-        gets it next finds the callers in the item.
+        If some of them cannot be answered now, the commit's own messages go at once. The record stays in its queue,
+        and its next delivery reads the callers from the item.
         """
         m, error = arrival.message, commit.error
         said = (commit.result, None if error is None else str(error))

@@ -160,8 +160,8 @@ class Letter:
     def returning(self) -> Message:
         """Return the message as it is sent back. Raises ValueError where it cannot be read.
 
-        What flowguard parked says its redrive already. A request goes back as a request: a redrive would open a run
-        that has failed, for whoever wrote the letter.
+        A parked message has its redrive number already. A request goes back as a request: as a redrive it would let
+        its sender reopen a run that has failed.
         """
         if self.message is None:
             raise ValueError(self.problem or "it cannot be read")

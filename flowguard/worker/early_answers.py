@@ -110,7 +110,7 @@ class EarlyOffers:
         return None
 
     def next_offer(self) -> Offer:
-        """Return the offer to whoever waits, where those who waited have not used it."""
+        """Return the offer to all who wait now, where those who waited have not used it."""
         by = f"{self._own}/next"
         return Offer(self.rows(by), by, lambda row: user_of(row.address), looks_first=True)
 
@@ -119,7 +119,7 @@ class EarlyOffers:
         return (row for row in found if who == ALL_WHO_WAITED or user_of(row.address) == who)
 
     def free(self) -> bool:
-        """Leave it to whoever takes it. False where it is used, or a newer one has come."""
+        """Leave it to the next wait that takes it. False where it is used, or a newer one has come."""
         return self._waits.free_early(self._found.flow.name, self._found.awaited_id, self._own)
 
     def close(self) -> None:

@@ -18,7 +18,7 @@ from flowguard.worker.hop_memory import HopMemory
 
 
 def read_parts(memory: HopMemory) -> tuple[SavedPart, ...]:
-    """Read the parts that are saved, in order. A redrive begins anew."""
+    """Read the parts that are saved, in order. A redrive starts over."""
     parts: list[SavedPart] = []
     while (text := memory.recall(_name_of(memory.claim, len(parts)))) is not None:
         parts.append(SavedPart.from_text(text))

@@ -34,7 +34,7 @@ class KeptAnswers:
         return self._settler.look_early(arrival.flow, arrival.envelope, item, arrival.message)
 
     def sends(self, arrival: Arrival, sends: tuple[Send, ...], early: Iterator[Send]) -> tuple[Send, ...]:
-        """Return what a commit sends with what answers that were kept before it lead to.
+        """Return a commit's sends, followed by those of the early answers that its waits take.
 
         Where these cannot be looked up, the commit's own messages go at once, its deadline among them: the record
         stays, and if nobody ever can, the wait still ends.

@@ -8,7 +8,7 @@ a run item              a copy of a copy of its last message, and a retry that i
 … of a run that ended   newer requests too, for as long as its result is good, and it is remembered
 a row that is awaited   its answer, and copies of that, after its deadline; so the requests of a group
 a caller's row          the end of the run, whatever that still waits for
-a row of the history    whoever looks, while copies of what was sent with it may come
+a row of the history    ``flowguard show``, while copies of what was sent with it may come
 a row of an order       copies of that
 an early answer         the wait that it is for, which its sender's flow gives so long to begin
 ======================  ===============================================================================

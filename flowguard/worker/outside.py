@@ -33,7 +33,7 @@ from flowguard.worker.found_answer import FoundAnswer
 from flowguard.worker.lifetimes import Lifetimes
 from flowguard.worker.ports import Budget, Services, Unlimited
 from flowguard.worker.resumed import check_answer
-from flowguard.worker.settler import USE, Answered, Settler, failure, message_at
+from flowguard.worker.settler import USE, ArrivedAnswer, SettledAnswer, Settler, failure, message_at
 from flowguard.worker.wait_planner import ANSWER
 
 ORDER = (
@@ -55,6 +55,9 @@ ROWS_A_PART = 50
 
 COPY_AFTER = timedelta(seconds=20)
 """When the copy of an answer comes that nobody sends again. The run has gone on by then, unless a worker has died."""
+
+HELD = "what a run has to send before it goes on may be on its way"
+"""Why an answer stays in its queue: it comes again as late as the copy of one that nobody sends again."""
 
 KEPT_TO_END_MS = 3_000
 """Kept of an invocation, so that what was begun ends within it."""
@@ -88,7 +91,7 @@ class OutsideAnswers:
         return self._ending(found, envelope, told)
 
     def _offers(self, found: FoundAnswer, envelope: Envelope, told: _Told) -> Iterator[Offer]:
-        """Yield to whom it is offered. What comes next follows from what was told of the offer before."""
+        """Yield to whom it is offered. The next offer follows from the verdicts on the one before."""
         early = EarlyOffers(self._services, found, envelope)
         if found.keep_early is None:
             yield Offer(early.rows(envelope.own_id), envelope.own_id)
@@ -132,36 +135,45 @@ class OutsideAnswers:
             self._put_into_queue(found, [(row, _use(row, offer, found, envelope)) for row in rows])
         verdicts, endings = [self._services.store.waits.verdict(row.address) for row in unread], []
         missed = [problem for problem, verdict in zip(unread.values(), verdicts, strict=True) if verdict in _WAITING]
+        is_last, holds = queued and self._has_come_again(envelope), False
         for row in rows:
-            given = self._given(row, offer, found, envelope, told)
-            if given is None:
+            settled = self._given(row, offer, found, envelope, told, is_last=is_last)
+            if settled is None:
                 continue
-            verdict, onward = given
+            verdict, onward, is_held = settled
             verdicts.append(verdict)
             told.is_taken = told.is_taken or verdict in TAKEN
+            holds = holds or (is_held and queued)
             if onward is not None:
                 arrival, send = onward
                 endings.append(Ending(envelope, ack=True, arrival=arrival, sends=(send,)))
         left = [ending for ending in dispatch(self._services, self._emitter, endings) if not ending.ack]
-        told.add(part[-1], verdicts, missed, left[0].why if left else "")
+        told.add(part[-1], verdicts, missed, left[0].why if left else "", is_held=holds)
 
     def _given(
-        self, row: AwaitingRow, offer: Offer, found: FoundAnswer, envelope: Envelope, told: _Told
-    ) -> Answered | None:
+        self, row: AwaitingRow, offer: Offer, found: FoundAnswer, envelope: Envelope, told: _Told, *, is_last: bool
+    ) -> SettledAnswer | None:
         """Give the answer to a run. None where another has used it up.
 
-        One that has it already is settled again: whoever gave it may have died, and another delivery of the message.
+        One that has it already is settled again: the worker that gave it may have died, and another delivery of the
+        message.
         """
         use = _use(row, offer, found, envelope)
+        given = ArrivedAnswer(row.address, found.answer, use)
         is_for_all = use is None or (use.who == ALL_WHO_WAITED and told.is_taken)
         verdict = self._services.store.waits.verdict(row.address) if offer.looks_first and not told.is_taken else None
         if is_for_all or verdict is AnswerVerdict.DUPLICATE:
-            return self._settler.settle(found.flow, envelope, row.address, found.answer)
+            return self._settler.settle(found.flow, envelope, given._replace(use=None), is_last=is_last)
         if use is None or told.is_taken:
             return None
         if verdict is not None and verdict not in TAKEN:
-            return verdict, None
-        return self._settler.take(found.flow, envelope, row.address, found.answer, use)
+            return SettledAnswer(verdict)
+        return self._settler.settle(found.flow, envelope, given, is_last=is_last)
+
+    def _has_come_again(self, envelope: Envelope) -> bool:
+        """Answer whether a record has waited as long as the copy of an answer, and comes again."""
+        waited = self._services.clock.now() - (envelope.sent_at or 0)
+        return envelope.receive_count > 1 and waited >= COPY_AFTER // timedelta(milliseconds=1)
 
     def _has_time(self) -> bool:
         left = self._budget.remaining()
@@ -178,6 +190,9 @@ class OutsideAnswers:
     def _ending(self, found: FoundAnswer, envelope: Envelope, told: _Told) -> tuple[AnswerVerdict, Ending]:
         verdict = _first(told.verdicts, kept=found.keep_early is not None)
         why = told.why or ("its hop is not committed yet" if AnswerVerdict.EARLY in told.verdicts else "")
+        if told.is_held and not why:
+            again_in = COPY_AFTER // timedelta(seconds=1)
+            return verdict, Ending(envelope, ack=False, verdict=verdict, why=HELD, again_in=again_in)
         if not told.is_whole and not why:
             why = f"{told.rows} runs have it, and more wait for it"
             return verdict, Ending(envelope, ack=False, verdict=verdict, why=why, again_in=0)
@@ -203,24 +218,35 @@ class _Told:
         self.rows = 0
         self.is_whole = True
         self.is_taken = False
+        self.is_held = False
         self._goes_on = True
 
     @property
     def is_done(self) -> bool:
-        """Answer whether nobody is left who is to be asked again."""
+        """Answer whether no run has to be asked again."""
         return self.is_whole and self._goes_on
 
     def begin(self) -> None:
         """Begin with another offer, whose place is its own."""
         self.place, self._goes_on = None, True
 
-    def add(self, last: AwaitingRow, verdicts: Sequence[AnswerVerdict], missed: Sequence[RunFailed], why: str) -> None:
+    def add(
+        self,
+        last: AwaitingRow,
+        verdicts: Sequence[AnswerVerdict],
+        missed: Sequence[RunFailed],
+        why: str,
+        *,
+        is_held: bool,
+    ) -> None:
         """Add a part. One that is to be settled again keeps the place before it, whatever comes after."""
+        self.is_held = self.is_held or is_held
         self.verdicts.update(verdicts)
         self.rows += len(verdicts)
         self.missed = self.missed or (missed[0] if missed else None)
         self.why = self.why or why
-        self._goes_on = self._goes_on and not why and not missed and AnswerVerdict.EARLY not in verdicts
+        is_settled = not why and not missed and not is_held and AnswerVerdict.EARLY not in verdicts
+        self._goes_on = self._goes_on and is_settled
         if self._goes_on:
             self.place = last
 
@@ -280,7 +306,7 @@ def read_outside(flows: Iterable[AnyFlow], envelope: Envelope, queues: NamedQueu
     """Read a record as the callback says that it came through. None where no flow declares one.
 
     What a message says of its topic or event is believed only in a queue that brings nothing else to these flows:
-    whoever may send to an inbox can say so as well.
+    every sender to an inbox can claim that too.
 
     Raises :class:`EnvelopeError` for a record that names nothing awaited.
     """

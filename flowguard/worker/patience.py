@@ -59,7 +59,7 @@ def delay(waited: timedelta, draw: random.Random) -> int:
 
 _NEARLY_OVER: Final = 12 / 14
 _NEARLY_OVER_FIFO: Final = 2 / 7
-"""The same of a FIFO queue, where a record's age begins anew when it is moved."""
+"""The same of a FIFO queue, where a record's age starts again when it is moved."""
 
 
 def is_nearly_over(envelope: Envelope, retention: timedelta, now: int) -> bool:

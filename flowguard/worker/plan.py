@@ -201,7 +201,7 @@ class Planner(NamedTuple):
         )
 
     def _first_message(self, status: Status) -> str | None:
-        """Return what the work begins anew with where it is reset, of a first hop that is not the last."""
+        """Return the restart payload of a first hop that is not the last."""
         is_first = takes_callers(self.flow) and self.message.hop == 1 and status not in ENDED
         return first_message_text(self.message) if is_first else None
 
@@ -258,9 +258,9 @@ class Planner(NamedTuple):
         ]
 
     def _listeners(self) -> list[tuple[Destination, dict[str, Attribute], str | None]]:
-        """Return who is notified of the end, each with further attributes: those of an answer say what it is for.
+        """Return the destinations of the end with the attributes of each: those of an answer name its request.
 
-        A request that another's run could have answered as well gets its answer under the id that this would have had.
+        A request that the run of another request may have answered too gets its answer under the same id from both.
         """
         found: list[tuple[Destination, dict[str, Attribute], str | None]] = []
         if (m := self.message).reply_to is not None:

@@ -205,8 +205,9 @@ class CallerLists(Protocol):
     ) -> RunItem | None:
         """Fence the run at work, or drop the stored end. Times are in ms.
 
-        ``by`` names the reset: one that comes twice changes nothing more. That of an ``order`` does not whatever was
-        reset since. Returns the item afterwards, with what the work begins anew with; None for nothing to reset.
+        ``by`` names the reset: one that comes twice changes nothing more. That of an ``order`` changes nothing more
+        however many resets came in between. A run that was asked for after ``latest``, else after ``at``, counts as
+        reset. Returns the item afterwards, with the restart payload; None if there was nothing to reset.
         """
         ...
 
@@ -240,7 +241,7 @@ class Batches(Protocol):
         ...
 
     def release(self, claims: Sequence[Claim], now: int) -> None:
-        """End the leases (``now``, ms) of hops that were not begun. It may fail unheard."""
+        """End the leases (``now``, ms) of hops that were not begun. Best effort: errors are dropped."""
         ...
 
     def refusals(self) -> list[str]:
@@ -383,7 +384,7 @@ class Services:
     debug_sampled: bool = False
     """Whether handlers log at DEBUG in runs whose trace is sampled."""
     watched: Callable[[Calls], Calls] = lambda calls: calls
-    """Returns the calls that claim, read and commit with what watches them around it."""
+    """Returns the store with its claims, reads and commits watched."""
 
 
 class Budget(Protocol):

@@ -58,8 +58,8 @@ class Resetter:
     def ending(self, envelope: Envelope, flow: AnyFlow, order: AnswerAddress) -> Ending:
         """Carry out the order that a record brings, as of now. One that comes twice sends the same restart.
 
-        The order was made before its commit, and sent after it. What was asked for in between may be made of what that
-        commit has replaced.
+        The order was made before its commit and sent after it. A run that was requested in between may have read what
+        the commit replaced, so it is reset too.
         """
         now, lifetimes = self._services.clock.now(), Lifetimes(flow)
         at = max(order.requested_at, now)

@@ -1,4 +1,4 @@
-"""The message with which the work of a run that was reset begins anew. It is made of the run item, the same each time.
+"""The message that restarts a run after a reset. It is made of the run item, the same each time.
 
 ::
 
@@ -41,7 +41,7 @@ def first_message_text(message: Message) -> str:
 
 
 def needs_restart(item: RunItem) -> bool:
-    """Answer whether a message has to be sent for the work to begin anew. A first hop's own message is still there."""
+    """Answer whether a restart needs a message. A first hop's own message is still there."""
     return item.reset_at is not None and item.status not in ENDED and (item.hop > 1 or item.done)
 
 

@@ -36,7 +36,7 @@ _EARLIEST = 100_000_000_000
 """March 1973 in milliseconds; in seconds the year 5138."""
 
 CLAIMED_AT_RECEIVE = 3
-"""The receive from which on a record is claimed whose stage goes without a lease: its function may have been killed."""
+"""The receive from which on a stage without a lease claims its record: its function may have been killed."""
 
 MOST_DIGITS = 15
 """Of a time in ms: enough for thirty thousand years."""
@@ -51,7 +51,7 @@ class Arrival(NamedTuple):
 
     ``payload`` is decoded where that was needed to find the object; ``problem`` is why the message can never work.
     ``weak_id`` says that the request id is the SQS message id, which a redrive changes. ``leased`` says that the hop is
-    claimed although its stage goes without. ``begins`` is False where the function only looks what became of its hop.
+    claimed although its stage has no lease. ``begins`` is False if the function only reads how its hop has ended.
     """
 
     envelope: Envelope

@@ -30,7 +30,7 @@ from flowguard.worker.routing import Arrival
 from flowguard.worker.turned_away import TurnedAway
 
 MOST_CALLS = 10
-"""How often one attempt calls its handler, while writes that it can do without do not hold."""
+"""How often one attempt calls its handler, while conditions of its optional writes do not hold."""
 
 _OTHER_WRITES = f"at each of {MOST_CALLS} calls the handler recorded other writes with else_go_on that did not hold"
 
@@ -81,7 +81,7 @@ class Runtime:
     def _held(self, arrival: Arrival, claim: Claim) -> Way[Ending | None]:
         """Flush, handle, commit. None where the hop was only read, is still open, and has to be claimed.
 
-        The handler is called again while writes do not hold that it does without, or makes anew.
+        The handler is called again when the condition of an optional write, or of one that it computes, does not hold.
         """
         with given_back(self._services, claim):
             arrival = self._with_kills(arrival, claim)

@@ -16,7 +16,7 @@ from flowguard.flow import AnyFlow
 from flowguard.payloads import encode_json
 from flowguard.protocol.answers import is_run_of
 from flowguard.protocol.outbox import Kind, Send
-from flowguard.protocol.run import RunItem, Settled, Status
+from flowguard.protocol.run import RunItem, Status
 from flowguard.protocol.verdicts import AnswerVerdict
 from flowguard.protocol.waiting import ALL_WHO_WAITED, DEADLINE, GivenAnswer, Look, Use, WaitPlan
 from flowguard.retry import LONGEST_SQS_DELAY
@@ -48,10 +48,6 @@ _TIME = re.compile("[0-9]{1,15}")
 """Milliseconds as they are written in attributes."""
 
 
-Answered = tuple[AnswerVerdict, tuple[Arrival, Send] | None]
-"""The verdict on an answer, and the message with which its run goes on."""
-
-
 class ArrivedAnswer(NamedTuple):
     """An answer with the address that it is for. The function that asked wrote the address."""
 
@@ -60,6 +56,18 @@ class ArrivedAnswer(NamedTuple):
     use: Use | None = None
     """How it is used, of one that is kept."""
     said: RecordKind = RecordKind.ANSWER
+
+
+class SettledAnswer(NamedTuple):
+    """What an answer came to, and the message with which its run goes on.
+
+    ``is_held`` says that the run is to go on, and another message is expected to say so: a look at its wait, or what
+    has ended it.
+    """
+
+    verdict: AnswerVerdict
+    onward: tuple[Arrival, Send] | None = None
+    is_held: bool = False
 
 
 class ArrivedDeadline(NamedTuple):
@@ -147,7 +155,8 @@ class Settler:
     def ending(self, envelope: Envelope, flow: AnyFlow, arrived: ArrivedAnswer | ArrivedDeadline) -> Ending:
         """Settle what a record brings, which is believed already."""
         if isinstance(arrived, ArrivedAnswer):
-            verdict, onward = self._of_arrived(flow, envelope, arrived)
+            settled = self.settle(flow, envelope, arrived, is_last=True)
+            verdict, onward = (None, None) if settled is None else (settled.verdict, settled.onward)
             if verdict is AnswerVerdict.EARLY:
                 why = "the hop that waits for it is not committed yet"
                 return Ending(envelope, ack=False, verdict=verdict, why=why, backs_off=True)
@@ -158,51 +167,33 @@ class Settler:
         arrival, send = onward
         return Ending(envelope, ack=True, verdict=verdict, arrival=arrival, sends=(send,))
 
-    def _of_arrived(
-        self, flow: AnyFlow, envelope: Envelope, arrived: ArrivedAnswer
-    ) -> tuple[AnswerVerdict | None, tuple[Arrival, Send] | None]:
-        if arrived.use is None:
-            return self.settle(flow, envelope, arrived.address, arrived.answer)
-        return self.take(flow, envelope, arrived.address, arrived.answer, arrived.use) or (None, None)
+    def settle(
+        self, flow: AnyFlow, envelope: Envelope, given: ArrivedAnswer, *, is_last: bool, was_early: bool = False
+    ) -> SettledAnswer | None:
+        """Settle one answer, and use it up where it is kept. None where another has, or a newer one is kept.
 
-    def settle(self, flow: AnyFlow, envelope: Envelope, address: AnswerAddress, answer: GivenAnswer) -> Answered:
-        """Settle one answer. Returns its verdict, and the message with which the run goes on.
+        Its run goes on at once where the answer has ended the wait, and a look has proved what was sent.
 
-        An answer that finds the wait over sends that message again: the worker that ended the wait may have died.
+        ::
+
+            commit ── side messages ── deadline ──▶ look: the run goes on
+                                          answer: held         └▶ the copy of the answer, 20 s later: the run goes on
+
+        Elsewhere another message is expected to say so, and this one would be a copy. ``is_last`` says that it has had
+        its time: the worker that was to send it may have died.
         """
-        return self._answered(flow, envelope, address, answer, self._services.store.waits.settle(address, answer))
-
-    def take(
-        self,
-        flow: AnyFlow,
-        envelope: Envelope,
-        address: AnswerAddress,
-        answer: GivenAnswer,
-        use: Use,
-        *,
-        was_early: bool = False,
-    ) -> Answered | None:
-        """Settle an answer that is kept, and use it up. None where another has, or a newer one is kept.
-
-        Otherwise as :meth:`settle`.
-        """
-        settled = self._services.store.waits.take(address, answer, use)
-        more = {"was_early": True} if was_early else {}
-        return None if settled is None else self._answered(flow, envelope, address, answer, settled, **more)
-
-    def _answered(
-        self,
-        flow: AnyFlow,
-        envelope: Envelope,
-        address: AnswerAddress,
-        answer: GivenAnswer,
-        settled: Settled,
-        **more: bool,
-    ) -> Answered:
+        address, answer, use, waits = given.address, given.answer, given.use, self._services.store.waits
+        settled = waits.settle(address, answer) if use is None else waits.take(address, answer, use)
+        if settled is None:
+            return None
         verdict, item = settled
+        is_held = not is_last and _is_held(verdict, address, item)
         facts = {"name": address.name, "verdict": verdict.value, "failed": answer.failed}
+        more = {name: True for name, holds in (("was_early", was_early), ("is_held", is_held)) if holds}
         self._emit(EventType.ANSWERED, address, item, **facts, **more)
-        return verdict, self.onward(flow, envelope, address, item)
+        if is_held:
+            return SettledAnswer(verdict, is_held=True)
+        return SettledAnswer(verdict, self.onward(flow, envelope, address, item))
 
     def look_early(self, flow: AnyFlow, envelope: Envelope, item: RunItem, message: Message) -> Iterator[Send]:
         """Settle what was kept before the wait began, and yield the message of a wait that is over.
@@ -215,16 +206,16 @@ class Settler:
         address = AnswerAddress(flow.name, message.object_id, item.request_id, item.requested_at, item.hop, "")
         onward = self.onward(flow, envelope, address, item)
         for name in sorted(wait.plan.early & wait.waiting) if onward is None else ():
-            taken = self._take_kept(flow, envelope, message, wait.plan, address._replace(name=name))
-            onward = taken[1] if taken is not None else None
-            if onward is not None:
+            settled = self._take_kept(flow, envelope, message, wait.plan, address._replace(name=name))
+            if settled is not None and (settled.onward is not None or settled.is_held):
+                onward = settled.onward
                 break
         if onward is not None:
             yield onward[1]
 
     def _take_kept(
         self, flow: AnyFlow, envelope: Envelope, message: Message, plan: WaitPlan, address: AnswerAddress
-    ) -> Answered | None:
+    ) -> SettledAnswer | None:
         """Take what was kept under a name. None where nothing is for it."""
         awaited_id, name = plan.names[address.name] or "", address.name
         who = user_of(address)
@@ -234,7 +225,8 @@ class Settler:
         if self._is_left_to_another(kept.waited, who):
             return None
         admitting = address._replace(admits=admits_failed(flow.stage(plan.stage), name))
-        return self.take(flow, envelope, admitting, kept.answer, Use(awaited_id, kept.by, who), was_early=True)
+        given = ArrivedAnswer(admitting, kept.answer, Use(awaited_id, kept.by, who))
+        return self.settle(flow, envelope, given, is_last=False, was_early=True)
 
     def _is_left_to_another(self, waited: str, who: str) -> bool:
         """Answer whether those who waited when it came may have it yet. Its message brings it."""
@@ -350,6 +342,13 @@ def _resumed(address: AnswerAddress, item: RunItem | None) -> Message | None:
         trace=plan.trace,
         depth=plan.depth,
     )
+
+
+def _is_held(verdict: AnswerVerdict, address: AnswerAddress, item: RunItem | None) -> bool:
+    """Answer whether a run that is to go on is left to another message."""
+    if item is None or _resumed(address, item) is None:
+        return False
+    return verdict is not AnswerVerdict.RESUMED or item.awaits_look
 
 
 def message_at(address: AnswerAddress, item: RunItem | None) -> Message:

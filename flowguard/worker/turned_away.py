@@ -83,7 +83,7 @@ class TurnedAway:
     def _begun_anew(self, arrival: Arrival, item: RunItem) -> Ending:
         """Acknowledge a message of a run that was reset.
 
-        Its work begins anew with another message, which whoever has reset it may not have sent.
+        The run is restarted by another message, which the reset may not have sent yet: it is sent here.
         """
         restart = restart_of(arrival.flow, arrival.message.object_id, item, self._services.signer)
         if restart is None:

@@ -64,7 +64,8 @@ class WaitPlanner(NamedTuple):
         whole = self._address(DEADLINE, stage)
         asked = frozenset(name for name, one in outcome.awaited.items() if isinstance(one, AskFlow))
         sends = [deadline_message(self.flow, whole, deadline, self.moment, self.message)]
-        if first and asked != names.keys():
+        looks = bool(first) and asked != names.keys()
+        if looks:
             sends = [sends[0]._replace(delay=0)]
         children: dict[str, Child] = {}
         for name, one in outcome.awaited.items():
@@ -92,6 +93,7 @@ class WaitPlanner(NamedTuple):
             trace=self.message.trace,
             depth=self.message.depth,
             children=children,
+            looks=looks,
         )
         rows = tuple(
             AwaitingRow(own, addresses[name], outcome.stage, expires_at)
@@ -238,7 +240,7 @@ def _count_problems(outcome: WaitFor) -> Iterator[str]:
 
 
 _NAMES_OF_ORDERS: Final = frozenset({DEADLINE, RESET})
-"""Whoever is asked gets a signed address with its name. Under one of these that is a deadline, or an order to reset."""
+"""An asked party gets a signed address with the name. An address with one of these would be an order of flowguard."""
 
 
 def _name_problems(name: str, awaited: object) -> Iterator[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
-from itertools import chain, product
+from itertools import chain, islice, product
 from typing import Any
 
 from flowguard.aws.items import ASKER, callers_item, failed_item, late_item, number, run_key
@@ -22,6 +22,7 @@ BELIEVED = LONGEST_LEASE // timedelta(milliseconds=1)
 LEASES = {
     "alive": NOW + 5_000,
     "over": NOW,
+    "nearly abandoned": NOW - 100_000,
     "abandoned": NOW - 100_001,
     "longest": NOW + BELIEVED,
     "of a fast clock": NOW + BELIEVED + 1,
@@ -52,6 +53,13 @@ class Meeting:
     says: str
     item: dict[str, Any] | None
     request: ClaimRequest
+
+
+def under(policy: OnConflict, kind: str) -> Iterator[Meeting]:
+    """Each case of a kind as it is under this policy, once."""
+    cases = {meeting.says.replace(meeting.request.on_conflict, ""): meeting for meeting in KINDS[kind]()}
+    for meeting in cases.values():
+        yield Meeting(meeting.says, meeting.item, meeting.request._replace(on_conflict=policy))
 
 
 def meetings() -> Iterator[Meeting]:
@@ -108,29 +116,6 @@ def _texts() -> Iterator[Meeting]:
             f"{says}; item at {stored_attempt} {worker}, message {attempt} at {time}, {policy}",
             {**item(1, "running", stored_attempt, *worker), **text},
             request((time, STORED[1]), attempt=attempt, policy=policy),
-        )
-    for (says, text), worker, attempt, policy in product(TEXTS.items(), ("alive", "over"), ATTEMPTS, OnConflict):
-        cancels = request(STORED, attempt=attempt, policy=policy)
-        yield Meeting(
-            f"{says}; item at (0, 0) {worker}, message {attempt} cancels, {policy}",
-            {**item(1, "running", (0, 0), worker, "other"), **text},
-            cancels._replace(message=cancels.message._replace(cancelled="not wanted")),
-        )
-    for state, worker, (stored_attempt, attempt), time, policy in product(
-        STATES, ("alive", "over"), product(ATTEMPTS, ATTEMPTS), (499, 500, 501), OnConflict
-    ):
-        cancels = request((time, STORED[1]), attempt=attempt, policy=policy)
-        yield Meeting(
-            f"item at {stored_attempt} {state} {worker}, message {attempt} at {time} cancels, {policy}",
-            item(1, state, stored_attempt, worker, "other"),
-            cancels._replace(message=cancels.message._replace(cancelled="not wanted")),
-        )
-    for (which, other), state, policy in product(OTHERS.items(), STATES, OnConflict):
-        cancels = request(other, policy=policy)
-        yield Meeting(
-            f"item at hop 1 {state}, {which} request that is cancelled, {policy}",
-            item(1, state, (0, 0), "over", "other"),
-            cancels._replace(message=cancels.message._replace(cancelled="not wanted")),
         )
     for (says, text), state, hop in product(TEXTS.items(), STATES, (1, 2)):
         stored = {**item(hop, state, (0, 0), "over", "other"), **text}
@@ -240,6 +225,30 @@ def _fast_clocks() -> Iterator[Meeting]:
             )
 
 
+def _cancelled() -> Iterator[Meeting]:
+    """Every first hop of the other kinds once more, by the message that cancels its request."""
+    for state, worker, (stored_attempt, attempt), policy in product(
+        STATES, ("alive", "over"), product(ATTEMPTS, ATTEMPTS), OnConflict
+    ):
+        stored = item(1, state, stored_attempt, worker, "other")
+        yield _cancelling(
+            Meeting(
+                f"item at {stored_attempt} {state} {worker}, message {attempt}, {policy}",
+                stored,
+                request(STORED, attempt=attempt, policy=policy),
+            )
+        )
+    for kind in KINDS.values():
+        if kind not in (_texts, _cancelled):  # a message that cancels has another text than its request
+            yield from (_cancelling(meeting) for meeting in kind() if meeting.request.message.hop == 1)
+    yield from (_cancelling(meeting) for meeting in islice(_texts(), None, None, 7))
+
+
+def _cancelling(meeting: Meeting) -> Meeting:
+    message = meeting.request.message._replace(cancelled="not wanted")
+    return Meeting(f"{meeting.says}, cancelled", meeting.item, meeting.request._replace(message=message))
+
+
 KINDS: dict[str, Callable[[], Iterator[Meeting]]] = {
     "no item": _no_item,
     "the same request": _same_request,
@@ -253,6 +262,7 @@ KINDS: dict[str, Callable[[], Iterator[Meeting]]] = {
     "a hop of a flow that takes callers": _own_hops_of_callers,
     "a request that asks": _askers,
     "a fast clock": _fast_clocks,
+    "a request that is cancelled": _cancelled,
 }
 """The cases by what they are about. A mutant is shown only those kinds which can tell it apart."""
 

@@ -157,9 +157,13 @@ FIRST = Look("first", NOW - 10, NOW, NOW - 100)
 def looks() -> Iterator[tuple[str, dict[str, Any], AnswerAddress, Look | None, Look, bool]]:
     """A wait, the address of a look at it, the look before, the look, and whether it goes on."""
     for says, hop, request in product(WAITS, (1, 2), REQUESTS):
-        ours = hop == 1 and request == states.STORED and says == "one of two is missing"
+        here = hop == 1 and request == states.STORED
+        ours = here and says == "one of two is missing"
         for before in (None, FIRST):
             yield says, WAITS[says], address("deadline", hop, request), before, FIRST, ours
+        if here and not ours:
+            late = Look("late", FIRST.at + 1, FIRST.at + 5, FIRST.at + 1)
+            yield f"{says}, and was looked at", WAITS[says], address("deadline"), FIRST, late, False
     for by, since, long_ago in product(("first", "second"), (-1, 0), (0, 1)):
         look = Look(by, FIRST.at + since, FIRST.at + 5, FIRST.at + long_ago)
         goes_on = by == "first" or since >= 0 or long_ago > 0
@@ -183,6 +187,24 @@ def test_of_the_copies_of_an_early_deadline_only_one_goes_on(clients: Clients) -
         assert item.wait is not None, says
         assert (now.wait.looked_at, now.wait.looked_by) == (item.wait.looked_at, item.wait.looked_by), says
         assert item.wait.end is now.wait.end, says
+
+
+@pytest.mark.parametrize("clients", EVERY_STATE, indirect=True)
+def test_the_first_look_at_a_wait_that_is_over_is_noted_where_the_run_has_not_gone_on(clients: Clients) -> None:
+    """It proves to the hop that goes on what was sent, and brings the plan of the wait."""
+    waits = aws_store(Settings(), clients).waits
+    over = WAITS["answered"]
+    for state, noted in (("waiting", True), ("running", False), ("completed", False)):
+        lay_out(clients, states.item(1, state, (0, 0), "over", "other", states.wait(**over)))
+        goes_on, item = waits.look(address("deadline"), FIRST)
+        assert (goes_on, item is not None) == (False, True), state
+        now = stored(clients)
+        assert now is not None
+        assert ((now.wait or Wait(frozenset(), 0, 0)).looked_at > 0) is noted, state
+        if noted:
+            assert item is not None
+            assert item.wait is not None
+            assert (item.wait.looked_at, item.wait.plan is None) == (FIRST.at, False)
 
 
 def test_a_repeated_look_changes_nothing() -> None:

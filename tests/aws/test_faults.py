@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import botocore.session
 import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError, ParamValidationError
 
@@ -69,6 +70,12 @@ def answered(status: int, code: str = "InvalidParameterValue") -> ClientError:
         (answered(399), False),
         (answered(500), False),
         (answered(400, "ThrottlingException"), False),
+        (answered(402, "ServiceQuotaExceededException"), False),
+        (answered(409, "ResourceConflictException"), False),
+        (answered(409, "ConflictException"), False),
+        (answered(409, "ConditionalRequestConflict"), False),
+        (answered(409, "OperationAborted"), False),
+        (answered(429, "TooManyRequestsException"), False),
         (error("AccessDenied"), False),
         (ParamValidationError(report="a name is empty"), True),
         (EndpointConnectionError(endpoint_url="https://nowhere"), False),
@@ -129,6 +136,8 @@ def test_what_fails_whatever_is_asked(failure: Exception, outage: bool) -> None:
         (answered(404, "ResourceNotFoundException"), True),
         (answered(400, "AWS.SimpleQueueService.NonExistentQueue"), True),
         (answered(400, "KMS.AccessDeniedException"), True),
+        (answered(403, "KMS.OptInRequired"), True),
+        (answered(400, "KMSDisabled"), True),
         (answered(500, "AccessDeniedException"), False),
         (answered(400, "ValidationException"), False),
         (answered(400, "ThrottlingException"), False),
@@ -143,6 +152,63 @@ def test_what_passes_for_minutes(failure: Exception, minutes: bool) -> None:
 def test_no_code_has_two_fates() -> None:
     assert not FINAL & FOR_MINUTES
     assert not (FINAL | FOR_MINUTES) & STRANGERS
+
+
+CALLED = {
+    "dynamodb": "BatchExecuteStatement BatchGetItem BatchWriteItem GetItem PutItem Query TransactWriteItems UpdateItem",
+    "sqs": "ChangeMessageVisibilityBatch GetQueueUrl SendMessageBatch",
+    "sns": "Publish PublishBatch",
+    "events": "PutEvents",
+    "lambda": "Invoke",
+    "scheduler": "CreateSchedule",
+    "s3": "GetObject ListObjectsV2 PutObject",
+    "ssm": "GetParameter",
+    "secretsmanager": "GetSecretValue",
+}
+"""The operations that functions call."""
+
+PASSES = {
+    "dynamodb": "InternalServerError ProvisionedThroughputExceededException RequestLimitExceeded ThrottlingException "
+    "ReplicatedWriteConflictException TransactionConflictException TransactionInProgressException",
+    "answers of DynamoDB": "ConditionalCheckFailedException TransactionCanceledException",
+    "sqs and sns": "InvalidSecurity KMSThrottling KmsThrottled OverLimit RequestThrottled",
+    "events": "InternalException",
+    "lambda": "ResourceConflictException ServiceQuotaExceededException SnapStartException SnapStartNotReadyException "
+    "SnapStartRegenerationFailureException SnapStartTimeoutException TooManyRequestsException",
+    "lambda, how a function is made": "CodeArtifactUserDeletedException CodeArtifactUserFailedException "
+    "CodeArtifactUserPendingException EFSIOException EFSMountConnectivityException EFSMountFailureException "
+    "EFSMountTimeoutException ModeNotSupportedException NoPublishedVersionException RuntimeAliasDeletedException "
+    "RuntimeVersionDeletedException S3FilesMountConnectivityException S3FilesMountFailureException "
+    "S3FilesMountTimeoutException",
+    "scheduler": "ConflictException ServiceQuotaExceededException ThrottlingException",
+    "keys": "DecryptionFailure InternalServiceError InvalidKeyId InvalidParameterException InvalidRequestException "
+    "ParameterVersionNotFound",
+}
+"""The codes that pass, though their status is a client's."""
+
+NEVER_ASKED_FOR = (
+    "BatchEntryIdsNotDistinct EmptyBatchRequest InvalidBatchEntryId TooManyEntriesInBatchRequest "
+    "DurableExecutionAlreadyStartedException EncryptionTypeMismatch EndpointDisabled InvalidAttributeName "
+    "InvalidIdFormat InvalidObjectState InvalidWriteOffset MessageNotInflight PlatformApplicationDisabled "
+    "ReceiptHandleIsInvalid TooManyParts"
+)
+"""The codes of requests that the library makes of no kind, or does not mind: a pause that comes too late."""
+
+
+def test_each_code_that_botocore_knows_of_these_calls_has_its_place() -> None:
+    """A code that a new botocore brings is looked at, and either said to be for good or to pass."""
+    session = botocore.session.Session()
+    unknown: set[str] = set()
+    known = FINAL | FOR_MINUTES | STRANGERS | {*" ".join((*PASSES.values(), NEVER_ASKED_FOR)).split()}
+    for service, operations in CALLED.items():
+        model = session.get_service_model(service)
+        shapes = [shape for name in operations.split() for shape in model.operation_model(name).error_shapes]
+        for shape in shapes:
+            error: Any = shape.metadata.get("error", {})
+            code = error.get("code", shape.name)
+            if error.get("httpStatusCode", 400) < 500 and code not in known:
+                unknown.add(f"{service}: {code}")
+    assert sorted(unknown) == []
 
 
 class Calls:

@@ -341,3 +341,30 @@ def test_an_item_with_too_many_attributes_asks_for_those_that_decide(clients: Cl
         changed(clients, lambda item: {**(item or {}), "n": 1})
     assert changed(clients, lambda item: {**(item or {}), "n": 1}, compare=("a1",))
     assert there(clients)["n"] == {"N": "1"}
+
+
+@pytest.mark.parametrize(
+    ("there_are", "changing", "adding", "fits"),
+    [
+        (100, 1, 40, True),
+        (100, 1, 50, False),
+        (2, 1, 120, True),
+        (2, 1, 130, False),
+        (90, 90, 0, True),
+        (2, 0, 147, False),
+    ],
+)
+def test_a_change_of_more_attributes_than_an_expression_holds_is_named(
+    clients: Clients, there_are: int, changing: int, adding: int, fits: bool
+) -> None:
+    put(clients, **{f"a{place}": {"N": "1"} for place in range(there_are)})
+    wanted = {f"a{place}": 1 + (place < changing) for place in range(there_are)} | dict.fromkeys(
+        (f"b{place}" for place in range(adding)), 1
+    )
+    if fits:
+        assert changed(clients, lambda item: wanted)
+        assert len(there(clients)) == 1 + len(wanted)
+    else:
+        with pytest.raises(RunFailed, match=f"writes {changing + adding} attributes and .* in one, a map"):
+            changed(clients, lambda item: wanted)
+        assert len(there(clients)) == 1 + there_are

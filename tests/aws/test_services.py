@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from flowguard import callback_handler, dlq_handler, lambda_handler
-from flowguard.aws import services
+from flowguard import callback_handler, dlq_handler, lambda_handler, once
+from flowguard.aws import clients as made
 from flowguard.aws.clients import Clients, NoRegion
 from tests.scene import Script, orders
 
@@ -19,7 +19,7 @@ Orders = orders(Script())
 def prepared(monkeypatch: pytest.MonkeyPatch) -> dict[str, Clients]:
     """No client is made yet in this process."""
     found: dict[str, Clients] = {}
-    monkeypatch.setattr(services, "_prepared", found)
+    monkeypatch.setattr(made, "_prepared", found)
     monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-west-1")
     monkeypatch.delenv("AWS_LAMBDA_FUNCTION_NAME", raising=False)
     return found
@@ -63,3 +63,23 @@ def test_what_is_wrong_while_a_function_is_initialised_is_said_with_its_first_ev
     assert prepared == {}
     with pytest.raises(NoRegion):
         handler({"Records": []})
+
+
+def charge() -> Any:
+    return once("charge", key="order_id")(lambda order: None)
+
+
+def test_a_function_under_once_has_its_client_from_there_too(
+    prepared: dict[str, Clients], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    charge()
+    assert prepared == {}
+    monkeypatch.setenv("AWS_LAMBDA_FUNCTION_NAME", "orders")
+    function = charge()
+    [clients] = prepared.values()
+    assert vars(clients).keys() >= {"dynamodb"}
+    assert "sqs" not in vars(clients), "it calls no queue"
+    assert function._guarded.services.ledger._client is clients.dynamodb
+    lambda_handler(Orders)
+    assert [*prepared.values()] == [clients]
+    assert "sqs" in vars(clients)

@@ -21,6 +21,8 @@ a person has to, and when somebody has seen it at AWS itself. Tests fail where a
 parameter, an operation or a type of resource is used in `flowguard/` and has no row, and where a constant differs from
 its row.
 
+Behind a page stands the month of its text with which the row was last compared: so far that is {read} rows.
+
 An engine that a row does not name has nothing of the behaviour. The engines are the AWS in memory, moto under
 flowguard's strict layer, DynamoDB Local, ElasticMQ, MiniStack, and *deliveries*: what the simulator and the explorer do
 between a queue and its function.
@@ -29,7 +31,7 @@ between a queue and its function.
 
 def text() -> str:
     """Return the whole page."""
-    return "\n".join([_HEAD.format(count=len(FACTS)), *_parts()])
+    return "\n".join([_HEAD.format(count=len(FACTS), read=sum(bool(fact.read) for fact in FACTS.values())), *_parts()])
 
 
 def _parts() -> Iterator[str]:
@@ -43,7 +45,8 @@ def _parts() -> Iterator[str]:
 
 def _row(fact: Fact) -> str:
     places = ", ".join(dict.fromkeys(f"`{place.partition(':')[0]}`" for place in fact.relied_on_by))
-    said = f"{fact.sentence} [{fact.source.title}]({fact.source.url})"
+    read = f" ({fact.read})" if fact.read else ""
+    said = f"{fact.sentence} [{fact.source.title}]({fact.source.url}){read}"
     cells = (f"`{fact.name}`", said, places, _engines(fact), fact.by_hand or "yes", _seen(fact))
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 

@@ -32,6 +32,7 @@ def test_a_row_says_what_where_and_for_whom(fact: Fact) -> None:
     assert fact.source.title
     assert fact.relied_on_by
     assert set(fact.engines) <= set(ENGINES)
+    assert re.fullmatch(r"(20\d\d-\d\d)?", fact.read)
     assert fact.seen is None or re.fullmatch(r"20\d\d-\d\d-\d\d", fact.seen.date)
 
 

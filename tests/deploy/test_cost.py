@@ -241,6 +241,13 @@ def test_writes_and_requests_are_those_of_the_calls_that_are_made() -> None:
     assert writes == actions, "all items are below a KB"
 
 
+def test_what_no_stage_had_has_a_row_that_says_what_it_is() -> None:
+    samples = [f"samples/approval/{name}.json" for name in ("01-request", "03-approved")]
+    flows = ["flows.approval.flow:ApproveExpense", "flows.approval.flow:RemindApprover"]
+    shown = cost(*samples, *(part for flow in flows for part in ("--flow", flow))).stdout
+    assert "\n(answers, deadlines and other messages) " in shown
+
+
 def test_it_is_shown_with_what_is_assumed_and_the_date_of_the_prices() -> None:
     shown = cost(SAMPLES, *FLOWS, "--flow", "flows.orders.flow:AddToOrder", "--rate", "10", "--batch", "10").stdout
     lines = shown.splitlines()

@@ -303,6 +303,18 @@ def test_links_of_a_flow_that_believes_its_senders_need_a_key_all_the_same(
     assert needed.signing_secret == secret
 
 
+def test_a_function_whose_links_two_urls_answer_is_given_neither(deploy: Deploy) -> None:
+    class Decide(Stage[Order], name="decide", then=("later",)):
+        def handle(self, order: Order, step: AnyStep) -> Outcome:
+            return Later.when_all(decision=step.token("decision"), within=timedelta(days=1))
+
+    one, other = made((Decide, Later)), made((Decide, Later), name="other", inbox="others")
+    apart = {"own_answers": callback_handler(one), "other_answers": callback_handler(other)}
+    assert [each.links_to for each in deploy(both=lambda_handler(one, other), **apart).functions if each.links_to] == []
+    shared = deploy(both=lambda_handler(one, other), answers=callback_handler(one, other))
+    assert [each.name for each in shared.functions if each.links_to] == ["own-both"]
+
+
 def test_a_flow_that_believes_its_senders_needs_no_keys(deploy: Deploy) -> None:
     secrets = []
     for trusting in (False, True):
@@ -588,7 +600,10 @@ def test_a_queue_given_by_its_arn_is_never_made(deploy: Deploy) -> None:
 def test_notes_say_what_is_missing_and_allowed(deploy: Deploy) -> None:
     notes = "\n".join(deploy(shop=lambda_handler(Shop)).notes)
     assert "shop has no dlq_handler" in notes
-    assert "shop lists no reply_to=(…)" in notes
+    assert "shop lists no reply_to=(…), so its functions" in notes
+    two = deploy(shop=lambda_handler(Shop), own=lambda_handler(made((Later,), inbox="own"))).notes
+    assert [note.partition(",")[0] for note in two if "reply_to" in note] == ["shop"], "one note names all"
+    assert "shop, own list no reply_to=(…), so their functions" in "\n".join(two)
     assert deploy({"reply_to": ["replies"]}, shop=lambda_handler(Shop), dead=dlq_handler(Shop)).notes == ()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from functools import cache
 from typing import Any
 
@@ -13,8 +14,10 @@ from flowguard.aws.clients import Clients
 from flowguard.aws.services import aws_services
 from flowguard.client import FlowClient
 from flowguard.clock import ManualClock
+from flowguard.deploy.cloudformation import cloudformation, sam
 from flowguard.deploy.needs import Deployment, Target
 from flowguard.deploy.options import DeployOptions, SettingsOptions
+from flowguard.deploy.terraform import terraform_json
 from flowguard.settings import Settings
 from flowguard.sim.account import SIMULATED_ROLE, SIMULATED_SECRETS
 from flowguard.sim.calls import ApiCall, Proceed, Recorder, Response, intercept
@@ -213,3 +216,25 @@ def test_functions_of_links_get_the_base_of_links() -> None:
     bases = {one.name: dict(one.environment).get("FLOWGUARD_ANSWERS_URL") for one in needed.functions}
     assert bases["everything-pack"] == "https://answers.example"
     assert bases["everything-ship"] is None
+    assert {one.links_to for one in needed.functions} == {None}, "the options say another base"
+
+
+def test_a_function_that_makes_links_knows_the_url_that_the_template_makes() -> None:
+    needed = needs("tests.deploy.everything")
+    assert {one.name: one.links_to for one in needed.functions if one.links_to} == {
+        "everything-pack": "everything-answers-url"
+    }
+    [refers] = [
+        block["Properties"]["Environment"]["Variables"]["FLOWGUARD_ANSWERS_URL"]
+        for block in json.loads(cloudformation(needed, DeployOptions()))["Resources"].values()
+        if "FLOWGUARD_ANSWERS_URL" in block["Properties"].get("Environment", {}).get("Variables", {})
+    ]
+    assert refers == {"Fn::GetAtt": ["EverythingAnswersUrlUrl", "FunctionUrl"]}
+    samled = json.loads(sam(needed, DeployOptions()))["Resources"]["EverythingPackFunction"]["Properties"]
+    assert samled["Environment"]["Variables"]["FLOWGUARD_ANSWERS_URL"] == {
+        "Fn::GetAtt": ["EverythingAnswersUrlFunctionUrl", "FunctionUrl"]
+    }
+    terraformed = json.loads(terraform_json(needed, DeployOptions()))["resource"]["aws_lambda_function"]
+    assert terraformed["everything_pack"]["environment"]["variables"]["FLOWGUARD_ANSWERS_URL"] == (
+        "${aws_lambda_function_url.everything_answers_url.function_url}"
+    )

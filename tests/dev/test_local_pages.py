@@ -13,6 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from flowguard.cli import main
+from flowguard.cli.mailbox import is_dev
 from flowguard.dev.local_answers import LocalAnswers
 from flowguard.dev.local_pages import ANSWERS, LARGEST, MAILBOX, event_of
 from flowguard.dev.port_requests import Environ
@@ -69,6 +70,14 @@ def test_nothing_is_received_by_looking(engine: ServedEngine) -> None:
     url = engine.client("sqs").get_queue_url(QueueName="mails")["QueueUrl"]
     counts = engine.client("sqs").get_queue_attributes(QueueUrl=url, AttributeNames=["All"])["Attributes"]
     assert counts["ApproximateNumberOfMessagesDelayed"] == "1"
+
+
+def test_doctor_says_that_it_looks_at_dev_and_at_nothing_else(engine: ServedEngine) -> None:
+    asked = ["doctor", "flows.approval.handlers", "--endpoint-url", engine.url, "--region", "eu-west-1"]
+    shown = CliRunner().invoke(main, asked)
+    assert shown.stderr.startswith("this is flowguard dev, not AWS")
+    assert not is_dev(f"{engine.url}/elsewhere")
+    assert not is_dev(None)
 
 
 def test_the_command_shows_it(engine: ServedEngine) -> None:

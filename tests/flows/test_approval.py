@@ -109,6 +109,16 @@ def test_each_mail_is_sent_once_where_nothing_fails(approvals: FlowRunner) -> No
     assert result.copies() == []
 
 
+def test_each_mail_is_sent_once_also_where_the_link_is_clicked_at_once_and_twice(approvals: FlowRunner) -> None:
+    """Both clicks come before anybody has looked at the wait."""
+    assert approvals.deliver(sample("approval/01-request.json")).step().verdicts == ["CLAIMED"]
+    approvals.deliver(*(sample(f"approval/{name}.json") for name in ("03-approved", "04-clicked-twice")))
+    at_once, later = after(approvals, seconds=1), after(approvals, days=4)
+    assert status(at_once) == "APPROVED", "it waits for the look, not for the answer's copy"
+    assert (mails(at_once), at_once.copies()) == ([APPROVED], [])
+    assert later.sent("approval-mails") == []
+
+
 def test_who_only_opens_the_link_decides_nothing(approvals: FlowRunner) -> None:
     asked(approvals)
     assert of(approvals, "02-opened") == (None, 200)

@@ -44,12 +44,12 @@ def test_each_bad_handler_is_found_and_nothing_else(file: Path) -> None:
 
 def test_the_corpus_breaks_every_rule() -> None:
     broken = {rule for file in CORPUS for _, rule in expected(file)}
-    assert broken | {"FG001"} == {rule.id for rule in RULES}
-    assert {rule.id for rule in CHECKS} | {"FG001", "FG002", "FG003"} == {rule.id for rule in RULES}
+    assert broken | {"FG001", "FG004"} == {rule.id for rule in RULES}
+    assert {rule.id for rule in CHECKS} | {"FG001", "FG002", "FG003", "FG004", "FG113"} == {rule.id for rule in RULES}
 
 
 def test_the_shipped_flows_break_none() -> None:
-    shown = check(str(ROOT / "flows"))
+    shown = check(str(ROOT / "flows"), imports=True)
     assert (shown.exit_code, shown.stderr) == (0, "")
     assert re.fullmatch(r"0 findings in \d+ files\n", shown.stdout)
 
@@ -88,8 +88,8 @@ def test_long_code_is_cut_and_on_one_line() -> None:
 # -- the command
 
 
-def check(*arguments: str) -> Result:
-    result = CliRunner().invoke(main, ["check", *arguments])
+def check(*arguments: str, imports: bool = False) -> Result:
+    result = CliRunner().invoke(main, ["check", *arguments, *([] if imports else ["--no-import"])])
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
     return result
 
@@ -134,6 +134,78 @@ def test_sarif_names_each_rule_and_place(bad: Path) -> None:
     place = first["locations"][0]["physicalLocation"]
     assert place["region"] == {"startLine": 9, "startColumn": 9}
     assert place["artifactLocation"]["uri"].endswith("shop.py")
+
+
+STAGES: Final = """
+from flowguard import Done, Outcome, Stage, Step
+
+class Reserve(Stage[dict[str, str]], name="reserve"):
+    def handle(self, order: dict[str, str], step: Step) -> Outcome:
+        return Done(bool(step.superseded))
+"""
+ORDERS: Final = """
+from datetime import timedelta
+from flowguard import Flow
+{imported}
+
+class Orders(Flow, name="orders", object_id="order_id"{remembered}):
+    stages = ({stage},)
+"""
+
+
+@pytest.mark.parametrize(
+    ("imported", "stage"),
+    [
+        ("from shop.stages import Reserve", "Reserve"),
+        ("from .stages import Reserve as First", "First"),
+        ("from shop import stages", "stages.Reserve"),
+    ],
+)
+@pytest.mark.parametrize(("remembered", "code"), [("", 1), (", remember=timedelta(days=365)", 0)])
+def test_a_stage_of_another_module_is_of_the_flow_that_forgets_it(
+    imported: str, stage: str, remembered: str, code: int, tmp_path: Path
+) -> None:
+    package = tmp_path / "shop"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    (package / "stages.py").write_text(STAGES, encoding="utf-8")
+    flow = ORDERS.format(imported=imported, stage=stage, remembered=remembered)
+    (package / "flow.py").write_text(flow, encoding="utf-8")
+    shown = check(str(package), imports=True)
+    assert (shown.exit_code, "stages.py:6:26: FG112 step.superseded" in shown.stdout) == (code, bool(code))
+    assert check(str(package / "stages.py")).exit_code == 0, "nothing says of which flow it is"
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "error"),
+    [
+        ("import flowguard\n\nimport no_such_library\n", 3, "ModuleNotFoundError: No module named 'no_such_library'"),
+        ("from flowguard import Flow\n\n\nclass A(Flow, name='a'):\n    stages = ()\n", 4, "DefinitionError"),
+        ("import flowguard, sys\nprint('loud')\nsys.exit('stop')\n", 3, "SystemExit: stop"),
+    ],
+)
+def test_a_module_whose_import_fails_is_named_with_its_error(text: str, line: int, error: str, tmp_path: Path) -> None:
+    (tmp_path / "orders.py").write_text(text, encoding="utf-8")
+    (tmp_path / "other.py").write_text("raise ValueError('uses no flowguard')", encoding="utf-8")
+    (tmp_path / "not-a-module.py").write_text("import flowguard, no_such_library", encoding="utf-8")
+    shown = check(str(tmp_path), imports=True)
+    assert shown.exit_code == 2
+    assert f"orders.py:{line}:1: FG004 cannot be imported: orders: {error}" in shown.stdout
+    assert shown.stdout.endswith("1 finding in 3 files\n")
+    assert check(str(tmp_path)).exit_code == 0, "without an import nothing is run"
+
+
+def test_two_modules_of_one_name_are_imported_each(tmp_path: Path) -> None:
+    for name, text in (("a", "import flowguard\n"), ("b", "import flowguard\nimport no_such_library\n")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "handlers.py").write_text(text, encoding="utf-8")
+    assert "b/handlers.py:2:1: FG004" in check(str(tmp_path), imports=True).stdout
+
+
+def test_a_module_that_ends_its_process_is_a_finding(tmp_path: Path) -> None:
+    (tmp_path / "orders.py").write_text("import flowguard, os\nos._exit(3)\n", encoding="utf-8")
+    shown = check(str(tmp_path), imports=True)
+    assert (shown.exit_code, "exit code 3" in shown.stdout) == (2, True)
 
 
 def test_no_control_of_a_name_or_a_source_reaches_the_terminal(tmp_path: Path) -> None:

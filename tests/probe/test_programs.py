@@ -15,11 +15,11 @@ from flowguard.aws_facts.fact import CANNOT, MODELLED
 from flowguard.aws_facts.fact_table import FACTS
 from flowguard.probe.engine_of import ProbedEngine, opened
 from flowguard.probe.lab import Interrupted, Lab
-from flowguard.probe.probed import Ended, Finding, as_json, can_run, chosen, run_all, run_one
+from flowguard.probe.probed import IN_VAIN, Ended, Finding, as_json, can_run, chosen, run_all, run_one
 from flowguard.probe.saw import PROBES, Probe, Saw, asks
 
-QUICK = 60
-"""Programs that take longer at AWS wait for so long that a served engine is not asked."""
+FORGETS = "sqs-fifo-deduplication"
+"""It waits until a queue has forgotten a message, which takes five minutes on a real engine."""
 
 
 def unexpected(engine: ProbedEngine, probes: Iterable[Probe]) -> list[str]:
@@ -41,12 +41,23 @@ def test_moto_does_what_the_table_says() -> None:
         assert unexpected(engine, PROBES.values()) == []
 
 
-@pytest.mark.proof("some 40 programs that wait for a real engine")
-@pytest.mark.parametrize("name", ["dynamodb-local", "elasticmq", "ministack"])
-def test_a_served_engine_does_what_the_table_says(name: str, request: pytest.FixtureRequest) -> None:
+def check_served(name: str, names: Iterable[str], request: pytest.FixtureRequest) -> None:
     url = request.getfixturevalue(f"{name.replace('-', '_')}_url")
     with opened(name, url, "us-east-1") as engine:
-        assert unexpected(engine, [one for one in PROBES.values() if one.seconds < QUICK]) == []
+        assert engine.together, "they wait beside each other"
+        assert unexpected(engine, [PROBES[one] for one in names]) == []
+
+
+@pytest.mark.proof("some 140 programs of which some wait for a real engine")
+@pytest.mark.parametrize("name", ["dynamodb-local", "elasticmq", "ministack"])
+def test_a_served_engine_does_what_the_table_says(name: str, request: pytest.FixtureRequest) -> None:
+    check_served(name, PROBES.keys() - {FORGETS}, request)
+
+
+@pytest.mark.long("waits for five minutes")
+@pytest.mark.parametrize("name", ["elasticmq", "ministack"])
+def test_a_served_engine_forgets_copies_as_the_table_says(name: str, request: pytest.FixtureRequest) -> None:
+    check_served(name, {FORGETS}, request)
 
 
 # -- the programs and the table
@@ -119,6 +130,32 @@ def test_an_error_of_a_program_is_a_finding(error: Exception, how: Ended) -> Non
     found = ended(run)
     assert found.ended is how
     assert not found.is_expected
+
+
+@pytest.mark.parametrize(
+    ("name", "engine", "seconds", "how"),
+    [
+        ("sqs-age-metric", "ministack", IN_VAIN, Ended.AS_DESCRIBED),
+        ("sqs-age-metric", "ministack", IN_VAIN + 1, Ended.CANNOT),
+        ("sqs-delay", "elasticmq", IN_VAIN + 1, Ended.AS_DESCRIBED),
+        ("sqs-age-metric", "aws", IN_VAIN + 1, Ended.AS_DESCRIBED),
+        ("sqs-age-metric", "moto", IN_VAIN + 1, Ended.AS_DESCRIBED),
+    ],
+)
+def test_a_program_waits_a_minute_for_what_a_served_engine_cannot_do(
+    name: str, engine: str, seconds: int, how: Ended
+) -> None:
+    waited: list[float] = []
+
+    def run(lab: Lab) -> Saw:
+        lab.pause(1)
+        lab.pause(seconds - 1)
+        return Saw(True, "")
+
+    with opened("memory") as memory:
+        probe = Probe(name, "", ("sqs",), 0.01, 1, run)
+        assert run_one(probe, memory._replace(name=engine, pause=waited.append)).ended is how
+    assert waited == ([1] if how is Ended.CANNOT else [1, seconds - 1])
 
 
 def test_what_an_engine_does_not_have_is_no_fault_of_the_program() -> None:

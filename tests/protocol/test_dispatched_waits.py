@@ -27,6 +27,19 @@ def test_an_answer_to_what_the_hop_has_asked_proves_it_and_one_that_nobody_was_a
     assert run_item(wait=wait._replace(answered=frozenset({"a"}))).wait_was_dispatched
 
 
+def test_a_look_is_awaited_where_the_first_message_of_the_deadline_makes_one_and_none_was_made() -> None:
+    plan = WaitPlan("stage", {"a": "paid"}, looks=True)
+    assert WaitPlan.from_text(plan.to_text()) == plan
+    wait = Wait(frozenset(), 0, 1, plan=plan)
+    item = run_item(wait=wait)
+    assert item.awaits_look
+    assert not item._replace(reset_by="r").awaits_look, "no look proves anything, so nobody waits for one"
+    assert not item._replace(wait=wait._replace(looked_at=1)).awaits_look
+    assert not item._replace(wait=wait._replace(plan=plan._replace(looks=False))).awaits_look
+    assert not item._replace(wait=wait._replace(plan=None)).awaits_look
+    assert not item._replace(wait=None).awaits_look
+
+
 def test_a_group_was_asked_for_all_that_has_answered_and_no_more() -> None:
     """Its shards are asked by messages that go after the hop's own."""
     wait = Wait(frozenset({"1"}), 0, 1, answered=frozenset({"0"}), group="key")

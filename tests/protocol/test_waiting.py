@@ -24,7 +24,9 @@ PLAN = WaitPlan(
 NAMES = frozenset("abc")
 
 
-@pytest.mark.parametrize("plan", [PLAN, WaitPlan("confirm", {"a": None}), WaitPlan("confirm", {"é😀\x00": "\n"})])
+@pytest.mark.parametrize(
+    "plan", [PLAN, WaitPlan("confirm", {"a": None}, looks=True), WaitPlan("confirm", {"é😀\x00": "\n"})]
+)
 def test_a_plan_is_read_as_it_was_written(plan: WaitPlan) -> None:
     assert WaitPlan.from_text(plan.to_text()) == plan
 

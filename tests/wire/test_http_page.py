@@ -42,6 +42,12 @@ def test_a_page_has_a_button_for_each_choice_and_posts_to_where_it_was_opened() 
     assert fields == ["_page", "comment"]
 
 
+def test_a_page_is_light_or_dark_as_its_reader_wants_it() -> None:
+    html = Page("Your answer", "Choose", FORM).html()
+    assert "color-scheme:light dark" in html
+    assert "@media(prefers-color-scheme:dark)" in html
+
+
 def test_without_choices_there_is_one_button_and_without_a_form_none() -> None:
     assert Page("t", "x", Form()).html().count("<button>") == 1
     assert "comment" not in Page("t", "x", Form()).html()

@@ -14,12 +14,13 @@ from flowguard.events import EventType
 from flowguard.ids import ObjectId, RequestId
 from flowguard.outcome import Outcome
 from flowguard.protocol.verdicts import AnswerVerdict
-from flowguard.protocol.waiting import GivenAnswer
+from flowguard.protocol.waiting import GivenAnswer, WaitEnd
 from flowguard.sim.calls import ApiCall, Proceed, Recorder, Response, intercept
 from flowguard.step import Step
 from flowguard.wire.envelope import Envelope, normalize_record
 from flowguard.worker import early_answers, outside
 from flowguard.worker.emitter import Emitter
+from flowguard.worker.ending import Ending
 from flowguard.worker.found_answer import FoundAnswer
 from flowguard.worker.outside import OutsideAnswers
 from tests.waits import SCRIPT, START, WITHIN, Admits, AnyOf, Carts, Progress, WaitScene, record, wait_scene
@@ -32,8 +33,10 @@ KEPT = FoundAnswer(Carts, "paid", GivenAnswer("7"), HOUR)
 
 @pytest.fixture
 def at() -> Iterator[WaitScene]:
-    with wait_scene() as found:
-        yield found
+    """Nothing is sent beside the wait, so that an answer waits for no look."""
+    with wait_scene() as scene:
+        SCRIPT.mails = False
+        yield scene
 
 
 def for_early_paid(step: Step[Progress]) -> Outcome:
@@ -63,9 +66,10 @@ def replaces(at: WaitScene, number: int, of: int, waits: Callable[[Step[Progress
     at.begin(waits, object_id=ObjectId(f"c{of}"), body=body, request_id=run, requested_at=START + number)
 
 
-def message(by: str, moment: int) -> Envelope:
+def message(by: str, moment: int, receives: int = 1) -> Envelope:
     received = normalize_record({**record({}, "{}", "parcels"), "messageId": by})
-    sent = {**received.received["attributes"], "SentTimestamp": str(moment)}
+    counted = {"SentTimestamp": str(moment), "ApproximateReceiveCount": str(receives)}
+    sent = {**received.received["attributes"], **counted}
     return received._replace(received={**received.received, "attributes": sent})
 
 
@@ -74,6 +78,17 @@ def comes(at: WaitScene, text: str = "7", by: str = "m-1", moment: int = 10, **a
     settling = OutsideAnswers(at.services, Emitter(at.services.observer))
     found = KEPT._replace(answer=GivenAnswer(text), **about)
     return settling.settle(found, message(by, START + moment), queued=True)[0]
+
+
+def settled(at: WaitScene, receives: int) -> Ending:
+    settling = OutsideAnswers(at.services, Emitter(at.services.observer))
+    return settling.settle(KEPT, message("m-1", START + 10, receives), queued=True)[1]
+
+
+def comes_again(at: WaitScene, receives: int = 2) -> Ending:
+    """Its record comes again, as late as one that was held."""
+    at.clock.advance(seconds=30)
+    return settled(at, receives)
 
 
 def ends(at: WaitScene) -> dict[str, str]:
@@ -134,7 +149,7 @@ def test_whenever_its_function_dies_an_answer_is_for_the_run_that_waited_and_for
     before_it_is_kept = number < 3 or (number == 3 and not after)
     if not before_it_is_kept:
         begins(at, 2)
-    comes(at)
+    assert comes_again(at).ack
     if before_it_is_kept:
         begins(at, 2)
     assert ends(at) == {"run-1": "COMPLETED", "run-2": "WAITING"}
@@ -194,6 +209,51 @@ def test_the_worker_of_the_run_that_waited_may_take_it_itself(at: WaitScene) -> 
     with intercept(dying(4, after=False)), pytest.raises(Died):
         comes(at)
     begins(at, 1)
+    assert ends(at) == {"run-1": "COMPLETED"}
+
+
+# -- a look is to come -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("waiting", [1, 2])
+def test_an_answer_that_is_taken_before_the_look_is_held_and_its_record_lets_the_run_go_on(
+    waiting: int, at: WaitScene
+) -> None:
+    SCRIPT.mails = True
+    runs = [f"run-{number}" for number in range(1, waiting + 1)]
+    for number in range(1, waiting + 1):
+        begins(at, number)
+    for receives in (1, 2):
+        ending = settled(at, receives)
+        assert (ending.ack, ending.why, ending.again_in) == (False, outside.HELD, 20)
+    assert ends(at) == dict.fromkeys(runs, "WAITING")
+    assert comes_again(at, 3).ack
+    begins(at, 7)
+    assert comes_again(at, 4).ack
+    assert ends(at) == {**dict.fromkeys(runs, "COMPLETED"), "run-7": "WAITING"}
+
+
+@pytest.mark.parametrize(("number", "after"), EVERY_DEATH[:-2])
+def test_whenever_its_function_dies_an_answer_that_would_be_held_is_for_the_run_that_waited(
+    number: int, after: bool, at: WaitScene
+) -> None:
+    SCRIPT.mails = True
+    begins(at, 1)
+    with intercept(dying(number, after=after)), pytest.raises(Died):
+        settled(at, 1)
+    assert comes_again(at).ack
+    begins(at, 2)
+    assert comes_again(at, 3).ack
+    assert ends(at) == {"run-1": "COMPLETED", "run-2": "WAITING"}
+
+
+def test_the_worker_that_takes_what_was_kept_leaves_its_run_to_the_look(at: WaitScene) -> None:
+    SCRIPT.mails = True
+    comes(at)
+    begins(at, 1)
+    assert at.wait.end is WaitEnd.ANSWERED
+    assert ends(at) == {"run-1": "WAITING"}
+    assert at.deliver(*at.waiting("answers")), "the look"
     assert ends(at) == {"run-1": "COMPLETED"}
 
 
@@ -290,7 +350,7 @@ def test_whenever_its_function_dies_all_who_waited_have_it(number: int, after: b
         begins(at, named)
     with intercept(dying(number, after=after)), pytest.raises(Died):
         comes(at)
-    comes(at)
+    assert comes_again(at).ack
     begins(at, 3)
     comes(at)
     assert ends(at) == {"run-1": "COMPLETED", "run-2": "COMPLETED", "run-3": "WAITING"}

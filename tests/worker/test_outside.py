@@ -16,11 +16,12 @@ from pydantic import BaseModel, field_validator
 from flowguard.callback import Callback
 from flowguard.destinations import Bus, Topic
 from flowguard.errors import EnvelopeError, RunFailed, SettingsError
+from flowguard.events import EventType
 from flowguard.flow import AnyFlow, Flow
 from flowguard.ids import ObjectId, RequestId
 from flowguard.outcome import Done, Outcome
 from flowguard.protocol.outbox import Kind, Send
-from flowguard.protocol.run import AwaitingRow
+from flowguard.protocol.run import AwaitingRow, Status
 from flowguard.protocol.verdicts import AnswerVerdict
 from flowguard.protocol.waiting import GivenAnswer
 from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
@@ -33,7 +34,7 @@ from flowguard.wire.message import PLACE, REQUEST_ID, REQUESTED_AT
 from flowguard.worker.believed import NamedQueues
 from flowguard.worker.emitter import Emitter
 from flowguard.worker.found_answer import FoundAnswer
-from flowguard.worker.outside import KEPT_TO_END_MS, OutsideAnswers, answer_message, read_outside
+from flowguard.worker.outside import HELD, KEPT_TO_END_MS, OutsideAnswers, answer_message, read_outside
 from flowguard.worker.ports import Refusal
 from tests.waits import SCRIPT, STAGES, START, WITHIN, AnyOf, Carts, Progress, WaitScene, record, wait_scene
 from tests.worker.runtime.mishaps import Died
@@ -66,7 +67,7 @@ def outside(at: WaitScene) -> OutsideAnswers:
 
 
 def test_an_answer_from_a_queue_sends_the_next_hop_and_no_copy_of_itself(at: WaitScene) -> None:
-    at.begin(for_paid)
+    at.begin_and_look(for_paid)
     at.waiting("answers")
     verdict, ending = outside(at).settle(GIVEN, envelope(), queued=True)
     assert (verdict, ending.verdict, ending.ack) == (AnswerVerdict.RESUMED, AnswerVerdict.RESUMED, True)
@@ -74,8 +75,72 @@ def test_an_answer_from_a_queue_sends_the_next_hop_and_no_copy_of_itself(at: Wai
     assert at.resume() == 1
 
 
-def test_an_answer_that_nobody_repeats_leaves_a_copy_in_the_queue_of_answers(at: WaitScene) -> None:
+# -- answers that are quicker than the look at their wait -------------------------------------------------------------
+
+
+def again(sent: int, receives: int = 2) -> Envelope:
+    """The record of an answer that was sent at this time, and is received for the second time."""
+    attributes = {"ApproximateReceiveCount": str(receives), "SentTimestamp": str(sent)}
+    return normalize_record({**record({}, "{}", "parcels"), "attributes": attributes})
+
+
+def test_an_answer_quicker_than_the_look_waits_for_it_and_each_mail_is_sent_once(at: WaitScene) -> None:
     at.begin(for_paid)
+    verdict, ending = outside(at).settle(GIVEN, envelope(), queued=True)
+    assert (verdict, ending.ack, ending.again_in, ending.why) == (AnswerVerdict.RESUMED, False, 20, HELD)
+    assert not ending.backs_off
+    assert [event.facts["is_held"] for event in at.tally.events if event.type is EventType.ANSWERED] == [True]
+    assert at.waiting("carts") == []
+    assert at.deliver(*at.waiting("answers"))
+    assert at.resume() == 1, "the look proves what was sent, and the run goes on"
+    assert (len(at.waiting("mails")), at.told(EventType.FLUSHED)) == (1, 0)
+    at.clock.advance(seconds=20)
+    _, ending = outside(at).settle(GIVEN, again(START), queued=True)
+    assert (ending.ack, at.waiting("carts")) == (True, [])
+
+
+def test_where_nobody_looks_the_answer_that_comes_again_lets_the_run_go_on(at: WaitScene) -> None:
+    """The worker died before it sent anything, so the resumed hop sends it."""
+    at.begin(for_paid)
+    at.waiting("mails")
+    at.waiting("answers")
+    outside(at).settle(GIVEN, envelope(), queued=True)
+    at.clock.advance(seconds=20)
+    for sooner in (again(START + 1), again(START, receives=1)):
+        assert not outside(at).settle(GIVEN, sooner, queued=True)[1].ack
+    _, ending = outside(at).settle(GIVEN, again(START), queued=True)
+    assert (ending.ack, at.resume()) == (True, 1)
+    assert (len(at.waiting("mails")), at.told(EventType.FLUSHED)) == (1, 1)
+
+
+def test_an_answer_that_nobody_repeats_is_left_to_the_look_or_its_copy(at: WaitScene) -> None:
+    at.begin(for_paid)
+    at.waiting("answers")
+    verdict, ending = outside(at).settle(GIVEN, again(START - 60_000), queued=False)
+    assert (verdict, ending.ack, at.waiting("carts")) == (AnswerVerdict.RESUMED, True, [])
+    assert at.deliver(*at.waiting("answers")), "its copy"
+    assert at.resume() == 1
+
+
+@pytest.mark.parametrize("queued", [True, False])
+def test_a_second_click_before_the_run_goes_on_sends_no_second_message(queued: bool, at: WaitScene) -> None:
+    """The resumed hop would send its own mails again for a copy of its message."""
+    at.begin_and_look(for_paid)
+    assert outside(at).settle(GIVEN, envelope(), queued=queued)[1].ack
+    verdict, ending = outside(at).settle(GIVEN, envelope(), queued=queued)
+    assert (verdict, ending.ack) == (AnswerVerdict.DUPLICATE, not queued)
+    assert len(at.waiting("carts")) == 1
+
+
+def test_a_wait_beside_which_nothing_is_sent_needs_no_look(at: WaitScene) -> None:
+    SCRIPT.mails = False
+    at.begin(for_paid)
+    assert outside(at).settle(GIVEN, envelope(), queued=True)[1].ack
+    assert at.resume() == 1
+
+
+def test_an_answer_that_nobody_repeats_leaves_a_copy_in_the_queue_of_answers(at: WaitScene) -> None:
+    at.begin_and_look(for_paid)
     at.waiting("answers")
     assert outside(at).settle(GIVEN, envelope(), queued=False)[0] is AnswerVerdict.RESUMED
     [copy] = at.waiting("answers")
@@ -83,7 +148,7 @@ def test_an_answer_that_nobody_repeats_leaves_a_copy_in_the_queue_of_answers(at:
 
 
 def test_one_of_two_runs_that_is_not_committed_yet_keeps_the_record(at: WaitScene) -> None:
-    at.begin(for_paid)
+    at.begin_and_look(for_paid)
     other = ADDRESS._replace(hop=2)
     at.waits.save([AwaitingRow("paid", other, "some", START)])
     verdict, ending = outside(at).settle(GIVEN, envelope(), queued=True)
@@ -112,8 +177,8 @@ class Refusing:
 
 @pytest.mark.parametrize("refused", ["c1", "c2"])
 def test_the_next_hop_of_one_run_that_is_not_taken_keeps_the_record(refused: str, at: WaitScene) -> None:
-    at.begin(for_paid)
-    at.begin(for_paid, object_id=ObjectId("c2"), body='{"cart_id":"c2"}', request_id=RequestId("run-2"))
+    at.begin_and_look(for_paid)
+    at.begin_and_look(for_paid, object_id=ObjectId("c2"), body='{"cart_id":"c2"}', request_id=RequestId("run-2"))
     services = replace(at.services, sender=Refusing(at.services.sender, refused))
     settling = OutsideAnswers(services, Emitter(services.observer))
     verdict, ending = settling.settle(GIVEN, envelope(), queued=True)
@@ -140,12 +205,12 @@ def row_of(at: WaitScene, object_id: str, hop: int = 1, stage: str = "renamed") 
 
 
 def second(at: WaitScene) -> None:
-    at.begin(for_paid, object_id=ObjectId("c2"), body='{"cart_id":"c2"}', request_id=RequestId("run-2"))
+    at.begin_and_look(for_paid, object_id=ObjectId("c2"), body='{"cart_id":"c2"}', request_id=RequestId("run-2"))
 
 
 @pytest.mark.parametrize("queued", [True, False])
 def test_a_row_whose_run_is_over_keeps_no_answer_from_the_others(queued: bool, at: WaitScene) -> None:
-    at.begin(for_paid)
+    at.begin_and_look(for_paid)
     row_of(at, "gone")
     verdict, ending = outside(at).settle(GIVEN, envelope(), queued=queued)
     assert (verdict, ending.ack) == (AnswerVerdict.RESUMED, True)
@@ -159,7 +224,7 @@ def test_an_answer_to_runs_that_are_over_has_their_verdict(at: WaitScene) -> Non
 
 @pytest.mark.parametrize("hop", [1, 2], ids=["waiting", "early"])
 def test_an_answer_that_one_of_two_runs_cannot_read_stays_for_it(hop: int, at: WaitScene) -> None:
-    at.begin(for_paid)
+    at.begin_and_look(for_paid)
     second(at)
     [row] = [one for one in at.waits.waiting_for("carts", "paid") if one.address.object_id == "c2"]
     at.waits.save([row._replace(stage="renamed", address=row.address._replace(hop=hop))])
@@ -356,7 +421,7 @@ def many(at: WaitScene, monkeypatch: pytest.MonkeyPatch) -> WaitScene:
     monkeypatch.setattr("flowguard.worker.outside.ROWS_A_PART", PARTS)
     for number in range(7):
         named = f"c{number}"
-        at.begin(
+        at.begin_and_look(
             for_paid,
             object_id=ObjectId(named),
             body=json.dumps({"cart_id": named}),
@@ -409,6 +474,22 @@ def test_a_run_that_is_not_committed_yet_is_met_again_whatever_came_after_it(man
     _, ending = spread(many, *[10_000] * 4)
     assert (ending.ack, ending.why) == (False, "its hop is not committed yet")
     assert len(many.verdicts()) - before == len(order) - order.index(early) // PARTS * PARTS
+
+
+def test_a_run_that_is_left_to_another_message_is_met_again_whatever_came_after_it(many: WaitScene) -> None:
+    """The worker that ended its wait died before it could send anything, and this invocation has no time for all."""
+    first = next(iter(many.waits.waiting_for("carts", "paid")))
+    many.waits.settle(first.address, GivenAnswer("7"))
+    for left in ([0], [10_000, 0]):
+        _, ending = spread(many, *left)
+        assert (ending.ack, ending.again_in, ending.why) == (False, 20, HELD)
+    many.resume()
+    assert many.item(first.address.object_id).status is Status.WAITING
+    many.clock.advance(seconds=20)
+    settling = OutsideAnswers(many.services, Emitter(many.services.observer), Invocation(0))
+    assert settling.settle(GIVEN, again(START), queued=True)[1].again_in == 0
+    many.resume()
+    assert many.item(first.address.object_id).status is Status.COMPLETED
 
 
 def test_another_message_for_the_same_id_begins_with_the_first(many: WaitScene) -> None:
@@ -469,11 +550,12 @@ def for_early_paid(step: Step[Progress]) -> Outcome:
     return AnyOf.when_any(a=step.event("paid", keep_early=True), within=WITHIN)
 
 
-def sent_at(by: str, moment: int) -> Envelope:
+def sent_at(by: str, moment: int, receives: int = 1) -> Envelope:
     """The message of this id that was sent to the callback's queue at that moment."""
     received = normalize_record({**record({}, "{}", "parcels"), "messageId": by})
     assert isinstance(received, Envelope)
-    sent = {**received.received["attributes"], "SentTimestamp": str(moment)}
+    counted = {"SentTimestamp": str(moment), "ApproximateReceiveCount": str(receives)}
+    sent = {**received.received["attributes"], **counted}
     return received._replace(received={**received.received, "attributes": sent})
 
 
@@ -508,7 +590,7 @@ def test_an_early_answer_is_as_old_as_the_first_who_took_it_says(
 
 
 def begins(at: WaitScene, number: int) -> None:
-    at.begin(for_early_paid, request_id=RequestId(f"run-{number}"), requested_at=START + number)
+    at.begin_and_look(for_early_paid, request_id=RequestId(f"run-{number}"), requested_at=START + number)
 
 
 def got(at: WaitScene) -> list[int | None]:

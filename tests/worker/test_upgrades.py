@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from pydantic import BaseModel, model_validator
+from pydantic import BaseModel, ConfigDict, model_validator
 
 from flowguard.aws.clients import Clients
 from flowguard.aws.services import aws_services, aws_store
@@ -282,3 +282,69 @@ def test_a_stage_that_is_gone_makes_its_messages_dead_letters(shop: Shop, in_reg
     assert CliRunner().invoke(main, ["dlq", "redrive", "orders-dead-letters", "--all", "--wait", "0"]).exit_code == 0
     shop.deliver(Version2)
     assert ended(shop.run("o1")) == (Status.COMPLETED, {"shipped": 3, "by": 2}, 1)
+
+
+# -- the state's model ------------------------------------------------------------------------------------------------
+
+
+def release(state: type[BaseModel]) -> AnyFlow:
+    """The flow of a release whose state has this model. Its result is the state that its last stage finds."""
+
+    class PriceIt(Stage[Order, state], name="price-order", then="ship-order"):  # type: ignore[valid-type]  # a parameter
+        def handle(self, order: Order, step: Step[Any]) -> Outcome:
+            return ShipIt.when_all(approval=step.event(f"approved/{order.order_id}"), within=timedelta(days=1))
+
+    class ShipIt(Stage[Approved, state], name="ship-order"):  # type: ignore[valid-type]  # a parameter
+        def handle(self, answers: Approved, step: Step[Any]) -> Outcome:
+            return Done(step.state)
+
+    class Released(Flow, name="orders", object_id="order_id", version=1, trust_senders=True):
+        stages = (PriceIt, ShipIt)
+
+    return Released
+
+
+class MoreState(BaseModel):
+    quantity: int = 0
+    note: str = "none"
+
+
+class LessState(BaseModel):
+    note: str = "none"
+
+
+class StrictState(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    note: str = "none"
+
+
+@pytest.mark.parametrize(
+    ("state", "found"), [(MoreState, {"quantity": 3, "note": "none"}), (LessState, {"note": "none"})]
+)
+def test_a_field_that_a_release_adds_has_its_default_and_one_that_it_takes_away_is_dropped(
+    shop: Shop, state: type[BaseModel], found: dict[str, Any]
+) -> None:
+    shop.order(Version1, Order(order_id="o1", quantity=3))
+    shop.deliver(Version1)
+    shop.approve(Version1, "o1")
+    shop.deliver(release(state))
+    assert json.loads(shop.run("o1").result or "") == found
+    assert json.loads(shop.run("o1").state or "") == found
+
+
+def test_a_state_that_a_release_cannot_read_keeps_its_run_for_a_redrive(shop: Shop) -> None:
+    shop.order(Version1, Order(order_id="o1", quantity=3))
+    shop.deliver(Version1)
+    shop.approve(Version1, "o1")
+    shop.deliver(release(StrictState), receives=3)
+    assert shop.run("o1").status is Status.RUNNING, "it has not failed"
+    assert "the state" in shop.reasons()[0]
+
+
+def test_a_state_begins_with_its_defaults_in_each_run(shop: Shop) -> None:
+    for _ in range(2):
+        shop.order(release(MoreState), Order(order_id="o1", quantity=3))
+        shop.deliver(release(MoreState))
+        shop.approve(release(MoreState), "o1")
+        shop.deliver(release(MoreState))
+        assert json.loads(shop.run("o1").result or "") == {"quantity": 0, "note": "none"}

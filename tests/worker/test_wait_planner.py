@@ -203,6 +203,7 @@ def test_a_wait_has_a_deadline_an_ask_for_each_question_and_a_row_for_each_answe
         reply_to="sqs:replies",
         answer_to='{"flow":"parent"}',
         carried={"tenant": Attribute.string("t1")},
+        looks=True,
     )
 
 

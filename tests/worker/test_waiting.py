@@ -610,7 +610,7 @@ def test_a_wait_that_timed_out_proves_what_was_sent_unless_it_was_cancelled(at: 
     assert (at.told(EventType.TIMED_OUT), at.told(EventType.FLUSHED)) == (1, 0)
 
 
-def test_an_answer_that_is_quicker_than_the_look_proves_nothing(at: WaitScene) -> None:
+def test_a_copy_of_an_answer_that_is_quicker_than_the_look_proves_nothing(at: WaitScene) -> None:
     at.begin(for_paid)
     at.answer("a", 1)
     at.resume()
@@ -740,6 +740,19 @@ def test_an_answer_that_was_kept_before_the_wait_is_found_after_the_commit(at: W
         at.waits.keep_early("carts", own, GivenAnswer("5"), now=START, expires_at=DEADLINE)
     assert at.begin(for_early)
     assert at.verdicts() == ["RECORDED", "RESUMED"]
+    assert at.waiting("carts") == [], "the look proves what was sent before the run goes on"
+    assert at.deliver(*at.waiting("answers"))
+    assert at.resume() == 1
+    assert SCRIPT.got == [("some", Some(a=5, b=5))]
+    assert (len(at.waiting("mails")), at.told(EventType.FLUSHED)) == (1, 0)
+
+
+def test_a_wait_that_was_over_early_goes_on_when_its_worker_comes_again(at: WaitScene) -> None:
+    for own in ("paid", "sent"):
+        at.waits.keep_early("carts", own, GivenAnswer("5"), now=START, expires_at=DEADLINE)
+    with intercept(refused_sends):
+        assert not at.begin(for_early)
+    assert at.begin()
     assert at.resume() == 1
     assert SCRIPT.got == [("some", Some(a=5, b=5))]
 

@@ -25,6 +25,12 @@ LARGEST_TRANSACTION: Final = 4_194_304
 LONGEST_EXPRESSION: Final = 4096
 """Bytes."""
 
+MOST_OPERATORS: Final = 300
+"""Operators and functions of an expression."""
+
+MOST_OPERANDS: Final = 100
+"""Operands of IN."""
+
 TOO_LARGE: Final = "Item size has exceeded the maximum allowed size"
 TOO_LARGE_TO_UPDATE: Final = "Item size to update has exceeded the maximum allowed size"
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
+from flowguard.sim.limits.items import MOST_OPERANDS
 from flowguard.sim.memory.comparing import (
     Test,
     begins,
@@ -175,8 +176,10 @@ class _ConditionParser:
         while self._reader.takes(","):
             options.append(self._reader.operand(_OPERANDS))
         self._reader.expect(")")
-        if len(options) > 100:
-            raise self._reader.wrong("The IN operator is provided with too many operands")
+        if len(options) > MOST_OPERANDS:
+            raise self._reader.wrong(
+                f"The IN operator is provided with too many operands; number of operands: {len(options)}"
+            )
         self._distinct("IN", value, *options)
         read, reads = self._read(value), [self._read(option) for option in options]
         return lambda item, values: (

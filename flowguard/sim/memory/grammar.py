@@ -8,10 +8,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final, TypeAlias
 
 from flowguard.sim.limits.fault import Fault, invalid
-from flowguard.sim.limits.items import LONGEST_EXPRESSION
+from flowguard.sim.limits.items import LONGEST_EXPRESSION, MOST_OPERATORS
 from flowguard.sim.limits.texts import byte_size
 from flowguard.sim.memory import paths
 from flowguard.sim.memory.paths import Path
@@ -32,6 +33,8 @@ _TOKEN = re.compile(r"\s*(?:([#:]?[A-Za-z_0-9][A-Za-z0-9_]*)|(<>|<=|>=|[=<>(),.\
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 
 KEYWORDS: Final = frozenset({"AND", "OR", "NOT", "BETWEEN", "IN", "SET", "REMOVE", "ADD", "DELETE"})
+
+_OPERATORS: Final = frozenset({"AND", "OR", "NOT", "BETWEEN", "IN", "=", "<>", "<", "<=", ">", ">=", "+", "-"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +119,15 @@ class Reader:
     def end(self) -> None:
         if self.next():
             raise self.unexpected()
+        if (operators := self._operators()) > MOST_OPERATORS:
+            raise self.wrong(f"The expression contains too many operators; operator count: {operators}")
+
+    def _operators(self) -> int:
+        """Count operators and functions. The ``AND`` of a ``BETWEEN`` is none, nor is the ``=`` of a ``SET``."""
+        words = [token.upper() for token in self._tokens]
+        functions = sum(token in FUNCTIONS and after == "(" for token, after in pairwise(self._tokens))
+        counted = _OPERATORS - {"="} if self.kind == "UpdateExpression" else _OPERATORS
+        return functions + sum(word in counted for word in words) - words.count("BETWEEN")
 
     # -- operands
 

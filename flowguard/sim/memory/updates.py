@@ -30,7 +30,7 @@ class UpdateExpression:
     values: frozenset[str]
 
     def applied(self, old: Item, values: Values) -> Item:
-        """Return the new item. What is right of SET sees the old one; indices of lists are the old ones' too."""
+        """Return the new item. Operands of SET read the old item; indices of lists are those of the old item too."""
         new, gone = dict(old), list(self.removes)
         for path, read in self.sets:
             new = _with(new, path, _there(read(old, values)))
@@ -52,6 +52,7 @@ def update(kind: str, text: str, names: Names) -> UpdateExpression:
     reader = Reader(kind, text, names)
     parser = _UpdateParser(reader)
     parser.sections()
+    reader.end()
     touched = tuple(parser.touched)
     if problem := meeting(touched):
         raise reader.wrong(problem)

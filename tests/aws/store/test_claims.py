@@ -20,7 +20,7 @@ from flowguard.protocol.waiting import WaitPlan
 from flowguard.settings import Settings
 from flowguard.wire.message import ErrorNote
 from tests.aws.engines import on_memory
-from tests.aws.states import ENDED_AT, KINDS, NOW, STORED, item, late, request, wait
+from tests.aws.states import ENDED_AT, KINDS, NOW, STORED, item, late, request, under, wait
 from tests.aws.store.run import RID, claimed, commit, meet, stored
 
 
@@ -30,11 +30,10 @@ def test_a_claim_is_granted_where_the_decision_grants_it_under_either_policy(kin
     """A refused claim is told what the decision says: only the grant itself shows what the condition says."""
     with on_memory() as clients:
         store = aws_store(Settings(), clients)
-        for meeting in KINDS[kind]():
+        for meeting in under(policy, kind):
             meet(clients, meeting.item)
-            asked = meeting.request._replace(on_conflict=policy)
-            granted = decide(store.read("flow", "object"), asked) is Verdict.CLAIMED
-            assert isinstance(store.claim(asked), Claim) is granted, meeting.says
+            granted = decide(store.read("flow", "object"), meeting.request) is Verdict.CLAIMED
+            assert isinstance(store.claim(meeting.request), Claim) is granted, meeting.says
 
 
 ZERO, IGNORE = (0, 0), OnConflict.IGNORE

@@ -22,6 +22,7 @@ from flowguard.wire.message import Message
 from flowguard.worker.ports import Refusal
 from tests.proofs.model import calling, checks, waits
 from tests.proofs.model.function import (
+    AGAIN,
     EARLY,
     FIFO_INBOX,
     INBOX,
@@ -184,9 +185,15 @@ class Actions:
         here = world._replace(queue=(*_without(world.queue, record), taken))
         answering = Worker(taken._replace(hidden=False), _NOBODY)
         if not isinstance(self.function.call_of(answering), Claiming | Judging):
+            is_deadline = isinstance(self.function.call_of(answering), TimingOut)
+            if is_deadline and not self.scenario.has_deadline:
+                yield from self._answer(here, answering._replace(owner=EARLY))
+                return
             yield from self._answer(here, answering)
-            if isinstance(self.function.call_of(answering), TimingOut) and world.budget.early:
+            if is_deadline and world.budget.early:
                 yield from self._answer(here.spend("early"), answering._replace(owner=EARLY))
+            if self.function.is_from_outside(record.envelope):
+                yield from self._answer(here, answering._replace(owner=AGAIN))
             return
         worker = answering._replace(owner=self._free_owner(world))
         call = self.function.call_of(worker)
@@ -706,15 +713,20 @@ class Actions:
         for envelope in arrived.queued:
             after = after.with_message(envelope)
         for copies in arrived.deadlines:
-            after = after.with_message(self._unlike(after, copies))
+            if (copy := self._unlike(after, copies)) is not None:
+                after = after.with_message(copy)
         return after._replace(workers=world.workers)
 
-    def _unlike(self, world: World, copies: tuple[int, ...]) -> int:
-        """One of the envelopes whose message id no other message has, nor the one that the wait remembers."""
+    def _unlike(self, world: World, copies: tuple[int, ...]) -> int | None:
+        """One of the envelopes whose message id no other message has, nor the one that the wait remembers.
+
+        None where the deadline lies far ahead, and the message that looks at the wait is there, or has been.
+        """
         there = {record.envelope for record in world.queue} | {one.record.envelope for one in world.workers}
         wait = None if world.item is None else self.shelf[world.item].wait
         looked_by = "" if wait is None else wait.looked_by
-        return next(one for one in copies if one not in there and self.shelf[one].message_id != looked_by)
+        unlike = (one for one in copies if one not in there and self.shelf[one].message_id != looked_by)
+        return next(unlike) if self.scenario.has_deadline else next(unlike, None)
 
     def _arrived(self, sends: tuple[Send, ...]) -> _Arrived:
         key = tuple(map(id, sends))
@@ -733,7 +745,8 @@ class Actions:
                 queued.append(self.function.answer_to(send))
                 continue
             elif send.kind is Kind.DEADLINE:
-                ids = [f"deadline-{number}" for number in range(MOST_COPIES if self.scenario.has_deadline else 0)]
+                many = MOST_COPIES if self.scenario.has_deadline else int(send.delay == 0)
+                ids = [f"deadline-{number}" for number in range(many)]
                 deadlines.append(tuple(self.function.received(send, one) for one in ids))
             elif inward:
                 queued.append(self.function.received(send))

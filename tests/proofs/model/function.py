@@ -83,6 +83,8 @@ COMPANION = "companion"
 """The object, the request and the record that come with each record where calls are shared."""
 EARLY = -1
 """The nonce of a worker that gets the message of a deadline before its time."""
+AGAIN = -2
+"""The nonce of a worker that gets an answer which was left in its queue before."""
 _DAY = timedelta(days=1)
 _LONG = timedelta(days=29)
 """Longer than an item lives after its last write."""
@@ -641,6 +643,12 @@ def _work(step: Step[Passed]) -> None:
     step.send("sides", {"of": step.hop})
 
 
+def _received_again(envelope: Envelope) -> Envelope:
+    """A record that was received before, and has waited."""
+    attributes = {**envelope.received["attributes"], "ApproximateReceiveCount": "2", "SentTimestamp": "1"}
+    return envelope._replace(received={**envelope.received, "attributes": attributes})
+
+
 class Function:
     """All workers of a scenario, run step by step."""
 
@@ -692,6 +700,11 @@ class Function:
         found = self._shelf[envelope]
         return isinstance(found, Envelope) and isinstance(find_arrived(found), ArrivedDeadline)
 
+    def is_from_outside(self, envelope: int) -> bool:
+        """Answer whether a record is an answer that no flow gives."""
+        found = self._shelf[envelope]
+        return isinstance(found, Envelope) and found.queue in (PARTY_QUEUE, EVENT_QUEUE)
+
     def _ending(self, record: Record, services: Services) -> Ending:
         """Run the function that reads the record's queue."""
         envelope = self._shelf[record.envelope]
@@ -699,7 +712,7 @@ class Function:
         if isinstance(envelope, Direct):
             return self._direct(envelope, callbacks)
         if envelope.queue in (PARTY_QUEUE, EVENT_QUEUE):
-            return callbacks.take(envelope)
+            return callbacks.take(_received_again(envelope) if services.ids.new() == owner_name(AGAIN) else envelope)
         batch = Batch(self._routes, services, Unlimited(), from_dlq=record.from_dlq, together=self._shares)
         return batch.run([envelope, self._companion] if self._shares else [envelope])[0]
 

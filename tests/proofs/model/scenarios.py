@@ -233,13 +233,13 @@ _LEASED = (
     Scenario(
         "wait-event",
         "a run waits for what may happen before it waits",
-        Budget(crashes=1, doubles=1),
+        Budget(crashes=1),
         events=("x",),
     ),
     Scenario(
         "wait-event-fails",
         "the same, and an attempt fails",
-        Budget(crashes=1, failures=1, doubles=1),
+        Budget(crashes=1, failures=1),
         events=("x",),
         is_long=True,
     ),

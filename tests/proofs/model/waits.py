@@ -47,12 +47,15 @@ def look(shelf: Shelf, number: int | None, address: AnswerAddress, look: Look) -
     """The item after a deadline's message that came too early, and the reply."""
     item: RunItem | None = None if number is None else shelf[number]
     here = item is not None and (item.request_id, item.hop) == (address.request_id, address.hop)
-    if item is None or item.wait is None or not here or item.status is not Status.WAITING or item.wait.end is not None:
+    if item is None or item.wait is None or not here or item.status is not Status.WAITING:
+        return number, Looked(False, _at_rest(item, address))
+    is_over = item.wait.end is not None
+    if item.wait.looked_at and is_over:
         return number, Looked(False, _at_rest(item, address))
     if item.wait.looked_at and look.long_ago <= item.wait.looked_at > look.since:
         return number, Looked(item.wait.looked_by == look.by, _at_rest(item, address))
     after = item._replace(wait=item.wait.looked(look))
-    return shelf.put(after), Looked(True, _seen(after))
+    return shelf.put(after), Looked(not is_over, _seen(after))
 
 
 def after_commit(item: RunItem, commit: Commit) -> Wait | None:

@@ -281,7 +281,7 @@ OWN: Final = (
         invariants=_HELD,
         share=60,
     ),
-    Case("cancelled", [Builds, Digs, Stops], [order()], TABLES, invariants=_CANCELLED, share=20, orders=1_000),
+    Case("cancelled", [Builds, Digs, Stops], [order()], TABLES, invariants=_CANCELLED, share=20),
     Case(
         "cancelled-shared",
         [Shares, StopsSharing],
@@ -290,7 +290,6 @@ OWN: Final = (
         free={"replies": ["run", "error"]},
         invariants=[each_caller_is_told_one_end_under_one_id],
         share=20,
-        orders=1_000,
     ),
     Case("unleased", [Unleased], [order("shut:1:error")], TABLES, invariants=[a_result_stays], share=60),
     Case("unleased-rejected", [Unleased], [order("shut:9:reject")], TABLES, free=_TOLD_ALREADY, share=40),

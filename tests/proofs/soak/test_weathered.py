@@ -18,15 +18,13 @@ from tests.proofs.soak.mutants import MUTANTS
 from tests.proofs.soak.odds import Odds
 from tests.proofs.soak.outcome import GIVEN_UP
 from tests.proofs.soak.reconcile import reconcile
-from tests.proofs.soak.weather_sums import weather_sums
+from tests.proofs.soak.weather_sums import together_of, weather_sums
 from tests.proofs.soak.weathered import Day, weathered_soak
 
 AT_ONCE = "sqs-away=30s@20s,dynamodb-away=60m@50s"
 """What SQS keeps for half a minute comes at once, and meets a database that is away."""
 
 FEW, MANY = 100, 300
-FEWER = 60
-"""Of so few messages, those that come again together make the busiest second."""
 
 
 def soaked(weather: str, messages: int = FEW) -> Day:
@@ -50,6 +48,7 @@ def day() -> Day:
 def test_after_an_hour_without_the_database_all_ends_as_it_would_have_ended(day: Day) -> None:
     assert broken(day) == []
     assert day.refused > 10 * FEW
+    assert together_of(day)[1] > 10 * FEW, "few were sent back together: it shows nothing"
     told = day.outcome.chronicle
     assert told.points, "nobody died: it shows nothing"
     assert day.outcome.failed(), "nothing was rejected: it shows nothing"
@@ -57,11 +56,21 @@ def test_after_an_hour_without_the_database_all_ends_as_it_would_have_ended(day:
     assert told.answered["RESUMED"], "no answer ended a wait: it shows nothing"
 
 
-@pytest.mark.slow("sends a hundred requests into an outage of an hour")
-def test_records_that_come_again_together_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("messages", "minutes"),
+    [
+        pytest.param(FEW, 60, marks=pytest.mark.slow("sends a hundred requests into an outage of an hour")),
+        pytest.param(500, 10, marks=pytest.mark.proof("sends as many as the soak of `make prove`")),
+    ],
+)
+def test_records_that_come_again_together_are_noticed(
+    monkeypatch: pytest.MonkeyPatch, messages: int, minutes: int
+) -> None:
     monkeypatch.setattr(patience, "_JITTER", patience._JITTER)  # put back at the end
     MUTANTS["pauses-are-not-drawn"]()
-    assert "no second after it has 2 times the calls" in names(broken(soaked(AT_ONCE, FEWER)))
+    assert "was sent back together does not come again together" in names(
+        broken(soaked(AT_ONCE.replace("60m", f"{minutes}m"), messages))
+    )
 
 
 @pytest.mark.proof("sends a hundred requests into an outage of an hour")
@@ -147,6 +156,10 @@ def works_all_at_once(day: Day) -> Day:
     return replace(day, calls=day.calls + Counter({int(day.ends): 1_000}))
 
 
+def brings_them_together(day: Day) -> Day:
+    return replace(day, came_again={group: [seconds[0]] * len(seconds) for group, seconds in day.came_again.items()})
+
+
 def drains_for_hours(day: Day) -> Day:
     return replace(day, drained=int(day.ends) + 7_200)
 
@@ -161,6 +174,7 @@ def drains_for_hours(day: Day) -> Day:
         (books_one_early, "ledger: no account has an entry before an earlier one of its group"),
         (books_one_less, "ledger: each entry is booked, but those that failed by themselves"),
         (works_all_at_once, "weather: no second after it has 2 times the calls of any before"),
+        (brings_them_together, "weather: what was sent back together does not come again together"),
         (drains_for_hours, "weather: the backlog was gone in time"),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
@@ -16,6 +17,9 @@ from tests.proofs.soak.weathered import Day
 
 MORE: Final = 2
 """A second after the outages has at most so many times the calls of the busiest before them."""
+
+MOST_TOGETHER: Final = 1 / 2
+"""The share of the pairs of records sent back in one second that may come again in one: a sixth do, by chance."""
 
 PAUSED: Final = ("dynamodb", "ssm")
 """The services without which a function hands its records back, each with a pause of its own."""
@@ -48,7 +52,33 @@ def weather_sums(day: Day) -> Iterator[Check]:
     yield from ledger_sums(day.entries, day.booked)
     yield from round_sums(day.round_runs, day.round_hops)
     if day.outages:
+        yield _drawn(day)
         yield from _drained(day)
+
+
+def _drawn(day: Day) -> Check:
+    """Of two records that a function sent back in one second, most come again in two, whatever else is at work."""
+    together, pairs = together_of(day)
+    return none(
+        "weather: what was sent back together does not come again together",
+        [f"{together} of {pairs} pairs"] if together > MOST_TOGETHER * pairs else [],
+    )
+
+
+def together_of(day: Day) -> tuple[int, int]:
+    """Return how many pairs of records came again in one second, and how many were sent back in one."""
+    paused = [outage for outage in day.outages if outage.of in PAUSED]
+    groups = [
+        seconds
+        for (second, _), seconds in day.came_again.items()
+        if any(outage.begins <= second < outage.ends for outage in paused)
+    ]
+    pairs = sum(_pairs(len(seconds)) for seconds in groups)
+    return sum(_pairs(count) for seconds in groups for count in Counter(seconds).values()), pairs
+
+
+def _pairs(count: int) -> int:
+    return count * (count - 1) // 2
 
 
 def _drained(day: Day) -> Iterator[Check]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -99,14 +99,16 @@ class Outage(NamedTuple):
 class Day:
     """A soak and its weather. Times are in seconds since the day began.
 
-    ``calls`` are those of functions to DynamoDB, by second. ``sent`` is when the last request was sent, ``drained``
-    when the last order ended. ``outages`` are those of services and functions. ``entries`` were sent to the ledger, and
-    ``booked`` are those of each account. ``round_hops`` counts the hops of the ``round_runs``. ``longest_chain`` is how
-    often a function was invoked in one chain, at most.
+    ``calls`` are those of functions to DynamoDB, by second. ``came_again`` has the seconds in which records came again
+    that the weather had sent back, by the second in which they were sent back and the receives that they had then.
+    ``sent`` is when the last request was sent, ``drained`` when the last order ended. ``outages`` are those of services
+    and functions. ``entries`` were sent to the ledger, and ``booked`` are those of each account. ``round_hops`` counts
+    the hops of the ``round_runs``. ``longest_chain`` is how often a function was invoked in one chain, at most.
     """
 
     outcome: Outcome
     calls: Counter[int]
+    came_again: Mapping[tuple[int, int], Sequence[int]]
     refused: int
     sent: int
     drained: int
@@ -171,8 +173,10 @@ def weathered_soak(weather: str, messages: int, odds: Odds) -> Day:
             hops = {name: int(row["hops"]) for name, row in sandbox.rows(ROUNDS).items()}
     sent = len(asked.sends) * EVERY // 1000
     refused, chain = world.weather.refused, _longest_chain(world)
+    outages = _outages(world)
     return Day(
-        outcome, told.calls, refused, sent, told.drained, _outages(world), entries, booked, feed.rounds, hops, chain
+        *(outcome, told.calls, told.came_again, refused, sent, told.drained),
+        *(outages, entries, booked, feed.rounds, hops, chain),
     )
 
 
@@ -261,9 +265,11 @@ class _Told:
     odds: Odds
     lines: list[Line] = field(default_factory=list)
     calls: Counter[int] = field(default_factory=Counter)
+    came_again: dict[tuple[int, int], list[int]] = field(default_factory=lambda: defaultdict(list))
     drained: int = 0
     clock: VirtualTime = field(init=False)
     _acked: set[str] = field(default_factory=set)
+    _sent_back: dict[str, tuple[int, int]] = field(default_factory=dict)
     _refused: int = 0
     _batch: int = 0
     _worker: str = "worker"
@@ -288,6 +294,8 @@ class _Told:
     def delivered(self, row: Delivered, refused: int) -> None:
         second = (row.at - START) // 1000
         self.calls[second] += row.calls
+        if (before := self._sent_back.pop(row.record, None)) is not None:
+            self.came_again[before].append(second)
         if row.flow == Orders.name and row.outcome in ("completed", "failed"):
             self.drained = second
         if row.record in self._acked and row.flow not in NOT_TOLD:
@@ -295,6 +303,8 @@ class _Told:
         if row.acked:
             self._acked.add(row.record)
         if refused > self._refused:
+            if not row.acked and row.flow not in NOT_TOLD:
+                self._sent_back[row.record] = second, row.receive
             about = [] if row.request_id is None else [row.request_id]
             self._write("fault", how="refused", operation="by the weather", requests=about)
         self._refused = refused

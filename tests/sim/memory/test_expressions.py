@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from flowguard.clock import ManualClock
 from flowguard.sim.limits.fault import Fault
+from flowguard.sim.limits.items import MOST_OPERANDS, MOST_OPERATORS
 from flowguard.sim.limits.refusing import Refusing
 from flowguard.sim.memory.aws import MemoryAWS
 from flowguard.sim.memory.dynamodb import DynamoDB
@@ -103,6 +104,36 @@ def test_an_update_changes_what_it_names_or_is_refused(dynamodb: DynamoDBClient,
     except ClientError as error:
         answer = error.response["Error"]["Code"]
     assert answer == normal(UPDATES[update])
+
+
+@pytest.mark.parametrize(
+    ("parameter", "form", "between", "most"),
+    [
+        ("ConditionExpression", "{}", " AND ", ("n = :five", 150)),
+        ("ConditionExpression", "{}", " AND ", ("n BETWEEN :one AND ten", 150)),
+        ("ConditionExpression", "{} OR n = :five", " OR ", ("NOT n = :one", 99)),
+        ("ConditionExpression", "{} OR n = :five", " OR ", ("size(s) > :one", 99)),
+        ("ConditionExpression", "{}", " AND ", ("attribute_exists(n)", 150)),
+        ("ConditionExpression", "n IN ({})", ", ", (":five", 100)),
+        ("UpdateExpression", "SET {}", ",", ("x{}=n+:one", 300)),
+        ("UpdateExpression", "SET {}, l = list_append(l, :list)", ",", ("x{}=n-:one", 299)),
+    ],
+    ids=str,
+)
+def test_an_expression_of_too_many_operators_is_refused(
+    dynamodb: DynamoDBClient, parameter: str, form: str, between: str, most: tuple[str, int]
+) -> None:
+    part, count = most
+
+    def sent(many: int) -> None:
+        text = form.format(between.join(part.format(place) for place in range(many)))
+        dynamodb.update_item(**call(text, **{parameter: text}))
+
+    dynamodb.put_item(TableName="carts", Item=ITEM)
+    sent(count)
+    with pytest.raises(ClientError, match=f": ({MOST_OPERATORS + 1}|{MOST_OPERANDS + 1})$") as refusal:
+        sent(count + 1)
+    assert refusal.value.response["Error"]["Code"] == INVALID
 
 
 @pytest.mark.parametrize("number", NUMBERS)

@@ -101,7 +101,8 @@ def answers_name_what_is_left(history: History, flows: Sequence[AnyFlow]) -> Ite
         is_early = one.settles and any(map(_waits_for_its_hop, one.events))
         if one.acked and is_early:
             yield Problem("I12", where, "an answer was acked, though the hop that waits for it was not committed")
-        if one.failures and not (is_early or events & _MAY_STAY or _goes_on(history, one)):
+        is_held = any(event.facts.get("is_held") for event in one.events)
+        if one.failures and not (is_early or is_held or events & _MAY_STAY or _goes_on(history, one)):
             yield Problem("I12", where, f"a record is to be delivered again, though {_last(one)}")
 
 

@@ -51,7 +51,7 @@ _JUDGED: Final = frozenset(
         *(EventType.ANSWERED, EventType.TIMED_OUT, EventType.WAS_RESET, EventType.WAS_CANCELLED),
     }
 )
-"""What a record comes to by an answer of the run table."""
+"""The ending of a record for each answer of the run table."""
 
 
 @dataclass(frozen=True)
@@ -221,7 +221,7 @@ def _nothing_goes_round(history: History) -> Iterator[Problem]:
 def _parked_is_reported(history: History) -> Iterator[Problem]:
     """Check that a parked message has the reason in its letter and is reported by an event.
 
-    A worker to which SQS did not answer does not know that it was parked. Whoever parks it once more reports it.
+    A worker that got no answer from SQS does not know that it was parked. The worker that parks it again reports it.
     """
     letters = [
         (one, history.given_to(history.calls[one.call - 1].worker))

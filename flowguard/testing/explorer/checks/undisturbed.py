@@ -10,7 +10,6 @@ from flowguard.protocol.run import Status
 from flowguard.testing.explorer.checks.identity import side_messages
 from flowguard.testing.explorer.checks.problem import UNDISTURBED, Problem
 from flowguard.testing.explorer.record.history import DeliveryRecord, History
-from flowguard.testing.explorer.record.wait_messages import is_deadline
 
 SENT_TWICE: Final = "a message of a stage is sent twice though nothing goes wrong"
 
@@ -68,12 +67,10 @@ def sent_twice(history: History) -> Iterator[Problem]:
     """Yield what stages sent, and was sent a second time though nothing goes wrong: a person gets two mails.
 
     The second copy has the same id, and a stage drops it. A record that the user gives may bring one: it takes over
-    a run, or is one of two of the same run, or answers once more what was answered. So may a run that is answered
-    before anybody has looked at its wait (docs/decisions/0065).
+    a run, or is one of two of the same run.
     """
     recorded = {(send.id, send.body) for send in side_messages(history)}
     given = Counter(map(_run_of, _given(history)))
-    answers = Counter(map(_run_of, _given_answers(history)))
     known: set[tuple[str | None, str]] = set()
     for message in history.posted:
         which = message.id, message.body
@@ -81,8 +78,8 @@ def sent_twice(history: History) -> Iterator[Problem]:
             continue
         worked = history.deliveries[history.calls[message.call - 1].worker - 1]
         run = _run_of(worked)
-        is_bidden = worked.record not in history.senders or given[run] > 1 or answers[run] > 1
-        if which in known and not is_bidden and not _was_answered_unseen(history, worked):
+        is_bidden = worked.record not in history.senders or given[run] > 1
+        if which in known and not is_bidden:
             yield Problem(UNDISTURBED, message.to, SENT_TWICE, "one message", f"two with the id {message.id}")
         known.add(which)
 
@@ -94,24 +91,10 @@ def _given(history: History) -> Iterator[DeliveryRecord]:
             yield one
 
 
-def _given_answers(history: History) -> Iterator[DeliveryRecord]:
-    """Yield the first deliveries of the answers that the user gives."""
-    for one in history.deliveries:
-        if one.receive == 1 and one.record not in history.senders and (one.settles or one.is_request):
-            yield one
-
-
 def _run_of(delivery: DeliveryRecord) -> tuple[str, str, str] | None:
     """Return the run of the first event of a delivery."""
     message = next((event.message for event in delivery.events if event.message is not None), None)
     return None if message is None else (message.flow, message.object_id, message.request_id)
-
-
-def _was_answered_unseen(history: History, worked: DeliveryRecord) -> bool:
-    """Answer whether the run of a delivery waited, and got an answer before its deadline was looked at."""
-    of_run = (one for one in history.deliveries if one.worker < worked.worker and _run_of(one) == _run_of(worked))
-    first = next((one for one in of_run if one.settles), None)
-    return first is not None and (first.address is None or not is_deadline(first.address))
 
 
 def _runs(history: History) -> Iterator[UndisturbedEnd]:

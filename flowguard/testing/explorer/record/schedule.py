@@ -17,7 +17,7 @@ look a name up, such as ``GetQueueUrl``, are not counted: whether they are made 
 ``s3``    call 3 reads with eventual consistency, and what was written last is not there yet
 ``v3``    before call 3 the record is visible too early: a second worker gets it while the first is held up
 ``z3``    before call 3 the worker is held up until its record's visibility timeout is over and a second worker,
-          who gets it then, has come to his end; then it goes on. ``z3-4``: until others have made 4 calls
+          which gets it then, has ended; then it goes on. ``z3-4``: until others have made 4 calls
 ``x2``    delivery 2 happens twice. ``x2-1``: the second time an hour later. ``x2-2``: as late as queues still keep
           the record, the flow's ``retention`` after it was sent
 ``o2-1``  at delivery 2 the first of the others that wait goes before

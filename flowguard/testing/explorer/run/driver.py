@@ -53,7 +53,7 @@ from flowguard.wire.message import FLOW_STAGE
 from flowguard.worker.patience import MANY_RECEIVES
 
 MOST_DELIVERIES: Final = 300
-"""More, and the flow is taken not to come to rest."""
+"""With more, the flow counts as one that never rests."""
 
 _KEPT: Final = (AnswerVerdict.RESUMED, AnswerVerdict.RECORDED)
 _OF_WAITS: Final = (EventType.ANSWERED, EventType.TIMED_OUT)

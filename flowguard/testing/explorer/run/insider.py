@@ -82,7 +82,7 @@ def forged(flow: AnyFlow, object_id: str, item: RunItem) -> Iterator[Forged]:
 
 
 def _later_hops(flow: str, object_id: str, item: RunItem) -> Iterator[str]:
-    """Yield the ids of the messages with which the run goes on: whoever knows the run can tell them."""
+    """Yield the ids of the run's next messages: who knows the run can compute them."""
     at = Message(flow, "", 1, ObjectId(object_id), item.request_id, item.requested_at, "")
     for hop in range(item.hop + 1, item.hop + 1 + _HOPS_AHEAD):
         yield id_of(IdKind.NEXT, at._replace(hop=hop))

@@ -26,7 +26,7 @@ _KEPT: Final = (list, dict, set, bytearray, int, float, str, bytes, tuple, froze
 """Types of the values that are looked at, with their subclasses. What libraries keep is left alone."""
 
 _DEEPEST: Final = 3
-"""How many objects deep values are looked at: a module, an object of its, and what that consists of."""
+"""How many objects deep values are looked at: a module, an object in it, and that object's parts."""
 
 
 class _Place(NamedTuple):
@@ -91,7 +91,7 @@ class KeptValues:
         ]
 
     def put_back(self) -> None:
-        """Give the names their values again. Whoever has imported a list or dict has the same one."""
+        """Give the names their values again. Lists and dicts are restored in place, for modules that imported them."""
         for kept in self._kept:
             for name in kept.differing():
                 if name in kept.values:

@@ -30,7 +30,7 @@ class Refusals(Protocol):
 
 
 class Words(NamedTuple):
-    """How a refusal is told: what does not go out, how a host is allowed, and what is going on."""
+    """The words of a refusal: what does not go out, how to allow a host, and what is running."""
 
     what: str
     fix: str

@@ -7,7 +7,7 @@
     asyncio: nothing is ready ────┘
 
 A thread that user code starts runs at once and to its end, in the thread of the invocation. So its calls come in one
-order, and are points of fault like all others. Whoever waits for ever after that waits for what nobody brings.
+order, and are points of fault like all others. A wait that has not ended then can never end.
 
 A loop that asks for the time again and again until it has come moves it, too (:mod:`.invocation`).
 """

@@ -26,9 +26,9 @@ _FROM_OUTSIDE, _QUEUED = outside.OutsideAnswers.settle, outside.OutsideAnswers._
 _GIVEN = outside.OutsideAnswers._given
 
 
-def _without_repair(self: Any, flow: Any, envelope: Any, address: Any, answer: Any) -> Any:
-    verdict, onward = _SETTLE(self, flow, envelope, address, answer)
-    return verdict, onward if verdict is AnswerVerdict.RESUMED else None
+def _without_repair(self: Any, flow: Any, envelope: Any, given: Any, **about: Any) -> Any:
+    settled = _SETTLE(self, flow, envelope, given, **about)
+    return settled if settled is None or settled.verdict is AnswerVerdict.RESUMED else settled._replace(onward=None)
 
 
 def _deaf_deadline(self: Any, flow: Any, envelope: Any, deadline: Any) -> Any:
@@ -151,11 +151,11 @@ def _for_anybody(self: Any, who: str, rows: Any = None) -> Any:
     return self.rows(self._own) if rows is None else rows
 
 
-def _twice_in_next(self: Any, row: Any, offer: Any, found: Any, envelope: Any, told: Any) -> Any:
+def _twice_in_next(self: Any, row: Any, offer: Any, found: Any, envelope: Any, told: Any, **about: Any) -> Any:
     """A run that has the answer by now, from another delivery of its message, is left alone."""
     if offer.looks_first and self._services.store.waits.verdict(row.address) is AnswerVerdict.DUPLICATE:
-        return AnswerVerdict.DUPLICATE, None
-    return _GIVEN(self, row, offer, found, envelope, told)
+        return settler.SettledAnswer(AnswerVerdict.DUPLICATE)
+    return _GIVEN(self, row, offer, found, envelope, told, **about)
 
 
 def _queued_never(self: Any, found: Any, rows: Any, now: int) -> None:

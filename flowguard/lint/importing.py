@@ -1,0 +1,90 @@
+"""The import of the modules that are checked, in a process of its own. One that fails is a finding."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from flowguard.lint.rules import NOT_IMPORTED, CodeFinding
+
+_PROGRAM: Final = """
+import contextlib, importlib, json, sys, traceback
+files = json.load(sys.stdin)
+problems = []
+with contextlib.redirect_stdout(sys.stderr):
+    for path, places, module in files:
+        sys.path[:0] = [place for place in places if place not in sys.path]
+        if getattr(sys.modules.get(module), "__file__", path) != path:
+            del sys.modules[module]
+        try:
+            importlib.import_module(module)
+        except BaseException as error:
+            line = next((one.lineno for one in reversed(traceback.extract_tb(error.__traceback__))
+                         if one.filename == path), 1)
+            problems.append([path, line or 1, module, f"{type(error).__name__}: {error}"])
+json.dump(problems, sys.stdout)
+"""
+"""It is given ``[[path, places to import from, module], …]`` and answers ``[[path, line, module, error], …]``."""
+
+
+def import_problems(files: Sequence[Path]) -> list[CodeFinding]:
+    """Import each file that imports flowguard, as a module of the package that it is in.
+
+    It is imported from the directory above that package, and from the current one. Files that cannot be read, or are
+    no module by their name, are left out.
+    """
+    wanted = {str(file.resolve()): file for file in files if _is_module(file) and _uses_flowguard(file)}
+    if not wanted:
+        return []
+    asked = [[path, *_module_of(Path(path))] for path in wanted]
+    environment = {"AWS_DEFAULT_REGION": "us-east-1", **os.environ}
+    done = subprocess.run(  # noqa: S603 - this very interpreter
+        [sys.executable, "-c", _PROGRAM],
+        input=json.dumps(asked),
+        capture_output=True,
+        check=False,
+        text=True,
+        env=environment,
+    )
+    if done.returncode:
+        last = done.stderr.strip().splitlines()[-1:] or [f"exit code {done.returncode}"]
+        return [_finding(str(files[0]), 1, "a module", f"it ends the process that imports it: {last[0]}")]
+    return [_finding(str(wanted[path]), line, module, error) for path, line, module, error in json.loads(done.stdout)]
+
+
+def _finding(path: str, line: int, module: str, error: str) -> CodeFinding:
+    return CodeFinding(path, line, 1, NOT_IMPORTED.id, f"{module}: {' '.join(error.split())}")
+
+
+def _is_module(file: Path) -> bool:
+    return file.suffix == ".py" and file.stem.isidentifier()
+
+
+def _uses_flowguard(file: Path) -> bool:
+    try:
+        tree = ast.parse(file.read_bytes())
+    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    for node in ast.walk(tree):
+        names = [one.name for one in node.names] if isinstance(node, ast.Import) else []
+        if isinstance(node, ast.ImportFrom) and node.level == 0:
+            names = [node.module or ""]
+        if any(name.partition(".")[0] == "flowguard" for name in names):
+            return True
+    return False
+
+
+def _module_of(path: Path) -> tuple[list[str], str]:
+    """Return where the module of a file is imported from, and its name."""
+    parts = [] if path.stem == "__init__" else [path.stem]
+    place = path.parent
+    while (place / "__init__.py").is_file():
+        parts.insert(0, place.name)
+        place = place.parent
+    return [str(place), str(Path.cwd())], ".".join(parts)
