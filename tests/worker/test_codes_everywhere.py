@@ -121,5 +121,5 @@ def test_a_code_that_comes_once_ends_no_run_and_one_that_is_final_ends_it_with_a
 
 def settled(at: WaitScene) -> bool:
     settling = OutsideAnswers(at.services, Emitter(at.services.observer))
-    _, ending = settling.settle(KEPT, sent_at("m-1", START), queued=True)
+    _, ending = settling.settle(KEPT, sent_at("m-1", START, receives=2), queued=True)
     return ending.ack
