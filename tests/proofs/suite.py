@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
-import os
 import sys
 from collections import Counter
 from collections.abc import Sequence
@@ -25,9 +24,6 @@ QUICK: Final = "not proof and not long"
 PROOFS: Final = "proof and not long"
 ALL: Final = "proof or long"
 """What is run before a release."""
-
-PROCESSES: Final = len(os.sched_getaffinity(0)) + 2
-"""Two more than cores: the tests on served engines wait for queues and timers most of their time."""
 
 
 class Outcomes:
@@ -52,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     outcomes = Outcomes()
     with contextlib.redirect_stdout(sys.stderr) if given.json else contextlib.nullcontext():
         code = pytest.main(
-            [str(TESTS), "-q", "-m", ALL if given.long else PROOFS, "-n", str(PROCESSES), "--dist=worksteal"],
+            [str(TESTS), "-q", "-m", ALL if given.long else PROOFS, "-n", "auto", "--dist=worksteal"],
             plugins=[outcomes],
         )
     if given.json:
