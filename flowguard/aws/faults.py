@@ -86,7 +86,7 @@ FOR_MINUTES: Final = frozenset(
         "QueueDoesNotExist",
         "ResourceNotFound",
         "ResourceNotFoundException",
-        # a key that is disabled, being deleted, or of another use: S3 and SQS with a period, SNS, models of either
+        # KMS: the key is disabled, being deleted, or made for another use. Each service spells the codes in its own way
         "KMS.DisabledException",
         "KMS.InvalidKeyUsageException",
         "KMS.InvalidStateException",

@@ -242,7 +242,7 @@ class Redriver:
 
 
 _OBSOLETE: Final = frozenset({Fate.SUPERSEDED, Fate.COMPLETED, Fate.EXPIRED})
-"""What nobody needs any more. One that was given up has the payload with which ``retry --again`` begins."""
+"""Letters that nobody needs any more. One that is GIVEN_UP is kept: ``retry --again`` needs its payload."""
 
 
 def _unreadable(letter: Letter) -> str:

@@ -33,11 +33,11 @@ def mailbox(queues: tuple[str, ...], *, endpoint_url: str | None, as_json: bool)
     The exit code is 0 where there is a message, 1 where there is none, and 2 where no flowguard dev answers.
     """
     url = endpoint_url or os.environ.get("AWS_ENDPOINT_URL") or ""
-    found = [message for message in _messages(url) if not queues or message["queue"] in queues]
-    for one in found:
+    messages = [message for message in _messages(url) if not queues or message["queue"] in queues]
+    for one in messages:
         shown = {**one, "sent_at": iso(one["sent_at"]), "due_at": iso(one["due_at"])}
         say_json(to_json(shown)) if as_json else _show(shown)
-    if not found:
+    if not messages:
         if not as_json:
             say("no message lies there")
         click.get_current_context().exit(1)

@@ -44,12 +44,12 @@ def _buses(needed: Deployment) -> list[str]:
 
 def _rules(needed: Deployment, bus: str, live: LiveAccount) -> Iterator[LiveFinding]:
     for queue in needed.queues:
-        found = live.queue(queue.name, queue.arn) if bus in {rule.name for rule in queue.rules} else None
-        if found is not None and live.rules(found["QueueArn"], bus) == []:
+        reader = live.queue(queue.name, queue.arn) if bus in {rule.name for rule in queue.rules} else None
+        if reader is not None and live.rules(reader["QueueArn"], bus) == []:
             yield error(
                 "rule-missing",
                 queue.name,
                 f"no rule of the bus {bus} sends to it",
                 "answers that are sent to the bus do not reach their runs",
-                f"make a rule with the target {found['QueueArn']}",
+                f"make a rule with the target {reader['QueueArn']}",
             )

@@ -28,8 +28,8 @@ def check_queues(needed: Deployment, live: LiveAccount) -> Iterator[LiveFinding]
     for queue in needed.queues:
         if queue.role is Role.OUTSIDE and queue.arn is not None:
             continue  # it may be in another account, where nobody here may look
-        found = live.queue(queue.name, queue.arn)
-        if found is None:
+        live_queue = live.queue(queue.name, queue.arn)
+        if live_queue is None:
             if live.was_read("sqs", "get_queue_url") and live.was_read("sqs", "get_queue_attributes"):
                 yield error(
                     "queue-missing",
@@ -39,13 +39,13 @@ def check_queues(needed: Deployment, live: LiveAccount) -> Iterator[LiveFinding]
                     f"create the queue {queue.name}, or say where it is: inbox=, answers= or dead_letters=",
                 )
             continue
-        yield from _letters(queue, found)
-        yield from _size(queue, found)
-        yield from _kept_for(queue, found)
+        yield from _letters(queue, live_queue)
+        yield from _size(queue, live_queue)
+        yield from _kept_for(queue, live_queue)
         if queue.reader is not None:
-            yield from _visibility(needed, queue, found, live)
-            yield from _redrive_policy(needed, queue, found, live)
-        yield from _subscribed(queue, found, live)
+            yield from _visibility(needed, queue, live_queue, live)
+            yield from _redrive_policy(needed, queue, live_queue, live)
+        yield from _subscribed(queue, live_queue, live)
 
 
 def check_left_over(needed: Deployment, live: LiveAccount) -> Iterator[LiveFinding]:

@@ -44,8 +44,8 @@ class SourceValues:
                 return self._named(name)
             case ast.Attribute(of, name):
                 owners = self.of(of)
-                found = None if owners is None else [getattr(owner, name, None) for owner in owners]
-                return None if found is None or None in found else found
+                attributes = None if owners is None else [getattr(owner, name, None) for owner in owners]
+                return None if attributes is None or None in attributes else attributes
             case ast.IfExp(_, one, other):
                 both = self.of(one), self.of(other)
                 return None if both[0] is None or both[1] is None else [*both[0], *both[1]]
@@ -61,8 +61,8 @@ class SourceValues:
 
     def _named(self, name: str) -> list[Any] | None:
         if name in self._locals:
-            found = [None if local is None else self.of(local) for local in self._locals[name]]
-            return None if None in found else [value for values in found if values is not None for value in values]
+            bound = [None if local is None else self.of(local) for local in self._locals[name]]
+            return None if None in bound else [value for values in bound if values is not None for value in values]
         if name in self._names:
             return [self._names[name]]
         return [getattr(builtins, name)] if hasattr(builtins, name) else None

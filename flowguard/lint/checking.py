@@ -78,13 +78,13 @@ def check_source(text: str, path: str, forgotten: frozenset[str] = frozenset()) 
         source = ModuleSource(ast.parse(text), module=Path(path).stem, forgotten=forgotten)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         return [_unreadable(path, getattr(error, "lineno", None) or 1, str(error))]
-    found = {_finding(path, UNDOES_SHORTLY.id, node) for node in undoes_shortly(source)} | {
+    findings = {_finding(path, UNDOES_SHORTLY.id, node) for node in undoes_shortly(source)} | {
         _finding(path, rule.id, node)
         for code in source.handlers()
         for rule, check in CHECKS.items()
         for node in check(source, code)
     }
-    return sorted(_without_suppressed(found, list(_suppressions(text)), path))
+    return sorted(_without_suppressed(findings, list(_suppressions(text)), path))
 
 
 def _unreadable(path: str, line: int, why: str) -> CodeFinding:

@@ -31,7 +31,7 @@ class ModuleSource:
     module: str = ""
     """Its name, without its package."""
     forgotten: frozenset[str] = frozenset()
-    """The stages of flows elsewhere that lack ``remember=``, as :meth:`forgetful_stages` has them."""
+    """``module.Stage`` of each stage that a flow of another module lists, if that flow has no ``remember=``."""
 
     def __post_init__(self) -> None:
         for node in ast.walk(self.tree):

@@ -30,7 +30,8 @@ with contextlib.redirect_stdout(sys.stderr):
             problems.append([path, line or 1, module, f"{type(error).__name__}: {error}"])
 json.dump(problems, sys.stdout)
 """
-"""It is given ``[[path, places to import from, module], …]`` and answers ``[[path, line, module, error], …]``."""
+"""Reads JSON from its input: path, import roots and module of each file. Prints path, line, module and error of each
+that cannot be imported."""
 
 
 def import_problems(files: Sequence[Path]) -> list[CodeFinding]:

@@ -17,8 +17,8 @@ def expression_size(lab: Lab) -> Saw:
         attribute = "a" * 200
         text = f"SET {attribute} = :n"
         padded = text + " " * (size - len(text))
-        found: str = refused(lab, name, padded, ExpressionAttributeValues={":n": {"N": "1"}})["code"]
-        return found
+        refusal_code: str = refused(lab, name, padded, ExpressionAttributeValues={":n": {"N": "1"}})["code"]
+        return refusal_code
 
     fits, over = set_by(4_096), set_by(4_097)
     return Saw(not fits and over == "ValidationException", f"4,096: {fits or 'taken'}; 4,097: {over or 'taken'}")
@@ -26,8 +26,8 @@ def expression_size(lab: Lab) -> Saw:
 
 def _under(lab: Lab, name: str, condition: str) -> str:
     values = {":n": {"N": "1"}}
-    found = refused(lab, name, "SET x = n", ConditionExpression=condition, ExpressionAttributeValues=values)
-    return found["code"] or "taken"
+    refusal = refused(lab, name, "SET x = n", ConditionExpression=condition, ExpressionAttributeValues=values)
+    return refusal["code"] or "taken"
 
 
 @asks("dynamodb-operators", "dynamodb", seconds=20)
@@ -50,5 +50,5 @@ def operands(lab: Lab) -> Saw:
     """Update under conditions with 100 and 101 operands of IN."""
     name = table(lab)
     put(lab, name, n={"N": "1"})
-    found = [_under(lab, name, f"n IN ({', '.join([':n'] * count)})") for count in (100, 101)]
-    return Saw(found == ["taken", "ValidationException"], f"100, 101: {found}")
+    answers = [_under(lab, name, f"n IN ({', '.join([':n'] * count)})") for count in (100, 101)]
+    return Saw(answers == ["taken", "ValidationException"], f"100, 101: {answers}")

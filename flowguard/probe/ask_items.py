@@ -40,10 +40,10 @@ def refused(lab: Lab, name: str, expression: str, **params: Any) -> Any:
 def _holds(lab: Lab, name: str, condition: str, **values: Any) -> bool:
     """Answer whether a condition holds of the item under the key ``k``."""
     given = {"ExpressionAttributeValues": {f":{key}": value for key, value in values.items()}} if values else {}
-    found = refused(lab, name, "SET touched = touched", ConditionExpression=condition, **given)
-    if found["code"] not in ("", "ConditionalCheckFailedException"):
-        raise AssertionError(found)
-    return not found["code"]
+    refusal = refused(lab, name, "SET touched = touched", ConditionExpression=condition, **given)
+    if refusal["code"] not in ("", "ConditionalCheckFailedException"):
+        raise AssertionError(refusal)
+    return not refusal["code"]
 
 
 @asks("dynamodb-conditional-write", "dynamodb", seconds=20)

@@ -221,7 +221,7 @@ class KeySigner:
 
 
 class _Simulated:
-    """Signs as another signer does, and requires signatures: of answers and orders, and of further kinds if asked."""
+    """Signs with another signer's keys. Answers and orders must be signed; other kinds too if ``is_required`` holds."""
 
     is_on = True
 

@@ -48,7 +48,7 @@ def _park(
     own = f"{digest_of(envelope.message_id)}.unread"
     try:
         letter = Send(Kind.DEAD, flow.dead_letters, body, own, attributes).checked()
-    except Reject:  # too large to be wrapped: SQS's own redrive policy moves it as it is
+    except Reject:  # too large to be wrapped: it stays in its queue
         return False
     facts = {"kind": letter.kind.value, "to": str(letter.to), "id": letter.id, "delay": 0}
     if refusal := services.sender.send([letter]).get(0):

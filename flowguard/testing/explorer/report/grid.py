@@ -10,7 +10,7 @@ from typing import Final
 from flowguard.testing.explorer.report.lanes import Lane, LaneDelivery, Lanes, Moment, Said
 
 MOST: Final = 400
-"""Moments shown. A schedule that never comes to rest has thousands."""
+"""The most moments that a time line shows. One of a run that never ends would have thousands."""
 
 JUMP: Final = 1000
 """Time that passes between two moments and is shown as a gap, ms."""

@@ -26,7 +26,7 @@ _KEPT: Final = (list, dict, set, bytearray, int, float, str, bytes, tuple, froze
 """Types of the values that are looked at, with their subclasses. What libraries keep is left alone."""
 
 _DEEPEST: Final = 3
-"""How many objects deep values are looked at: a module, an object in it, and that object's parts."""
+"""Levels of attributes that are compared: those of a module, of an object in it, and of that object's values."""
 
 
 class _Place(NamedTuple):

@@ -30,7 +30,7 @@ class Refusals(Protocol):
 
 
 class Words(NamedTuple):
-    """The words of a refusal: what does not go out, how to allow a host, and what is running."""
+    """Texts of a refused connection: what was refused, how to allow the host, and what was running."""
 
     what: str
     fix: str
