@@ -92,7 +92,8 @@ def _summary(findings: list[Finding]) -> str:
     endings = Counter(finding.ended.value for finding in findings)
     counts = ", ".join(f"{count} {ended}" for ended, count in endings.most_common())
     unexpected = sum(not finding.is_expected for finding in findings)
-    return f"{len(findings)} programs: {counts or 'none ran'}; {unexpected} not as the table says"
+    programs = "1 program" if len(findings) == 1 else f"{len(findings)} programs"
+    return f"{programs}: {counts or 'none ran'}; {unexpected} not as the table says"
 
 
 def _ask(probes: list[Probe], region: str | None, *, yes: bool) -> None:

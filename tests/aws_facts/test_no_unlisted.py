@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import pytest
 
+from flowguard.aws import faults
 from flowguard.aws_facts.fact import Fact
 from flowguard.aws_facts.fact_table import FACTS
 from tests.aws_facts import source
@@ -191,3 +192,11 @@ def test_a_constant_that_differs_from_its_row_is_seen() -> None:
     assert set(_plain((2_048, 1_024))) == {2_048, 1_024}
     assert set(_plain({"Event": 1, "RequestResponse": 2})) == {1, 2}
     assert set(_plain(timedelta(minutes=15))) == {900}
+
+
+@pytest.mark.parametrize("place", ["FINAL", "FOR_MINUTES"])
+def test_each_code_of_a_row_is_in_the_list_that_the_row_names(place: str) -> None:
+    listed = getattr(faults, place)
+    rows = [fact for fact in FACTS.values() if f"aws/faults.py:{place}" in fact.relied_on_by]
+    assert rows
+    assert {fact.name: set(fact.words) - listed for fact in rows} == {fact.name: set() for fact in rows}

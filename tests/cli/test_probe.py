@@ -98,7 +98,7 @@ def test_what_is_not_as_the_table_says_is_an_exit_code_of_one(monkeypatch: pytes
     result = probe("--only", "sqs-delay")
     assert result.exit_code == 1
     assert result.stdout == (
-        "differs      sqs-delay: otherwise (the table says: modelled)\n1 programs: 1 differs; 1 not as the table says\n"
+        "differs      sqs-delay: otherwise (the table says: modelled)\n1 program: 1 differs; 1 not as the table says\n"
     )
 
 
