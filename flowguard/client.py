@@ -27,6 +27,7 @@ from flowguard.protocol.verdicts import AnswerVerdict, ResetVerdict
 from flowguard.protocol.waiting import GivenAnswer
 from flowguard.settings import Settings
 from flowguard.wire.answer_address import AnswerAddress
+from flowguard.wire.answer_link import token_of
 from flowguard.wire.attributes import Attribute, attributes_of
 from flowguard.wire.cancel_reason import reason
 from flowguard.wire.message import LATEST_TIME
@@ -168,7 +169,8 @@ class FlowClient:
     def answer(self, flow: AnyFlow, awaited: str, payload: object) -> AnswerVerdict:
         """Answer what the flow's runs wait for, and return the verdict.
 
-        ``awaited`` is a token, or the id that is awaited: of an event, or of what a party outside was asked for.
+        ``awaited`` is a token or its link, or the id that is awaited: of an event, or of what a party outside was asked
+        for.
         ``payload`` is a pydantic model, or what JSON can hold. The same answer may be given again. Raises
         :class:`flowguard.errors.TokenRefused` for a token that is not good, :class:`flowguard.errors.RunFailed` for an
         answer that an awaiting stage cannot read, after the runs whose stages can have got it; :class:`SendFailed`
@@ -271,6 +273,7 @@ class FlowClient:
 
     def _settle(self, flow: AnyFlow, awaited: str, answer: GivenAnswer) -> AnswerVerdict:
         _check_flow(flow)
+        awaited = token_of(awaited)
         if problem := _awaited_problem(awaited):
             raise RunFailed(f"nothing can be answered by the id {shown(awaited)}: it {problem}")
         services = self._services("an answer")

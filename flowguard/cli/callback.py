@@ -17,6 +17,7 @@ from flowguard.flow import AnyFlow
 from flowguard.payloads import encode_json
 from flowguard.protocol.verdicts import AnswerVerdict
 from flowguard.sim.loading import load_flows
+from flowguard.wire.answer_link import token_of
 from flowguard.wire.notification import to_json
 
 UNUSED: Final = 1  # the exit code where the answer was not used
@@ -34,12 +35,13 @@ _USED: Final = frozenset({AnswerVerdict.RESUMED, AnswerVerdict.RECORDED, AnswerV
 def callback(awaited: str, file: str, *, flow_name: str, fail: bool, kind: str, as_json: bool, **options: Any) -> None:
     """Answer by hand what runs of a flow wait for, and print the verdict.
 
-    TOKEN is that of a link, its last part; ID is what is awaited, as 'flowguard waits' shows it. FILE has the answer as
-    JSON, or the text of a failure; a dash is standard input. A token needs the keys in FLOWGUARD_TOKEN_KEYS.
+    TOKEN is that of a link, or the whole link; ID is what is awaited, as 'flowguard waits' shows it. FILE has the
+    answer as JSON, or the text of a failure; a dash is standard input. A token needs the keys in FLOWGUARD_TOKEN_KEYS.
 
     The exit code is 0 for RESUMED, RECORDED, DUPLICATE and EARLY, 1 for an answer that was not used or not sent, 2
     where the command cannot be run: a forged token, or an answer that the awaiting stage cannot read, too.
     """
+    awaited = token_of(awaited)
     check_id("TOKEN|ID", awaited)
     said = _read(file, fail=fail)
     with connection_errors():

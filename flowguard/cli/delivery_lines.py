@@ -12,7 +12,6 @@ from rich.text import Text
 
 from flowguard.cli.console import cell, line
 from flowguard.cli.listing import Column, show_table
-from flowguard.protocol.waiting import DEADLINE
 from flowguard.sim.delivered import Counts, Delivered
 from flowguard.sim.delivery_trace import Sent, Written
 from flowguard.sim.final_state import FinalState, RunLeft
@@ -112,19 +111,12 @@ def _section(out: Console, title: str, *lines: str) -> None:
 
 
 def _grouped(rows: Iterable[Delivered]) -> Iterator[list[Delivered]]:
-    """Yield the rows in groups. Deadlines that are not due yet, one after another, are one group."""
-    for is_early, group in groupby(rows, _is_early_deadline):
-        if is_early:
+    """Yield the rows in groups. Deadlines of a run that are not due yet, one after another, are one group."""
+    for whose, group in groupby(rows, lambda row: row.is_not_due and (row.flow, row.object_id, row.request_id)):
+        if whose:
             yield list(group)
         else:
             yield from ([row] for row in group)
-
-
-def _is_early_deadline(row: Delivered) -> bool:
-    """Answer whether a delivery only sent a deadline again."""
-    only_sent = row.verdict is None and row.outcome is None and row.why is None and row.crash is None
-    only_sent = only_sent and not row.expired
-    return only_sent and len(row.sends) == 1 and (row.sends[0].id or "").endswith(f".{DEADLINE}")
 
 
 def _more(alike: Sequence[Delivered], start: int) -> Iterator[Text]:
@@ -142,7 +134,7 @@ def _short(record: str) -> Text:
 
 
 def _verdict(row: Delivered) -> Text:
-    words = [row.verdict or "", row.outcome or ""]
+    words = ["deadline not due"] if row.is_not_due else [row.verdict or "", row.outcome or ""]
     return Text(", ".join(word for word in words if word), style=_STYLES.get(row.verdict or "", ""))
 
 

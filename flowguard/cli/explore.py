@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import signal
 import sys
 from collections.abc import Iterable, Iterator
@@ -165,6 +166,7 @@ def explore(  # noqa: PLR0913 - the options of a command
     search without violations.
     """
     flows, files = _explored(flows, files, messages)
+    logging.getLogger("flowguard").addHandler(logging.NullHandler())  # else each schedule's warnings go to stderr
     try:
         found = load_explored(
             flows, queues, visibility=visibility, timeout=timeout, direct=direct, batch=batch, partial=partial

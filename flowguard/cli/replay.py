@@ -59,7 +59,12 @@ _REPLAYED: Final = Words(
     multiple=True,
     help=f"Kill the worker there, once a record; repeat it for more. One of {', '.join(Point)}.",
 )
-@click.option("--failing", metavar="OBJECT", multiple=True, help="Its run is expected to fail; repeat it.")
+@click.option(
+    "--failing",
+    metavar="OBJECT",
+    multiple=True,
+    help="Its run is expected to fail; repeat it. FLOW/STAGE for a message without one.",
+)
 @click.option(
     "--network", "--allow-network", metavar="HOST", multiple=True, help="May be reached; nothing else is. Repeat it."
 )
@@ -167,16 +172,23 @@ def _complain_of_unroutable(rows: list[Delivered], told: Collection[str]) -> int
 
 
 def _complain_of_failed(left: FinalState, failing: tuple[str, ...]) -> bool:
-    """Print the runs that failed unexpectedly, and the objects of --failing that did not. Returns whether any."""
+    """Print the runs that failed unexpectedly, and the objects of --failing that did not. Returns whether any.
+
+    A message whose object cannot be read fails without a run: only its dead letter is left.
+    """
     failed = [run for run in left.runs if run.status == Status.FAILED.value]
     unexpected = [run for run in failed if run.object_id not in failing]
+    no_object = {letter.stage or letter.queue: letter for letter in left.dead_letters if letter.object_id is None}
+    unreadable = {name: letter for name, letter in no_object.items() if name not in failing}
     for run in unexpected:
         fix = f"where that is expected: --failing {run.object_id}"
         complain(f"{run.flow} of {run.object_id} FAILED: {bounded(str(run.error))}; {fix}")
-    missing = [one for one in failing if one not in {run.object_id for run in failed}]
+    for name, letter in unreadable.items():
+        complain(f"{name} of no object FAILED: {bounded(str(letter.error))}; where that is expected: --failing {name}")
+    missing = [name for name in failing if name not in {run.object_id for run in failed} | no_object.keys()]
     for object_id in missing:
         complain(f"--failing {object_id}: none of its runs failed")
-    return bool(unexpected or missing)
+    return bool(unexpected or unreadable or missing)
 
 
 def read_records(files: tuple[str, ...]) -> tuple[list[tuple[str, RecordedRecord]], int]:

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from flowguard.events import EventType
+from flowguard.protocol.waiting import DEADLINE
 from flowguard.sim.delivery_trace import DeliveryTrace, Sent, Written
 from flowguard.sim.points import Point
 from flowguard.sim.waiting_records import Delivery
@@ -46,6 +47,13 @@ class Delivered:
     why: str | None
     events: Mapping[EventType, int]
     expired: tuple[str, ...] = ()
+
+    @property
+    def is_not_due(self) -> bool:
+        """Answer whether it is a deadline that is not due yet: it was only sent again."""
+        has_come_of_it = self.verdict, self.outcome, self.why, self.crash
+        only_sent = len(self.sends) == 1 and not self.expired and all(part is None for part in has_come_of_it)
+        return only_sent and (self.sends[0].id or "").endswith(f".{DEADLINE}")
 
     def as_json(self) -> dict[str, Any]:
         """Return the line as JSON. It has ids, names and counts, and no payload."""

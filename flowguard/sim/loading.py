@@ -14,6 +14,7 @@ from typing import Final
 
 from flowguard.errors import FlowguardError
 from flowguard.flow import AnyFlow, Flow
+from flowguard.once_function import OnceFunction
 
 SHIPPED: Final = (
     "flows.validate_cart.flow:ValidateCart",
@@ -31,6 +32,8 @@ SHIPPED: Final = (
     "flows.nightly_recount.flow:RecountNight",
     "flows.nightly_recount.flow:CountShop",
 )
+
+_ONCE: Final = "a function under @once, which 'flowguard explore' takes by the name of its handler, with --queue"
 
 
 class NoSuchFlow(FlowguardError):
@@ -65,7 +68,8 @@ def _load(name: str) -> AnyFlow:
     there = ", ".join(flow for flow in flows if flow != "Flow") or "none"
     if found is None:
         raise NoSuchFlow(name, f"{module_name} has no {attribute!r}; its flows: {there}")
-    raise NoSuchFlow(name, f"{attribute} is not a Flow; those of {module_name}: {there}")
+    once = isinstance(found, OnceFunction)
+    raise NoSuchFlow(name, f"{attribute} is {_ONCE if once else 'not a Flow'}; the flows of {module_name}: {there}")
 
 
 def load_module(name: str) -> ModuleType:

@@ -14,6 +14,7 @@ from typing import Any, Final
 from flowguard.errors import FlowguardError
 from flowguard.events import Event, EventType
 from flowguard.printable import LONGEST_PART, bounded
+from flowguard.wire.message import Message
 from flowguard.wire.tokens import Tokens, is_token, token_row_id
 
 _PLACEHOLDER: Final = re.compile(r"\{token:(.*)\}", re.DOTALL)
@@ -43,6 +44,7 @@ class MadeTokens:
         self._texts: dict[tuple[str, str], str] = {}
         self._newest: dict[str, tuple[str, str]] = {}
         self._of_requests: dict[str, tuple[str, str]] = {}
+        self._claimed: dict[tuple[str, str, str, int], Message] = {}
 
     def noting(self, tokens: Tokens) -> Tokens:
         """Return tokens that are made as by these, and noted here."""
@@ -51,11 +53,12 @@ class MadeTokens:
     def tell(self, event: Event) -> None:
         """Note which tokens a run awaits."""
         message = event.message
+        if event.type is EventType.CLAIMED and message is not None:
+            self._claimed[message.flow, message.object_id, message.request_id, message.hop] = message
         if event.type is not EventType.WAITING or message is None:
             return
         for name in str(event.facts["names"]).split(", "):
-            m = message
-            row = (m.flow, token_row_id(m.flow, m.object_id, m.request_id, m.requested_at, m.hop, name))
+            row = _row(message, name)
             if row in self._texts:
                 said = f"{message.flow}/{message.object_id}/{name}"
                 self._newest[said] = self._of_requests[f"{said}@{message.request_id}"] = row
@@ -78,13 +81,28 @@ class MadeTokens:
         return _PLACEHOLDER.sub(lambda found: self._token(found[1]), text)
 
     def _token(self, said: str) -> str:
-        row = self._newest.get(said) or self._of_requests.get(said)
+        row = self._newest.get(said) or self._of_requests.get(said) or self._untold(said)
         if row is None:
             raise NoSuchToken(said, tuple(self._newest))
         return self._texts[row]
 
+    def _untold(self, said: str) -> tuple[str, str] | None:
+        """Return the row of a token whose worker died before it told what its run awaits."""
+        for message in reversed(self._claimed.values()):
+            whole = said.removesuffix(f"@{message.request_id}")
+            row = _row(message, whole.removeprefix(f"{message.flow}/{message.object_id}/"))
+            if row in self._texts:
+                return row
+        return None
+
     def _note(self, flow: str, row_id: str, text: str) -> None:
         self._texts[flow, row_id] = text
+
+
+def _row(message: Message, name: str) -> tuple[str, str]:
+    """Return the row that a hop awaits under a name."""
+    m = message
+    return m.flow, token_row_id(m.flow, m.object_id, m.request_id, m.requested_at, m.hop, name)
 
 
 class _NotedTokens(Tokens):

@@ -83,6 +83,8 @@ class FlowResult:
     start: int
     destinations: frozenset[str] = frozenset()
     """The names of the queues, topics, buses and functions that there are."""
+    earlier: tuple[SentMessage, ...] = ()
+    """The messages that were sent before."""
 
     @property
     def verdicts(self) -> list[str | None]:
@@ -133,15 +135,19 @@ class FlowResult:
         return list(found.values())
 
     def copies(self) -> list[SentMessage]:
-        """Return what was sent once more, under the same id: nothing where no worker died and no record came twice."""
-        known: set[tuple[str, str | None, str]] = set()
-        found = []
+        """Return what was sent once more under the same id, after this ``run()`` or an earlier one sent it first.
+
+        Nothing where no worker died, no record came twice, and no newer request took over a run: that sends the last
+        messages of the run before it again.
+        """
+        known = set(map(_identity, self.earlier))
+        copies = []
         for message in self.messages:
-            which = message.to, message.id, repr((message.body, sorted(message.attributes.items())))
-            if message.id is not None and which in known:
-                found.append(message)
-            known.add(which)
-        return found
+            identity = _identity(message)
+            if message.id is not None and identity in known:
+                copies.append(message)
+            known.add(identity)
+        return copies
 
     def count(self, *events: EventType) -> int:
         """Count the events of these types: ``result.count(EventType.FENCED)``."""
@@ -156,6 +162,10 @@ class FlowResult:
                 *([f"  … {len(ends) - _OF_MORE:,} more runs"] if len(ends) > _MOST_TOLD else []),
             ]
         )
+
+
+def _identity(message: SentMessage) -> tuple[str, str | None, str]:
+    return message.to, message.id, repr((message.body, sorted(message.attributes.items())))
 
 
 def _with_ends(rows: Sequence[Delivered], told: Callable[[Sequence[Delivered]], list[str]]) -> list[str]:

@@ -6,7 +6,7 @@ Handlers and boto3 calls are real, AWS is in memory, and time is moved.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from typing import Any, Final, Self
 
@@ -90,6 +90,7 @@ class FlowRunner:
         self._most = most
         self._ids = SeededIds(seed + 1)
         self._rows: list[Delivered] = []
+        self._sent: list[SentMessage] = []
 
     def __enter__(self) -> Self:
         self._world.__enter__()
@@ -172,8 +173,8 @@ class FlowRunner:
     def answer(self, flow: AnyFlow, awaited: str, payload: object) -> AnswerVerdict:
         """Answer what runs of the flow wait for, as :meth:`flowguard.FlowClient.answer` does.
 
-        ``awaited`` is a token or an id: of an event, or the ``uniquerequestid`` of what a party outside was sent. The
-        next :meth:`run` delivers what follows.
+        ``awaited`` is a token, its link, or an id: of an event, or the ``uniquerequestid`` of what a party outside was
+        sent. The next :meth:`run` delivers what follows.
         """
         check_flows("answer", [flow])
         return FlowClient.of(self._world.services).answer(flow, awaited, payload)
@@ -185,6 +186,14 @@ class FlowRunner:
         """
         check_flows("fail", [flow])
         return FlowClient.of(self._world.services).fail(flow, awaited, why, kind=kind)
+
+    def cancel(self, flow: AnyFlow, object_id: str, *, why: str) -> bool:
+        """Cancel the flow's run of an object, as :meth:`flowguard.FlowClient.cancel` does.
+
+        ``object_id`` and ``why`` are those of that method. The next :meth:`run` ends the run.
+        """
+        check_flows("cancel", [flow])
+        return FlowClient.of(self._world.services).cancel(flow, object_id, why=why)
 
     def deliver(self, *events: Any) -> Self:
         """Put Lambda events into the queues that they say, as recorded or as the builders make them.
@@ -219,7 +228,7 @@ class FlowRunner:
                 raise NotAtRest(most, tuple(story(rows[-5:], world.start)))
         if until is not None:
             world.clock.move_to(until)
-        return self._result(rows, world.posted[first:])
+        return self._result(rows, first)
 
     def step(self) -> FlowResult:
         """Deliver the message that is due next, and no other. The clock goes along.
@@ -232,24 +241,27 @@ class FlowRunner:
         row = self._world.step(None)
         rows = [] if row is None else [row]
         self._rows += rows
-        return self._result(rows, self._world.posted[first:])
+        return self._result(rows, first)
 
     def timeline(self) -> str:
         """Return the time line of everything that was delivered so far, and the runs as they are."""
-        return str(self._result(self._rows, ()))
+        return str(self._result(self._rows, len(self._world.posted)))
 
     def _check(self) -> None:
         if not self._world.flows:
             raise NoFlow
 
-    def _result(self, rows: list[Delivered], sent: Iterable[Posted]) -> FlowResult:
+    def _result(self, rows: list[Delivered], first: int) -> FlowResult:
+        """Return what these deliveries did. ``first`` is the place of their first message among all that were sent."""
         world = self._world
         graves = {flow.dead_letters.short_name for flow in world.flows if isinstance(flow.dead_letters, Queue)}
-        messages = tuple(map(_message, sent))
+        self._sent += map(_message, world.posted[len(self._sent) :])
+        messages = tuple(self._sent[first:])
         return FlowResult(
             deliveries=tuple(rows),
             tables={table: self._items(table) for table in sorted(world.provisioner.tables)},
             messages=messages,
+            earlier=tuple(self._sent[:first]),
             dead_letters=tuple(message for message in messages if message.to in graves),
             ends=tuple(self._ends()),
             start=world.start,

@@ -139,6 +139,8 @@ def _failure(wait: Wait, name: str) -> Failed:
 
 
 def _reason(wait: Wait, name: str) -> str:
+    if name not in wait.answers:
+        return f"no answer to {name} came in time"
     failure = _failure(wait, name)
     return f"{name} failed: {failure.type}: {failure.text}"
 

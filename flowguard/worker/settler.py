@@ -341,7 +341,7 @@ def message_at(address: AnswerAddress, item: RunItem | None) -> Message:
         body="",
         hop=address.hop,
     )
-    if item is None or not is_run_of(item, address):
+    if item is None or not is_run_of(item, address) or item.hop != address.hop:
         return message
     plan = None if item.wait is None else item.wait.plan
     here = message._replace(stage=item.stage, version=item.version)

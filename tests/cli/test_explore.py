@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import subprocess
 import sys
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from flowguard.cli import main
+from flowguard.testing import sqs_event
 
 ROOT = Path(__file__).parents[2]
 CART = "samples/validate_cart/01-request.json"
@@ -282,3 +284,16 @@ def test_a_search_that_is_terminated_shows_what_it_has_found(buggy: str, tmp_pat
     assert result.exit_code == 130
     assert "interrupted: what follows is what was found until then" in result.stdout
     assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_the_log_of_what_it_explores_is_not_printed(tmp_path: Path) -> None:
+    guarded = (
+        "from flowguard import once\n\n@once('charge', key='body.id')\ndef charge(record):\n    raise ValueError\n"
+    )
+    (tmp_path / "nightly.py").write_text(guarded + "\nhandler = charge.batch\n")
+    (tmp_path / "event.json").write_text(json.dumps(sqs_event("nights", {"id": "n1"})))
+    search = ("--flow", "nightly:handler", "--queue", "nights", "--bound", "0", "--walks", "0")
+    command = (sys.executable, "-m", "flowguard", "explore", "event.json", *search)
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1, done.stderr
+    assert "RAISED" not in done.stderr.upper()

@@ -165,7 +165,7 @@ def test_records_in_the_one_shape(records: str) -> None:
 def test_a_replay(records: str, options: tuple[str, ...]) -> None:
     flow = ("--flow", "flows.validate_cart.flow:ValidateCart")
     result = run("replay", records, *flow, *options, code=2)
-    assert len(result.stderr.split("\n")) == 3
+    assert len(result.stderr.split("\n")) == 4
     assert r"\x1b" in result.stdout or r"\u001b" in result.stdout
 
 

@@ -16,6 +16,7 @@ from click.testing import CliRunner, Result
 from flowguard.cli import main
 from flowguard.sim import loading
 from flowguard.sim.points import Point
+from flowguard.testing import sqs_event
 
 ROOT = Path(__file__).parents[2]
 CARTS = ROOT / "samples" / "validate_cart"
@@ -24,6 +25,7 @@ DUPLICATE = CARTS / "02-duplicate.json"
 TOPIC = CARTS / "05-sns-to-sqs.json"
 
 EMPTY_CART = "cart-2004"
+PRICE_CART = "validate-cart/price-cart"
 CLOSED = "shop-00013/2026-01-06"
 FAILING = (
     EMPTY_CART,
@@ -35,6 +37,8 @@ FAILING = (
     "bk-6006",
     "moon",
     CLOSED,
+    PRICE_CART,
+    "take-payment/charge-card",
 )
 """The objects of the samples whose runs are meant to fail."""
 
@@ -160,6 +164,22 @@ def test_a_request_that_names_no_token_is_named_with_its_file_and_the_cure(order
     assert "until 2700.0" in again, "a deadline on its way is one row"
 
 
+def test_deadlines_of_each_run_are_a_row(orders: list[str], tmp_path: Path) -> None:
+    (tmp_path / "second.json").write_text('{"order_id": "o2"}')
+    shown = replay(orders[0], str(tmp_path / "second.json"), *orders[1:]).stdout
+    assert {line.split()[3] for line in shown.splitlines() if "deadline not due" in line} == {"o1", "o2"}
+
+
+def test_a_message_whose_object_cannot_be_read_has_failed(tmp_path: Path) -> None:
+    event = tmp_path / "event.json"
+    event.write_text(json.dumps(sqs_event("carts", {"cart": "c1"})))
+    flow = ("--flow", "flows.validate_cart.flow:ValidateCart")
+    result = replay(event, *flow)
+    assert (result.exit_code, result.stderr.startswith(f"{PRICE_CART} of no object FAILED: RunFailed: ")) == (1, True)
+    assert result.stderr.endswith(f"; where that is expected: --failing {PRICE_CART}\n")
+    assert replay(event, *flow, *expecting(PRICE_CART)).exit_code == 0
+
+
 # -- what is replayed -------------------------------------------------------------------------------------------------
 
 
@@ -174,7 +194,11 @@ def test_a_directory_is_every_json_below_it_but_for_what_is_bad() -> None:
 def test_every_shape_of_envelope_is_taken() -> None:
     for sample in sorted((ROOT / "samples" / "envelopes").glob("*.json")):
         carts = ["--flow", "flows.validate_cart.flow:ValidateCart"] if sample.name == "fifo.json" else []
-        result = replay(sample, *carts, *(expecting("cart-1001") if sample.name == "lookalike.json" else ()))
+        failing = "cart-1001" if sample.name == "lookalike.json" else PRICE_CART
+        expected = (
+            expecting(failing) if sample.name in ("lookalike.json", "mixed-batch.json", "plain-text.json") else ()
+        )
+        result = replay(sample, *carts, *expected)
         assert (result.exit_code, result.stderr) == (0, ""), sample
         assert "broken" not in result.stdout, sample
 

@@ -192,6 +192,7 @@ def test_an_answer_by_hand_gets_its_verdict_and_the_run_goes_on(at: WaitScene, t
     (tmp_path / "answer.json").write_text("7", encoding="utf-16")
     assert answer(token()).stdout == "RECORDED\n"
     assert answer(token()).stdout == "DUPLICATE\n"
+    assert answer(f"https://a.example/answers/{token()}?{'a' * 2_000}").stdout == "DUPLICATE\n", "its link says it too"
     last = run("callback", "paid/c1", str(tmp_path / "answer.json"), "--flow", FLOW, "--json")
     assert (last.exit_code, json.loads(last.stdout)) == (0, {"verdict": "RESUMED"})
     at.resume()

@@ -18,7 +18,7 @@ from flowguard.sim.points import Point
 from flowguard.sim.recording import RecordedRecord, read_recording
 from flowguard.sim.virtual import VirtualTime
 from flowguard.sim.world import START, World
-from flowguard.testing import FlowRunner, bus_event, sns_event
+from flowguard.testing import FlowRunner, bus_event, sns_event, sqs_event
 
 TOPIC = "arn:aws:sns:us-east-1:123456789012:paid"
 
@@ -199,6 +199,29 @@ def test_nobody_sends_a_request_again_but_the_copy_of_its_answer_resumes_the_run
     assert [row.crash for row in rows if row.record == "request-1"] == [Point.AFTER_DISPATCH]
     assert [row.verdict for row in rows if row.outcome == "completed"] == ["CLAIMED"]
     assert sum(row.events.get(EventType.TIMED_OUT, 0) for row in rows) == 0
+
+
+@pytest.mark.parametrize("name", ["orders/o1/approval", "orders/o1/approval@r1"])
+def test_the_token_of_a_worker_that_died_after_its_commit_is_known(name: str) -> None:
+    crashes = Crashes([Point.AFTER_COMMIT])
+    first = sqs_event("orders", {"order_id": "o1"}, attributes={"uniquerequestid": "r1"}, sent_at=START)
+    with (
+        MemoryAWS() as aws,
+        VirtualTime(START) as clock,
+        World(
+            [Orders],
+            aws=aws,
+            clock=clock,
+            passed=lambda point, one, _: None if one.is_request else crashes.strike(point, "one record"),
+        ) as world,
+    ):
+        for event, at in ((first, START), (request(f"/{{token:{name}}}"), START + 100_000)):
+            [recorded] = read_recording(event)
+            assert isinstance(recorded, RecordedRecord)
+            world.put(recorded.envelope, recorded.raw, at=at)
+        rows = list(world.run())
+    assert [row.crash for row in rows if row.crash] == [Point.AFTER_COMMIT]
+    assert [row.verdict for row in rows if row.record == "request-1"] == ["RESUMED"]
 
 
 @pytest.mark.parametrize(

@@ -424,12 +424,14 @@ def test_what_dynamodb_holds_becomes_json() -> None:
         ("my_flows", "write MODULE:FLOW"),
         ("missing.module:Flow", "there is no module 'missing' here"),
         ("my_flows:Nothing", "my_flows has no 'Nothing'; its flows: Mine"),
-        ("my_flows:other", "other is not a Flow; those of my_flows: Mine"),
+        ("my_flows:other", "other is not a Flow; the flows of my_flows: Mine"),
+        ("my_flows:guarded", "guarded is a function under @once, which 'flowguard explore' takes"),
     ],
 )
 def test_a_flow_that_is_not_there_is_named_with_those_that_are(name: str, problem: str, tmp_path: Path) -> None:
     (tmp_path / "my_flows.py").write_text(
         "from flowguard import *\nfrom flowguard import Flow\nother = 1\n"
+        "guarded = once('charge', key='order_id')(lambda order: None)\n"
         "class Only(Stage[str], name='only'):\n    def handle(self, payload, step):\n        return Done()\n"
         "class Mine(Flow, name='mine', object_id=PER_REQUEST):\n    stages = (Only,)\n"
     )

@@ -227,6 +227,24 @@ def test_a_result_has_what_happened_since_the_last_one(flow_runner: FlowRunner) 
     assert {one["order_id"] for one in second.table("orders")} == {"o1", "o2"}
 
 
+def test_messages_that_a_newer_request_sends_again_are_copies(flow_runner: FlowRunner) -> None:
+    flow_runner.send(Shop, ORDER, requested_at=1_767_225_600_000)
+    assert flow_runner.run(within=timedelta(0)).copies() == []
+    flow_runner.send(Shop, ORDER, requested_at=1_767_225_600_001)
+    result = flow_runner.run()
+    first = [message for message in result.earlier if message.to in ("mails", "bills")]
+    assert result.copies() == first, "the newer request sends the last messages of the older one again"
+    assert len(first) == 2
+
+
+def test_a_run_may_be_cancelled(flow_runner: FlowRunner) -> None:
+    flow_runner.send(Shop, Order(order_id="o1", fails=1))
+    flow_runner.run(within=timedelta(minutes=1))
+    assert flow_runner.cancel(Shop, "o1", why="not wanted")
+    assert str(flow_runner.run().run("o1").error).startswith("Cancelled: ")
+    assert not flow_runner.cancel(Shop, "o1", why="not wanted")
+
+
 @on_both
 def test_what_a_test_sends_itself_is_delivered(flow_runner: FlowRunner, flow_engine: AWSInProcess) -> None:
     flow_runner.serve(Shop)

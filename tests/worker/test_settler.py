@@ -215,7 +215,7 @@ def test_an_answer_is_reported_with_the_hop_and_stage_that_wait(at: WaitScene) -
     assert message is not None
     assert (message.hop, message.stage, message.version, message.requested_at) == (1, "begin", 1, START)
     settled(at, hop=2)
-    assert last(at).message == message._replace(hop=2)
+    assert last(at).message == message._replace(hop=2, stage=""), "the item knows no other stage than its own"
 
 
 @pytest.mark.parametrize("has_item", [False, True])

@@ -368,7 +368,7 @@ def test_where_no_stage_takes_a_timeout_the_run_fails(at: WaitScene) -> None:
     at.time_out()
     at.resume()
     assert at.item().status is Status.FAILED
-    assert at.item().error == "RunFailed: a failed: TimedOut: no answer came in time"
+    assert at.item().error == "RunFailed: no answer to a came in time"
 
 
 def test_where_no_stage_takes_a_timeout_what_there_is_is_enough_where_it_is_taken(at: WaitScene) -> None:

@@ -5,6 +5,7 @@ The usual cause is a call that took effect more often than undisturbed.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -175,6 +176,8 @@ def _for_a_part(made: CallRecord, *, is_plain: bool) -> str:
     return f"ask again for what {left} of its answer names, until there is nothing"
 
 
+_UNANSWERED: Final = re.compile("no answer to (.+) came in time")
+
 _FOR_A_HANG: Final = "let it end: no wait without a time-out, and no loop without an end"
 
 
@@ -186,6 +189,13 @@ def _of_undisturbed(history: History, problem: Problem) -> Diagnosis:
         return Diagnosis(None, "flowguard sends it once where nothing fails: please report it; its id is the same")
     if problem.expected == Status.FAILED.value:
         return Diagnosis(None, f"leave {problem.where} out of failing: its run works")
+    if unanswered := _UNANSWERED.search(problem.text):
+        name = unanswered[1]
+        return Diagnosis(
+            None,
+            f"nobody answers {name!r}: say what does, as ANSWERS = {{{name!r}: …}} in the flow's module, "
+            f"answers={{{name!r}: …}} or --answer {name}=…; or name the stage that goes on without it: on_timeout=…",
+        )
     return Diagnosis(
         _failed_at(history, problem.text),
         _FOR_A_HANG

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
 
+from flowguard import Done, Flow, Outcome, Stage, Step
 from flowguard.errors import SettingsError
 from flowguard.testing.explorer import PlainFunction, Report, explore, replay
 from flowguard.testing.explorer.checks.undisturbed import SENT_TWICE, UndisturbedEnd, sent_twice, unexpected
@@ -45,6 +48,34 @@ def test_it_is_none_where_its_object_is_expected_to_fail() -> None:
     report = explored(seeded.BrokenOne, failing=["o1"])
     assert report.ok, str(report)
     assert "undisturbed: broken-one of o1 FAILED" in str(report)
+
+
+class Paid(BaseModel):
+    paid: int
+
+
+class Wait(Stage[seeded.Order], name="wait", then="go-on", inbox="orders"):
+    def handle(self, order: seeded.Order, step: Step) -> Outcome:
+        return GoOn.when_all(paid=step.event(f"paid/{order.order_id}"), within=timedelta(minutes=5))
+
+
+class GoOn(Stage[Paid], name="go-on", inbox="orders"):
+    def handle(self, paid: Paid, step: Step) -> Outcome:
+        return Done()
+
+
+class Waits(Flow, name="waits", object_id="order_id"):
+    stages = (Wait, GoOn)
+
+
+def test_a_wait_that_nobody_answers_is_found_with_what_would_answer_it() -> None:
+    (violation,) = explored(Waits).violations
+    assert violation.problems[0].text.endswith("RunFailed: no answer to paid came in time")
+    assert violation.fix.startswith(
+        "nobody answers 'paid': say what does, as ANSWERS = {'paid': …} in the flow's module"
+    )
+    assert "--answer paid=…" in violation.fix
+    assert explored(Waits, answers={"paid": 3}).ok
 
 
 def test_what_is_expected_to_fail_and_works_is_found() -> None:
