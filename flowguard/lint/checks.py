@@ -127,16 +127,40 @@ def _is_read(source: ModuleSource, call: ast.Call) -> bool:
 
 
 def check_then_act(source: ModuleSource, code: HandlerCode) -> Iterator[ast.AST]:
-    """Find writes without a condition after a read."""
-    reads = [call.lineno for call in _calls(code.node) if _is_read(source, call)]
-    if not reads:
-        return
+    """Find writes without a condition after a read, unless both name their tables, and those differ."""
+    reads = [call for call in _calls(code.node) if _is_read(source, call)]
     for call in _step_calls(code, _STEP_WRITES):
-        if call.lineno > min(reads) and not {"condition", None} & _keywords(call):
+        is_free = not {"condition", None} & _keywords(call)
+        if is_free and _may_follow(call, reads, _text(source, call.args[0] if call.args else None), source):
             yield call
     for call in _aws_writes(source, code):
-        if call.lineno > min(reads) and not {"ConditionExpression", None} & _keywords(call):
+        is_free = not {"ConditionExpression", None} & _keywords(call)
+        if is_free and _may_follow(call, reads, _table(source, call), source):
             yield call
+
+
+def _may_follow(call: ast.Call, reads: list[ast.Call], table: str | None, source: ModuleSource) -> bool:
+    """Answer whether a write of a table may follow from a read of the same table. None is any table."""
+    before = [_table(source, read) for read in reads if read.lineno < call.lineno]
+    return any(read is None or table is None or read == table for read in before)
+
+
+def _table(source: ModuleSource, call: ast.Call) -> str | None:
+    """Return the table that a call of boto3 names: ``TableName=…`` or ``Table("…")``. None where it is unknown."""
+    named = next((keyword.value for keyword in call.keywords if keyword.arg == "TableName"), None)
+    match call.func:
+        case ast.Attribute(ast.Call(ast.Attribute(_, "Table"), [name])):
+            named = name
+        case _:
+            pass
+    return _text(source, named)
+
+
+def _text(source: ModuleSource, node: ast.AST | None) -> str | None:
+    """Return a text that is written out, or that of a constant of the module. None for others."""
+    if isinstance(node, ast.Name):
+        node = source.constants.get(node.id)
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else None
 
 
 def direct_write(source: ModuleSource, code: HandlerCode) -> Iterator[ast.AST]:

@@ -44,6 +44,18 @@ class ModuleSource:
                 for one in node.names:
                     self.imports[one.asname or one.name] = f"{node.module or ''}.{one.name}"
 
+    @property
+    def constants(self) -> dict[str, ast.expr]:
+        """Return what the names in upper case are that the module gives a value."""
+        values: dict[str, ast.expr] = {}
+        for line in self.tree.body:
+            match line:
+                case ast.Assign([ast.Name(name)], value) | ast.AnnAssign(ast.Name(name), _, ast.expr() as value):
+                    values[name] = value
+                case _:
+                    pass
+        return {name: value for name, value in values.items() if name.isupper()}
+
     def dotted(self, node: ast.AST) -> str:
         """Return the whole name of a name or attribute: ``datetime.datetime.now``. Empty for other expressions."""
         match node:
