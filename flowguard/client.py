@@ -27,13 +27,12 @@ from flowguard.protocol.verdicts import AnswerVerdict, ResetVerdict
 from flowguard.protocol.waiting import GivenAnswer
 from flowguard.settings import Settings
 from flowguard.wire.answer_address import AnswerAddress
-from flowguard.wire.answer_link import token_of
 from flowguard.wire.attributes import Attribute, attributes_of
 from flowguard.wire.cancel_reason import reason
 from flowguard.wire.message import LATEST_TIME
 from flowguard.wire.send_ids import IdKind, id_of
 from flowguard.wire.signing import UNSIGNED, Signer, check_signs, signed_attributes
-from flowguard.wire.tokens import NO_TOKENS, Tokens, awaited_id_problem, is_token, token_awaited_id
+from flowguard.wire.tokens import NO_TOKENS, Tokens, awaited_id_problem, is_token, token_awaited_id, token_of
 from flowguard.worker.callbacks import Callbacks
 from flowguard.worker.cancelling import Canceller
 from flowguard.worker.outside import FoundAnswer

@@ -17,8 +17,8 @@ from flowguard.flow import AnyFlow
 from flowguard.payloads import encode_json
 from flowguard.protocol.verdicts import AnswerVerdict
 from flowguard.sim.loading import load_flows
-from flowguard.wire.answer_link import token_of
 from flowguard.wire.notification import to_json
+from flowguard.wire.tokens import token_of
 
 UNUSED: Final = 1  # the exit code where the answer was not used
 _USED: Final = frozenset({AnswerVerdict.RESUMED, AnswerVerdict.RECORDED, AnswerVerdict.DUPLICATE, AnswerVerdict.EARLY})

@@ -13,6 +13,7 @@ from flowguard.deploy.batch_plan import MOST_RECORDS, BatchPlan, batching_of, ba
 from flowguard.deploy.found import FoundFunction, FunctionKind, flows_of, keys_of, plain_name, what_calls_it_needs
 from flowguard.deploy.needs import ANSWERS_URL, Deployment, FunctionNeed, Permission, TableNeed, Target, TopicNeed
 from flowguard.deploy.options import RETENTIONS, DeployOptions, FunctionOptions
+from flowguard.deploy.own_calls import note_of
 from flowguard.deploy.permissions import Scope, makes_tokens, needs_signatures, permissions_of, tables_of_stage
 from flowguard.deploy.problems import CannotDeploy
 from flowguard.deploy.queue_plan import LONGEST_RETENTION, QueuePlan
@@ -372,6 +373,10 @@ def _notes(functions: Sequence[FoundFunction], flows: Sequence[AnyFlow], options
                 f"{one.handler} keeps results for {one.once.keep}, and its queues keep a record for up to "
                 f"{_LONGEST_KEPT.days} days: a copy that comes later calls the function again; raise keep="
             )
+    for one in functions:
+        chosen = options.of_function(one.attribute, one.handler)
+        if not chosen.policies and chosen.role is None and (calls := note_of(one)) is not None:
+            yield calls
     for place in _unknown(flows):
         yield f"{place}; what TABLES and QUEUES of the flow's module name is allowed"
     for flow in flows:

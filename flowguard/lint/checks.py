@@ -55,6 +55,9 @@ _CLIENT_WRITES: Final = frozenset(
 )
 """Written to AWS where they are called on a client of boto3; others may have methods of these names."""
 
+_MAKES_RESOURCES: Final = frozenset({"Table", "Queue", "Topic", "Bucket", "Object"})
+"""Methods of a resource of boto3 that make another, and ask AWS nothing."""
+
 _STEP_WRITES: Final = frozenset({"put", "update", "delete"})
 _RECORDS: Final = frozenset({*_STEP_WRITES, "newest_wins", "send", "start", "ask", "once", "key", "apply", "event"})
 _DRAWN: Final = frozenset(
@@ -177,6 +180,16 @@ def _aws_writes(source: ModuleSource, code: HandlerCode) -> Iterator[ast.Call]:
         is_client = _is_named(owner, clients) or _makes_client(source, owner)
         if call.func.attr in _AWS_WRITES or (is_client and call.func.attr in _CLIENT_WRITES):
             yield call
+
+
+def calls_of_clients(source: ModuleSource, code: HandlerCode) -> Iterator[ast.Call]:
+    """Find calls of a client, table or other resource that boto3 has made."""
+    clients = _clients(source, code)
+    for call in _calls(code.node):
+        if isinstance(call.func, ast.Attribute) and call.func.attr not in _MAKES_RESOURCES:
+            parts = list(ast.walk(call.func.value))
+            if any(_is_named(part, clients) for part in parts) or _makes_client(source, call.func.value):
+                yield call
 
 
 def _clients(source: ModuleSource, code: HandlerCode) -> frozenset[str]:

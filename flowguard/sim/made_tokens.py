@@ -81,13 +81,13 @@ class MadeTokens:
         return _PLACEHOLDER.sub(lambda found: self._token(found[1]), text)
 
     def _token(self, said: str) -> str:
-        row = self._newest.get(said) or self._of_requests.get(said) or self._untold(said)
+        row = self._newest.get(said) or self._of_requests.get(said) or self._made_by_dead_worker(said)
         if row is None:
             raise NoSuchToken(said, tuple(self._newest))
         return self._texts[row]
 
-    def _untold(self, said: str) -> tuple[str, str] | None:
-        """Return the row of a token whose worker died before it told what its run awaits."""
+    def _made_by_dead_worker(self, said: str) -> tuple[str, str] | None:
+        """Return the row of a token whose worker died before its run had reported what it awaits."""
         for message in reversed(self._claimed.values()):
             whole = said.removesuffix(f"@{message.request_id}")
             row = _row(message, whole.removeprefix(f"{message.flow}/{message.object_id}/"))

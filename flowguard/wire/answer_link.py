@@ -7,7 +7,6 @@ from typing import Final
 from urllib.parse import unquote, urlencode, urlsplit
 
 from flowguard.errors import shown
-from flowguard.wire.tokens import is_token
 
 MOST_CHOICES: Final = 8
 
@@ -44,15 +43,6 @@ def answer_link(
     query += [("failed", "true")] if failed else []
     query += [("shown", about)] if about else []
     return f"{base.rstrip('/')}/{token}{'?' if query else ''}{urlencode(query)}"
-
-
-def token_of(awaited: str) -> str:
-    """Return the token of a link, the last part of its path. A text that is no link comes back as it is."""
-    given: object = awaited
-    if not isinstance(given, str) or not given.startswith(("https://", "http://")):
-        return awaited
-    last = awaited.partition("?")[0].partition("#")[0].rpartition("/")[2]
-    return last if is_token(last) else awaited
 
 
 def _joined(choices: Sequence[str]) -> str:

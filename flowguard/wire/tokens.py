@@ -129,6 +129,15 @@ def is_token(text: str) -> bool:
     return len(text) <= LONGEST_TOKEN and _FORM.fullmatch(text) is not None
 
 
+def token_of(awaited: str) -> str:
+    """Return the token of a link, the last part of its path. A text that is no link comes back as it is."""
+    given: object = awaited
+    if not isinstance(given, str) or not given.startswith(("https://", "http://")):
+        return awaited
+    last = awaited.partition("?")[0].partition("#")[0].rpartition("/")[2]
+    return last if is_token(last) else awaited
+
+
 def without_tokens(text: str) -> str:
     """Return the text with ``<token>`` in place of whatever has the form of a token."""
     return _FORM.sub("<token>", text)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flowguard.wire.answer_link import LONGEST_CHOICE, MOST_CHOICES, answer_link, choices_problem, parted, token_of
+from flowguard.wire.answer_link import LONGEST_CHOICE, MOST_CHOICES, answer_link, choices_problem, parted
 
 BASE = "https://example.com/answers"
 
@@ -79,14 +79,3 @@ def test_choices_that_no_page_would_show_are_refused_when_the_link_is_made(choic
 
 def test_as_much_as_fits_a_page_may_be_offered() -> None:
     assert choices_problem(["x" * LONGEST_CHOICE] * MOST_CHOICES) is None
-
-
-@pytest.mark.parametrize("after", ["", "?answer=yes&shown=x/y", "#top"])
-def test_a_link_names_its_token(after: str) -> None:
-    token = f"k1.{'A' * 84}"
-    assert token_of(f"https://example.com/answers/{token}{after}") == token
-
-
-@pytest.mark.parametrize("text", ["paid/o1", "https://example.com/orders/o1", f"ftp://example.com/k1.{'A' * 84}"])
-def test_a_text_that_is_no_link_of_a_token_stays(text: str) -> None:
-    assert token_of(text) == text

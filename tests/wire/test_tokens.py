@@ -26,6 +26,7 @@ from flowguard.wire.tokens import (
     awaited_id_problem,
     is_token,
     token_awaited_id,
+    token_of,
     token_row_id,
     without_tokens,
 )
@@ -350,3 +351,14 @@ def test_what_a_page_shows_is_read_with_the_key_of_its_token_alone() -> None:
     sealed = TOKENS.seal(TOKEN, case)
     assert TOKENS.unseal(TOKEN, sealed) == case
     assert made_with(f"k2:{NEW}").unseal(TOKEN, sealed) is None
+
+
+@pytest.mark.parametrize("after", ["", "?answer=yes&shown=x/y", "#top"])
+def test_a_link_names_its_token(after: str) -> None:
+    token = f"k1.{'A' * 84}"
+    assert token_of(f"https://example.com/answers/{token}{after}") == token
+
+
+@pytest.mark.parametrize("text", ["paid/o1", "https://example.com/orders/o1", f"ftp://example.com/k1.{'A' * 84}"])
+def test_a_text_that_is_no_link_of_a_token_stays(text: str) -> None:
+    assert token_of(text) == text
