@@ -172,23 +172,25 @@ def _complain_of_unroutable(rows: list[Delivered], told: Collection[str]) -> int
 
 
 def _complain_of_failed(left: FinalState, failing: tuple[str, ...]) -> bool:
-    """Print the runs that failed unexpectedly, and the objects of --failing that did not. Returns whether any.
+    """Print what failed unexpectedly, and what of --failing did not. Returns whether any.
 
-    A message whose object cannot be read fails without a run: only its dead letter is left.
+    A message that its stage cannot read fails without a run: only its dead letter is left.
     """
-    failed = [run for run in left.runs if run.status == Status.FAILED.value]
-    unexpected = [run for run in failed if run.object_id not in failing]
-    no_object = {letter.stage or letter.queue: letter for letter in left.dead_letters if letter.object_id is None}
-    unreadable = {name: letter for name, letter in no_object.items() if name not in failing}
-    for run in unexpected:
-        fix = f"where that is expected: --failing {run.object_id}"
-        complain(f"{run.flow} of {run.object_id} FAILED: {bounded(str(run.error))}; {fix}")
-    for name, letter in unreadable.items():
-        complain(f"{name} of no object FAILED: {bounded(str(letter.error))}; where that is expected: --failing {name}")
-    missing = [name for name in failing if name not in {run.object_id for run in failed} | no_object.keys()]
-    for object_id in missing:
-        complain(f"--failing {object_id}: none of its runs failed")
-    return bool(unexpected or unreadable or missing)
+    runs = [run for run in left.runs if run.status == Status.FAILED.value]
+    failures = [(run.object_id, f"{run.flow} of {run.object_id}", run.error) for run in runs]
+    for letter in left.dead_letters:
+        name = letter.object_id or letter.stage or letter.queue
+        if name not in {known for known, _, _ in failures}:
+            whose = f"{letter.stage or letter.queue} of {letter.object_id or 'no object'}"
+            failures.append((name, whose, letter.error))
+    unexpected = [failure for failure in failures if failure[0] not in failing]
+    for name, whose, error in unexpected:
+        complain(f"{whose} FAILED: {bounded(str(error))}; where that is expected: --failing {name}")
+    missing = set(failing) - {name for name, _, _ in failures}
+    for name in dict.fromkeys(failing):
+        if name in missing:
+            complain(f"--failing {name}: none of its runs failed")
+    return bool(unexpected or missing)
 
 
 def read_records(files: tuple[str, ...]) -> tuple[list[tuple[str, RecordedRecord]], int]:
