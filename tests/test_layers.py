@@ -7,7 +7,6 @@ and imports in functions count like any other.
 from __future__ import annotations
 
 import ast
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
@@ -139,10 +138,11 @@ LAYERS = (
     {"aws"},
     {"handler", "client", "once_function"},
     {"callback_function"},
-    {"sim"},
+    {"operate", "sim"},
     {"deploy", "probe"},
     {"dev"},
-    {"testing", "cli", "ui"},
+    {"testing", "ui"},
+    {"cli"},
     {"__main__"},
 )
 
@@ -185,18 +185,6 @@ FLOORS = (
     {"world"},
     {"final_state", "recording", "script"},
 )
-
-# File names that occur more than once, each with its reason. A class name occurs once.
-SAME_FILE_NAMES = {
-    "attributes.py": "sim/limits has one module for each thing that AWS limits",
-    "callback.py": "a command of flowguard is the module of its name in cli",
-    "functions.py": "sim/limits has one module for each thing that AWS limits",
-    "items.py": "sim/limits has one module for each thing that AWS limits",
-    "retry.py": "a command of flowguard is the module of its name in cli",
-    "schedules.py": "sim/limits has one module for each thing that AWS limits",
-    "waits.py": "a command of flowguard is the module of its name in cli",
-    "writes.py": "aws/writes.py is what DynamoDB gets of the writes that writes.py declares",
-}
 
 ROOT = Path(__file__).parents[1]
 
@@ -359,25 +347,6 @@ def onto_a_higher_floor(imports: Iterable[Import]) -> list[str]:
     return found
 
 
-def same_class_names(modules: Mapping[str, str]) -> list[str]:
-    homes: dict[str, list[str]] = {}
-    for module, source in modules.items():
-        for node in ast.walk(ast.parse(source)):
-            if isinstance(node, ast.ClassDef):
-                homes.setdefault(node.name, []).append(module)
-    return [f"the class {name} is in {' and in '.join(where)}" for name, where in homes.items() if len(where) > 1]
-
-
-def same_file_names(paths: Iterable[str]) -> list[str]:
-    """The file names that occur twice without a reason, and the reasons that nothing needs."""
-    counts = Counter(path.rpartition("/")[2] for path in paths if not path.endswith("__init__.py"))
-    twice = {name for name, count in counts.items() if count > 1}
-    return [
-        *(f"{name} occurs {counts[name]} times" for name in sorted(twice - SAME_FILE_NAMES.keys())),
-        *(f"{name} occurs once; take it out of SAME_FILE_NAMES" for name in sorted(SAME_FILE_NAMES.keys() - twice)),
-    ]
-
-
 # -- the package keeps them -------------------------------------------------------------------------------------------
 
 
@@ -413,14 +382,6 @@ def test_the_rooms_of_the_explorer_know_only_those_below(imports: list[Import]) 
 def test_the_floors_of_the_simulator_know_only_those_below(imports: list[Import]) -> None:
     assert on_no_floor(sources()) == []
     assert onto_a_higher_floor(imports) == []
-
-
-def test_a_class_name_is_that_of_one_class() -> None:
-    assert same_class_names(sources()) == []
-
-
-def test_a_file_name_is_that_of_one_file() -> None:
-    assert same_file_names(str(path) for path in (ROOT / "flowguard").rglob("*.py")) == []
 
 
 # -- and the rules see what breaks them -------------------------------------------------------------------------------
@@ -477,18 +438,6 @@ def test_an_import_from_a_higher_floor_is_seen() -> None:
     assert on_no_floor([f"{sim}.novelty", f"{sim}.memory.sqs"]) == [
         "flowguard.sim.novelty is on no floor; add it to FLOORS"
     ]
-
-
-def test_a_second_class_of_a_name_is_seen() -> None:
-    assert same_class_names({"flowguard.a": "class Queue: ...", "flowguard.b": "class Queue: ..."}) == [
-        "the class Queue is in flowguard.a and in flowguard.b"
-    ]
-
-
-def test_a_second_file_of_a_name_is_seen() -> None:
-    used = [f"{folder}/{name}" for name in SAME_FILE_NAMES for folder in ("a", "b")]
-    assert same_file_names([*used, "a/queue.py", "b/queue.py"]) == ["queue.py occurs 2 times"]
-    assert same_file_names(used[2:]) == ["attributes.py occurs once; take it out of SAME_FILE_NAMES"]
 
 
 def test_a_circle_is_seen() -> None:

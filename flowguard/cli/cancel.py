@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sys
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import click
 
-from flowguard.aws.run_reader import RunReader, SeenRun
+from flowguard.aws.run_reader import RunReader
 from flowguard.cli.connection import (
     CannotRun,
     check_id,
@@ -20,12 +20,9 @@ from flowguard.cli.connection import (
     settings_of,
 )
 from flowguard.cli.printing import complain, say_json
-from flowguard.cli.run_facts import standing
 from flowguard.cli.run_lines import say_line
-from flowguard.client import FlowClient
-from flowguard.errors import RunFailed, RunTooBusy, SendFailed
-from flowguard.flow import AnyFlow
-from flowguard.protocol.run import ENDED, RunItem, Status
+from flowguard.errors import RunFailed, RunTooBusy
+from flowguard.operate.cancel_run import cancel_run
 from flowguard.wire.notification import to_json
 
 NOT_DONE: Final = 1  # the exit code where the run was not cancelled, or its message was not sent
@@ -67,49 +64,3 @@ def cancel(flow: str, object_id: str, *, why: str, as_json: bool, **options: Any
     if end.unsent is not None:
         complain(f"{loaded.name} of {object_id}: {end.unsent}")
     sys.exit(0 if end.is_cancelled and end.unsent is None else NOT_DONE)
-
-
-class CancelEnd(NamedTuple):
-    """The outcome of a cancellation. ``unsent`` says why the message that ends the run was not sent."""
-
-    is_cancelled: bool
-    now: str
-    request_id: str | None
-    unsent: str | None
-
-
-def cancel_run(client: FlowClient, runs: RunReader, flow: AnyFlow, object_id: str, why: str, now: int) -> CancelEnd:
-    """Cancel a run. Return whether that was done, and where the run stands.
-
-    Raises :class:`RunFailed` and :class:`RunTooBusy` as :meth:`FlowClient.cancel` does.
-    """
-    unsent: str | None = None
-    try:
-        done = client.cancel(flow, object_id, why=why)
-    except SendFailed as error:
-        done, unsent = True, f"the message that ends it was not sent, so its deadline ends it: {error}"
-    seen = runs.read(flow.name, object_id)
-    said = _cancelled(seen, sent=unsent is None) if done else _left(seen, now)
-    return CancelEnd(done, said, None if seen is None else seen.item.request_id, unsent)
-
-
-def _cancelled(seen: SeenRun | None, *, sent: bool) -> str:
-    if seen is None or seen.item.cancelled_because is None:
-        return "its worker was fenced, and another run has the object since"
-    if seen.item.status is Status.WAITING:
-        return "it waits no more" + (", and the message that ends it was sent" if sent else "")
-    return "a worker that had it is fenced; its next message ends it"
-
-
-def _left(seen: SeenRun | None, now: int) -> str:
-    if seen is None:
-        return "there is no run; is it the right table and region?"
-    return _why_left(seen.item, now)
-
-
-def _why_left(item: RunItem, now: int) -> str:
-    if item.status in ENDED:
-        return f"the run is {item.status.value}"
-    if item.own_failure is not None:
-        return "the run has failed, and is being taken back"
-    return f"request {item.request_id} was made after this command began: {standing(item, now)}"

@@ -10,8 +10,8 @@ from typing import Any, Final
 from rich.console import Console
 
 from flowguard.cli.console import console, line
-from flowguard.cli.moments import iso
 from flowguard.cli.printing import complain, say_json
+from flowguard.operate.moments import iso
 from flowguard.printable import bounded
 from flowguard.wire.notification import to_json
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from flowguard.aws.redriver import Outcome
 from flowguard.cli.console import cell, console, line
 from flowguard.cli.listing import Column, show_table
 from flowguard.cli.printing import complain, say, say_json
+from flowguard.operate.moments import duration, seconds_in
 from flowguard.printable import bounded
 from flowguard.wire.notification import to_json
 from flowguard.worker.dead_letters import Letter
@@ -26,7 +26,6 @@ _COLUMNS: Final = (
     *map(Column, ("age", "seen")),
 )
 _EXCERPT: Final = 80
-_UNITS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 
 
 class Seconds(click.ParamType[int]):
@@ -35,10 +34,10 @@ class Seconds(click.ParamType[int]):
     name = "time"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        found = re.fullmatch(r"(\d{1,9})([smhd])", str(value))
-        if found is None:
+        seconds = seconds_in(str(value))
+        if seconds is None:
             self.fail(f"{value!r} is no time; write 90s, 15m, 1h or 2d", param, ctx)
-        return int(found[1]) * _UNITS[found[2]]
+        return seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,12 +109,6 @@ def show_letter(letter: Letter, now: int, *, as_json: bool, payload: bool) -> No
     for name, value in facts.items():
         if value is not None:
             say(f"{name.replace('_', ' '):<13}  {value}".replace("\n", f"\n{'':<15}"))
-
-
-def duration(seconds: int) -> str:
-    """Return the time in its largest unit: ``3 h``."""
-    unit = next((unit for unit in ("d", "h", "m") if seconds >= _UNITS[unit]), "s")
-    return f"{seconds // _UNITS[unit]} {'min' if unit == 'm' else unit}"
 
 
 # -- doing

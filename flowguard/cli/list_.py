@@ -10,18 +10,12 @@ from flowguard.aws.run_pages import Wanted
 from flowguard.aws.run_reader import RunReader, SeenRun
 from flowguard.cli.connection import command_time, connected
 from flowguard.cli.console import cell, console
-from flowguard.cli.letter_rows import Seconds, duration
+from flowguard.cli.letter_rows import Seconds
 from flowguard.cli.listing import Column, show_table
 from flowguard.cli.printing import say, say_json
-from flowguard.cli.run_rows import (
-    TableReading,
-    bounded_list,
-    check_names,
-    quiet_since,
-    reading_errors,
-    row_facts,
-    urgency,
-)
+from flowguard.cli.table_reading import TableReading, bounded_list, check_names, reading_errors
+from flowguard.operate.moments import duration
+from flowguard.operate.run_rows import quiet_since, row_facts, urgency
 from flowguard.protocol.run import RunItem, Status
 from flowguard.wire.notification import to_json
 

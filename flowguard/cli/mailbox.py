@@ -11,9 +11,9 @@ from typing import Any, Final
 import click
 
 from flowguard.cli.connection import CannotRun
-from flowguard.cli.moments import iso
 from flowguard.cli.printing import say, say_json
 from flowguard.dev.local_pages import MAILBOX
+from flowguard.operate.moments import iso
 from flowguard.wire.notification import to_json
 
 _SECONDS: Final = 10

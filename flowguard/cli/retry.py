@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any, Final
 
 import click
 
 from flowguard.aws.dead_letter_queue import DeadLetterQueue, Reading
-from flowguard.aws.redriver import Outcome, Redriver
+from flowguard.aws.redriver import Redriver
 from flowguard.aws.run_reader import RunReader
 from flowguard.aws.sender import AWSSender
 from flowguard.aws.signing_keys import aws_signer
-from flowguard.cli.begun_anew import Begun, NotAnew, begin_again, check_again, first_in_letters
 from flowguard.cli.connection import (
     CannotRun,
     check_id,
@@ -32,13 +30,13 @@ from flowguard.cli.run_lines import say_line
 from flowguard.destinations import Queue
 from flowguard.errors import RunFailed, TooLarge
 from flowguard.flow import AnyFlow
-from flowguard.protocol.run import RunItem, Status
+from flowguard.operate.begun_anew import Begun, NotAnew, begin_again, check_again, first_in_letters
+from flowguard.operate.own_letters import OwnLetters, refusal
+from flowguard.protocol.run import RunItem
 from flowguard.wire.message import Message
 from flowguard.wire.notification import to_json
 from flowguard.wire.signing import Signer
 from flowguard.worker.again import with_payload
-from flowguard.worker.dead_letters import Letter
-from flowguard.worker.redrive import Fate
 
 NOT_DONE: Final = 1  # the exit code where nothing was sent
 NO_RUN: Final = "there is no run; is it the right table and region?"
@@ -100,44 +98,6 @@ def retry(
     sys.exit(0 if found.sent else NOT_DONE)
 
 
-@dataclass
-class OwnLetters:
-    """The letters of one request, and how many of them were sent back. ``unsent`` counts its unsent messages."""
-
-    flow: str
-    object_id: str
-    request_id: str
-    sent: int = 0
-    letters: int = 0
-    unsent: int = 0
-
-    def among(self, page: Sequence[Letter]) -> list[Letter]:
-        """Return the request's letters of a page, without messages that it could not send."""
-        wanted = (self.flow, self.object_id, self.request_id)
-        own = [one for one in page if (m := one.message) and (m.flow, m.object_id, m.request_id) == wanted]
-        letters = [one for one in own if one.unsent is None]
-        self.unsent += len(own) - len(letters)
-        self.letters += len(letters)
-        return letters
-
-    def counted(self, outcomes: list[Outcome]) -> list[Outcome]:
-        """Count the letters that were sent back."""
-        self.sent += sum(
-            outcome.failed is None and outcome.judgement is not None and outcome.judgement.fate is Fate.REDRIVEN
-            for outcome in outcomes
-        )
-        return outcomes
-
-    def problems(self, queue: str) -> Iterator[str]:
-        """Yield a line for each step that was not done."""
-        if self.unsent:
-            yield f"{self.unsent} of its messages lie there unsent; see 'flowguard dlq list {queue}'"
-        if not self.letters:
-            yield f"nothing was sent back: queue {queue} shows no letter of request {self.request_id}"
-        elif not self.sent:
-            yield "nothing was sent back; its letters are still in the queue"
-
-
 def _failed_run(flow: AnyFlow, object_id: str, options: Mapping[str, Any]) -> RunItem:
     """Return the run, which a letter can move on. Ends the command for any other."""
     item = _read(flow, object_id, options)
@@ -153,19 +113,6 @@ def _read(flow: AnyFlow, object_id: str, options: Mapping[str, Any]) -> RunItem 
     with connection_errors(f"table {settings.table}"):
         seen = RunReader.of(settings, clients_of(options)).read(flow.name, object_id)
     return None if seen is None else seen.item
-
-
-def refusal(item: RunItem) -> str | None:
-    """Return why no letter can move the run on. None where one may, as that of an ``on_failed`` stage that failed."""
-    if item.status is Status.COMPLETED:
-        return "the run is COMPLETED"
-    if item.own_failure is not None and item.status is not Status.FAILED:
-        return "its failure is being taken back by the on_failed stage"
-    if item.own_failure is not None and item.own_failure.undone:
-        return "its failure was taken back by the on_failed stage; 'flowguard retry --again' begins the run anew"
-    if item.cancelled_because is not None:
-        return "it was cancelled, which leaves no dead letter; to begin anew, send the request under another id"
-    return None
 
 
 # -- begun anew -------------------------------------------------------------------------------------------------------

@@ -9,10 +9,10 @@ from rich.text import Text
 
 from flowguard.aws.run_reader import SeenRun
 from flowguard.cli.console import cell, console, line
-from flowguard.cli.history_facts import happened
 from flowguard.cli.listing import Column, show_pairs, show_table
-from flowguard.cli.moments import moment
-from flowguard.cli.wait_facts import wait_end
+from flowguard.operate.history_facts import happened
+from flowguard.operate.moments import moment
+from flowguard.operate.wait_facts import wait_end
 from flowguard.printable import LONGEST_PART, bounded
 from flowguard.wire.notification import to_json
 

@@ -22,9 +22,9 @@ from flowguard.cli.connection import (
     settings_of,
 )
 from flowguard.cli.printing import complain, say_json
-from flowguard.cli.run_facts import run_facts
 from flowguard.cli.run_lines import show_run
 from flowguard.ids import ObjectId
+from flowguard.operate.run_facts import run_facts
 from flowguard.protocol.callers import Caller
 from flowguard.wire.notification import to_json
 from flowguard.worker.ports import Store

@@ -13,13 +13,13 @@ from flowguard.aws.run_reader import SeenRun
 from flowguard.cli.connection import CannotRun, command_time, connected
 from flowguard.cli.console import cell, console, line
 from flowguard.cli.formats import check_one_format
-from flowguard.cli.letter_rows import duration
 from flowguard.cli.listing import Column, show_table
-from flowguard.cli.moments import distance, iso, moment
 from flowguard.cli.printing import say_json
-from flowguard.cli.run_rows import TableReading, bounded_reading, check_names, is_late, is_left, reading_errors
 from flowguard.cli.stats_metrics import Count, metric_lines
+from flowguard.cli.table_reading import TableReading, bounded_reading, check_names, reading_errors
 from flowguard.observers.metrics import is_namespace
+from flowguard.operate.moments import distance, duration, iso, moment
+from flowguard.operate.run_rows import is_late, is_left
 from flowguard.printable import LONGEST_PART, bounded
 from flowguard.protocol.run import Status
 from flowguard.wire.notification import to_json

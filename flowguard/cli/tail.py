@@ -17,10 +17,10 @@ from flowguard.cli.connection import (
     settings_of,
 )
 from flowguard.cli.letter_rows import Seconds
-from flowguard.cli.moments import iso
 from flowguard.cli.printing import say_json
-from flowguard.cli.run_facts import standing, stored_text
 from flowguard.cli.run_lines import say_line
+from flowguard.operate.moments import iso
+from flowguard.operate.run_facts import standing, stored_text
 from flowguard.printable import bounded
 from flowguard.protocol.run import ENDED, RunItem, Status
 from flowguard.wire.notification import to_json

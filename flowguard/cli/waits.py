@@ -21,14 +21,14 @@ from flowguard.cli.connection import (
     settings_of,
 )
 from flowguard.cli.console import cell, console, line
-from flowguard.cli.letter_rows import duration
 from flowguard.cli.listing import Column, show_table
-from flowguard.cli.moments import moment
 from flowguard.cli.printing import complain, say, say_json
-from flowguard.cli.run_facts import stored_value
 from flowguard.cli.run_lines import show_names
-from flowguard.cli.run_rows import TableReading, bounded_list, reading_errors, row_facts, urgency
-from flowguard.cli.wait_facts import missing_names, wait_end, wait_facts
+from flowguard.cli.table_reading import TableReading, bounded_list, reading_errors
+from flowguard.operate.moments import duration, moment
+from flowguard.operate.run_facts import stored_value
+from flowguard.operate.run_rows import row_facts, urgency
+from flowguard.operate.wait_facts import missing_names, wait_end, wait_facts
 from flowguard.protocol.run import Status
 from flowguard.wire.notification import to_json
 

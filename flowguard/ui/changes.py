@@ -10,13 +10,13 @@ from flowguard.aws.dead_letter_queue import Reading
 from flowguard.aws.redriver import Outcome, Redriver
 from flowguard.aws.sender import AWSSender
 from flowguard.aws.signing_keys import aws_signer
-from flowguard.cli.begun_anew import NotAnew, begin_again, first_in_letters
-from flowguard.cli.cancel import cancel_run
-from flowguard.cli.retry import OwnLetters, refusal
 from flowguard.client import FlowClient
 from flowguard.destinations import Queue
 from flowguard.errors import RunFailed, RunTooBusy
 from flowguard.flow import AnyFlow
+from flowguard.operate.begun_anew import NotAnew, begin_again, first_in_letters
+from flowguard.operate.cancel_run import cancel_run
+from flowguard.operate.own_letters import OwnLetters, refusal
 from flowguard.ui.inspected import Inspected
 from flowguard.worker.dead_letters import Letter
 

@@ -15,15 +15,14 @@ from flowguard.aws.history_rows import ROWS_SHOWN
 from flowguard.aws.run_pages import RunPages, Wanted, place_of
 from flowguard.aws.run_reader import RunReader, SeenRun, readable
 from flowguard.aws.services import aws_store
-from flowguard.cli.letter_rows import duration
-from flowguard.cli.moments import iso, moment
-from flowguard.cli.run_facts import run_facts
-from flowguard.cli.run_rows import is_late, row_facts, urgency
-from flowguard.cli.wait_facts import missing_names
 from flowguard.clock import Clock
 from flowguard.destinations import Queue
 from flowguard.flow import AnyFlow
 from flowguard.ids import ObjectId
+from flowguard.operate.moments import duration, iso, moment
+from flowguard.operate.run_facts import run_facts
+from flowguard.operate.run_rows import is_late, row_facts, urgency
+from flowguard.operate.wait_facts import missing_names
 from flowguard.protocol.callers import Caller
 from flowguard.protocol.groups import request_of
 from flowguard.protocol.run import RunItem, Status

@@ -11,7 +11,6 @@ from importlib.resources import files
 from typing import Any, Final
 from urllib.parse import urlencode
 
-import click
 from flask import Flask, Response, render_template, request
 from jinja2 import StrictUndefined
 from markupsafe import Markup, escape
@@ -20,13 +19,13 @@ from werkzeug.exceptions import BadRequest, Forbidden, HTTPException, NotFound
 from flowguard.aws.dead_letter_queue import Unusable, explained
 from flowguard.aws.history_rows import MOST_ROWS, ROWS_SHOWN
 from flowguard.aws.run_pages import NoCursor, Wanted
-from flowguard.cli.history_facts import happened
-from flowguard.cli.letter_rows import Seconds, duration
-from flowguard.cli.run_rows import quiet_since
 from flowguard.deploy.flow_graph import graph_of
 from flowguard.errors import FlowguardError
 from flowguard.flow import AnyFlow
 from flowguard.ids import name_problem
+from flowguard.operate.history_facts import happened
+from flowguard.operate.moments import duration, seconds_in
+from flowguard.operate.run_rows import quiet_since
 from flowguard.printable import bounded, printable
 from flowguard.protocol.run import RunItem, Status
 from flowguard.ui.changes import Change, Changes
@@ -279,10 +278,10 @@ def _given(*names: str) -> dict[str, str]:
 
 
 def _seconds(name: str, text: str) -> int | None:
-    try:
-        return Seconds().convert(text, None, None) if text else None
-    except click.BadParameter as error:
-        raise BadRequest(f"{name}: {error.message}.") from None
+    seconds = seconds_in(text)
+    if text and seconds is None:
+        raise BadRequest(f"{name}: {text!r} is no time; write 90s, 15m, 1h or 2d.")
+    return seconds
 
 
 def _printable(value: object) -> object:

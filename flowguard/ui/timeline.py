@@ -10,8 +10,8 @@ from itertools import accumulate, pairwise
 from typing import Final, NamedTuple
 
 from flowguard.aws.run_reader import SeenRun
-from flowguard.cli.history_facts import SAID, own_history
-from flowguard.cli.moments import distance, iso
+from flowguard.operate.history_facts import SAID, own_history
+from flowguard.operate.moments import distance, iso
 from flowguard.protocol.run import ENDED, RunItem, Status
 from flowguard.protocol.run_history import Happened, How
 from flowguard.protocol.waiting import Wait, WaitEnd

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from flowguard.cli.run_rows import is_late, is_left
+from flowguard.operate.run_rows import is_late, is_left
 from flowguard.protocol.run import ENDED, RunItem, Status
 from flowguard.protocol.waiting import WaitEnd
 

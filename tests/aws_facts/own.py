@@ -42,6 +42,7 @@ OWN_NUMBERS: Final[Mapping[str, tuple[str, ...]]] = {
     "how much flowguard reads or shows at a time": (
         *("aws/caller_lists.py:ROWS_A_PAGE", "aws/history_rows.py:ROWS_SHOWN", "aws/history_rows.py:MOST_ROWS"),
         *("aws/run_pages.py:ITEMS_A_PAGE", "deploy/code_zip.py:NAMED", "dev/delivery.py:LONGEST_TRACE"),
+        "deploy/own_calls.py:_MOST_NAMED",
         "sim/made_tokens.py:_MOST_NAMED",
     ),
     "how long names and numbers of flowguard's own may be": (

@@ -14,9 +14,9 @@ from botocore.exceptions import ClientError
 from click.testing import CliRunner, Result
 
 from flowguard.cli import main
-from flowguard.cli.letter_rows import duration
 from flowguard.errors import Reject
 from flowguard.flow import Flow
+from flowguard.operate.moments import duration
 from flowguard.sim.calls import ApiCall, Proceed, Recorder, Response, intercept
 from flowguard.step import Step
 from flowguard.wire.attributes import Attribute, attributes_to

@@ -12,7 +12,7 @@ from botocore.exceptions import ClientError
 from click.testing import CliRunner, Result
 
 from flowguard.aws import run_pages
-from flowguard.cli import main, run_rows
+from flowguard.cli import main, table_reading
 from flowguard.cli.connection import CommandTime
 from flowguard.cli.stats_metrics import UNITS, Count, metric_lines
 from flowguard.errors import Reject, Retry
@@ -133,7 +133,7 @@ def test_a_run_whose_worker_is_at_work_is_not_quiet(at: Scene) -> None:
 def test_what_was_read_is_said_on_standard_error(at: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     result = run(at, "list", "--status", "FAILED")
     assert result.stderr == "read 4 items of table flowguard by Scan\n"
-    monkeypatch.setattr(run_rows, "_PROGRESS", 2)
+    monkeypatch.setattr(table_reading, "_PROGRESS", 2)
     monkeypatch.setattr(run_pages, "ITEMS_A_PAGE", 2)
     assert run(at, "list").stderr.splitlines()[:2] == ["2 items read", "4 items read"]
 

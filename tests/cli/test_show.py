@@ -16,13 +16,13 @@ from flowguard.aws.run_reader import RunReader
 from flowguard.aws.services import aws_store
 from flowguard.cli import main
 from flowguard.cli.connection import CommandTime
-from flowguard.cli.history_facts import history_facts
 from flowguard.clock import Clock, ManualClock
 from flowguard.errors import Reject, Retry
 from flowguard.events import EventType
 from flowguard.failed import Failure
 from flowguard.flow import UNTIL_RESET, AnyFlow, Flow
 from flowguard.ids import ObjectId, RequestId
+from flowguard.operate.history_facts import history_facts
 from flowguard.outcome import AwaitedToken, Done, Outcome
 from flowguard.settings import Settings
 from flowguard.sim.account import SIMULATED_KEYS

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from flowguard.cli.moments import iso
 from flowguard.errors import DefinitionError
 from flowguard.flow import ATTACH, UNTIL_RESET, AnyFlow, Flow
+from flowguard.operate.moments import iso
 from flowguard.outcome import Done, Outcome
 from flowguard.protocol.run import Status
 from flowguard.retry import Fixed, RetryPolicy

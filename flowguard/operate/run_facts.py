@@ -8,12 +8,12 @@ from typing import Any
 
 from flowguard.aws.history_rows import FullHistory
 from flowguard.aws.run_reader import RunReader, SeenRun
-from flowguard.cli.history_facts import NO_ROWS, history_facts
-from flowguard.cli.moments import distance, iso, moment
-from flowguard.cli.retry import refusal
-from flowguard.cli.wait_facts import wait_facts
 from flowguard.errors import TextGone
 from flowguard.flow import UNTIL_RESET, AnyFlow
+from flowguard.operate.history_facts import NO_ROWS, history_facts
+from flowguard.operate.moments import distance, iso, moment
+from flowguard.operate.own_letters import refusal
+from flowguard.operate.wait_facts import wait_facts
 from flowguard.protocol.callers import Caller
 from flowguard.protocol.outbox import Send
 from flowguard.protocol.run import ENDED, BackOff, RunItem, Status

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from flowguard.aws.history_rows import FullHistory, Told
-from flowguard.cli.moments import iso
+from flowguard.operate.moments import iso
 from flowguard.printable import LONGEST_PART, bounded
 from flowguard.protocol.run import RunItem
 from flowguard.protocol.run_history import Happened, How, read_history, run_digest

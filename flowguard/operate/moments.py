@@ -1,12 +1,12 @@
-"""Moments as a command shows them, in UTC and as an age."""
+"""Moments in UTC and as an age, and lengths of time."""
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from flowguard.cli.letter_rows import duration
-
+_UNITS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -27,3 +27,15 @@ def distance(ms: int, now: int) -> str:
 def moment(ms: int, now: int) -> str:
     """Format a time with its distance from now, such as ``2026-03-04T10:00:00.000Z (in 2 d)``."""
     return f"{iso(ms)} ({distance(ms, now)})"
+
+
+def duration(seconds: int) -> str:
+    """Return the time in its largest unit: ``3 h``."""
+    unit = next((unit for unit in ("d", "h", "m") if seconds >= _UNITS[unit]), "s")
+    return f"{seconds // _UNITS[unit]} {'min' if unit == 'm' else unit}"
+
+
+def seconds_in(text: str) -> int | None:
+    """Return the seconds of a time such as ``90s``, ``15m``, ``1h`` or ``2d``. None for another text."""
+    found = re.fullmatch(r"(\d{1,9})([smhd])", text)
+    return None if found is None else int(found[1]) * _UNITS[found[2]]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from flowguard.aws.run_reader import SeenRun
-from flowguard.cli.moments import iso
+from flowguard.operate.moments import iso
 from flowguard.protocol.groups import MOST_IN_SHARD, GroupPlan
 from flowguard.protocol.run import Status
 from flowguard.protocol.waiting import Wait, WaitEnd, WaitPlan

@@ -1,0 +1,62 @@
+"""The dead letters of one request, and whether one of them can move its run on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from flowguard.aws.redriver import Outcome
+from flowguard.protocol.run import RunItem, Status
+from flowguard.worker.dead_letters import Letter
+from flowguard.worker.redrive import Fate
+
+
+@dataclass
+class OwnLetters:
+    """The letters of one request, and how many of them were sent back. ``unsent`` counts its unsent messages."""
+
+    flow: str
+    object_id: str
+    request_id: str
+    sent: int = 0
+    letters: int = 0
+    unsent: int = 0
+
+    def among(self, page: Sequence[Letter]) -> list[Letter]:
+        """Return the request's letters of a page, without messages that it could not send."""
+        wanted = (self.flow, self.object_id, self.request_id)
+        own = [one for one in page if (m := one.message) and (m.flow, m.object_id, m.request_id) == wanted]
+        letters = [one for one in own if one.unsent is None]
+        self.unsent += len(own) - len(letters)
+        self.letters += len(letters)
+        return letters
+
+    def counted(self, outcomes: list[Outcome]) -> list[Outcome]:
+        """Count the letters that were sent back."""
+        self.sent += sum(
+            outcome.failed is None and outcome.judgement is not None and outcome.judgement.fate is Fate.REDRIVEN
+            for outcome in outcomes
+        )
+        return outcomes
+
+    def problems(self, queue: str) -> Iterator[str]:
+        """Yield a line for each step that was not done."""
+        if self.unsent:
+            yield f"{self.unsent} of its messages lie there unsent; see 'flowguard dlq list {queue}'"
+        if not self.letters:
+            yield f"nothing was sent back: queue {queue} shows no letter of request {self.request_id}"
+        elif not self.sent:
+            yield "nothing was sent back; its letters are still in the queue"
+
+
+def refusal(item: RunItem) -> str | None:
+    """Return why no letter can move the run on. None where one may, as that of an ``on_failed`` stage that failed."""
+    if item.status is Status.COMPLETED:
+        return "the run is COMPLETED"
+    if item.own_failure is not None and item.status is not Status.FAILED:
+        return "its failure is being taken back by the on_failed stage"
+    if item.own_failure is not None and item.own_failure.undone:
+        return "its failure was taken back by the on_failed stage; 'flowguard retry --again' begins the run anew"
+    if item.cancelled_because is not None:
+        return "it was cancelled, which leaves no dead letter; to begin anew, send the request under another id"
+    return None
