@@ -16,7 +16,9 @@ from flowguard.deploy.source_tree import SourceTree
 
 NAME: Final = "flowguard"
 
-TOOLS: Final = frozenset({"__main__.py", "aws_facts", "cli", "deploy", "dev", "lint", "probe", "sim", "testing", "ui"})
+TOOLS: Final = frozenset(
+    {"__main__.py", "aws_facts", "cli", "deploy", "dev", "lint", "operate", "probe", "sim", "testing", "ui"}
+)
 """What of flowguard a function has no use for: its files and folders, of a developer's machine."""
 
 _WHEEL: Final = "Wheel-Version: 1.0\nGenerator: flowguard\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
