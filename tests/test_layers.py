@@ -99,6 +99,7 @@ LAYERS = (
         "worker.again",
         "worker.asks",
         "worker.believed",
+        "worker.found_answer",
         "worker.lifetimes",
         "worker.patience",
         "worker.resumed",
@@ -107,6 +108,7 @@ LAYERS = (
     },
     {"worker.ending", "worker.ports", "worker.wait_planner"},
     {
+        "worker.early_answers",
         "worker.failure_note",
         "worker.group_planner",
         "worker.baton",

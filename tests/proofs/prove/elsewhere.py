@@ -329,7 +329,8 @@ TESTED: Final = (
         "hops that rest for minutes, and whose functions are killed four times before they end",
     ),
     Elsewhere(
-        r"^(expressions\.(USE_EARLY|SET_USED)|protocol\.waiting\.EarlyAnswer)\b",
+        r"^(expressions\.(USE_EARLY|SET_USED|IS_UNUSED|FORGET_WAITED|IS_KEPT)|protocol\.waiting\.(EarlyAnswer|Kept|Use))\b|"
+        r"^aws\.refused_writes\.is_only_beside_fence\b",
         ("tests/aws/test_waits_edges.py",),
         "an early answer that is replaced, removed or used while a wait looks at it",
     ),
@@ -688,7 +689,7 @@ TESTED: Final = (
     ),
     Elsewhere(
         r"^aws\.caller_lists\.",
-        ("tests/aws/test_caller_lists.py", "tests/aws/test_resets_agree.py"),
+        ("tests/aws/test_caller_lists.py", "tests/aws/test_resets_agree.py", "tests/worker/test_resets.py"),
         "no explored flow takes callers",
     ),
     Elsewhere(
@@ -857,6 +858,22 @@ TESTED: Final = (
             "tests/worker/test_outside.py::test_a_worker_that_dies_in_a_part",
         ),
         "no explored answer is for so many runs that it is settled in parts",
+    ),
+    Elsewhere(
+        r"^worker\.(early_answers\.|outside\.OutsideAnswers\.(_offers|_make|_given|settle)|outside\._(use|Told)|"
+        r"settler\.(Settler\.(_take_kept|_is_left_to_another|settle)|_use)\b)",
+        ("tests/worker/test_early_answers.py", "tests/worker/test_outside.py"),
+        "runs of several objects that wait for one id, and functions that die while they give it to one of them",
+    ),
+    Elsewhere(
+        r"^worker\.found_answer\.",
+        ("tests/worker/test_outside.py", "tests/worker/test_early_answers.py"),
+        "callbacks whose senders may answer some names alone",
+    ),
+    Elsewhere(
+        r"^aws\.signing_keys\.",
+        ("tests/aws/test_signing_keys.py",),
+        "keys that are stored, malformed, and renewed while their store does not answer",
     ),
     Elsewhere(
         r"^aws\.waits\.",
