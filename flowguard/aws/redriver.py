@@ -101,7 +101,7 @@ class Redriver:
         for place, outcome in enumerate(judged):
             if outcome.judgement is not None and outcome.judgement.fate is Fate.REDRIVEN:
                 try:
-                    sends[place] = self._send(outcome.letter)
+                    sends[place] = self._returned(outcome.letter)
                 except (FlowguardError, ValueError) as error:
                     judged[place] = replace(outcome, failed=str(error))
         refused = self._sender.send(list(sends.values()))
@@ -133,7 +133,7 @@ class Redriver:
                 TableName=self._table, Key=run_key(message.flow, message.object_id), ConsistentRead=True
             ).get("Item")
 
-    def _send(self, letter: Letter) -> Send:
+    def _returned(self, letter: Letter) -> Send:
         """Return the message as which the letter is sent back. Nothing is looked up for one that may not go back."""
         check_returnable(letter, self._signer)
         to = Queue(self._home(letter)) if letter.unsent is None else self._destination(letter.unsent)

@@ -182,7 +182,7 @@ class DynamoDBWaits(NamedTuple):
             return _NotKept.USED
         found = self._found(address)
         item = self._at_rest(address, read_item(found), found) if found else None
-        is_over = item is not None and _is_at(item, address) and item.wait is not None and item.wait.end is not None
+        is_over = item is not None and item.wait is not None and item.wait.plan is not None
         return Settled(AnswerVerdict.RESUMED if is_over else AnswerVerdict.RECORDED, item)
 
     def _refused(self, address: AnswerAddress, counts: bool, found: Any) -> Settled | _NotKept:
@@ -371,9 +371,9 @@ class DynamoDBWaits(NamedTuple):
             "ttl": number(max(expires_at, known_until) // 1000),
             "given_by": {"S": by},
             "given_at": number(at),
+            "waited": {"S": waited},
             **({"failed": {"BOOL": True}} if answer.failed else {}),
             **({"names": {"SS": sorted(set(names))}} if names else {}),
-            **({"waited": {"S": waited}} if waited else {}),
         }
         call: Any = {
             "TableName": self.table,

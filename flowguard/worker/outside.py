@@ -97,8 +97,8 @@ class OutsideAnswers:
             yield Offer(early.rows(envelope.own_id), envelope.own_id)
             return
         kept = early.keep()
-        if kept.stands and not kept.is_beside:
-            told.verdicts.add(AnswerVerdict.DUPLICATE)
+        if kept.stands:
+            told.verdicts.add(AnswerVerdict.UNKNOWN if kept.is_beside else AnswerVerdict.DUPLICATE)
         if (first := early.first_offer(kept)) is not None:
             yield first
         is_left = not kept.stands and not told.is_taken and told.is_whole
@@ -108,15 +108,21 @@ class OutsideAnswers:
             early.close()
 
     def _make(self, offer: Offer, found: FoundAnswer, envelope: Envelope, told: _Told, *, queued: bool) -> None:
-        """Make an offer in parts, and send the next hops of each."""
-        rows = iter(offer.rows)
-        told.begin()
+        """Make an offer in parts, and send the next hops of each.
+
+        A part that is to be settled again keeps the place before it, whatever comes after.
+        """
+        rows, goes_on = iter(offer.rows), True
+        place: AwaitingRow | None = None
         for part in iter(lambda: list(itertools.islice(rows, ROWS_A_PART)), []):
-            self._settle_part(part, offer, found, envelope, told, queued=queued)
+            is_settled = self._settle_part(part, offer, found, envelope, told, queued=queued)
+            goes_on = goes_on and is_settled
+            place = part[-1] if goes_on else place
             if len(part) == ROWS_A_PART and not self._has_time():
                 told.is_whole = False
-                self._keep_place(found, offer.by, told)
+                self._keep_place(found, offer.by, place)
                 break
+        told.is_done = told.is_whole and goes_on
 
     def _settle_part(
         self,
@@ -127,8 +133,11 @@ class OutsideAnswers:
         told: _Told,
         *,
         queued: bool,
-    ) -> None:
-        """Settle the answer for some of those who wait, and send their next hops."""
+    ) -> bool:
+        """Settle the answer for some of those who wait, and send their next hops.
+
+        False where one of them has to be asked again.
+        """
         unread = {row: problem for row in part if (problem := _unreadable(row, found)) is not None}
         rows = [row for row in part if row not in unread]
         if not queued:
@@ -142,13 +151,14 @@ class OutsideAnswers:
                 continue
             verdict, onward, is_held = settled
             verdicts.append(verdict)
-            told.is_taken = told.is_taken or verdict in TAKEN
+            if verdict in TAKEN:
+                told.is_taken = True
             holds = holds or (is_held and queued)
             if onward is not None:
                 arrival, send = onward
                 endings.append(Ending(envelope, ack=True, arrival=arrival, sends=(send,)))
         left = [ending for ending in dispatch(self._services, self._emitter, endings) if not ending.ack]
-        told.add(part[-1], verdicts, missed, left[0].why if left else "", is_held=holds)
+        return told.add(verdicts, missed, left[0].why if left else "", is_held=holds)
 
     def _given(
         self, row: AwaitingRow, offer: Offer, found: FoundAnswer, envelope: Envelope, told: _Told, *, is_last: bool
@@ -159,15 +169,15 @@ class OutsideAnswers:
         message.
         """
         use = _use(row, offer, found, envelope)
+        if told.is_taken:
+            if use is not None and use.who != ALL_WHO_WAITED:
+                return None
+            use = None
+        elif offer.looks_first:
+            verdict = self._services.store.waits.verdict(row.address)
+            if verdict is not AnswerVerdict.DUPLICATE and verdict not in TAKEN:
+                return SettledAnswer(verdict)
         given = ArrivedAnswer(row.address, found.answer, use)
-        is_for_all = use is None or (use.who == ALL_WHO_WAITED and told.is_taken)
-        verdict = self._services.store.waits.verdict(row.address) if offer.looks_first and not told.is_taken else None
-        if is_for_all or verdict is AnswerVerdict.DUPLICATE:
-            return self._settler.settle(found.flow, envelope, given._replace(use=None), is_last=is_last)
-        if use is None or told.is_taken:
-            return None
-        if verdict is not None and verdict not in TAKEN:
-            return SettledAnswer(verdict)
         return self._settler.settle(found.flow, envelope, given, is_last=is_last)
 
     def _has_come_again(self, envelope: Envelope) -> bool:
@@ -181,11 +191,11 @@ class OutsideAnswers:
 
     # -- parts of what many wait for
 
-    def _keep_place(self, found: FoundAnswer, by: str, told: _Told) -> None:
+    def _keep_place(self, found: FoundAnswer, by: str, place: AwaitingRow | None) -> None:
         """Keep the place up to which all have got the answer. None where the first part is to be settled again."""
-        if told.place is not None:
+        if place is not None:
             until = Lifetimes(found.flow).of_run(self._services.clock.now())
-            self._services.store.waits.keep_place(found.flow.name, found.awaited_id, by, told.place, until)
+            self._services.store.waits.keep_place(found.flow.name, found.awaited_id, by, place, until)
 
     def _ending(self, found: FoundAnswer, envelope: Envelope, told: _Told) -> tuple[AnswerVerdict, Ending]:
         verdict = _first(told.verdicts, kept=found.keep_early is not None)
@@ -208,47 +218,26 @@ class OutsideAnswers:
 
 
 class _Told:
-    """What an answer has met so far. ``place`` is the last row up to which nothing is to be done again."""
+    """What an answer has met so far. ``is_done`` says that no run of the last offer has to be asked again."""
 
     def __init__(self) -> None:
         self.verdicts: set[AnswerVerdict] = set()
         self.missed: RunFailed | None = None
         self.why = ""
-        self.place: AwaitingRow | None = None
         self.rows = 0
         self.is_whole = True
+        self.is_done = True
         self.is_taken = False
         self.is_held = False
-        self._goes_on = True
 
-    @property
-    def is_done(self) -> bool:
-        """Answer whether no run has to be asked again."""
-        return self.is_whole and self._goes_on
-
-    def begin(self) -> None:
-        """Begin with another offer, whose place is its own."""
-        self.place, self._goes_on = None, True
-
-    def add(
-        self,
-        last: AwaitingRow,
-        verdicts: Sequence[AnswerVerdict],
-        missed: Sequence[RunFailed],
-        why: str,
-        *,
-        is_held: bool,
-    ) -> None:
-        """Add a part. One that is to be settled again keeps the place before it, whatever comes after."""
+    def add(self, verdicts: Sequence[AnswerVerdict], missed: Sequence[RunFailed], why: str, *, is_held: bool) -> bool:
+        """Add a part. False for one of which a run has to be asked again."""
         self.is_held = self.is_held or is_held
         self.verdicts.update(verdicts)
         self.rows += len(verdicts)
         self.missed = self.missed or (missed[0] if missed else None)
         self.why = self.why or why
-        is_settled = not why and not missed and not is_held and AnswerVerdict.EARLY not in verdicts
-        self._goes_on = self._goes_on and is_settled
-        if self._goes_on:
-            self.place = last
+        return not why and not missed and not is_held and AnswerVerdict.EARLY not in verdicts
 
 
 def _use(row: AwaitingRow, offer: Offer, found: FoundAnswer, envelope: Envelope) -> Use | None:

@@ -48,11 +48,11 @@ def for_paid_alone(step: Step[Progress]) -> Outcome:
     return AnyOf.when_any(a=step.event("paid"), within=WITHIN)
 
 
-def begins(at: WaitScene, number: int, waits: Callable[[Step[Progress]], Outcome] = for_early_paid) -> None:
-    """A run of an object of its own begins to wait."""
+def begins(at: WaitScene, number: int, waits: Callable[[Step[Progress]], Outcome] = for_early_paid) -> bool:
+    """A run of an object of its own begins to wait. Whether its record was acked."""
     named = f"c{number}"
     body, run = json.dumps({"cart_id": named}), RequestId(f"run-{number}")
-    at.begin(waits, object_id=ObjectId(named), body=body, request_id=run, requested_at=START + number)
+    return at.begin(waits, object_id=ObjectId(named), body=body, request_id=run, requested_at=START + number)
 
 
 def leaves(at: WaitScene, number: int) -> None:
@@ -112,10 +112,11 @@ def dying(number: int, *, after: bool) -> Callable[[ApiCall, Proceed], Response]
         left[0] -= 1
         if left[0] == 0 and not after:
             raise Died
-        answer = proceed()
-        if left[0] == 0:
-            raise Died
-        return answer
+        try:
+            return proceed()
+        finally:
+            if left[0] == 0:
+                raise Died
 
     return interceptor
 
@@ -130,6 +131,26 @@ def between(operation: str, happens: Callable[[], None]) -> Callable[[ApiCall, P
         return proceed()
 
     return interceptor
+
+
+def right_after(operation: str, happens: Callable[[], object]) -> Callable[[ApiCall, Proceed], Response]:
+    """Let something happen right after the first such call."""
+    ahead = [happens]
+
+    def interceptor(call: ApiCall, proceed: Proceed, /) -> Response:
+        answer = proceed()
+        if call.operation == operation and ahead:
+            ahead.pop()()
+        return answer
+
+    return interceptor
+
+
+def calls_of(at: WaitScene, **about: Any) -> list[str]:
+    """The calls of DynamoDB that an answer takes."""
+    with intercept(Recorder()) as made:
+        comes(at, **about)
+    return [call.operation for call in made.calls if call.service == "dynamodb"]
 
 
 EVERY_DEATH = [(number, after) for number in range(1, 7) for after in (False, True)]
@@ -330,6 +351,52 @@ def test_an_early_failure_is_an_answer_for_a_stage_that_admits_one(at: WaitScene
     assert at.wait.end is None
 
 
+@pytest.mark.parametrize(("number", "after"), EVERY_DEATH)
+def test_whenever_its_function_dies_a_run_that_began_to_wait_since_it_was_kept_has_it(
+    number: int, after: bool, at: WaitScene
+) -> None:
+    comes(at)
+    begins(at, 1, for_paid_alone)
+    with intercept(dying(number + 1, after=after)), pytest.raises(Died):
+        comes(at)
+    assert comes_again(at).ack
+    begins(at, 2)
+    comes(at)
+    assert ends(at) == {"run-1": "COMPLETED", "run-2": "WAITING"}
+
+
+def test_where_another_delivery_dies_after_a_run_has_it_this_one_lets_the_run_go_on(at: WaitScene) -> None:
+    def another_delivery() -> None:
+        begins(at, 1, for_paid_alone)
+        with intercept(dying(6, after=True)), pytest.raises(Died):
+            comes(at)
+
+    with intercept(right_after("PutItem", another_delivery)):
+        assert not settled(at, 1).ack
+    assert comes_again(at).ack
+    assert ends(at) == {"run-1": "COMPLETED"}
+
+
+def test_a_copy_for_a_run_that_another_wait_was_quicker_than_is_for_nobody(at: WaitScene) -> None:
+    """It is sent to both, since nobody sends the answer again."""
+    comes(at)
+    for number in (1, 2):
+        begins(at, number, for_paid_alone)
+    at.waiting("answers")
+    OutsideAnswers(at.services, Emitter(at.services.observer)).settle(KEPT, message("m-1", START + 10), queued=False)
+    copies = at.waiting("answers")
+    assert (len(copies), [at.deliver(copy) for copy in copies]) == (2, [True, True])
+    assert sorted(ends(at).values()) == ["COMPLETED", "WAITING"]
+
+
+def test_what_the_stage_cannot_read_is_left_unused_and_the_run_goes_on_waiting(at: WaitScene) -> None:
+    comes(at, '"no number"')
+    assert begins(at, 1)
+    assert (at.told(EventType.BROKEN), at.wait.answered) == (1, frozenset())
+    comes(at, "8", "m-2", 20)
+    assert ends(at) == {"run-1": "COMPLETED"}
+
+
 # -- several wait ------------------------------------------------------------------------------------------------------
 
 
@@ -397,6 +464,68 @@ def test_more_rows_than_are_looked_at_are_taken_for_several(at: WaitScene, monke
     assert got() == [7, 7, 7, 8]
 
 
+@pytest.fixture
+def in_small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(early_answers, "MOST_LOOKED_AT", 1)
+    monkeypatch.setattr(outside, "ROWS_A_PART", 1)
+
+
+class NoTime:
+    """What an invocation has left that is about to end."""
+
+    def remaining(self) -> int:
+        return 0
+
+
+def parts(at: WaitScene) -> int:
+    """How often the record of an answer comes until it is acknowledged. Each invocation has time for one part."""
+    for count in range(1, 20):
+        settling = OutsideAnswers(at.services, Emitter(at.services.observer), NoTime())
+        if settling.settle(KEPT, message("m-1", START + 10), queued=True)[1].ack:
+            return count
+    raise AssertionError("it comes again and again")
+
+
+def in_order(at: WaitScene, awaited_id: str = "paid") -> list[int]:
+    """The numbers of the runs that wait, in the order in which they are asked."""
+    return [int(row.address.object_id[1:]) for row in at.waits.waiting_for("carts", awaited_id)]
+
+
+@pytest.mark.usefixtures("in_small_parts")
+def test_several_have_it_though_each_invocation_has_time_for_one_of_them(at: WaitScene) -> None:
+    for number in (1, 2, 3):
+        begins(at, number)
+    assert parts(at) == 4
+    begins(at, 4)
+    comes(at)
+    assert ends(at) == {"run-1": "COMPLETED", "run-2": "COMPLETED", "run-3": "COMPLETED", "run-4": "WAITING"}
+
+
+@pytest.mark.usefixtures("in_small_parts")
+def test_those_who_waited_keep_it_where_the_first_of_them_is_gone_and_the_time_is_over(at: WaitScene) -> None:
+    for number in (1, 2, 3):
+        begins(at, number)
+    gone, *others = in_order(at)
+    leaves(at, gone)
+    parts(at)
+    begins(at, 4)
+    found = ends(at)
+    assert [found[f"run-{number}"] for number in (*others, 4)] == ["COMPLETED", "COMPLETED", "WAITING"]
+
+
+@pytest.mark.usefixtures("in_small_parts")
+@pytest.mark.parametrize("waited", [1, 2, 3])
+def test_the_run_that_waited_has_it_though_many_others_wait_since(waited: int, at: WaitScene) -> None:
+    """Its row is not among those that are looked at first."""
+    begins(at, waited)
+    with intercept(dying(4, after=False)), pytest.raises(Died):
+        comes(at)
+    for number in {1, 2, 3} - {waited}:
+        begins(at, number)
+    comes(at)
+    assert [name for name, status in ends(at).items() if status == "COMPLETED"] == [f"run-{waited}"]
+
+
 # -- a newer one -------------------------------------------------------------------------------------------------------
 
 
@@ -421,6 +550,18 @@ def test_an_older_one_for_another_name_is_for_whoever_waits_for_that(at: WaitSce
     assert ends(at) == {"run-1": "COMPLETED"}
 
 
+@pytest.mark.parametrize(
+    ("waiting", "verdict"), [("a", AnswerVerdict.RESUMED), ("b", AnswerVerdict.UNKNOWN), ("", AnswerVerdict.UNKNOWN)]
+)
+def test_an_older_one_for_another_name_is_not_kept(waiting: str, verdict: AnswerVerdict, at: WaitScene) -> None:
+    comes(at, "8", "m-2", 20, names=("b",))
+    if waiting:
+        begins(at, 1, lambda step: AnyOf.when_any(**{waiting: step.event("paid")}, within=WITHIN))
+    assert comes(at, "7", "m-1", 10, names=("a",)) is verdict
+    begins(at, 2, lambda step: AnyOf.when_any(a=step.event("paid", keep_early=True), within=WITHIN))
+    assert ends(at)["run-2"] == "WAITING"
+
+
 def test_an_older_one_is_known_when_the_time_of_the_newer_one_is_over(at: WaitScene) -> None:
     begins(at, 1)
     comes(at, "7", "m-1", 10)
@@ -443,10 +584,25 @@ def test_one_that_is_replaced_before_it_is_taken_leaves_its_run_to_the_newer_one
     assert got() == [8]
 
 
+def test_one_that_is_replaced_and_given_to_nobody_yet_is_left_to_the_newer_one(at: WaitScene) -> None:
+    begins(at, 1)
+
+    def newer() -> None:
+        with intercept(dying(3, after=True)), pytest.raises(Died):
+            comes(at, "8", "m-2", 20)
+
+    with intercept(between("TransactWriteItems", newer)):
+        comes(at, "7", "m-1", 10)
+    assert ends(at) == {"run-1": "WAITING"}
+    comes(at, "8", "m-2", 20)
+    ends(at)
+    assert got() == [8]
+
+
 def test_one_that_another_wait_has_used_since_it_was_looked_at_is_left_to_that(at: WaitScene) -> None:
     comes(at)
     with intercept(between("TransactWriteItems", lambda: begins(at, 2))):
-        begins(at, 1)
+        assert begins(at, 1)
     assert ends(at) == {"run-1": "WAITING", "run-2": "COMPLETED"}
 
 
@@ -486,9 +642,58 @@ def test_the_copy_of_one_that_nobody_sends_again_uses_it_up(at: WaitScene) -> No
 def test_what_an_answer_costs_that_is_kept(waiting: int, calls: list[str], at: WaitScene) -> None:
     for number in range(waiting):
         begins(at, number)
-    with intercept(Recorder()) as made:
+    assert calls_of(at) == calls
+
+
+def test_a_row_whose_run_is_gone_costs_a_read(at: WaitScene) -> None:
+    begins(at, 1)
+    leaves(at, 1)
+    assert calls_of(at) == ["Query", "GetItem", "PutItem", "Query", "GetItem"]
+    begins(at, 2, for_paid_alone)
+    assert calls_of(at, by="m-2", moment=20) == ["Query", "GetItem", "GetItem", "PutItem", TRANSACTION, "GetItem"]
+
+
+def test_of_more_rows_than_are_looked_at_none_is(at: WaitScene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(early_answers, "MOST_LOOKED_AT", 2)
+    before = []
+    for number in range(3):
+        begins(at, number)
+        leaves(at, number)
+        calls = calls_of(at, by=f"m-{number}", moment=number)
+        before.append(calls[: calls.index("PutItem")])
+    assert before == [["Query", "GetItem"], ["Query", "GetItem", "GetItem"], ["Query"]]
+
+
+def test_once_one_of_several_has_it_each_other_costs_an_update(at: WaitScene) -> None:
+    for number in (1, 2, 3):
+        begins(at, number)
+    leaves(at, in_order(at)[1])
+    assert calls_of(at)[-6:] == ["GetItem", TRANSACTION, "GetItem", "UpdateItem", "UpdateItem", "UpdateItem"]
+    assert sorted(ends(at).values()) == ["COMPLETED", "COMPLETED", "WAITING"]
+
+
+def test_once_a_later_wait_has_it_the_others_are_not_asked(at: WaitScene) -> None:
+    comes(at)
+    for number in (1, 2, 3):
+        begins(at, number, for_paid_alone)
+    assert calls_of(at)[-4:] == ["Query", "GetItem", TRANSACTION, "GetItem"]
+
+
+@pytest.mark.parametrize(("moment", "calls"), [(10, ["Query", "UpdateItem"]), (5, [])], ids=["a copy", "an older one"])
+def test_one_that_is_used_or_older_is_offered_to_nobody_else(moment: int, calls: list[str], at: WaitScene) -> None:
+    begins(at, 1)
+    comes(at)
+    by = "m-1" if moment == 10 else "m-0"
+    assert calls_of(at, by=by, moment=moment) == ["Query", "GetItem", "PutItem", *calls]
+
+
+def test_one_that_its_run_takes_itself_is_offered_to_nobody_else(at: WaitScene) -> None:
+    begins(at, 1)
+    begins(at, 2, lambda step: AnyOf.when_any(a=step.event("else"), within=WITHIN))
+    with intercept(Recorder()) as made, intercept(right_after("PutItem", lambda: begins(at, 1))):
         comes(at)
-    assert [call.operation for call in made.calls if call.service == "dynamodb"] == calls
+    assert [call.operation for call in made.calls if call.service == "dynamodb"][-2:] == [TRANSACTION, "UpdateItem"]
+    assert ends(at) == {"run-1": "COMPLETED", "run-2": "WAITING"}
 
 
 def test_a_run_whose_stage_cannot_read_it_keeps_the_record(at: WaitScene) -> None:

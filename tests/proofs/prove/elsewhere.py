@@ -276,7 +276,7 @@ TESTED: Final = (
     Elsewhere(
         r"^(worker\.unsent\._next_hop: Message\(trace|wire\.message\.Message\._of_waits: .*(TRACE|trace)|"
         r"protocol\.waiting\.WaitPlan\.(to_text: (self\.trace|\[dict|\[self\.trace)|from_text: more\[)|"
-        r"worker\.settler\.message_at: (plan|item\.wait)|"
+        r"worker\.settler\.message_at: (plan|item\.wait is None → forced true)|"
         r"worker\.routing\.Routes\.resolve: (Message\(trace|place\.(trace|hop)|made_in)|"
         r"worker\.group_planner\.group_ask: Message\(trace|"
         r"aws\.sender\.(_traced|queue_entry: .*_traced|queue_entry: send\.kind))",
@@ -329,7 +329,7 @@ TESTED: Final = (
         "hops that rest for minutes, and whose functions are killed four times before they end",
     ),
     Elsewhere(
-        r"^(expressions\.(USE_EARLY|SET_USED|IS_UNUSED|FORGET_WAITED|IS_KEPT)|protocol\.waiting\.(EarlyAnswer|Kept|Use))\b|"
+        r"^(expressions\.(USE_EARLY|SET_USED|IS_UNUSED|FORGET_WAITED|IS_KEPT)|protocol\.waiting\.(EarlyAnswer|Use))\b|"
         r"^aws\.refused_writes\.is_only_beside_fence\b",
         ("tests/aws/test_waits_edges.py",),
         "an early answer that is replaced, removed or used while a wait looks at it",
@@ -860,9 +860,19 @@ TESTED: Final = (
         "no explored answer is for so many runs that it is settled in parts",
     ),
     Elsewhere(
-        r"^worker\.(early_answers\.|outside\.OutsideAnswers\.(_offers|_make|_given|settle)|outside\._(use|Told)|"
-        r"settler\.(Settler\.(_take_kept|_is_left_to_another|settle)|_use)\b)",
-        ("tests/worker/test_early_answers.py", "tests/worker/test_outside.py"),
+        r"^(protocol\.waiting\.Kept|worker\.early_answers)\.|^worker\.outside\.(_use|_Told|answer_message|"
+        r"OutsideAnswers\.(_offers|_make|_settle_part|_given|settle))",
+        ("tests/worker/test_early_answers.py", "tests/worker/test_outside.py", "tests/worker/test_callbacks.py"),
+        "runs of several objects that wait for one id, and functions that die while they give it to one of them",
+    ),
+    Elsewhere(
+        r"^worker\.settler\.(Settler\.(_take_kept|_is_left_to_another|settle|look_early|ending: settled)|_use)\b",
+        (
+            "tests/worker/test_settler.py",
+            "tests/worker/test_early_answers.py",
+            "tests/worker/test_outside.py",
+            "tests/worker/test_waiting.py",
+        ),
         "runs of several objects that wait for one id, and functions that die while they give it to one of them",
     ),
     Elsewhere(

@@ -48,6 +48,9 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "0 < delay <= LONGEST_SQS_DELAY.total_seconds()",
     ),
     "no destination stays none": ("recorded.side_messages.SideMessages.start: reply_to is None → forced false",),
+    "the store settles an answer that uses nothing up in either way": (
+        "worker.settler.Settler.settle: use is None → forced false",
+    ),
     "an empty text is false already": (
         "deploy.permissions._Allowed.schedules: '' → forced false",
         "deploy.queue_plan.QueuePlan._dead_letter_queues: '' → forced false",
@@ -320,7 +323,7 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "worker.trust.Trust._is_signed: '' → forced false",
         "worker.turned_away.TurnedAway.done: '' → forced false",
         "worker.turned_away.TurnedAway._answered_by_another: '' → forced false",
-        "worker.settler.Settler.look_early: '' → forced false",
+        "worker.settler.Settler._take_kept: '' → forced false",
         "worker.routing.Routes.resolve: ObjectId('') → forced false",
         "aws.packing.Packing.pack: {} → forced false",
         "aws.caller_lists.DynamoDBCallers._change: {} → forced false",
