@@ -304,6 +304,7 @@ def test_a_run_that_does_not_wait_uses_up_nothing(clients: Clients, store: Dynam
     assert taken(store, "m-1") is AnswerVerdict.EXPIRED
     put(clients, hop=2, **TWO)
     assert taken(store, "m-1") is AnswerVerdict.DUPLICATE
+    assert taken(store, "m-0") is AnswerVerdict.DUPLICATE, "though it is another that is kept"
     assert store.early("flow", "paid", NOW_MS) == EarlyAnswer(GivenAnswer("1"), "m-1")
 
 
@@ -368,6 +369,38 @@ def test_an_early_answer_that_ends_its_wait_brings_what_its_run_goes_on_with(
     assert settled.item is not None
     assert settled.item.wait is not None
     assert settled.item.wait.plan is not None
+
+
+AFTERWARDS: dict[str, dict[str, Any] | None] = {
+    "it is gone": None,
+    "its run has gone on and ended": states.item(2, "completed", (0, 0), "over", "other"),
+    "another run waits there": {
+        **states.item(1, "waiting", (0, 0), "over", "other"),
+        **states.wait(waiting=(), answered=("a",)),
+        "request_id": {"S": "another"},
+    },
+}
+
+
+@pytest.mark.parametrize("later", AFTERWARDS)
+def test_an_early_answer_was_taken_whatever_its_item_is_right_after(
+    later: str, clients: Clients, store: DynamoDBWaits
+) -> None:
+    kept(store, "m-1")
+    put(clients)
+
+    def goes(call: ApiCall, proceed: Proceed, /) -> Response:
+        if call.operation == "GetItem":
+            clients.dynamodb.delete_item(TableName="flowguard", Key=call.params["Key"])
+            if (item := AFTERWARDS[later]) is not None:
+                clients.dynamodb.put_item(TableName="flowguard", Item=item)
+        return proceed()
+
+    with intercept(goes):
+        settled = store.take(ADDRESS, GivenAnswer("1"), Use("paid", "m-1", "one"))
+    assert settled is not None
+    assert settled.verdict is AnswerVerdict.RECORDED
+    assert (settled.item is None) is (AFTERWARDS[later] is None)
 
 
 def test_an_early_answer_that_its_run_has_no_room_for_is_not_used(clients: Clients, store: DynamoDBWaits) -> None:
