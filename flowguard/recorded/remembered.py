@@ -31,21 +31,16 @@ class Remembers(Protocol):
 
 
 class ForgottenMemory:
-    """A memory that lasts as long as one step: for a stage that is called without its runtime."""
-
-    def __init__(self) -> None:
-        self.results: dict[str, str] = {}
-        self.writes: list[Write] = []
+    """A memory of nothing: for a stage that is called without its runtime, and so makes each of its calls."""
 
     def is_current(self) -> bool:
         return True
 
     def recall(self, name: str) -> str | None:
-        return self.results.get(name)
+        return None
 
     def remember(self, name: str, text: str, writes: Sequence[Write] = ()) -> None:
-        self.results[name] = text
-        self.writes += writes
+        """Forget it."""
 
 
 class EarlyEffects:

@@ -48,6 +48,10 @@ def for_paid_alone(step: Step[Progress]) -> Outcome:
     return AnyOf.when_any(a=step.event("paid"), within=WITHIN)
 
 
+def for_b(step: Step[Progress]) -> Outcome:
+    return AnyOf.when_any(b=step.event("paid"), within=WITHIN)
+
+
 def begins(at: WaitScene, number: int, waits: Callable[[Step[Progress]], Outcome] = for_early_paid) -> bool:
     """A run of an object of its own begins to wait. Whether its record was acked."""
     named = f"c{number}"
@@ -121,7 +125,7 @@ def dying(number: int, *, after: bool) -> Callable[[ApiCall, Proceed], Response]
     return interceptor
 
 
-def between(operation: str, happens: Callable[[], None]) -> Callable[[ApiCall, Proceed], Response]:
+def between(operation: str, happens: Callable[[], object]) -> Callable[[ApiCall, Proceed], Response]:
     """Let something happen right before the first such call."""
     ahead = [happens]
 
@@ -556,9 +560,9 @@ def test_an_older_one_for_another_name_is_for_whoever_waits_for_that(at: WaitSce
 def test_an_older_one_for_another_name_is_not_kept(waiting: str, verdict: AnswerVerdict, at: WaitScene) -> None:
     comes(at, "8", "m-2", 20, names=("b",))
     if waiting:
-        begins(at, 1, lambda step: AnyOf.when_any(**{waiting: step.event("paid")}, within=WITHIN))
+        begins(at, 1, for_paid_alone if waiting == "a" else for_b)
     assert comes(at, "7", "m-1", 10, names=("a",)) is verdict
-    begins(at, 2, lambda step: AnyOf.when_any(a=step.event("paid", keep_early=True), within=WITHIN))
+    begins(at, 2)
     assert ends(at)["run-2"] == "WAITING"
 
 

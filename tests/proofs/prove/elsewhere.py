@@ -881,6 +881,20 @@ TESTED: Final = (
         "callbacks whose senders may answer some names alone",
     ),
     Elsewhere(
+        r"^aws\.redriver\.",
+        ("tests/aws/dead_letters/test_redriver.py", "tests/aws/dead_letters/test_redriver_unsent.py"),
+        "a person sends dead letters back, of every form and from queues of every form",
+    ),
+    Elsewhere(
+        r"^recorded\.remembered\.",
+        (
+            "tests/recorded/test_remembered.py",
+            "tests/worker/runtime/test_remembered.py",
+            "tests/worker/test_async_handlers.py",
+        ),
+        "no explored flow does anything before its commit",
+    ),
+    Elsewhere(
         r"^aws\.signing_keys\.",
         ("tests/aws/test_signing_keys.py",),
         "keys that are stored, malformed, and renewed while their store does not answer",
