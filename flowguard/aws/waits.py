@@ -180,8 +180,8 @@ class DynamoDBWaits(NamedTuple):
             if not is_only_beside_fence(error):
                 raise
             return _NotKept.USED
-        found = self._found(address)
-        item = self._at_rest(address, read_item(found), found) if found else None
+        raw = self._found(address)
+        item = self._at_rest(address, read_item(raw), raw) if raw else None
         is_over = item is not None and item.wait is not None and item.wait.plan is not None
         return Settled(AnswerVerdict.RESUMED if is_over else AnswerVerdict.RECORDED, item)
 
@@ -401,12 +401,12 @@ class DynamoDBWaits(NamedTuple):
         answer: Any = patiently(
             lambda: self.client.get_item(TableName=self.table, Key=key, ConsistentRead=True), self.pause
         )
-        found = answer.get("Item")
-        user = _text(found, "used_by") if found else ""
-        if not found or (user != who if user else _is_over(found, now)):
+        kept = answer.get("Item")
+        user = _text(kept, "used_by") if kept else ""
+        if not kept or (user != who if user else _is_over(kept, now)):
             return None
-        kept = GivenAnswer(self.packing.unpack(found["text"]), "failed" in found)
-        return EarlyAnswer(kept, _text(found, "given_by"), _names(found), _text(found, "waited"))
+        given = GivenAnswer(self.packing.unpack(kept["text"]), "failed" in kept)
+        return EarlyAnswer(given, _text(kept, "given_by"), _names(kept), _text(kept, "waited"))
 
     def free_early(self, flow: str, awaited_id: str, by: str) -> bool:
         """Leave what is kept to the next wait that takes it, with one UpdateItem. False where it is used, or gone."""
@@ -449,24 +449,24 @@ def _early_key(flow: str, awaited_id: str) -> Any:
     return {**awaiting_key(flow, awaited_id), "sk": {"S": EARLY}}
 
 
-def _is_over(found: Any, now: int) -> bool:
+def _is_over(kept: Any, now: int) -> bool:
     """Answer whether it is kept no longer for waits that begin."""
-    return int(found.get("good_until", found["ttl"])["N"]) <= now // 1000
+    return int(kept.get("good_until", kept["ttl"])["N"]) <= now // 1000
 
 
-def _text(found: Any, name: str) -> str:
-    return str(found[name]["S"]) if name in found else ""
+def _text(kept: Any, name: str) -> str:
+    return str(kept[name]["S"]) if name in kept else ""
 
 
-def _names(found: Any) -> frozenset[str]:
-    return frozenset(found["names"]["SS"]) if "names" in found else frozenset()
+def _names(kept: Any) -> frozenset[str]:
+    return frozenset(kept["names"]["SS"]) if "names" in kept else frozenset()
 
 
-def _kept_before(found: Any, by: str, names: frozenset[str]) -> Kept:
+def _kept_before(kept: Any, by: str, names: frozenset[str]) -> Kept:
     """Return what stands in the way of an answer."""
-    if _text(found, "given_by") == by:
-        return Kept(is_new=False, used_by=_text(found, "used_by"), waited=_text(found, "waited"))
-    is_same = _names(found) == names
+    if _text(kept, "given_by") == by:
+        return Kept(is_new=False, used_by=_text(kept, "used_by"), waited=_text(kept, "waited"))
+    is_same = _names(kept) == names
     return Kept(is_new=False, is_outdated=is_same, is_beside=not is_same)
 
 

@@ -139,10 +139,10 @@ def _text_of(name: str, found: object, kind: TypeAdapter[Any] | None) -> str:
 
 def _plain_text(found: object) -> str:
     """Return the text from which a value comes back as it was, without a type. A model comes back as JSON values."""
-    from flowguard.results import Unstorable, to_text  # not needed to start a function
+    from flowguard.results import Unstorable, to_plain_text  # not needed to start a function
 
     try:
-        return to_text(found)
+        return to_plain_text(found, encode_json)
     except Unstorable:
         return encode_json(found)
 

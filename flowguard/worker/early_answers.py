@@ -46,40 +46,40 @@ def user_of(address: AnswerAddress) -> str:
 class EarlyOffers:
     """The answer of one message. Whatever dies, it is for the same runs when its message comes again."""
 
-    def __init__(self, services: Services, found: FoundAnswer, envelope: Envelope) -> None:
+    def __init__(self, services: Services, brought: FoundAnswer, envelope: Envelope) -> None:
         self._services = services
         self._waits = services.store.waits
-        self._found = found
+        self._brought = brought
         self._envelope = envelope
         self._own = envelope.own_id
         self._seen: list[AwaitingRow] = []
 
     def rows(self, by: str) -> Iterator[AwaitingRow]:
         """Yield who waits for it, but those before the place ``by``."""
-        rows = self._waits.waiting_for(self._found.flow.name, self._found.awaited_id, by)
-        return (row for row in rows if self._found.is_for(row))
+        rows = self._waits.waiting_for(self._brought.flow.name, self._brought.awaited_id, by)
+        return (row for row in rows if self._brought.is_for(row))
 
     # -- keeping it
 
     def keep(self) -> Kept:
         """Keep it, with who waits for it now. Says so where an older one goes unused."""
-        found, envelope, now = self._found, self._envelope, self._services.clock.now()
-        assert found.keep_early is not None  # noqa: S101 - its flow's callback says so
-        waited, lifetimes = self._look(), Lifetimes(found.flow)
+        brought, envelope, now = self._brought, self._envelope, self._services.clock.now()
+        assert brought.keep_early is not None  # noqa: S101 - its flow's callback says so
+        waited, lifetimes = self._look(), Lifetimes(brought.flow)
         kept = self._waits.keep_early(
-            found.flow.name,
-            found.awaited_id,
-            found.answer,
+            brought.flow.name,
+            brought.awaited_id,
+            brought.answer,
             now=now,
-            expires_at=lifetimes.of_early(now, found.keep_early),
+            expires_at=lifetimes.of_early(now, brought.keep_early),
             known_until=lifetimes.of_used(now),
             by=self._own,
             at=envelope.published_at or envelope.sent_at or now,
-            names=found.names,
+            names=brought.names,
             waited=waited,
         )
         if kept.replaces:
-            facts = {"flow": found.flow.name, "id": found.awaited_id, "verdict": "EARLY", "replaces": True}
+            facts = {"flow": brought.flow.name, "id": brought.awaited_id, "verdict": "EARLY", "replaces": True}
             self._services.observer(Event(EventType.ANSWERED, None, facts))
         return kept._replace(waited=waited) if kept.is_new else kept
 
@@ -115,16 +115,16 @@ class EarlyOffers:
         return Offer(self.rows(by), by, lambda row: user_of(row.address), looks_first=True)
 
     def _rows_of(self, who: str, rows: Iterable[AwaitingRow] | None = None) -> Iterator[AwaitingRow]:
-        found = self.rows(self._own) if rows is None else rows
-        return (row for row in found if who == ALL_WHO_WAITED or user_of(row.address) == who)
+        waiting = self.rows(self._own) if rows is None else rows
+        return (row for row in waiting if who == ALL_WHO_WAITED or user_of(row.address) == who)
 
     def free(self) -> bool:
         """Leave it to the next wait that takes it. False where it is used, or a newer one has come."""
-        return self._waits.free_early(self._found.flow.name, self._found.awaited_id, self._own)
+        return self._waits.free_early(self._brought.flow.name, self._brought.awaited_id, self._own)
 
     def close(self) -> None:
         """Note that all who waited have it."""
-        self._waits.close_early(self._found.flow.name, self._found.awaited_id, self._own)
+        self._waits.close_early(self._brought.flow.name, self._brought.awaited_id, self._own)
 
 
 def address_of(waited: str) -> AnswerAddress:

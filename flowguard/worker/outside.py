@@ -72,7 +72,7 @@ class OutsideAnswers:
         self._settler = Settler(services)
         self._budget = Unlimited() if budget is None else budget
 
-    def settle(self, found: FoundAnswer, envelope: Envelope, *, queued: bool) -> tuple[AnswerVerdict, Ending]:
+    def settle(self, brought: FoundAnswer, envelope: Envelope, *, queued: bool) -> tuple[AnswerVerdict, Ending]:
         """Settle the answer for every run that waits for its id, and send their next hops.
 
         The ending says whether its record may be acknowledged. ``queued`` is False for an answer that nobody sends
@@ -83,17 +83,17 @@ class OutsideAnswers:
         got it; and :class:`SendFailed` where the copy is not taken. Nothing was settled of that part then.
         """
         told = _Told()
-        offers = self._offers(found, envelope, told)
+        offers = self._offers(brought, envelope, told)
         for offer in offers:
-            self._make(offer, found, envelope, told, queued=queued)
+            self._make(offer, brought, envelope, told, queued=queued)
         if told.missed is not None:
             raise told.missed
-        return self._ending(found, envelope, told)
+        return self._ending(brought, envelope, told)
 
-    def _offers(self, found: FoundAnswer, envelope: Envelope, told: _Told) -> Iterator[Offer]:
+    def _offers(self, brought: FoundAnswer, envelope: Envelope, told: _Told) -> Iterator[Offer]:
         """Yield to whom it is offered. The next offer follows from the verdicts on the one before."""
-        early = EarlyOffers(self._services, found, envelope)
-        if found.keep_early is None:
+        early = EarlyOffers(self._services, brought, envelope)
+        if brought.keep_early is None:
             yield Offer(early.rows(envelope.own_id), envelope.own_id)
             return
         kept = early.keep()
@@ -107,7 +107,7 @@ class OutsideAnswers:
         elif ALL_WHO_WAITED in (kept.waited, kept.used_by) and told.is_done:
             early.close()
 
-    def _make(self, offer: Offer, found: FoundAnswer, envelope: Envelope, told: _Told, *, queued: bool) -> None:
+    def _make(self, offer: Offer, brought: FoundAnswer, envelope: Envelope, told: _Told, *, queued: bool) -> None:
         """Make an offer in parts, and send the next hops of each.
 
         A part that is to be settled again keeps the place before it, whatever comes after.
@@ -115,12 +115,12 @@ class OutsideAnswers:
         rows, goes_on = iter(offer.rows), True
         place: AwaitingRow | None = None
         for part in iter(lambda: list(itertools.islice(rows, ROWS_A_PART)), []):
-            is_settled = self._settle_part(part, offer, found, envelope, told, queued=queued)
+            is_settled = self._settle_part(part, offer, brought, envelope, told, queued=queued)
             goes_on = goes_on and is_settled
             place = part[-1] if goes_on else place
             if len(part) == ROWS_A_PART and not self._has_time():
                 told.is_whole = False
-                self._keep_place(found, offer.by, place)
+                self._keep_place(brought, offer.by, place)
                 break
         told.is_done = told.is_whole and goes_on
 
@@ -128,7 +128,7 @@ class OutsideAnswers:
         self,
         part: Sequence[AwaitingRow],
         offer: Offer,
-        found: FoundAnswer,
+        brought: FoundAnswer,
         envelope: Envelope,
         told: _Told,
         *,
@@ -138,15 +138,15 @@ class OutsideAnswers:
 
         False where one of them has to be asked again.
         """
-        unread = {row: problem for row in part if (problem := _unreadable(row, found)) is not None}
+        unread = {row: problem for row in part if (problem := _unreadable(row, brought)) is not None}
         rows = [row for row in part if row not in unread]
         if not queued:
-            self._put_into_queue(found, [(row, _use(row, offer, found, envelope)) for row in rows])
+            self._put_into_queue(brought, [(row, _use(row, offer, brought, envelope)) for row in rows])
         verdicts, endings = [self._services.store.waits.verdict(row.address) for row in unread], []
         missed = [problem for problem, verdict in zip(unread.values(), verdicts, strict=True) if verdict in _WAITING]
         is_last, holds = queued and self._has_come_again(envelope), False
         for row in rows:
-            settled = self._given(row, offer, found, envelope, told, is_last=is_last)
+            settled = self._given(row, offer, brought, envelope, told, is_last=is_last)
             if settled is None:
                 continue
             verdict, onward, is_held = settled
@@ -161,14 +161,14 @@ class OutsideAnswers:
         return told.add(verdicts, missed, left[0].why if left else "", is_held=holds)
 
     def _given(
-        self, row: AwaitingRow, offer: Offer, found: FoundAnswer, envelope: Envelope, told: _Told, *, is_last: bool
+        self, row: AwaitingRow, offer: Offer, brought: FoundAnswer, envelope: Envelope, told: _Told, *, is_last: bool
     ) -> SettledAnswer | None:
         """Give the answer to a run. None where another has used it up.
 
         One that has it already is settled again: the worker that gave it may have died, and another delivery of the
         message.
         """
-        use = _use(row, offer, found, envelope)
+        use = _use(row, offer, brought, envelope)
         if told.is_taken:
             if use is not None and use.who != ALL_WHO_WAITED:
                 return None
@@ -177,8 +177,8 @@ class OutsideAnswers:
             verdict = self._services.store.waits.verdict(row.address)
             if verdict is not AnswerVerdict.DUPLICATE and verdict not in TAKEN:
                 return SettledAnswer(verdict)
-        given = ArrivedAnswer(row.address, found.answer, use)
-        return self._settler.settle(found.flow, envelope, given, is_last=is_last)
+        given = ArrivedAnswer(row.address, brought.answer, use)
+        return self._settler.settle(brought.flow, envelope, given, is_last=is_last)
 
     def _has_come_again(self, envelope: Envelope) -> bool:
         """Answer whether a record has waited as long as the copy of an answer, and comes again."""
@@ -191,14 +191,14 @@ class OutsideAnswers:
 
     # -- parts of what many wait for
 
-    def _keep_place(self, found: FoundAnswer, by: str, place: AwaitingRow | None) -> None:
+    def _keep_place(self, brought: FoundAnswer, by: str, place: AwaitingRow | None) -> None:
         """Keep the place up to which all have got the answer. None where the first part is to be settled again."""
         if place is not None:
-            until = Lifetimes(found.flow).of_run(self._services.clock.now())
-            self._services.store.waits.keep_place(found.flow.name, found.awaited_id, by, place, until)
+            until = Lifetimes(brought.flow).of_run(self._services.clock.now())
+            self._services.store.waits.keep_place(brought.flow.name, brought.awaited_id, by, place, until)
 
-    def _ending(self, found: FoundAnswer, envelope: Envelope, told: _Told) -> tuple[AnswerVerdict, Ending]:
-        verdict = _first(told.verdicts, kept=found.keep_early is not None)
+    def _ending(self, brought: FoundAnswer, envelope: Envelope, told: _Told) -> tuple[AnswerVerdict, Ending]:
+        verdict = _first(told.verdicts, kept=brought.keep_early is not None)
         why = told.why or ("its hop is not committed yet" if AnswerVerdict.EARLY in told.verdicts else "")
         if told.is_held and not why:
             again_in = COPY_AFTER // timedelta(seconds=1)
@@ -208,11 +208,11 @@ class OutsideAnswers:
             return verdict, Ending(envelope, ack=False, verdict=verdict, why=why, again_in=0)
         return verdict, Ending(envelope, ack=not why, verdict=verdict, why=why, backs_off=True)
 
-    def _put_into_queue(self, found: FoundAnswer, uses: Iterable[tuple[AwaitingRow, Use | None]]) -> None:
-        if not found.flow.trust_senders:
-            check_signs(self._services.signer, found.flow.name, "answers")
+    def _put_into_queue(self, brought: FoundAnswer, uses: Iterable[tuple[AwaitingRow, Use | None]]) -> None:
+        if not brought.flow.trust_senders:
+            check_signs(self._services.signer, brought.flow.name, "answers")
         now = self._services.clock.now()
-        sends = [answer_message(found, row, now, self._services, use) for row, use in uses]
+        sends = [answer_message(brought, row, now, self._services, use) for row, use in uses]
         if refused := self._services.sender.send(sends):
             raise SendFailed({str(sends[place].to): refusal.why for place, refusal in refused.items()})
 
@@ -240,18 +240,18 @@ class _Told:
         return not why and not missed and not is_held and AnswerVerdict.EARLY not in verdicts
 
 
-def _use(row: AwaitingRow, offer: Offer, found: FoundAnswer, envelope: Envelope) -> Use | None:
+def _use(row: AwaitingRow, offer: Offer, brought: FoundAnswer, envelope: Envelope) -> Use | None:
     """Return how a run uses the answer. None where nothing is used by that."""
-    return None if offer.who is None else Use(found.awaited_id, envelope.own_id, offer.who(row))
+    return None if offer.who is None else Use(brought.awaited_id, envelope.own_id, offer.who(row))
 
 
-def _unreadable(row: AwaitingRow, found: FoundAnswer) -> RunFailed | None:
+def _unreadable(row: AwaitingRow, brought: FoundAnswer) -> RunFailed | None:
     """Return why the stage that waits cannot read the answer; None where it can.
 
     A row outlives its run, and the stage may have changed since, or be gone.
     """
     try:
-        check_answer(found.flow.stage(row.stage), row.address.name, found.answer)
+        check_answer(brought.flow.stage(row.stage), row.address.name, brought.answer)
     except RunFailed as problem:
         return problem
     return None
@@ -263,14 +263,16 @@ def _first(verdicts: set[AnswerVerdict], *, kept: bool) -> AnswerVerdict:
     return min(verdicts, key=ORDER.index)
 
 
-def answer_message(found: FoundAnswer, row: AwaitingRow, now: int, services: Services, use: Use | None = None) -> Send:
+def answer_message(
+    brought: FoundAnswer, row: AwaitingRow, now: int, services: Services, use: Use | None = None
+) -> Send:
     """Build the message that brings an answer to the flow's own functions, with the address that it is for.
 
     Of one that is kept it says how it is used.
     """
     address = row.address._replace(signature=services.signer.sign(row.address.statement))
     hop = message_at(address, None)
-    own = id_of(IdKind.ANSWER, hop, digest_of(address.name, row.id, found.answer.text, found.answer.failed))
+    own = id_of(IdKind.ANSWER, hop, digest_of(address.name, row.id, brought.answer.text, brought.answer.failed))
     place = {ANSWER: address.as_json(), **({} if use is None else {USE: list(use)})}
     attributes = {
         REQUEST_ID: Attribute.string(own),
@@ -278,7 +280,7 @@ def answer_message(found: FoundAnswer, row: AwaitingRow, now: int, services: Ser
         PLACE: Attribute.string(json.dumps(place, separators=(",", ":"))),
     }
     seconds = COPY_AFTER // timedelta(seconds=1)
-    return Send(Kind.SIDE, found.flow.answers, _body(found.answer), own, attributes, delay=seconds).checked()
+    return Send(Kind.SIDE, brought.flow.answers, _body(brought.answer), own, attributes, delay=seconds).checked()
 
 
 def _body(answer: GivenAnswer) -> str:
@@ -302,10 +304,12 @@ def read_outside(flows: Iterable[AnyFlow], envelope: Envelope, queues: NamedQueu
     if not queues.bring_callbacks(envelope):
         return None
     declared = [(flow, callback) for flow in flows for callback in flow.callbacks]
-    found = [pair for pair in declared if comes_through(envelope, pair[1])] or (declared if len(declared) == 1 else [])
-    if not found:
+    matching = [pair for pair in declared if comes_through(envelope, pair[1])] or (
+        declared if len(declared) == 1 else []
+    )
+    if not matching:
         return None
-    flow, callback = found[0]
+    flow, callback = matching[0]
     payload = _payload(envelope)
     awaited_id = _awaited_id(envelope, callback, payload)
     try:
