@@ -35,7 +35,7 @@ from flowguard.wire.signing import UNSIGNED, Signer, check_signs, signed_attribu
 from flowguard.wire.tokens import NO_TOKENS, Tokens, awaited_id_problem, is_token, token_awaited_id, token_of
 from flowguard.worker.callbacks import Callbacks
 from flowguard.worker.cancelling import Canceller
-from flowguard.worker.outside import FoundAnswer
+from flowguard.worker.found_answer import FoundAnswer
 from flowguard.worker.ports import Sender, Services, Store
 from flowguard.worker.resets import Resetter
 from flowguard.worker.settler import failure

@@ -54,6 +54,18 @@ def to_text(value: Any, *, place: str = "result", sort_keys: bool = False) -> st
     return _text_of(_tree(value, place, 1, _refuse), sort_keys)
 
 
+def to_plain_text(value: Any, encode: Callable[[Any], str]) -> str:
+    """Return the text of a value in which ``encode`` makes JSON of what is none of the types above, such as a model.
+
+    Raises :class:`Unstorable` for numbers that JSON does not have, and what ``encode`` does.
+    """
+
+    def as_json(model: Any, place: str, level: int) -> Any:
+        return _tree(json.loads(encode(model)), place, level, _refuse)
+
+    return _text_of(_tree(value, "result", 1, as_json))
+
+
 def from_text(text: str) -> Any:
     """Return the value of a text that :func:`to_text` made."""
     return _value(json.loads(text))

@@ -98,6 +98,7 @@ LAYERS = (
         "worker.again",
         "worker.asks",
         "worker.believed",
+        "worker.found_answer",
         "worker.lifetimes",
         "worker.patience",
         "worker.resumed",
@@ -106,6 +107,7 @@ LAYERS = (
     },
     {"worker.ending", "worker.ports", "worker.wait_planner"},
     {
+        "worker.early_answers",
         "worker.failure_note",
         "worker.group_planner",
         "worker.baton",

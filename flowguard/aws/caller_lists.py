@@ -4,10 +4,12 @@
 
     pk run#<flow>#<object>   sk run                    the run item: up to 16 callers
     pk run#<flow>#<object>   sk caller#<term>#<key>    a row for each further caller
+    pk run#<flow>#<object>   sk order#<digest>         an order to reset that was carried out, or was for nothing
 """
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -18,10 +20,11 @@ from flowguard.aws import expressions
 from flowguard.aws.batch_writes import write_rows
 from flowguard.aws.faults import error_code, patiently
 from flowguard.aws.items import ASKER, LARGEST_ITEM, number, read_item, run_key
+from flowguard.aws.refused_writes import is_at_fence, is_only_beside_fence, item_at_fence
 from flowguard.errors import FlowguardError, TooLarge
 from flowguard.ids import ObjectId
 from flowguard.protocol.callers import LARGEST_HELD, MOST_HELD, Caller, Callers, StoredEnd
-from flowguard.protocol.run import ENDED, RunItem, Status
+from flowguard.protocol.run import ENDED, ResetOrder, RunItem, Status
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -34,6 +37,10 @@ LARGEST_ROW = LARGEST_ITEM - 4_096
 
 
 Whole = Callable[[RunItem, Any], RunItem]
+
+
+_ORDER = 32
+"""Characters that name an order to reset in the row that remembers it."""
 
 
 class DynamoDBCallers(NamedTuple):
@@ -155,11 +162,12 @@ class DynamoDBCallers(NamedTuple):
     # -- resets
 
     def reset(
-        self, flow: str, object_id: ObjectId, by: str, at: int, now: int, latest: int | None = None
+        self, flow: str, object_id: ObjectId, by: str, at: int, now: int, order: ResetOrder | None = None
     ) -> RunItem | None:
         """Fence the run at work, or drop the stored end, with one UpdateItem. None where there is nothing to reset.
 
-        A run that was asked for after ``latest`` (ms), else after ``at``, is as good as reset.
+        That of an ``order`` is written with a row that remembers it, by one TransactWriteItems and a read. A run that
+        was asked for after its latest moment, else after ``at`` (ms), is as good as reset.
         """
         call: Any = {
             "TableName": self.table,
@@ -170,24 +178,63 @@ class DynamoDBCallers(NamedTuple):
             "ExpressionAttributeValues": {
                 ":failed": {"S": Status.FAILED.value},
                 ":at": number(at),
-                ":latest": number(at if latest is None else latest),
+                ":latest": number(at if order is None else order.latest),
                 ":by": {"S": by},
                 ":one": number(1),
                 ":now": number(now),
             },
-            "ReturnValues": "ALL_NEW",
             "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
         }
+        noted = None if order is None else self._noted(flow, object_id, by, order)
         try:
-            found: Any = patiently(lambda: self.client.update_item(**call), self.pause)["Attributes"]
+            found = self._reset(call) if noted is None else self._reset_once(call, noted)
+        except ClientError as error:
+            if not is_at_fence(error):
+                raise
+            found = item_at_fence(error)
+            item = read_item(found) if found else None
+            if item is not None and item.reset_by == by and item.reset_at is not None:
+                return self.whole(item, found)
+            if noted is not None:  # it has changed nothing, and is not to change what is asked for later
+                self._note(noted)
+            return None
+        return self.whole(read_item(found), found) if found else None
+
+    def _reset(self, call: Any) -> Any:
+        return patiently(lambda: self.client.update_item(**call, ReturnValues="ALL_NEW"), self.pause)["Attributes"]
+
+    def _reset_once(self, call: Any, noted: Any) -> Any:
+        """Reset a run by an order that has not come before. None where it has."""
+        actions: Any = [{"Update": call}, {"Update": noted}]
+        try:
+            patiently(lambda: self.client.transact_write_items(TransactItems=actions), self.pause)
+        except ClientError as error:
+            if not is_only_beside_fence(error):
+                raise
+            return None
+        read: Any = patiently(
+            lambda: self.client.get_item(TableName=self.table, Key=call["Key"], ConsistentRead=True), self.pause
+        )
+        return read.get("Item")
+
+    def _noted(self, flow: str, object_id: ObjectId, by: str, order: ResetOrder) -> Any:
+        """Return the write of the row that remembers an order, where none does."""
+        name = hashlib.sha256(by.encode("utf-8", "surrogatepass")).hexdigest()[:_ORDER]
+        return {
+            "TableName": self.table,
+            "Key": {**run_key(flow, object_id), "sk": {"S": f"order#{name}"}},
+            "UpdateExpression": expressions.NOTE_ORDER,
+            "ConditionExpression": expressions.IS_NEW,
+            "ExpressionAttributeNames": {"#ttl": "ttl"},
+            "ExpressionAttributeValues": {":ttl": number(order.known_until // 1000)},
+        }
+
+    def _note(self, noted: Any) -> None:
+        try:
+            patiently(lambda: self.client.update_item(**noted), self.pause)
         except ClientError as error:
             if error_code(error) != "ConditionalCheckFailedException":
                 raise
-            found = error.response.get("Item")
-            item = read_item(found) if found else None
-            was_this = item is not None and item.reset_by == by and item.reset_at is not None
-            return self.whole(item, found) if item is not None and was_this else None
-        return self.whole(read_item(found), found)
 
     def stored_end(self, flow: str, object_id: ObjectId) -> StoredEnd | None:
         """Read the end of the object's run, consistently. None where there is none, or it was reset."""

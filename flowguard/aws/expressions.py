@@ -30,11 +30,18 @@ ALWAYS_THERE: Final = frozenset({"epoch"})
 # arrival stands
 _NEWER: Final = "(request_id <> :request_id AND requested_at < :requested_at)"
 
-# the object is free for another request: its run had ended when that was requested, or its lease ran out long ago
-_ENDED: Final = "(#status IN (:completed, :failed) AND committed_at < :requested_at)"
+# the object is free for another request: its run had ended when that was requested, or its lease ran out long ago. An
+# end that lies ahead is of a worker whose clock is fast
+_ENDED: Final = (
+    "(#status IN (:completed, :failed) AND (committed_at < :requested_at OR committed_at > :believed_until))"
+)
+# a lease that ends later than any can says nothing: then the run counts from its request and its last commit
+_FAST: Final = (
+    "(lease_until > :believed_until AND requested_at < :abandoned_before AND NOT committed_at >= :abandoned_before)"
+)
 # of a run that waits the lease says nothing: it is abandoned when its deadline is long over
 _ABANDONED: Final = (
-    "((#status = :running AND lease_until < :abandoned_before) OR "
+    f"((#status = :running AND (lease_until < :abandoned_before OR {_FAST})) OR "
     "(#status = :waiting AND #wait.deadline < :abandoned_before))"
 )
 _FREE: Final = f"({_ENDED} OR {_ABANDONED})"
@@ -170,6 +177,10 @@ CAN_RESET: Final = (
 )
 RESET: Final = "SET reset_at = :at, reset_by = :by, epoch = epoch + :one, #owner = :by, lease_until = :now"
 
+# an order to reset is carried out once, whatever was reset since
+IS_NEW: Final = "attribute_not_exists(pk)"
+NOTE_ORDER: Final = "SET #ttl = :ttl"
+
 CLOSE_CALLERS: Final = "answered = if_not_exists(callers, :nobody), answered_by = :request_id, answered_key = :caller"
 """Of the commit that ends a run: who comes later finds an ended run."""
 
@@ -241,13 +252,17 @@ LOOK: Final = "SET #wait.looked_at = :at, #wait.looked_by = :by"
 KEEP_EARLY: Final = (
     "#ttl <= :now OR attribute_not_exists(given_at) OR given_at < :at OR (given_at = :at AND given_by < :by)"
 )
-# only one wait may use it. Where its worker died after this, the same wait asks once more
+# only one wait may use it, or those that waited when it came. The same transaction gives it to a run
 USE_EARLY: Final = (
     "attribute_exists(pk) AND (given_by = :by OR attribute_not_exists(given_by)) AND "
     "(attribute_not_exists(used_by) OR used_by = :who)"
 )
-SET_USED: Final = "SET used_by = :who, #ttl = :until"
-"""It stays used as long as a copy of its message may come, which would be taken for a new answer."""
+SET_USED: Final = "SET used_by = :who"
+# nobody of those who waited has used it: it is for the next wait
+IS_UNUSED: Final = "given_by = :by AND attribute_not_exists(used_by)"
+FORGET_WAITED: Final = "REMOVE waited"
+# all who waited have it
+IS_KEPT: Final = "given_by = :by"
 
 # -- groups: a shard is settled like a wait, and so is the run item's set of open shards
 

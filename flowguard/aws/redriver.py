@@ -19,6 +19,7 @@ from flowguard.protocol.groups import GROUP
 from flowguard.protocol.outbox import Send
 from flowguard.protocol.waiting import DEADLINE
 from flowguard.wire.home import Home, is_local
+from flowguard.wire.message import Message
 from flowguard.wire.signing import UNSIGNED, Signer
 from flowguard.worker.dead_letters import Letter
 from flowguard.worker.ports import Refusal
@@ -101,7 +102,7 @@ class Redriver:
         for place, outcome in enumerate(judged):
             if outcome.judgement is not None and outcome.judgement.fate is Fate.REDRIVEN:
                 try:
-                    sends[place] = self._send(outcome.letter)
+                    sends[place] = self._returned(outcome.letter)
                 except (FlowguardError, ValueError) as error:
                     judged[place] = replace(outcome, failed=str(error))
         refused = self._sender.send(list(sends.values()))
@@ -112,28 +113,27 @@ class Redriver:
     def _judged(self, letter: Letter) -> Outcome:
         if letter.sent_at > self._reading.queue.looked_up_at:
             return Outcome(letter, None, failed=_ARRIVED)
-        if letter.message is None:
+        if (message := letter.message) is None:
             return Outcome(letter, None, failed=f"it cannot be read: {letter.problem}")
         if letter.was_unreadable and not self._unreadable:
             return Outcome(letter, None, failed=_unreadable(letter))
         if letter.unsent is not None:
             judgement = judge(letter, None, now=self._clock.now())
             return Outcome(letter, judgement if self._to is None else judgement._replace(why="sent to where --to says"))
-        found = self._item(letter)
+        found = self._item(message)
         item = read_item(found) if found else None
         unsent = bool(found) and "outbox" in found
         return Outcome(letter, judge(letter, item, now=self._clock.now(), unsent=unsent))
 
-    def _item(self, letter: Letter) -> Any:
-        message = letter.message
-        if message is None or not message.flow or not message.object_id:
+    def _item(self, message: Message) -> Any:
+        if not message.flow or not message.object_id:
             return None
         with explained(f"table {self._table!r}"):
             return self._clients.dynamodb.get_item(
                 TableName=self._table, Key=run_key(message.flow, message.object_id), ConsistentRead=True
             ).get("Item")
 
-    def _send(self, letter: Letter) -> Send:
+    def _returned(self, letter: Letter) -> Send:
         """Return the message as which the letter is sent back. Nothing is looked up for one that may not go back."""
         check_returnable(letter, self._signer)
         to = Queue(self._home(letter)) if letter.unsent is None else self._destination(letter.unsent)
@@ -152,13 +152,12 @@ class Redriver:
             return self._to
         if self._reading.flow is not None:
             return self._inbox(letter, self._reading.flow)
-        if letter.source_arn is None and letter.is_parked and letter.bound_for is not None:
+        if letter.is_parked and letter.bound_for is not None:
             return self._bound(letter.bound_for)
         arn = letter.home_arn or (None if letter.is_parked else self._reading.queue.arn)
         if arn is None:
             raise ValueError(f"it does not say which queue it came through; {_CURE}")
-        if arn != letter.source_arn:
-            self._check_reach(Queue(arn), _CURE)
+        self._check_reach(Queue(arn), _CURE)
         if arn not in self._homes:
             self._homes[arn] = self._source_of(arn)
         return self._homes[arn]
@@ -170,14 +169,14 @@ class Redriver:
 
         Raises ValueError for a letter of another flow, and for an inbox that is no queue.
         """
-        if letter.flow is None or letter.message is None:
-            named = letter.message.flow if letter.message is not None else ""
+        message = letter.returning()
+        if letter.flow is None:
             raise ValueError(
-                f"it is of flow {shown(named)}, and --flow-class is {flow.name!r}; redrive it with the class of its "
-                f"own flow, or give --to"
+                f"it is of flow {shown(message.flow)}, and --flow-class is {flow.name!r}; redrive it with the class of "
+                f"its own flow, or give --to"
             )
         is_of_waits = _OF_WAITS.intersection(json.loads(letter.place_text))
-        inbox = flow.answers if is_of_waits else flow.inbox_of(flow.stage(letter.message.stage))
+        inbox = flow.answers if is_of_waits else flow.inbox_of(flow.stage(message.stage))
         if isinstance(inbox, Queue):
             return inbox.name
         raise ValueError(f"it goes through {inbox}; name the queue behind that with --to")
@@ -235,10 +234,11 @@ class Redriver:
         ]
 
     def _is_finished(self, outcome: Outcome) -> bool:
-        if outcome.judgement is None or outcome.failed is not None:
-            return False
-        fate = outcome.judgement.fate
-        return fate is Fate.REDRIVEN or (self._drop_obsolete and fate in _OBSOLETE)
+        match outcome:
+            case Outcome(judgement=Judgement(fate), failed=None):
+                return fate is Fate.REDRIVEN or (self._drop_obsolete and fate in _OBSOLETE)
+            case _:
+                return False
 
 
 _OBSOLETE: Final = frozenset({Fate.SUPERSEDED, Fate.COMPLETED, Fate.EXPIRED})

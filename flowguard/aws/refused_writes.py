@@ -23,6 +23,12 @@ def is_at_fence(error: ClientError) -> bool:
     return failed or error_code(error) == "ConditionalCheckFailedException"
 
 
+def is_only_beside_fence(error: ClientError) -> bool:
+    """Answer whether the condition on the run item held, and one of what was to be written with it did not."""
+    codes = [reason.get("Code") for reason in _reasons_of(error)]
+    return "ConditionalCheckFailed" in codes[1:] and codes[0] != "ConditionalCheckFailed"
+
+
 def item_at_fence(error: ClientError) -> Any:
     """Return the run item that the condition met. None where there is none."""
     first = _reasons_of(error)[:1]

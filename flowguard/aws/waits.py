@@ -14,6 +14,7 @@ import hashlib
 import json
 import time
 from collections.abc import Callable, Iterator, Sequence
+from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 
@@ -33,12 +34,13 @@ from flowguard.aws.items import (
     size_of_value,
 )
 from flowguard.aws.packing import Packing
+from flowguard.aws.refused_writes import is_at_fence, is_only_beside_fence, item_at_fence
 from flowguard.errors import FlowguardError, TooLarge, shown
 from flowguard.protocol.answers import is_run_of, judge
 from flowguard.protocol.groups import Member, request_of
 from flowguard.protocol.run import AwaitingRow, Looked, RunItem, Settled, Status, TimedOut
 from flowguard.protocol.verdicts import AnswerVerdict
-from flowguard.protocol.waiting import EarlyAnswer, GivenAnswer, Kept, Look
+from flowguard.protocol.waiting import ALL_HAVE_IT, EarlyAnswer, GivenAnswer, Kept, Look, Use
 from flowguard.wire.answer_address import AnswerAddress
 
 if TYPE_CHECKING:
@@ -59,6 +61,13 @@ EARLY = "early"
 """The sort key of an answer that came before its wait. Rows have a digest there."""
 
 WithPlan = Callable[[RunItem, Item], RunItem]
+
+
+class _NotKept(Enum):
+    """Why an answer that its run waits for was not kept."""
+
+    NO_ROOM = auto()
+    USED = auto()
 
 
 class DynamoDBWaits(NamedTuple):
@@ -95,14 +104,28 @@ class DynamoDBWaits(NamedTuple):
         """
         if (member := Member.parse(address.name)) is not None:
             return self.groups.settle(address, member, answer)
-        counts = address.admits or not answer.failed
-        settled = self._settle(address, answer, counts, None)
-        if settled is None:
-            settled = self._settle(address, answer, counts, self._key(address.flow, address.statement, answer.text))
-        if settled is None:
-            size = self.packing.size_of(answer.text)
-            raise TooLarge(f"the answer {address.name!r}", {"answer": size}, self._room(address))
+        settled = self._settled(address, answer, None)
+        assert isinstance(settled, Settled)  # noqa: S101 - nothing was to be used
         return settled
+
+    def take(self, address: AnswerAddress, answer: GivenAnswer, use: Use) -> Settled | None:
+        """Settle an answer that is kept and use it up, with one TransactWriteItems and a read of what it has made.
+
+        None where another has used it, or a newer one has come since; then nothing was written. The id of a group's
+        request is of one run alone, so that is settled as any answer.
+        """
+        if Member.parse(address.name) is not None:
+            return self.settle(address, answer)
+        settled = self._settled(address, answer, use)
+        return settled if isinstance(settled, Settled) else None
+
+    def _settled(self, address: AnswerAddress, answer: GivenAnswer, use: Use | None) -> Settled | _NotKept:
+        for key in (None, self._key(address.flow, address.statement, answer.text)):
+            settled = self._settle(address, answer, key, use)
+            if settled is not _NotKept.NO_ROOM:
+                return settled
+        size = self.packing.size_of(answer.text)
+        raise TooLarge(f"the answer {address.name!r}", {"answer": size}, self._room(address))
 
     def verdict(self, address: AnswerAddress) -> AnswerVerdict:
         """Return the verdict that an answer would get, with one consistent GetItem. Nothing is kept."""
@@ -111,31 +134,62 @@ class DynamoDBWaits(NamedTuple):
         return judge(self._read(address), address)
 
     def _read(self, address: AnswerAddress) -> RunItem | None:
+        found = self._found(address)
+        return read_item(found) if found else None
+
+    def _found(self, address: AnswerAddress) -> Any:
         key = run_key(address.flow, address.object_id)
         answer: Any = patiently(
             lambda: self.client.get_item(TableName=self.table, Key=key, ConsistentRead=True), self.pause
         )
-        return read_item(answer["Item"]) if answer.get("Item") else None
+        return answer.get("Item")
 
-    def _settle(self, address: AnswerAddress, answer: GivenAnswer, counts: bool, key: str | None) -> Settled | None:
-        """Return None where the run waits for the answer and its item has no room for it."""
+    def _settle(
+        self, address: AnswerAddress, answer: GivenAnswer, key: str | None, use: Use | None
+    ) -> Settled | _NotKept:
+        counts = address.admits or not answer.failed
         call = self._answer_call(address, answer, counts, key)
         try:
-            found: Any = patiently(lambda: self.client.update_item(**call), self.pause)["Attributes"]
+            if use is not None:
+                return self._taken(address, call, use)
+            found: Any = patiently(lambda: self.client.update_item(**call, ReturnValues="ALL_OLD"), self.pause)[
+                "Attributes"
+            ]
         except ClientError as error:
-            if error_code(error) != "ConditionalCheckFailedException":
+            if not is_at_fence(error):
                 raise
-            return self._refused(address, counts, error.response.get("Item"))
+            return self._refused(address, counts, item_at_fence(error))
         before = read_item(found)
         after = _after(before, address, counts)
         is_over = after.wait is not None and after.wait.end is not None
         return Settled(judge(before, address, counts=counts), self.with_plan(after, found) if is_over else after)
 
-    def _refused(self, address: AnswerAddress, counts: bool, found: Any) -> Settled | None:
+    def _taken(self, address: AnswerAddress, call: Any, use: Use) -> Settled | _NotKept:
+        """Make the call and use up what is kept, both or nothing. Then read the item."""
+        used: Any = {
+            "TableName": self.table,
+            "Key": _early_key(address.flow, use.id),
+            "UpdateExpression": expressions.SET_USED,
+            "ConditionExpression": expressions.USE_EARLY,
+            "ExpressionAttributeValues": {":by": {"S": use.by}, ":who": {"S": use.who}},
+        }
+        actions: Any = [{"Update": call}, {"Update": used}]
+        try:
+            patiently(lambda: self.client.transact_write_items(TransactItems=actions), self.pause)
+        except ClientError as error:
+            if not is_only_beside_fence(error):
+                raise
+            return _NotKept.USED
+        raw = self._found(address)
+        item = self._at_rest(address, read_item(raw), raw) if raw else None
+        is_over = item is not None and item.wait is not None and item.wait.plan is not None
+        return Settled(AnswerVerdict.RESUMED if is_over else AnswerVerdict.RECORDED, item)
+
+    def _refused(self, address: AnswerAddress, counts: bool, found: Any) -> Settled | _NotKept:
         item = read_item(found) if found else None
         verdict = judge(item, address, counts=counts)
         if verdict in (AnswerVerdict.RESUMED, AnswerVerdict.RECORDED):
-            return None
+            return _NotKept.NO_ROOM
         return Settled(verdict, self._at_rest(address, item, found))
 
     def _at_rest(self, address: AnswerAddress, item: RunItem | None, found: Any) -> RunItem | None:
@@ -164,7 +218,6 @@ class DynamoDBWaits(NamedTuple):
             "ConditionExpression": expressions.ANSWER,
             "ExpressionAttributeNames": {**expressions.ANSWER_NAMES, "#name": address.name},
             "ExpressionAttributeValues": values,
-            "ReturnValues": "ALL_OLD",
             "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
         }
 
@@ -285,7 +338,7 @@ class DynamoDBWaits(NamedTuple):
 
     # -- answers that come before their wait
 
-    def keep_early(
+    def keep_early(  # noqa: PLR0913 - everything but the first three is named
         self,
         flow: str,
         awaited_id: str,
@@ -293,15 +346,18 @@ class DynamoDBWaits(NamedTuple):
         *,
         now: int,
         expires_at: int,
+        known_until: int = 0,
         by: str = "",
         at: int = 0,
         names: Sequence[str] = (),
+        waited: str = "",
     ) -> Kept:
-        """Keep an answer that nothing may wait for yet, until ``expires_at``. Times are in ms.
+        """Keep an answer that nothing may wait for yet, for waits that begin until ``expires_at``. Times are in ms.
 
-        ``by`` names its message, sent at ``at``: a newer one takes the place of an older one. ``names`` are those that
-        its sender may answer; none stand for all. DynamoDB may remove an expired item days later, so one that is still
-        there does not count.
+        ``by`` names its message, sent at ``at``: a newer one takes the place of an older one. The item stays until
+        ``known_until``, so that a copy of the message is no new one. ``names`` are those that its sender may answer;
+        none stand for all. ``waited`` names who waits already, and has it first. DynamoDB may remove an expired item
+        days later, so one that is still there does not count.
 
         Raises :class:`TooLarge` for one that no item can hold, where there is no bucket; then nothing was kept.
         """
@@ -311,9 +367,11 @@ class DynamoDBWaits(NamedTuple):
         item = {
             **_early_key(flow, awaited_id),
             "text": packed.value,
-            "ttl": number(expires_at // 1000),
+            "good_until": number(expires_at // 1000),
+            "ttl": number(max(expires_at, known_until) // 1000),
             "given_by": {"S": by},
             "given_at": number(at),
+            "waited": {"S": waited},
             **({"failed": {"BOOL": True}} if answer.failed else {}),
             **({"names": {"SS": sorted(set(names))}} if names else {}),
         }
@@ -324,41 +382,49 @@ class DynamoDBWaits(NamedTuple):
             "ExpressionAttributeNames": {"#ttl": "ttl"},
             "ExpressionAttributeValues": {":now": number(now // 1000), ":at": number(at), ":by": {"S": by}},
             "ReturnValues": "ALL_OLD",
+            "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
         }
         try:
             found: Any = patiently(lambda: self.client.put_item(**call), self.pause).get("Attributes")
         except ClientError as error:
             if error_code(error) != "ConditionalCheckFailedException":
                 raise
-            return Kept(is_new=False)
+            return _kept_before(error.response.get("Item"), by, frozenset(names))
         return Kept(is_new=True, replaces=bool(found) and "used_by" not in found and not _is_over(found, now))
 
     def early(self, flow: str, awaited_id: str, now: int, who: str = "") -> EarlyAnswer | None:
-        """Read the answer that is kept for the id at ``now`` (ms), consistently. None where it is used by another."""
+        """Read the answer that is kept for the id at ``now`` (ms), consistently. None where another has used it.
+
+        A wait finds the answer that it has used whenever it looks: its first worker may have died.
+        """
         key = _early_key(flow, awaited_id)
         answer: Any = patiently(
             lambda: self.client.get_item(TableName=self.table, Key=key, ConsistentRead=True), self.pause
         )
-        found = answer.get("Item")
-        if not found or _is_over(found, now) or ("used_by" in found and found["used_by"]["S"] != who):
+        kept = answer.get("Item")
+        user = _text(kept, "used_by") if kept else ""
+        if not kept or (user != who if user else _is_over(kept, now)):
             return None
-        kept = GivenAnswer(self.packing.unpack(found["text"]), "failed" in found)
-        names = frozenset(found["names"]["SS"]) if "names" in found else frozenset()
-        return EarlyAnswer(kept, found["given_by"]["S"] if "given_by" in found else "", names)
+        given = GivenAnswer(self.packing.unpack(kept["text"]), "failed" in kept)
+        return EarlyAnswer(given, _text(kept, "given_by"), _names(kept), _text(kept, "waited"))
 
-    def use_early(self, flow: str, awaited_id: str, by: str, who: str, *, until: int) -> bool:
-        """Use up what is kept, with one UpdateItem. False where another has, or a newer one has come since.
+    def free_early(self, flow: str, awaited_id: str, by: str) -> bool:
+        """Leave what is kept to the next wait that takes it, with one UpdateItem. False where it is used, or gone."""
+        values: Item = {":by": {"S": by}}
+        return self._change_early(flow, awaited_id, expressions.FORGET_WAITED, expressions.IS_UNUSED, values)
 
-        ``who`` names the wait: for that it stays used, so that a worker after a dead one goes on. ``until`` (ms) is how
-        long copies of its message may come.
-        """
+    def close_early(self, flow: str, awaited_id: str, by: str) -> None:
+        """Note with one UpdateItem that all who waited have it, so that a copy of its message is for nobody."""
+        values: Item = {":by": {"S": by}, ":who": {"S": ALL_HAVE_IT}}
+        self._change_early(flow, awaited_id, expressions.SET_USED, expressions.IS_KEPT, values)
+
+    def _change_early(self, flow: str, awaited_id: str, update: str, condition: str, values: Item) -> bool:
         call: Any = {
             "TableName": self.table,
             "Key": _early_key(flow, awaited_id),
-            "UpdateExpression": expressions.SET_USED,
-            "ConditionExpression": expressions.USE_EARLY,
-            "ExpressionAttributeNames": {"#ttl": "ttl"},
-            "ExpressionAttributeValues": {":by": {"S": by}, ":who": {"S": who}, ":until": number(until // 1000)},
+            "UpdateExpression": update,
+            "ConditionExpression": condition,
+            "ExpressionAttributeValues": values,
         }
         try:
             patiently(lambda: self.client.update_item(**call), self.pause)
@@ -383,8 +449,25 @@ def _early_key(flow: str, awaited_id: str) -> Any:
     return {**awaiting_key(flow, awaited_id), "sk": {"S": EARLY}}
 
 
-def _is_over(found: Any, now: int) -> bool:
-    return int(found["ttl"]["N"]) <= now // 1000
+def _is_over(kept: Any, now: int) -> bool:
+    """Answer whether it is kept no longer for waits that begin."""
+    return int(kept.get("good_until", kept["ttl"])["N"]) <= now // 1000
+
+
+def _text(kept: Any, name: str) -> str:
+    return str(kept[name]["S"]) if name in kept else ""
+
+
+def _names(kept: Any) -> frozenset[str]:
+    return frozenset(kept["names"]["SS"]) if "names" in kept else frozenset()
+
+
+def _kept_before(kept: Any, by: str, names: frozenset[str]) -> Kept:
+    """Return what stands in the way of an answer."""
+    if _text(kept, "given_by") == by:
+        return Kept(is_new=False, used_by=_text(kept, "used_by"), waited=_text(kept, "waited"))
+    is_same = _names(kept) == names
+    return Kept(is_new=False, is_outdated=is_same, is_beside=not is_same)
 
 
 class RowsUnwritten(FlowguardError):

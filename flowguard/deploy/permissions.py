@@ -153,10 +153,18 @@ def _stages(
                 found.on(Target.QUEUE, flow.answers.name, "sqs:GetQueueAttributes")
             found.schedules(settings)
     for flow in function.flows:
-        if _gets_deadlines(flow, reads):
-            found.on(Target.TABLE, settings.table, "dynamodb:GetItem")
-            found.sends((flow.answers, *wait_targets(flow)))
-            _groups(found, flow, settings)
+        _orders(found, flow, reads, settings)
+
+
+def _orders(found: _Allowed, flow: AnyFlow, reads: Mapping[str, Queue], settings: SettingsOptions) -> None:
+    """Allow what settles deadlines, and orders to reset: what one has reset is read."""
+    is_here = isinstance(flow.answers, Queue) and flow.answers.short_name in reads
+    if is_here and flow.on_conflict is ATTACH:
+        found.on(Target.TABLE, settings.table, "dynamodb:GetItem")
+    if _gets_deadlines(flow, reads):
+        found.on(Target.TABLE, settings.table, "dynamodb:GetItem")
+        found.sends((flow.answers, *wait_targets(flow)))
+        _groups(found, flow, settings)
 
 
 def _run_table_actions(uses: Uses, stage: AnyStage, function: FoundFunction) -> Iterator[str]:

@@ -60,10 +60,18 @@ def _another_run(item: RunItem, request: ClaimRequest) -> Verdict:
         return _calling(item, request)
     if m.requested_at <= item.requested_at:
         return Verdict.STALE
-    ended_before = item.status in ENDED and item.committed_at < m.requested_at
-    if request.on_conflict is OnConflict.SUPERSEDE or ended_before or is_abandoned(item, request):
+    if request.on_conflict is OnConflict.SUPERSEDE or _ended_before(item, request) or is_abandoned(item, request):
         return Verdict.CLAIMED
     return Verdict.IGNORED
+
+
+def _ended_before(item: RunItem, request: ClaimRequest) -> bool:
+    """Answer whether the run had ended when another was requested.
+
+    An end that lies ahead is of a worker whose clock is fast. It keeps nobody away until then.
+    """
+    ended = item.committed_at < request.message.requested_at or item.committed_at > request.believed_until
+    return item.status in ENDED and ended
 
 
 def _calling(item: RunItem, request: ClaimRequest) -> Verdict:
@@ -96,11 +104,14 @@ def _is_past(item: RunItem, request: ClaimRequest) -> bool:
 def is_abandoned(item: RunItem, request: ClaimRequest) -> bool:
     """Answer whether the run has not ended, and no worker has worked on it for longer than its flow allows.
 
-    A run that waits is not abandoned before its deadline is over by so much.
+    A run that waits is not abandoned before its deadline is over by so much. A lease that ends later than any can is of
+    a worker whose clock is fast: then the run's request and its last commit count.
     """
     if item.status is Status.WAITING:
         return item.wait is not None and item.wait.deadline < request.abandoned_before
-    return item.status is Status.RUNNING and item.lease_until < request.abandoned_before
+    is_fast = item.lease_until > request.believed_until
+    worked_on = max(item.requested_at, item.committed_at) if is_fast else item.lease_until
+    return item.status is Status.RUNNING and worked_on < request.abandoned_before
 
 
 def _same_hop(item: RunItem, request: ClaimRequest) -> Verdict:

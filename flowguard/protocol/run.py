@@ -281,6 +281,16 @@ class Settled(NamedTuple):
     item: RunItem | None
 
 
+class ResetOrder(NamedTuple):
+    """What a message that orders a reset changes: runs that were asked for until ``latest``. Times are in ms.
+
+    It is remembered until ``known_until``.
+    """
+
+    latest: int
+    known_until: int
+
+
 class TimedOut(NamedTuple):
     """The store's reply to a deadline. ``applied`` says that this call ended the wait."""
 

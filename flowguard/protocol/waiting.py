@@ -14,6 +14,13 @@ DEADLINE = "deadline"
 """The key under which a deadline names its wait in the ``flowguard`` attribute, and its moment in its body."""
 
 
+ALL_WHO_WAITED = "those who waited"
+"""Who uses an answer for which several waited when it came, in place of one wait."""
+
+ALL_HAVE_IT = "those who waited have it"
+"""The same, when each of them has been asked: a copy of its message is for nobody."""
+
+
 class WaitEnd(StrEnum):
     """How a wait ended."""
 
@@ -127,12 +134,14 @@ class GivenAnswer(NamedTuple):
 class EarlyAnswer(NamedTuple):
     """An answer that came before its wait. ``by`` names its message; copies of that have the same.
 
-    ``names`` are those that its sender may answer; none stand for all.
+    ``names`` are those that its sender may answer; none stand for all. ``waited`` names who waited when it came, and
+    may have it yet.
     """
 
     answer: GivenAnswer
     by: str = ""
     names: frozenset[str] = frozenset()
+    waited: str = ""
 
     def is_for(self, name: str) -> bool:
         """Answer whether its sender may answer what is awaited under this name."""
@@ -143,10 +152,29 @@ class Kept(NamedTuple):
     """The store's reply to an answer that may be early.
 
     ``is_new`` says that it is kept now, and was not before. ``replaces`` says that an older one goes that nobody used.
+    Of a copy, ``used_by`` names who has used it and ``waited`` who waited when it came. ``is_outdated`` says that a
+    newer one is kept in its place, ``is_beside`` that another one is, for other names.
     """
 
     is_new: bool
     replaces: bool = False
+    used_by: str = ""
+    waited: str = ""
+    is_outdated: bool = False
+    is_beside: bool = False
+
+    @property
+    def stands(self) -> bool:
+        """Answer whether the answer is used or not kept."""
+        return bool(self.used_by) or self.is_outdated or self.is_beside
+
+
+class Use(NamedTuple):
+    """The use of an answer that is kept for an id. ``by`` names its message, ``who`` the wait that uses it up."""
+
+    id: str
+    by: str
+    who: str
 
 
 class Look(NamedTuple):

@@ -31,21 +31,16 @@ class Remembers(Protocol):
 
 
 class ForgottenMemory:
-    """A memory that lasts as long as one step: for a stage that is called without its runtime."""
-
-    def __init__(self) -> None:
-        self.results: dict[str, str] = {}
-        self.writes: list[Write] = []
+    """A memory of nothing: for a stage that is called without its runtime, and so makes each of its calls."""
 
     def is_current(self) -> bool:
         return True
 
     def recall(self, name: str) -> str | None:
-        return self.results.get(name)
+        return None
 
     def remember(self, name: str, text: str, writes: Sequence[Write] = ()) -> None:
-        self.results[name] = text
-        self.writes += writes
+        """Forget it."""
 
 
 class EarlyEffects:
@@ -144,10 +139,10 @@ def _text_of(name: str, found: object, kind: TypeAdapter[Any] | None) -> str:
 
 def _plain_text(found: object) -> str:
     """Return the text from which a value comes back as it was, without a type. A model comes back as JSON values."""
-    from flowguard.results import Unstorable, to_text  # not needed to start a function
+    from flowguard.results import Unstorable, to_plain_text  # not needed to start a function
 
     try:
-        return to_text(found)
+        return to_plain_text(found, encode_json)
     except Unstorable:
         return encode_json(found)
 

@@ -18,10 +18,11 @@ from flowguard.worker.believed import NamedQueues, RecordKind
 from flowguard.worker.dispatch import dispatch
 from flowguard.worker.emitter import Emitter
 from flowguard.worker.ending import Ending
+from flowguard.worker.found_answer import FoundAnswer
 from flowguard.worker.group_asks import GroupAsks, find_group
 from flowguard.worker.http_callbacks import HttpCallbacks
 from flowguard.worker.outages import Outages
-from flowguard.worker.outside import FoundAnswer, OutsideAnswers, read_outside
+from flowguard.worker.outside import OutsideAnswers, read_outside
 from flowguard.worker.ports import Budget, Services
 from flowguard.worker.settler import Settler, failure, find_arrived
 from flowguard.worker.trust import SignedOrder, Trust, signed_order

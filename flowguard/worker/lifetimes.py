@@ -9,6 +9,7 @@ a run item              a copy of a copy of its last message, and a retry that i
 a row that is awaited   its answer, and copies of that, after its deadline; so the requests of a group
 a caller's row          the end of the run, whatever that still waits for
 a row of the history    ``flowguard show``, while copies of what was sent with it may come
+a row of an order       copies of that
 an early answer         the wait that it is for, which its sender's flow gives so long to begin
 ======================  ===============================================================================
 
@@ -91,6 +92,10 @@ class Lifetimes(NamedTuple):
     def of_used(self, now: int) -> int:
         """Return until when an early answer is needed that is used: a copy of its message would be a new one after."""
         return now + self.copies
+
+    def of_order(self, moment: int) -> int:
+        """Return until when an order to reset may come again that was made or came at this moment."""
+        return moment + self.copies
 
     def not_before(self, found: int, needed: int, moment: int) -> int:
         """Return until when an item lives after a commit that needs it so long, and was ``found`` to live so long.

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
-from typing import Any, NamedTuple
+from typing import Any
 
 from flowguard.callback import Callback
 from flowguard.destinations import Bus, Queue, Topic
 from flowguard.errors import EnvelopeError, RunFailed, SendFailed
-from flowguard.events import Event, EventType
 from flowguard.flow import AnyFlow
 from flowguard.payload_names import text_at
 from flowguard.payloads import encode_json
 from flowguard.protocol.outbox import Kind, Send
 from flowguard.protocol.run import AwaitingRow
 from flowguard.protocol.verdicts import AnswerVerdict
-from flowguard.protocol.waiting import GivenAnswer, Kept
+from flowguard.protocol.waiting import ALL_WHO_WAITED, GivenAnswer, Use
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.envelope import Envelope
 from flowguard.wire.message import PLACE, REQUEST_ID, REQUESTED_AT
@@ -27,12 +26,14 @@ from flowguard.wire.signing import check_signs
 from flowguard.wire.tokens import awaited_id_problem
 from flowguard.worker.believed import NamedQueues
 from flowguard.worker.dispatch import dispatch
+from flowguard.worker.early_answers import TAKEN, EarlyOffers, Offer
 from flowguard.worker.emitter import Emitter
 from flowguard.worker.ending import Ending
+from flowguard.worker.found_answer import FoundAnswer
 from flowguard.worker.lifetimes import Lifetimes
 from flowguard.worker.ports import Budget, Services, Unlimited
 from flowguard.worker.resumed import check_answer
-from flowguard.worker.settler import Settler, failure, message_at
+from flowguard.worker.settler import USE, ArrivedAnswer, SettledAnswer, Settler, failure, message_at
 from flowguard.worker.wait_planner import ANSWER
 
 ORDER = (
@@ -49,9 +50,6 @@ ORDER = (
 _WAITING = frozenset({AnswerVerdict.RESUMED, AnswerVerdict.RECORDED, AnswerVerdict.EARLY})
 """The verdicts on an answer that its run could take."""
 
-
-_TAKEN = frozenset({AnswerVerdict.RESUMED, AnswerVerdict.RECORDED})
-
 ROWS_A_PART = 50
 """Runs that get an answer before their next hops are sent."""
 
@@ -64,24 +62,6 @@ HELD = "what a run has to send before it goes on may be on its way"
 KEPT_TO_END_MS = 3_000
 """Kept of an invocation, so that what was begun ends within it."""
 
-WHO_WAITED = "those who waited"
-"""Who has used an early answer that runs waited for already."""
-
-
-class FoundAnswer(NamedTuple):
-    """An answer of a party outside, read as its flow's callback says. ``awaited_id`` is what the runs wait for."""
-
-    flow: AnyFlow
-    awaited_id: str
-    answer: GivenAnswer
-    keep_early: timedelta | None = None
-    names: tuple[str, ...] = ()
-    """The names that it may be the answer to; none stand for all."""
-
-    def is_for(self, row: AwaitingRow) -> bool:
-        """Answer whether its sender may answer what the row awaits."""
-        return not self.names or row.address.name in self.names
-
 
 class OutsideAnswers:
     """Settles answers for every run that waits for them, a part of them at a time."""
@@ -92,7 +72,7 @@ class OutsideAnswers:
         self._settler = Settler(services)
         self._budget = Unlimited() if budget is None else budget
 
-    def settle(self, found: FoundAnswer, envelope: Envelope, *, queued: bool) -> tuple[AnswerVerdict, Ending]:
+    def settle(self, brought: FoundAnswer, envelope: Envelope, *, queued: bool) -> tuple[AnswerVerdict, Ending]:
         """Settle the answer for every run that waits for its id, and send their next hops.
 
         The ending says whether its record may be acknowledged. ``queued`` is False for an answer that nobody sends
@@ -102,43 +82,103 @@ class OutsideAnswers:
         Raises :class:`RunFailed` where a stage that waits for it cannot read it, after the runs whose stages can have
         got it; and :class:`SendFailed` where the copy is not taken. Nothing was settled of that part then.
         """
-        own, now = envelope.own_id, self._services.clock.now()
-        kept, told = self._kept(found, envelope, now), _Told()
-        rows = self._services.store.waits.waiting_for(found.flow.name, found.awaited_id, own)
-        mine = (row for row in rows if found.is_for(row))
-        for part in iter(lambda: list(itertools.islice(mine, ROWS_A_PART)), []):
-            self._settle_part(part, found, envelope, told, queued=queued)
-            if len(part) == ROWS_A_PART and not self._has_time():
-                told.is_whole = False
-                self._keep_place(found, own, told, now)
-                break
-        self._use_up(found, own, kept, told)
+        told = _Told()
+        offers = self._offers(brought, envelope, told)
+        for offer in offers:
+            self._make(offer, brought, envelope, told, queued=queued)
         if told.missed is not None:
             raise told.missed
-        return self._ending(found, envelope, told)
+        return self._ending(brought, envelope, told)
+
+    def _offers(self, brought: FoundAnswer, envelope: Envelope, told: _Told) -> Iterator[Offer]:
+        """Yield to whom it is offered. The next offer follows from the verdicts on the one before."""
+        early = EarlyOffers(self._services, brought, envelope)
+        if brought.keep_early is None:
+            yield Offer(early.rows(envelope.own_id), envelope.own_id)
+            return
+        kept = early.keep()
+        if kept.stands:
+            told.verdicts.add(AnswerVerdict.UNKNOWN if kept.is_beside else AnswerVerdict.DUPLICATE)
+        if (first := early.first_offer(kept)) is not None:
+            yield first
+        is_left = not kept.stands and not told.is_taken and told.is_whole
+        if is_left and (first is None or early.free()):
+            yield early.next_offer()
+        elif ALL_WHO_WAITED in (kept.waited, kept.used_by) and told.is_done:
+            early.close()
+
+    def _make(self, offer: Offer, brought: FoundAnswer, envelope: Envelope, told: _Told, *, queued: bool) -> None:
+        """Make an offer in parts, and send the next hops of each.
+
+        A part that is to be settled again keeps the place before it, whatever comes after.
+        """
+        rows, goes_on = iter(offer.rows), True
+        place: AwaitingRow | None = None
+        for part in iter(lambda: list(itertools.islice(rows, ROWS_A_PART)), []):
+            is_settled = self._settle_part(part, offer, brought, envelope, told, queued=queued)
+            goes_on = goes_on and is_settled
+            place = part[-1] if goes_on else place
+            if len(part) == ROWS_A_PART and not self._has_time():
+                told.is_whole = False
+                self._keep_place(brought, offer.by, place)
+                break
+        told.is_done = told.is_whole and goes_on
 
     def _settle_part(
-        self, part: Sequence[AwaitingRow], found: FoundAnswer, envelope: Envelope, told: _Told, *, queued: bool
-    ) -> None:
-        """Settle the answer for some of those who wait, and send their next hops."""
-        unread = {row: problem for row in part if (problem := _unreadable(row, found)) is not None}
+        self,
+        part: Sequence[AwaitingRow],
+        offer: Offer,
+        brought: FoundAnswer,
+        envelope: Envelope,
+        told: _Told,
+        *,
+        queued: bool,
+    ) -> bool:
+        """Settle the answer for some of those who wait, and send their next hops.
+
+        False where one of them has to be asked again.
+        """
+        unread = {row: problem for row in part if (problem := _unreadable(row, brought)) is not None}
         rows = [row for row in part if row not in unread]
         if not queued:
-            self._put_into_queue(found, rows, self._services.clock.now())
+            self._put_into_queue(brought, [(row, _use(row, offer, brought, envelope)) for row in rows])
         verdicts, endings = [self._services.store.waits.verdict(row.address) for row in unread], []
         missed = [problem for problem, verdict in zip(unread.values(), verdicts, strict=True) if verdict in _WAITING]
         is_last, holds = queued and self._has_come_again(envelope), False
         for row in rows:
-            verdict, onward, is_held = self._settler.settle(
-                found.flow, envelope, row.address, found.answer, is_last=is_last
-            )
+            settled = self._given(row, offer, brought, envelope, told, is_last=is_last)
+            if settled is None:
+                continue
+            verdict, onward, is_held = settled
             verdicts.append(verdict)
+            if verdict in TAKEN:
+                told.is_taken = True
             holds = holds or (is_held and queued)
             if onward is not None:
                 arrival, send = onward
                 endings.append(Ending(envelope, ack=True, arrival=arrival, sends=(send,)))
         left = [ending for ending in dispatch(self._services, self._emitter, endings) if not ending.ack]
-        told.add(part[-1], verdicts, missed, left[0].why if left else "", is_held=holds)
+        return told.add(verdicts, missed, left[0].why if left else "", is_held=holds)
+
+    def _given(
+        self, row: AwaitingRow, offer: Offer, brought: FoundAnswer, envelope: Envelope, told: _Told, *, is_last: bool
+    ) -> SettledAnswer | None:
+        """Give the answer to a run. None where another has used it up.
+
+        One that has it already is settled again: the worker that gave it may have died, and another delivery of the
+        message.
+        """
+        use = _use(row, offer, brought, envelope)
+        if told.is_taken:
+            if use is not None and use.who != ALL_WHO_WAITED:
+                return None
+            use = None
+        elif offer.looks_first:
+            verdict = self._services.store.waits.verdict(row.address)
+            if verdict is not AnswerVerdict.DUPLICATE and verdict not in TAKEN:
+                return SettledAnswer(verdict)
+        given = ArrivedAnswer(row.address, brought.answer, use)
+        return self._settler.settle(brought.flow, envelope, given, is_last=is_last)
 
     def _has_come_again(self, envelope: Envelope) -> bool:
         """Answer whether a record has waited as long as the copy of an answer, and comes again."""
@@ -151,14 +191,14 @@ class OutsideAnswers:
 
     # -- parts of what many wait for
 
-    def _keep_place(self, found: FoundAnswer, own: str, told: _Told, now: int) -> None:
+    def _keep_place(self, brought: FoundAnswer, by: str, place: AwaitingRow | None) -> None:
         """Keep the place up to which all have got the answer. None where the first part is to be settled again."""
-        if told.place is not None:
-            until = Lifetimes(found.flow).of_run(now)
-            self._services.store.waits.keep_place(found.flow.name, found.awaited_id, own, told.place, until)
+        if place is not None:
+            until = Lifetimes(brought.flow).of_run(self._services.clock.now())
+            self._services.store.waits.keep_place(brought.flow.name, brought.awaited_id, by, place, until)
 
-    def _ending(self, found: FoundAnswer, envelope: Envelope, told: _Told) -> tuple[AnswerVerdict, Ending]:
-        verdict = _first(told.verdicts, kept=found.keep_early is not None)
+    def _ending(self, brought: FoundAnswer, envelope: Envelope, told: _Told) -> tuple[AnswerVerdict, Ending]:
+        verdict = _first(told.verdicts, kept=brought.keep_early is not None)
         why = told.why or ("its hop is not committed yet" if AnswerVerdict.EARLY in told.verdicts else "")
         if told.is_held and not why:
             again_in = COPY_AFTER // timedelta(seconds=1)
@@ -168,84 +208,50 @@ class OutsideAnswers:
             return verdict, Ending(envelope, ack=False, verdict=verdict, why=why, again_in=0)
         return verdict, Ending(envelope, ack=not why, verdict=verdict, why=why, backs_off=True)
 
-    # -- answers that come before their wait
-
-    def _kept(self, found: FoundAnswer, envelope: Envelope, now: int) -> Kept | None:
-        """Keep the answer where its flow's callback says so, and tell of an older one that goes unused."""
-        if found.keep_early is None:
-            return None
-        at = envelope.published_at or envelope.sent_at or now
-        until = Lifetimes(found.flow).of_early(now, found.keep_early)
-        flow, awaited_id = found.flow.name, found.awaited_id
-        kept = self._services.store.waits.keep_early(
-            flow, awaited_id, found.answer, now=now, expires_at=until, by=envelope.own_id, at=at, names=found.names
-        )
-        if kept.replaces:
-            facts = {"flow": flow, "id": awaited_id, "verdict": AnswerVerdict.EARLY.value, "replaces": True}
-            self._services.observer(Event(EventType.ANSWERED, None, facts))
-        return kept
-
-    def _use_up(self, found: FoundAnswer, own: str, kept: Kept | None, told: _Told) -> None:
-        """Say that the answer is used where a run that waited has got it: a later run is not to take it for its own.
-
-        A copy of its message finds that it is a duplicate: of this very answer, as far as anybody knows.
-        """
-        if kept is None:
-            return
-        by_copies = frozenset() if kept.is_new else frozenset({AnswerVerdict.DUPLICATE})
-        if not (_TAKEN | by_copies).isdisjoint(told.verdicts):
-            until = Lifetimes(found.flow).of_used(self._services.clock.now())
-            self._services.store.waits.use_early(found.flow.name, found.awaited_id, own, WHO_WAITED, until=until)
-
-    def _put_into_queue(self, found: FoundAnswer, rows: Iterable[AwaitingRow], now: int) -> None:
-        if not found.flow.trust_senders:
-            check_signs(self._services.signer, found.flow.name, "answers")
-        sends = [answer_message(found, row, now, self._services) for row in rows]
+    def _put_into_queue(self, brought: FoundAnswer, uses: Iterable[tuple[AwaitingRow, Use | None]]) -> None:
+        if not brought.flow.trust_senders:
+            check_signs(self._services.signer, brought.flow.name, "answers")
+        now = self._services.clock.now()
+        sends = [answer_message(brought, row, now, self._services, use) for row, use in uses]
         if refused := self._services.sender.send(sends):
             raise SendFailed({str(sends[place].to): refusal.why for place, refusal in refused.items()})
 
 
 class _Told:
-    """What an answer has met so far. ``place`` is the last row up to which nothing is to be done again."""
+    """What an answer has met so far. ``is_done`` says that no run of the last offer has to be asked again."""
 
     def __init__(self) -> None:
         self.verdicts: set[AnswerVerdict] = set()
         self.missed: RunFailed | None = None
         self.why = ""
-        self.place: AwaitingRow | None = None
         self.rows = 0
         self.is_whole = True
+        self.is_done = True
+        self.is_taken = False
         self.is_held = False
-        self._goes_on = True
 
-    def add(
-        self,
-        last: AwaitingRow,
-        verdicts: Sequence[AnswerVerdict],
-        missed: Sequence[RunFailed],
-        why: str,
-        *,
-        is_held: bool,
-    ) -> None:
-        """Add a part. One that is to be settled again keeps the place before it, whatever comes after."""
+    def add(self, verdicts: Sequence[AnswerVerdict], missed: Sequence[RunFailed], why: str, *, is_held: bool) -> bool:
+        """Add a part. False for one of which a run has to be asked again."""
         self.is_held = self.is_held or is_held
         self.verdicts.update(verdicts)
         self.rows += len(verdicts)
         self.missed = self.missed or (missed[0] if missed else None)
         self.why = self.why or why
-        is_settled = not why and not missed and not is_held and AnswerVerdict.EARLY not in verdicts
-        self._goes_on = self._goes_on and is_settled
-        if self._goes_on:
-            self.place = last
+        return not why and not missed and not is_held and AnswerVerdict.EARLY not in verdicts
 
 
-def _unreadable(row: AwaitingRow, found: FoundAnswer) -> RunFailed | None:
+def _use(row: AwaitingRow, offer: Offer, brought: FoundAnswer, envelope: Envelope) -> Use | None:
+    """Return how a run uses the answer. None where nothing is used by that."""
+    return None if offer.who is None else Use(brought.awaited_id, envelope.own_id, offer.who(row))
+
+
+def _unreadable(row: AwaitingRow, brought: FoundAnswer) -> RunFailed | None:
     """Return why the stage that waits cannot read the answer; None where it can.
 
     A row outlives its run, and the stage may have changed since, or be gone.
     """
     try:
-        check_answer(found.flow.stage(row.stage), row.address.name, found.answer)
+        check_answer(brought.flow.stage(row.stage), row.address.name, brought.answer)
     except RunFailed as problem:
         return problem
     return None
@@ -257,18 +263,24 @@ def _first(verdicts: set[AnswerVerdict], *, kept: bool) -> AnswerVerdict:
     return min(verdicts, key=ORDER.index)
 
 
-def answer_message(found: FoundAnswer, row: AwaitingRow, now: int, services: Services) -> Send:
-    """Build the message that brings an answer to the flow's own functions, with the address that it is for."""
+def answer_message(
+    brought: FoundAnswer, row: AwaitingRow, now: int, services: Services, use: Use | None = None
+) -> Send:
+    """Build the message that brings an answer to the flow's own functions, with the address that it is for.
+
+    Of one that is kept it says how it is used.
+    """
     address = row.address._replace(signature=services.signer.sign(row.address.statement))
     hop = message_at(address, None)
-    own = id_of(IdKind.ANSWER, hop, digest_of(address.name, row.id, found.answer.text, found.answer.failed))
+    own = id_of(IdKind.ANSWER, hop, digest_of(address.name, row.id, brought.answer.text, brought.answer.failed))
+    place = {ANSWER: address.as_json(), **({} if use is None else {USE: list(use)})}
     attributes = {
         REQUEST_ID: Attribute.string(own),
         REQUESTED_AT: Attribute.number(now),
-        PLACE: Attribute.string(json.dumps({ANSWER: address.as_json()}, separators=(",", ":"))),
+        PLACE: Attribute.string(json.dumps(place, separators=(",", ":"))),
     }
     seconds = COPY_AFTER // timedelta(seconds=1)
-    return Send(Kind.SIDE, found.flow.answers, _body(found.answer), own, attributes, delay=seconds).checked()
+    return Send(Kind.SIDE, brought.flow.answers, _body(brought.answer), own, attributes, delay=seconds).checked()
 
 
 def _body(answer: GivenAnswer) -> str:
@@ -292,10 +304,12 @@ def read_outside(flows: Iterable[AnyFlow], envelope: Envelope, queues: NamedQueu
     if not queues.bring_callbacks(envelope):
         return None
     declared = [(flow, callback) for flow in flows for callback in flow.callbacks]
-    found = [pair for pair in declared if comes_through(envelope, pair[1])] or (declared if len(declared) == 1 else [])
-    if not found:
+    matching = [pair for pair in declared if comes_through(envelope, pair[1])] or (
+        declared if len(declared) == 1 else []
+    )
+    if not matching:
         return None
-    flow, callback = found[0]
+    flow, callback = matching[0]
     payload = _payload(envelope)
     awaited_id = _awaited_id(envelope, callback, payload)
     try:

@@ -27,12 +27,13 @@ from flowguard.protocol.run import (
     Fenced,
     Looked,
     Refused,
+    ResetOrder,
     RunItem,
     Settled,
     TimedOut,
 )
 from flowguard.protocol.verdicts import AnswerVerdict
-from flowguard.protocol.waiting import EarlyAnswer, GivenAnswer, Kept, Look
+from flowguard.protocol.waiting import EarlyAnswer, GivenAnswer, Kept, Look, Use
 from flowguard.recorded.table_writes import ReadsTables
 from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.envelope import Envelope
@@ -84,6 +85,10 @@ class Waits(Protocol):
         """
         ...
 
+    def take(self, address: AnswerAddress, answer: GivenAnswer, use: Use) -> Settled | None:
+        """Settle an answer that is kept and use it up, both or nothing. None where it is used, or another is kept."""
+        ...
+
     def verdict(self, address: AnswerAddress) -> AnswerVerdict:
         """Return the verdict that an answer would get, by a consistent read. Nothing is kept."""
         ...
@@ -108,7 +113,7 @@ class Waits(Protocol):
         """Keep the row up to which the message ``by`` is settled, until ``until`` (ms)."""
         ...
 
-    def keep_early(
+    def keep_early(  # noqa: PLR0913 - everything but the first three is named
         self,
         flow: str,
         awaited_id: str,
@@ -116,23 +121,25 @@ class Waits(Protocol):
         *,
         now: int,
         expires_at: int,
+        known_until: int = 0,
         by: str = "",
         at: int = 0,
         names: Sequence[str] = (),
+        waited: str = "",
     ) -> Kept:
-        """Keep an answer that may come before its wait, until ``expires_at``. Times are in ms.
-
-        ``by`` names its message, sent at ``at``. A newer one takes the place of an older one; a copy changes nothing.
-        ``names`` are those that its sender may answer; none stand for all.
-        """
+        """Keep an answer of the message ``by``, sent ``at`` (ms), for waits that begin until ``expires_at``."""
         ...
 
     def early(self, flow: str, awaited_id: str, now: int, who: str = "") -> EarlyAnswer | None:
         """Return the answer that is kept for the id, unless another than ``who`` has used it up."""
         ...
 
-    def use_early(self, flow: str, awaited_id: str, by: str, who: str, *, until: int) -> bool:
-        """Use up what the message ``by`` has brought, for ``who``. False where it is used, or another is kept."""
+    def free_early(self, flow: str, awaited_id: str, by: str) -> bool:
+        """Leave what the message ``by`` has brought to the next wait. False where it is used, or another is kept."""
+        ...
+
+    def close_early(self, flow: str, awaited_id: str, by: str) -> None:
+        """Note that all who waited for what the message ``by`` has brought have it."""
         ...
 
 
@@ -194,13 +201,13 @@ class CallerLists(Protocol):
         ...
 
     def reset(
-        self, flow: str, object_id: ObjectId, by: str, at: int, now: int, latest: int | None = None
+        self, flow: str, object_id: ObjectId, by: str, at: int, now: int, order: ResetOrder | None = None
     ) -> RunItem | None:
         """Fence the run at work, or drop the stored end. Times are in ms.
 
-        ``by`` names the reset: one that comes twice changes nothing more. A run that was asked for after ``latest``,
-        else after ``at``, counts as reset. Returns the item afterwards, with the restart payload; None if there was
-        nothing to reset.
+        ``by`` names the reset: one that comes twice changes nothing more. That of an ``order`` changes nothing more
+        however many resets came in between. A run that was asked for after ``latest``, else after ``at``, counts as
+        reset. Returns the item afterwards, with the restart payload; None if there was nothing to reset.
         """
         ...
 

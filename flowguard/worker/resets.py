@@ -9,13 +9,14 @@ from flowguard.errors import EnvelopeError, RunFailed
 from flowguard.events import Event, EventType
 from flowguard.flow import AnyFlow
 from flowguard.ids import ObjectId, RequestId
-from flowguard.protocol.run import ENDED
+from flowguard.protocol.run import ENDED, ResetOrder
 from flowguard.protocol.verdicts import ResetVerdict
 from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.envelope import Envelope
 from flowguard.wire.message import PLACE, Message
 from flowguard.wire.reset_order import read_reset
 from flowguard.worker.ending import Ending
+from flowguard.worker.lifetimes import Lifetimes
 from flowguard.worker.ports import Services
 from flowguard.worker.replies import takes_callers
 from flowguard.worker.restart import Restart, needs_restart, restart_of
@@ -24,8 +25,8 @@ from flowguard.worker.routing import Arrival
 GOOD_FOR: Final = timedelta(days=1)
 """A run that is asked for so long after an order was made has read what the order's commit wrote.
 
-Between the two lies the rest of one invocation, and by how far clocks differ. An order that is sent again later, also
-by somebody who reads the queue, drops nothing that was made since.
+Between the two lies the rest of one invocation, and by how far clocks differ. An order that comes late drops nothing
+that was made since, and one that is sent again, by somebody who reads the queue, nothing at all.
 """
 
 
@@ -60,23 +61,29 @@ class Resetter:
         The order was made before its commit and sent after it. A run that was requested in between may have read what
         the commit replaced, so it is reset too.
         """
-        at = max(order.requested_at, self._services.clock.now())
+        now, lifetimes = self._services.clock.now(), Lifetimes(flow)
+        at = max(order.requested_at, now)
         latest = min(at, order.requested_at + GOOD_FOR // timedelta(milliseconds=1))
-        done = self.reset(flow, order.object_id, order.request_id, at, latest)
+        if lifetimes.of_order(order.requested_at) <= now:
+            return Ending(envelope, ack=True, verdict=ResetVerdict.NOTHING)
+        once = ResetOrder(latest, lifetimes.of_order(at))
+        done = self.reset(flow, order.object_id, order.request_id, at, once)
         if done.restart is None:
             return Ending(envelope, ack=True, verdict=done.verdict)
         arrival = Arrival(envelope, flow, None, done.restart.message)
         return Ending(envelope, ack=True, verdict=done.verdict, arrival=arrival, sends=(done.restart.send,))
 
-    def reset(self, flow: AnyFlow, object_id: ObjectId, by: RequestId, at: int, latest: int | None = None) -> ResetDone:
-        """Reset the object's run under the id ``by``, as of ``at`` (ms), if it was asked for until ``latest``.
+    def reset(
+        self, flow: AnyFlow, object_id: ObjectId, by: RequestId, at: int, order: ResetOrder | None = None
+    ) -> ResetDone:
+        """Reset the object's run under the id ``by``, as of ``at`` (ms), by an order or at once.
 
         Raises :class:`RunFailed` for a flow that takes no callers.
         """
         if not takes_callers(flow):
             fix = "say on_conflict=ATTACH or keep_result=…; under SUPERSEDE a newer request begins the work anew"
             raise RunFailed(f"{flow.name} keeps no result that could be reset; {fix}")
-        item = self._services.store.callers.reset(flow.name, object_id, by, at, self._services.clock.now(), latest)
+        item = self._services.store.callers.reset(flow.name, object_id, by, at, self._services.clock.now(), order)
         if item is None:
             return ResetDone(ResetVerdict.NOTHING)
         verdict = ResetVerdict.DROPPED if item.status in ENDED else ResetVerdict.RESTARTED

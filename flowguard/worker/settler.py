@@ -18,23 +18,26 @@ from flowguard.protocol.answers import is_run_of
 from flowguard.protocol.outbox import Kind, Send
 from flowguard.protocol.run import RunItem, Status
 from flowguard.protocol.verdicts import AnswerVerdict
-from flowguard.protocol.waiting import DEADLINE, GivenAnswer, Look
+from flowguard.protocol.waiting import ALL_WHO_WAITED, DEADLINE, GivenAnswer, Look, Use, WaitPlan
 from flowguard.retry import LONGEST_SQS_DELAY
 from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.envelope import Envelope
 from flowguard.wire.message import PLACE, REQUESTED_AT, ErrorNote, Message
-from flowguard.wire.send_ids import IdKind, digest_of, id_of
+from flowguard.wire.send_ids import IdKind, id_of
 from flowguard.wire.signing import signed_attributes
 from flowguard.worker.believed import RecordKind
+from flowguard.worker.early_answers import TAKEN, address_of, user_of
 from flowguard.worker.emitter import Emitter
 from flowguard.worker.ending import Ending
-from flowguard.worker.lifetimes import Lifetimes
 from flowguard.worker.patience import has_waited
 from flowguard.worker.ports import Services
-from flowguard.worker.resumed import check_answer
+from flowguard.worker.resumed import admits_failed, check_answer
 from flowguard.worker.routing import CLOCKS_DIFFER_BY, Arrival
 from flowguard.worker.unsent import park
 from flowguard.worker.wait_planner import ANSWER, deadline_message
+
+USE = "use"
+"""The key under which the copy of an answer that is kept says how it is used."""
 
 LOST_AFTER = 2 * LONGEST_SQS_DELAY
 """After this time a deadline's message that came too early, and has not come again, will not come again."""
@@ -50,6 +53,8 @@ class ArrivedAnswer(NamedTuple):
 
     address: AnswerAddress
     answer: GivenAnswer
+    use: Use | None = None
+    """How it is used, of one that is kept."""
     said: RecordKind = RecordKind.ANSWER
 
 
@@ -90,7 +95,7 @@ def find_arrived(envelope: Envelope) -> ArrivedAnswer | ArrivedDeadline | None:
         return None
     try:
         if ANSWER in place:
-            return ArrivedAnswer(AnswerAddress.parse(place[ANSWER]), _answer(envelope.message))
+            return ArrivedAnswer(AnswerAddress.parse(place[ANSWER]), _answer(envelope.message), _use(place.get(USE)))
         if DEADLINE in place:
             address = AnswerAddress.parse({**_as_dict(place[DEADLINE]), "name": DEADLINE})
             return ArrivedDeadline(address, _moment(envelope.message), _sent_at(envelope))
@@ -101,6 +106,14 @@ def find_arrived(envelope: Envelope) -> ArrivedAnswer | ArrivedDeadline | None:
 
 def _as_dict(found: object) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
+
+
+def _use(found: object) -> Use | None:
+    match found:
+        case [str(awaited_id), str(by), str(who)]:
+            return Use(awaited_id, by, who)
+        case _:
+            return None
 
 
 def _moment(text: str) -> int:
@@ -142,7 +155,8 @@ class Settler:
     def ending(self, envelope: Envelope, flow: AnyFlow, arrived: ArrivedAnswer | ArrivedDeadline) -> Ending:
         """Settle what a record brings, which is believed already."""
         if isinstance(arrived, ArrivedAnswer):
-            verdict, onward, _ = self.settle(flow, envelope, arrived.address, arrived.answer, is_last=True)
+            settled = self.settle(flow, envelope, arrived, is_last=True)
+            verdict, onward = (None, None) if settled is None else (settled.verdict, settled.onward)
             if verdict is AnswerVerdict.EARLY:
                 why = "the hop that waits for it is not committed yet"
                 return Ending(envelope, ack=False, verdict=verdict, why=why, backs_off=True)
@@ -154,16 +168,9 @@ class Settler:
         return Ending(envelope, ack=True, verdict=verdict, arrival=arrival, sends=(send,))
 
     def settle(
-        self,
-        flow: AnyFlow,
-        envelope: Envelope,
-        address: AnswerAddress,
-        answer: GivenAnswer,
-        *,
-        was_early: bool = False,
-        is_last: bool = False,
-    ) -> SettledAnswer:
-        """Settle one answer.
+        self, flow: AnyFlow, envelope: Envelope, given: ArrivedAnswer, *, is_last: bool, was_early: bool = False
+    ) -> SettledAnswer | None:
+        """Settle one answer, and use it up where it is kept. None where another has, or a newer one is kept.
 
         Its run goes on at once where the answer has ended the wait, and a look has proved what was sent.
 
@@ -175,7 +182,11 @@ class Settler:
         Elsewhere another message is expected to say so, and this one would be a copy. ``is_last`` says that it has had
         its time: the worker that was to send it may have died.
         """
-        verdict, item = self._services.store.waits.settle(address, answer)
+        address, answer, use, waits = given.address, given.answer, given.use, self._services.store.waits
+        settled = waits.settle(address, answer) if use is None else waits.take(address, answer, use)
+        if settled is None:
+            return None
+        verdict, item = settled
         is_held = not is_last and _is_held(verdict, address, item)
         facts = {"name": address.name, "verdict": verdict.value, "failed": answer.failed}
         more = {name: True for name, holds in (("was_early", was_early), ("is_held", is_held)) if holds}
@@ -195,23 +206,34 @@ class Settler:
         address = AnswerAddress(flow.name, message.object_id, item.request_id, item.requested_at, item.hop, "")
         onward = self.onward(flow, envelope, address, item)
         for name in sorted(wait.plan.early & wait.waiting) if onward is None else ():
-            awaited_id = wait.plan.names[name] or ""
-            waits, who = self._services.store.waits, digest_of(address._replace(name=name).statement)
-            now = self._services.clock.now()
-            kept = waits.early(flow.name, awaited_id, now, who)
-            if (
-                kept is None
-                or not kept.is_for(name)
-                or not self._can_be_read(flow, message, wait.plan.stage, name, kept.answer)
-            ):
-                continue
-            if waits.use_early(flow.name, awaited_id, kept.by, who, until=Lifetimes(flow).of_used(now)):
-                at_name = address._replace(name=name)
-                _, onward, is_held = self.settle(flow, envelope, at_name, kept.answer, was_early=True)
-                if onward is not None or is_held:
-                    break
+            settled = self._take_kept(flow, envelope, message, wait.plan, address._replace(name=name))
+            if settled is not None and (settled.onward is not None or settled.is_held):
+                onward = settled.onward
+                break
         if onward is not None:
             yield onward[1]
+
+    def _take_kept(
+        self, flow: AnyFlow, envelope: Envelope, message: Message, plan: WaitPlan, address: AnswerAddress
+    ) -> SettledAnswer | None:
+        """Take what was kept under a name. None where nothing is for it."""
+        awaited_id, name = plan.names[address.name] or "", address.name
+        who = user_of(address)
+        kept = self._services.store.waits.early(flow.name, awaited_id, self._services.clock.now(), who)
+        if kept is None or not kept.is_for(name) or not self._can_be_read(flow, message, plan.stage, name, kept.answer):
+            return None
+        if self._is_left_to_another(kept.waited, who):
+            return None
+        admitting = address._replace(admits=admits_failed(flow.stage(plan.stage), name))
+        given = ArrivedAnswer(admitting, kept.answer, Use(awaited_id, kept.by, who))
+        return self.settle(flow, envelope, given, is_last=False, was_early=True)
+
+    def _is_left_to_another(self, waited: str, who: str) -> bool:
+        """Answer whether those who waited when it came may have it yet. Its message brings it."""
+        if waited in ("", ALL_WHO_WAITED):
+            return bool(waited)
+        address = address_of(waited)
+        return user_of(address) != who and self._services.store.waits.verdict(address) in TAKEN
 
     def _can_be_read(self, flow: AnyFlow, message: Message, stage: str, name: str, kept: GivenAnswer) -> bool:
         """Answer whether the awaiting stage can read what was kept before it was known."""

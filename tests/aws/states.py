@@ -209,6 +209,22 @@ def _askers() -> Iterator[Meeting]:
         yield Meeting(f"{which} request that asks, {policy}, {asker[1]} asked before", stored, asked)
 
 
+def _fast_clocks() -> Iterator[Meeting]:
+    """What workers have left whose clocks are fast, and those whose clocks are right."""
+    long_ago, ahead = NOW - 100_001, NOW + BELIEVED + 1
+    times = product((long_ago, long_ago + 1), (None, long_ago, long_ago + 1, ahead - 1, ahead))
+    for (asked, committed), state, lease in product(times, STATES, ("longest", "of a fast clock")):
+        found = {**item(1, state, (0, 0), lease, "other"), "requested_at": number(asked)}
+        if committed is not None:
+            found["committed_at"] = number(committed)
+        for policy, run in product((OnConflict.IGNORE, OnConflict.ATTACH), (NOW - 1, NOW + 2 * BELIEVED)):
+            yield Meeting(
+                f"asked for at {asked}, committed at {committed}, {state}, lease {lease}; {policy}, a request of {run}",
+                found,
+                request((run, "request-n"), policy=policy),
+            )
+
+
 def _cancelled() -> Iterator[Meeting]:
     """Every first hop of the other kinds once more, by the message that cancels its request."""
     for state, worker, (stored_attempt, attempt), policy in product(
@@ -245,6 +261,7 @@ KINDS: dict[str, Callable[[], Iterator[Meeting]]] = {
     "a caller": _callers,
     "a hop of a flow that takes callers": _own_hops_of_callers,
     "a request that asks": _askers,
+    "a fast clock": _fast_clocks,
     "a request that is cancelled": _cancelled,
 }
 """The cases by what they are about. A mutant is shown only those kinds which can tell it apart."""

@@ -16,6 +16,7 @@ from flowguard.aws.services import aws_store
 from flowguard.errors import TextGone, TooLarge
 from flowguard.ids import ObjectId, RequestId
 from flowguard.protocol.callers import LARGEST_HELD, MOST_HELD, Caller, Callers, StoredEnd
+from flowguard.protocol.run import ResetOrder
 from flowguard.settings import Settings
 from flowguard.sim.calls import ApiCall, Proceed, Recorder, Response, intercept
 from flowguard.wire.attributes import Attribute
@@ -72,25 +73,47 @@ CALLS: dict[str, Callable[[DynamoDBCallers], object]] = {
     "rows": lambda lists: list(lists.rows("flow", OBJECT, "term")),
     "forget": lambda lists: lists.forget("flow", OBJECT, "term", [caller()]),
     "reset": lambda lists: lists.reset("flow", OBJECT, "reset", NOW, NOW),
+    "reset by an order": lambda lists: lists.reset("flow", OBJECT, "reset", NOW, NOW, ResetOrder(NOW, NOW)),
     "stored_end": lambda lists: lists.stored_end("flow", OBJECT),
     "forget_askers": lambda lists: lists.forget_askers("flow", OBJECT, ["key"]),
 }
 
 
+ERRORS: dict[str, Exception] = {
+    "refused": ClientError({"Error": {"Code": "AccessDeniedException", "Message": "no"}}, "UpdateItem"),
+    "cut off": OSError("cut off"),
+}
+
+
 @pytest.mark.parametrize("call", CALLS)
-@pytest.mark.parametrize("kind", ["refused", "cut off"])
+@pytest.mark.parametrize("kind", ERRORS)
 def test_an_error_of_dynamodb_and_one_of_the_network_are_raised_as_they_are(
     call: str, kind: str, clients: Clients, lists: DynamoDBCallers
 ) -> None:
     put(clients)
-    denied: Any = {"Error": {"Code": "AccessDeniedException", "Message": "no"}}
-    error = ClientError(denied, "UpdateItem") if kind == "refused" else OSError("cut off")
+    error = ERRORS[kind]
 
     def fail(_: ApiCall, __: Proceed) -> Response:
         raise error
 
     with intercept(fail), pytest.raises(type(error)) as raised:
         CALLS[call](lists)
+    assert raised.value is error
+
+
+@pytest.mark.parametrize("kind", ERRORS)
+def test_an_error_is_raised_as_it_is_while_an_order_is_noted_that_has_nothing_to_reset(
+    kind: str, lists: DynamoDBCallers
+) -> None:
+    error = ERRORS[kind]
+
+    def fail(call: ApiCall, proceed: Proceed) -> Response:
+        if call.operation == "UpdateItem":
+            raise error
+        return proceed()
+
+    with intercept(fail), pytest.raises(type(error)) as raised:
+        CALLS["reset by an order"](lists)
     assert raised.value is error
 
 

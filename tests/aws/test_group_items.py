@@ -24,7 +24,7 @@ from flowguard.protocol.group_answers import NewShard
 from flowguard.protocol.groups import MOST_IN_GROUP, MOST_IN_SHARD, GroupPlan, GroupRequest, Member, group_key
 from flowguard.protocol.run import AwaitingRow, Claim, Committed, NewWait, Settled, Status
 from flowguard.protocol.verdicts import AnswerVerdict
-from flowguard.protocol.waiting import GivenAnswer, WaitEnd, WaitPlan
+from flowguard.protocol.waiting import GivenAnswer, Use, WaitEnd, WaitPlan
 from flowguard.settings import Settings
 from flowguard.sim.calls import ApiCall, Proceed, Recorder, Response, intercept
 from flowguard.wire.answer_address import AnswerAddress
@@ -96,6 +96,16 @@ def is_over(settled: Settled) -> bool:
     """Whether the message of the next hop can be made of it."""
     wait = settled.item.wait if settled.item is not None else None
     return wait is not None and wait.plan is not None and wait.end is not None
+
+
+def test_an_answer_to_a_request_of_a_group_uses_up_nothing_that_is_kept(clients: Clients) -> None:
+    """Its id is of one run alone, so that nobody else can have it."""
+    waits = begun(clients).waits
+    waits.keep_early("flow", "paid", answer(), now=NOW, expires_at=EXPIRES, by="m-1")
+    settled = waits.take(address(MEMBERS[0]), answer(), Use("paid", "m-1", "one"))
+    assert settled is not None
+    assert settled.verdict is RECORDED
+    assert waits.early("flow", "paid", NOW) is not None
 
 
 class Unanswered:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -16,7 +17,7 @@ from flowguard.errors import TooLarge
 from flowguard.ids import ObjectId, RequestId
 from flowguard.protocol.run import AwaitingRow
 from flowguard.protocol.verdicts import AnswerVerdict
-from flowguard.protocol.waiting import EarlyAnswer, GivenAnswer, Look
+from flowguard.protocol.waiting import ALL_HAVE_IT, EarlyAnswer, GivenAnswer, Kept, Look, Use
 from flowguard.settings import Settings
 from flowguard.sim.calls import ApiCall, Proceed, Recorder, Response, intercept
 from flowguard.wire.answer_address import AnswerAddress
@@ -26,6 +27,7 @@ from tests.aws.engines import on_memory
 NOW_MS = 1_800_000_000_000
 UNTIL = NOW_MS + 60_000
 ADDRESS = AnswerAddress("flow", ObjectId("object"), RequestId(states.STORED[1]), states.STORED[0], 1, "a")
+TWO: Any = {"waiting": ("a", "b")}
 LOOK = Look("m-1", states.NOW - 10, states.NOW, states.NOW - 100)
 
 
@@ -50,7 +52,9 @@ CALLS: dict[str, Callable[[DynamoDBWaits], object]] = {
     "time_out": lambda store: store.time_out(ADDRESS, states.NOW),
     "look": lambda store: store.look(ADDRESS, LOOK),
     "keep_early": lambda store: store.keep_early("flow", "paid", GivenAnswer("1"), now=NOW_MS, expires_at=NOW_MS),
-    "use_early": lambda store: store.use_early("flow", "paid", "m-1", "one", until=UNTIL),
+    "free_early": lambda store: store.free_early("flow", "paid", "m-1"),
+    "close_early": lambda store: store.close_early("flow", "paid", "m-1"),
+    "take": lambda store: store.take(ADDRESS, GivenAnswer("1"), Use("paid", "m-1", "one")),
 }
 
 
@@ -211,13 +215,16 @@ def test_an_early_answer_keeps_the_names_that_its_sender_may_answer(store: Dynam
         assert [found.is_for(name) for name in "abc"] == [not names or name in names for name in "abc"]
 
 
-def test_an_early_answer_that_is_used_outlasts_its_time_for_copies_of_its_message(store: DynamoDBWaits) -> None:
-    kept(store, "m-1")
-    assert store.use_early("flow", "paid", "m-1", "one", until=UNTIL)
+def test_an_early_answer_is_known_for_longer_than_waits_may_take_it(clients: Clients, store: DynamoDBWaits) -> None:
+    keep = functools.partial(store.keep_early, "flow", "paid", GivenAnswer("1"), by="m-1", known_until=UNTIL)
+    assert keep(now=NOW_MS, expires_at=NOW_MS + 1_000).is_new
     later = NOW_MS + 2_000
-    assert store.early("flow", "paid", later, "one") == EarlyAnswer(GivenAnswer("1"), "m-1")
+    assert store.early("flow", "paid", later) is None
+    assert keep(now=later, expires_at=later + 1_000) == Kept(is_new=False), "a copy"
+    put(clients, **TWO)
+    assert taken(store, "m-1") is AnswerVerdict.RECORDED
+    assert store.early("flow", "paid", later, "one") == EarlyAnswer(GivenAnswer("1"), "m-1"), "for the wait that has it"
     assert store.early("flow", "paid", later, "another") is None
-    assert not store.keep_early("flow", "paid", GivenAnswer("1"), by="m-1", now=later, expires_at=later + 1_000).is_new
 
 
 def test_an_early_answer_whose_time_is_over_is_not_replaced(store: DynamoDBWaits) -> None:
@@ -266,39 +273,165 @@ def test_an_answer_takes_the_place_of_one_that_does_not_say_when_it_was_given(
     assert store.early("flow", "paid", NOW_MS) == EarlyAnswer(GivenAnswer("1"), "m-1")
 
 
-def test_an_early_answer_is_used_by_one_wait_and_by_that_as_often_as_it_asks(store: DynamoDBWaits) -> None:
-    """A worker after a dead one goes on; another wait has its own answer."""
+def taken(store: DynamoDBWaits, by: str, who: str = "one") -> AnswerVerdict | None:
+    settled = store.take(ADDRESS, GivenAnswer("1"), Use("paid", by, who))
+    return None if settled is None else settled.verdict
+
+
+def test_an_early_answer_is_used_by_one_wait(clients: Clients, store: DynamoDBWaits) -> None:
     kept(store, "m-1")
-    assert [store.use_early("flow", "paid", "m-1", who, until=UNTIL) for who in ("one", "one", "another")] == [
-        True,
-        True,
-        False,
-    ]
+    put(clients, **TWO)
+    before = clients.dynamodb.scan(TableName="flowguard")["Items"]
+    assert store.close_early("flow", "paid", "m-2") is None
+    assert clients.dynamodb.scan(TableName="flowguard")["Items"] == before, "it is that of another message"
+    assert taken(store, "m-1") is AnswerVerdict.RECORDED
+    put(clients, **TWO)
+    assert taken(store, "m-1", "another") is None
+    assert taken(store, "m-1") is AnswerVerdict.RECORDED, "its own wait may ask once more"
 
 
-def test_the_answer_that_was_read_is_the_one_that_is_used(store: DynamoDBWaits) -> None:
+def test_the_answer_that_was_read_is_the_one_that_is_used(clients: Clients, store: DynamoDBWaits) -> None:
     """A newer one has come since: the wait that looks again finds it."""
     kept(store, "m-1", at=1)
     kept(store, "m-2", at=2)
-    assert not store.use_early("flow", "paid", "m-1", "one", until=UNTIL)
-    assert store.use_early("flow", "paid", "m-2", "one", until=UNTIL)
+    put(clients, **TWO)
+    assert taken(store, "m-1") is None
+    assert taken(store, "m-2") is AnswerVerdict.RECORDED
+
+
+def test_a_run_that_does_not_wait_uses_up_nothing(clients: Clients, store: DynamoDBWaits) -> None:
+    kept(store, "m-1")
+    assert taken(store, "m-1") is AnswerVerdict.EXPIRED
+    put(clients, hop=2, **TWO)
+    assert taken(store, "m-1") is AnswerVerdict.DUPLICATE
+    assert taken(store, "m-0") is AnswerVerdict.DUPLICATE, "though it is another that is kept"
+    assert store.early("flow", "paid", NOW_MS) == EarlyAnswer(GivenAnswer("1"), "m-1")
 
 
 def test_an_early_answer_that_says_nothing_of_its_message_can_be_used(clients: Clients, store: DynamoDBWaits) -> None:
     """As earlier releases have kept it."""
     kept(store, "m-1")
     key: Any = {"pk": {"S": "wait#flow#paid"}, "sk": {"S": "early"}}
-    clients.dynamodb.update_item(TableName="flowguard", Key=key, UpdateExpression="REMOVE given_by, given_at")
+    clients.dynamodb.update_item(
+        TableName="flowguard", Key=key, UpdateExpression="REMOVE given_by, given_at, good_until"
+    )
     assert store.early("flow", "paid", NOW_MS) == EarlyAnswer(GivenAnswer("1"), "")
-    assert store.use_early("flow", "paid", "", "one", until=UNTIL)
+    assert store.early("flow", "paid", NOW_MS + 1_000) is None
+    put(clients, **TWO)
+    assert taken(store, "") is AnswerVerdict.RECORDED
 
 
 def test_an_early_answer_that_is_gone_is_not_used_and_leaves_nothing_behind(
     clients: Clients, store: DynamoDBWaits
 ) -> None:
     """DynamoDB has removed it since it was read. What is left of it would be no answer, and would never expire."""
-    assert not store.use_early("flow", "paid", "", "one", until=UNTIL)
-    assert clients.dynamodb.scan(TableName="flowguard")["Items"] == []
+    put(clients, **TWO)
+    before = clients.dynamodb.scan(TableName="flowguard")["Items"]
+    assert taken(store, "") is None
+    assert not store.free_early("flow", "paid", "")
+    assert clients.dynamodb.scan(TableName="flowguard")["Items"] == before
+
+
+def test_who_waited_is_remembered_until_it_is_left_to_the_next_wait(clients: Clients, store: DynamoDBWaits) -> None:
+    keep = functools.partial(store.keep_early, "flow", "paid", GivenAnswer("1"), now=NOW_MS, expires_at=UNTIL, by="m-1")
+    keep(waited="one")
+    assert keep() == Kept(is_new=False, waited="one")
+    assert store.early("flow", "paid", NOW_MS) == EarlyAnswer(GivenAnswer("1"), "m-1", waited="one")
+    assert not store.free_early("flow", "paid", "m-2"), "that of another message"
+    assert store.free_early("flow", "paid", "m-1")
+    assert keep() == Kept(is_new=False)
+    put(clients, **TWO)
+    assert taken(store, "m-1") is AnswerVerdict.RECORDED
+    assert not store.free_early("flow", "paid", "m-1")
+    assert keep() == Kept(is_new=False, used_by="one")
+    store.close_early("flow", "paid", "m-1")
+    assert keep() == Kept(is_new=False, used_by=ALL_HAVE_IT)
+
+
+@pytest.mark.parametrize(("names", "about"), [((), "is_beside"), (("a", "b"), "is_outdated")])
+def test_a_newer_one_that_is_kept_is_for_the_same_names_or_for_others(
+    names: tuple[str, ...], about: str, store: DynamoDBWaits
+) -> None:
+    keep = functools.partial(store.keep_early, "flow", "paid", GivenAnswer("1"), now=NOW_MS, expires_at=UNTIL)
+    keep(by="m-2", at=2, names=("b", "a"))
+    found = keep(by="m-1", at=1, names=names)
+    assert (found.is_outdated, found.is_beside) == (about == "is_outdated", about == "is_beside")
+
+
+def test_an_early_answer_that_ends_its_wait_brings_what_its_run_goes_on_with(
+    clients: Clients, store: DynamoDBWaits
+) -> None:
+    kept(store, "m-1")
+    put(clients)
+    settled = store.take(ADDRESS, GivenAnswer("1"), Use("paid", "m-1", "one"))
+    assert settled is not None
+    assert settled.verdict is AnswerVerdict.RESUMED
+    assert settled.item is not None
+    assert settled.item.wait is not None
+    assert settled.item.wait.plan is not None
+
+
+AFTERWARDS: dict[str, dict[str, Any] | None] = {
+    "it is gone": None,
+    "its run has gone on and ended": states.item(2, "completed", (0, 0), "over", "other"),
+    "another run waits there": {
+        **states.item(1, "waiting", (0, 0), "over", "other"),
+        **states.wait(waiting=(), answered=("a",)),
+        "request_id": {"S": "another"},
+    },
+}
+
+
+@pytest.mark.parametrize("later", AFTERWARDS)
+def test_an_early_answer_was_taken_whatever_its_item_is_right_after(
+    later: str, clients: Clients, store: DynamoDBWaits
+) -> None:
+    kept(store, "m-1")
+    put(clients)
+
+    def goes(call: ApiCall, proceed: Proceed, /) -> Response:
+        if call.operation == "GetItem":
+            clients.dynamodb.delete_item(TableName="flowguard", Key=call.params["Key"])
+            if (item := AFTERWARDS[later]) is not None:
+                clients.dynamodb.put_item(TableName="flowguard", Item=item)
+        return proceed()
+
+    with intercept(goes):
+        settled = store.take(ADDRESS, GivenAnswer("1"), Use("paid", "m-1", "one"))
+    assert settled is not None
+    assert settled.verdict is AnswerVerdict.RECORDED
+    assert (settled.item is None) is (AFTERWARDS[later] is None)
+
+
+def test_an_early_answer_that_its_run_has_no_room_for_is_not_used(clients: Clients, store: DynamoDBWaits) -> None:
+    kept(store, "m-1")
+    put(clients, room=1)
+    with pytest.raises(TooLarge):
+        store.take(ADDRESS, GivenAnswer('"' + "x" * 1_000 + '"'), Use("paid", "m-1", "one"))
+    assert store.early("flow", "paid", NOW_MS) is not None
+
+
+@pytest.mark.parametrize("codes", [["None", "ValidationError"], ["ValidationError", "ConditionalCheckFailed"]])
+def test_what_refuses_a_transaction_otherwise_is_raised_as_it_is(
+    codes: list[str], clients: Clients, store: DynamoDBWaits
+) -> None:
+    kept(store, "m-1")
+    put(clients)
+    told: Any = {"Error": {"Code": "TransactionCanceledException"}}
+    told["CancellationReasons"] = [{"Code": code} for code in codes]
+    refused = ClientError(told, "TransactWriteItems")
+
+    def refuses(call: ApiCall, proceed: Proceed, /) -> Response:
+        if call.operation == "TransactWriteItems":
+            raise refused
+        return proceed()
+
+    with intercept(refuses):
+        if codes[1] == "ConditionalCheckFailed":
+            assert taken(store, "m-1") is None
+        else:
+            with pytest.raises(ClientError, match="TransactionCanceledException"):
+                taken(store, "m-1")
 
 
 # -- rows --------------------------------------------------------------------------------------------------------------

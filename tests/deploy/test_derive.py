@@ -517,9 +517,9 @@ def test_requests_that_wait_for_a_run_are_kept_in_its_table(deploy: Deploy) -> N
 
     callers = {"Query", "BatchWriteItem"}
     for stages, conflict, more in (
-        ((Only,), ATTACH, {*callers, "PutItem"}),
+        ((Only,), ATTACH, {*callers, "PutItem", "GetItem"}),  # what an order has reset is read
         ((Ship,), ATTACH, {*callers, "PutItem", "GetItem"}),  # a commit with recorded writes does not answer the list
-        ((First, Ship), ATTACH, {*callers, "PutItem"}),
+        ((First, Ship), ATTACH, {*callers, "PutItem", "GetItem"}),
         ((Only,), SUPERSEDE, set()),
     ):
         flow = made(stages, on_conflict=conflict)

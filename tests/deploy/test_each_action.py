@@ -52,7 +52,6 @@ ASKS: Final[dict[str, Callable[[FlowClient], object]]] = {
 
 _RARER = "tests/deploy/test_rarer_actions.py::"
 _MODIFIED = _RARER + "test_an_item_is_made_changed_left_and_removed_by_what_it_is"
-_READ = _RARER + "test_the_end_of_a_run_with_recorded_writes_reads_who_waits_for_it"
 _MEASURED = _RARER + "test_an_answer_that_is_too_long_is_measured_by_a_read"
 _OUTAGE = (
     "tests/worker/test_outages.py::test_answers_that_meet_an_outage_come_back_after_a_pause_and_only_the_first_asks"
@@ -72,12 +71,8 @@ OTHERWISE: Final[dict[Made, str]] = {
     ("page-cache-collect-parts", "dynamodb:PutItem", "page-sources"): _MODIFIED,
     ("page-cache-collect-parts", "dynamodb:UpdateItem", "page-sources"): _MODIFIED,
     ("page-cache-collect-parts", "dynamodb:DeleteItem", "page-sources"): _MODIFIED,
-    # a stage with recorded writes may end the run, as far as the source of its handler says
-    ("page-cache-collect-parts", "dynamodb:GetItem", "flowguard"): _READ,
     # what is answered over HTTP is short: its copy is too long only for an item that is all but full
     ("approve-expense", "dynamodb:GetItem", "flowguard"): _MEASURED,
-    # the samples of answers that come through a queue are short too
-    ("approve-expense-answers", "dynamodb:GetItem", "flowguard"): _MEASURED,
     # an answer that very many runs wait for is settled in parts, and its place is kept
     ("validate-cart-answers", "dynamodb:PutItem", "flowguard"): _PARTS,
     # no service is out while a sample is worked off

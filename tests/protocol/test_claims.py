@@ -44,6 +44,7 @@ from tests.protocol.run_items import run_item
 
 NOW, ABANDONED = 1_000, 800
 BELIEVED = LONGEST_LEASE // timedelta(milliseconds=1)
+FAST = NOW + BELIEVED + 1
 RUNNING, WAITING, COMPLETED, FAILED = Status
 SUPERSEDE, IGNORE, ATTACH = OnConflict.SUPERSEDE, OnConflict.IGNORE, OnConflict.ATTACH
 
@@ -91,7 +92,7 @@ OWN: dict[str, tuple[RunItem | None, ClaimRequest, Verdict]] = {
     "no item, hop 2": (None, asked(), Verdict.GONE),
     "its lease is alive": (item(), asked(), Verdict.BUSY),
     "its lease is the longest": (item(lease_until=NOW + BELIEVED), asked(), Verdict.BUSY),
-    "its lease is of a fast clock": (item(lease_until=NOW + BELIEVED + 1), asked(), Verdict.CLAIMED),
+    "its lease is of a fast clock": (item(lease_until=FAST), asked(), Verdict.CLAIMED),
     "its lease is over": (item(lease_until=NOW), asked(), Verdict.CLAIMED),
     "its own claim": (item(owner=Owner("mine")), asked(), Verdict.CLAIMED),
     "a later attempt": (item(), asked(retry=2), Verdict.CLAIMED),
@@ -154,6 +155,28 @@ OTHERS: dict[str, tuple[RunItem, ClaimRequest, Verdict]] = {
     "a newer one, ignored, ended then": (item(COMPLETED, committed_at=501), first(IGNORE), Verdict.IGNORED),
     "a newer one, ignored, ended then, lease long over": (
         item(COMPLETED, committed_at=501, lease_until=0),
+        first(IGNORE),
+        Verdict.IGNORED,
+    ),
+    "a newer one, ignored, the latest end that is believed": (
+        item(COMPLETED, committed_at=NOW + BELIEVED),
+        first(IGNORE),
+        Verdict.IGNORED,
+    ),
+    "a newer one, ignored, ended by a fast clock": (
+        item(COMPLETED, committed_at=FAST),
+        first(IGNORE),
+        Verdict.CLAIMED,
+    ),
+    "a newer one, ignored, the longest lease": (item(lease_until=NOW + BELIEVED), first(IGNORE), Verdict.IGNORED),
+    "a newer one, ignored, the lease of a fast clock": (item(lease_until=FAST), first(IGNORE), Verdict.CLAIMED),
+    "a newer one, ignored, the lease of a fast clock, asked for since": (
+        item(lease_until=FAST, requested_at=ABANDONED),
+        first(IGNORE, ABANDONED + 1),
+        Verdict.IGNORED,
+    ),
+    "a newer one, ignored, the lease of a fast clock, committed since": (
+        item(lease_until=FAST, committed_at=ABANDONED),
         first(IGNORE),
         Verdict.IGNORED,
     ),

@@ -41,7 +41,8 @@ from flowguard.testing import sns_to_sqs_event, sqs_event
 from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.tokens import NO_TOKENS, token_awaited_id, token_row_id
 from flowguard.worker.callbacks import Callbacks
-from flowguard.worker.outside import COPY_AFTER, FoundAnswer
+from flowguard.worker.found_answer import FoundAnswer
+from flowguard.worker.outside import COPY_AFTER
 from flowguard.worker.ports import Refusal, Services
 from tests.aws.engines import empty
 
@@ -378,7 +379,7 @@ def test_an_answer_that_was_kept_too_long_is_not_there_and_makes_room_for_the_ne
     shop.answers(sqs_event("payments", {"order": {"id": "o2"}, "amount": 1}))
     shop.answers(sqs_event("payments", {"order": {"id": "o2"}, "amount": 2}))
     shop.clock.advance(seconds=3_600)
-    shop.answers(sqs_event("payments", {"order": {"id": "o2"}, "amount": 3}))
+    shop.answers(sqs_event("payments", {"order": {"id": "o2"}, "amount": 3}, sent_at=shop.clock.now()))
     shop.begin("o2")
     assert json.loads(shop.run("o2").wait.answers["paid"].text)["amount"] == 3  # type: ignore[union-attr]  # it waits
 

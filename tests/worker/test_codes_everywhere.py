@@ -20,7 +20,8 @@ from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
 from flowguard.sim.keyed import create_table
 from flowguard.step import Step
 from flowguard.worker.emitter import Emitter
-from flowguard.worker.outside import FoundAnswer, OutsideAnswers
+from flowguard.worker.found_answer import FoundAnswer
+from flowguard.worker.outside import OutsideAnswers
 from tests.aws.engines import same_clients
 from tests.waits import SCRIPT, START, WITHIN, AnyOf, Carts, Progress, WaitScene, wait_scene
 from tests.worker.runtime.test_codes import PASSING

@@ -41,10 +41,6 @@ SHOWN: Final[dict[str, set[str]]] = {}
 """The lines that a test below is about, by their page."""
 
 ELSEWHERE: Final = {
-    "an early answer whose function dies just then": (
-        "tests/worker/test_outside.py",
-        "test_a_function_that_dies_before_it_notes_that_an_answer_is_used_lets_another_run_have_it_too",
-    ),
     "that a chain is bounded through programs of your own": (
         "tests/worker/test_depth.py",
         "test_a_message_that_a_program_sends_on_without_the_attribute_begins_a_chain",

@@ -33,9 +33,10 @@ from flowguard.wire.envelope import Envelope, normalize, normalize_record
 from flowguard.wire.message import PLACE, REQUEST_ID, REQUESTED_AT
 from flowguard.worker.believed import NamedQueues
 from flowguard.worker.emitter import Emitter
-from flowguard.worker.outside import HELD, KEPT_TO_END_MS, FoundAnswer, OutsideAnswers, answer_message, read_outside
+from flowguard.worker.found_answer import FoundAnswer
+from flowguard.worker.outside import HELD, KEPT_TO_END_MS, OutsideAnswers, answer_message, read_outside
 from flowguard.worker.ports import Refusal
-from tests.waits import DEADLINE, SCRIPT, STAGES, START, WITHIN, AnyOf, Carts, Progress, WaitScene, record, wait_scene
+from tests.waits import SCRIPT, STAGES, START, WITHIN, AnyOf, Carts, Progress, WaitScene, record, wait_scene
 from tests.worker.runtime.mishaps import Died
 
 ADDRESS = AnswerAddress("carts", ObjectId("c1"), RequestId("run-1"), START, 1, "a")
@@ -633,22 +634,6 @@ def test_a_copy_that_comes_after_keep_early_is_not_the_next_runs(at: WaitScene, 
     assert got(at) == [7]
 
 
-def test_a_function_that_dies_before_it_notes_that_an_answer_is_used_lets_another_run_have_it_too(
-    at: WaitScene,
-) -> None:
-    def dies(call: ApiCall, proceed: Proceed, /) -> Response:
-        if "used_by" in call.params.get("UpdateExpression", ""):
-            raise Died
-        return proceed()
-
-    begins(at, 1)
-    with intercept(dies), suppress(Died):
-        comes(at, "7", "m-1", START + 10)
-    assert got(at) == [7]
-    begins(at, 2)
-    assert got(at) == [7, 7], "its message has not come again yet"
-
-
 def test_a_run_goes_on_with_the_first_of_two_early_answers_of_which_it_needs_one(at: WaitScene) -> None:
     SCRIPT.mails = False
     comes(at, "7", "m-1", START + 10)
@@ -692,41 +677,22 @@ def test_a_newer_answer_that_comes_when_a_run_has_one_is_the_next_ones(at: WaitS
     assert got(at) == [7, 8]
 
 
-def test_a_copy_of_an_answer_that_was_used_is_not_the_next_ones(at: WaitScene) -> None:
-    """Its first delivery died when the run had the answer, and before anything said that it was used."""
-    begins(at, 1)
-    at.waits.keep_early("carts", "paid", GivenAnswer("7"), now=START, expires_at=DEADLINE, by="m-1", at=START + 10)
-    [row] = at.waits.waiting_for("carts", "paid")
-    at.waits.settle(row.address, GivenAnswer("7"))
-    at.clock.advance(seconds=30)
-    outside(at).settle(KEPT, sent_at("m-1", START + 10, receives=2), queued=True)
-    assert got(at) == [7]
-    begins(at, 2)
-    assert got(at) == [7]
-
-
-@pytest.mark.parametrize("number", [2, 3, 4])
 @pytest.mark.parametrize("after", [False, True])
-def test_a_worker_that_dies_while_it_uses_an_early_answer_leaves_it_to_the_next_attempt(
-    number: int, after: bool, at: WaitScene
-) -> None:
-    """The third update says that it is used, the fourth one settles it. Meanwhile its time to be kept may be over."""
+def test_a_worker_that_dies_while_it_takes_an_early_answer_has_taken_it_or_left_it(after: bool, at: WaitScene) -> None:
+    """Meanwhile the answer's time to be kept is over: only what was taken is there."""
     comes(at, "7", "m-1", START + 10)
     at.clock.advance(seconds=3_500)
-    seen: list[str] = []
 
     def dies(call: ApiCall, proceed: Proceed, /) -> Response:
-        seen.append(call.operation)
-        its_turn = call.operation == "UpdateItem" and seen.count("UpdateItem") == number
-        if its_turn and not after:
+        if call.operation == "TransactWriteItems" and not after:
             raise Died
         answer = proceed()
-        if its_turn:
+        if call.operation == "TransactWriteItems":
             raise Died
         return answer
 
     with intercept(dies), suppress(Died):
         begins(at, 1)
-    at.clock.advance(seconds=120 if number == 4 or (number == 3 and after) else 31)
+    at.clock.advance(seconds=120)
     begins(at, 1)
-    assert got(at) == [7]
+    assert got(at) == ([7] if after else [])

@@ -12,6 +12,7 @@ from flowguard.errors import EnvelopeError, RunFailed, Untrusted
 from flowguard.events import EventType
 from flowguard.ids import ObjectId, RequestId
 from flowguard.protocol.verdicts import ResetVerdict
+from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
 from flowguard.testing import sqs_event
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.envelope import Envelope, normalize
@@ -20,9 +21,11 @@ from flowguard.wire.reset_order import reset_attributes
 from flowguard.wire.signing import UNSIGNED, Keyring, Keys, KeySigner, Signer
 from flowguard.worker.believed import NamedQueues, RecordKind
 from flowguard.worker.ending import Ending
+from flowguard.worker.lifetimes import Lifetimes
 from flowguard.worker.resets import GOOD_FOR, Resetter, find_reset
 from flowguard.worker.trust import Trust, signed_order
 from tests.scene import START, Orders, Scene, scene
+from tests.worker.runtime.mishaps import Died
 from tests.worker.runtime.test_resets import built, triggered_cache, work_off
 
 NOW = START + 1_000
@@ -88,27 +91,88 @@ def test_an_order_counts_from_its_arrival_and_never_from_before_it_was_given(ask
         assert item.reset_at == max(asked_for, NOW)
 
 
+DAY = GOOD_FOR // timedelta(milliseconds=1)
+
+
+def asks(at: Scene, asked_for: int, *, at_work: bool) -> None:
+    """A run is asked for at this moment. It is at work, or has ended."""
+    at.clock.advance(ms=asked_for - at.clock.now())
+    at.deliver(at.message(request_id=RequestId("run-2"), requested_at=asked_for))
+    if not at_work:
+        work_off(at)
+    at.clock.advance(seconds=1)
+
+
 @pytest.mark.parametrize("at_work", [False, True])
-@pytest.mark.parametrize(("later", "verdict"), [(0, "did"), (1, ResetVerdict.NOTHING)])
-def test_an_order_that_comes_again_later_resets_nothing_that_was_asked_for_since(
-    at_work: bool, later: int, verdict: ResetVerdict | str
-) -> None:
+@pytest.mark.parametrize("later", [2, 60_000, DAY])
+def test_an_order_that_somebody_sends_again_resets_nothing(later: int, at_work: bool) -> None:
     """Another order came between, so the item does not know the first one any more."""
     with scene(triggered_cache) as at:
         built(at)
         old, newer = order(), order(by="reset-2", when=NOW + 1)
         at.clock.advance(ms=NOW + 1 - at.clock.now())
         assert [ending(at, brought).verdict for brought in (old, newer)] == [ResetVerdict.DROPPED] * 2
-        asked_for = NOW + GOOD_FOR // timedelta(milliseconds=1) + later
-        at.clock.advance(ms=asked_for - at.clock.now())
-        at.deliver(at.message(request_id=RequestId("run-2"), requested_at=asked_for))
-        if not at_work:
-            work_off(at)
-        at.clock.advance(seconds=1)
+        asks(at, NOW + later, at_work=at_work)
+        before = at.item()
+        assert [ending(at, brought).verdict for brought in (old, newer, old)] == [ResetVerdict.NOTHING] * 3
+        assert at.item() == before
+
+
+def test_an_order_that_came_when_there_was_nothing_to_reset_resets_nothing_later() -> None:
+    with scene(triggered_cache) as at:
+        at.clock.advance(ms=NOW - at.clock.now())
+        assert [ending(at, order()).verdict for _ in range(2)] == [ResetVerdict.NOTHING] * 2
+        asks(at, NOW + 60_000, at_work=False)
+        before = at.item()
+        assert ending(at, order()).verdict is ResetVerdict.NOTHING
+        assert at.item() == before
+
+
+@pytest.mark.parametrize("at_work", [False, True])
+@pytest.mark.parametrize("later", [0, 1])
+def test_an_order_that_comes_late_resets_nothing_that_was_asked_for_since(later: int, at_work: bool) -> None:
+    with scene(triggered_cache) as at:
+        asks(at, NOW + DAY + later, at_work=at_work)
         before = at.item()
         did = ResetVerdict.RESTARTED if at_work else ResetVerdict.DROPPED
-        assert ending(at, old).verdict == (did if verdict == "did" else verdict)
-        assert (at.item() == before) is (verdict != "did")
+        assert ending(at, order()).verdict is (ResetVerdict.NOTHING if later else did)
+        assert (at.item() == before) is bool(later)
+
+
+@pytest.mark.parametrize(("later", "is_reset"), [(0, False), (-1, True)])
+def test_an_order_is_remembered_as_long_as_it_counts(later: int, is_reset: bool) -> None:
+    with scene(triggered_cache) as at:
+        built(at)
+        copies = Lifetimes(at.flow).copies
+        at.clock.advance(ms=NOW + copies + later - at.clock.now())
+        assert ending(at, order()).verdict is (ResetVerdict.DROPPED if is_reset else ResetVerdict.NOTHING)
+        rows = [
+            one for one in at.aws.client("dynamodb").scan(TableName="flowguard")["Items"] if one["sk"]["S"] != "run"
+        ]
+        assert [int(one["ttl"]["N"]) for one in rows] == [(NOW + copies + later + copies) // 1000] * is_reset
+
+
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("operation", ["TransactWriteItems", "GetItem"])
+def test_whenever_its_function_dies_an_order_is_carried_out_once(operation: str, after: bool) -> None:
+    with scene(triggered_cache) as at:
+        at.deliver(at.message())
+
+        def dies(call: ApiCall, proceed: Proceed, /) -> Response:
+            if call.operation == operation and not after:
+                raise Died
+            answer = proceed()
+            if call.operation == operation:
+                raise Died
+            return answer
+
+        with intercept(dies), pytest.raises(Died):
+            ending(at, order())
+        first = ending(at, order())
+        assert (first.verdict, len(first.sends)) == (ResetVerdict.RESTARTED, 1)
+        item = at.item()
+        assert ending(at, order()) == first
+        assert at.item() == item
 
 
 def test_a_run_whose_request_lies_ahead_is_as_good_as_reset() -> None:

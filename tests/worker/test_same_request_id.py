@@ -18,7 +18,7 @@ from flowguard.protocol.waiting import GivenAnswer
 from flowguard.settings import Settings
 from flowguard.step import Step
 from flowguard.worker.callbacks import Callbacks
-from flowguard.worker.outside import FoundAnswer
+from flowguard.worker.found_answer import FoundAnswer
 from tests.waits import DEADLINE, SCRIPT, START, WITHIN, All, AnyOf, Carts, Progress, WaitScene, asks, deadline
 from tests.waits import wait_scene as scene
 

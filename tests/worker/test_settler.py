@@ -310,7 +310,8 @@ def test_what_was_kept_is_looked_for_until_the_wait_is_over(
     for name in "ab":
         at.waits.keep_early("carts", name, SEVEN, now=START, expires_at=START + 60_000)
     at.begin(waits)
-    assert at.calls.count("GetItem") == looks
+    assert at.calls.count("TransactWriteItems") == looks
+    assert at.calls.count("GetItem") == 2 * looks, "the answer, and the item as it has left it"
     assert at.wait.answered == found
     at.deliver(*at.waiting("answers"))
     assert at.resume() == 1
@@ -347,7 +348,7 @@ def test_an_early_answer_that_is_replaced_while_it_is_looked_at_is_not_settled(a
     at.waits.keep_early("carts", "b", SEVEN, now=START, expires_at=until, by="m-1", at=1)
 
     def replaced(call: ApiCall, proceed: Proceed) -> Response:
-        if call.operation == "UpdateItem" and "used_by" in call.params["UpdateExpression"]:
+        if call.operation == "TransactWriteItems":
             at.waits.keep_early("carts", "b", GivenAnswer("8"), now=START, expires_at=until, by="m-2", at=2)
         return proceed()
 

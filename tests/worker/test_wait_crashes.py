@@ -58,8 +58,9 @@ _NAMES: Final = {
     "commit": "the commit",
     "look early": "the look for early answers",
     "keep early": "the copy of an early answer",
-    "use early": "the note that an early answer is used",
     "find rows": "the look for who waits",
+    "find wait": "the look at the run",
+    "take early": "the answer's write",
     "settle": "the answer's write",
     "time out": "the deadline's write",
 }

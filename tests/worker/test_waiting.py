@@ -813,16 +813,12 @@ def test_an_answer_that_was_kept_gives_way_to_a_newer_one_alone(at: WaitScene) -
     assert keep("5", "first", 10) == Kept(is_new=True)
     assert keep("5", "first", 10) == Kept(is_new=False), "a copy"
     assert keep("6", "newer", 20) == Kept(is_new=True, replaces=True)
-    assert keep("5", "first", 10) == Kept(is_new=False), "a late copy of the older one"
+    assert keep("5", "first", 10) == Kept(is_new=False, is_outdated=True), "a late copy of the older one"
     assert at.waits.early("carts", "paid", START) == EarlyAnswer(GivenAnswer("6"), "newer")
-    assert not at.waits.use_early("carts", "paid", "first", "run-1", until=DEADLINE), "it is not there any more"
-    assert at.waits.use_early("carts", "paid", "newer", "run-1", until=DEADLINE)
-    assert at.waits.use_early("carts", "paid", "newer", "run-1", until=DEADLINE), "once more after a death"
-    assert not at.waits.use_early("carts", "paid", "newer", "run-2", until=DEADLINE)
-    assert at.waits.early("carts", "paid", START, "run-2") is None
-    assert at.waits.early("carts", "paid", START, "run-1") is not None
+    at.waits.close_early("carts", "paid", "newer")
+    assert at.waits.early("carts", "paid", START) is None
     assert keep("7", "newest", 30) == Kept(is_new=True), "it replaces what was used"
-    assert at.waits.early("carts", "paid", START, "run-2") is not None
+    assert at.waits.early("carts", "paid", START) is not None
     assert at.waits.early("carts", "sent", START) is None
     assert list(at.waits.waiting_for("carts", "paid")) == []
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,16 +12,21 @@ from botocore.exceptions import ClientError
 
 from flowguard.aws.clients import Clients
 from flowguard.aws.dead_letter_queue import DeadLetterQueue, Reading, Unusable
+from flowguard.aws.items import run_key
+from flowguard.aws.redriver import Outcome as Redriven
 from flowguard.aws.redriver import Redriver
 from flowguard.destinations import Topic
 from flowguard.flow import Flow
 from flowguard.handler import dlq_handler
+from flowguard.ids import ObjectId
 from flowguard.outcome import Done, Outcome
 from flowguard.protocol.run import Status
 from flowguard.sim.account import ACCOUNT_ID, REGION
-from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
+from flowguard.sim.calls import ApiCall, Proceed, Recorder, Response, intercept
 from flowguard.stage import Stage
 from flowguard.step import Step
+from flowguard.wire.attributes import Attribute, attributes_to
+from flowguard.wire.message import FLOW_STAGE, PLACE
 from flowguard.worker.redrive import Fate
 from tests.aws.dead_letters.letters import (
     arn,
@@ -167,6 +174,63 @@ def test_a_record_without_ids_comes_back_as_the_request_that_it_was(at: Scene) -
     assert (item.request_id, item.redrive) == (outcome.letter.message_id, 0)
 
 
+def raw(at: Scene, *left_out: str, **more: object) -> None:
+    """A record that SQS gave up, with more in its place, and without some of its attributes."""
+    place = Attribute.string(json.dumps({"version": 1, "hop": 1, "object": "o1", **more}))
+    said = {**at.message().attributes(), PLACE: place}
+    kept = {name: value for name, value in said.items() if name not in left_out}
+    put(at, "given-up", at.message(), MessageAttributes=attributes_to(Attribute.to_sqs_api, kept))
+
+
+def operations(**options: Any) -> tuple[list[Redriven], Counter[str]]:
+    """What becomes of the letters of ``given-up``, and the calls that it takes."""
+    with intercept(Recorder()) as made:
+        outcomes = redrive("given-up", **options)
+    return outcomes, Counter(call.operation for call in made.calls)
+
+
+@pytest.mark.parametrize(("left_out", "reads"), [((), 1), ((FLOW_STAGE,), 0), ((PLACE,), 0)])
+def test_the_run_item_is_read_of_a_letter_that_names_its_flow_and_object(
+    left_out: tuple[str, ...], reads: int, at: Scene
+) -> None:
+    make_dlq(at, "price-order")
+    raw(at, *left_out)
+    [outcome], calls = operations()
+    assert (outcome.deleted, calls["GetItem"]) == (True, reads)
+
+
+def test_each_queue_is_asked_once_whose_dead_letters_these_are(at: Scene) -> None:
+    make_dlq(at, "price-order")
+    for _ in range(3):
+        raw(at)
+    outcomes, calls = operations()
+    assert ([outcome.deleted for outcome in outcomes], calls["ListDeadLetterSourceQueues"]) == ([True] * 3, 1)
+
+
+def test_what_a_record_says_of_its_own_inbox_does_not_count(at: Scene) -> None:
+    make_dlq(at, "price-order")
+    raw(at, to="sqs:emails")
+    assert redrive("given-up")[0].to == url(at, "price-order")
+
+
+@pytest.mark.parametrize(("sources", "redriven"), [((), 0), (("price-order",), 1)], ids=["no source", "it is parked"])
+def test_a_letter_whose_queue_nobody_knows_stays(sources: tuple[str, ...], redriven: int, at: Scene) -> None:
+    """Whoever parked a letter may have had it from another queue than SQS moves records from."""
+    make_dlq(at, *sources)
+    put(at, "given-up", at.message(redrive=redriven))
+    [outcome] = redrive("given-up")
+    assert str(outcome.failed).startswith("it does not say which queue it came through")
+    assert not outcome.deleted
+
+
+@pytest.mark.parametrize("unreadable", [False, True])
+def test_a_record_that_is_no_json_stays_unless_it_is_asked_for(unreadable: bool, at: Scene) -> None:
+    make_dlq(at, "price-order")
+    put(at, "given-up", at.message(), MessageBody="no JSON")
+    [outcome] = redrive("given-up", unreadable=unreadable)
+    assert (outcome.failed is None, outcome.deleted) == (unreadable, unreadable)
+
+
 def test_of_several_queues_it_must_be_said_which(at: Scene) -> None:
     make_dlq(at, "price-order", "close-order")
     put(at, "given-up", at.message())
@@ -206,6 +270,20 @@ def test_a_committed_hop_whose_worker_died_before_it_sent_anything_is_sent_back_
     assert fates([outcome]) == [Fate.REDRIVEN]
     work(at, "price-order")
     assert (at.priced(), len(at.sent("close-order"))) == (1, 1)
+
+
+@pytest.mark.parametrize(("left", "fate"), [(True, Fate.REDRIVEN), (False, Fate.SUPERSEDED)])
+def test_a_committed_hop_is_sent_back_where_its_item_has_something_left_to_send(
+    left: bool, fate: Fate, at: Scene
+) -> None:
+    make_dlq(at, "price-order")
+    raw(at)
+    at.deliver(at.message())
+    if not left:
+        at.aws.client("dynamodb").update_item(
+            TableName="flowguard", Key=run_key("orders", ObjectId("o1")), UpdateExpression="REMOVE outbox"
+        )
+    assert fates(redrive("given-up")) == [fate]
 
 
 # -- where to
@@ -323,6 +401,30 @@ def test_what_a_run_waits_for_goes_to_the_queue_of_answers_where_it_is_believed(
 
 
 # -- what goes wrong
+
+
+@pytest.mark.parametrize(("later", "is_left"), [(0, False), (1, True)])
+def test_a_letter_that_arrived_after_its_queue_was_looked_up_is_left(later: int, is_left: bool, at: Scene) -> None:
+    die(at)
+    with reading() as open_:
+        [letter] = next(open_.pages())
+        letter = replace(letter, sent_at=open_.queue.looked_up_at + later)
+        [outcome] = Redriver(Clients(), "flowguard", open_).redrive([letter])
+    assert (outcome.failed is not None, outcome.deleted) == (is_left, not is_left)
+
+
+def test_a_letter_that_is_sent_and_not_deleted_says_so(at: Scene) -> None:
+    die(at)
+
+    def refuses(call: ApiCall, proceed: Proceed) -> Response:
+        if call.operation != "DeleteMessageBatch":
+            return proceed()
+        return {"Failed": [{"Id": "0", "Code": "Busy", "Message": "later", "SenderFault": False}], "Successful": []}
+
+    with intercept(refuses):
+        [outcome] = redrive()
+    assert (outcome.failed, outcome.deleted) == ("it could not be deleted: Busy: later", False)
+    assert (len(at.sent("price-order")), len(at.sent("dead"))) == (1, 1)
 
 
 def test_a_missing_table_is_named_before_anything_is_sent(at: Scene) -> None:

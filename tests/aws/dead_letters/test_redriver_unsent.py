@@ -10,7 +10,7 @@ from botocore.exceptions import ClientError
 
 from flowguard.protocol.run import Status
 from flowguard.sim.account import ACCOUNT_ID, REGION
-from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
+from flowguard.sim.calls import ApiCall, Proceed, Recorder, Response, intercept
 from flowguard.wire.attributes import Attribute, attributes_to
 from flowguard.worker.redrive import Fate
 from tests.aws.dead_letters.letters import (
@@ -88,7 +88,7 @@ def test_an_unsent_message_leaves_the_account_only_where_that_is_allowed(at: Sce
     assert not outcome.deleted
     with intercept(noting := Noting()):
         redrive(elsewhere=True)
-    assert noting.sent, "where it is allowed it is tried"
+    assert noting.sent[1:], "where it is allowed it is tried, after the look for the letters' own queue"
     assert redrive(to="emails")[0].deleted
 
 
@@ -108,11 +108,13 @@ class Noting:
 
 def test_an_unsent_message_that_sqs_moved_may_be_anybodys_and_is_sent_nowhere(at: Scene) -> None:
     park(at, "sqs:emails")
-    with intercept(moved_from(arn("price-order"))):
+    with intercept(Recorder()) as made, intercept(moved_from(arn("price-order"))):
         for options in ({}, {"to": "emails"}, {"elsewhere": True}, {"drop_obsolete": True}):
             [outcome] = redrive(**options)
             assert str(outcome.failed).startswith(f"SQS moved it here from {arn('price-order')}, so anybody may")
             assert not outcome.deleted
+    asked = [call.params["QueueName"] for call in made.calls if call.operation == "GetQueueUrl"]
+    assert asked.count("emails") == 1, "by whoever says --to, and by nobody else"
     assert at.sent("emails") == []
 
 
@@ -155,8 +157,11 @@ def test_a_next_hops_message_goes_to_the_inbox_that_refused_it(at: Scene) -> Non
 )
 def test_a_next_hops_message_goes_to_no_other_account_no_topic_and_not_back(at: Scene, to: str, why: str) -> None:
     put(at, "dead", at.message(), MessageAttributes=onward_attributes(at, to))
-    [outcome] = redrive()
+    with intercept(Recorder()) as made:
+        [outcome] = redrive()
     assert why in str(outcome.failed)
+    asked = [call.params for call in made.calls if call.operation == "GetQueueUrl"]
+    assert not [one for one in asked if one.get("QueueOwnerAWSAccountId") == "999999999999"], "nobody looks there"
     assert redrive(to="close-order")[0].deleted
 
 

@@ -11,11 +11,12 @@ from typing import NamedTuple
 from flowguard.destinations import Queue
 from flowguard.ids import Owner, RequestId
 from flowguard.protocol import claims
+from flowguard.protocol.answers import judge
 from flowguard.protocol.failed_hop import FailedHop
 from flowguard.protocol.outbox import Kind, Send
 from flowguard.protocol.run import Claim, ClaimRequest, Commit, Committed, Refused, RunItem, Status
 from flowguard.protocol.verdicts import Verdict
-from flowguard.protocol.waiting import GivenAnswer, Look
+from flowguard.protocol.waiting import EarlyAnswer, GivenAnswer, Kept, Look, Use
 from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.message import Message
 from flowguard.worker.ports import Refusal
@@ -37,6 +38,7 @@ from tests.proofs.model.function import (
     Ended,
     Finding,
     ForgettingRows,
+    Freeing,
     Function,
     Handling,
     Judging,
@@ -49,7 +51,9 @@ from tests.proofs.model.function import (
     Saving,
     Sending,
     Settling,
+    Taking,
     TimingOut,
+    WaitJudging,
     owner_name,
 )
 from tests.proofs.model.scenarios import Scenario
@@ -86,6 +90,8 @@ class Environment:
     """A cancelled request cancels its own run alone."""
     ends_twice: bool = False
     """A deadline ends a wait that is over."""
+    uses_up: bool = True
+    """A run that gets an answer that is kept uses it up by that."""
 
 
 class _Granted(NamedTuple):
@@ -95,6 +101,14 @@ class _Granted(NamedTuple):
     answer: int
     verdict: Verdict
     fault: str
+
+
+class _Kept(NamedTuple):
+    """An answer that is kept for an id: who waited when it came, and who has used it."""
+
+    answer: GivenAnswer
+    waited: str = ""
+    user: str = ""
 
 
 class _Arrived(NamedTuple):
@@ -330,7 +344,7 @@ class Actions:
                 yield from ask(world, worker)
             case Attaching() | NotingRows() | ReadingRows() | ForgettingRows():
                 yield from self._called(world, worker, call)
-            case Settling() | TimingOut() | Early() | Saving() | Finding() | Keeping() | Looking() | Cancelling():
+            case _:
                 yield from self._answer(world, worker)
 
     def _handle(self, world: World, worker: Worker) -> Iterator[Step]:
@@ -578,21 +592,65 @@ class Actions:
             case Saving(rows):
                 saved = world._replace(rows=world.rows.union(map(self.shelf.put, rows)))
                 yield from self._went_on(saved, worker, self.shelf.put("saved"), self._label("rows", worker))
-            case Finding(awaited_id):
-                rows = tuple(row for row in map(self.shelf.__getitem__, sorted(world.rows)) if row.id == awaited_id)
-                yield from self._went_on(world, worker, self.shelf.put(rows), self._label("find", worker))
-            case Keeping(awaited_id, answer):
-                there = awaited_id in dict(world.kept)
-                kept = world.kept if there else world.kept | {(awaited_id, self.shelf.put(answer))}
-                after = world._replace(kept=kept)
-                yield from self._went_on(after, worker, self.shelf.put("kept"), self._label("keep", worker))
-            case Looking(awaited_id):
-                number = dict(world.kept).get(awaited_id, self.shelf.put(None))
-                yield from self._went_on(world, worker, number, self._label("look", worker))
+            case Finding() | WaitJudging() | Keeping() | Taking() | Freeing() | Looking() as call:
+                yield from self._outside(world, worker, call)
             case Ended(ack):
                 yield self._label("end", worker), self._acked(world, worker) if ack else self._back(world, worker)
             case call:
                 raise AssertionError(f"{call} is no call about a wait")
+
+    def _outside(
+        self, world: World, worker: Worker, call: Finding | WaitJudging | Keeping | Taking | Freeing | Looking
+    ) -> Iterator[Step]:
+        """The next call of a worker that has an answer from outside, or looks for one."""
+        match call:
+            case Finding(awaited_id):
+                rows = tuple(row for row in map(self.shelf.__getitem__, sorted(world.rows)) if row.id == awaited_id)
+                yield from self._went_on(world, worker, self.shelf.put(rows), self._label("find", worker))
+            case WaitJudging(address):
+                verdict = judge(None if world.item is None else self.shelf[world.item], address)
+                label = self._label(f"judge wait: {verdict.value}", worker)
+                yield from self._went_on(world, worker, self.shelf.put(verdict), label)
+            case Keeping(awaited_id, answer, waited):
+                there = self._kept(world, awaited_id)
+                after = world if there else self._with_kept(world, awaited_id, _Kept(answer, waited))
+                kept = Kept(
+                    is_new=there is None, used_by=there.user if there else "", waited=there.waited if there else ""
+                )
+                yield from self._went_on(after, worker, self.shelf.put(kept), self._label("keep", worker))
+            case Taking(address, answer, use):
+                yield from self._take(world, worker, address, answer, use)
+            case Freeing(awaited_id):
+                there = self._kept(world, awaited_id)
+                is_left = there is not None and not there.user
+                after = self._with_kept(world, awaited_id, there._replace(waited="")) if there and is_left else world
+                yield from self._went_on(after, worker, self.shelf.put(is_left), self._label("free", worker))
+            case Looking(awaited_id, who):
+                there = self._kept(world, awaited_id)
+                is_free = there is not None and there.user in {"", who}
+                early = EarlyAnswer(there.answer, waited=there.waited) if there and is_free else None
+                yield from self._went_on(world, worker, self.shelf.put(early), self._label("look", worker))
+
+    def _take(
+        self, world: World, worker: Worker, address: AnswerAddress, answer: GivenAnswer, use: Use
+    ) -> Iterator[Step]:
+        """Both or nothing: a run gets the answer, and it is used up."""
+        _, settled = waits.settle(self.shelf, world.item, address, answer)
+        there = self._kept(world, use.id)
+        if settled.verdict in waits.APPLIED and (there is None or there.user not in {"", use.who}):
+            yield from self._went_on(world, worker, self.shelf.put(None), self._label("take: used", worker))
+            return
+        applied = settled.verdict in waits.APPLIED and self._environment.uses_up
+        after = self._with_kept(world, use.id, there._replace(user=use.who)) if there and applied else world
+        yield from self._settle(after, worker, address, answer)
+
+    def _kept(self, world: World, awaited_id: str) -> _Kept | None:
+        number = dict(world.kept).get(awaited_id)
+        found: _Kept | None = None if number is None else self.shelf[number]
+        return found
+
+    def _with_kept(self, world: World, awaited_id: str, kept: _Kept) -> World:
+        return world._replace(kept=frozenset({**dict(world.kept), awaited_id: self.shelf.put(kept)}.items()))
 
     def _settle(self, world: World, worker: Worker, address: AnswerAddress, answer: GivenAnswer) -> Iterator[Step]:
         number, settled = waits.settle(self.shelf, world.item, address, answer)
@@ -601,7 +659,7 @@ class Actions:
         if settled.verdict in waits.APPLIED:
             assert world.item is not None
             assert number is not None
-            fault = checks.answer_fault(world, self.shelf[world.item], self.shelf[number], address)
+            fault = checks.answer_fault(self.scenario, world, self.shelf[world.item], self.shelf[number], address)
             after = after.noted(checks.answer_fact(address, answer)).blamed(fault)
         yield from self._went_on(after, worker, self.shelf.put(settled), label)
         if world.budget.lost and settled.verdict in waits.APPLIED:

@@ -77,12 +77,14 @@ def answer_fact(address: AnswerAddress, answer: GivenAnswer) -> Fact:
     return "answered", address.request_id, str(address.hop), address.name, "failed" if answer.failed else ""
 
 
-def answer_fault(world: World, before: RunItem, after: RunItem, address: AnswerAddress) -> str:
+def answer_fault(scenario: Scenario, world: World, before: RunItem, after: RunItem, address: AnswerAddress) -> str:
     """I8 and I9, when an answer has changed the item."""
     if fault := _wait_fault(before, address):
         return fault
     if any(fact[:4] == answer_fact(address, GivenAnswer(""))[:4] for fact in world.log):
         return f"{address.name} is answered twice"
+    if address.name in scenario.events and any(fact[0] == "answered" and fact[3] == address.name for fact in world.log):
+        return f"{address.name} is for two runs"
     assert before.wait is not None
     assert after.wait is not None
     if address.name not in before.wait.waiting or before.wait.waiting - after.wait.waiting != {address.name}:
@@ -312,7 +314,7 @@ def _run_fault(scenario: Scenario, function: Function, world: World, item: RunIt
         over = ("ended", name) in world.log or letters
         return "" if over else f"{name} was accepted, and neither ended nor was superseded"
     if item.status is Status.WAITING:
-        return _left_waiting(scenario, item)
+        return _left_waiting(scenario, world, item)
     if item.status is Status.RUNNING:
         return "" if letters and ("expired",) in world.log else f"{name} has stopped at hop {item.hop}"
     if item.status is Status.COMPLETED:
@@ -352,8 +354,14 @@ def _answer_fault(function: Function, world: World, run: int) -> str:
     return "" if ends == {own} else f"{run_name(run)} is told {len(ends)} ends"
 
 
-def _left_waiting(scenario: Scenario, item: RunItem) -> str:
-    """I15. An answer that is given once may be lost before anybody has it, and then only the deadline goes on."""
+def _left_waiting(scenario: Scenario, world: World, item: RunItem) -> str:
+    """I15. An answer that is given once may be lost before anybody has it, and then only the deadline goes on.
+
+    What another run has had before it was superseded is used up.
+    """
+    had = {fact[3] for fact in world.log if fact[0] == "answered" and fact[1] != item.request_id}
+    if item.wait is not None and had.intersection(item.wait.waiting, scenario.events) and not _is_over(item.wait):
+        return ""
     if item.wait is not None and not _is_over(item.wait):
         what = f"waits for {', '.join(sorted(item.wait.waiting))} for ever"
         return "" if scenario.is_direct and not scenario.has_deadline else f"{item.request_id} {what}"

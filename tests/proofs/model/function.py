@@ -38,12 +38,13 @@ from flowguard.protocol.run import (
     Fenced,
     Looked,
     Refused,
+    ResetOrder,
     RunItem,
     Settled,
     TimedOut,
 )
 from flowguard.protocol.verdicts import AnswerVerdict
-from flowguard.protocol.waiting import EarlyAnswer, GivenAnswer, Kept, Look
+from flowguard.protocol.waiting import EarlyAnswer, GivenAnswer, Kept, Look, Use
 from flowguard.retry import Fixed, RetryPolicy
 from flowguard.stage import Stage
 from flowguard.step import Step
@@ -56,7 +57,7 @@ from flowguard.worker.asks import CommitAnswer
 from flowguard.worker.batch import Batch
 from flowguard.worker.callbacks import Callbacks
 from flowguard.worker.ending import Ending
-from flowguard.worker.outside import FoundAnswer
+from flowguard.worker.found_answer import FoundAnswer
 from flowguard.worker.ports import (
     Batches,
     CallerLists,
@@ -154,17 +155,39 @@ class Finding(NamedTuple):
     awaited_id: str
 
 
+class WaitJudging(NamedTuple):
+    """Whether a run can take an answer."""
+
+    address: AnswerAddress
+
+
 class Keeping(NamedTuple):
-    """An answer is kept that may come before its wait."""
+    """An answer is kept that may come before its wait. ``waited`` says who waits for it already."""
 
     awaited_id: str
     answer: GivenAnswer
+    waited: str
+
+
+class Taking(NamedTuple):
+    """A run gets what is kept, which is used up by that."""
+
+    address: AnswerAddress
+    answer: GivenAnswer
+    use: Use
+
+
+class Freeing(NamedTuple):
+    """What is kept is left to the next wait."""
+
+    awaited_id: str
 
 
 class Looking(NamedTuple):
-    """Whether an answer was kept."""
+    """Whether an answer was kept that no other wait has used."""
 
     awaited_id: str
+    who: str
 
 
 class Attaching(NamedTuple):
@@ -205,7 +228,7 @@ class Ended(NamedTuple):
 
 
 Calling = Attaching | NotingRows | ReadingRows | ForgettingRows
-Waiting = Settling | TimingOut | Early | Saving | Finding | Keeping | Looking
+Waiting = Settling | TimingOut | Early | Saving | Finding | WaitJudging | Keeping | Taking | Freeing | Looking
 Working = Claiming | Judging | Handling | Releasing | Committing | Noting | Sending
 Call = Working | Waiting | Calling | Cancelling | Ended
 
@@ -332,7 +355,8 @@ class _Outside:
         raise AssertionError("the stages of the worlds wait for no group")
 
     def verdict(self, address: AnswerAddress) -> AnswerVerdict:
-        raise AssertionError("the stages of the worlds can read every answer")
+        verdict: AnswerVerdict = self.ask(WaitJudging(address))
+        return verdict
 
     def time_out(self, address: AnswerAddress, now: int) -> TimedOut:
         ended: TimedOut = self.ask(TimingOut(address))
@@ -352,7 +376,7 @@ class _Outside:
     def keep_place(self, flow: str, awaited_id: str, by: str, row: AwaitingRow, until: int) -> None:
         raise AssertionError("an invocation of the worlds has time for all who wait")
 
-    def keep_early(
+    def keep_early(  # noqa: PLR0913 - everything but the first three is named
         self,
         flow: str,
         awaited_id: str,
@@ -360,20 +384,29 @@ class _Outside:
         *,
         now: int,
         expires_at: int,
+        known_until: int = 0,
         by: str = "",
         at: int = 0,
         names: Sequence[str] = (),
+        waited: str = "",
     ) -> Kept:
-        self.ask(Keeping(awaited_id, answer))
-        return Kept(is_new=True)
+        kept: Kept = self.ask(Keeping(awaited_id, answer, waited))
+        return kept
 
     def early(self, flow: str, awaited_id: str, now: int, who: str = "") -> EarlyAnswer | None:
-        answer: GivenAnswer | None = self.ask(Looking(awaited_id))
-        return None if answer is None else EarlyAnswer(answer)
+        found: EarlyAnswer | None = self.ask(Looking(awaited_id, who))
+        return found
 
-    def use_early(self, flow: str, awaited_id: str, by: str, who: str, *, until: int) -> bool:
-        """One run waits for each event of the worlds: nobody else asks for what is used."""
-        return True
+    def take(self, address: AnswerAddress, answer: GivenAnswer, use: Use) -> Settled | None:
+        settled: Settled | None = self.ask(Taking(address, answer, use))
+        return settled
+
+    def free_early(self, flow: str, awaited_id: str, by: str) -> bool:
+        is_left: bool = self.ask(Freeing(awaited_id))
+        return is_left
+
+    def close_early(self, flow: str, awaited_id: str, by: str) -> None:
+        raise AssertionError("the worlds have one object, so that several runs cannot wait at once")
 
     def postpone(self, envelope: Envelope, seconds: int) -> None:
         """The model delivers every visible record at any time."""
@@ -463,7 +496,7 @@ class _Lists:
         raise AssertionError("the worlds have no more requests than a commit removes")
 
     def reset(
-        self, flow: str, object_id: ObjectId, by: str, at: int, now: int, latest: int | None = None
+        self, flow: str, object_id: ObjectId, by: str, at: int, now: int, order: ResetOrder | None = None
     ) -> RunItem | None:
         raise AssertionError("no worker of the worlds resets anything")
 

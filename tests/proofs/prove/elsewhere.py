@@ -276,7 +276,7 @@ TESTED: Final = (
     Elsewhere(
         r"^(worker\.unsent\._next_hop: Message\(trace|wire\.message\.Message\._of_waits: .*(TRACE|trace)|"
         r"protocol\.waiting\.WaitPlan\.(to_text: (self\.trace|\[dict|\[self\.trace)|from_text: more\[)|"
-        r"worker\.settler\.message_at: (plan|item\.wait)|"
+        r"worker\.settler\.message_at: (plan|item\.wait is None → forced true)|"
         r"worker\.routing\.Routes\.resolve: (Message\(trace|place\.(trace|hop)|made_in)|"
         r"worker\.group_planner\.group_ask: Message\(trace|"
         r"aws\.sender\.(_traced|queue_entry: .*_traced|queue_entry: send\.kind))",
@@ -329,7 +329,8 @@ TESTED: Final = (
         "hops that rest for minutes, and whose functions are killed four times before they end",
     ),
     Elsewhere(
-        r"^(expressions\.(USE_EARLY|SET_USED)|protocol\.waiting\.EarlyAnswer)\b",
+        r"^(expressions\.(USE_EARLY|SET_USED|IS_UNUSED|FORGET_WAITED|IS_KEPT)|protocol\.waiting\.(EarlyAnswer|Use))\b|"
+        r"^aws\.refused_writes\.is_only_beside_fence\b",
         ("tests/aws/test_waits_edges.py",),
         "an early answer that is replaced, removed or used while a wait looks at it",
     ),
@@ -688,7 +689,7 @@ TESTED: Final = (
     ),
     Elsewhere(
         r"^aws\.caller_lists\.",
-        ("tests/aws/test_caller_lists.py", "tests/aws/test_resets_agree.py"),
+        ("tests/aws/test_caller_lists.py", "tests/aws/test_resets_agree.py", "tests/worker/test_resets.py"),
         "no explored flow takes callers",
     ),
     Elsewhere(
@@ -857,6 +858,46 @@ TESTED: Final = (
             "tests/worker/test_outside.py::test_a_worker_that_dies_in_a_part",
         ),
         "no explored answer is for so many runs that it is settled in parts",
+    ),
+    Elsewhere(
+        r"^(protocol\.waiting\.Kept|worker\.early_answers)\.|^worker\.outside\.(_use|_Told|answer_message|"
+        r"OutsideAnswers\.(_offers|_make|_settle_part|_given|settle))",
+        ("tests/worker/test_early_answers.py", "tests/worker/test_outside.py", "tests/worker/test_callbacks.py"),
+        "runs of several objects that wait for one id, and functions that die while they give it to one of them",
+    ),
+    Elsewhere(
+        r"^worker\.settler\.(Settler\.(_take_kept|_is_left_to_another|settle|look_early|ending: settled)|_use)\b",
+        (
+            "tests/worker/test_settler.py",
+            "tests/worker/test_early_answers.py",
+            "tests/worker/test_outside.py",
+            "tests/worker/test_waiting.py",
+        ),
+        "runs of several objects that wait for one id, and functions that die while they give it to one of them",
+    ),
+    Elsewhere(
+        r"^worker\.found_answer\.",
+        ("tests/worker/test_outside.py", "tests/worker/test_early_answers.py"),
+        "callbacks whose senders may answer some names alone",
+    ),
+    Elsewhere(
+        r"^aws\.redriver\.",
+        ("tests/aws/dead_letters/test_redriver.py", "tests/aws/dead_letters/test_redriver_unsent.py"),
+        "a person sends dead letters back, of every form and from queues of every form",
+    ),
+    Elsewhere(
+        r"^recorded\.remembered\.",
+        (
+            "tests/recorded/test_remembered.py",
+            "tests/worker/runtime/test_remembered.py",
+            "tests/worker/test_async_handlers.py",
+        ),
+        "no explored flow does anything before its commit",
+    ),
+    Elsewhere(
+        r"^aws\.signing_keys\.",
+        ("tests/aws/test_signing_keys.py",),
+        "keys that are stored, malformed, and renewed while their store does not answer",
     ),
     Elsewhere(
         r"^aws\.waits\.",

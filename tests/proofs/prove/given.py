@@ -87,6 +87,16 @@ OLDER_BUT_GREATER: Final = [
     request(Pair, "to-open", order(amount=3), "request-a", at=1_000, sent=0),
     request(Pair, "to-open", order(amount=5), "request-b", sent=0),
 ]
+_HOUR: Final = 3_600_000
+ASKED_BY_A_SLOW_CLOCK: Final = [
+    request(Pair, "to-open", order(amount=3), "request-a", sent=0),
+    request(Pair, "to-open", order("shut:1:error"), "request-b", at=-5 * _HOUR, sent=1_000),
+]
+ASKED_BY_A_SLOW_CLOCK_ALONE: Final = [request(First, "to-open", order("open:1:error"), at=-5 * _HOUR, sent=0)]
+ASKED_BY_A_FAST_CLOCK: Final = [
+    request(Pair, "to-open", order("open:1:error", 3), "request-a", at=_HOUR // 5, sent=0),
+    request(Pair, "to-open", order(), "request-b", at=1_000),
+]
 ASKED_BEFORE_THE_END: Final = [
     request(First, "to-open", order(amount=3), "request-a"),
     request(First, "to-open", order(amount=5), "request-b", at=10, sent=1_000),

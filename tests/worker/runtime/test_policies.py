@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from flowguard.events import EventType
 from flowguard.flow import IGNORE, PER_REQUEST, AnyFlow, Flow
 from flowguard.ids import ObjectId, RequestId
 from tests.scene import Script, scene, two_stages
+from tests.worker.runtime.mishaps import Died, die
 
 
 def patient(script: Script) -> AnyFlow:
@@ -40,6 +43,35 @@ def test_a_run_that_nobody_works_on_any_more_is_taken_over_with_a_warning() -> N
         at.clock.advance(seconds=86_400 + 31)
         at.deliver(at.newer(flow="patient"))
         assert (at.told(EventType.IGNORED), at.told(EventType.ABANDONED), at.priced()) == (0, 1, 2)
+
+
+DAY = 86_400
+
+
+def test_a_worker_whose_clock_is_a_week_fast_keeps_the_object_no_longer_than_others_when_it_dies() -> None:
+    """Its record is lost too: a copy of that would be carried out within minutes."""
+    with scene(patient) as at:
+        at.clock.advance(seconds=7 * DAY)
+        at.script.pricing = die
+        with suppress(Died):
+            at.deliver(at.message(flow="patient"))
+        at.script.pricing = lambda step: None
+        at.clock.advance(seconds=-7 * DAY + DAY - 60)
+        at.deliver(at.newer(flow="patient"))
+        assert (at.told(EventType.IGNORED), at.priced()) == (1, 0), "its time is not over"
+        at.clock.advance(seconds=61)
+        at.deliver(at.newer(flow="patient"))
+        assert (at.told(EventType.IGNORED), at.told(EventType.ABANDONED), at.priced()) == (1, 1, 1)
+
+
+def test_a_run_that_a_worker_has_ended_whose_clock_is_a_day_fast_keeps_nobody_away() -> None:
+    with scene(patient) as at:
+        at.clock.advance(seconds=DAY)
+        at.deliver(at.message(flow="patient"))
+        at.deliver(at.second(flow="patient"))
+        at.clock.advance(seconds=-DAY + 3_600)
+        at.deliver(at.newer(flow="patient", requested_at=at.clock.now() - 5))
+        assert (at.told(EventType.IGNORED), at.priced()) == (0, 2)
 
 
 def test_where_every_request_is_carried_out_none_supersedes_another() -> None:

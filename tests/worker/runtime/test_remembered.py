@@ -474,7 +474,8 @@ def test_a_copy_with_a_later_time_remembers_what_its_hop_has_done(at: Scene) -> 
         ([datetime(2026, 1, 2, tzinfo=UTC), timedelta(days=1)], [datetime(2026, 1, 2, tzinfo=UTC), timedelta(days=1)]),
         ({"$": "as it is"}, {"$": "as it is"}),
         ({"n": 1, "text": "é", "none": None}, {"n": 1, "text": "é", "none": None}),
-        ({"receipt": Receipt(number=7), "paid": Decimal("1.10")}, {"receipt": {"number": 7}, "paid": "1.10"}),
+        ({"receipt": Receipt(number=7), "paid": Decimal("1.10")}, {"receipt": {"number": 7}, "paid": Decimal("1.10")}),
+        ([Decimal("1.10"), {"n": float("nan")}], ["1.10", {"n": None}]),
     ],
 )
 def test_what_is_remembered_without_a_type_comes_back_as_it_was(at: Scene, made: Any, remembered: Any) -> None:

@@ -43,7 +43,10 @@ _STEPS: Final = {
     ("waits.py", "time_out"): "time out",
     ("waits.py", "look"): "look ahead",
     ("waits.py", "keep_early"): "keep early",
-    ("waits.py", "use_early"): "use early",
+    ("waits.py", "_taken"): "take early",
+    ("waits.py", "free_early"): "free early",
+    ("waits.py", "close_early"): "close early",
+    ("waits.py", "_found"): "find wait",
     ("waits.py", "early"): "look early",
 }
 

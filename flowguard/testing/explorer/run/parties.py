@@ -34,7 +34,7 @@ from flowguard.testing.explorer.record.view import body_of
 from flowguard.wire.message import REQUEST_ID
 from flowguard.wire.tokens import SEALED_IDS
 from flowguard.worker.callbacks import Callbacks
-from flowguard.worker.outside import FoundAnswer
+from flowguard.worker.found_answer import FoundAnswer
 from flowguard.worker.ports import Services
 from flowguard.worker.resumed import check_answer
 from flowguard.worker.settler import failure

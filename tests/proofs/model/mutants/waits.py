@@ -13,6 +13,7 @@ from flowguard.protocol.verdicts import AnswerVerdict
 from flowguard.protocol.waiting import Wait, WaitEnd, WaitPlan
 from flowguard.wire.answer_address import AnswerAddress
 from flowguard.worker import commit_phase, outside, settler
+from flowguard.worker.early_answers import EarlyOffers
 from flowguard.worker.flush_phase import FlushPhase
 from flowguard.worker.kept_answers import KeptAnswers
 from tests.proofs.model.actions import Environment
@@ -22,11 +23,12 @@ _SETTLE, _LOOK = settler.Settler.settle, settler.Settler.look_early
 _WRITTEN, _TAKEN, _JUDGE = commit_phase.CommitPhase.written, claims.taken, answers.judge
 _TIME_OUT, _ENDING = settler.Settler._time_out, settler.Settler.ending
 _FROM_OUTSIDE, _QUEUED = outside.OutsideAnswers.settle, outside.OutsideAnswers._put_into_queue
+_GIVEN = outside.OutsideAnswers._given
 
 
-def _without_repair(self: Any, flow: Any, envelope: Any, address: Any, answer: Any, **about: Any) -> Any:
-    settled = _SETTLE(self, flow, envelope, address, answer, **about)
-    return settled if settled.verdict is AnswerVerdict.RESUMED else settled._replace(onward=None)
+def _without_repair(self: Any, flow: Any, envelope: Any, given: Any, **about: Any) -> Any:
+    settled = _SETTLE(self, flow, envelope, given, **about)
+    return settled if settled is None or settled.verdict is AnswerVerdict.RESUMED else settled._replace(onward=None)
 
 
 def _deaf_deadline(self: Any, flow: Any, envelope: Any, deadline: Any) -> Any:
@@ -144,6 +146,18 @@ def _kept_late(self: Any, found: Any, envelope: Any, *, queued: bool) -> Any:
     return settled
 
 
+def _for_anybody(self: Any, who: str, rows: Any = None) -> Any:
+    """A copy of an answer that a run has is for whoever waits."""
+    return self.rows(self._own) if rows is None else rows
+
+
+def _twice_in_next(self: Any, row: Any, offer: Any, found: Any, envelope: Any, told: Any, **about: Any) -> Any:
+    """A run that has the answer by now, from another delivery of its message, is left alone."""
+    if offer.looks_first and self._services.store.waits.verdict(row.address) is AnswerVerdict.DUPLICATE:
+        return settler.SettledAnswer(AnswerVerdict.DUPLICATE)
+    return _GIVEN(self, row, offer, found, envelope, told, **about)
+
+
 def _queued_never(self: Any, found: Any, rows: Any, now: int) -> None:
     return
 
@@ -171,6 +185,30 @@ WAITS = (
         "kept-late",
         "an event is kept after its rows were looked for",
         ((outside.OutsideAnswers, "settle", _kept_late),),
+        caught_by="wait-event",
+    ),
+    Mutant(
+        "early-for-two",
+        "a run that gets an early answer does not use it up",
+        environment=Environment(uses_up=False),
+        caught_by="newer-event",
+    ),
+    Mutant(
+        "early-copy",
+        "a copy of an early answer that a run has used is for another one",
+        ((EarlyOffers, "_rows_of", _for_anybody),),
+        caught_by="newer-event",
+    ),
+    Mutant(
+        "early-lost",
+        "an early answer that those who waited could not take is left to them",
+        ((EarlyOffers, "free", lambda self: False),),
+        caught_by="newer-event",
+    ),
+    Mutant(
+        "early-left",
+        "a run that has an early answer from another delivery of its message is not sent on",
+        ((outside.OutsideAnswers, "_given", _twice_in_next),),
         caught_by="wait-event",
     ),
     Mutant(

@@ -22,7 +22,7 @@ from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.message import PLACE
 from flowguard.worker import callbacks, orders, settler, trust
-from flowguard.worker.outside import FoundAnswer
+from flowguard.worker.found_answer import FoundAnswer
 from flowguard.worker.settler import Settler
 from flowguard.worker.wait_planner import WaitPlanner
 from tests.testing.explorer import waiting

@@ -45,6 +45,7 @@ class AskAll(Stage[Night], name="ask-all", then="sum-up", inbox="to-ask-all"):
 
 class SumUp(Stage[GroupEnd], name="sum-up", inbox="to-sum-up"):
     def handle(self, end: GroupEnd, step: Step) -> Outcome:
+        step.reset(Pages, "milk")
         return Done(end.requests)
 
 

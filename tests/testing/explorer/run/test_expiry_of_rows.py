@@ -36,6 +36,7 @@ ELSEWHERE: Final = ("aws_facts", "deploy", "dev", "probe", "sim", "testing")
 
 KINDS: Final = {
     "aws/caller_lists.py:_change": "run run",
+    "aws/caller_lists.py:_noted": "run order",
     "aws/caller_lists.py:_put": "run caller",
     "aws/claim_call.py:claim_call": "run run",
     "aws/commit_call.py:_ending": "run run",
