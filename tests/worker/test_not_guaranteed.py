@@ -30,6 +30,7 @@ from flowguard.step import Step
 from flowguard.testing import ManualClock
 from tests.scene import START, OrderState, Scene, record, scene
 from tests.worker.runtime.mishaps import Died, boom, die, dies_at, supersede
+from tests.worker.runtime.test_near_the_limit import filled
 
 DOCS: Final = Path(__file__).parents[2] / "docs"
 GUARANTEES = "explain/guarantees.md"
@@ -260,11 +261,12 @@ def test_an_edited_run_item_is_believed(at: Scene) -> None:
 
 
 @of(GUARANTEES, "messages near the limits")
-def test_a_message_that_cannot_be_wrapped_for_a_retry_stays_in_its_queue(at: Scene) -> None:
-    body = json.dumps({"order_id": "o1", "note": '"' * 500_000})
+def test_a_run_whose_retry_has_no_room_beside_its_message_fails_at_its_first_attempt(at: Scene) -> None:
     at.script.pricing = boom
-    assert at.deliver(at.message(body=body)) == [False]
-    assert at.sent("price-order") == at.sent("dead") == []
+    assert at.deliver(filled(at.message())) == [True]
+    item = at.item()
+    assert item is not None
+    assert (item.status, len(at.sent("dead")), at.told(EventType.RETRIED)) == (Status.FAILED, 1, 0)
 
 
 @of(GUARANTEES, "that an outage is told from a killed function in the very moment of a claim")
