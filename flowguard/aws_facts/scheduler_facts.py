@@ -127,6 +127,16 @@ SCHEDULER_FACTS: Final = (
         by_hand="Takes the retries of a day; the probe of precision shows the role's check.",
     ),
     Fact(
+        name="scheduler-new-role",
+        sentence='A schedule whose role may not be assumed, or was made moments ago, is `ValidationException`: "The '
+        'execution role you provide must allow AWS EventBridge Scheduler to assume the role." The same call is taken '
+        "some time later, with the same role ([others have seen it](https://github.com/aws/aws-sdk-js-v3/issues/6494)).",
+        source=Document("Setting up Amazon EventBridge Scheduler", f"{_GUIDE}/setting-up.html"),
+        relied_on_by=("aws/faults.py:is_new_role",),
+        engines=NOWHERE,
+        by_hand="Takes a role that is made in the same second.",
+    ),
+    Fact(
         name="scheduler-retries",
         sentence="A target that fails is tried for 24 hours and 185 times by default; then the input goes to the "
         "schedule's dead-letter queue, or is lost.",

@@ -131,14 +131,14 @@ def entries(lab: Lab) -> Saw:
 
 @asks("events-size", "events", cents=0.02)
 def events_size(lab: Lab) -> Saw:
-    """Put an event just below 1 MB, and one above it."""
+    """Put an event just below 1 MB, and one of exactly that."""
     room = 1_048_576 - len(lab.namespace) - len("probe") - len('{"a":""}')
 
     def put(size: int) -> str:
         return _put(lab, [_entry(lab, Detail=json.dumps({"a": "x" * size}, separators=(",", ":")))])
 
-    fits, over = put(room - 1), put(room + 1)
-    return Saw(not fits and bool(over), f"below 1 MB: {fits or 'taken'}; above: {over or 'taken'}")
+    fits, over = put(room - 1), put(room)
+    return Saw(not fits and bool(over), f"below 1 MB: {fits or 'taken'}; 1 MB: {over or 'taken'}")
 
 
 @asks("events-partial-failure", "events")
