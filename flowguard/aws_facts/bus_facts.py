@@ -102,7 +102,7 @@ BUS_FACTS: Final = (
         "which has no rules, get five tries in five minutes by default.",
         source=_RETRIES,
         read="2026-11",
-        relied_on_by=("deploy/cloudformation.py", "docs/explain/guarantees.md"),
+        relied_on_by=("deploy/cloudformation.py:_CloudFormation.add_rule", "docs/explain/guarantees.md"),
         limit=185,
         words=("AWS::Events::Rule",),
         engines=NOWHERE,

@@ -127,7 +127,7 @@ PARTIQL_FACTS: Final = (
         name="partiql-malformed-member",
         sentence="A member that cannot be parsed fails alone, with `ValidationError`; the others are executed.",
         source=_BATCH,
-        relied_on_by=("aws/batch_calls.py",),
+        relied_on_by=("aws/batch_calls.py:DynamoDBBatches._judge",),
         engines=like("dynamodb-local", "ministack"),
         seen=SUITE,
     ),

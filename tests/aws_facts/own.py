@@ -92,3 +92,23 @@ OWN_WORDS: Final[Mapping[str, tuple[str, ...]]] = {
     ),
 }
 """Texts that look like words of AWS's interfaces."""
+
+ON_THIS_MACHINE: Final = ("dev/", "sim/", "testing/")
+"""What calls only engines of this machine: the simulator, the tests, ``flowguard dev``."""
+
+OWN_OPERATIONS: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
+    "only reads, for what flowguard doctor says": {
+        "deploy/": (
+            *("DescribeContinuousBackups", "DescribeEventBus", "DescribeTable", "DescribeTimeToLive"),
+            *("GetCallerIdentity", "GetFunctionConfiguration", "GetFunctionRecursionConfig", "GetFunctionUrlConfig"),
+            *("GetScheduleGroup", "GetSubscriptionAttributes", "ListEventSourceMappings", "ListRuleNamesByTarget"),
+            *("ListSubscriptionsByTopic", "SimulatePrincipalPolicy"),
+        ),
+    },
+    "only reads, to say in which account it is": {"cli/": ("GetCallerIdentity",)},
+    "a call that a handler must not make, which flowguard check looks for": {
+        "lint/": ("CopyObject", "DeleteItem", "DeleteObject", "SendMessage", "TransactGetItems"),
+    },
+    "a method of flowguard's signers": {"wire/": ("Sign",), "worker/": ("Sign",)},
+}
+"""Operations without a row, by why they need none, and by where they stand."""
