@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from flowguard.probe.lab import Lab
-from flowguard.probe.made import allow, queue, queue_arn, received, subscribe, topic
+from flowguard.probe.made import allow, queue, queue_arn, received, subscribe, tags, topic
 from flowguard.probe.saw import Saw, asks
 
 KIB_256 = 262_144
@@ -173,7 +173,7 @@ def events_form(lab: Lab) -> Saw:
     url, name = queue(lab), lab.name()
     allow(lab, url, "events.amazonaws.com")
     lab.undo(f"rule {name}", lambda: lab.clean("events", "delete_rule", Name=name))
-    lab.ask("events", "put_rule", Name=name, EventPattern=json.dumps({"source": [lab.namespace]}))
+    lab.ask("events", "put_rule", Name=name, EventPattern=json.dumps({"source": [lab.namespace]}), Tags=tags(lab))
     lab.undo(f"targets of {name}", lambda: lab.clean("events", "remove_targets", Rule=name, Ids=["queue"]))
     lab.ask("events", "put_targets", Rule=name, Targets=[{"Id": "queue", "Arn": queue_arn(lab, url)}])
 
