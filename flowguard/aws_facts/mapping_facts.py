@@ -154,7 +154,7 @@ MAPPING_FACTS: Final = (
         "most 1,250; texts of the page from before provisioned mode say 1,000.",
         source=_SCALING,
         read="2026-11",
-        relied_on_by=("docs/proofs/performance.md",),
+        relied_on_by=("docs/proofs/performance.md", "docs/explain/when-a-stage-fails.md"),
         limit=1_250,
         engines=NOWHERE,
         by_hand="Takes a load of thousands of messages a second.",

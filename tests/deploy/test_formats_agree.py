@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
 import pytest
 
+from flowguard.cli.iac import FORMATS
 from flowguard.deploy.alarms import alarms_of
 from flowguard.deploy.needs import Deployment, Role
+from flowguard.deploy.options import DeployOptions
 from flowguard.sim.limits.queues import LARGEST
 from tests.deploy.exercised import needs
 from tests.deploy.stated import ALONE, Facts, stated
@@ -173,6 +176,27 @@ LOOP: Final = "aws_lambda_function_recursion_config"
 
 def kind_of(reference: str) -> str:
     return reference[1:].partition(".")[0]
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("most", [7, None])
+def test_what_bounds_a_backlog_is_in_every_format_where_it_is_given(form: str, most: int | None) -> None:
+    """Records that no function has handed back come as fast as mappings take them: nothing else bounds them."""
+    options = DeployOptions.model_validate({"defaults": {} if most is None else {"max_concurrency": most}})
+    facts = stated(json.loads(FORMATS[form](needs(MODULES["orders"], options=options), options)))
+    sources = [fact for (kind, _), fact in facts.items() if kind == "source"]
+    assert sources
+    assert [one.get("ScalingConfig") for one in sources] == [
+        None if most is None else {"MaximumConcurrency": most} for _ in sources
+    ]
+
+
+@pytest.mark.parametrize("queue", [one for one in QUEUES if one.reader is not None], ids=lambda queue: queue.name)
+def test_the_alarm_of_a_queue_says_at_which_age_it_deletes_a_message(said: Facts, queue: Any) -> None:
+    days = said["queue", queue.name]["MessageRetentionPeriod"] / 86_400
+    assert (
+        f"SQS deletes them after {days:.3g} days." in said["alarm", f"{queue.name}-oldest-message"]["AlarmDescription"]
+    )
 
 
 # -- and the comparison bites: whatever is left out or changed of a format is missed

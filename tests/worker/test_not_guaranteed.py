@@ -20,12 +20,14 @@ from botocore.exceptions import EndpointConnectionError
 from flowguard import KeyTable, once
 from flowguard.aws.clients import Clients
 from flowguard.aws.ledger import ledger_of
+from flowguard.deploy.queue_plan import Retentions
 from flowguard.errors import ResultUnsaved, TooManyWrites
 from flowguard.events import EventType
 from flowguard.once_function import OnceServices
 from flowguard.protocol.run import Status
 from flowguard.settings import Settings
 from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
+from flowguard.sim.memory.aws import MemoryAWS
 from flowguard.step import Step
 from flowguard.testing import ManualClock
 from tests.scene import START, OrderState, Scene, record, scene
@@ -42,6 +44,10 @@ SHOWN: Final[dict[str, set[str]]] = {}
 """The lines that a test below is about, by their page."""
 
 ELSEWHERE: Final = {
+    "that what waited in SQS comes slowly after an outage": (
+        "tests/deploy/test_formats_agree.py",
+        "test_what_bounds_a_backlog_is_in_every_format_where_it_is_given",
+    ),
     "an early answer whose function dies just then": (
         "tests/worker/test_outside.py",
         "test_a_function_that_dies_before_it_notes_that_an_answer_is_used_lets_another_run_have_it_too",
@@ -258,6 +264,20 @@ def test_an_edited_run_item_is_believed(at: Scene) -> None:
     at.clock.advance(seconds=31)
     at.deliver(at.message())
     assert at.priced() == 2
+
+
+@of(GUARANTEES, "that a record outlives an outage of more than 4 days in a flow with a FIFO queue")
+def test_a_fifo_queue_deletes_without_a_word_what_nobody_took_for_four_days() -> None:
+    kept_for = Retentions.of(timedelta(days=14), fifo=True, handled=True)
+    assert timedelta(seconds=kept_for.inbox) == timedelta(days=4)
+    assert Retentions.of(timedelta(days=42), fifo=True, handled=True).inbox == timedelta(days=12).total_seconds()
+    clock = ManualClock(START)
+    with MemoryAWS(clock) as aws:
+        url = aws.create_queue("orders.fifo", FifoQueue="true", MessageRetentionPeriod=str(kept_for.inbox))
+        sqs = aws.client("sqs")
+        sqs.send_message(QueueUrl=url, MessageBody="x", MessageGroupId="o1", MessageDeduplicationId="1")
+        clock.advance(seconds=kept_for.inbox + 1)
+        assert "Messages" not in sqs.receive_message(QueueUrl=url)
 
 
 @of(GUARANTEES, "messages near the limits")
