@@ -116,6 +116,7 @@ LAYERS = (
         "worker.kills",
         "worker.replies",
         "worker.restart",
+        "worker.sent_again",
         "worker.driving",
     },
     {"worker.group_parts", "worker.observed", "worker.plan", "worker.together"},

@@ -158,12 +158,29 @@ def is_final(error: Exception) -> bool:
     Everything that is not known to be final passes: throttling, conflicts, server errors, the network, credentials,
     quotas, codes that are not known here.
     """
+    if is_new_role(error):
+        return False
     return isinstance(error, ParamValidationError) or is_final_code(_clients_code(error))
 
 
 def is_for_minutes(error: Exception) -> bool:
     """Answer whether the call is refused for how things are made and allowed, which may change within minutes."""
-    return _clients_code(error) in FOR_MINUTES
+    return _clients_code(error) in FOR_MINUTES or is_new_role(error)
+
+
+_TO_ASSUME: Final = "to assume the role"
+"""How the scheduler's message ends for a role that does not let it in, or not yet."""
+
+
+def is_new_role(error: Exception) -> bool:
+    """Answer whether the scheduler may not assume the role of a schedule, which may not have reached it yet.
+
+    It answers the code of a malformed call: its message alone tells these apart.
+    """
+    if not isinstance(error, ClientError) or error.operation_name != "CreateSchedule":
+        return False
+    message = str(error.response.get("Error", {}).get("Message", ""))
+    return error_code(error) == "ValidationException" and _TO_ASSUME in message
 
 
 def is_refusal(error: Exception) -> bool:

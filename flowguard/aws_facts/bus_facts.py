@@ -52,6 +52,18 @@ BUS_FACTS: Final = (
         by_hand="Fourteen bytes at the edge of 1 MB decide nothing here.",
     ),
     Fact(
+        name="events-larger-than-entries",
+        sentence="The event that a rule sends is larger than its entry, by the characters and keys of its JSON. What "
+        "is larger than its target takes is not delivered: a queue takes 1 MiB.",
+        source=Document(
+            "Calculating PutEvents event entry size",
+            "https://docs.aws.amazon.com/AmazonCloudWatch/latest/events/CalculatePutEventsEntrySize.html",
+        ),
+        relied_on_by=("protocol/outbox.py:ROOM_FOR_EVENT",),
+        engines=NOWHERE,
+        by_hand="Takes a rule whose queue stays empty, for a day of retries.",
+    ),
+    Fact(
         name="events-partial-failure",
         sentence="Entries succeed or fail each on its own, in an answer of 200 with `FailedEntryCount`; "
         "`ThrottlingException` and `InternalException` may stand there and pass.",
@@ -90,7 +102,7 @@ BUS_FACTS: Final = (
         "which has no rules, get five tries in five minutes by default.",
         source=_RETRIES,
         read="2026-11",
-        relied_on_by=("deploy/cloudformation.py", "docs/explain/guarantees.md"),
+        relied_on_by=("deploy/cloudformation.py:_CloudFormation.add_rule", "docs/explain/guarantees.md"),
         limit=185,
         words=("AWS::Events::Rule",),
         engines=NOWHERE,

@@ -34,7 +34,11 @@ DEPLOYMENT_FACTS: Final = (
         "was taken away may still be good: `AccessDenied` passes in that time.",
         source=_DELAY,
         read="2023-06",
-        relied_on_by=("aws/faults.py:is_final", "docs/operate/deploy.md", "sim/weather/new_permissions.py"),
+        relied_on_by=(
+            "aws/faults.py:is_final",
+            "docs/operate/deploy.md",
+            "sim/weather/new_permissions.py:NewPermissions",
+        ),
         words=("AWS::IAM::Role",),
         engines=like(deliveries="as the weather `new-permissions`"),
     ),
@@ -108,7 +112,7 @@ DEPLOYMENT_FACTS: Final = (
         sentence="Resources are made in the order of their references and of `DependsOn`, others at once: a "
         "subscription may deliver before its queue's policy is there.",
         source=_DEPENDS,
-        relied_on_by=("deploy/cloudformation.py",),
+        relied_on_by=("deploy/cloudformation.py:_CloudFormation._after_policies",),
         words=("AWS::SQS::QueuePolicy",),
         engines=NOWHERE,
         by_hand="It shows seldom.",
@@ -154,7 +158,7 @@ DEPLOYMENT_FACTS: Final = (
         sentence="A name that another stack of the account has in the region already fails the deployment; one that "
         "changes replaces its resource.",
         source=_NAMES,
-        relied_on_by=("deploy/cloudformation.py", "deploy/options.py:SettingsOptions"),
+        relied_on_by=("deploy/cloudformation.py:_CloudFormation", "deploy/options.py:SettingsOptions"),
         words=("TableName", "QueueName", "TopicName", "FunctionName"),
         engines=NOWHERE,
         by_hand="A second stack shows it.",

@@ -158,7 +158,7 @@ ERROR_FACTS: Final = (
         source=Document(
             "CreateTable", "https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_CreateTable.html"
         ),
-        relied_on_by=("sim/memory/dynamodb.py", "dev/provided.py:Provider"),
+        relied_on_by=("sim/memory/dynamodb.py:DynamoDB._create", "dev/provided.py:Provider"),
         words=("ResourceInUseException", "ResourceAlreadyExistsException"),
         engines=like("memory", "moto", "dynamodb-local", "ministack"),
     ),

@@ -18,7 +18,7 @@ EXPRESSION_FACTS: Final = (
         source=Document(
             "Expression attribute names (aliases) in DynamoDB", f"{_GUIDE}/Expressions.ExpressionAttributeNames.html"
         ),
-        relied_on_by=("aws/commit_call.py", "sim/memory/updates.py"),
+        relied_on_by=("aws/commit_call.py:_Update", "sim/memory/updates.py:update"),
         words=("ExpressionAttributeNames", "ExpressionAttributeValues", "ValidationException"),
         engines=like("memory", "moto", "dynamodb-local", "ministack"),
         seen=SUITE,
@@ -29,7 +29,7 @@ EXPRESSION_FACTS: Final = (
         "placeholder stands for them.",
         source=Document("Reserved words in DynamoDB", f"{_GUIDE}/ReservedWords.html"),
         read="2023-06",
-        relied_on_by=("aws/expressions.py:CLAIM_NAMES", "sim/memory/reserved.py"),
+        relied_on_by=("aws/expressions.py:CLAIM_NAMES", "sim/memory/reserved.py:RESERVED"),
         limit=573,
         engines=like("memory", "moto", "dynamodb-local", "ministack"),
         seen=SUITE,
@@ -51,7 +51,7 @@ EXPRESSION_FACTS: Final = (
         read="2023-06",
         relied_on_by=("sim/limits/items.py:MOST_OPERATORS", "modified.py:_MOST_OPERATORS"),
         limit=300,
-        engines=like("memory", "dynamodb-local", ministack="takes more"),
+        engines=like("memory", "dynamodb-local", ministack="takes more", moto="breaks: it calls itself without end"),
     ),
     Fact(
         name="dynamodb-operands",

@@ -32,10 +32,11 @@ class Seen(NamedTuple):
 class Fact:
     """A behaviour of AWS that flowguard stands on.
 
-    ``relied_on_by`` names files of the package or the documentation, and a name in them after a colon:
-    ``"aws/batch_reads.py:KEYS_A_CALL"``. ``limit`` is the number that the behaviour has: bytes, seconds or a count.
-    Every constant among those places has this value, times in seconds or milliseconds. ``words`` are words of AWS's
-    interfaces that this row explains: error codes, parameters, attributes, types of resources.
+    ``relied_on_by`` names pages of the documentation, and what modules of the package define:
+    ``"aws/batch_reads.py:KEYS_A_CALL"``, ``"sim/event_source.py:EventSource.next"``. ``limit`` is the number that the
+    behaviour has: bytes, seconds or a count. Every constant among those places has this value, times in seconds or
+    milliseconds. ``words`` are words of AWS's interfaces that this row explains: error codes, parameters, attributes,
+    types of resources.
 
     ``engines`` says what each engine does: ``MODELLED``, ``CANNOT``, or how it differs. An engine that is not named
     cannot. ``read`` is the year and month of the page's text, or of the same text in boto3, with which the sentence was

@@ -38,7 +38,7 @@ S3_FACTS: Final = (
         "denial is.",
         source=_GET,
         read="2026-11",
-        relied_on_by=("aws/packing.py:Packing", "deploy/permissions.py"),
+        relied_on_by=("aws/packing.py:Packing", "deploy/permissions.py:permissions_of"),
         engines=NOWHERE,
     ),
     Fact(
@@ -56,7 +56,7 @@ S3_FACTS: Final = (
         sentence="The error of a HEAD has no body, and so no code but its status: 404 or 403.",
         source=_HEAD,
         read="2026-11",
-        relied_on_by=("sim/limits/objects.py:no_object", "sim/limits/refusing.py"),
+        relied_on_by=("sim/limits/objects.py:no_object", "sim/limits/refusing.py:Refusing"),
         engines=like("memory", "moto", "ministack"),
     ),
     Fact(
@@ -112,7 +112,7 @@ S3_FACTS: Final = (
             "How to prevent object overwrites with conditional writes", f"{_GUIDE}/conditional-writes.html"
         ),
         read="2026-11",
-        relied_on_by=("sim/memory/s3.py",),
+        relied_on_by=("sim/memory/s3.py:S3._put",),
         words=("PreconditionFailed", "IfNoneMatch"),
         engines=like("memory", "moto", "ministack"),
     ),
@@ -122,7 +122,7 @@ S3_FACTS: Final = (
         "it is 200.",
         source=Document("CreateBucket", f"{_API}/API_CreateBucket.html"),
         read="2026-11",
-        relied_on_by=("dev/provided.py",),
+        relied_on_by=("dev/provided.py:Provider._bucket",),
         words=("BucketAlreadyOwnedByYou", "CreateBucketConfiguration", "LocationConstraint"),
         engines=like("moto"),
         by_hand="Differs by region.",

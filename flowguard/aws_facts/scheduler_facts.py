@@ -41,7 +41,7 @@ SCHEDULER_FACTS: Final = (
         name="scheduler-at-least-once",
         sentence="A target is invoked at least once, so a message may come twice.",
         source=_WHAT,
-        relied_on_by=("aws/schedules.py", "protocol/waiting.py"),
+        relied_on_by=("aws/schedules.py:Schedules", "protocol/waiting.py:Look"),
         engines=like("deliveries"),
         by_hand="It is rare; no program can wait for it.",
     ),
@@ -112,7 +112,7 @@ SCHEDULER_FACTS: Final = (
         "deleted it may still invoke its target.",
         source=_GROUP,
         read="2026-11",
-        relied_on_by=("docs/operate/operating.md", "deploy/cloudformation.py"),
+        relied_on_by=("docs/operate/operating.md", "deploy/cloudformation.py:_CloudFormation.add_schedule_group"),
         words=("AWS::Scheduler::ScheduleGroup",),
         engines=like("moto", "ministack"),
     ),
@@ -121,10 +121,20 @@ SCHEDULER_FACTS: Final = (
         sentence="The scheduler sends by the target's role, and checks when the schedule is made only that it may "
         "assume it: a queue that the role may not send to loses the message after the retries.",
         source=_DEAD,
-        relied_on_by=("aws/schedules.py:Schedules", "deploy/permissions.py"),
+        relied_on_by=("aws/schedules.py:Schedules", "deploy/permissions.py:permissions_of"),
         words=("RoleArn", "Arn"),
         engines=NOWHERE,
         by_hand="Takes the retries of a day; the probe of precision shows the role's check.",
+    ),
+    Fact(
+        name="scheduler-new-role",
+        sentence='A schedule whose role may not be assumed, or was made moments ago, is `ValidationException`: "The '
+        'execution role you provide must allow AWS EventBridge Scheduler to assume the role." The same call is taken '
+        "some time later, with the same role ([others have seen it](https://github.com/aws/aws-sdk-js-v3/issues/6494)).",
+        source=Document("Setting up Amazon EventBridge Scheduler", f"{_GUIDE}/setting-up.html"),
+        relied_on_by=("aws/faults.py:is_new_role",),
+        engines=NOWHERE,
+        by_hand="Takes a role that is made in the same second.",
     ),
     Fact(
         name="scheduler-retries",

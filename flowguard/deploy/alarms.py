@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Final
 
 from flowguard.deploy.found import FunctionKind
@@ -130,7 +131,8 @@ def alarms_of(needed: Deployment, oldest_message: int) -> Iterator[MetricAlarm]:
         elif queue.reader is not None:
             yield MetricAlarm(
                 f"{queue.name}-oldest-message",
-                f"Messages wait for longer than {oldest_message} s: the function fails, is throttled or is too slow.",
+                f"Messages wait for longer than {oldest_message} s: the function fails, is throttled or is too slow. "
+                f"SQS deletes them after {_lasting(queue.retention)}.",
                 "AWS/SQS",
                 "ApproximateAgeOfOldestMessage",
                 dimension,
@@ -179,3 +181,8 @@ def alarms_of(needed: Deployment, oldest_message: int) -> Iterator[MetricAlarm]:
     for metric, flow, event in watched:
         dimension = (DIMENSION, event.type.value)
         yield MetricAlarm(f"{flow}-{event.type}", event.about, NAMESPACE, metric, dimension, "Sum", event.most, 300, 1)
+
+
+def _lasting(seconds: int) -> str:
+    days = timedelta(seconds=seconds) / timedelta(days=1)
+    return f"{days:.3g} days" if days >= 1 else f"{seconds} s"

@@ -54,19 +54,21 @@ class LiveAccount:
         self._urls: dict[str, str | None] = {}
         self.unread: dict[str, str] = {}
 
-    def _client(self, service: str) -> Any:
-        if service not in self._clients:
+    def _client(self, service: str, region: str | None = None) -> Any:
+        key = service if region is None else f"{service} {region}"
+        if key not in self._clients:
             try:
                 make: Any = self._session.client
-                self._clients[service] = make(service, endpoint_url=self._endpoint_url, config=_CONFIG)
+                place = {} if region is None else {"region_name": region}
+                self._clients[key] = make(service, endpoint_url=self._endpoint_url, config=_CONFIG, **place)
             except BotoCoreError as error:
                 raise NotLive(f"{error}; give --region, or set AWS_DEFAULT_REGION") from None
-        return self._clients[service]
+        return self._clients[key]
 
-    def _ask(self, service: str, operation: str, **params: Any) -> Any:
+    def _ask(self, service: str, operation: str, *, at_region: str | None = None, **params: Any) -> Any:
         """Return an answer of AWS. None if the resource does not exist or may not be read."""
         try:
-            return getattr(self._client(service), operation)(**params)
+            return getattr(self._client(service, at_region), operation)(**params)
         except ClientError as error:
             code = error_code(error)
             if code in STRANGERS:
@@ -93,14 +95,16 @@ class LiveAccount:
             params = {"QueueName": name}
             if arn is not None:
                 params["QueueOwnerAWSAccountId"] = arn.split(":")[4]
-            found = self._ask("sqs", "get_queue_url", **params)
+            found = self._ask("sqs", "get_queue_url", at_region=_region_of(arn), **params)
             self._urls[key] = None if found is None else found["QueueUrl"]
         return self._urls[key]
 
     def queue(self, name: str, arn: str | None = None) -> Mapping[str, str] | None:
         """Return the attributes of a queue."""
-        url = self.queue_url(name, arn)
-        found = None if url is None else self._ask("sqs", "get_queue_attributes", QueueUrl=url, AttributeNames=["All"])
+        if (url := self.queue_url(name, arn)) is None:
+            return None
+        params: dict[str, Any] = {"QueueUrl": url, "AttributeNames": ["All"]}
+        found = self._ask("sqs", "get_queue_attributes", at_region=_region_of(arn), **params)
         attributes: Mapping[str, str] | None = None if found is None else found["Attributes"]
         return attributes
 
@@ -222,7 +226,7 @@ class LiveAccount:
 
         ``context`` has the condition keys of the request, which the simulation does not know by itself.
         """
-        entries = [
+        entries: list[Any] = [
             {"ContextKeyName": key, "ContextKeyValues": [value], "ContextKeyType": "string"}
             for key, value in (context or {}).items()
         ]
@@ -232,13 +236,20 @@ class LiveAccount:
             PolicySourceArn=role,
             ActionNames=actions,
             ResourceArns=[resource],
-            **({"ContextEntries": entries} if entries else {}),
+            **_given(ContextEntries=entries),
         )
         if found is None:
             return None
         return [one["EvalActionName"] for one in found["EvaluationResults"] if one["EvalDecision"] != "allowed"]
 
-    # -- clocks
+    # -- who asks, and clocks
+
+    @property
+    def account(self) -> str | None:
+        """Return the account that is looked at. None if nobody says it."""
+        answer = self._ask("sts", "get_caller_identity")
+        account: str | None = None if answer is None else answer.get("Account")
+        return account
 
     def clock(self) -> float | None:
         """Return AWS's time in seconds since 1970. None if no answer has one."""
@@ -248,6 +259,15 @@ class LiveAccount:
             with suppress(ValueError):
                 return parsedate_to_datetime(date).timestamp()
         return None
+
+
+def _given(**params: Any) -> dict[str, Any]:
+    """Return the parameters that say something."""
+    return {name: value for name, value in params.items() if value}
+
+
+def _region_of(arn: str | None) -> str | None:
+    return None if arn is None else arn.split(":")[3]
 
 
 def redrive_of(attributes: Mapping[str, str]) -> Mapping[str, Any]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from typing import Final
 
-from flowguard.deploy.finding import LiveFinding, error, warning
+from flowguard.deploy.finding import LiveFinding, error, note, warning
 from flowguard.deploy.live import LiveAccount, redrive_of
 from flowguard.deploy.needs import Deployment, QueueNeed, Role
 from flowguard.deploy.queue_plan import TIMES_THE_TIMEOUT
@@ -25,9 +25,17 @@ _COUNTS: Final = (
 
 def check_queues(needed: Deployment, live: LiveAccount) -> Iterator[LiveFinding]:
     """Yield the findings about the queues and their subscriptions."""
+    account = live.account if any(queue.arn is not None for queue in needed.queues) else None
     for queue in needed.queues:
-        if queue.role is Role.OUTSIDE and queue.arn is not None:
-            continue  # it may be in another account, where nobody here may look
+        if account is not None and queue.arn is not None and (owner := queue.arn.split(":")[4]) != account:
+            yield note(
+                "queue-elsewhere",
+                queue.arn,
+                f"the queue is of account {owner}, and was not looked at",
+                "a queue that is missing, or that takes messages of less than 1 MiB, refuses what a flow sends",
+                "look at it with the credentials of its account",
+            )
+            continue
         live_queue = live.queue(queue.name, queue.arn)
         if live_queue is None:
             if live.was_read("sqs", "get_queue_url") and live.was_read("sqs", "get_queue_attributes"):

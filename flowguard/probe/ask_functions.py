@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import Any
 
 from flowguard.probe.lab import Lab
-from flowguard.probe.made import allowed, function, logged, mapping, queue, queue_arn
+from flowguard.probe.made import allowed, delete_mappings, function, logged, mapping, queue, queue_arn
 from flowguard.probe.saw import Saw, asks
 
 _NOTHING = "def handler(event, context):\n    return None\n"
@@ -172,6 +172,8 @@ def _status(url: str) -> int:
             return int(answer.status)
     except urllib.error.HTTPError as error:
         return error.code
+    except urllib.error.URLError:  # an engine has no name there
+        return 0
 
 
 _LOGS = """
@@ -332,12 +334,9 @@ def visibility_at_least_timeout(lab: Lab) -> Saw:
     url = queue(lab, VisibilityTimeout="5")
     receives = allowed("sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes", on=queue_arn(lab, url))
     name = function(lab, _NOTHING, [receives], Timeout=10)
-    given = {"EventSourceArn": queue_arn(lab, url), "FunctionName": name, "Enabled": False}
+    given = {"EventSourceArn": queue_arn(lab, url), "FunctionName": name, "Enabled": False, "Tags": dict(lab.tags)}
+    lab.undo(f"mappings of {name}", lambda: delete_mappings(lab, name))
     code = lab.code_of("lambda", "create_event_source_mapping", **given)
-    if not code:
-        for one in lab.ask("lambda", "list_event_source_mappings", FunctionName=name)["EventSourceMappings"]:
-            lab.ours(one["UUID"])
-            lab.clean("lambda", "delete_event_source_mapping", UUID=one["UUID"])
     return Saw(code == "InvalidParameterValueException", code or "taken")
 
 

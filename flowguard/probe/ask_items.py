@@ -7,7 +7,7 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from flowguard.probe.lab import Lab, code
-from flowguard.probe.made import table
+from flowguard.probe.made import table, tags
 from flowguard.probe.saw import Saw, asks
 
 KEY = {"pk": {"S": "k"}}
@@ -335,6 +335,13 @@ def missing_table(lab: Lab) -> Saw:
     return Saw(found == "ResourceNotFoundException", found or "taken")
 
 
+def _units(answer: Any) -> float:
+    """Return what a call has consumed. An engine may count nothing."""
+    if "ConsumedCapacity" not in answer:
+        raise NotImplementedError("it does not say what a call consumes")
+    return float(answer["ConsumedCapacity"]["CapacityUnits"])
+
+
 @asks("cost-of-dynamodb-units", "dynamodb", seconds=20)
 def write_units(lab: Lab) -> Saw:
     """Put items of 1,024 and 1,025 bytes, and ask for the units."""
@@ -343,7 +350,7 @@ def write_units(lab: Lab) -> Saw:
     def units(size: int) -> float:
         given = {**KEY, "a": {"S": "x" * (size - len("pk") - len("k") - len("a"))}}
         found = lab.ask("dynamodb", "put_item", TableName=name, Item=given, ReturnConsumedCapacity="TOTAL")
-        return float(found["ConsumedCapacity"]["CapacityUnits"])
+        return _units(found)
 
     found = [units(1_024), units(1_025)]
     return Saw(found == [1.0, 2.0], f"1,024 and 1,025 bytes: {found} units")
@@ -358,7 +365,7 @@ def read_units(lab: Lab) -> Saw:
         put(lab, name, a={"S": "x" * (size - len("pk") - len("k") - len("a"))})
         given = {"ConsistentRead": consistent, "ReturnConsumedCapacity": "TOTAL"}
         found = lab.ask("dynamodb", "get_item", TableName=name, Key=KEY, **given)
-        return float(found["ConsumedCapacity"]["CapacityUnits"])
+        return _units(found)
 
     found = [units(4_096, consistent=True), units(4_097, consistent=True), units(4_096, consistent=False)]
     return Saw(found == [1.0, 2.0, 0.5], f"4,096, 4,097, and eventually 4,096 bytes: {found} units")
@@ -375,5 +382,6 @@ def already_there(lab: Lab) -> Saw:
         BillingMode="PAY_PER_REQUEST",
         AttributeDefinitions=[{"AttributeName": "pk", "AttributeType": "S"}],
         KeySchema=[{"AttributeName": "pk", "KeyType": "HASH"}],
+        Tags=tags(lab),
     )
     return Saw(found == "ResourceInUseException", found or "taken")

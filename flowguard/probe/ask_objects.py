@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from flowguard.probe.lab import Lab
-from flowguard.probe.made import allowed, bucket, function, grant, queue, queue_arn, table
+from flowguard.probe.made import allowed, bucket, function, grant, queue, queue_arn, table, tags
 from flowguard.probe.saw import Saw, asks
 
 
@@ -139,8 +139,7 @@ def _parameter(lab: Lab, value: str, kind: str = "String") -> tuple[str, str]:
     """Make a parameter and return its name and the code of the error."""
     name = f"/{lab.name()}"
     lab.undo(f"parameter {name}", lambda: lab.clean("ssm", "delete_parameter", Name=name))
-    tags = [{"Key": key, "Value": one} for key, one in lab.tags.items()]
-    return name, lab.code_of("ssm", "put_parameter", Name=name, Value=value, Type=kind, Tags=tags)
+    return name, lab.code_of("ssm", "put_parameter", Name=name, Value=value, Type=kind, Tags=tags(lab))
 
 
 @asks("ssm-parameter-size", "ssm")
@@ -163,8 +162,7 @@ def _secret(lab: Lab, value: str) -> str:
     name = lab.name()
     given = {"SecretId": name, "ForceDeleteWithoutRecovery": True}
     lab.undo(f"secret {name}", lambda: lab.clean("secretsmanager", "delete_secret", **given))
-    tags = [{"Key": key, "Value": one} for key, one in lab.tags.items()]
-    lab.ask("secretsmanager", "create_secret", Name=name, SecretString=value, Tags=tags)
+    lab.ask("secretsmanager", "create_secret", Name=name, SecretString=value, Tags=tags(lab))
     return name
 
 

@@ -7,15 +7,14 @@ from datetime import UTC, datetime
 from typing import Any
 
 from flowguard.probe.lab import Lab
-from flowguard.probe.made import allowed, queue, queue_arn, received, role
+from flowguard.probe.made import allowed, queue, queue_arn, received, role, tags
 from flowguard.probe.saw import Saw, asks
 
 
 def _group(lab: Lab) -> str:
     name = lab.name()
-    tags = [{"Key": key, "Value": value} for key, value in lab.tags.items()]
     lab.undo(f"schedule group {name}", lambda: _delete_group(lab, name))
-    lab.ask("scheduler", "create_schedule_group", Name=name, Tags=tags)
+    lab.ask("scheduler", "create_schedule_group", Name=name, Tags=tags(lab))
     return name
 
 

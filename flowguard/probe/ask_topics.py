@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from flowguard.probe.lab import Lab
-from flowguard.probe.made import allow, queue, queue_arn, received, subscribe, topic
+from flowguard.probe.made import allow, queue, queue_arn, received, subscribe, tags, topic
 from flowguard.probe.saw import Saw, asks
 
 KIB_256 = 262_144
@@ -131,14 +131,14 @@ def entries(lab: Lab) -> Saw:
 
 @asks("events-size", "events", cents=0.02)
 def events_size(lab: Lab) -> Saw:
-    """Put an event just below 1 MB, and one above it."""
+    """Put an event just below 1 MB, and one of exactly that."""
     room = 1_048_576 - len(lab.namespace) - len("probe") - len('{"a":""}')
 
     def put(size: int) -> str:
         return _put(lab, [_entry(lab, Detail=json.dumps({"a": "x" * size}, separators=(",", ":")))])
 
-    fits, over = put(room - 1), put(room + 1)
-    return Saw(not fits and bool(over), f"below 1 MB: {fits or 'taken'}; above: {over or 'taken'}")
+    fits, over = put(room - 1), put(room)
+    return Saw(not fits and bool(over), f"below 1 MB: {fits or 'taken'}; 1 MB: {over or 'taken'}")
 
 
 @asks("events-partial-failure", "events")
@@ -173,7 +173,7 @@ def events_form(lab: Lab) -> Saw:
     url, name = queue(lab), lab.name()
     allow(lab, url, "events.amazonaws.com")
     lab.undo(f"rule {name}", lambda: lab.clean("events", "delete_rule", Name=name))
-    lab.ask("events", "put_rule", Name=name, EventPattern=json.dumps({"source": [lab.namespace]}))
+    lab.ask("events", "put_rule", Name=name, EventPattern=json.dumps({"source": [lab.namespace]}), Tags=tags(lab))
     lab.undo(f"targets of {name}", lambda: lab.clean("events", "remove_targets", Rule=name, Ids=["queue"]))
     lab.ask("events", "put_targets", Rule=name, Targets=[{"Id": "queue", "Arn": queue_arn(lab, url)}])
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import zipfile
+from collections.abc import Mapping
 from typing import Any, Final
 
 from botocore.exceptions import ClientError
@@ -14,6 +15,11 @@ from flowguard.probe.lab import Lab, code
 RUNTIME: Final = "python3.13"
 _ASSUMED_WITHIN: Final = 60
 """Seconds within which a new role can be used, mostly."""
+
+
+def tags(lab: Lab) -> list[dict[str, str]]:
+    """Return the lab's tag in the form that most services take."""
+    return [{"Key": key, "Value": value} for key, value in lab.tags.items()]
 
 
 def queue(lab: Lab, *, fifo: bool = False, **attributes: str) -> str:
@@ -62,6 +68,7 @@ def table(lab: Lab, *, sort: bool = False) -> str:
         BillingMode="PAY_PER_REQUEST",
         AttributeDefinitions=[{"AttributeName": key, "AttributeType": "S"} for key in keys],
         KeySchema=[{"AttributeName": key, "KeyType": kind} for key, kind in zip(keys, ("HASH", "RANGE"), strict=False)],
+        Tags=tags(lab),
     )
 
     def is_active() -> bool:
@@ -74,11 +81,15 @@ def table(lab: Lab, *, sort: bool = False) -> str:
 
 def topic(lab: Lab, **attributes: str) -> str:
     """Make a topic and return its ARN."""
-    name = lab.name()
-    given = [{"Key": key, "Value": value} for key, value in lab.tags.items()]
-    arn: str = lab.ask("sns", "create_topic", Name=name, Attributes=attributes, Tags=given)["TopicArn"]
-    lab.undo(f"topic {arn}", lambda: lab.clean("sns", "delete_topic", TopicArn=arn))
+    given = {"Name": lab.name(), "Attributes": attributes, "Tags": tags(lab)}
+    lab.undo(f"topic {given['Name']}", lambda: _delete_topic(lab, given))
+    arn: str = lab.ask("sns", "create_topic", **given)["TopicArn"]
     return arn
+
+
+def _delete_topic(lab: Lab, given: Mapping[str, Any]) -> None:
+    """Delete a topic of which the name is known, and perhaps no ARN: making it once more answers that."""
+    lab.clean("sns", "delete_topic", TopicArn=lab.clean("sns", "create_topic", **given)["TopicArn"])
 
 
 def allow(lab: Lab, url: str, service: str) -> None:
@@ -114,9 +125,11 @@ def bucket(lab: Lab) -> str:
     """Make a bucket."""
     name = lab.name()
     lab.undo(f"bucket {name}", lambda: _delete_bucket(lab, name))
-    region = lab._clients("s3").meta.region_name  # a region is no resource
-    where = {} if region == "us-east-1" else {"CreateBucketConfiguration": {"LocationConstraint": region}}
-    lab.ask("s3", "create_bucket", Bucket=name, **where)
+    meta = lab._clients("s3").meta  # a region is no resource
+    where: dict[str, Any] = {} if meta.region_name == "us-east-1" else {"LocationConstraint": meta.region_name}
+    if "Tags" in meta.service_model.shape_for("CreateBucketConfiguration").members:  # boto3 of before 2025 has none
+        where["Tags"] = tags(lab)
+    lab.ask("s3", "create_bucket", Bucket=name, **({"CreateBucketConfiguration": where} if where else {}))
     return name
 
 
@@ -142,7 +155,7 @@ def role(lab: Lab, service: str, statements: list[Any]) -> str:
         "create_role",
         RoleName=name,
         AssumeRolePolicyDocument=_document([trust]),
-        Tags=[{"Key": key, "Value": value} for key, value in lab.tags.items()],
+        Tags=tags(lab),
     )["Role"]["Arn"]
     grant(lab, arn, statements)
     return arn
@@ -225,18 +238,26 @@ def _zip(source: str) -> bytes:
 
 def mapping(lab: Lab, url: str, name: str, **settings: Any) -> str:
     """Map a queue to a function and return the mapping's id once it is enabled."""
+    lab.undo(f"mappings of {name}", lambda: delete_mappings(lab, name))
     found = lab.ask(
         "lambda",
         "create_event_source_mapping",
         EventSourceArn=queue_arn(lab, url),
         FunctionName=name,
+        Tags=dict(lab.tags),
         **{"FunctionResponseTypes": ["ReportBatchItemFailures"], **settings},
     )
     identity: str = found["UUID"]
     lab.ours(identity)
-    lab.undo(f"mapping {identity}", lambda: lab.clean("lambda", "delete_event_source_mapping", UUID=identity))
     lab.until(lambda: lab.ask("lambda", "get_event_source_mapping", UUID=identity)["State"] == "Enabled", 90, every=2)
     return identity
+
+
+def delete_mappings(lab: Lab, name: str) -> None:
+    """Delete the mappings of a function, also those whose ids no answer has brought."""
+    for found in lab.clean("lambda", "list_event_source_mappings", FunctionName=name)["EventSourceMappings"]:
+        lab.ours(found["UUID"])
+        lab.clean("lambda", "delete_event_source_mapping", UUID=found["UUID"])
 
 
 def logged(lab: Lab, name: str, word: str, seconds: float = 60) -> list[str]:

@@ -37,6 +37,10 @@ IN_VAIN: Final = 60
 """Seconds for which a program waits on a served engine that cannot do what its row says."""
 
 
+BREAKS: Final = "breaks"
+"""How the table begins what it says of an engine that answers so that the program cannot go on."""
+
+
 class Ended(StrEnum):
     """How a program has ended."""
 
@@ -66,8 +70,8 @@ class Finding(NamedTuple):
         if self.engine == "aws" or self.expected == MODELLED:
             return self.ended is Ended.AS_DESCRIBED
         if self.expected == CANNOT:
-            return self.ended in (Ended.CANNOT, Ended.DIFFERS, Ended.BROKEN)
-        return self.ended is Ended.DIFFERS
+            return self.ended in (Ended.CANNOT, Ended.DIFFERS)
+        return self.ended is (Ended.BROKEN if self.expected.startswith(BREAKS) else Ended.DIFFERS)
 
 
 _UNKNOWN: Final = ("UnknownOperation", "InvalidAction", "NotImplemented", "UnsupportedOperation", "501")

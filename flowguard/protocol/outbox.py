@@ -63,13 +63,22 @@ _LONGEST_ATTRIBUTE_NAME = 256
 _LONGEST_ATTRIBUTE_TYPE = 256
 
 
+ROOM_FOR_EVENT = 1_024
+"""Bytes by which an event that a rule sends to a queue is larger than its entry, its keys and texts included."""
+
+
 def largest(to: Destination) -> int:
-    """Return the size limit of the destination's service in bytes, for a message with its attributes or a batch."""
+    """Return the size limit of the destination's service in bytes, for a message with its attributes or a batch.
+
+    EventBridge takes less than 1 MiB, and the event that it makes of an entry has to fit into a queue.
+    """
     match to:
         case Topic():
             return 262_144
-        case Queue() | Bus() | Function():
+        case Queue() | Function():
             return 1_048_576
+        case Bus():
+            return 1_048_576 - ROOM_FOR_EVENT
         case _:
             assert_never(to)
 

@@ -239,6 +239,18 @@ def resend(envelope: Envelope, extras: Mapping[str, Attribute]) -> tuple[str, di
     return envelope.record["body"], attributes
 
 
+def plain(envelope: Envelope, extras: Mapping[str, Attribute]) -> tuple[str, dict[str, Attribute]] | None:
+    """Return the message's text as it was sent, and all its attributes with the extras over them.
+
+    None for what a topic has published, which would lose its origin.
+    """
+    if envelope.notification is None:
+        return envelope.received["body"], {**envelope.attributes, **extras}
+    if is_ours(envelope.notification):
+        return envelope.notification["Message"], {**envelope.attributes, **extras}
+    return None
+
+
 def resend_alone(envelope: Envelope, extras: Mapping[str, Attribute]) -> str:
     """Return the body of a retry that can have no attributes beside it.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from datetime import timedelta
 
-from flowguard.errors import Cancelled, OtherRelease, Reject, SendFailed, WriteDenied
+from flowguard.errors import Cancelled, OtherRelease, Reject, SendFailed, TooLarge, WriteDenied
 from flowguard.events import EventType
 from flowguard.failure import Again, Attempt, Never, after_failure
 from flowguard.protocol.conflict import OnConflict
@@ -25,7 +25,7 @@ from flowguard.worker.failure_note import failure_of
 from flowguard.worker.hop_planner import planner_of
 from flowguard.worker.no_run import NoRun
 from flowguard.worker.patience import has_waited
-from flowguard.worker.plan import dead_letter, retried
+from flowguard.worker.plan import letter_or_why, retried
 from flowguard.worker.ports import Services
 from flowguard.worker.routing import Arrival
 
@@ -76,7 +76,7 @@ class FailPhase:
             return (yield from self._end_failed(arrival, claim, note, error))
         planner = planner_of(self._services, arrival, claim)
         failure = failure_of(arrival.message, claim.item, note, error)
-        letters = [dead_letter(arrival.flow, arrival.message, note, arrival.envelope, self._services.signer)]
+        letters, note = letter_or_why(arrival.flow, arrival.message, note, arrival.envelope, self._services.signer)
         if isinstance(error, Cancelled):
             letters = []
         with suppress(Reject):
@@ -107,7 +107,8 @@ class FailPhase:
         try:
             return (yield from self._commits.ended(arrival, claim, commit))
         except Reject:
-            self._send_before(arrival, letter)
+            for one in letter:
+                self._send_before(arrival, one)
             return (yield from self._commit_without_letter(arrival, claim, rest))
 
     def _send_before(self, arrival: Arrival, letter: Send) -> None:
@@ -126,9 +127,12 @@ class FailPhase:
     def _again(
         self, arrival: Arrival, claim: Claim, note: ErrorNote, delay: int, error: BaseException
     ) -> Way[Ending | None]:
-        """Send a new message for the same hop, one attempt later. One that its queue refuses for good ends the run."""
+        """Send a new message for the same hop, one attempt later. The run ends where its queue never takes it."""
         self._tell(arrival, claim, note)
-        again = retried(arrival.message.again(note), arrival.envelope, delay, self._services.signer)
+        try:
+            again = retried(arrival.message.again(note), arrival.envelope, delay, self._services.signer)
+        except TooLarge as too_large:
+            return (yield from self._end(arrival, claim, note.because(f"its retry cannot be sent: {too_large}"), error))
         with self._emitter.span(Phase.DISPATCH, arrival.message, sends=1):
             refusal = self._services.sender.send([again]).get(0)
         self._emitter.sent(arrival.message, again, refusal)
@@ -154,7 +158,10 @@ class FailPhase:
         if arrival.envelope.retried_in_place:
             self._services.sender.postpone(arrival.envelope, 0)
             return kept(arrival, Verdict.CLAIMED, why)
-        onward = retried(arrival.message, arrival.envelope, 0, self._services.signer, continued=claim.item.epoch)
+        try:
+            onward = retried(arrival.message, arrival.envelope, 0, self._services.signer, continued=claim.item.epoch)
+        except TooLarge:
+            return kept(arrival, Verdict.CLAIMED, why)
         with self._emitter.span(Phase.DISPATCH, arrival.message, sends=1):
             refusal = self._services.sender.send([onward]).get(0)
         self._emitter.sent(arrival.message, onward, refusal)

@@ -10,6 +10,8 @@ again and again
 it may be begun, or begun again                  the record goes back to its queue, after a delay
 the same, and the first of its records was       the run has failed: nothing outlasts that
 sent longer ago than its flow's retention
+it may be begun, but not even its own queue      the run has failed, and its dead letter is the record
+takes it with what its way back adds             as it came
 nothing, for no run may begin: too deep a        as in any function: a dead letter. Where that is refused
 chain, an id that no item can hold               the record stays, and does not go round
 anything else                                    as in any function: it was done, superseded, answered …
@@ -22,7 +24,7 @@ from datetime import timedelta
 from typing import Final
 
 from flowguard.destinations import Queue
-from flowguard.errors import Reject, RunFailed
+from flowguard.errors import Reject, RunFailed, TooLarge
 from flowguard.protocol.claims import kills_before
 from flowguard.protocol.run import Refused
 from flowguard.protocol.verdicts import Verdict
@@ -68,7 +70,10 @@ class GivenUp:
         if message.retry and message.first_error is None:
             message = message._replace(first_error=self._unknown(message))
         arrival = arrival._replace(message=message._replace(since=since))
-        return self._back(arrival, home, delay(waited, self._services.draw))
+        try:
+            return self._back(arrival, home, delay(waited, self._services.draw))
+        except TooLarge as error:  # what is added for its way back does not fit beside it
+            return arrival._replace(problem=RunFailed(f"SQS gave its record up, and it cannot go back: {error}"))
 
     def _unknown(self, message: Message) -> ErrorNote:
         """Note that an attempt has failed. A record that is retried in place does not carry its error."""

@@ -7,24 +7,26 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import NamedTuple, Never
 
 from flowguard.destinations import Destination, Queue, parse_destination
-from flowguard.errors import Reject, RunFailed, TooManyWrites
+from flowguard.errors import Reject, RunFailed, TooLarge, TooManyWrites
 from flowguard.failed import Failure
 from flowguard.flow import AnyFlow
+from flowguard.ids import ObjectId
 from flowguard.outcome import Done, Next, WaitFor
 from flowguard.payloads import encode, encode_json
 from flowguard.printable import bounded
 from flowguard.protocol.callers import Caller, StoredEnd
 from flowguard.protocol.failed_hop import FailedHop
-from flowguard.protocol.outbox import Kind, Outbox, Send, attributes_problem
+from flowguard.protocol.outbox import Kind, Outbox, Send
 from flowguard.protocol.run import ENDED, Commit, NewWait, Status
 from flowguard.retry import LONGEST_SQS_DELAY
 from flowguard.stage import AnyStage
 from flowguard.step import AnyStep, NoState
 from flowguard.wire.attributes import Attribute
-from flowguard.wire.envelope import Envelope, resend, resend_alone
+from flowguard.wire.envelope import Envelope, resend_alone
 from flowguard.wire.message import PLACE, REQUEST_ID, REQUESTED_AT, SEEMS, ErrorNote, Message
 from flowguard.wire.send_ids import IdKind, digest_of, id_of, unnamed
 from flowguard.wire.signing import UNSIGNED, Signer, signed_attributes
@@ -32,6 +34,7 @@ from flowguard.worker.group_planner import GroupPlanner, SavedGroup
 from flowguard.worker.lifetimes import Lifetimes
 from flowguard.worker.replies import answer_place, end_body, takes_callers
 from flowguard.worker.restart import first_message_text
+from flowguard.worker.sent_again import as_it_came, resent, sent_again
 from flowguard.worker.wait_planner import WaitPlanner
 from flowguard.writes import MOST_WRITES
 
@@ -136,15 +139,16 @@ class Planner(NamedTuple):
         if self.failed_hop is not None:
             error = self.failed_hop.error.because(f"and {bounded(self.message.stage)} failed: {own}")
         notices, error = self._notices_of(error)
-        letter_error = error if self.failed_hop is None else own
-        letter = dead_letter(self.flow, self.message, letter_error, envelope, self.signer)
+        letter, letter_error = letter_or_why(
+            self.flow, self.message, error if self.failed_hop is None else own, envelope, self.signer
+        )
         return Commit(
             status=Status.FAILED,
             committed_at=self.moment,
             expires_at=self._until(self._lifetimes.of_end(self.moment, Status.FAILED)),
-            outbox=self._outbox([*self.cancelled, *notices, letter]),
+            outbox=self._outbox([*self.cancelled, *notices, *letter]),
             state=None,
-            error=error,
+            error=error if letter else letter_error,
             takes_callers=takes_callers(self.flow),
             ended_at=own.at,
             told_until=self._told_until,
@@ -164,11 +168,11 @@ class Planner(NamedTuple):
                 error = error.because(f"and nobody is notified: {bounded(ascii(str(refusal))[1:-1], _LONGEST_WHY)}")
         return notices, error
 
-    def without_letter(self, commit: Commit) -> tuple[Send, Commit]:
-        """Return the dead letter of a failed commit, and the commit without it."""
+    def without_letter(self, commit: Commit) -> tuple[list[Send], Commit]:
+        """Return the dead letter of a failed commit, if it has one, and the commit without it."""
         sends = commit.outbox.sends if commit.outbox is not None else ()
-        *notices, letter = sends
-        return letter, commit._replace(outbox=self._outbox(notices))
+        letter = [send for send in sends if send.kind is Kind.DEAD]
+        return letter, commit._replace(outbox=self._outbox([send for send in sends if send.kind is not Kind.DEAD]))
 
     @property
     def _lifetimes(self) -> Lifetimes:
@@ -294,12 +298,12 @@ def retried(
     A long delay goes by a way that takes no attributes. ``continued`` is the epoch of a claim whose work goes on as the
     same attempt.
     """
-    extras, queue = signed_attributes(again, signer), Queue(envelope.queue_arn or "")
+    queue = Queue(envelope.queue_arn or "")
     own = id_of(IdKind.RETRY, again, again.retry) if continued is None else id_of(IdKind.CONTINUED, again, continued)
     if delay > LONGEST_SQS_DELAY.total_seconds():
-        return Send(Kind.SIDE, queue, resend_alone(envelope, extras), own, delay=delay).checked()
-    body, attributes = resent(envelope, extras)
-    return Send(Kind.SIDE, queue, body, own, attributes, delay).checked()
+        body = resend_alone(envelope, signed_attributes(again, signer))
+        return Send(Kind.SIDE, queue, body, own, delay=delay).checked()
+    return sent_again(Send(Kind.SIDE, queue, "", own, delay=delay), again, envelope, signer)
 
 
 def returned(message: Message, envelope: Envelope, to: Destination, delay: int, signer: Signer = UNSIGNED) -> Send:
@@ -307,10 +311,9 @@ def returned(message: Message, envelope: Envelope, to: Destination, delay: int, 
 
     It is named by that record, so that copies of this message are one.
     """
-    body, attributes = resent(envelope, signed_attributes(message, signer))
     own = id_of(IdKind.BACK, message, digest_of(envelope.message_id))
     group = envelope.group_id or message.object_id
-    return Send(Kind.SIDE, to, body, own, attributes, delay, group=group).checked()
+    return sent_again(Send(Kind.SIDE, to, "", own, delay=delay, group=group), message, envelope, signer)
 
 
 def dead_letter(
@@ -319,34 +322,39 @@ def dead_letter(
     """Build the dead letter of a message.
 
     It is the original, untouched, with what is needed to send it again as it is: the next redrive, retry 0, the error.
-    Where no object could be read it says which one the payload seems to name.
+    Where no object could be read it says which one the payload seems to name. Where not even the redrive fits beside
+    the message it is the record as it came, as SQS would have moved it.
+
+    Raises :class:`flowguard.errors.TooLarge` where the dead letters take less than the queue that the message came by.
     """
-    attributes = signed_attributes(message.redriven(error), signer)
-    letter = _letter(flow, message, envelope, attributes)
-    if message.object_id or (seems := flow.object_in(message.body)) is None:
-        return letter.checked()
+    letter_id, group = id_of(IdKind.LETTER, message, unnamed(message, envelope.first_id)), message.object_id
+    letter = Send(Kind.DEAD, flow.dead_letters, "", letter_id, group=group or message.request_id)
+    parked = message.redriven(error)
+    if not message.object_id and (seems := flow.object_in(message.body)) is not None:
+        with suppress(Reject):  # a letter that is at its limit does without
+            return _marked(letter, parked, seems, envelope, signer)
+    try:
+        return sent_again(letter, parked, envelope, signer)
+    except TooLarge:
+        if message.redrive:  # as it came it would look like the letter that was redriven, and change nothing
+            raise
+        return as_it_came(letter, envelope).checked()
+
+
+def _marked(letter: Send, parked: Message, seems: ObjectId, envelope: Envelope, signer: Signer) -> Send:
+    """Build a letter that names the object which its payload seems to name."""
+    attributes = signed_attributes(parked, signer)
     place = {**json.loads(attributes[PLACE].value), SEEMS: seems}
     marked = {**attributes, PLACE: Attribute.string(json.dumps(place, separators=(",", ":")))}
+    body, beside = resent(envelope, marked)
+    return letter._replace(body=body, attributes=beside).checked()
+
+
+def letter_or_why(
+    flow: AnyFlow, message: Message, error: ErrorNote, envelope: Envelope, signer: Signer
+) -> tuple[list[Send], ErrorNote]:
+    """Return the dead letter of a message that ends, and the error. Where no letter holds it, the error says so."""
     try:
-        return _letter(flow, message, envelope, marked).checked()
-    except Reject:  # a letter that is at its limit does without
-        return letter.checked()
-
-
-def _letter(flow: AnyFlow, message: Message, envelope: Envelope, extras: Mapping[str, Attribute]) -> Send:
-    body, attributes = resent(envelope, extras)
-    letter_id, group = id_of(IdKind.LETTER, message, unnamed(message, envelope.first_id)), message.object_id
-    return Send(Kind.DEAD, flow.dead_letters, body, letter_id, attributes, group=group or message.request_id)
-
-
-def resent(envelope: Envelope, extras: Mapping[str, Attribute]) -> tuple[str, dict[str, Attribute]]:
-    """Return what :func:`resend` would.
-
-    Attributes that no queue takes, or too many of them, go into the body.
-    """
-    attributes = {**envelope.extras(), **extras}
-    if attributes_problem(attributes) is None:
-        return resend(envelope, extras)
-    if attributes_problem(extras) is None:
-        return resend_alone(envelope, {}), dict(extras)
-    return resend_alone(envelope, extras), {}  # of a direct invocation, whose ids may be any text
+        return [dead_letter(flow, message, error, envelope, signer)], error
+    except Reject as refusal:
+        return [], error.because(f"and no dead letter holds it: {bounded(ascii(str(refusal))[1:-1], _LONGEST_WHY)}")

@@ -31,6 +31,7 @@ from flowguard.wire.message import (
 from flowguard.wire.send_ids import IdKind, id_of, letter_mark, unnamed
 from flowguard.wire.signing import UNSIGNED, Signer, is_claim, statement
 from flowguard.worker.dead_letters import Letter
+from flowguard.worker.sent_again import fitting
 from flowguard.worker.unsent import Unsent
 
 
@@ -44,9 +45,11 @@ def sent_back(letter: Letter, to: Destination, signer: Signer = UNSIGNED) -> Sen
     if letter.unsent is not None:
         return letter.unsent.send(letter.text, to)
     message = letter.returning()
-    body, attributes = resend(_envelope(letter), {} if letter.is_parked else _next_redrive(letter, message, signer))
+    envelope, extras = _envelope(letter), {} if letter.is_parked else _next_redrive(letter, message, signer)
     own = id_of(IdKind.REDRIVE, message, _told_apart(letter, message))
-    return Send(Kind.SIDE, to, body, own, attributes, group=letter.group_id or message.object_id).checked()
+    body, attributes = resend(envelope, extras)
+    wrapped = Send(Kind.SIDE, to, body, own, attributes, group=letter.group_id or message.object_id)
+    return fitting(wrapped, envelope, extras)
 
 
 def check_returnable(letter: Letter, signer: Signer = UNSIGNED) -> None:

@@ -6,53 +6,61 @@ letters as they are, so that none of them is received a hundred times.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from flowguard.errors import Reject
+from flowguard.errors import Reject, TooLarge
 from flowguard.events import EventType
 from flowguard.flow import AnyFlow
 from flowguard.protocol.outbox import Kind, Send
-from flowguard.wire.attributes import Attribute
 from flowguard.wire.envelope import BadRecord, Envelope
 from flowguard.wire.send_ids import digest_of
 from flowguard.worker.emitter import Emitter
 from flowguard.worker.patience import has_waited
-from flowguard.worker.plan import resent
 from flowguard.worker.ports import Services
+from flowguard.worker.sent_again import as_it_came, resent
 
 
 def is_parked(services: Services, emitter: Emitter, flow: AnyFlow, envelope: Envelope, why: str) -> bool:
-    """Park the record among the dead letters of ``flow``, if it has waited. False where it stays in its queue."""
+    """Park the record among the dead letters of ``flow``, if it has waited. False where it stays in its queue.
+
+    It is wrapped, and says which queue it came through. One that is too large for that goes as it came.
+    """
     body, attributes = resent(envelope, {})
-    return _park(services, emitter, flow, envelope, body, attributes, why)
+    wrapped = _letter(flow, envelope)._replace(body=body, attributes=attributes)
+    try:
+        letter = wrapped.checked()
+    except TooLarge:
+        letter = as_it_came(wrapped, envelope)
+    return _is_sent(services, emitter, letter, envelope, why)
 
 
 def is_unopened_parked(services: Services, emitter: Emitter, flow: AnyFlow, bad: BadRecord) -> bool:
     """Park a record whose body cannot be read, as it came. False where it stays in its queue."""
     if bad.envelope is None:
         return False
-    return _park(services, emitter, flow, bad.envelope, bad.envelope.message, bad.envelope.attributes, str(bad.error))
+    letter = as_it_came(_letter(flow, bad.envelope), bad.envelope)
+    return _is_sent(services, emitter, letter, bad.envelope, str(bad.error))
 
 
-def _park(
-    services: Services,
-    emitter: Emitter,
-    flow: AnyFlow,
-    envelope: Envelope,
-    body: str,
-    attributes: Mapping[str, Attribute],
-    why: str,
-) -> bool:
+def _letter(flow: AnyFlow, envelope: Envelope) -> Send:
+    return Send(Kind.DEAD, flow.dead_letters, "", f"{digest_of(envelope.message_id)}.unread")
+
+
+def _is_sent(services: Services, emitter: Emitter, letter: Send, envelope: Envelope, why: str) -> bool:
+    """Send a letter whose record has waited, and answer whether it was taken."""
     if envelope.queue_arn is None or not has_waited(envelope, 0, services.clock.now()):
         return False
-    own = f"{digest_of(envelope.message_id)}.unread"
-    try:
-        letter = Send(Kind.DEAD, flow.dead_letters, body, own, attributes).checked()
-    except Reject:  # too large to be wrapped: it stays in its queue
-        return False
     facts = {"kind": letter.kind.value, "to": str(letter.to), "id": letter.id, "delay": 0}
-    if refusal := services.sender.send([letter]).get(0):
-        emitter.emit(EventType.NOT_SENT, None, **facts, why=refusal.why)
+    if (refusal := _refusal(services, letter)) is not None:
+        emitter.emit(EventType.NOT_SENT, None, **facts, why=refusal)
         return False
     emitter.emit(EventType.PARKED, None, record=envelope.message_id, **facts, why=why)
     return True
+
+
+def _refusal(services: Services, letter: Send) -> str | None:
+    """Send the letter. Return why it is not taken: dead letters in a topic take less than a queue has delivered."""
+    try:
+        checked = letter.checked()
+    except Reject as error:
+        return str(error)
+    refused = services.sender.send([checked]).get(0)
+    return None if refused is None else refused.why

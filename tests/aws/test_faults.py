@@ -149,6 +149,27 @@ def test_what_passes_for_minutes(failure: Exception, minutes: bool) -> None:
     assert is_refusal(failure) is (minutes or is_final(failure))
 
 
+NEW_ROLE = "The execution role you provide must allow AWS EventBridge Scheduler to assume the role."
+
+
+@pytest.mark.parametrize(
+    ("operation", "code", "message", "minutes"),
+    [
+        ("CreateSchedule", "ValidationException", NEW_ROLE, True),
+        ("CreateSchedule", "ValidationException", "Invalid Schedule Expression", False),
+        ("UpdateItem", "ValidationException", NEW_ROLE, False),
+        ("CreateSchedule", "InvalidParameterValue", NEW_ROLE, False),
+    ],
+)
+def test_a_role_that_the_scheduler_may_not_assume_yet_passes_for_minutes(
+    operation: str, code: str, message: str, *, minutes: bool
+) -> None:
+    response: Any = {"Error": {"Code": code, "Message": message}, "ResponseMetadata": {"HTTPStatusCode": 400}}
+    failure = ClientError(response, operation)
+    assert (is_for_minutes(failure), is_final(failure), is_refusal(failure)) == (minutes, not minutes, True)
+    assert not is_for_minutes(ValueError(NEW_ROLE))
+
+
 def test_no_code_has_two_fates() -> None:
     assert not FINAL & FOR_MINUTES
     assert not (FINAL | FOR_MINUTES) & STRANGERS

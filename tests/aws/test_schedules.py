@@ -148,6 +148,18 @@ def test_a_scheduler_that_refuses_fails_its_message_alone(aws: AWSInProcess) -> 
     assert len(stored(aws)) == 1
 
 
+def test_a_role_that_is_too_new_refuses_for_minutes_and_not_for_good(aws: AWSInProcess) -> None:
+    def too_new(call: ApiCall, proceed: Proceed) -> Response:
+        why = "The execution role you provide must allow AWS EventBridge Scheduler to assume the role."
+        error = {"Code": "ValidationException", "Message": why}
+        answer: Any = {"Error": error, "ResponseMetadata": {"HTTPStatusCode": 400}}
+        raise ClientError(answer, call.operation)
+
+    with intercept(too_new):
+        [refusal] = schedules(aws).create({0: SEND}).values()
+    assert (refusal.final, refusal.for_minutes) == (False, True)
+
+
 def test_a_mistake_in_the_code_is_not_taken_for_a_scheduler_that_refuses(aws: AWSInProcess) -> None:
     def broken(call: ApiCall, proceed: Proceed) -> Response:
         raise TypeError("a mistake")

@@ -46,6 +46,7 @@ OWN_NUMBERS: Final[Mapping[str, tuple[str, ...]]] = {
         "sim/made_tokens.py:_MOST_NAMED",
     ),
     "how long names and numbers of flowguard's own may be": (
+        "aws/caller_lists.py:_ORDER",
         *("aws/items.py:LONGEST_ID", "aws/items.py:_LONGEST_STAGE", "aws/items.py:_MOST"),
         *("aws/items.py:_LARGEST_NUMBER", "aws/writes.py:_MOST_LEVELS", "deploy/logical_ids.py:_LONGEST"),
     ),
@@ -93,3 +94,23 @@ OWN_WORDS: Final[Mapping[str, tuple[str, ...]]] = {
     ),
 }
 """Texts that look like words of AWS's interfaces."""
+
+ON_THIS_MACHINE: Final = ("dev/", "sim/", "testing/")
+"""What calls only engines of this machine: the simulator, the tests, ``flowguard dev``."""
+
+OWN_OPERATIONS: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
+    "only reads, for what flowguard doctor says": {
+        "deploy/": (
+            *("DescribeContinuousBackups", "DescribeEventBus", "DescribeTable", "DescribeTimeToLive"),
+            *("GetCallerIdentity", "GetFunctionConfiguration", "GetFunctionRecursionConfig", "GetFunctionUrlConfig"),
+            *("GetScheduleGroup", "GetSubscriptionAttributes", "ListEventSourceMappings", "ListRuleNamesByTarget"),
+            *("ListSubscriptionsByTopic", "SimulatePrincipalPolicy"),
+        ),
+    },
+    "only reads, to say in which account it is": {"cli/": ("GetCallerIdentity",)},
+    "a call that a handler must not make, which flowguard check looks for": {
+        "lint/": ("CopyObject", "DeleteItem", "DeleteObject", "SendMessage", "TransactGetItems"),
+    },
+    "a method of flowguard's signers": {"wire/": ("Sign",), "worker/": ("Sign",)},
+}
+"""Operations without a row, by why they need none, and by where they stand."""

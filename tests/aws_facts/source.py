@@ -70,11 +70,13 @@ def modules() -> dict[str, ast.Module]:
 
 
 def names_of(module: str) -> set[str]:
-    """What a module defines."""
+    """What a module defines, the methods of its classes with the names of these."""
     found: set[str] = set()
     for node in modules()[module].body:
         match node:
-            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+            case ast.ClassDef(name=name, body=body):
+                found |= {name, *(f"{name}.{one.name}" for one in body if isinstance(one, ast.FunctionDef))}
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
                 found.add(name)
             case ast.AnnAssign(target=ast.Name(id=name)):
                 found.add(name)
@@ -181,10 +183,15 @@ def _methods() -> dict[str, str]:
 
 
 def calls(module: str, tree: ast.Module) -> Iterator[Word]:
-    """The operations that a module calls by methods of boto3's clients."""
+    """The operations that a module calls by methods of boto3's clients, or names as these methods are named."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _methods():
-            yield Word(module, _methods()[node.func.attr], node.lineno)
+        match node:
+            case ast.Call(func=ast.Attribute(attr=name)) if name in _methods():
+                yield Word(module, _methods()[name], node.lineno)
+            case ast.Constant(value=str() as name) if "_" in name and name in _methods():
+                yield Word(module, _methods()[name], node.lineno)
+            case _:
+                pass
 
 
 def resource_types(module: str, tree: ast.Module) -> Iterator[Word]:

@@ -18,7 +18,7 @@ from flowguard.aws import faults
 from flowguard.aws_facts.fact import Fact
 from flowguard.aws_facts.fact_table import FACTS
 from tests.aws_facts import source
-from tests.aws_facts.own import OWN_IN_THE_MIDDLE, OWN_NUMBERS, OWN_WORDS
+from tests.aws_facts.own import ON_THIS_MACHINE, OWN_IN_THE_MIDDLE, OWN_NUMBERS, OWN_OPERATIONS, OWN_WORDS
 from tests.aws_facts.source import Number, Word, bare_numbers, calls, constants, modules, resource_types, texts
 
 KNOW_AWS: Final = (
@@ -42,6 +42,7 @@ LIMITED: Final = [fact for fact in FACTS.values() if fact.limit is not None]
 PLACES: Final = {place for fact in FACTS.values() for place in fact.relied_on_by}
 WORDS: Final = {word for fact in FACTS.values() for word in fact.words}
 OWN: Final = {place for places in OWN_NUMBERS.values() for place in places}
+READS: Final = ("Describe", "Get", "List", "Simulate")
 NO_WORDS: Final = {word for words in OWN_WORDS.values() for word in words}
 
 
@@ -117,7 +118,30 @@ def test_each_parameter_and_each_part_of_an_answer_has_a_row() -> None:
 
 
 def test_each_operation_that_is_called_has_a_row() -> None:
-    assert unlisted_words(_calling(), calls, lambda _: True) == []
+    assert unlisted_operations(modules()) == []
+
+
+def unlisted_operations(trees: dict[str, ast.Module]) -> list[str]:
+    """The operations that need a row. A call of an engine of this machine needs none."""
+    away = {path: tree for path, tree in trees.items() if not path.startswith(ON_THIS_MACHINE)}
+    rows = {(place, name) for places in OWN_OPERATIONS.values() for place, names in places.items() for name in names}
+    return [
+        f"{word.module}, line {word.line}: {word.text} has no row; add it to the words of one"
+        for path, tree in away.items()
+        for word in calls(path, tree)
+        if word.text not in WORDS and not any(path.startswith(place) and word.text == name for place, name in rows)
+    ]
+
+
+def test_an_operation_without_a_row_is_called_where_it_says_and_only_reads() -> None:
+    for why, places in OWN_OPERATIONS.items():
+        for place, names in places.items():
+            there = {
+                word.text for path, tree in modules().items() if path.startswith(place) for word in calls(path, tree)
+            }
+            assert sorted(set(names) - there) == []
+            assert "only reads" not in why or all(name.startswith(READS) for name in names)
+            assert not set(names) & WORDS
 
 
 def test_each_type_of_resource_has_a_row() -> None:
@@ -184,7 +208,11 @@ def test_a_new_code_is_seen(text: str) -> None:
 
 def test_a_new_parameter_operation_and_resource_are_seen() -> None:
     assert len(unlisted_words(one("client.put_item(ReturnItemCollectionMetrics='SIZE')"), texts, source.is_member)) == 1
-    assert len(unlisted_words(one("self._client.describe_table()"), calls, lambda _: True)) == 1
+    for path in ("aws/novelty.py", "deploy/novelty.py", "novelty.py"):
+        assert len(unlisted_operations(one("self._client.create_table()", path))) == 1
+        assert len(unlisted_operations(one("self._ask('dynamodb', 'create_table')", path))) == 1
+    assert not unlisted_operations(one("self._ask('dynamodb', 'describe_table')", "deploy/novelty.py"))
+    assert not unlisted_operations(one("aws.client('sqs').create_queue()", "sim/novelty.py"))
     assert len(unlisted_words(one("{'Type': 'AWS::KMS::Key'}"), resource_types, lambda _: True)) == 1
 
 

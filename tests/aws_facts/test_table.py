@@ -44,7 +44,8 @@ def test_who_relies_on_a_row_is_there(fact: Fact) -> None:
             assert (ROOT / path).is_file(), f"{place} is no page"
         else:
             assert path in modules(), f"{path} is no module of the package"
-            assert not name or name in names_of(path), f"{path} defines no {name}"
+            assert name, f"{place} says which module and not what in it"
+            assert name in names_of(path), f"{path} defines no {name}"
 
 
 def test_a_function_does_not_load_the_table() -> None:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 
 import pytest
 from click.testing import CliRunner, Result
 
 from flowguard.cli import main
 from flowguard.probe.lab import Lab
+from flowguard.probe.made import queue
 from flowguard.probe.saw import PROBES, Probe, Saw
+from flowguard.sim.calls import Recorder, intercept
 
 
 def probe(*arguments: str, **more: str) -> Result:
@@ -111,3 +115,35 @@ def test_what_could_not_be_deleted_is_said(monkeypatch: pytest.MonkeyPatch) -> N
     result = probe("--only", "sqs-delay")
     assert result.exit_code == 1
     assert "could not be deleted: a role (ZeroDivisionError: division by zero)" in result.stdout
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_command_deletes_what_it_has_made(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    """The program sees it at its next call. What it has made is deleted, and others begin nothing."""
+    found: list[tuple[Lab, str]] = []
+
+    def makes_and_is_stopped(lab: Lab) -> Saw:
+        url = queue(lab)
+        os.kill(os.getpid(), number)
+        assert lab._stop.wait(10), "the main thread has not taken the signal"
+        found.append((lab, lab.clean("sqs", "get_queue_url", QueueName=url.rpartition("/")[2])["QueueUrl"]))
+        lab.ask("sqs", "purge_queue", QueueUrl=url)
+        raise AssertionError("a call was sent after the signal")
+
+    def begins(lab: Lab) -> Saw:
+        queue(lab)
+        raise AssertionError("a program began after the signal")
+
+    one = Probe("sqs-delay", "x", ("sqs",), 0.01, 1, makes_and_is_stopped)
+    monkeypatch.setattr("flowguard.cli.probe.chosen", lambda _: [one, one._replace(run=begins)])
+    before = [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)]
+    with intercept(Recorder()) as recorder:
+        result = probe()
+    assert result.stderr == "Interrupted: deleting what was made.\n"
+    assert [line.split()[0] for line in result.stdout.splitlines()] == ["interrupted", "interrupted", "2"]
+    assert result.exit_code == 1
+    [(lab, url)] = found
+    assert lab.left == []
+    deleted = [call.params["QueueUrl"] for call in recorder.calls if call.operation == "DeleteQueue"]
+    assert deleted.count(url) == 1
+    assert [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)] == before

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Final
 
@@ -17,7 +18,7 @@ from flowguard.cli import main
 from flowguard.deploy.examination import examine
 from flowguard.deploy.finding import LiveFinding, Severity
 from flowguard.deploy.live import LiveAccount, NotLive, redrive_of
-from flowguard.deploy.needs import Deployment
+from flowguard.deploy.needs import Deployment, QueueNeed
 from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
 from tests.deploy.deployed import REGION, Stack
 from tests.deploy.everything import PLACED
@@ -38,10 +39,11 @@ class OneOfEach:
         self._clients: dict[str, Any] = {}
 
     def client(self, service: str, **options: Any) -> Any:
-        if service not in self._clients:
+        key = f"{service} {options.get('region_name', REGION)}"
+        if key not in self._clients:
             make: Any = self._session.client
-            self._clients[service] = make(service)
-        return self._clients[service]
+            self._clients[key] = make(service, region_name=options.get("region_name", REGION))
+        return self._clients[key]
 
 
 SESSION: Final[Any] = OneOfEach()
@@ -53,6 +55,7 @@ TRUST: Final = {
 
 JSON: Final = {"LogFormat": "JSON"}
 
+THEIRS: Final = "arn:aws:sqs:eu-west-1:210987654321:theirs"
 NOT_SERVED: Final = {"iam:simulate_principal_policy", "lambda:get_function_recursion_config"}
 """What moto does not serve."""
 
@@ -67,7 +70,8 @@ def stack(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stack]:
         made = Stack(template("everything"), SESSION)
         made.client("iam").create_role(RoleName="shipping", AssumeRolePolicyDocument=json.dumps(TRUST))
         made.client("sns").create_topic(Name="orders-placed")
-        made.client("sqs").create_queue(QueueName="parcels")
+        for name in ("parcels", "answers-here"):
+            made.client("sqs").create_queue(QueueName=name)
         made.client("dynamodb").create_table(
             TableName="orders-a",
             BillingMode="PAY_PER_REQUEST",
@@ -80,11 +84,14 @@ def stack(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stack]:
 
 
 def findings(stack: Stack, now: float | None = None, needed: Deployment = NEEDED) -> list[LiveFinding]:
-    """What is wrong but for what moto does not serve."""
+    """What is wrong but for what moto does not serve, and a queue of another account."""
+    return [one for one in all_findings(now, needed) if one.resource not in {*NOT_SERVED, THEIRS}]
+
+
+def all_findings(now: float | None = None, needed: Deployment = NEEDED) -> list[LiveFinding]:
     live = LiveAccount(SESSION)
     at = int((time.time() if now is None else now) * 1000)
-    found = examine(needed, live, now=at, most_runs=100)
-    return [one for one in found if not (one.severity is Severity.NOTE and one.resource in NOT_SERVED)]
+    return list(examine(needed, live, now=at, most_runs=100))
 
 
 def rules(stack: Stack) -> list[tuple[str, str, str]]:
@@ -246,6 +253,10 @@ BROKEN: Final[dict[str, tuple[Break, Expected]]] = {
         lambda at: at.client("sqs").delete_queue(QueueUrl=url(at, "replies")),
         ("queue-missing", "error", "replies"),
     ),
+    "no queue that is given by its ARN": (
+        lambda at: at.client("sqs").delete_queue(QueueUrl=url(at, "answers-here")),
+        ("queue-missing", "error", "answers-here"),
+    ),
     "no subscription": (unsubscribe, ("subscription-missing", "error", "everything-pack")),
     "raw delivery to one of two": (
         lambda at: resubscribe(at, raw=True),
@@ -344,6 +355,37 @@ def test_each_setting_that_is_broken_is_found_and_nothing_else(what: str, stack:
     found = findings(stack)
     assert [(one.rule, one.severity.value, one.resource) for one in found] == [expected]
     assert all(found[0].as_json().values())
+
+
+def test_a_queue_of_another_account_is_named_and_not_looked_at(stack: Stack) -> None:
+    [found] = [one for one in all_findings() if one.resource == THEIRS]
+    assert (found.rule, found.severity) == ("queue-elsewhere", Severity.NOTE)
+    assert found.what == "the queue is of account 210987654321, and was not looked at"
+
+
+def test_a_queue_that_is_given_by_its_arn_is_looked_at_in_its_region(stack: Stack) -> None:
+    def elsewhere(queue: QueueNeed) -> QueueNeed:
+        is_it = queue.name == "answers-here"
+        return replace(queue, arn="arn:aws:sqs:eu-central-1:123456789012:answers-here") if is_it else queue
+
+    needed = replace(NEEDED, queues=tuple(map(elsewhere, NEEDED.queues)))
+    missing = ("queue-missing", "answers-here")
+    assert [(one.rule, one.resource) for one in findings(stack, needed=needed)] == [missing]
+    SESSION.client("sqs", region_name="eu-central-1").create_queue(
+        QueueName="answers-here", Attributes={"MaximumMessageSize": "1024"}
+    )
+    small = ("message-size-small", "answers-here")
+    assert [(one.rule, one.resource) for one in findings(stack, needed=needed)] == [small]
+
+
+def test_where_nobody_says_the_account_each_queue_is_looked_at(stack: Stack) -> None:
+    def nobody(call: ApiCall, proceed: Proceed) -> Response:
+        answer = proceed()
+        return {name: one for name, one in answer.items() if name != "Account"}
+
+    with intercept(nobody):
+        found = [(one.rule, one.severity) for one in all_findings() if one.resource in (THEIRS, "theirs")]
+    assert found == [("queue-missing", Severity.ERROR)]
 
 
 def test_messages_that_outlive_their_items_are_found_in_each_queue(stack: Stack) -> None:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import ast
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
 from threading import Event
-from typing import Any
+from typing import Any, Final
 
 import pytest
 from botocore.exceptions import ClientError
 
+import flowguard.probe
 from flowguard.clock import ManualClock
 from flowguard.probe.lab import PREFIX, TAG, Interrupted, Lab, NotOurs
-from flowguard.probe.made import queue, table, topic
-from flowguard.sim.calls import Recorder, intercept
+from flowguard.probe.made import bucket, queue, table, topic
+from flowguard.sim.calls import ApiCall, Proceed, Recorder, Response, intercept
 from flowguard.sim.memory.aws import MemoryAWS
 
 
@@ -144,3 +148,61 @@ def test_until_looks_once_more_at_the_end(aws: MemoryAWS) -> None:
     assert own.until(lambda: next(looks), 3) == 7
     assert own.waited == 3
     assert own.until(lambda: 0, 2) == 0
+
+
+@pytest.mark.parametrize("make", [queue, table, topic])
+@pytest.mark.parametrize("lost", [True, False])
+def test_what_was_made_by_a_call_without_an_answer_is_deleted(
+    aws: MemoryAWS, make: Callable[[Lab], str], *, lost: bool
+) -> None:
+    """An interruption between the call and its answer leaves nothing that nobody knows of."""
+
+    def without_answer(call: ApiCall, proceed: Proceed) -> Response:
+        if call.operation.startswith("Create") and made.count(call.operation) == 0:
+            made.append(call.operation)
+            if not lost:
+                proceed()
+            raise KeyboardInterrupt
+        return proceed()
+
+    made: list[str] = []
+    with suppress(KeyboardInterrupt), lab(aws) as own, intercept(without_answer):
+        make(own)
+    assert made
+    assert own.left == []
+    assert left(aws) == []
+
+
+def test_a_table_a_topic_and_a_bucket_carry_the_tag_of_their_lab(aws: MemoryAWS) -> None:
+    with intercept(Recorder()) as recorder, lab(aws) as own:
+        for make in (table, topic, bucket):
+            make(own)
+    tag = [{"Key": TAG, "Value": own.namespace}]
+    made = [call.params for call in recorder.calls if call.operation.startswith("Create")][:3]
+    assert [one.get("Tags") or one["CreateBucketConfiguration"]["Tags"] for one in made] == [tag, tag, tag]
+
+
+TAGGED: Final = {
+    *("create_queue", "create_table", "create_topic", "create_bucket", "create_role", "create_function"),
+    *("create_log_group", "create_event_source_mapping", "create_schedule_group", "create_secret", "put_parameter"),
+    "put_rule",
+}
+UNTAGGED: Final = {
+    "create_schedule": "it is in a group, which has the tag and is deleted with all that is in it",
+    "create_function_url_config": "it is a part of its function",
+}
+
+
+def test_each_program_tags_whatever_it_makes() -> None:
+    """By what stands in the programs: each call that makes something gives a tag, or is named here."""
+    untagged = []
+    for path in sorted(Path(flowguard.probe.__file__).parent.glob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            texts = (
+                [one.value for one in node.args if isinstance(one, ast.Constant)] if isinstance(node, ast.Call) else []
+            )
+            for name in texts:
+                makes = isinstance(name, str) and (name.startswith("create_") or name in TAGGED)
+                if makes and name not in UNTAGGED and "tag" not in ast.unparse(node).lower():
+                    untagged.append((path.name, name, ast.unparse(node)))
+    assert [one for one in untagged if "**" not in one[2]] == []

@@ -167,6 +167,10 @@ def test_what_an_engine_does_not_have_is_no_fault_of_the_program() -> None:
     [
         ("memory", CANNOT, Ended.CANNOT, True),
         ("memory", CANNOT, Ended.AS_DESCRIBED, False),
+        ("memory", CANNOT, Ended.DIFFERS, True),
+        ("memory", CANNOT, Ended.BROKEN, False),
+        ("memory", "breaks: no units", Ended.BROKEN, True),
+        ("memory", "breaks: no units", Ended.DIFFERS, False),
         ("memory", "takes more", Ended.DIFFERS, True),
         ("memory", "takes more", Ended.AS_DESCRIBED, False),
         ("memory", "takes more", Ended.BROKEN, False),

@@ -87,6 +87,27 @@ def test_an_attribute_too_many_is_refused_by_their_names() -> None:
         Send(Kind.SIDE, Queue("q"), "{}", "own", attributes).checked()
 
 
+def test_what_a_rule_sends_to_a_queue_of_the_largest_entry_fits_into_it() -> None:
+    """Its form is that of the table's row ``events-form``, with the longest texts that EventBridge takes."""
+    to = Bus("b", "s" * 256, '"' * 128)
+    empty = Send(Kind.SIDE, to, "{}", "own").size
+    body = '{"a":"' + "x" * (largest(to) - empty - len('"a":"",')) + '"}'
+    send = Send(Kind.SIDE, to, body, "own").checked()
+    assert send.size == largest(to) < 1_048_576
+    event = {
+        "version": "0",
+        "id": "12345678-1234-1234-1234-123456789012",
+        "detail-type": to.detail_type,
+        "source": to.source,
+        "account": "123456789012",
+        "time": "2026-01-01T00:00:00Z",
+        "region": "ap-southeast-12345",
+        "resources": [],
+        "detail": json.loads(bus_detail(send.body, {})),
+    }
+    assert len(json.dumps(event)) <= largest(Queue("q"))
+
+
 @pytest.mark.parametrize("to", [Function("f"), Bus("b", "s", "d")])
 @pytest.mark.parametrize("letter", ["x", "ж", "\ud800", '"', "\0"])
 def test_where_attributes_go_into_the_text_the_size_is_that_of_the_text(to: Destination, letter: str) -> None:

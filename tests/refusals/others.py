@@ -93,11 +93,11 @@ def padded(size: int, **more: Any) -> dict[str, Any]:
 
 def buses() -> Iterable[Row]:
     most, too_large = 1024 * KIBI, Refused("ValidationException")
-    yield "an entry of 1 MiB", put(padded(most)), Simply.TAKEN
-    yield "an entry of 1 MiB and a byte", put(padded(most + 1)), too_large
-    yield "an entry of 1 MiB at a time", put(padded(most - 13, Time=datetime(2026, 1, 1, tzinfo=UTC))), too_large
-    yield "two entries of half a MiB", put(padded(most // 2), padded(most // 2)), Simply.TAKEN
-    yield "two entries of more", put(padded(most // 2), padded(most // 2 + 1)), too_large
+    yield "an entry of a byte less than 1 MiB", put(padded(most - 1)), Simply.TAKEN
+    yield "an entry of 1 MiB", put(padded(most)), too_large
+    yield "an entry of 1 MiB at a time", put(padded(most - 14, Time=datetime(2026, 1, 1, tzinfo=UTC))), too_large
+    yield "two entries of a byte less", put(padded(most // 2), padded(most // 2 - 1)), Simply.TAKEN
+    yield "two entries of half a MiB", put(padded(most // 2), padded(most // 2)), too_large
     yield "eleven entries", put(*[event()] * 11), too_large
     for detail in ("[1]", '"text"', "1", "null", "{", "not JSON"):
         yield f"the detail {detail}", put(event(), event(detail)), Failed("MalformedDetail")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
-from typing import Any
+from typing import Any, Never
 
 import pytest
 from botocore.exceptions import ClientError
 
+from flowguard.errors import TooLarge
 from flowguard.events import EventType
 from flowguard.failed import Failure
 from flowguard.flow import Flow
@@ -298,6 +299,21 @@ def test_an_attempt_that_fails_between_two_parts_goes_on_from_them(at: WaitScene
     at.resume()
     assert at.told(EventType.RETRIED) == 1
     assert asked_and_read(at) == ALL
+
+
+def test_a_message_that_has_no_room_to_be_sent_on_stays_in_its_queue_and_goes_on(
+    at: WaitScene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def too_large(*_: object, **__: object) -> Never:
+        raise TooLarge("a message to sqs:begin", {"body": 2}, 1)
+
+    slow = Slow(at, (2,))
+    with monkeypatch.context() as changed:
+        changed.setattr("flowguard.worker.fail_phase.retried", too_large)
+        assert not at.begin(slow)
+    assert (at.told(EventType.BROKEN), at.item().status) == (0, Status.RUNNING)
+    assert at.begin(slow)
+    assert at.item().status is Status.WAITING
 
 
 def test_invocations_that_save_nothing_are_attempts_that_fail(at: WaitScene) -> None:

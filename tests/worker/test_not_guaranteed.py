@@ -20,16 +20,19 @@ from botocore.exceptions import EndpointConnectionError
 from flowguard import KeyTable, once
 from flowguard.aws.clients import Clients
 from flowguard.aws.ledger import ledger_of
+from flowguard.deploy.queue_plan import Retentions
 from flowguard.errors import ResultUnsaved, TooManyWrites
 from flowguard.events import EventType
 from flowguard.once_function import OnceServices
 from flowguard.protocol.run import Status
 from flowguard.settings import Settings
 from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
+from flowguard.sim.memory.aws import MemoryAWS
 from flowguard.step import Step
 from flowguard.testing import ManualClock
 from tests.scene import START, OrderState, Scene, record, scene
 from tests.worker.runtime.mishaps import Died, boom, die, dies_at, supersede
+from tests.worker.runtime.test_near_the_limit import filled
 
 DOCS: Final = Path(__file__).parents[2] / "docs"
 GUARANTEES = "explain/guarantees.md"
@@ -41,6 +44,10 @@ SHOWN: Final[dict[str, set[str]]] = {}
 """The lines that a test below is about, by their page."""
 
 ELSEWHERE: Final = {
+    "that what waited in SQS comes slowly after an outage": (
+        "tests/deploy/test_formats_agree.py",
+        "test_what_bounds_a_backlog_is_in_every_format_where_it_is_given",
+    ),
     "that a chain is bounded through programs of your own": (
         "tests/worker/test_depth.py",
         "test_a_message_that_a_program_sends_on_without_the_attribute_begins_a_chain",
@@ -255,12 +262,27 @@ def test_an_edited_run_item_is_believed(at: Scene) -> None:
     assert at.priced() == 2
 
 
+@of(GUARANTEES, "that a record outlives an outage of more than 4 days in a flow with a FIFO queue")
+def test_a_fifo_queue_deletes_without_a_word_what_nobody_took_for_four_days() -> None:
+    kept_for = Retentions.of(timedelta(days=14), fifo=True, handled=True)
+    assert timedelta(seconds=kept_for.inbox) == timedelta(days=4)
+    assert Retentions.of(timedelta(days=42), fifo=True, handled=True).inbox == timedelta(days=12).total_seconds()
+    clock = ManualClock(START)
+    with MemoryAWS(clock) as aws:
+        url = aws.create_queue("orders.fifo", FifoQueue="true", MessageRetentionPeriod=str(kept_for.inbox))
+        sqs = aws.client("sqs")
+        sqs.send_message(QueueUrl=url, MessageBody="x", MessageGroupId="o1", MessageDeduplicationId="1")
+        clock.advance(seconds=kept_for.inbox + 1)
+        assert "Messages" not in sqs.receive_message(QueueUrl=url)
+
+
 @of(GUARANTEES, "messages near the limits")
-def test_a_message_that_cannot_be_wrapped_for_a_retry_stays_in_its_queue(at: Scene) -> None:
-    body = json.dumps({"order_id": "o1", "note": '"' * 500_000})
+def test_a_run_whose_retry_has_no_room_beside_its_message_fails_at_its_first_attempt(at: Scene) -> None:
     at.script.pricing = boom
-    assert at.deliver(at.message(body=body)) == [False]
-    assert at.sent("price-order") == at.sent("dead") == []
+    assert at.deliver(filled(at.message())) == [True]
+    item = at.item()
+    assert item is not None
+    assert (item.status, len(at.sent("dead")), at.told(EventType.RETRIED)) == (Status.FAILED, 1, 0)
 
 
 @of(GUARANTEES, "that an outage is told from a killed function in the very moment of a claim")

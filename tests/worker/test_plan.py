@@ -24,7 +24,7 @@ from flowguard.step import Step
 from flowguard.testing import sns_to_sqs_event, sqs_event, step_for
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.envelope import Envelope, normalize
-from flowguard.wire.message import PLACE, REQUEST_ID, REQUESTED_AT, ErrorNote, Message, Place
+from flowguard.wire.message import FLOW_STAGE, PLACE, REQUEST_ID, REQUESTED_AT, ErrorNote, Message, Place
 from flowguard.worker.lifetimes import Lifetimes
 from flowguard.worker.plan import Planner, dead_letter, retried
 from flowguard.writes import Delete, Put
@@ -370,13 +370,26 @@ def test_a_reply_that_no_service_takes_does_not_keep_its_run_from_ending() -> No
     assert "and nobody is notified: a message to sns:" in str(commit.error)
 
 
+def test_a_run_may_end_with_nothing_to_send_where_no_dead_letter_holds_its_message() -> None:
+    class Unheard(Flow, name="unheard", object_id="cart_id", dead_letters=TOPIC):
+        stages = (Price, Confirm, Note)
+
+    made = planner(Unheard, body="x" * 300_000)
+    [long] = normalize(sqs_event("orders", "x" * 300_000))
+    assert isinstance(long, Envelope)
+    letter, commit = made.without_letter(made.failed(ERROR, long))
+    assert (letter, commit.outbox) == ([], None)
+    assert "and no dead letter holds it" in str(commit.error)
+
+
 @pytest.mark.parametrize(("body", "seems"), [('{"cart_id":7}', "7"), ("{}", None)])
 def test_a_dead_letter_says_which_object_it_seems_to_be_about_only_where_it_seems_so(
     body: str, seems: str | None
 ) -> None:
     message = MESSAGE._replace(object_id=ObjectId(""), body=body)
-    place = json.loads(dead_letter(PriceCart, message, ERROR, RECEIVED).attributes[PLACE].value)
-    assert place.get("seems", "not said") == (seems or "not said")
+    letter = dead_letter(PriceCart, message, ERROR, RECEIVED)
+    assert json.loads(letter.attributes[PLACE].value).get("seems", "not said") == (seems or "not said")
+    assert letter.attributes.keys() >= {REQUEST_ID, REQUESTED_AT, FLOW_STAGE}
 
 
 def test_a_letter_of_a_known_object_does_not_say_what_its_payload_seems_to_name() -> None:

@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
-from flowguard.destinations import Queue
+from flowguard.destinations import Queue, Topic
 from flowguard.events import EventType
+from flowguard.protocol.outbox import Kind, Send
 from flowguard.sim.calls import Recorder, intercept
+from flowguard.wire.attributes import Attribute, read_attributes
 from flowguard.wire.message import FLOW_STAGE, PLACE
 from tests.scene import Scene, message_id, record, scene
 from tests.worker.runtime.mishaps import refuses
@@ -45,7 +47,7 @@ def test_it_waits_for_minutes_and_is_parked_once_as_it_is(at: Scene, made: Calla
     assert at.sent("dead") == []
     assert at.handler({"Records": [made(at, 3)]}) == {"batchItemFailures": []}
     [letter] = at.sent("dead")
-    assert "order_id" in letter["Body"]
+    assert json.loads(json.loads(letter["Body"])["Message"]) == {"order_id": "o1"}
     [parked] = [event for event in at.tally.events if event.type is EventType.PARKED]
     said = (parked.facts["record"], parked.facts["kind"], parked.facts["to"], parked.facts["delay"])
     assert said == (made(at, 3)["messageId"], "dead", "sqs:dead", 0)
@@ -104,9 +106,29 @@ def test_it_stays_where_the_dead_letters_do_not_take_it(at: Scene) -> None:
     assert (at.told(EventType.NOT_SENT), at.told(EventType.PARKED)) == (1, 0)
 
 
-def test_it_stays_where_it_is_too_large_to_be_wrapped(at: Scene) -> None:
-    assert at.handler({"Records": [unreadable(at, 3) | {"body": "x" * 1_048_576}]})["batchItemFailures"]
-    assert at.sent("dead") == []
+def test_one_that_is_too_large_to_be_wrapped_is_parked_as_it_came(at: Scene) -> None:
+    """With its attributes SQS takes no more: nothing can be added."""
+    found = unroutable(at, 3)
+    letter = sent_with(found, body="x")
+    body = "x" * (1_048_576 - letter.size + 1)
+    assert at.handler({"Records": [found | {"body": body}]}) == {"batchItemFailures": []}
+    [lying] = at.sent("dead")
+    assert (lying["Body"] == body, lying["MessageAttributes"].keys()) == (True, found["messageAttributes"].keys())
+    assert at.told(EventType.PARKED) == 1
+
+
+def sent_with(found: dict[str, Any], body: str) -> Send:
+    attributes = read_attributes(found["messageAttributes"], Attribute.of_sqs_record, "record", "messageAttributes")
+    return Send(Kind.SIDE, Queue("any"), body, "any", attributes)
+
+
+def test_what_the_dead_letters_never_take_stays_and_is_told_of(at: Scene) -> None:
+    at.flow.dead_letters = Topic("arn:aws:sns:eu-west-1:123456789012:dead")
+    found = unroutable(at, 3) | {"body": "x" * 300_000}
+    assert at.handler({"Records": [found]})["batchItemFailures"]
+    [refused] = [event for event in at.tally.events if event.type is EventType.NOT_SENT]
+    assert "is too large" in refused.facts["why"]
+    assert at.told(EventType.PARKED) == 0
 
 
 def test_what_no_queue_brings_again_is_answered_as_an_error(at: Scene) -> None:

@@ -10,7 +10,7 @@ from flowguard.sim.limits.fault import Fault
 from flowguard.sim.limits.texts import byte_size
 
 LARGEST: Final = 1_048_576
-"""Bytes of all entries of a call."""
+"""Bytes that all entries of a call have less than."""
 
 MOST_ENTRIES: Final = 10
 TIME: Final = 14
@@ -28,7 +28,7 @@ def check_entries(entries: list[Entry]) -> None:
     """Raise a Fault for entries that make EventBridge refuse the whole call."""
     if not 0 < len(entries) <= MOST_ENTRIES:
         raise Fault("ValidationException", f"'entries' must have length 1 to {MOST_ENTRIES}; there are {len(entries)}")
-    if sum(map(entry_size, entries)) > LARGEST:
+    if sum(map(entry_size, entries)) >= LARGEST:
         raise Fault("ValidationException", "Total size of the entries in the request is over the limit.")
 
 

@@ -21,6 +21,17 @@ class Elsewhere:
 
 TESTED: Final = (
     Elsewhere(
+        r"^worker\.(sent_again\.|plan\.(dead_letter|_marked|letter_or_why)\b|"
+        r"fail_phase\.FailPhase\.(_again|continued): except|given_up\.GivenUp\.judged: except TooLarge)",
+        (
+            "tests/worker/runtime/test_near_the_limit.py",
+            "tests/worker/test_plan.py",
+            "tests/worker/test_group_parts.py",
+            "tests/worker/test_dead_letters.py",
+        ),
+        "messages of nearly 1 MiB, which no schedule has",
+    ),
+    Elsewhere(
         r"^(protocol\.claims\.(_has_text\b|_same_hop: m\.(attempt == stored|hop == 1)|"
         r"taken: (RunItem\(first_text=|first → forced))|aws\.claim_call\._first_hop: m\.cancelled|"
         r"expressions\.CLAIM_FIRST_HOP: SET text_epoch)",

@@ -327,6 +327,16 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "aws.packing.Packing.pack: {} → forced false",
         "aws.caller_lists.DynamoDBCallers._change: {} → forced false",
     ),
+    "building a message to be sent raises nothing else: its texts were read from one": (
+        "worker.fail_phase.FailPhase._again: except TooLarge → catches every Exception",
+        "worker.fail_phase.FailPhase.continued: except TooLarge → catches every Exception",
+        "worker.given_up.GivenUp.judged: except TooLarge → catches every Exception",
+        "worker.plan.dead_letter: except TooLarge → catches every Exception",
+        "worker.plan.letter_or_why: except Reject → catches every Exception",
+        "worker.sent_again.fitting: except TooLarge → catches every Exception",
+        "worker.unread.is_parked: except TooLarge → catches every Exception",
+        "worker.unread._refusal: except Reject → catches every Exception",
+    ),
     "nothing else can be raised there: reading JSON, judging what was read, turning values into DynamoDB's": (
         "aws.writes.write_action: except (TypeError, RecursionError) → catches every Exception",
         "results._text_of: except UnicodeEncodeError → catches every Exception",
@@ -470,9 +480,6 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
     "what is no answer of DynamoDB is raised in any case: then as another error, and the record stays too": (
         "aws.history_rows.tell: except ClientError → catches every Exception",
         "aws.cancellations.DynamoDBCancellations._noted: except ClientError → catches every Exception",
-    ),
-    "a failed run has its dead letter to send: this is for the type checker": (
-        "worker.plan.Planner.without_letter: commit.outbox is not None → forced true",
     ),
     "only an object has a source: this is for the type checker": (
         "wire.http_request.read_http_request: not isinstance(event, dict) → forced false",
