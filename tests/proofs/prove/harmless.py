@@ -417,9 +417,7 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
     ),
     "a text has no attribute that is a key": ("once_keys._inside: isinstance(value, str) → forced false (2)",),
     "nothing else is raised there: a send refuses by Reject, and json by the errors that are caught": (
-        "worker.plan.dead_letter: except Reject → catches every Exception",
         "worker.replies.reply: except Reject → catches every Exception",
-        "worker.unread._park: except Reject → catches every Exception",
         "worker.caller_answers.CallerAnswers._sends: except Reject → catches every Exception",
         "worker.unsent._said: except (ValueError, RecursionError) → catches every Exception",
     ),

@@ -34,6 +34,7 @@ MODULES: Final = (
     "flowguard.worker.lifetimes",
     "flowguard.worker.outages",
     "flowguard.worker.patience",
+    "flowguard.worker.sent_again",
     "flowguard.worker.sent_back",
     "flowguard.worker.unread",
     "flowguard.failure",
