@@ -176,7 +176,7 @@ class OutsideAnswers:
         elif offer.looks_first:
             verdict = self._services.store.waits.verdict(row.address)
             if verdict is not AnswerVerdict.DUPLICATE and verdict not in TAKEN:
-                return SettledAnswer(verdict)
+                return self._settler.not_given(row.address, brought.answer, verdict)
         given = ArrivedAnswer(row.address, brought.answer, use)
         return self._settler.settle(brought.flow, envelope, given, is_last=is_last)
 

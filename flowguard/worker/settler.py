@@ -195,6 +195,11 @@ class Settler:
             return SettledAnswer(verdict, is_held=True)
         return SettledAnswer(verdict, self.onward(flow, envelope, address, item))
 
+    def not_given(self, address: AnswerAddress, answer: GivenAnswer, verdict: AnswerVerdict) -> SettledAnswer:
+        """Report an answer that a run does not get, as a look at its item has shown."""
+        self._emit(EventType.ANSWERED, address, None, name=address.name, verdict=verdict.value, failed=answer.failed)
+        return SettledAnswer(verdict)
+
     def look_early(self, flow: AnyFlow, envelope: Envelope, item: RunItem, message: Message) -> Iterator[Send]:
         """Settle what was kept before the wait began, and yield the message of a wait that is over.
 

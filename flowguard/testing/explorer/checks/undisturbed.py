@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
+from flowguard.events import EventType
 from flowguard.protocol.run import Status
 from flowguard.testing.explorer.checks.identity import side_messages
 from flowguard.testing.explorer.checks.problem import UNDISTURBED, Problem
@@ -17,7 +18,8 @@ SENT_TWICE: Final = "a message of a stage is sent twice though nothing goes wron
 class UndisturbedEnd(NamedTuple):
     """The end of one run, or of one record of a plain function, in which nothing went wrong.
 
-    ``of`` is the object's id or the function's queue. ``why`` is the error that it failed with.
+    ``of`` is the object's id, the function's queue, or of a message without an object its flow and stage. ``why`` is
+    the error that it failed with.
     """
 
     name: str
@@ -36,8 +38,8 @@ class UndisturbedEnd(NamedTuple):
 
 
 def undisturbed_ends(history: History) -> tuple[UndisturbedEnd, ...]:
-    """Return the end of each run and of each record that a plain function reads."""
-    return (*_runs(history), *_records(history))
+    """Return the end of each run, of each record that a plain function reads, and of each that no stage could read."""
+    return (*_runs(history), *_records(history), *_unread(history))
 
 
 def unexpected(
@@ -109,6 +111,15 @@ def _runs(history: History) -> Iterator[UndisturbedEnd]:
             yield UndisturbedEnd(f"{flow} of {object_id}", object_id, Status.FAILED.value, hung.why)
             continue
         yield UndisturbedEnd(f"{flow} of {object_id}", object_id, item.status.value, item.error)
+
+
+def _unread(history: History) -> Iterator[UndisturbedEnd]:
+    """Yield the messages that failed before a run began: their stages could not read them."""
+    for delivery, event in history.events(EventType.FAILED):
+        message = event.message
+        if delivery.receive == 1 and message is not None and not message.object_id:
+            stage = f"{message.flow}/{message.stage}"
+            yield UndisturbedEnd(f"{stage} of no object", stage, Status.FAILED.value, str(event.facts.get("why")))
 
 
 def _is_plain(history: History, delivery: DeliveryRecord) -> bool:

@@ -10,6 +10,7 @@ from pydantic import BaseModel
 
 from flowguard import Done, Flow, Outcome, Stage, Step
 from flowguard.errors import SettingsError
+from flowguard.testing import sqs_event
 from flowguard.testing.explorer import PlainFunction, Report, explore, replay
 from flowguard.testing.explorer.checks.undisturbed import SENT_TWICE, UndisturbedEnd, sent_twice, unexpected
 from flowguard.testing.explorer.record.schedule import Schedule
@@ -48,6 +49,17 @@ def test_it_is_none_where_its_object_is_expected_to_fail() -> None:
     report = explored(seeded.BrokenOne, failing=["o1"])
     assert report.ok, str(report)
     assert "undisturbed: broken-one of o1 FAILED" in str(report)
+
+
+def test_a_message_that_its_stage_cannot_read_is_found() -> None:
+    unread = sqs_event("orders", {"number": 1})
+    search: dict[str, Any] = {"tables": seeded.TABLES, "bound": 0, "walks": 0}
+    (violation,) = explore(seeded.ToldTwoStages, [ORDER, unread], **search).violations
+    (problem,) = violation.problems
+    stage = problem.where.removesuffix(" of no object")
+    assert problem.text.startswith("fails though nothing goes wrong: the payload of ")
+    assert stage != problem.where
+    assert explore(seeded.ToldTwoStages, [ORDER, unread], failing=[stage], **search).ok
 
 
 class Paid(BaseModel):
