@@ -16,7 +16,7 @@ import click
 from flowguard.cli.explore_options import ENGINES, free_of, invariants_of, items_in, named_json, pair_in, table_in
 from flowguard.cli.printing import say, say_json
 from flowguard.cli.progress import Progress
-from flowguard.cli.recordings import Unreadable, read_files
+from flowguard.cli.recordings import Unreadable, expected_to_fail, read_files
 from flowguard.errors import DefinitionError, EnvelopeError, SettingsError
 from flowguard.flow import is_flow
 from flowguard.sim.loading import NoSuchFlow
@@ -158,7 +158,8 @@ def explore(  # noqa: PLR0913 - the options of a command
     ANSWERS what parties outside answer, in FREE what may differ from the undisturbed end; its functions under
     @invariant are checked after each schedule.
 
-    A run that fails though nothing goes wrong is found, too, unless --failing names its object. Ctrl-C and SIGTERM end
+    A run that fails though nothing goes wrong is found, too, unless --failing names its object, or an expected.toml
+    beside FILE does. Ctrl-C and SIGTERM end
     the search, and show what was found until then.
 
     The exit code is 0 for no violation, 1 for violations, 2 for arguments that cannot be used, 3 for no verdict
@@ -178,7 +179,7 @@ def explore(  # noqa: PLR0913 - the options of a command
             "seed": seed,
             "same": dict(pair_in(one, ".") for one in same),
             "network": network,
-            "failing": failing,
+            "failing": tuple(dict.fromkeys((*failing, *expected_to_fail(files)))),
             "any_order": any_order,
             "may_fail": may_fail,
             "invariants_only": invariants_only,

@@ -4,16 +4,30 @@ from __future__ import annotations
 
 import json
 import sys
+import tomllib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from pydantic import BaseModel, ConfigDict
+
 from flowguard.cli.connection import CannotRun
 
 STDIN: Final = "-"
+EXPECTED: Final = "expected.toml"
+"""What the recordings of a directory are meant to end as."""
+
 SKIPPED: Final = "bad"
 """A directory of that name holds examples of what cannot be read."""
+
+
+class _Expected(BaseModel):
+    """What such a file says."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    failing: dict[str, list[str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +57,40 @@ def read_files(names: Iterable[str]) -> Iterator[tuple[str, Any] | Unreadable]:
                 yield Unreadable(file, getattr(error, "strerror", None) or str(error))
                 continue
             yield from (_event(part, line) for part, line in _parts(file, text))
+
+
+def expected_to_fail(names: Iterable[str]) -> tuple[str, ...]:
+    """Return what of these files is meant to fail, as the ``expected.toml`` beside each says it.
+
+    ::
+
+        [failing]
+        "03-declined.json" = ["pay-3003"]
+
+    Raises :class:`CannotRun` for such a file that says something else, or names a file that is not there.
+    """
+    files = [Path(file) for name in names for file in _files(name) if file != STDIN]
+    said = {folder: _expected(folder / EXPECTED) for folder in dict.fromkeys(file.parent for file in files)}
+    return tuple(dict.fromkeys(one for file in files for one in said[file.parent].get(file.name, ())))
+
+
+def _expected(file: Path) -> dict[str, list[str]]:
+    """Read such a file. Nothing is expected where there is none."""
+    try:
+        text = file.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as error:
+        raise CannotRun(f"{file}: {getattr(error, 'strerror', None) or error}") from None
+    try:
+        failing = _Expected.model_validate(tomllib.loads(text)).failing
+    except (ValueError, RecursionError) as error:
+        is_toml = not isinstance(error, tomllib.TOMLDecodeError)
+        why = "write [failing], and below it FILE = [OBJECT, …]" if is_toml else error
+        raise CannotRun(f"{file}: {why}") from None
+    if missing := [name for name in failing if not (file.parent / name).is_file()]:
+        raise CannotRun(f"{file}: {', '.join(missing)} is not there")
+    return failing
 
 
 def _files(name: str) -> list[str]:

@@ -13,7 +13,7 @@ import click
 from flowguard.cli.console import console
 from flowguard.cli.delivery_lines import show_aftermath, show_timeline, summary
 from flowguard.cli.printing import complain, say, say_json
-from flowguard.cli.recordings import Unreadable, read_files
+from flowguard.cli.recordings import Unreadable, expected_to_fail, read_files
 from flowguard.deploy.queue_plan import times_of
 from flowguard.errors import DefinitionError, OtherRelease, SettingsError
 from flowguard.printable import bounded
@@ -97,11 +97,12 @@ def replay(  # noqa: PLR0913 - the options of a command
     minutes. Then queues are as in a generated template: a record is received a hundred times before it is given up.
 
     What cannot be read is named on standard error; the rest is run all the same. So is a run that FAILED, unless
-    --failing names its object.
+    --failing names its object, or an expected.toml beside FILE does.
 
     The exit code is 0 where everything could be read and no run failed unexpectedly, 1 where one did, 2 where something
     could not be read or used: a record that is for no flow here, too.
     """
+    expected = expected_to_fail(files)
     recorded, unreadable = read_records(files)
     if not recorded:
         sys.exit(BAD if unreadable else 0)
@@ -131,7 +132,7 @@ def replay(  # noqa: PLR0913 - the options of a command
         unreadable += 1
     told = {envelope.message_id for envelope, _ in world.without_token}
     unreadable += _complain_of_unroutable(rows, told) + outward.refused
-    unexpected = _complain_of_failed(left, failing)
+    unexpected = _complain_of_failed(left, failing, expected)
     sys.exit(BAD if unreadable else FOUND if unexpected else 0)
 
 
@@ -171,25 +172,27 @@ def _complain_of_unroutable(rows: list[Delivered], told: Collection[str]) -> int
     return len(unroutable)
 
 
-def _complain_of_failed(left: FinalState, failing: tuple[str, ...]) -> bool:
+def _complain_of_failed(left: FinalState, failing: tuple[str, ...], expected: tuple[str, ...]) -> bool:
     """Print what failed unexpectedly, and what of --failing did not. Returns whether any.
+
+    What is ``expected`` to fail need not: its flow may not be among those that ran, or a newer run may have ended well.
 
     A message that its stage cannot read fails without a run: only its dead letter is left.
     """
     runs = [run for run in left.runs if run.status == Status.FAILED.value]
     failures = [(run.object_id, f"{run.flow} of {run.object_id}", run.error) for run in runs]
     for letter in left.dead_letters:
-        name = letter.object_id or letter.stage or letter.queue
+        name = (None if letter.unread else letter.object_id) or letter.stage or letter.queue
         if name not in {known for known, _, _ in failures}:
-            whose = f"{letter.stage or letter.queue} of {letter.object_id or 'no object'}"
+            whose = f"{letter.stage or letter.queue} of {'no object' if letter.unread else letter.object_id}"
             failures.append((name, whose, letter.error))
-    unexpected = [failure for failure in failures if failure[0] not in failing]
+    unexpected = [failure for failure in failures if failure[0] not in (*failing, *expected)]
     for name, whose, error in unexpected:
         complain(f"{whose} FAILED: {bounded(str(error))}; where that is expected: --failing {name}")
-    missing = set(failing) - {name for name, _, _ in failures}
-    for name in dict.fromkeys(failing):
-        if name in missing:
-            complain(f"--failing {name}: none of its runs failed")
+    failed = {name for name, _, _ in failures}
+    missing = [name for name in dict.fromkeys(failing) if name not in failed]
+    for name in missing:
+        complain(f"--failing {name}: none of its runs failed")
     return bool(unexpected or missing)
 
 

@@ -34,13 +34,17 @@ class RunLeft:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadLetter:
-    """A message in a dead-letter queue. ``stage`` is ``<flow>/<stage>``."""
+    """A message in a dead-letter queue. ``stage`` is ``<flow>/<stage>``.
+
+    Of one that is ``unread`` no stage could read the payload. Its object is the one that the payload seems to name.
+    """
 
     queue: str
     stage: str | None
     object_id: str | None
     request_id: str | None
     error: str | None
+    unread: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +123,7 @@ def plain(value: Any) -> Any:
 def _dead_letter(queue: str, message: Any) -> DeadLetter:
     (read,) = normalize({"Messages": [message]})
     if isinstance(read, BadRecord):
-        return DeadLetter(queue=queue, stage=None, object_id=None, request_id=None, error=str(read.error))
+        return DeadLetter(queue=queue, stage=None, object_id=None, request_id=None, error=str(read.error), unread=True)
     said = {name: attribute.value for name, attribute in read.attributes.items()}
     place = Place.parse(said.get(PLACE, "{}"))
     return DeadLetter(
@@ -128,4 +132,5 @@ def _dead_letter(queue: str, message: Any) -> DeadLetter:
         object_id=place.object_id or place.seems,
         request_id=said.get(REQUEST_ID),
         error=f"{place.first_error.type}: {place.first_error.text}" if place.first_error else None,
+        unread=not place.object_id,
     )

@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -24,26 +26,7 @@ REQUEST = CARTS / "01-request.json"
 DUPLICATE = CARTS / "02-duplicate.json"
 TOPIC = CARTS / "05-sns-to-sqs.json"
 
-EMPTY_CART, UNREAD_CART = "cart-2004", "cart-2005"
 PRICE_CART = "validate-cart/price-cart"
-CLOSED = "shop-00013/2026-01-06"
-FAILING = (
-    EMPTY_CART,
-    "page/empty",
-    "pay-3003",
-    "pay-3004",
-    "pay-3005",
-    "pay-3010",
-    "bk-6006",
-    "moon",
-    CLOSED,
-    "pay-3006",
-    "page/tea",
-    UNREAD_CART,
-    PRICE_CART,
-    "take-payment/charge-card",
-)
-"""The objects of the samples whose runs are meant to fail."""
 
 
 @pytest.fixture(autouse=True)
@@ -174,13 +157,63 @@ def test_deadlines_of_each_run_are_a_row(orders: list[str], tmp_path: Path) -> N
 
 
 def test_a_message_whose_object_cannot_be_read_has_failed(tmp_path: Path) -> None:
-    event = tmp_path / "event.json"
-    event.write_text(json.dumps(sqs_event("carts", {"cart": "c1"})))
-    flow = ("--flow", "flows.validate_cart.flow:ValidateCart")
+    event, *flow = unread_cart(tmp_path)
     result = replay(event, *flow)
     assert (result.exit_code, result.stderr.startswith(f"{PRICE_CART} of no object FAILED: RunFailed: ")) == (1, True)
     assert result.stderr.endswith(f"; where that is expected: --failing {PRICE_CART}\n")
     assert replay(event, *flow, *expecting(PRICE_CART)).exit_code == 0
+
+
+EXPECTED = sorted((ROOT / "samples").rglob("expected.toml"))
+
+
+@pytest.mark.proof("replays each sample that is meant to fail by itself, on moto")
+@pytest.mark.parametrize("expected", EXPECTED, ids=lambda file: file.parent.name)
+def test_samples_fail_as_it_is_written_beside_them(expected: Path, tmp_path: Path) -> None:
+    for name, failing in tomllib.loads(expected.read_text())["failing"].items():
+        alone = tmp_path / name
+        alone.write_bytes((expected.parent / name).read_bytes())
+        result = replay(alone)
+        named = re.findall(r"where that is expected: --failing (\S+)", result.stderr)
+        assert (result.exit_code, sorted(named)) == (1, sorted(failing)), name
+
+
+def unread_cart(tmp_path: Path, expected: str = "") -> tuple[str, ...]:
+    """The arguments that replay a message which its stage cannot read, and what is expected of it."""
+    event = tmp_path / "event.json"
+    event.write_text(json.dumps(sqs_event("carts", {"cart": "c1"})))
+    if expected:
+        (tmp_path / "expected.toml").write_text(expected)
+    return str(event), "--flow", "flows.validate_cart.flow:ValidateCart"
+
+
+@pytest.mark.parametrize("place", ["event.json", "."])
+def test_what_is_meant_to_fail_stands_beside_it(place: str, tmp_path: Path) -> None:
+    event, *flow = unread_cart(tmp_path, f'[failing]\n"event.json" = ["{PRICE_CART}", "another"]\n')
+    result = replay(tmp_path / place, *flow)
+    assert (result.exit_code, result.stderr) == (0, ""), "what fails nowhere may be of another flow"
+    search = ("--bound", "0", "--walks", "0", "--seconds", "5")
+    (tmp_path / "expected.toml").write_text(f'[failing]\n"event.json" = ["{PRICE_CART}"]\n')
+    explored = CliRunner().invoke(main, ["explore", event, *flow, *search])
+    assert explored.exit_code == 0, explored.output
+
+
+@pytest.mark.parametrize(
+    ("expected", "problem"),
+    [
+        ("[failing", "Expected"),
+        ("", "write [failing], and below it FILE = [OBJECT, …]"),
+        ("[failed]\n", "write [failing], and below it FILE = [OBJECT, …]"),
+        ('[failing]\n"event.json" = "c1"\n', "write [failing], and below it FILE = [OBJECT, …]"),
+        ('[failing]\n"event.json" = []\n"events.json" = ["c1"]\n', "events.json is not there"),
+    ],
+)
+def test_an_expectation_that_cannot_be_used_is_refused(expected: str, problem: str, tmp_path: Path) -> None:
+    event, *flow = unread_cart(tmp_path)
+    (tmp_path / "expected.toml").write_text(expected)
+    result = replay(event, *flow)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert f"{tmp_path / 'expected.toml'}: {problem}" in result.stderr
 
 
 # -- what is replayed -------------------------------------------------------------------------------------------------
@@ -188,7 +221,7 @@ def test_a_message_whose_object_cannot_be_read_has_failed(tmp_path: Path) -> Non
 
 @pytest.mark.proof("replays every sample, on moto")
 def test_a_directory_is_every_json_below_it_but_for_what_is_bad() -> None:
-    result = replay(ROOT / "samples", *expecting(*FAILING))
+    result = replay(ROOT / "samples")
     assert (result.exit_code, result.stderr.count("is UNROUTABLE: "), len(result.stderr.splitlines())) == (2, 2, 2)
     assert all(part in result.stdout for part in ("cart-1001", "cart-2001", "page/tea"))
 
@@ -197,11 +230,7 @@ def test_a_directory_is_every_json_below_it_but_for_what_is_bad() -> None:
 def test_every_shape_of_envelope_is_taken() -> None:
     for sample in sorted((ROOT / "samples" / "envelopes").glob("*.json")):
         carts = ["--flow", "flows.validate_cart.flow:ValidateCart"] if sample.name == "fifo.json" else []
-        failing = "cart-1001" if sample.name == "lookalike.json" else PRICE_CART
-        expected = (
-            expecting(failing) if sample.name in ("lookalike.json", "mixed-batch.json", "plain-text.json") else ()
-        )
-        result = replay(sample, *carts, *expected)
+        result = replay(sample, *carts)
         assert (result.exit_code, result.stderr) == (0, ""), sample
         assert "broken" not in result.stdout, sample
 
@@ -229,12 +258,7 @@ def test_repeat_delivers_each_record_so_often() -> None:
 @pytest.mark.proof("replays several times, on moto")
 def test_shuffle_changes_the_order_and_the_seed_decides_which() -> None:
     order = [
-        [
-            row["record"]
-            for row in lines(CARTS, "--shuffle", seed, *expecting(EMPTY_CART, UNREAD_CART))[0]
-            if row["hop"] == 1
-        ]
-        for seed in ("1", "1", "2")
+        [row["record"] for row in lines(CARTS, "--shuffle", seed)[0] if row["hop"] == 1] for seed in ("1", "1", "2")
     ]
     assert order[0] == order[1] != order[2]
 
@@ -259,7 +283,7 @@ def test_a_crash_is_marked_and_changes_no_effect(point: Point, undisturbed: dict
 @pytest.mark.proof("two processes that replay everything with crashes")
 def test_equal_arguments_give_equal_bytes_in_another_process_too() -> None:
     command = [sys.executable, "-m", "flowguard.cli", "replay", str(CARTS), "--repeat", "2", "--shuffle", "5"]
-    command += ["--crash", "after-commit", "--seed", "9", *expecting(EMPTY_CART, UNREAD_CART)]
+    command += ["--crash", "after-commit", "--seed", "9"]
     if not (ROOT / "flowguard" / "cli" / "__main__.py").exists():
         command[1:3] = ["-c", "from flowguard.cli import main; main()"]
     once, again = (
@@ -369,14 +393,16 @@ def test_a_missing_extra_is_named(module: str, extra: str) -> None:
 DECLINED = ROOT / "samples" / "failures" / "03-declined.json"
 
 
-def test_a_run_that_fails_is_named_and_found_unless_it_is_expected() -> None:
-    unexpected = replay(DECLINED)
+def test_a_run_that_fails_is_named_and_found_unless_it_is_expected(tmp_path: Path) -> None:
+    declined = tmp_path / "declined.json"
+    declined.write_bytes(DECLINED.read_bytes())
+    unexpected = replay(declined)
     assert unexpected.exit_code == 1
     told = (
         "take-payment of pay-3003 FAILED: Reject: the card was declined: insufficient funds; where that is expected: "
     )
     assert unexpected.stderr == f"{told}--failing pay-3003\n"
-    expected = replay(DECLINED, "--failing", "pay-3003")
+    expected = replay(declined, "--failing", "pay-3003")
     assert (expected.exit_code, expected.stderr) == (0, "")
     assert expected.stdout == unexpected.stdout
 
