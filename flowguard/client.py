@@ -15,7 +15,7 @@ from flowguard.aws.services import aws_store
 from flowguard.aws.signing_keys import aws_signer, aws_tokens
 from flowguard.clock import Clock, SystemClock
 from flowguard.destinations import Destination, destination, form_problem
-from flowguard.errors import RunFailed, SendFailed, SettingsError, shown, span_problem
+from flowguard.errors import RunFailed, SendFailed, SettingsError, TokenProblem, TokenRefused, shown, span_problem
 from flowguard.events import Observer, log
 from flowguard.flow import AnyFlow, is_flow
 from flowguard.ids import Ids, ObjectId, RandomIds, RequestId, name_problem
@@ -171,8 +171,8 @@ class FlowClient:
         ``awaited`` is a token or its link, or the id that is awaited: of an event, or of what a party outside was asked
         for.
         ``payload`` is a pydantic model, or what JSON can hold. The same answer may be given again. Raises
-        :class:`flowguard.errors.TokenRefused` for a token that is not good, :class:`flowguard.errors.RunFailed` for an
-        answer that an awaiting stage cannot read, after the runs whose stages can have got it; :class:`SendFailed`
+        :class:`flowguard.errors.TokenRefused` for a token that never was good, :class:`flowguard.errors.RunFailed` for
+        an answer that an awaiting stage cannot read, after the runs whose stages can have got it; :class:`SendFailed`
         where its copy was not taken, and TypeError for what JSON cannot hold: then nothing was answered.
         """
         return self._settle(flow, awaited, GivenAnswer(encode_json(payload)))
@@ -277,7 +277,12 @@ class FlowClient:
             raise RunFailed(f"nothing can be answered by the id {shown(awaited)}: it {problem}")
         services = self._services("an answer")
         if is_token(awaited):
-            claim = self._tokens.read(awaited, [flow.name], self._clock.now())
+            try:
+                claim = self._tokens.read(awaited, [flow.name], self._clock.now())
+            except TokenRefused as refused:
+                if refused.reason is TokenProblem.EXPIRED:
+                    return AnswerVerdict.EXPIRED
+                raise
             awaited = token_awaited_id(claim.row_id)
         return Callbacks((flow,), services).answer(FoundAnswer(flow, awaited, answer))
 

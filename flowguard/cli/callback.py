@@ -12,7 +12,7 @@ from flowguard.cli.connection import CannotRun, check_id, connected, connection_
 from flowguard.cli.printing import complain, say, say_json
 from flowguard.cli.recordings import read_text
 from flowguard.client import FlowClient
-from flowguard.errors import Reject, SendFailed, TokenProblem, TokenRefused
+from flowguard.errors import Reject, SendFailed, TokenRefused
 from flowguard.flow import AnyFlow
 from flowguard.payloads import encode_json
 from flowguard.protocol.verdicts import AnswerVerdict
@@ -49,9 +49,7 @@ def callback(awaited: str, file: str, *, flow_name: str, fail: bool, kind: str, 
         try:
             verdict = _given(flow, awaited, said, kind if fail else None, flow_client(options))
         except TokenRefused as error:
-            if error.reason is not TokenProblem.EXPIRED:
-                raise CannotRun(str(error)) from None
-            verdict = AnswerVerdict.EXPIRED
+            raise CannotRun(str(error)) from None
         except Reject as error:
             raise CannotRun(f"{error}. Nothing was answered") from None
         except SendFailed as error:

@@ -23,7 +23,7 @@ from flowguard.sim.crash import Crashes
 from flowguard.sim.declared import declared_by_name, modules_of_flows
 from flowguard.sim.delivered import Counts, Delivered
 from flowguard.sim.event_source import MOST_RECEIVES
-from flowguard.sim.final_state import FinalState
+from flowguard.sim.final_state import FinalState, RunLeft
 from flowguard.sim.loading import NoSuchFlow, load_flows
 from flowguard.sim.points import Point
 from flowguard.sim.recording import PlannedDelivery, RecordedRecord, plan, read_recording
@@ -96,8 +96,9 @@ def replay(  # noqa: PLR0913 - the options of a command
     Under --weather AWS is as on a bad day: 'dynamodb-away=60m@5m' is an outage of an hour that begins after five
     minutes. Then queues are as in a generated template: a record is received a hundred times before it is given up.
 
-    What cannot be read is named on standard error; the rest is run all the same. So is a run that FAILED, unless
-    --failing names its object, or an expected.toml beside FILE does.
+    What cannot be read is named on standard error; the rest is run all the same. So is a run that FAILED or did not
+    end, and a record that stays in its queue, unless --failing names its object or record, or an expected.toml beside
+    FILE does.
 
     The exit code is 0 where everything could be read and no run failed unexpectedly, 1 where one did, 2 where something
     could not be read or used: a record that is for no flow here, too.
@@ -132,7 +133,7 @@ def replay(  # noqa: PLR0913 - the options of a command
         unreadable += 1
     told = {envelope.message_id for envelope, _ in world.without_token}
     unreadable += _complain_of_unroutable(rows, told) + outward.refused
-    unexpected = _complain_of_failed(left, failing, expected)
+    unexpected = _complain_of_failed(rows, left, failing, expected)
     sys.exit(BAD if unreadable else FOUND if unexpected else 0)
 
 
@@ -172,28 +173,40 @@ def _complain_of_unroutable(rows: list[Delivered], told: Collection[str]) -> int
     return len(unroutable)
 
 
-def _complain_of_failed(left: FinalState, failing: tuple[str, ...], expected: tuple[str, ...]) -> bool:
-    """Print what failed unexpectedly, and what of --failing did not. Returns whether any.
+def _complain_of_failed(
+    rows: list[Delivered], left: FinalState, failing: tuple[str, ...], expected: tuple[str, ...]
+) -> bool:
+    """Print what failed or did not end unexpectedly, and what of --failing did not. Returns whether any.
 
     What is ``expected`` to fail need not: its flow may not be among those that ran, or a newer run may have ended well.
-
     A message that its stage cannot read fails without a run: only its dead letter is left.
     """
-    runs = [run for run in left.runs if run.status == Status.FAILED.value]
-    failures = [(run.object_id, f"{run.flow} of {run.object_id}", run.error) for run in runs]
+    runs = [run for run in left.runs if run.status != Status.COMPLETED.value]
+    failures = [(run.object_id, f"{run.flow} of {run.object_id} {run.status}", _why(run)) for run in runs]
     for letter in left.dead_letters:
         name = (None if letter.unread else letter.object_id) or letter.stage or letter.queue
         if name not in {known for known, _, _ in failures}:
-            whose = f"{letter.stage or letter.queue} of {'no object' if letter.unread else letter.object_id}"
+            whose = f"{letter.stage or letter.queue} of {'no object' if letter.unread else letter.object_id} FAILED"
             failures.append((name, whose, letter.error))
+    last = {row.record: row for row in rows}
+    failures += [(row.record, f"{row.record} is {row.verdict}", row.why) for row in last.values() if _is_refused(row)]
     unexpected = [failure for failure in failures if failure[0] not in (*failing, *expected)]
     for name, whose, error in unexpected:
-        complain(f"{whose} FAILED: {bounded(str(error))}; where that is expected: --failing {name}")
+        complain(f"{whose}: {bounded(str(error))}; where that is expected: --failing {name}")
     failed = {name for name, _, _ in failures}
     missing = [name for name in dict.fromkeys(failing) if name not in failed]
     for name in missing:
         complain(f"--failing {name}: none of its runs failed")
     return bool(unexpected or missing)
+
+
+def _why(run: RunLeft) -> str | None:
+    return run.error if run.status == Status.FAILED.value else "nothing comes any more that it would go on with"
+
+
+def _is_refused(row: Delivered) -> bool:
+    """Answer whether a record stays in its queue, since it cannot be read or is not believed."""
+    return row.verdict in ("UNREADABLE", "UNTRUSTED")
 
 
 def read_records(files: tuple[str, ...]) -> tuple[list[tuple[str, RecordedRecord]], int]:

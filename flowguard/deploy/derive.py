@@ -389,5 +389,6 @@ def _notes(functions: Sequence[FoundFunction], flows: Sequence[AnyFlow], options
         lists, whose = ("lists", "its") if len(silent) == 1 else ("list", "their")
         yield (
             f"{', '.join(silent)} {lists} no reply_to=(…), so {whose} functions may send no reply to a queue that a "
-            "request names; where one does, list it there, or in reply_to = […] of the options"
+            "request names, but to those of flows here that ask; where one does, list it there, or in "
+            "reply_to = […] of the options"
         )

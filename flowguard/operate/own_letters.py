@@ -49,6 +49,15 @@ class OwnLetters:
             yield "nothing was sent back; its letters are still in the queue"
 
 
+def again_command(item: RunItem) -> str:
+    """Return the command that begins a run anew which was taken back.
+
+    The dead letter of a first hop has its request. Of a later one it has to be given.
+    """
+    is_later = item.own_failure is not None and item.own_failure.hop > 1
+    return f"flowguard retry --again{' --from FILE' if is_later else ''}"
+
+
 def refusal(item: RunItem) -> str | None:
     """Return why no letter can move the run on. None where one may, as that of an ``on_failed`` stage that failed."""
     if item.status is Status.COMPLETED:
@@ -56,7 +65,7 @@ def refusal(item: RunItem) -> str | None:
     if item.own_failure is not None and item.status is not Status.FAILED:
         return "its failure is being taken back by the on_failed stage"
     if item.own_failure is not None and item.own_failure.undone:
-        return "its failure was taken back by the on_failed stage; 'flowguard retry --again' begins the run anew"
+        return f"its failure was taken back by the on_failed stage; '{again_command(item)}' begins the run anew"
     if item.cancelled_because is not None:
         return "it was cancelled, which leaves no dead letter; to begin anew, send the request under another id"
     return None

@@ -12,7 +12,7 @@ from flowguard.errors import TextGone
 from flowguard.flow import UNTIL_RESET, AnyFlow
 from flowguard.operate.history_facts import NO_ROWS, history_facts
 from flowguard.operate.moments import distance, iso, moment
-from flowguard.operate.own_letters import refusal
+from flowguard.operate.own_letters import again_command, refusal
 from flowguard.operate.wait_facts import wait_facts
 from flowguard.protocol.callers import Caller
 from flowguard.protocol.outbox import Send
@@ -107,7 +107,8 @@ def _ended(item: RunItem) -> str:
     if item.own_failure is not None and not item.own_failure.undone:
         return "it has failed for good, and so has what takes it back; the dead letter of that can be sent back"
     if item.own_failure is not None:
-        return "it has failed for good, and its on_failed stage took it back; 'flowguard retry --again' begins it anew"
+        again = again_command(item)
+        return f"it has failed for good, and its on_failed stage took it back; '{again}' begins it anew"
     if item.cancelled_because is not None:
         return "it was cancelled; there is no dead letter of it"
     return "it has failed for good; its dead letter can be sent back"

@@ -16,9 +16,12 @@ import pytest
 from click.testing import CliRunner, Result
 
 from flowguard.cli import main
+from flowguard.cli.replay import _complain_of_failed
 from flowguard.sim import loading
+from flowguard.sim.final_state import FinalState, RunLeft
 from flowguard.sim.points import Point
 from flowguard.testing import sqs_event
+from flowguard.wire.attributes import Attribute
 
 ROOT = Path(__file__).parents[2]
 CARTS = ROOT / "samples" / "validate_cart"
@@ -162,6 +165,33 @@ def test_a_message_whose_object_cannot_be_read_has_failed(tmp_path: Path) -> Non
     assert (result.exit_code, result.stderr.startswith(f"{PRICE_CART} of no object FAILED: RunFailed: ")) == (1, True)
     assert result.stderr.endswith(f"; where that is expected: --failing {PRICE_CART}\n")
     assert replay(event, *flow, *expecting(PRICE_CART)).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("record", "verdict"),
+    [
+        ({"attributes": {"requestedat": Attribute("Number", "9000000000000")}}, "UNREADABLE"),
+        ({"attributes": {"flowstage": Attribute("String", "validate-cart/confirm-cart")}}, "UNTRUSTED"),
+    ],
+)
+def test_a_record_that_stays_in_its_queue_has_failed(record: dict[str, Any], verdict: str, tmp_path: Path) -> None:
+    event = tmp_path / "event.json"
+    cart = {"cart_id": "c1", "shop": "tea", "lines": [{"sku": "cup", "pieces": 1}]}
+    event.write_text(json.dumps(sqs_event("carts", cart, message_id="m-1", **record)))
+    flow = ("--flow", "flows.validate_cart.flow:ValidateCart")
+    result = replay(event, *flow)
+    assert (result.exit_code, result.stderr.startswith(f"m-1 is {verdict}: ")) == (1, True), result.output
+    assert replay(event, *flow, *expecting("m-1")).exit_code == 0
+
+
+def test_a_run_that_does_not_end_has_failed(capsys: pytest.CaptureFixture[str]) -> None:
+    left = RunLeft(flow="orders", object_id="o1", request_id="r1", status="WAITING", stage="ask", hop=1, epoch=1)
+    state = FinalState(runs=(left,), tables={}, dead_letters=(), queues={})
+    assert _complain_of_failed([], state, (), ())
+    assert capsys.readouterr().err == (
+        "orders of o1 WAITING: nothing comes any more that it would go on with; where that is expected: --failing o1\n"
+    )
+    assert not _complain_of_failed([], state, ("o1",), ())
 
 
 EXPECTED = sorted((ROOT / "samples").rglob("expected.toml"))
