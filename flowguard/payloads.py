@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import re
-from typing import Any
+from typing import Any, Final
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails, PydanticSerializationError, to_json
@@ -92,9 +92,17 @@ def _recognised(text: str) -> str:
         return ""
 
 
+_QUOTES: Final = {
+    "union_tag_invalid": "is of an unknown kind",
+    "zoneinfo_str": "is no time zone",
+    "import_error": "cannot be imported",
+}
+"""Types of pydantic's errors whose messages quote the input, each with other words."""
+
+
 def problem_of(row: ErrorDetails) -> str:
-    """Return pydantic's own words, but for the one message of its that quotes what it was given."""
-    return "is of an unknown kind" if row["type"] == "union_tag_invalid" else row["msg"]
+    """Return pydantic's own words where they quote nothing of the input."""
+    return _QUOTES.get(row["type"], row["msg"])
 
 
 def problems_of(error: ValidationError) -> str:

@@ -6,14 +6,15 @@ from datetime import date
 from decimal import Decimal
 from typing import Any, Literal
 from uuid import UUID
+from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, ImportString, TypeAdapter, ValidationError
 
 from flowguard.errors import RunFailed
-from flowguard.payloads import decode, encode, encode_json, is_payload_type
+from flowguard.payloads import decode, encode, encode_json, is_payload_type, problems_of
 from flowguard.testing import hostile
 
 
@@ -149,3 +150,16 @@ def test_an_error_names_the_first_five_fields_and_counts_the_rest() -> None:
         decode(Cart, f'{{"lines":[{lines}]}}', what="it")
     assert str(caught.value).count("Field required") == 5
     assert str(caught.value).endswith("; and 3 more")
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "told"),
+    [
+        (ZoneInfo, "SECRET4111", "the whole: is no time zone"),
+        (ImportString, "SECRET4111.SECRET", "the whole: cannot be imported"),
+    ],
+)
+def test_no_message_of_pydantic_quotes_the_input(kind: Any, value: str, told: str) -> None:
+    with pytest.raises(ValidationError) as refused:
+        TypeAdapter(kind).validate_python(value)
+    assert problems_of(refused.value) == told

@@ -31,6 +31,9 @@ FIRST_KEY: Final = "k1"
 PAUSES: Final = (0.5, 1.0, 2.0, 4.0, 8.0)
 """Seconds before each further try, of which half is drawn. Many environments that begin at once are throttled."""
 
+_JITTER: Final = random.SystemRandom()
+"""It has no state that environments restored from one snapshot would share."""
+
 
 class _Stores(NamedTuple):
     """What loads stored keys. ``draw`` and ``pause`` spread it."""
@@ -45,7 +48,7 @@ def aws_signer(
     settings: Settings,
     clients: Clients,
     clock: Clock,
-    draw: random.Random | None = None,
+    draw: random.Random = _JITTER,
     pause: Callable[[float], None] = time.sleep,
 ) -> Signer:
     """Return a signer that loads stored keys when it first needs them.
@@ -54,7 +57,7 @@ def aws_signer(
     """
     if settings.signing_keys is None:
         return UNSIGNED
-    stores = _Stores(clients, clock, draw if draw is not None else random.Random(), pause)  # noqa: S311 - jitter
+    stores = _Stores(clients, clock, draw, pause)
     return KeySigner(_keyring(settings.signing_keys, SETTING, stores))
 
 
@@ -62,14 +65,14 @@ def aws_tokens(
     settings: Settings,
     clients: Clients,
     clock: Clock,
-    draw: random.Random | None = None,
+    draw: random.Random = _JITTER,
     pause: Callable[[float], None] = time.sleep,
 ) -> Tokens:
     """Return what makes and reads tokens, with the token keys, or else with the signing keys.
 
     Raises :class:`SettingsError` for malformed keys.
     """
-    stores = _Stores(clients, clock, draw if draw is not None else random.Random(), pause)  # noqa: S311 - jitter
+    stores = _Stores(clients, clock, draw, pause)
     if settings.token_keys is not None:
         return Tokens(_keyring(settings.token_keys, tokens.SETTING, stores), settings.answers_url)
     if settings.signing_keys is not None:

@@ -42,6 +42,7 @@ from flowguard.protocol.run import AwaitingRow, Looked, RunItem, Settled, Status
 from flowguard.protocol.verdicts import AnswerVerdict
 from flowguard.protocol.waiting import ALL_HAVE_IT, EarlyAnswer, GivenAnswer, Kept, Look, Use
 from flowguard.wire.answer_address import AnswerAddress
+from flowguard.worker.routing import CLOCKS_DIFFER_BY_MS
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -380,7 +381,12 @@ class DynamoDBWaits(NamedTuple):
             "Item": item,
             "ConditionExpression": expressions.KEEP_EARLY,
             "ExpressionAttributeNames": {"#ttl": "ttl"},
-            "ExpressionAttributeValues": {":now": number(now // 1000), ":at": number(at), ":by": {"S": by}},
+            "ExpressionAttributeValues": {
+                ":now": number(now // 1000),
+                ":at": number(at),
+                ":by": {"S": by},
+                ":believed": number(now + CLOCKS_DIFFER_BY_MS),
+            },
             "ReturnValues": "ALL_OLD",
             "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
         }

@@ -24,7 +24,7 @@ from flowguard.worker.trust import STRICT, Trust
 CLOCKS_DIFFER_BY = timedelta(minutes=15)
 """How far ahead a sender's clock may be. A request from the far future would shut out every later one."""
 
-_CLOCKS_DIFFER_BY_MS = CLOCKS_DIFFER_BY // timedelta(milliseconds=1)
+CLOCKS_DIFFER_BY_MS = CLOCKS_DIFFER_BY // timedelta(milliseconds=1)
 
 _DAY_MS = timedelta(days=1) // timedelta(milliseconds=1)
 """No clock is faster than that: what is further ahead is in another unit, or made up."""
@@ -333,7 +333,7 @@ def _plausible(text: str, field: str, envelope: Envelope, latest: int) -> int:
     found = int(text)
     if _LOOKS_LIKE_SECONDS <= found < _EARLIEST:
         raise EnvelopeError(envelope.message_id, field, f"{found} looks like seconds; write milliseconds since 1970")
-    if found > latest + _CLOCKS_DIFFER_BY_MS:
+    if found > latest + CLOCKS_DIFFER_BY_MS:
         problem = f"{found} is more than {CLOCKS_DIFFER_BY} ahead; is the sender's clock right?"
         refused = TooEarly if found <= latest + _DAY_MS else EnvelopeError
         raise refused(envelope.message_id, field, problem)

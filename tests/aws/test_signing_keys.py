@@ -87,6 +87,12 @@ def test_a_malformed_setting_is_refused_at_once_and_never_shown(setting: str) ->
     assert "short" not in str(caught.value)
 
 
+@pytest.mark.parametrize("setting", ["ssm:", "secretsmanager:"])
+def test_a_store_without_a_name_is_refused_by_that(setting: str) -> None:
+    with pytest.raises(SettingsError, match=f"{setting} is followed by no name"):
+        signer(setting)
+
+
 def test_settings_show_no_secret() -> None:
     settings = Settings.from_environment({"FLOWGUARD_SIGNING_KEYS": KEYS})
     assert SECRET not in f"{settings!r} {settings} {settings.model_dump()} {settings.model_dump_json()}"
@@ -211,6 +217,18 @@ def test_a_refusal_that_does_not_pass_is_not_waited_for(code: str, aws: Embedded
     settings = Settings(token_keys=SecretStr("ssm:/flowguard/keys"))
     with intercept(refuses), pytest.raises(ClientError, match=code):
         aws_tokens(settings, Clients(), ManualClock(), pause=pause).make("orders", ROW, 1)
+
+
+def test_stored_keys_that_are_malformed_are_not_waited_for(aws: EmbeddedAWS) -> None:
+    pauses: list[float] = []
+
+    def answers(call: ApiCall, proceed: Proceed) -> Response:
+        return {"Parameter": {"Value": "k1:short"}}
+
+    settings = Settings(signing_keys=SecretStr("ssm:/flowguard/keys"))
+    with intercept(answers), pytest.raises(SettingsError):
+        aws_signer(settings, Clients(), ManualClock(), random.Random(0), pauses.append).sign("it")
+    assert pauses == []
 
 
 def test_a_store_that_stays_busy_is_given_up_after_a_few_tries(aws: EmbeddedAWS) -> None:

@@ -711,3 +711,42 @@ def test_a_run_whose_stage_cannot_read_it_keeps_the_record(at: WaitScene) -> Non
     with pytest.raises(RunFailed, match="carts has no stage 'renamed'"):
         comes(at)
     assert at.told(EventType.ANSWERED) == 0
+
+
+def test_a_copy_with_a_time_of_its_own_is_the_same_answer(at: WaitScene) -> None:
+    """EventBridge delivers an event twice, in two messages of SQS."""
+    comes(at, "7", "m-1", 10)
+    begins(at, 1)
+    assert comes(at, "7", "m-1", 20) is AnswerVerdict.DUPLICATE
+    begins(at, 2)
+    assert ends(at) == {"run-1": "COMPLETED", "run-2": "WAITING"}
+    assert got() == [7]
+
+
+@pytest.mark.parametrize(("hours", "takes_its_place"), [(0.25, False), (0.26, True), (6, True), (24 * 365 * 70, True)])
+def test_no_time_ahead_shuts_out_later_answers(hours: float, takes_its_place: bool, at: WaitScene) -> None:
+    """A sender has set it, or a function whose clock was fast has kept it."""
+    ahead = int(hours * 3_600_000)
+    now = at.clock.now()
+    kept: dict[str, Any] = {
+        "now": now,
+        "expires_at": now + 10**9,
+        "known_until": now + 10**9,
+        "names": (),
+        "waited": "",
+    }
+    at.waits.keep_early("carts", "paid", GivenAnswer("1"), by="m-1", at=now + ahead, **kept)
+    assert (comes(at, "2", "m-2", 20) is AnswerVerdict.EARLY) is takes_its_place
+    begins(at, 1)
+    ends(at)
+    assert got() == [2 if takes_its_place else 1]
+
+
+@pytest.mark.parametrize(("moment", "later"), [(900_000, 1), (900_001, 2), (10**12, 2)])
+def test_a_time_far_ahead_shuts_out_no_later_answer(moment: int, later: int, at: WaitScene) -> None:
+    now = at.clock.now() - START
+    comes(at, "1", "m-1", now + moment)
+    comes(at, "2", "m-2", now + 1)
+    begins(at, 1)
+    ends(at)
+    assert got() == [later]

@@ -24,7 +24,7 @@ from flowguard.step import Step
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.envelope import Envelope, normalize_record
 from flowguard.wire.message import PLACE
-from flowguard.worker.settler import ArrivedAnswer, ArrivedDeadline, Settler, find_arrived
+from flowguard.worker.settler import ArrivedAnswer, ArrivedDeadline, Settler, find_arrived, message_at
 from tests.waits import (
     DEADLINE,
     SCRIPT,
@@ -216,6 +216,12 @@ def test_an_answer_is_reported_with_the_hop_and_stage_that_wait(at: WaitScene) -
     assert (message.hop, message.stage, message.version, message.requested_at) == (1, "begin", 1, START)
     settled(at, hop=2)
     assert last(at).message == message._replace(hop=2, stage=""), "the item knows no other stage than its own"
+
+
+def test_an_answer_for_a_hop_that_waits_no_more_is_reported_with_its_stage(at: WaitScene) -> None:
+    at.begin(for_all)
+    item = at.item()._replace(wait=None)
+    assert message_at(at.address("a"), item).stage == "begin"
 
 
 @pytest.mark.parametrize("has_item", [False, True])

@@ -167,7 +167,7 @@ TESTED: Final = (
     ),
     Elsewhere(
         r"^expressions\.KEEP_EARLY\b",
-        ("tests/aws/test_waits_edges.py",),
+        ("tests/aws/test_waits_edges.py", "tests/worker/test_early_answers.py"),
         "early answers that come in another order than they were given in, or whose time is over",
     ),
     Elsewhere(
@@ -877,7 +877,8 @@ TESTED: Final = (
         "runs of several objects that wait for one id, and functions that die while they give it to one of them",
     ),
     Elsewhere(
-        r"^worker\.settler\.(Settler\.(_take_kept|_is_left_to_another|settle|look_early|ending: settled)|_use)\b",
+        r"^worker\.settler\.(Settler\.(_take_kept|_is_left_to_another|not_given|settle|look_early|ending: settled)|"
+        r"_use)\b",
         (
             "tests/worker/test_settler.py",
             "tests/worker/test_early_answers.py",
