@@ -75,7 +75,11 @@ class Callbacks:
             self._check(envelope, own[order.address.flow], signed_order(RecordKind.GROUP, order.address))
             ending = self._group_asks.ending(envelope, own[order.address.flow], order)
         elif (arrived := find_arrived(envelope)) is not None and arrived.address.flow in own:
-            self._check(envelope, own[arrived.address.flow], signed_order(arrived.said, arrived.address))
+            self._check(
+                envelope,
+                own[arrived.address.flow],
+                SignedOrder(arrived.said, arrived.statement, arrived.address.signature),
+            )
             ending = self._settler.ending(envelope, own[arrived.address.flow], arrived)
         else:
             return None

@@ -55,7 +55,8 @@ class Orders:
             flow = self._believed(envelope, order.address.flow, signed_order(RecordKind.GROUP, order.address))
             return RunOrder(order.address, partial(self._group_asks.ending, envelope, flow, order))
         if (arrived := find_arrived(envelope)) is not None:
-            flow = self._believed(envelope, arrived.address.flow, signed_order(arrived.said, arrived.address))
+            signed = SignedOrder(arrived.said, arrived.statement, arrived.address.signature)
+            flow = self._believed(envelope, arrived.address.flow, signed)
             return RunOrder(arrived.address, partial(self._settler.ending, envelope, flow, arrived))
         return None
 

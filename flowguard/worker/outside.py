@@ -33,7 +33,7 @@ from flowguard.worker.found_answer import FoundAnswer
 from flowguard.worker.lifetimes import Lifetimes
 from flowguard.worker.ports import Budget, Services, Unlimited
 from flowguard.worker.resumed import check_answer
-from flowguard.worker.settler import USE, ArrivedAnswer, SettledAnswer, Settler, failure, message_at
+from flowguard.worker.settler import USE, ArrivedAnswer, SettledAnswer, Settler, failure, message_at, statement_of
 from flowguard.worker.wait_planner import ANSWER
 
 ORDER = (
@@ -270,7 +270,7 @@ def answer_message(
 
     Of one that is kept it says how it is used.
     """
-    address = row.address._replace(signature=services.signer.sign(row.address.statement))
+    address = row.address._replace(signature=services.signer.sign(statement_of(row.address, use)))
     hop = message_at(address, None)
     own = id_of(IdKind.ANSWER, hop, digest_of(address.name, row.id, brought.answer.text, brought.answer.failed))
     place = {ANSWER: address.as_json(), **({} if use is None else {USE: list(use)})}

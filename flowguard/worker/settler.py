@@ -57,6 +57,11 @@ class ArrivedAnswer(NamedTuple):
     """How it is used, of one that is kept."""
     said: RecordKind = RecordKind.ANSWER
 
+    @property
+    def statement(self) -> str:
+        """Return what its signature covers."""
+        return statement_of(self.address, self.use)
+
 
 class SettledAnswer(NamedTuple):
     """What an answer came to, and the message with which its run goes on.
@@ -77,6 +82,19 @@ class ArrivedDeadline(NamedTuple):
     moment: int = 0
     since: int = 0
     said: RecordKind = RecordKind.DEADLINE
+
+    @property
+    def statement(self) -> str:
+        """Return what its signature covers."""
+        return self.address.statement
+
+
+def statement_of(address: AnswerAddress, use: Use | None) -> str:
+    """Return what the signature of an answer covers: its address, and of a copy of one that is kept how it is used.
+
+    A party that is asked knows the signed address. It cannot say by that what a kept answer is used for.
+    """
+    return address.statement if use is None else json.dumps([address.statement, *use], separators=(",", ":"))
 
 
 def find_arrived(envelope: Envelope) -> ArrivedAnswer | ArrivedDeadline | None:

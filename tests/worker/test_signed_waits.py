@@ -9,13 +9,15 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
+from flowguard import callback_handler
 from flowguard.events import EventType
 from flowguard.outcome import Outcome
-from flowguard.protocol.waiting import WaitEnd
+from flowguard.protocol.waiting import Use, WaitEnd
 from flowguard.settings import Settings
 from flowguard.step import Step
 from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.message import PLACE
+from flowguard.worker.settler import statement_of
 from tests.waits import (
     DEADLINE,
     SCRIPT,
@@ -84,6 +86,21 @@ def test_a_forged_answer_is_refused_and_changes_nothing(at: WaitScene) -> None:
     assert at.item() == before
     assert at.deliver(answered(given, end))
     assert at.wait.answered == {"a"}
+
+
+def test_whom_an_answer_is_for_is_signed_with_how_it_is_used(at: WaitScene) -> None:
+    """Another flow knows its address, and not that a kept answer is used by it."""
+    at.begin(for_searches)
+    given = AnswerAddress.parse(place(at.waiting("searches")[0])["answer_to"])
+    plain = answered(given, {"status": "COMPLETED", "result": 1})
+    use = ["paid", "event-1", "nobody"]
+    assert not at.deliver(replaced(plain, {**place(plain), "use": use}))
+    callback_handler(SignedCarts).using(at.services)({"Records": [replaced(plain, {**place(plain), "use": use})]})
+    assert at.told(EventType.UNTRUSTED) == 2
+    signed = given._replace(signature=at.services.signer.sign(statement_of(given, Use(*use))))
+    copy = answered(signed, {"status": "COMPLETED", "result": 1})
+    assert not at.deliver(copy), "its address alone is not signed so"
+    assert at.deliver(replaced(copy, {**place(copy), "use": use}))
 
 
 def test_a_forged_deadline_is_refused(at: WaitScene) -> None:
