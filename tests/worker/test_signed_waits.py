@@ -100,6 +100,9 @@ def test_whom_an_answer_is_for_is_signed_with_how_it_is_used(at: WaitScene) -> N
     signed = given._replace(signature=at.services.signer.sign(statement_of(given, Use(*use))))
     copy = answered(signed, {"status": "COMPLETED", "result": 1})
     assert not at.deliver(copy), "its address alone is not signed so"
+    assert not at.deliver(replaced(copy, {**place(copy), "use": [*use[:2], "another"]}))
+    other = answered(signed._replace(name="b"), {"status": "COMPLETED", "result": 1})
+    assert not at.deliver(replaced(other, {**place(other), "use": use}))
     assert at.deliver(replaced(copy, {**place(copy), "use": use}))
 
 
