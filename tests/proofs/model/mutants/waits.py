@@ -158,7 +158,7 @@ def _twice_in_next(self: Any, row: Any, offer: Any, found: Any, envelope: Any, t
     return _GIVEN(self, row, offer, found, envelope, told, **about)
 
 
-def _queued_never(self: Any, found: Any, rows: Any, now: int) -> None:
+def _queued_never(self: Any, brought: Any, uses: Any) -> None:
     return
 
 
@@ -209,7 +209,7 @@ WAITS = (
         "early-left",
         "a run that has an early answer from another delivery of its message is not sent on",
         ((outside.OutsideAnswers, "_given", _twice_in_next),),
-        caught_by="wait-event",
+        harmless="the message of the deadline looks at the wait, finds it over, and sends the run on",
     ),
     Mutant(
         "noresumeflush",
