@@ -51,6 +51,7 @@ def test_it_is_none_where_its_object_is_expected_to_fail() -> None:
     assert "undisturbed: broken-one of o1 FAILED" in str(report)
 
 
+@pytest.mark.proof("explores a flow twice")
 def test_a_message_that_its_stage_cannot_read_is_found() -> None:
     unread = sqs_event("orders", {"number": 1})
     search: dict[str, Any] = {"tables": seeded.TABLES, "bound": 0, "walks": 0}
@@ -80,6 +81,7 @@ class Waits(Flow, name="waits", object_id="order_id"):
     stages = (Wait, GoOn)
 
 
+@pytest.mark.proof("explores a flow twice")
 def test_a_wait_that_nobody_answers_is_found_with_what_would_answer_it() -> None:
     (violation,) = explored(Waits).violations
     assert violation.problems[0].text.endswith("RunFailed: no answer to paid came in time")
