@@ -215,7 +215,8 @@ class Settler:
 
     def not_given(self, address: AnswerAddress, answer: GivenAnswer, verdict: AnswerVerdict) -> SettledAnswer:
         """Report an answer that a run does not get, as a look at its item has shown."""
-        self._emit(EventType.ANSWERED, address, None, name=address.name, verdict=verdict.value, failed=answer.failed)
+        facts = {"name": address.name, "verdict": verdict.value, "failed": answer.failed}
+        self._emit(EventType.ANSWERED, address, None, **facts, looked=True)
         return SettledAnswer(verdict)
 
     def look_early(self, flow: AnyFlow, envelope: Envelope, item: RunItem, message: Message) -> Iterator[Send]:

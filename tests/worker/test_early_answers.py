@@ -325,7 +325,7 @@ def test_a_run_that_is_not_committed_yet_keeps_the_record_and_finds_what_is_kept
     def comes_in_between() -> None:
         assert comes(at) is AnswerVerdict.EARLY
         [event] = [event for event in at.tally.events if event.type is EventType.ANSWERED]
-        assert event.facts == {"name": "a", "verdict": "EARLY", "failed": False}, "why its record stays is reported"
+        assert event.facts == {"name": "a", "verdict": "EARLY", "failed": False, "looked": True}, "why it stays"
         assert event.message is not None
         assert (event.message.object_id, event.message.request_id, event.message.hop) == ("c1", "run-1", 1)
 

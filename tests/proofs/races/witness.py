@@ -58,17 +58,22 @@ class Witness:
         line = self._line(what(values), update["Key"]["pk"]["S"], values)
         if line["what"] == "take":
             update["ReturnValues"] = "ALL_OLD"
+        is_take = line["what"] == "answer" and call.operation == "TransactWriteItems"
         answer: Response = {}
         refused: ClientError | None = None
+        old: Any = None
         try:
-            answer = proceed()
+            answer, old = _on_what_was_read(call, update, proceed) if is_take else (proceed(), None)
         except ClientError as error:
             if not is_refusal(error):
                 raise
             refused = error
         line["ended"], line["yes"] = time.monotonic_ns(), refused is None
         line["token"] = call.params.get(TOKEN)
-        old: Any = answer.get("Attributes") if refused is None else refused.response.get("Item")
+        if not is_take:
+            old = answer.get("Attributes") if refused is None else refused.response.get("Item")
+        elif refused is not None:
+            old = _item_of(refused)
         line["old"] = _as_found(old) if old else None
         if self._waits and line["yes"] and line.get("status") == "WAITING":
             self._shared.count()
@@ -119,6 +124,33 @@ def _as_found(old: Any) -> dict[str, Any]:
     if item.late is not None:
         found["late"] = {"hop": item.late.hop, "names": sorted(item.late.names)}
     return found
+
+
+def _on_what_was_read(call: ApiCall, update: Any, proceed: Proceed) -> tuple[Response, Any]:
+    """Make a transaction, which says nothing of the item before it, on the very wait that was read; and return both.
+
+    Raises the refusal of a wait that has not changed since it was read.
+    """
+    condition, values = update["ConditionExpression"], update["ExpressionAttributeValues"]
+    client: Any = call.client
+    while True:
+        read = client.get_item(TableName=update["TableName"], Key=update["Key"], ConsistentRead=True).get("Item")
+        wait = (read or {}).get("wait")
+        if wait is not None:
+            update["ConditionExpression"] = f"({condition}) AND #wait = :read"
+            update["ExpressionAttributeValues"] = {**values, ":read": wait}
+        try:
+            return proceed(), read
+        except ClientError as error:
+            if not is_refusal(error) or (_item_of(error) or {}).get("wait") == wait:
+                raise
+        finally:
+            update["ConditionExpression"], update["ExpressionAttributeValues"] = condition, values
+
+
+def _item_of(refused: ClientError) -> Any:
+    reasons: Any = refused.response.get("CancellationReasons", [{}])
+    return reasons[0].get("Item")
 
 
 def run_item_update(call: ApiCall) -> Any:

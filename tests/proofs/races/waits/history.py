@@ -101,14 +101,14 @@ def _told(journal: Iterable[Line]) -> Iterator[Told]:
     """A worker has its verdict from its last call for this name. It logs it, or has it from ``FlowClient.answer``.
 
     Of an answer that is logged and returned, the log counts. That an early answer takes another's place is no verdict
-    on a wait, and names no run.
+    on a wait, and names no run. One that was only looked at is no call that changes a wait.
     """
     last: dict[tuple[str, str, str], Line] = {}
     logged: set[int] = set()
     for line in journal:
         if line["what"] == "answer":
             last[line["worker"], line["request_id"], line["name"]] = line
-        elif line["what"] == "answered" and line["verdict"] != UNKNOWN and "replaces" not in line:
+        elif line["what"] == "answered" and line["verdict"] != UNKNOWN and not {"replaces", "looked"} & line.keys():
             call = last[line["worker"], line["request_id"], line["name"]]
             logged.add(id(call))
             yield Told(line["verdict"], call)
