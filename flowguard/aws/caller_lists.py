@@ -187,18 +187,18 @@ class DynamoDBCallers(NamedTuple):
         }
         noted = None if order is None else self._noted(flow, object_id, by, order)
         try:
-            found = self._reset(call) if noted is None else self._reset_once(call, noted)
+            raw = self._reset(call) if noted is None else self._reset_once(call, noted)
         except ClientError as error:
             if not is_at_fence(error):
                 raise
-            found = item_at_fence(error)
-            item = read_item(found) if found else None
+            raw = item_at_fence(error)
+            item = read_item(raw) if raw else None
             if item is not None and item.reset_by == by and item.reset_at is not None:
-                return self.whole(item, found)
+                return self.whole(item, raw)
             if noted is not None:  # it has changed nothing, and is not to change what is asked for later
                 self._note(noted)
             return None
-        return self.whole(read_item(found), found) if found else None
+        return self.whole(read_item(raw), raw) if raw else None
 
     def _reset(self, call: Any) -> Any:
         return patiently(lambda: self.client.update_item(**call, ReturnValues="ALL_NEW"), self.pause)["Attributes"]

@@ -246,9 +246,8 @@ TIME_OUT_LATER: Final = (
 )
 LOOK: Final = "SET #wait.looked_at = :at, #wait.looked_by = :by"
 
-# an early answer is written if the row is absent, has expired, or holds another answer that was given before this one,
-# whether a run has used that or not, or later than any clock may say. The same answer again, also a copy with a time of
-# its own, or an older one changes nothing. Rows of releases that wrote no given_at are overwritten
+# the newest early answer is kept. It replaces an older one, used or not, and one whose time is further ahead than
+# clocks may differ. A copy of the kept answer, whatever its time, and an older answer change nothing
 KEEP_EARLY: Final = (
     "#ttl <= :now OR attribute_not_exists(given_at) OR (given_at = :at AND given_by < :by) OR "
     "(given_by <> :by AND (given_at < :at OR given_at > :believed))"

@@ -86,7 +86,8 @@ FOR_MINUTES: Final = frozenset(
         "QueueDoesNotExist",
         "ResourceNotFound",
         "ResourceNotFoundException",
-        # KMS: the key is disabled, being deleted, or made for another use. Each service spells the codes in its own way
+        # KMS cannot use the key: it is disabled, pending deletion, or of another KeyUsage. S3, SQS and SNS each spell
+        # the codes in their own way
         "KMS.DisabledException",
         "KMS.InvalidKeyUsageException",
         "KMS.InvalidStateException",

@@ -8,6 +8,7 @@ import signal
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -160,16 +161,16 @@ def explore(  # noqa: PLR0913 - the options of a command
     @invariant are checked after each schedule.
 
     A run that fails though nothing goes wrong is found, too, unless --failing names its object, or an expected.toml
-    beside FILE does. Ctrl-C and SIGTERM end
-    the search, and show what was found until then.
+    beside FILE does. Ctrl-C and SIGTERM end the search, and show what was found until then.
 
     The exit code is 0 for no violation, 1 for violations, 2 for arguments that cannot be used, 3 for no verdict
     (nothing ran, not every single fault was tried, or no undisturbed run shows the right end), 130 for an interrupted
     search without violations.
     """
     flows, files = _explored(flows, files, messages)
-    logging.getLogger("flowguard").addHandler(logging.NullHandler())  # else each schedule's warnings go to stderr
+    _print_no_log()
     try:
+        events = _events(files)
         found = load_explored(
             flows, queues, visibility=visibility, timeout=timeout, direct=direct, batch=batch, partial=partial
         )
@@ -180,7 +181,7 @@ def explore(  # noqa: PLR0913 - the options of a command
             "seed": seed,
             "same": dict(pair_in(one, ".") for one in same),
             "network": network,
-            "failing": _failing(failing, files),
+            "failing": _failing(failing, files, events),
             "any_order": any_order,
             "may_fail": may_fail,
             "invariants_only": invariants_only,
@@ -196,7 +197,6 @@ def explore(  # noqa: PLR0913 - the options of a command
             "insider": insider,
             "weather": weather,
         }
-        events = _events(files)
         _write(html, "")  # before the minutes that an exploration may take
         if schedule is not None:
             sys.exit(_one(found, events, schedule, about, as_json=as_json, html=html))
@@ -214,6 +214,13 @@ def explore(  # noqa: PLR0913 - the options of a command
     else:
         say(str(report))
     sys.exit(_exit_code(report))
+
+
+def _print_no_log() -> None:
+    """Keep what flowguard logs in each schedule off standard error."""
+    log, handler = logging.getLogger("flowguard"), logging.NullHandler()
+    log.addHandler(handler)
+    click.get_current_context().call_on_close(partial(log.removeHandler, handler))
 
 
 @contextmanager
@@ -254,11 +261,11 @@ def _one(
     return 0 if one.ok else FOUND
 
 
-def _failing(named: tuple[str, ...], files: tuple[str, ...]) -> tuple[str, ...]:
+def _failing(named: tuple[str, ...], files: tuple[str, ...], events: list[Any]) -> tuple[str, ...]:
     """Return what is meant to fail, but for records that stay in their queues: they are no ends of an exploration."""
-    read = [read_recording(event) for event in _events(files)] if (expected := expected_to_fail(files)) else []
-    records = {record.envelope.message_id for part in read for record in part if isinstance(record, RecordedRecord)}
-    return tuple(dict.fromkeys((*named, *(name for name in expected if name not in records))))
+    read = [record for event in events for record in read_recording(event)]
+    records = {record.envelope.message_id for record in read if isinstance(record, RecordedRecord)}
+    return tuple(dict.fromkeys((*named, *(name for name in expected_to_fail(files) if name not in records))))
 
 
 def _write(file: str | None, text: str) -> None:

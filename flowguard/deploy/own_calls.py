@@ -15,7 +15,7 @@ _MOST_NAMED: Final = 3
 
 
 def own_calls(function: FoundFunction) -> list[str]:
-    """Return where the stages of a function, or it itself under ``@once``, call AWS: ``orders.py:7``."""
+    """Return the lines at which a function's stages, or its body under ``@once``, call boto3: ``orders.py:7``."""
     is_once = function.once is not None
     modules = {function.module} if is_once else {stage.__module__ for _, stage in function.stages}
     files = (getattr(sys.modules.get(name), "__file__", None) for name in sorted(modules))

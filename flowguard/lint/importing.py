@@ -30,8 +30,8 @@ with contextlib.redirect_stdout(sys.stderr):
             problems.append([path, line or 1, module, f"{type(error).__name__}: {error}"])
 json.dump(problems, sys.stdout)
 """
-"""Reads JSON from its input: path, import roots and module of each file. Prints path, line, module and error of each
-that cannot be imported."""
+"""The program of the process that imports the files. Its input is a JSON list of ``[path, import roots, module]``; its
+output one of ``[path, line, module, error]`` for each module that cannot be imported."""
 
 
 def import_problems(files: Sequence[Path]) -> list[CodeFinding]:

@@ -21,6 +21,19 @@ from flowguard.wire.tokens import without_tokens
 from flowguard.worker.again import again_refusal
 
 
+def place_facts(seen: SeenRun) -> dict[str, Any]:
+    """Return which run it is, and where it stands, as JSON values."""
+    item = seen.item
+    return {
+        "flow": seen.flow,
+        "object_id": seen.object_id,
+        "request_id": item.request_id,
+        "status": item.status.value,
+        "stage": item.stage,
+        "hop": item.hop,
+    }
+
+
 def run_facts(
     seen: SeenRun,
     runs: RunReader,

@@ -6,7 +6,7 @@ from typing import Any
 
 from flowguard.aws.run_reader import RunReader, SeenRun
 from flowguard.operate.moments import iso
-from flowguard.operate.run_facts import standing, stored_text
+from flowguard.operate.run_facts import place_facts, standing, stored_text
 from flowguard.protocol.run import ENDED, RunItem, Status
 
 
@@ -47,12 +47,7 @@ def row_facts(seen: SeenRun, runs: RunReader, now: int) -> dict[str, Any]:
     since = quiet_since(item, now)
     failed = item.status is Status.FAILED
     return {
-        "flow": seen.flow,
-        "object_id": seen.object_id,
-        "request_id": item.request_id,
-        "status": item.status.value,
-        "stage": item.stage,
-        "hop": item.hop,
+        **place_facts(seen),
         "attempt": item.retry + 1,
         "requested_at": iso(item.requested_at),
         "quiet_since": None if since is None else iso(since),

@@ -188,9 +188,9 @@ class FlowRunner:
         return FlowClient.of(self._world.services).fail(flow, awaited, why, kind=kind)
 
     def cancel(self, flow: AnyFlow, object_id: str, *, why: str) -> bool:
-        """Cancel the flow's run of an object, as :meth:`flowguard.FlowClient.cancel` does.
+        """Cancel the run of an object, and answer whether one was going on. The next :meth:`run` ends it as FAILED.
 
-        ``object_id`` and ``why`` are those of that method. The next :meth:`run` ends the run.
+        ``why`` is the text of its error, as of :meth:`flowguard.FlowClient.cancel`.
         """
         check_flows("cancel", [flow])
         return FlowClient.of(self._world.services).cancel(flow, object_id, why=why)

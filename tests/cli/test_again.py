@@ -136,6 +136,7 @@ def test_a_run_that_failed_later_needs_the_payload(at: Scene, tmp_path: Path) ->
     at.script.closing = lambda step: None
     deliver_sent(at, "undo")
     assert item(at).status is Status.FAILED
+    assert "'flowguard retry --again --from FILE' begins the run anew" in retry(at, code=1).stderr
     assert "it failed at hop 2; give the payload with --from FILE" in retry(at, "--again", code=1).stderr
     file = tmp_path / "order.json"
     file.write_text('{"order_id": "o2"}')
@@ -166,6 +167,7 @@ def test_the_letter_of_an_undo_that_failed_goes_back_and_nothing_is_begun_anew(a
 
 def test_the_inspector_offers_what_the_command_allows(at: Scene) -> None:
     taken_back(at)
+    assert "'flowguard retry --again' begins the run anew" in retry(at, code=1).stderr
     client = opened(at, changes=True)
     form = forms(client, "/run?flow=orders&object=o1")
     assert "Begin anew: done begun anew: request again-" in change(client, "/run/again", 200, **form)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -12,11 +12,13 @@ from pydantic import BaseModel
 from flowguard import PER_REQUEST, Bus, Callback, Done, Flow, Outcome, Stage, Step, Topic
 from flowguard.events import EventType
 from flowguard.sim.crash import Crashes
+from flowguard.sim.delivered import Delivered
 from flowguard.sim.made_tokens import NoSuchToken
 from flowguard.sim.memory.aws import MemoryAWS
 from flowguard.sim.points import Point
 from flowguard.sim.recording import RecordedRecord, read_recording
 from flowguard.sim.virtual import VirtualTime
+from flowguard.sim.waiting_records import Delivery
 from flowguard.sim.world import START, World
 from flowguard.testing import FlowRunner, bus_event, sns_event, sqs_event
 
@@ -179,23 +181,28 @@ def test_an_answer_without_a_queue_goes_to_the_flow_that_declares_its_callback(r
     assert last(asked(runner), event) == ("RESUMED", None)
 
 
-def test_nobody_sends_a_request_again_but_the_copy_of_its_answer_resumes_the_run() -> None:
-    crashes = Crashes([Point.AFTER_DISPATCH])
+def played(strike: Callable[[Point, Delivery], None], *events: tuple[Any, int]) -> list[Delivered]:
+    """What is delivered of events, each with its moment, where ``strike`` may kill a worker."""
     with (
         MemoryAWS() as aws,
         VirtualTime(START) as clock,
-        World(
-            [Orders],
-            aws=aws,
-            clock=clock,
-            passed=lambda point, one, _: crashes.strike(point, one.message_id) if one.is_request else None,
-        ) as world,
+        World([Orders], aws=aws, clock=clock, passed=lambda point, delivery, _: strike(point, delivery)) as world,
     ):
-        for event in ({"order_id": "o1"}, request("/{token:orders/o1/approval}")):
+        for event, at in events:
             [recorded] = read_recording(event)
             assert isinstance(recorded, RecordedRecord)
-            world.put(recorded.envelope, recorded.raw)
-        rows = list(world.run())
+            world.put(recorded.envelope, recorded.raw, at=at)
+        return list(world.run())
+
+
+def test_nobody_sends_a_request_again_but_the_copy_of_its_answer_resumes_the_run() -> None:
+    crashes = Crashes([Point.AFTER_DISPATCH])
+
+    def strike(point: Point, delivery: Delivery) -> None:
+        if delivery.is_request:
+            crashes.strike(point, delivery.message_id)
+
+    rows = played(strike, ({"order_id": "o1"}, START), (request("/answers/{token:orders/o1/approval}"), START))
     assert [row.crash for row in rows if row.record == "request-1"] == [Point.AFTER_DISPATCH]
     assert [row.verdict for row in rows if row.outcome == "completed"] == ["CLAIMED"]
     assert sum(row.events.get(EventType.TIMED_OUT, 0) for row in rows) == 0
@@ -204,22 +211,13 @@ def test_nobody_sends_a_request_again_but_the_copy_of_its_answer_resumes_the_run
 @pytest.mark.parametrize("name", ["orders/o1/approval", "orders/o1/approval@r1"])
 def test_the_token_of_a_worker_that_died_after_its_commit_is_known(name: str) -> None:
     crashes = Crashes([Point.AFTER_COMMIT])
+
+    def strike(point: Point, delivery: Delivery) -> None:
+        if not delivery.is_request:
+            crashes.strike(point, "one record")
+
     first = sqs_event("orders", {"order_id": "o1"}, attributes={"uniquerequestid": "r1"}, sent_at=START)
-    with (
-        MemoryAWS() as aws,
-        VirtualTime(START) as clock,
-        World(
-            [Orders],
-            aws=aws,
-            clock=clock,
-            passed=lambda point, one, _: None if one.is_request else crashes.strike(point, "one record"),
-        ) as world,
-    ):
-        for event, at in ((first, START), (request(f"/{{token:{name}}}"), START + 100_000)):
-            [recorded] = read_recording(event)
-            assert isinstance(recorded, RecordedRecord)
-            world.put(recorded.envelope, recorded.raw, at=at)
-        rows = list(world.run())
+    rows = played(strike, (first, START), (request(f"/{{token:{name}}}"), START + 100_000))
     assert [row.crash for row in rows if row.crash] == [Point.AFTER_COMMIT]
     assert [row.verdict for row in rows if row.record == "request-1"] == ["RESUMED"]
 

@@ -26,7 +26,7 @@ _KEPT: Final = (list, dict, set, bytearray, int, float, str, bytes, tuple, froze
 """Types of the values that are looked at, with their subclasses. What libraries keep is left alone."""
 
 _DEEPEST: Final = 3
-"""Levels of attributes that are compared: those of a module, of an object in it, and of that object's values."""
+"""How deep module state is compared: a module's attributes, the attributes of those, and one level more."""
 
 
 class _Place(NamedTuple):

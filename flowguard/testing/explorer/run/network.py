@@ -30,7 +30,7 @@ class Refusals(Protocol):
 
 
 class Words(NamedTuple):
-    """Texts of a refused connection: what was refused, how to allow the host, and what was running."""
+    """The parts of the error that a refused connection raises. ``meanwhile`` says what was running."""
 
     what: str
     fix: str
