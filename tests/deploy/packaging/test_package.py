@@ -246,6 +246,20 @@ def test_what_is_in_the_zip_imports_nothing_that_is_not() -> None:
     assert named.isdisjoint({one.removesuffix(".py") for one in TOOLS})
 
 
+def test_each_folder_in_the_zip_is_one_that_code_outside_it_imports() -> None:
+    """Observers are named by a setting."""
+    folder = Path(flowguard.__file__).parent
+    packed = [file for file in folder.rglob("*.py") if file.relative_to(folder).parts[0] not in TOOLS]
+    folders = {file.relative_to(folder).parts[0] for file in packed if file.parent != folder} - {"observers"}
+    named = {
+        name
+        for file in packed
+        for name in re.findall(r"^\s*(?:from|import) flowguard\.(\w+)", file.read_text(), re.MULTILINE)
+        if file.relative_to(folder).parts[0] != name
+    }
+    assert folders - named == set()
+
+
 @pytest.mark.slow("runs pip twice")
 def test_equal_code_is_equal_bytes_from_another_directory_and_at_another_time(
     teahouse: Path, shelf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
