@@ -250,7 +250,8 @@ class WriteInvalid(Reject):
 class WriteDenied(WriteInvalid):
     """A table denies a recorded write or is not there, and nothing was written.
 
-    That may pass within minutes, so the record comes again a few times before the attempt has failed.
+    That may pass within minutes, so the record comes again a few times before the attempt has failed. In a flow with
+    ``on_failed`` its message is parked then, and its run goes on when that is redriven.
     """
 
 
@@ -366,12 +367,14 @@ class WorkerFenced(FlowguardError):
 class SendFailed(FlowguardError):
     """Some messages were not taken by the service. Those before them were; nothing is lost, the record stays queued.
 
-    ``reasons`` maps each destination to the service's own words.
+    ``reasons`` maps each destination to the service's own words. ``for_minutes`` where one of them is denied or not
+    there, which a deployment may change.
     """
 
-    def __init__(self, reasons: dict[str, str]) -> None:
+    def __init__(self, reasons: dict[str, str], *, for_minutes: bool = False) -> None:
         super().__init__(reasons)
         self.reasons = reasons
+        self.for_minutes = for_minutes
 
     def __str__(self) -> str:
         return "not sent: " + "; ".join(f"{to}: {why}" for to, why in self.reasons.items())

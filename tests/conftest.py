@@ -20,6 +20,8 @@ from flowguard.sim.account import session_here
 from flowguard.sim.moto import EmbeddedAWS
 from flowguard.sim.reused_clients import SameClients
 from flowguard.testing.explorer.run import sandbox
+from flowguard.worker.denials import Denials
+from flowguard.worker.patience import SOME_MINUTES
 from tests.engines.dynamodb_local import dynamodb_local
 from tests.engines.elasticmq import elasticmq
 from tests.engines.ministack import ministack
@@ -98,6 +100,12 @@ def elasticmq_url() -> Iterator[str]:
 def ministack_url() -> Iterator[str]:
     """One MiniStack for the whole session; use queues of your own."""
     yield from or_skip(ministack())
+
+
+@pytest.fixture
+def denied_for_minutes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is denied is so for as long as a record waits for it, in each process."""
+    monkeypatch.setattr(Denials, "_last_until", lambda *_: SOME_MINUTES)
 
 
 # -- how long a test may take ------------------------------------------------------------------------------------------

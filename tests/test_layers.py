@@ -100,6 +100,7 @@ LAYERS = (
         "worker.believed",
         "worker.found_answer",
         "worker.lifetimes",
+        "worker.denials",
         "worker.patience",
         "worker.resumed",
         "worker.routing",

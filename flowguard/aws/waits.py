@@ -509,8 +509,12 @@ def _run_of(address: AnswerAddress) -> Item:
 
 
 def _item(row: AwaitingRow) -> Item:
+    """Return the row as it is stored. One that says something else has another key, and replaces no other.
+
+    A worker that lost its lease may have another release, and may write its rows after those of the wait.
+    """
     a = row.address
-    run = [a.object_id, a.request_id, a.requested_at, a.hop, a.name]
+    run = [a.object_id, a.request_id, a.requested_at, a.hop, a.name, a.admits, row.expires_at // 1000]
     digest = hashlib.sha256(json.dumps(run).encode()).hexdigest()
     return {
         **awaiting_key(a.flow, row.id),

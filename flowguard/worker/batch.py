@@ -303,7 +303,7 @@ class Batch:
         """Park a record that stays although its queue will soon delete it. SQS would not tell anybody."""
         flow = self._routes.flows[0] if ending.arrival is None else ending.arrival.flow
         is_due = not ending.ack and is_nearly_over(ending.envelope, flow.retention, self._services.clock.now())
-        if not is_due or not is_parked(self._services, self._emitter, flow, ending.envelope, ending.why):
+        if not is_due or not is_parked(self._services, self._emitter, flow, ending.envelope, ending.why, is_last=True):
             return ending
         return ending._replace(ack=True, backs_off=False)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from flowguard.errors import Reject, SendFailed, TextGone
+from flowguard.errors import Reject, TextGone
 from flowguard.events import EventType
 from flowguard.ids import RequestId
 from flowguard.protocol.callers import Caller, Callers, StoredEnd, asker_key
@@ -12,7 +12,7 @@ from flowguard.protocol.outbox import Send
 from flowguard.protocol.run import ENDED, Claim, RunItem, Status
 from flowguard.protocol.verdicts import Verdict
 from flowguard.wire.message import ErrorNote
-from flowguard.worker.dispatch import Due, send_or_park
+from flowguard.worker.dispatch import Due, not_sent, send_or_park
 from flowguard.worker.emitter import Emitter
 from flowguard.worker.lifetimes import Lifetimes
 from flowguard.worker.ports import Services
@@ -127,8 +127,8 @@ class CallerAnswers:
         refused = send_or_park(
             self._services, self._emitter, [Due(send, arrival.flow, theirs, arrival.envelope) for send in sends]
         )
-        if failures := {str(sends[place].to): one.why for place, one in refused.items() if not one.final}:
-            raise SendFailed(failures)
+        if left := {str(sends[place].to): refusal for place, refusal in refused.items() if not refusal.final}:
+            raise not_sent(left)
         for place, (why, *_) in refused.items():
             facts = {"for_request": for_request, "to": str(sends[place].to), "id": sends[place].id, "why": why}
             self._emitter.emit(EventType.LOST, arrival, **facts)

@@ -16,6 +16,7 @@ from flowguard.wire.cancel_order import CancelOrder, read_cancel
 from flowguard.wire.envelope import Envelope
 from flowguard.wire.message import PLACE, Message
 from flowguard.worker.ending import Ending, acked, kept
+from flowguard.worker.lifetimes import Lifetimes
 from flowguard.worker.ports import Services
 from flowguard.worker.routing import Arrival
 from flowguard.worker.settler import Settler
@@ -63,8 +64,13 @@ class Canceller:
         self._settler = Settler(services)
 
     def ending(self, envelope: Envelope, flow: AnyFlow, order: CancelOrder) -> Ending:
-        """Carry out the order that a record brings. One that comes twice changes nothing more."""
+        """Carry out the order that a record brings. One that comes twice changes nothing more.
+
+        One that is older than any copy of it can be is sent again by somebody who has read it, and changes nothing.
+        """
         address = order.address
+        if Lifetimes(flow).of_order(address.requested_at) <= self._services.clock.now():
+            return Ending(envelope, ack=True)
         cancelled = self._cancelled(flow, address.object_id, address.request_id, address.requested_at, order.why)
         onward = None if cancelled is None else self._settler.onward(flow, envelope, *cancelled)
         if onward is None:

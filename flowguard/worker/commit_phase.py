@@ -13,6 +13,7 @@ from flowguard.protocol.run import Claim, Commit, Committed, Fenced, FencedBy, R
 from flowguard.protocol.verdicts import Verdict
 from flowguard.worker.asks import Committing, Way
 from flowguard.worker.caller_answers import CallerAnswers
+from flowguard.worker.denials import writes_of
 from flowguard.worker.dispatch import dispatch
 from flowguard.worker.emitter import Emitter
 from flowguard.worker.ending import Ending, acked, kept
@@ -48,7 +49,10 @@ class CommitPhase:
             return None
         if commit.wait is not None and commit.wait.rows:
             self._services.store.waits.save(commit.wait.rows)
-        return (yield from self.write(arrival, claim, commit))
+        answer = yield from self.write(arrival, claim, commit)
+        if isinstance(answer, Committed):
+            self._services.denials.ended(writes_of(arrival.message))
+        return answer
 
     def write(self, arrival: Arrival, claim: Claim, commit: Commit) -> Way[Written]:
         """Ask for the commit until there is an answer. None where the hop was only read, and has to be claimed now."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from flowguard.errors import Reject
+from flowguard.errors import Reject, SendFailed
 from flowguard.flow import AnyFlow
 from flowguard.protocol.outbox import LAST_PHASE, Kind, Send
 from flowguard.spans import Phase
@@ -13,7 +13,6 @@ from flowguard.wire.envelope import Envelope
 from flowguard.wire.message import ErrorNote, Message
 from flowguard.worker.emitter import Emitter
 from flowguard.worker.ending import Ending
-from flowguard.worker.patience import has_waited
 from flowguard.worker.ports import Refusal, Services
 from flowguard.worker.unsent import park
 
@@ -26,9 +25,12 @@ class Due(NamedTuple):
     message: Message
     envelope: Envelope
 
-    def has_waited(self, now: int) -> bool:
-        """Answer whether its record has waited for what passes within minutes."""
-        return has_waited(self.envelope, self.message.since, now)
+    def judged(self, services: Services, refusal: Refusal) -> Refusal:
+        """Return what the refusal means to its record: one that may pass is final once it has lasted for minutes."""
+        if not refusal.for_minutes:
+            return refusal
+        what, now = str(self.send.to), services.clock.now()
+        return refusal.after(services.denials.are_final(what, self.envelope, now, self.message.since))
 
 
 def dispatch(services: Services, emitter: Emitter, endings: list[Ending]) -> list[Ending]:
@@ -71,9 +73,10 @@ def send_or_park(services: Services, emitter: Emitter, due: Sequence[Due]) -> Ma
     """Send everything; what is refused for good goes to the dead letters. The answer has what neither of them took."""
     with emitter.span(Phase.DISPATCH, *(one.message for one in due), sends=len(due)):
         refused = services.sender.send([one.send for one in due])
-    now = services.clock.now()
-    refused = {number: refusal.after(due[number].has_waited(now)) for number, refusal in refused.items()}
+    refused = {number: due[number].judged(services, refusal) for number, refusal in refused.items()}
     for number, one in enumerate(due):
+        if number not in refused:
+            services.denials.ended(str(one.send.to))
         emitter.sent(one.message, one.send, refused.get(number))
     left = {number: refusal for number, refusal in refused.items() if not refusal.final}
     letters: dict[int, Due] = {}
@@ -85,6 +88,12 @@ def send_or_park(services: Services, emitter: Emitter, due: Sequence[Due]) -> Ma
         except Reject as error:
             left[number] = refusal._replace(why=f"{refusal.why}; it cannot be parked: {error}")
     return {**left, **_park(services, emitter, due, letters, refused)}
+
+
+def not_sent(refused: Mapping[str, Refusal]) -> SendFailed:
+    """Return the error of messages that were not taken, by their destinations."""
+    reasons = {to: refusal.why for to, refusal in refused.items()}
+    return SendFailed(reasons, for_minutes=any(refusal.for_minutes for refusal in refused.values()))
 
 
 def _letter(services: Services, one: Due, refusal: Refusal) -> Send:
@@ -106,9 +115,8 @@ def _park(
         return {}
     with emitter.span(Phase.DISPATCH, *(letter.message for letter in letters.values()), sends=len(letters)):
         answer = services.sender.send([letter.send for letter in letters.values()])
-    now = services.clock.now()
     failed = {
-        number: answer[place].after(letter.has_waited(now))
+        number: letter.judged(services, answer[place])
         for place, (number, letter) in enumerate(letters.items())
         if place in answer
     }

@@ -5,9 +5,18 @@ from __future__ import annotations
 from contextlib import suppress
 from datetime import timedelta
 
-from flowguard.errors import Cancelled, OtherRelease, Reject, SendFailed, TooLarge, WriteDenied
+from flowguard.errors import (
+    Cancelled,
+    FlowguardError,
+    OtherRelease,
+    Reject,
+    RunFailed,
+    TooLarge,
+    WriteDenied,
+)
 from flowguard.events import EventType
 from flowguard.failure import Again, Attempt, Never, after_failure
+from flowguard.payloads import decode
 from flowguard.protocol.conflict import OnConflict
 from flowguard.protocol.outbox import Send
 from flowguard.protocol.run import BackOff, Claim, Commit
@@ -18,13 +27,13 @@ from flowguard.wire.message import ErrorNote
 from flowguard.worker.asks import Way
 from flowguard.worker.claim_phase import release
 from flowguard.worker.commit_phase import CommitPhase
-from flowguard.worker.dispatch import Due, send_or_park
+from flowguard.worker.denials import other_releases_of, writes_of
+from flowguard.worker.dispatch import Due, not_sent, send_or_park
 from flowguard.worker.emitter import Emitter
 from flowguard.worker.ending import Ending, acked, kept
 from flowguard.worker.failure_note import failure_of
 from flowguard.worker.hop_planner import planner_of
 from flowguard.worker.no_run import NoRun
-from flowguard.worker.patience import has_waited
 from flowguard.worker.plan import letter_or_why, retried
 from flowguard.worker.ports import Services
 from flowguard.worker.routing import Arrival
@@ -45,14 +54,13 @@ class FailPhase:
     def failed(self, arrival: Arrival, claim: Claim, error: BaseException) -> Way[Ending | None]:
         """Decide by ``flowguard.failure`` whether the message is retried later or its run ends.
 
-        Raises what may pass within minutes, until the record has waited so long.
+        What says nothing about the business is parked, so that no compensation begins. Raises what may pass within
+        minutes, until the record has waited so long.
         """
-        if isinstance(error, WriteDenied) and not self._has_waited(arrival):
-            raise error
         if isinstance(error, OtherRelease):
-            ending = self._no_run.of_another_release(arrival, error)
-            release(self._services, claim)
-            return ending
+            return self._parked(arrival, claim, error, other_releases_of(arrival.flow.name))
+        if isinstance(error, WriteDenied) and self._is_parked_for(arrival, claim, error):
+            return self._parked(arrival, claim, error, writes_of(arrival.message))
         message, now = arrival.message, self._services.clock.now()
         note = ErrorNote.of(error, now)
         policy = arrival.stage.retry if arrival.stage is not None else RetryPolicy()
@@ -69,10 +77,26 @@ class FailPhase:
             case Again(delay):
                 return (yield from self._again(arrival, claim, note, delay, error))
 
+    def _is_parked_for(self, arrival: Arrival, claim: Claim, denied: WriteDenied) -> bool:
+        """Answer whether the message is parked for a table that is denied or missing. Raises while that may pass.
+
+        It is where the flow would undo for it what the run did. Else its run ends, and its callers are answered.
+        """
+        now, since = self._services.clock.now(), arrival.message.since
+        if not self._services.denials.are_final(writes_of(arrival.message), arrival.envelope, now, since):
+            raise denied
+        return arrival.flow.on_failed is not None and claim.item.own_failure is None
+
+    def _parked(self, arrival: Arrival, claim: Claim, error: FlowguardError, what: str) -> Ending:
+        """Park the message, and leave the run where it is. Raises the error while it may pass."""
+        ending = self._no_run.parked(arrival, error, what)
+        release(self._services, claim)
+        return ending
+
     def _end(self, arrival: Arrival, claim: Claim, note: ErrorNote, error: BaseException) -> Way[Ending | None]:
         """End the run as FAILED, or go on where its flow has a stage for that."""
         to = arrival.flow.on_failed
-        if to is None or claim.item.own_failure is not None:
+        if to is None or claim.item.own_failure is not None or _is_unread_request(arrival):
             return (yield from self._end_failed(arrival, claim, note, error))
         planner = planner_of(self._services, arrival, claim)
         failure = failure_of(arrival.message, claim.item, note, error)
@@ -115,7 +139,7 @@ class FailPhase:
         """Send a dead letter before the commit that ends its hop."""
         due = [Due(letter, arrival.flow, arrival.message, arrival.envelope)]
         if refused := send_or_park(self._services, self._emitter, due):
-            raise SendFailed({str(letter.to): refused[0].why})
+            raise not_sent({str(letter.to): refused[0]})
 
     def _commit_without_letter(self, arrival: Arrival, claim: Claim, rest: Commit) -> Way[Ending | None]:
         try:
@@ -137,10 +161,12 @@ class FailPhase:
             refusal = self._services.sender.send([again]).get(0)
         self._emitter.sent(arrival.message, again, refusal)
         if refusal is None:
+            self._services.denials.ended(str(again.to))
             self._emitter.emit(EventType.RETRIED, arrival, error=note.type, delay=delay)
             self._note_back_off(claim, note, delay)
             return acked(arrival, Verdict.CLAIMED)
-        if refusal.after(self._has_waited(arrival)).final:
+        refusal = Due(again, arrival.flow, arrival.message, arrival.envelope).judged(self._services, refusal)
+        if refusal.final:
             why = f"its retry cannot be sent: {refusal.why}"
             return (yield from self._end(arrival, claim, note.because(why), error))
         release(self._services, claim)
@@ -195,8 +221,17 @@ class FailPhase:
         if arrival.flow.full_history and claim.unwritten is None:
             self._services.store.tell(claim, note)
 
-    def _has_waited(self, arrival: Arrival) -> bool:
-        return has_waited(arrival.envelope, arrival.message.since, self._services.clock.now())
+
+def _is_unread_request(arrival: Arrival) -> bool:
+    """Answer whether no handler has seen the request, for this code cannot read it: there is nothing to undo."""
+    m, stage = arrival.message, arrival.stage
+    if m.hop > 1 or stage is None or arrival.payload is not None:
+        return False
+    try:
+        decode(stage.payload, m.body, what="")
+    except RunFailed:
+        return True
+    return False
 
 
 def _longest_delay(arrival: Arrival) -> timedelta:

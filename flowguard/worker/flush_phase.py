@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from flowguard.errors import SendFailed, TextGone
+from flowguard.errors import TextGone
 from flowguard.events import EventType
 from flowguard.protocol.outbox import Outbox, Send, StoredOutbox
 from flowguard.protocol.run import Claim, RunItem
 from flowguard.worker.caller_answers import CallerAnswers
-from flowguard.worker.dispatch import Due, send_or_park
+from flowguard.worker.dispatch import Due, not_sent, send_or_park
 from flowguard.worker.emitter import Emitter
 from flowguard.worker.ports import Services
 from flowguard.worker.routing import Arrival
@@ -44,8 +44,8 @@ class FlushPhase:
         theirs = arrival.message._replace(request_id=outbox.request_id)
         due = [Due(send, arrival.flow, theirs, arrival.envelope) for send in sends]
         refused = send_or_park(self._services, self._emitter, due)
-        if failures := {str(sends[place].to): one.why for place, one in refused.items() if not one.final}:
-            raise SendFailed(failures)
+        if left := {str(sends[place].to): refusal for place, refusal in refused.items() if not refusal.final}:
+            raise not_sent(left)
         for place, (why, *_) in refused.items():
             self._emitter.emit(
                 EventType.LOST,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from typing import NamedTuple
 
-from flowguard.errors import EnvelopeError, SendFailed
+from flowguard.errors import EnvelopeError
 from flowguard.flow import AnyFlow
 from flowguard.protocol.answers import is_run_of
 from flowguard.protocol.groups import GROUP, SHARDS_A_TURN, GroupPlan, Member
@@ -17,7 +17,7 @@ from flowguard.protocol.waiting import WaitPlan
 from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.envelope import Envelope
 from flowguard.wire.message import PLACE, Message
-from flowguard.worker.dispatch import Due, send_or_park
+from flowguard.worker.dispatch import Due, not_sent, send_or_park
 from flowguard.worker.emitter import Emitter
 from flowguard.worker.ending import Ending
 from flowguard.worker.group_planner import group_ask, group_message, request_id, signed_address
@@ -111,7 +111,7 @@ class GroupAsks:
             send = group_ask(group, request, own, address, str(flow.answers), carried, signer, message)
             due.append(Due(send, flow, message, envelope))
         if refused := send_or_park(self._services, self._emitter, due):
-            raise SendFailed({str(due[place].send.to): refusal.why for place, refusal in refused.items()})
+            raise not_sent({str(due[place].send.to): refusal for place, refusal in refused.items()})
 
 
 def _awaited(item: RunItem | None, order: GroupOrder) -> tuple[int, WaitPlan, GroupPlan] | None:

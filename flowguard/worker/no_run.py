@@ -1,22 +1,22 @@
-"""End messages that have no run."""
+"""End messages that have no run, or whose run goes on without them."""
 
 from __future__ import annotations
 
-from flowguard.errors import OtherRelease, Reject, RunFailed
+from flowguard.errors import FlowguardError, OtherRelease, Reject, RunFailed
 from flowguard.events import EventType
 from flowguard.protocol.verdicts import Verdict
 from flowguard.wire.message import ErrorNote
 from flowguard.worker.caller_answers import CallerAnswers
+from flowguard.worker.denials import other_releases_of
 from flowguard.worker.emitter import Emitter
 from flowguard.worker.ending import Ending, acked
-from flowguard.worker.patience import has_waited
 from flowguard.worker.plan import dead_letter
 from flowguard.worker.ports import Services
 from flowguard.worker.routing import Arrival
 
 
 class NoRun:
-    """Ends records without a run."""
+    """Ends records without ending a run."""
 
     def __init__(self, services: Services, emitter: Emitter, caller_answers: CallerAnswers) -> None:
         self._services = services
@@ -26,7 +26,7 @@ class NoRun:
     def ending(self, arrival: Arrival) -> Ending | None:
         """Return the ending of a message for which no run is claimed."""
         if isinstance(arrival.problem, OtherRelease):
-            return self.of_another_release(arrival, arrival.problem)
+            return self.parked(arrival, arrival.problem, other_releases_of(arrival.flow.name))
         if not arrival.message.object_id:
             return self.dead(arrival, arrival.problem or RunFailed("the message names no object"), None)
         if (too_deep := arrival.too_deep) is not None:
@@ -49,14 +49,16 @@ class NoRun:
         note = ErrorNote.of(error, self._services.clock.now())
         return dead._replace(sends=(*self._caller_answers.refused(arrival, note), *dead.sends))
 
-    def of_another_release(self, arrival: Arrival, error: OtherRelease) -> Ending:
-        """Park a message of a release that this one does not know, once a rolling deployment had its minutes.
+    def parked(self, arrival: Arrival, error: FlowguardError, what: str) -> Ending:
+        """Park a message for something that says nothing about its business, once that has lasted for minutes.
 
-        Its run does not end: it goes on when the message comes back to code that knows it. Raises the error before.
+        ``what`` names it: another release, tables or queues that are denied or missing. The run does not end, and
+        goes on when the letter comes back. Raises the error before.
         """
-        if not has_waited(arrival.envelope, arrival.message.since, self._services.clock.now()):
+        now, since = self._services.clock.now(), arrival.message.since
+        if not self._services.denials.are_final(what, arrival.envelope, now, since):
             raise error
-        note = ErrorNote.of(error, self._services.clock.now())
+        note = ErrorNote.of(error, now)
         letter = dead_letter(arrival.flow, arrival.message, note, arrival.envelope, self._services.signer)
         self._emitter.parked(arrival.message, letter, str(error))
         return acked(arrival, None, (letter,))

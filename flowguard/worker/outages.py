@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from flowguard.errors import EnvelopeError, OtherRelease, TooEarly, WriteDenied
+from flowguard.errors import EnvelopeError, OtherRelease, SendFailed, TooEarly, WriteDenied
 from flowguard.events import EventType
 from flowguard.flow import AnyFlow
 from flowguard.wire.envelope import Envelope
@@ -40,6 +40,7 @@ class Outages:
         if self._services.is_outage(error):
             self._why = why
         for_minutes = isinstance(error, _FOR_MINUTES) and not isinstance(error, TooEarly)
+        for_minutes |= isinstance(error, SendFailed) and error.for_minutes
         return Ending(envelope, ack=False, why=why, backs_off=True, for_minutes=for_minutes)
 
     def left_alone(self, envelope: Envelope) -> Ending | None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from flowguard.callback import Callback
 from flowguard.destinations import Bus, Queue, Topic
-from flowguard.errors import EnvelopeError, RunFailed, SendFailed
+from flowguard.errors import EnvelopeError, RunFailed
 from flowguard.flow import AnyFlow
 from flowguard.payload_names import text_at
 from flowguard.payloads import encode_json
@@ -25,7 +25,7 @@ from flowguard.wire.send_ids import IdKind, digest_of, id_of
 from flowguard.wire.signing import check_signs
 from flowguard.wire.tokens import awaited_id_problem
 from flowguard.worker.believed import NamedQueues
-from flowguard.worker.dispatch import dispatch
+from flowguard.worker.dispatch import dispatch, not_sent
 from flowguard.worker.early_answers import TAKEN, EarlyOffers, Offer
 from flowguard.worker.emitter import Emitter
 from flowguard.worker.ending import Ending
@@ -214,7 +214,7 @@ class OutsideAnswers:
         now = self._services.clock.now()
         sends = [answer_message(brought, row, now, self._services, use) for row, use in uses]
         if refused := self._services.sender.send(sends):
-            raise SendFailed({str(sends[place].to): refusal.why for place, refusal in refused.items()})
+            raise not_sent({str(sends[place].to): refusal for place, refusal in refused.items()})
 
 
 class _Told:

@@ -76,9 +76,6 @@ def is_nearly_over(envelope: Envelope, retention: timedelta, now: int) -> bool:
 SOME_MINUTES: Final = timedelta(seconds=200)
 """The longest pause before a record comes again that met a denial, or what is not there yet; more once those grow."""
 
-_RECEIVES_OF_MINUTES: Final = 3
-"""The receive at which a record has waited twice for so long, about five minutes in all."""
-
 
 def minutes(receives: int, retention: timedelta, draw: random.Random) -> int:
     """Draw the whole seconds of such a pause.
@@ -87,12 +84,3 @@ def minutes(receives: int, retention: timedelta, draw: random.Random) -> int:
     """
     longest = max(SOME_MINUTES.total_seconds(), _grown(receives, retention))
     return round(longest * (1 - _JITTER * draw.random()))
-
-
-def has_waited(envelope: Envelope, since: int, now: int) -> bool:
-    """Answer whether the record has waited for what passes within minutes. One that no queue brings again cannot.
-
-    ``since`` is when it was first sent, if SQS gave it up since then and it went back, else 0; ``now`` is in ms, too.
-    """
-    went_back = bool(since) and timedelta(milliseconds=now - since) >= SOME_MINUTES
-    return envelope.queue_arn is None or went_back or envelope.receive_count >= _RECEIVES_OF_MINUTES

@@ -1,7 +1,4 @@
-"""Interfaces to what the runtime needs from the outside.
-
-It needs a store, a sender, a clock, ids and an observer. All of it is handed in.
-"""
+"""Interfaces to what is handed in to the runtime: a store, a sender, a clock, ids, an observer and others."""
 
 from __future__ import annotations
 
@@ -42,6 +39,7 @@ from flowguard.wire.signing import UNSIGNED, Signer
 from flowguard.wire.tokens import NO_TOKENS, Tokens
 from flowguard.worker.alarm import Alarm, ThreadAlarm
 from flowguard.worker.asks import Calls, CommitAnswer
+from flowguard.worker.denials import Denials
 from flowguard.writes import Write
 
 
@@ -363,7 +361,7 @@ class Sender(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Services:
-    """Everything that is handed in. It is immutable: nothing is kept on it between two invocations."""
+    """Everything that is handed in. It is immutable, and keeps nothing of messages between two invocations."""
 
     store: Store
     sender: Sender
@@ -373,6 +371,7 @@ class Services:
     draw: random.Random = field(default_factory=random.Random)
     """For jitter; seeded where a run is to be repeatable."""
     alarm: Alarm = field(default_factory=ThreadAlarm)
+    denials: Denials = field(default_factory=Denials)
     tables: ReadsTables | None = None
     """Reads the user's tables, for ``step.modify``."""
     signer: Signer = UNSIGNED

@@ -91,8 +91,8 @@ def resumed_payload(stage: AnyStage, wait: Wait | None) -> Any:
 def _decoded(stage: AnyStage, text: str, answers: Mapping[str, GivenAnswer], plan: WaitPlan) -> Any:
     """Decode the payload.
 
-    Where the stage needs a name that is not awaited, or cannot read what came from outside, it is of another release:
-    both were checked, when the wait began and when the answer was settled. What else is wrong is wrong with the run.
+    Where the stage needs a name that is not awaited, or cannot read an answer, one of the two is of another release.
+    What else is wrong is wrong with the run.
     """
     try:
         return decode(stage.payload, text, what=f"the answers for {stage.name}")
@@ -101,8 +101,8 @@ def _decoded(stage: AnyStage, text: str, answers: Mapping[str, GivenAnswer], pla
         if unknown := sorted(needed - plan.names.keys()):
             raise OtherRelease(f"{stage.name} needs {', '.join(unknown)}, which this wait has not asked for") from None
         try:
-            for name in (name for name in answers if plan.names[name] is not None):
-                check_answer(stage, name, answers[name])
+            for name, answer in answers.items():
+                check_answer(stage, name, answer)
         except RunFailed as unread:
             raise OtherRelease(f"{stage.name} cannot read what it waited for: {unread}") from None
         raise problem

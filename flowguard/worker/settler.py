@@ -26,10 +26,10 @@ from flowguard.wire.message import PLACE, REQUESTED_AT, ErrorNote, Message
 from flowguard.wire.send_ids import IdKind, id_of
 from flowguard.wire.signing import signed_attributes
 from flowguard.worker.believed import RecordKind
+from flowguard.worker.denials import other_releases_of
 from flowguard.worker.early_answers import TAKEN, address_of, user_of
 from flowguard.worker.emitter import Emitter
 from flowguard.worker.ending import Ending
-from flowguard.worker.patience import has_waited
 from flowguard.worker.ports import Services
 from flowguard.worker.resumed import admits_failed, check_answer
 from flowguard.worker.routing import CLOCKS_DIFFER_BY, Arrival
@@ -313,7 +313,8 @@ class Settler:
     def _is_parked(self, flow: AnyFlow, envelope: Envelope, message: Message, error: OtherRelease) -> bool:
         """Send the message to the dead letters, if its record has waited. False where the record is to come again."""
         now = self._services.clock.now()
-        if envelope.queue_arn is None or not has_waited(envelope, 0, now):
+        is_final = self._services.denials.are_final(other_releases_of(flow.name), envelope, now)
+        if envelope.queue_arn is None or not is_final:
             return False
         send, emitter = self._send(message, flow.inbox), Emitter(self._services.observer)
         letter = park(flow, message, send, ErrorNote.of(error, now), self._services.signer)

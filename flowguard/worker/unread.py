@@ -13,13 +13,16 @@ from flowguard.protocol.outbox import Kind, Send
 from flowguard.wire.envelope import BadRecord, Envelope
 from flowguard.wire.send_ids import digest_of
 from flowguard.worker.emitter import Emitter
-from flowguard.worker.patience import has_waited
 from flowguard.worker.ports import Services
 from flowguard.worker.sent_again import as_it_came, resent
 
 
-def is_parked(services: Services, emitter: Emitter, flow: AnyFlow, envelope: Envelope, why: str) -> bool:
-    """Park the record among the dead letters of ``flow``, if it has waited. False where it stays in its queue.
+def is_parked(
+    services: Services, emitter: Emitter, flow: AnyFlow, envelope: Envelope, why: str, *, is_last: bool = False
+) -> bool:
+    """Park the record among the dead letters of ``flow``, if it has waited or this ``is_last`` that is seen of it.
+
+    False where it stays in its queue.
 
     It is wrapped, and says which queue it came through. One that is too large for that goes as it came.
     """
@@ -29,12 +32,12 @@ def is_parked(services: Services, emitter: Emitter, flow: AnyFlow, envelope: Env
         letter = wrapped.checked()
     except TooLarge:
         letter = as_it_came(wrapped, envelope)
-    return _is_sent(services, emitter, letter, envelope, why)
+    return (is_last or _has_waited(services, envelope)) and _is_sent(services, emitter, letter, envelope, why)
 
 
 def is_unopened_parked(services: Services, emitter: Emitter, flow: AnyFlow, bad: BadRecord) -> bool:
     """Park a record whose body cannot be read, as it came. False where it stays in its queue."""
-    if bad.envelope is None:
+    if bad.envelope is None or not _has_waited(services, bad.envelope):
         return False
     letter = as_it_came(_letter(flow, bad.envelope), bad.envelope)
     return _is_sent(services, emitter, letter, bad.envelope, str(bad.error))
@@ -44,10 +47,14 @@ def _letter(flow: AnyFlow, envelope: Envelope) -> Send:
     return Send(Kind.DEAD, flow.dead_letters, "", f"{digest_of(envelope.message_id)}.unread")
 
 
+def _has_waited(services: Services, envelope: Envelope) -> bool:
+    """Answer whether the record has waited for minutes. One that no queue brings again is not parked."""
+    what = f"records of {envelope.queue_arn}"
+    return envelope.queue_arn is not None and services.denials.are_final(what, envelope, services.clock.now())
+
+
 def _is_sent(services: Services, emitter: Emitter, letter: Send, envelope: Envelope, why: str) -> bool:
-    """Send a letter whose record has waited, and answer whether it was taken."""
-    if envelope.queue_arn is None or not has_waited(envelope, 0, services.clock.now()):
-        return False
+    """Send the letter, and answer whether it was taken."""
     facts = {"kind": letter.kind.value, "to": str(letter.to), "id": letter.id, "delay": 0}
     if (refusal := _refusal(services, letter)) is not None:
         emitter.emit(EventType.NOT_SENT, None, **facts, why=refusal)

@@ -26,6 +26,7 @@ from flowguard.wire.signing import UNSIGNED, Keyring, Keys, KeySigner, Signer
 from flowguard.worker.believed import NamedQueues, RecordKind
 from flowguard.worker.cancelling import Canceller, find_cancel, is_for_its_run
 from flowguard.worker.ending import Ending
+from flowguard.worker.lifetimes import Lifetimes
 from flowguard.worker.routing import Arrival
 from flowguard.worker.trust import SignedOrder, Trust
 from tests.protocol.run_items import run_item
@@ -103,6 +104,16 @@ def test_where_there_is_no_run_or_a_later_one_nothing_is_changed() -> None:
         assert ending(at, order()).sends == ()
         assert at.item() == before
         assert at.told(EventType.WAS_CANCELLED) == 0
+
+
+@pytest.mark.parametrize(("later", "is_cancelled"), [(0, False), (-1, True)])
+def test_an_order_that_is_older_than_any_of_its_copies_cancels_nothing(later: int, is_cancelled: bool) -> None:
+    with scene() as at:
+        at.deliver(at.message(requested_at=START))
+        brought = order()
+        at.clock.advance(ms=START + Lifetimes(at.flow).copies + later - at.clock.now())
+        assert ending(at, brought) == Ending(brought, ack=True)
+        assert (item(at).cancelled_because == "a mistake") is is_cancelled
 
 
 def test_of_a_run_that_waits_each_copy_of_the_order_sends_the_message_that_ends_it() -> None:

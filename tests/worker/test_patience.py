@@ -10,7 +10,7 @@ import pytest
 from flowguard.retry import LONGEST_VISIBILITY
 from flowguard.testing import sqs_event
 from flowguard.wire.envelope import Envelope, normalize
-from flowguard.worker.patience import MANY_RECEIVES, SOME_MINUTES, delay, has_waited, is_nearly_over, minutes, pause
+from flowguard.worker.patience import MANY_RECEIVES, delay, is_nearly_over, minutes, pause
 
 
 class Highest(random.Random):
@@ -102,20 +102,3 @@ def received(receives: int, **changes: object) -> Envelope:
 
 
 SENT = 1_800_000_000_000
-MINUTES = SOME_MINUTES // timedelta(milliseconds=1)
-
-
-@pytest.mark.parametrize(
-    ("envelope", "since", "waited"),
-    [
-        (received(1), 0, False),
-        (received(2), 0, False),
-        (received(3), 0, True),
-        (received(1), SENT - MINUTES + 1, False),
-        (received(1), SENT - MINUTES, True),
-        (received(1, eventSourceARN=None), 0, True),
-    ],
-    ids=["first receive", "second", "third", "back for less", "back for minutes", "no queue brings it again"],
-)
-def test_a_record_has_waited_for_a_deployment(envelope: Envelope, since: int, waited: bool) -> None:
-    assert has_waited(envelope, since, SENT) is waited

@@ -37,6 +37,8 @@ from flowguard.worker.sent_back import check_returnable
 from flowguard.worker.trust import Trust
 from tests.scene import ENGINES, START, Order, Orders, Scene, record, scene
 
+pytestmark = pytest.mark.usefixtures("denied_for_minutes")
+
 SECRET = "secret-" + "x" * 32
 ATTACKERS = "arn:aws:sqs:eu-west-1:999999999999:theirs"
 OWN = "arn:aws:lambda:eu-west-1:123456789012:function:price"

@@ -17,6 +17,8 @@ from flowguard.wire.message import FLOW_STAGE, PLACE
 from tests.scene import Scene, message_id, record, scene
 from tests.worker.runtime.mishaps import refuses
 
+pytestmark = pytest.mark.usefixtures("denied_for_minutes")
+
 
 @pytest.fixture
 def at() -> Iterator[Scene]:

@@ -27,6 +27,8 @@ from flowguard.sim.memory.aws import MemoryAWS
 from flowguard.stage import Stage
 from flowguard.step import Step
 
+pytestmark = pytest.mark.usefixtures("denied_for_minutes")
+
 
 class Order(BaseModel):
     order_id: str

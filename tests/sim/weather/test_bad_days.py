@@ -9,8 +9,14 @@ import pytest
 
 from flowguard.deploy.queue_plan import times_of
 from flowguard.flow import AnyFlow
+from flowguard.sim.calls import ApiCall
 from flowguard.sim.delivered import Delivered
 from flowguard.sim.final_state import FinalState
+from flowguard.sim.limits.fault import Fault
+from flowguard.sim.weather.away import Away
+from flowguard.sim.weather.layer import Layer
+from flowguard.sim.weather.throttled import Throttled
+from flowguard.sim.weather.weather import Weather
 from flowguard.sim.world import START
 from tests.sim.weather.shop import Hurried, Orders, put_orders, world
 
@@ -122,3 +128,35 @@ def test_an_outage_that_is_longer_than_the_retention_ends_each_run_with_an_error
 def test_a_second_bad_day_with_the_same_seed_is_the_same() -> None:
     first, second = (played("dynamodb-away=25m,late-copies", runs=5) for _ in range(2))
     assert [row.as_json() for row in first.rows] == [row.as_json() for row in second.rows]
+
+
+class Denying(Layer):
+    """Denies an operation for some ms, from its first call on."""
+
+    def __init__(self, operation: str, span: int) -> None:
+        self.operation, self.span, self.first, self.denied = operation, span, 0, 0
+
+    def refusal(self, call: ApiCall, now: int) -> Fault | None:
+        if call.operation != self.operation:
+            return None
+        self.first = self.first or now
+        if now >= self.first + self.span:
+            return None
+        self.denied += 1
+        code = "AccessDeniedException" if call.service == "dynamodb" else "AccessDenied"
+        return Fault(code, "no identity-based policy allows it", status=403)
+
+
+@pytest.mark.parametrize("before", [Throttled(START, START + 20 * 60_000), Away("dynamodb", START, START + 600_000)])
+@pytest.mark.parametrize("operation", ["TransactWriteItems", "SendMessageBatch"])
+@pytest.mark.parametrize("span", [1_000, 30_000])
+def test_a_moment_of_denial_after_a_bad_hour_ends_no_run(
+    before: Layer, operation: str, span: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The records of the backlog have been received often by then, for something else."""
+    denying = Denying(operation, span)
+    monkeypatch.setattr("flowguard.sim.world.forecast", lambda _, clock, **__: Weather([before, denying], clock))
+    day = played("", 5)
+    assert denying.denied
+    assert day.ends == {("orders", "COMPLETED"): 5, ("prices", "COMPLETED"): 5}
+    assert not day.state.dead_letters

@@ -14,6 +14,8 @@ from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
 from tests.scene import Scene
 from tests.worker.runtime.mishaps import boom
 
+pytestmark = pytest.mark.usefixtures("denied_for_minutes")
+
 PASSING = (
     "ACodeThatNobodyHasSeen",
     "ExpiredTokenException",

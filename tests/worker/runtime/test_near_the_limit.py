@@ -26,6 +26,8 @@ from tests.scene import START, Scene, message_id, record
 from tests.worker.runtime.mishaps import boom
 from tests.worker.runtime.test_given_up import ACKED, DAY, at_once, give_up
 
+pytestmark = pytest.mark.usefixtures("denied_for_minutes")
+
 LIMIT = largest(Queue("any"))
 INBOX = Queue("price-order")
 QUOTES = json.dumps({"order_id": "o1", "note": '"' * 500_000})

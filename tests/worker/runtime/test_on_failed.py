@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from botocore.exceptions import EndpointConnectionError
+from botocore.exceptions import ClientError, EndpointConnectionError
 
 from flowguard.aws.services import aws_store
 from flowguard.client import FlowClient
@@ -21,7 +21,7 @@ from flowguard.protocol.conflict import OnConflict
 from flowguard.protocol.run import Claim, Commit, Committed, Status
 from flowguard.protocol.verdicts import ResetVerdict
 from flowguard.settings import Settings
-from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
+from flowguard.sim.calls import ApiCall, Interceptor, Proceed, Response, intercept
 from flowguard.step import Step
 from flowguard.testing import hostile
 from flowguard.wire.attributes import Attribute
@@ -31,6 +31,8 @@ from tests.worker.runtime.failing import Undoing, hand_over, undoing_scene, undo
 from tests.worker.runtime.mishaps import Died, boom, dies_at, drop_queue, refuses
 from tests.worker.runtime.test_failures import carrying, claim_of
 from tests.worker.runtime.test_kills import kill
+
+pytestmark = pytest.mark.usefixtures("denied_for_minutes")
 
 AtWork = tuple[Scene, Undoing]
 
@@ -741,6 +743,41 @@ def test_a_newer_request_takes_a_run_over_whose_undo_is_parked_and_gets_its_stat
     assert seen == [(OrderState(total=7), "Reject: no such customer")]
     at.handler({"Messages": [{**undo, "eventSourceARN": "arn:aws:sqs:us-east-1:123456789012:undo-order"}]})
     assert (undone(at), undoing.seen, at.told(EventType.SUPERSEDED)) == (0, [], 1)
+
+
+def test_a_request_that_this_code_cannot_read_fails_and_undoes_nothing(failing: AtWork) -> None:
+    at, _ = failing
+    assert at.deliver(at.newer(body="[]")) == [True]
+    [letter] = at.sent("dead")
+    assert (status(at), place_of(letter)["hop"], at.sent("undo-order")) == (Status.FAILED, 1, [])
+
+
+@pytest.mark.parametrize(
+    ("code", "compensates"),
+    [("AccessDeniedException", False), ("ResourceNotFoundException", False), ("ValidationException", True)],
+)
+def test_a_table_that_is_denied_or_missing_undoes_nothing_and_the_run_goes_on_after_a_redrive(
+    failing: AtWork, code: str, compensates: bool
+) -> None:
+    at, _ = failing
+    with intercept(refuses_writes(code)):
+        assert at.deliver(at.newer()) == [True]
+    [letter] = at.sent("dead")
+    assert (status(at), len(at.sent("undo-order"))) == (Status.RUNNING, compensates)
+    if compensates:
+        return
+    at.handler({"Messages": [{**letter, "eventSourceARN": "arn:aws:sqs:us-east-1:123456789012:price-order"}]})
+    assert (at.priced(), len(at.sent("close-order"))) == (2, 1)
+
+
+def refuses_writes(code: str) -> Interceptor:
+    def interceptor(call: ApiCall, proceed: Proceed) -> Response:
+        if call.operation == "TransactWriteItems":
+            response: Any = {"Error": {"Code": code, "Message": "no"}, "ResponseMetadata": {"HTTPStatusCode": 400}}
+            raise ClientError(response, call.operation)
+        return proceed()
+
+    return interceptor
 
 
 def test_an_undo_whose_retry_cannot_be_sent_is_a_dead_letter_of_its_own_and_the_run_has_failed(failing: AtWork) -> None:

@@ -23,6 +23,8 @@ from flowguard.worker.unsent import Unsent
 from tests.scene import START, OrderState, Scene
 from tests.worker.runtime.mishaps import Died, boom, dies_at, drop_queue, refuses, reject_once
 
+pytestmark = pytest.mark.usefixtures("denied_for_minutes")
+
 
 @pytest.fixture(autouse=True)
 def received_for_minutes(at: Scene) -> None:

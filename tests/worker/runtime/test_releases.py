@@ -26,6 +26,8 @@ from tests.worker.runtime.failing import undoing_scene
 from tests.worker.runtime.test_callers import answers, caller
 from tests.worker.runtime.test_resets import triggered_cache, work_off
 
+pytestmark = pytest.mark.usefixtures("denied_for_minutes")
+
 HOUR = 3_600_000
 
 NEWER: dict[str, Callable[[Scene], Message]] = {
