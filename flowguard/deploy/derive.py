@@ -16,7 +16,7 @@ from flowguard.deploy.options import RETENTIONS, DeployOptions, FunctionOptions
 from flowguard.deploy.own_calls import note_of
 from flowguard.deploy.permissions import Scope, makes_tokens, needs_signatures, permissions_of, tables_of_stage
 from flowguard.deploy.problems import CannotDeploy
-from flowguard.deploy.queue_plan import LONGEST_RETENTION, QueuePlan
+from flowguard.deploy.queue_plan import FIFO_RETENTION, LONGEST_RETENTION, QueuePlan, Retentions
 from flowguard.deploy.used import SourcePlace
 from flowguard.deploy.uses import uses_of
 from flowguard.destinations import Queue
@@ -83,7 +83,11 @@ def needs_of(functions: Sequence[FoundFunction], options: DeployOptions) -> Depl
         existing_group=_is_existing_group(options),
         undelivered_schedules=plan.undelivered_schedules,
         signing_secret=signing_secret,
-        notes=(*_notes(functions, flows, options), *_unmet_options(made, tables, plan, options)),
+        notes=(
+            *_notes(functions, flows, options),
+            *_fifo_notes(flows, plan),
+            *_unmet_options(made, tables, plan, options),
+        ),
         unknown=unknown,
     )
 
@@ -392,3 +396,23 @@ def _notes(functions: Sequence[FoundFunction], flows: Sequence[AnyFlow], options
             "request names, but to those of flows here that ask; where one does, list it there, or in "
             "reply_to = […] of the options"
         )
+
+
+def _fifo_notes(flows: Sequence[AnyFlow], plan: QueuePlan) -> Iterator[str]:
+    """Yield a note for each flow whose FIFO queue deletes a record sooner than another queue does.
+
+    A flow whose retention is below what SQS can keep has asked for less.
+    """
+    longer = Retentions.of(FIFO_RETENTION, fifo=True, handled=True)
+    for flow in flows:
+        for queue in plan.fifo_of(flow)[:1] if _LONGEST_KEPT <= flow.retention < FIFO_RETENTION else ():
+            yield (
+                f"{flow.name} reads the FIFO queue {queue.name!r}, which deletes a record that nobody could take for "
+                f"{_days(queue.retention)} days, and nothing tells of it afterwards; "
+                f"retention=timedelta(days={FIFO_RETENTION.days}) of the flow makes it {_days(longer.inbox)} days, and "
+                f"its run items live for {2 * FIFO_RETENTION.days}"
+            )
+
+
+def _days(seconds: int) -> str:
+    return f"{timedelta(seconds=seconds) / timedelta(days=1):g}"

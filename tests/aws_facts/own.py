@@ -66,6 +66,7 @@ OWN_NUMBERS: Final[Mapping[str, tuple[str, ...]]] = {
             "deploy/flow_cost.py:LAMBDAS_LINES",
             "deploy/flow_cost.py:MONTH",
             "deploy/queue_plan.py:_DAY",
+            "deploy/queue_plan.py:FIFO_RETENTION",
             "deploy/queue_plan.py:_LASTS",
             "dev/due_schedules.py:_NEVER",
         ),
