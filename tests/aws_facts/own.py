@@ -23,6 +23,7 @@ OWN_NUMBERS: Final[Mapping[str, tuple[str, ...]]] = {
             "retry.py:LONGEST_DELAY",
             "retry.py:MOST_ATTEMPTS",
             "sim/event_source.py:MOST_RECEIVES",
+            "sim/weather/hot_items.py:LEAST_WRITES",
             "observers/opentelemetry.py:LONGEST_FLUSH_MS",
         ),
     ),
