@@ -39,6 +39,7 @@ def check_functions(needed: Deployment, live: LiveAccount) -> Iterator[LiveFindi
         yield from _log(function, found)
         yield from _loops(function, live)
         yield from _environment(function, found)
+        yield from _bucket(function, found)
         yield from _sources(needed, function, found, live)
         yield from _url(function, live)
         yield from _permissions(needed, function, found, live)
@@ -137,6 +138,18 @@ def _environment(function: FunctionNeed, found: Mapping[str, Any]) -> Iterator[L
             f"its variable {name} is no setting of flowguard",
             "it has no effect, whatever it was meant for",
             f"take it out; there are {', '.join(sorted(_OWN))}",
+        )
+
+
+def _bucket(function: FunctionNeed, found: Mapping[str, Any]) -> Iterator[LiveFinding]:
+    variables: Mapping[str, str] = found.get("Environment", {}).get("Variables", {})
+    if variables.get("FLOWGUARD_BUCKET") and not variables.get("FLOWGUARD_BUCKET_OWNER"):
+        yield warning(
+            "bucket-owner-missing",
+            function.name,
+            "it has FLOWGUARD_BUCKET, and no FLOWGUARD_BUCKET_OWNER",
+            "if the bucket is deleted and made again by a stranger, long texts are written there and read from there",
+            "set FLOWGUARD_BUCKET_OWNER to the account of the bucket",
         )
 
 

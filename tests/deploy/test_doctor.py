@@ -308,6 +308,10 @@ BROKEN: Final[dict[str, tuple[Break, Expected]]] = {
         lambda at: environment(at, PACK, "FLOWGUARD_SCHEDULER_ROLE"),
         ("setting-missing", "error", PACK),
     ),
+    "a bucket that anybody may own": (
+        lambda at: environment(at, PACK, "FLOWGUARD_BUCKET_OWNER"),
+        ("bucket-owner-missing", "warning", PACK),
+    ),
     "a setting that is none": (
         lambda at: environment(at, PACK, FLOWGUARD_TABEL="flowguard"),
         ("setting-unknown", "warning", PACK),
@@ -345,6 +349,11 @@ def test_nothing_is_wrong_with_what_the_template_makes(stack: Stack) -> None:
 def test_a_function_without_any_keys_makes_no_links_and_believes_no_answers(stack: Stack) -> None:
     environment(stack, PACK, "FLOWGUARD_TOKEN_KEYS", "FLOWGUARD_SIGNING_KEYS")
     assert sorted(rules(stack)) == [("setting-missing", "error", PACK), ("unsigned", "error", PACK)]
+
+
+def test_a_function_without_a_bucket_needs_no_owner(stack: Stack) -> None:
+    environment(stack, PACK, "FLOWGUARD_BUCKET_OWNER", "FLOWGUARD_BUCKET")
+    assert "bucket-owner-missing" not in {one.rule for one in findings(stack)}
 
 
 @pytest.mark.proof("moto makes the whole deployment anew for each setting")
