@@ -86,6 +86,7 @@ def needs_of(functions: Sequence[FoundFunction], options: DeployOptions) -> Depl
         notes=(
             *_notes(functions, flows, options),
             *_fifo_notes(flows, plan),
+            *_unbounded(needed),
             *_unmet_options(made, tables, plan, options),
         ),
         unknown=unknown,
@@ -416,3 +417,14 @@ def _fifo_notes(flows: Sequence[AnyFlow], plan: QueuePlan) -> Iterator[str]:
 
 def _days(seconds: int) -> str:
     return f"{timedelta(seconds=seconds) / timedelta(days=1):g}"
+
+
+def _unbounded(functions: Sequence[FunctionNeed]) -> Iterator[str]:
+    """Yield a note that names the functions of handlers whose mappings receive as much at once as Lambda takes."""
+    names = [function.name for function in functions if function.brings_work and function.max_concurrency is None]
+    if names:
+        yield (
+            f"{', '.join(names)} {'have' if names[1:] else 'has'} no max_concurrency: what waited in SQS, as while "
+            f"Lambda throttles, comes up to 1,250 batches at once; where a handler calls what takes less, set "
+            f"max_concurrency under [defaults] or [functions.…] of the options"
+        )
