@@ -125,12 +125,14 @@ def lambda_handler(
 
 
 def dlq_handler(*flows: AnyFlow, observers: Iterable[Observer] = ()) -> LambdaHandler:
-    """Build the handler for the dead-letter queue of records whose function was killed too often.
+    """Build the handler for the dead-letter queue of SQS.
 
-    SQS moves those records there. The handler ends each run FAILED, notifies ``reply_to`` and ``complete_to``, and
-    parks the message among the flow's dead letters, where a redrive finds it. A run whose hop was committed meanwhile
-    is left as it is. One whose attempt failed, and whose retry is still on its way, is ended all the same: SQS moved
-    the record of that attempt. ``observers`` are those of :func:`lambda_handler`.
+    SQS moves a record there that was received too often, be it that its function was killed, throttled or met an
+    outage. The handler asks the run item, and calls no stage. A record whose hop may be begun, or begun again, goes
+    back to its queue as the same attempt, after a delay. A run has failed for good only where at least two workers of
+    its hop were killed, where the record is older than the flow's ``retention``, or where the record has no room for
+    its way back: the run ends FAILED, or goes on at ``on_failed``, and the message becomes a dead letter, where a
+    redrive finds it. Anything else is as in any function. ``observers`` are those of :func:`lambda_handler`.
     """
     prepare_clients("dynamodb", "sqs")
     return LambdaHandler(Routes(flows), from_dlq=True, observers=observers)

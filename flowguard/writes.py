@@ -8,8 +8,11 @@ from typing import Any, NamedTuple
 
 from flowguard.errors import RunFailed, shown
 
-MOST_WRITES = 99
-"""A DynamoDB transaction holds a hundred actions; one of them is the run item's own."""
+_MOST_ACTIONS = 100
+"""Of a DynamoDB transaction."""
+
+MOST_WRITES = _MOST_ACTIONS - 1
+"""The run item's own action is beside them."""
 
 
 class Condition(NamedTuple):

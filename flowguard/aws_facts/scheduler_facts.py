@@ -149,6 +149,14 @@ SCHEDULER_FACTS: Final = (
         by_hand="Takes a day.",
     ),
     Fact(
+        name="scheduler-undelivered",
+        sentence="The input of a schedule whose target is not there is the body of a message in its dead-letter queue, "
+        "at once where it has no retries (`MaximumRetryAttempts` 0); the error stands beside it, in attributes.",
+        source=_DEAD,
+        relied_on_by=("aws/schedules.py:Schedules", "docs/operate/deploy.md"),
+        engines=NOWHERE,
+    ),
+    Fact(
         name="scheduler-quota",
         sentence="An account has 10,000,000 schedules in a region, and 1,000 invocations of targets a second, unless "
         "it asks for more.",

@@ -104,6 +104,7 @@ SQS_FACTS: Final = (
         relied_on_by=(
             "protocol/outbox.py:MOST_ATTRIBUTES",
             "wire/envelope.py:MAX_ATTRIBUTES",
+            "wire/message.py:_MOST_ATTRIBUTES",
             "sim/limits/queues.py:MOST_ATTRIBUTES",
         ),
         limit=10,
@@ -375,7 +376,11 @@ SQS_FACTS: Final = (
         "content: each 1 to 128 letters, digits and punctuation characters.",
         source=_SEND,
         read="2026-11",
-        relied_on_by=("sim/limits/queues.py:check_message", "sim/limits/texts.py:is_token"),
+        relied_on_by=(
+            "sim/limits/queues.py:check_message",
+            "sim/limits/texts.py:is_token",
+            "wire/message.py:LONGEST_ID",
+        ),
         limit=128,
         engines=like("memory", "moto", "elasticmq", ministack="takes longer ids"),
     ),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
@@ -18,7 +17,7 @@ from flowguard.deploy.found import find_functions
 from flowguard.deploy.needs import Deployment
 from flowguard.deploy.options import DeployOptions
 from flowguard.deploy.problems import CannotDeploy
-from flowguard.deploy.terraform import terraform_json
+from flowguard.deploy.terraform import leaving, terraform_json
 from flowguard.errors import DefinitionError, SettingsError
 from flowguard.sim.loading import NoSuchFlow
 
@@ -33,12 +32,6 @@ class NoTemplate(click.ClickException):
     """The modules or options cannot be deployed. Nothing was written."""
 
     exit_code = click.UsageError.exit_code
-
-
-_HOLDS: Final = ("aws_sqs_queue", "aws_dynamodb_table")
-"""The resources of Terraform that hold messages or items."""
-
-_KEEP: Final = "to keep it, add a removed block with destroy = false before you apply this"
 
 
 def read_needs(modules: tuple[str, ...], options_file: Path | None) -> tuple[Deployment, DeployOptions]:
@@ -63,7 +56,8 @@ def iac(modules: tuple[str, ...], *, form: str, options: Path | None, output: Pa
     :FLOW only those that serve that flow. The template has tables, queues, topics, functions with their event sources,
     alarms, and for each function a role with the least permissions. Equal modules and options give equal bytes.
 
-    Source that could not be read is named on standard error.
+    Source that could not be read is named on standard error. With --format terraform-json and -o, what an earlier
+    template in that file made, and this one does not, stays at AWS if it holds messages, items, keys or schedules.
 
     The exit code is 0, or 2 where something cannot be deployed; then nothing is written.
     """
@@ -76,10 +70,7 @@ def iac(modules: tuple[str, ...], *, form: str, options: Path | None, output: Pa
     for note in needed.notes:
         complain(note)
     if output is not None:
-        for address in _dropped(output, text) if form == "terraform-json" else ():
-            complain(
-                f"{address} is not in {output} any more, and Terraform would destroy it with what it holds; {_KEEP}"
-            )
+        text = _left_over(output, text) if form == "terraform-json" else text
         try:
             output.parent.mkdir(parents=True, exist_ok=True)
             output.write_text(text if text.endswith("\n") else f"{text}\n", encoding="utf-8")
@@ -91,12 +82,16 @@ def iac(modules: tuple[str, ...], *, form: str, options: Path | None, output: Pa
         say(text.removesuffix("\n"))
 
 
-def _dropped(output: Path, text: str) -> list[str]:
-    """Return the addresses of the queues and tables that an earlier template in this file has, and this one has not."""
+def _left_over(output: Path, text: str) -> str:
+    """Return the configuration that replaces the one in the file, and name what it leaves with what it holds."""
     try:
-        before = json.loads(output.read_text(encoding="utf-8"))["resource"]
-    except (OSError, ValueError, LookupError, TypeError):  # the file is new, or holds something else
-        return []
-    after = json.loads(text)["resource"]
-    kinds = [kind for kind in _HOLDS if isinstance(before, dict) and isinstance(before.get(kind), dict)]
-    return [f"{kind}.{name}" for kind in kinds for name in sorted(before[kind].keys() - after.get(kind, {}).keys())]
+        before = output.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):  # the file is new, or holds something else
+        before = ""
+    text, dropped = leaving(before, text)
+    for address in dropped:
+        complain(
+            f"{address} is not in {output} any more; a removed block lets Terraform (1.7 or later) forget it, so "
+            f"it stays at AWS with what it holds; once it is empty, delete it there"
+        )
+    return text

@@ -16,7 +16,7 @@ from flowguard.deploy.options import RETENTIONS, DeployOptions, FunctionOptions
 from flowguard.deploy.own_calls import note_of
 from flowguard.deploy.permissions import Scope, makes_tokens, needs_signatures, permissions_of, tables_of_stage
 from flowguard.deploy.problems import CannotDeploy
-from flowguard.deploy.queue_plan import LONGEST_RETENTION, QueuePlan
+from flowguard.deploy.queue_plan import FIFO_RETENTION, LONGEST_RETENTION, QueuePlan, Retentions
 from flowguard.deploy.used import SourcePlace
 from flowguard.deploy.uses import uses_of
 from flowguard.destinations import Queue
@@ -83,7 +83,12 @@ def needs_of(functions: Sequence[FoundFunction], options: DeployOptions) -> Depl
         existing_group=_is_existing_group(options),
         undelivered_schedules=plan.undelivered_schedules,
         signing_secret=signing_secret,
-        notes=(*_notes(functions, flows, options), *_unmet_options(made, tables, plan, options)),
+        notes=(
+            *_notes(functions, flows, options),
+            *_fifo_notes(flows, plan),
+            *_unbounded(needed),
+            *_unmet_options(made, tables, plan, options),
+        ),
         unknown=unknown,
     )
 
@@ -391,4 +396,35 @@ def _notes(functions: Sequence[FoundFunction], flows: Sequence[AnyFlow], options
             f"{', '.join(silent)} {lists} no reply_to=(…), so {whose} functions may send no reply to a queue that a "
             "request names, but to those of flows here that ask; where one does, list it there, or in "
             "reply_to = […] of the options"
+        )
+
+
+def _fifo_notes(flows: Sequence[AnyFlow], plan: QueuePlan) -> Iterator[str]:
+    """Yield a note for each flow whose FIFO queue deletes a record sooner than another queue does.
+
+    A flow whose retention is below what SQS can keep has asked for less.
+    """
+    longer = Retentions.of(FIFO_RETENTION, fifo=True, handled=True)
+    for flow in flows:
+        for queue in plan.fifo_of(flow)[:1] if _LONGEST_KEPT <= flow.retention < FIFO_RETENTION else ():
+            yield (
+                f"{flow.name} reads the FIFO queue {queue.name!r}, which deletes a record that nobody could take for "
+                f"{_days(queue.retention)} days, and nothing tells of it afterwards; "
+                f"retention=timedelta(days={FIFO_RETENTION.days}) of the flow makes it {_days(longer.inbox)} days, and "
+                f"its run items live for {2 * FIFO_RETENTION.days}"
+            )
+
+
+def _days(seconds: int) -> str:
+    return f"{timedelta(seconds=seconds) / timedelta(days=1):g}"
+
+
+def _unbounded(functions: Sequence[FunctionNeed]) -> Iterator[str]:
+    """Yield a note that names the functions of handlers whose mappings receive as much at once as Lambda takes."""
+    names = [function.name for function in functions if function.brings_work and function.max_concurrency is None]
+    if names:
+        yield (
+            f"{', '.join(names)} {'have' if names[1:] else 'has'} no max_concurrency: what waited in SQS, as while "
+            f"Lambda throttles, comes up to 1,250 batches at once; where a handler calls what takes less, set "
+            f"max_concurrency under [defaults] or [functions.…] of the options"
         )

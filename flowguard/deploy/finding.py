@@ -14,7 +14,7 @@ class Severity(Enum):
     WARNING = "warning"
     """A guarantee has no margin, or somebody should look."""
     NOTE = "note"
-    """Something could not be looked at."""
+    """Something could not be looked at, or has no bound, which may be meant."""
 
 
 @dataclass(frozen=True)

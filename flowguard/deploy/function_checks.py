@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from flowguard.deploy.arns import statements_of
 from flowguard.deploy.batch_plan import time_for
-from flowguard.deploy.finding import LiveFinding, error, warning
+from flowguard.deploy.finding import LiveFinding, error, note, warning
 from flowguard.deploy.live import LiveAccount
 from flowguard.deploy.needs import Deployment, FunctionNeed, Target
 from flowguard.deploy.template import LOOPS
@@ -39,9 +39,11 @@ def check_functions(needed: Deployment, live: LiveAccount) -> Iterator[LiveFindi
         yield from _log(function, found)
         yield from _loops(function, live)
         yield from _environment(function, found)
+        yield from _bucket(function, found)
         yield from _sources(needed, function, found, live)
         yield from _url(function, live)
         yield from _permissions(needed, function, found, live)
+    yield from _concurrency(needed, live)
 
 
 def _configuration(function: FunctionNeed, found: Mapping[str, Any]) -> Iterator[LiveFinding]:
@@ -140,6 +142,18 @@ def _environment(function: FunctionNeed, found: Mapping[str, Any]) -> Iterator[L
         )
 
 
+def _bucket(function: FunctionNeed, found: Mapping[str, Any]) -> Iterator[LiveFinding]:
+    variables: Mapping[str, str] = found.get("Environment", {}).get("Variables", {})
+    if variables.get("FLOWGUARD_BUCKET") and not variables.get("FLOWGUARD_BUCKET_OWNER"):
+        yield warning(
+            "bucket-owner-missing",
+            function.name,
+            "it has FLOWGUARD_BUCKET, and no FLOWGUARD_BUCKET_OWNER",
+            "if the bucket is deleted and made again by a stranger, long texts are written there and read from there",
+            "set FLOWGUARD_BUCKET_OWNER to the account of the bucket",
+        )
+
+
 def _sources(
     needed: Deployment, function: FunctionNeed, found: Mapping[str, Any], live: LiveAccount
 ) -> Iterator[LiveFinding]:
@@ -189,6 +203,27 @@ def _sources(
                 "each message reaches one of the queue's functions, whichever it is for",
                 f"remove the mapping from {name}",
             )
+
+
+def _concurrency(needed: Deployment, live: LiveAccount) -> Iterator[LiveFinding]:
+    """Yield a note that names the functions with a mapping that has no largest concurrency."""
+    names = [
+        function.name
+        for function in needed.functions
+        if function.brings_work
+        and any(
+            not (source.get("ScalingConfig") or {}).get("MaximumConcurrency")
+            for source in live.event_sources(function.name) or ()
+        )
+    ]
+    if names:
+        yield note(
+            "concurrency-open",
+            ", ".join(names),
+            "a mapping has no MaximumConcurrency",
+            "what waited in SQS, as while Lambda throttles, comes up to 1,250 batches at once; nothing else bounds it",
+            "set ScalingConfig, as max_concurrency of the options does, where a handler calls what takes less",
+        )
 
 
 def _url(function: FunctionNeed, live: LiveAccount) -> Iterator[LiveFinding]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-from flowguard.deploy.found import FoundFunction
+from flowguard.deploy.found import FoundFunction, FunctionKind
 from flowguard.deploy.used import SourcePlace
 from flowguard.destinations import Bus
 from flowguard.flow import AnyFlow
@@ -155,6 +155,11 @@ class FunctionNeed:
     def owner(self) -> str:
         """Return the name of the first of its flows, or of its rule."""
         return self.found.owner
+
+    @property
+    def brings_work(self) -> bool:
+        """Answer whether its queues bring a flow work, rather than records that SQS has given up."""
+        return bool(self.reads) and self.found.once is None and self.found.kind is not FunctionKind.KILLED
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,9 @@ _LASTS: Final = 0.95
 
 _DAY: Final = 86_400
 LONGEST_RETENTION: Final = 14 * _DAY
+FIFO_RETENTION: Final = timedelta(days=42)
+"""The retention with which a flow with a FIFO queue outlasts what others do: its three queues share it."""
+
 _SHORTEST: Final = 60
 _LONGEST_NAME: Final = 80
 _URL = re.compile(r"https?://(?:sqs\.)?([a-z0-9-]+)\.[^/]+/(\d{12})/([A-Za-z0-9_.-]+)")
@@ -100,6 +103,11 @@ class QueuePlan:
     def read_by(self, function: str) -> dict[str, Queue]:
         """Return the queues that a function reads, by name."""
         return {name: self._sources[name] for name, one in sorted(self._found.items()) if one.reader == function}
+
+    def fifo_of(self, flow: AnyFlow) -> list[QueueNeed]:
+        """Return the FIFO queues of the template that bring a flow its records."""
+        read = [name for name, flows in self._used_by.items() if flow in flows]
+        return [queue for queue in self.queues if queue.fifo and queue.made and queue.name in read]
 
     # -- the queues that functions read
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
 
 from flowguard.deploy.alarms import DIMENSION, NAMESPACE, LoggedMetric, MetricAlarm
 from flowguard.deploy.arns import Arn, rule_name
@@ -27,11 +27,61 @@ _CODE: Final = {
 _WARM: Final = ("write_units_per_second", "read_units_per_second")
 _SCHEDULER: Final = "scheduler"
 _STAYS: Final = {"lifecycle": {"prevent_destroy": True}}
+_HOLDS: Final = (
+    *("aws_sqs_queue", "aws_dynamodb_table", "aws_secretsmanager_secret", "aws_secretsmanager_secret_version"),
+    "aws_scheduler_schedule_group",
+)
+"""The resources that hold messages, items, keys or schedules."""
+
+_REMOVES: Final = ">= 1.7"
+"""The first Terraform that has ``removed`` blocks."""
 
 
 def terraform_json(needed: Deployment, options: DeployOptions) -> str:
     """Return the configuration for Terraform."""
-    return json.dumps(_Terraform(needed, options).whole(), indent=2, ensure_ascii=False) + "\n"
+    return _written(_Terraform(needed, options).whole())
+
+
+def leaving(before: str, text: str) -> tuple[str, list[str]]:
+    """Return a configuration that destroys nothing with what it holds, and the addresses that it has dropped.
+
+    ``before`` is the text of the file that it replaces. A resource that it made, or left already, gets a ``removed``
+    block, by which Terraform forgets it. Without one Terraform destroys it.
+    """
+    configuration = json.loads(text)
+    made, left = _held_by(before)
+    here = {*_addresses(configuration["resource"])}
+    dropped = [address for address in made if address not in here]
+    if removed := sorted({*dropped, *left} - here):
+        configuration["terraform"]["required_version"] = _REMOVES
+        configuration["removed"] = [{"from": address, "lifecycle": {"destroy": False}} for address in removed]
+    return _written(configuration), dropped
+
+
+def _held_by(text: str) -> tuple[list[str], list[str]]:
+    """Return what a configuration makes that holds something, and what it has left. Nothing for any other text."""
+    try:
+        found: Any = json.loads(text)
+    except ValueError:
+        return [], []
+    if not isinstance(found, dict):
+        return [], []
+    removed = found.get("removed")
+    blocks = removed if isinstance(removed, list) else []
+    left = [block["from"] for block in blocks if isinstance(block, dict) and isinstance(block.get("from"), str)]
+    return [*_addresses(found.get("resource"))], left
+
+
+def _addresses(resources: object) -> Iterator[str]:
+    """Yield the addresses of the resources that hold something."""
+    for kind in _HOLDS:
+        named = resources.get(kind) if isinstance(resources, dict) else None
+        if isinstance(named, dict):
+            yield from (f"{kind}.{name}" for name in sorted(named))
+
+
+def _written(configuration: Json) -> str:
+    return json.dumps(configuration, indent=2, ensure_ascii=False) + "\n"
 
 
 class _Terraform(Template):

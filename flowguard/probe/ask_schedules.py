@@ -82,6 +82,29 @@ def precision(lab: Lab) -> Saw:
     return Saw(len(late) == len(due) and all(-1 <= one <= 61 for one in late), shown)
 
 
+@asks("scheduler-undelivered", "scheduler", "sqs", "iam", seconds=150)
+def undelivered(lab: Lab) -> Saw:
+    """Send to a queue that does not exist, with no retries, and look into the dead-letter queue of the schedule."""
+    given, kept = _Scheduled(lab), queue(lab)
+    letters = queue_arn(lab, kept)
+    both = [allowed("sqs:SendMessage", on=arn) for arn in (f"{given.arn}-gone", letters)]
+    target = {
+        "Arn": f"{given.arn}-gone",
+        "RoleArn": role(lab, "scheduler.amazonaws.com", both),
+        "Input": "for nobody",
+        "RetryPolicy": {"MaximumRetryAttempts": 0},
+        "DeadLetterConfig": {"Arn": letters},
+    }
+    code = given.create(int(time.time()) + 20, Target=target)
+    bodies = [(letter["Body"], _code_in(letter)) for letter in received(lab, kept, seconds=120)]
+    return Saw(not code and [body for body, _ in bodies] == ["for nobody"], f"{code or 'taken'}; kept: {bodies}")
+
+
+def _code_in(letter: Any) -> str:
+    """Return the code of the error that a dead letter of the scheduler names."""
+    return str(letter.get("MessageAttributes", {}).get("ERROR_CODE", {}).get("StringValue", "none"))
+
+
 @asks("scheduler-input-size", "scheduler", "sqs", seconds=30)
 def input_size(lab: Lab) -> Saw:
     """Create schedules with inputs of 256 KB, and a byte more."""

@@ -17,9 +17,12 @@ _HEAD: Final = """\
 
 flowguard stands on {count} behaviours of AWS. Each is a row here: what AWS does, the page that says so, where the code
 relies on it, what the engines of the tests do instead, whether [a program](../operate/probe.md) can ask for it or why
-a person has to, and when somebody has seen it at AWS itself. Tests fail where a limit, the code of an error, a
-parameter, an operation or a type of resource is used in `flowguard/` and has no row, and where a constant differs from
-its row.
+a person has to, and when somebody has seen it at AWS itself. Tests fail where the code of an error, an operation, a
+type of resource or a number that is a row's limit is used in `flowguard/` and no row has it; in `flowguard/aws/`, which
+makes the calls of functions, also a parameter or a part of an answer; where AWS is known (`aws/`, `sim/`, `deploy/`,
+`dev/`, `observers/`, `protocol/`, `wire/`, `worker/`, two modules), also a constant that is neither a row's nor
+flowguard's own; and where a constant differs from its row. What calls an engine of this machine (`sim/`, `dev/`,
+`testing/`), and what only reads for the doctor, needs no row for its operation.
 
 Behind a page stands the month of its text with which the row was last compared: so far that is {read} rows.
 

@@ -158,8 +158,8 @@ class Stack:
         return str(self.client("lambda").create_function(**settings, Code={"ZipFile": code()})["FunctionArn"])
 
     def _source(self, own: Any) -> str:
-        given = ("EventSourceArn", "FunctionName", "BatchSize", "FunctionResponseTypes")
-        made = self.client("lambda").create_event_source_mapping(**{name: own[name] for name in given})
+        given = ("EventSourceArn", "FunctionName", "BatchSize", "FunctionResponseTypes", "ScalingConfig")
+        made = self.client("lambda").create_event_source_mapping(**{name: own[name] for name in given if name in own})
         self.sources[own["EventSourceArn"].rpartition(":")[2]] = made["UUID"]
         return str(made["UUID"])
 

@@ -604,7 +604,21 @@ def test_notes_say_what_is_missing_and_allowed(deploy: Deploy) -> None:
     two = deploy(shop=lambda_handler(Shop), own=lambda_handler(made((Later,), inbox="own"))).notes
     assert [note.partition(",")[0] for note in two if "reply_to" in note] == ["shop"], "one note names all"
     assert "shop, own list no reply_to=(…), so their functions" in "\n".join(two)
-    assert deploy({"reply_to": ["replies"]}, shop=lambda_handler(Shop), dead=dlq_handler(Shop)).notes == ()
+    said = {"reply_to": ["replies"], "defaults": {"max_concurrency": 20}}
+    assert deploy(said, shop=lambda_handler(Shop), dead=dlq_handler(Shop)).notes == ()
+
+
+@pytest.mark.parametrize(
+    ("bounded", "names"),
+    [((), "shop-place, shop-ship have"), (("place",), "shop-ship has"), (("place", "ship"), None)],
+)
+def test_what_no_option_bounds_is_noted_in_one_line(
+    deploy: Deploy, bounded: tuple[str, ...], names: str | None
+) -> None:
+    options = {"functions": {name: {"max_concurrency": 5} for name in bounded}}
+    handlers = {"place": lambda_handler(Shop, Place), "ship": lambda_handler(Shop, Ship), "dead": dlq_handler(Shop)}
+    notes = [note for note in deploy(options, **handlers).notes if "max_concurrency" in note]
+    assert [note.partition(" no ")[0] for note in notes] == ([] if names is None else [names])
 
 
 @pytest.mark.parametrize("section", ["functions", "queues", "tables", "topics"])

@@ -190,10 +190,18 @@ def source(stack: Stack, queue: str) -> dict[str, str]:
     return {"UUID": stack.sources[queue]}
 
 
+def open_up(stack: Stack) -> None:
+    """Let a queue come all at once. Its function reads nothing else."""
+    stack.client("lambda").update_event_source_mapping(**source(stack, "everything-pack"), ScalingConfig={})
+
+
 def misplace(stack: Stack) -> None:
     queue = f"arn:aws:sqs:{REGION}:123456789012:everything-events"
     stack.client("lambda").create_event_source_mapping(
-        EventSourceArn=queue, FunctionName=PACK, FunctionResponseTypes=["ReportBatchItemFailures"]
+        EventSourceArn=queue,
+        FunctionName=PACK,
+        FunctionResponseTypes=["ReportBatchItemFailures"],
+        ScalingConfig={"MaximumConcurrency": 20},
     )
 
 
@@ -308,6 +316,10 @@ BROKEN: Final[dict[str, tuple[Break, Expected]]] = {
         lambda at: environment(at, PACK, "FLOWGUARD_SCHEDULER_ROLE"),
         ("setting-missing", "error", PACK),
     ),
+    "a bucket that anybody may own": (
+        lambda at: environment(at, PACK, "FLOWGUARD_BUCKET_OWNER"),
+        ("bucket-owner-missing", "warning", PACK),
+    ),
     "a setting that is none": (
         lambda at: environment(at, PACK, FLOWGUARD_TABEL="flowguard"),
         ("setting-unknown", "warning", PACK),
@@ -320,6 +332,7 @@ BROKEN: Final[dict[str, tuple[Break, Expected]]] = {
         lambda at: at.client("lambda").update_event_source_mapping(**source(at, "everything-pack"), Enabled=False),
         ("source-off", "error", PACK),
     ),
+    "a queue of which all may come at once": (open_up, ("concurrency-open", "note", PACK)),
     "a queue of another function": (misplace, ("source-other", "error", PACK)),
     "no URL": (
         lambda at: at.client("lambda").delete_function_url_config(FunctionName="everything-answers-url"),
@@ -345,6 +358,11 @@ def test_nothing_is_wrong_with_what_the_template_makes(stack: Stack) -> None:
 def test_a_function_without_any_keys_makes_no_links_and_believes_no_answers(stack: Stack) -> None:
     environment(stack, PACK, "FLOWGUARD_TOKEN_KEYS", "FLOWGUARD_SIGNING_KEYS")
     assert sorted(rules(stack)) == [("setting-missing", "error", PACK), ("unsigned", "error", PACK)]
+
+
+def test_a_function_without_a_bucket_needs_no_owner(stack: Stack) -> None:
+    environment(stack, PACK, "FLOWGUARD_BUCKET_OWNER", "FLOWGUARD_BUCKET")
+    assert "bucket-owner-missing" not in {one.rule for one in findings(stack)}
 
 
 @pytest.mark.proof("moto makes the whole deployment anew for each setting")
@@ -441,7 +459,8 @@ class Refusing:
 
 def test_a_mapping_without_report_batch_item_failures_is_found(stack: Stack) -> None:
     """Moto has no way to take it off."""
-    plain = {"EventSourceArn": f"arn:aws:sqs:{REGION}:123456789012:everything-pack", "State": "Enabled"}
+    arn, bound = f"arn:aws:sqs:{REGION}:123456789012:everything-pack", {"MaximumConcurrency": 20}
+    plain = {"EventSourceArn": arn, "State": "Enabled", "ScalingConfig": bound}
 
     def answer(params: Any) -> Any:
         return {"EventSourceMappings": [plain] if params["FunctionName"] == PACK else []}
@@ -613,11 +632,12 @@ def test_the_exit_code_says_whether_anything_is_wrong(stack: Stack) -> None:
     assert shown.exit_code == 1
     assert "error: orders: the table does not exist [table-missing]" in shown.stdout
     assert "  fix: create it: order_id (S)" in shown.stdout
-    assert shown.stdout.splitlines()[-1] == f"1 errors, 1 warnings, {len(NOT_SERVED)} notes"
+    assert shown.stdout.splitlines()[-1] == f"1 errors, 1 warnings, {len(NOT_SERVED) + 1} notes"
     told = [json.loads(line) for line in doctor("--json").stdout.splitlines()]
     assert [(one["rule"], one["severity"]) for one in told if one["resource"] not in NOT_SERVED] == [
         ("table-missing", "error"),
         ("not-restorable", "warning"),
+        ("concurrency-open", "note"),
     ]
     assert {one["resource"] for one in told if one["rule"] == "not-read"} == NOT_SERVED
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
 from flowguard import Callback, Done, Flow, Outcome, Stage, Topic, callback_handler, dlq_handler, lambda_handler
-from flowguard.deploy.queue_plan import Retentions, times_of
+from flowguard.deploy.queue_plan import FIFO_RETENTION, Retentions, times_of
 from flowguard.flow import AnyFlow
 from tests.deploy.test_derive import AnyStep, Deploy, made
 from tests.deploy.test_derive import deploy as deploy  # noqa: PLC0414 - a fixture
@@ -67,3 +68,31 @@ def test_a_queue_hides_its_records_for_six_times_a_long_time_out_at_least(deploy
     hidden = {one.name: one.visibility for one in needed.queues if one.reader is not None}
     assert hidden["paid"] >= 3_600
     assert set(hidden.values()) == {3_600}
+
+
+@pytest.mark.parametrize(
+    ("inbox", "days", "options", "noted"),
+    [
+        ("to.fifo", 14, {}, True),
+        ("to.fifo", 41, {}, True),
+        ("to.fifo", 42, {}, False),
+        ("to.fifo", 13, {}, False),
+        ("to", 14, {}, False),
+        ("to.fifo", 14, {"queues": {"to.fifo": {"existing": True}}}, False),
+    ],
+)
+def test_a_fifo_queue_that_outlasts_less_than_others_is_noted(
+    deploy: Deploy, inbox: str, days: int, options: dict[str, Any], noted: bool
+) -> None:
+    flow = made((Alone,), inbox=inbox, retention=timedelta(days=days))
+    needed = deploy(options, own=lambda_handler(flow), dead=dlq_handler(flow))
+    notes = [note for note in needed.notes if "FIFO" in note]
+    assert len(notes) == noted
+    if days == 14 and noted:
+        assert "'to.fifo', which deletes a record that nobody could take for 4 days" in notes[0]
+        assert "retention=timedelta(days=42) of the flow makes it 12 days" in notes[0]
+
+
+def test_the_retention_that_a_note_names_makes_a_fifo_queue_keep_as_long_as_another() -> None:
+    times = [Retentions.of(FIFO_RETENTION, fifo=fifo, handled=True).inbox for fifo in (True, False)]
+    assert times == [12 * DAY, 12 * DAY]

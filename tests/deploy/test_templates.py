@@ -20,6 +20,7 @@ from flowguard.deploy.found import FunctionKind
 from flowguard.deploy.logical_ids import LogicalIds
 from flowguard.deploy.needs import Role
 from flowguard.deploy.options import DeployOptions
+from flowguard.deploy.terraform import leaving
 from tests.deploy import charging
 from tests.deploy.exercised import needs
 from tests.deploy.templates import MODULES, of_type, options_of, template, text_of
@@ -281,25 +282,67 @@ def test_the_command_writes_the_template(form: str, tmp_path: Path) -> None:
     assert file.read_text(encoding="utf-8") == text_of("orders", form)
 
 
-def test_what_terraform_would_destroy_with_its_messages_or_items_is_named_before_it_is_applied(tmp_path: Path) -> None:
+def removed_from(file: Path) -> list[str]:
+    configuration = json.loads(file.read_text(encoding="utf-8"))
+    assert all(block["lifecycle"] == {"destroy": False} for block in configuration.get("removed", ()))
+    return [block["from"] for block in configuration.get("removed", ())]
+
+
+def test_what_terraform_would_destroy_with_its_messages_or_items_is_left_and_named(tmp_path: Path) -> None:
     file = tmp_path / "shop.tf.json"
     arguments = ("--format", "terraform-json", "-o", str(file))
-    assert "destroy" not in iac("flows.orders.handlers", "flows.take_payment.handlers", *arguments).stderr
-    told = "\n".join(line for line in iac("flows.orders.handlers", *arguments).stderr.splitlines() if "destroy" in line)
-    assert f"aws_sqs_queue.payments_to_book is not in {file} any more" in told
-    assert "aws_dynamodb_table.payments is not in" in told
-    assert "a removed block with destroy = false" in told
-    assert "lambda" not in told
-    assert "destroy" not in iac("flows.orders.handlers", *arguments).stderr, "it is told once"
+    assert "removed block" not in iac("flows.orders.handlers", "flows.take_payment.handlers", *arguments).stderr
+    assert "required_version" not in file.read_text(encoding="utf-8")
+    shown = iac("flows.orders.handlers", *arguments).stderr
+    named = [line.partition(" ")[0] for line in shown.splitlines() if f"is not in {file} any more" in line]
+    assert {"aws_sqs_queue.payments_to_book", "aws_dynamodb_table.payments"} <= {*named}
+    assert sorted(named) == removed_from(file)
+    assert not any("lambda" in address for address in named)
+    assert json.loads(file.read_text(encoding="utf-8"))["terraform"]["required_version"] == ">= 1.7"
+    assert problems_of_configuration(json.loads(file.read_text(encoding="utf-8"))) == []
+
+    assert "removed block" not in iac("flows.orders.handlers", *arguments).stderr, "it is named once"
+    assert removed_from(file) == sorted(named), "a release that was never applied may be skipped"
+    iac("flows.orders.handlers", "flows.take_payment.handlers", *arguments)
+    assert removed_from(file) == [], "Terraform refuses a removed block for what is there"
 
 
-@pytest.mark.parametrize("before", ["", "[]", '{"resource": []}', '{"resource": {"aws_sqs_queue": 1}}'])
+@pytest.mark.parametrize("name", MODULES)
+def test_whatever_terraform_keeps_from_destruction_is_left_when_it_is_dropped(name: str) -> None:
+    resources = template(name, "terraform-json")["resource"]
+    kept = {
+        f"{kind}.{own}"
+        for kind, named in resources.items()
+        for own, block in named.items()
+        if block.get("lifecycle") == {"prevent_destroy": True}
+    }
+    after: dict[str, dict[str, str]] = {"terraform": {}, "resource": {}}
+    text, dropped = leaving(text_of(name, "terraform-json"), json.dumps(after))
+    assert kept
+    assert kept == {address for address in dropped if "secret_version" not in address}
+    assert [block["from"] for block in json.loads(text)["removed"]] == sorted(dropped)
+    if any("aws_secretsmanager_secret." in address for address in kept):
+        assert any("secret_version" in address for address in dropped), "without its version a secret has no text"
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "",
+        "[]",
+        "\xff",
+        '{"resource": []}',
+        '{"resource": {"aws_sqs_queue": 1}}',
+        '{"removed": 1}',
+        '{"removed": [1, {}]}',
+    ],
+)
 def test_a_file_that_held_something_else_is_written_over(before: str, tmp_path: Path) -> None:
     file = tmp_path / "shop.tf.json"
-    file.write_text(before)
+    file.write_bytes(before.encode("latin-1"))
     shown = iac("flows.orders.handlers", "--format", "terraform-json", "-o", str(file))
-    assert (shown.exit_code, "destroy" in shown.stderr) == (0, False)
-    assert "aws_sqs_queue" in json.loads(file.read_text())["resource"]
+    assert (shown.exit_code, "any more" in shown.stderr) == (0, False)
+    assert file.read_text(encoding="utf-8") == text_of("orders", "terraform-json")
 
 
 def test_json_says_what_is_done_once_and_notes_what_its_callers_need(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from flowguard.probe.engine_of import ProbedEngine, opened
 from flowguard.probe.lab import Interrupted, Lab
 from flowguard.probe.probed import IN_VAIN, Ended, Finding, as_json, can_run, chosen, run_all, run_one
 from flowguard.probe.saw import PROBES, Probe, Saw, asks
+from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
 
 FORGETS = "sqs-fifo-deduplication"
 """It waits until a queue has forgotten a message, which takes five minutes on a real engine."""
@@ -105,6 +106,28 @@ def test_programs_are_chosen_by_the_beginnings_of_their_names() -> None:
     assert [one.name for one in chosen(["sqs-delay"])] == ["sqs-delay"]
     assert len(chosen(["sqs-", "s3-"])) > 20
     assert len(chosen([])) == len(PROBES)
+
+
+@pytest.mark.parametrize(("body", "ok"), [("for nobody", True), ("{}", False), (None, False)])
+def test_the_program_of_lost_schedules_sees_where_their_input_ends(body: str | None, ok: bool) -> None:
+    """No engine here delivers to the dead-letter queue of a schedule, so it is done in its place."""
+    with opened("memory") as engine:
+
+        def given_up(call: ApiCall, proceed: Proceed) -> Response:
+            if call.operation == "CreateSchedule" and body is not None:
+                target = call.params["Target"]
+                assert target["RetryPolicy"] == {"MaximumRetryAttempts": 0}
+                assert target["Arn"] != target["DeadLetterConfig"]["Arn"]
+                kept = target["DeadLetterConfig"]["Arn"].rpartition(":")[2]
+                sqs = engine.clients("sqs")
+                sqs.send_message(QueueUrl=sqs.get_queue_url(QueueName=kept)["QueueUrl"], MessageBody=body)
+            return proceed()
+
+        services = ("scheduler", "sqs")
+        with intercept(given_up), Lab(engine.clients, engine.pause, services=services, rest=engine.pause) as lab:
+            seen = PROBES["scheduler-undelivered"].run(lab)
+    assert seen.as_described is ok
+    assert seen.what.startswith("taken; kept: [")
 
 
 # -- what a program ends with

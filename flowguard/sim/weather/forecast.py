@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from flowguard.clock import Clock
 from flowguard.errors import SettingsError, shown
 from flowguard.sim.weather.away import Away
-from flowguard.sim.weather.hot_items import MOST_WRITES, HotItems
+from flowguard.sim.weather.hot_items import LEAST_WRITES, MOST_WRITES, HotItems
 from flowguard.sim.weather.late_copies import LateCopies
 from flowguard.sim.weather.layer import Layer
 from flowguard.sim.weather.loops import Loops
@@ -21,7 +21,7 @@ from flowguard.sim.weather.weather import Weather
 
 _HOUR: Final = 3_600_000
 _FORM: Final = re.compile(
-    r"(?P<name>[a-z-]+)(=(?P<span>[0-9]+[smhd])|(?<=hot-items)=(?P<most>[1-9][0-9]*))?(@(?P<after>[0-9]+[smhd]))?"
+    r"(?P<name>[a-z-]+)(=(?P<span>[0-9]+[smhd])|(?<=hot-items)=(?P<most>[0-9]+))?(@(?P<after>[0-9]+[smhd]))?"
 )
 _UNITS: Final = {"s": 1_000, "m": 60_000, "h": _HOUR, "d": 24 * _HOUR}
 
@@ -76,6 +76,9 @@ def _layer(part: str, now: int, draw: Random) -> Layer:
         raise SettingsError("weather", f"{shown(part)} is none; write NAME[=SPAN][@SPAN], such as 60m, with {known}")
     begins = now + _ms(found["after"], 0)
     most = MOST_WRITES if found["most"] is None else int(found["most"])
+    if most < LEAST_WRITES:
+        why = "a hop that met a refusal is claimed, noted and committed within a second, so no run would end"
+        raise SettingsError("weather", f"{part} lets {most} writes a second pass; {why}; write {LEAST_WRITES} or more")
     return kind.make(Spell(begins, begins + _ms(found["span"], kind.lasts), draw, most))
 
 

@@ -79,6 +79,13 @@ def test_what_is_no_weather_is_refused_with_what_there_is(text: str) -> None:
         forecast(text, ManualClock(START))
 
 
+@pytest.mark.parametrize("most", [0, 1, 2])
+def test_writes_so_few_that_no_run_can_end_are_refused(most: int) -> None:
+    with pytest.raises(SettingsError, match=f"hot-items={most} lets {most} writes a second pass; .*write 3 or more"):
+        forecast(f"hot-items={most}", ManualClock(START))
+    assert len(forecast("hot-items=3", ManualClock(START)).layers) == 1
+
+
 def test_every_layer_can_be_named_at_once() -> None:
     assert len(forecast(", ".join(KINDS), ManualClock(START)).layers) == len(KINDS)
     assert forecast("", ManualClock(START)).layers == ()

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from flowguard.errors import SettingsError
+from flowguard.sim.weather import forecast
+from flowguard.sim.weather.forecast import KINDS
 from flowguard.testing.explorer import Report, UnmetSchedule, explore, replay
 from flowguard.testing.explorer.record.schedule import OF_WEATHER, Schedule
 from flowguard.testing.explorer.run import driver
@@ -36,14 +38,18 @@ def _only_weather(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(next_schedules, "insiders", lambda *_: iter(()))
 
 
-@pytest.mark.parametrize(
-    "weather", ["dynamodb-away=60m", "sqs-away=60m", "dynamodb-away=2d", "throttled=40m,late-copies"]
-)
+@pytest.mark.parametrize("weather", [*KINDS, "dynamodb-away=2d", "hot-items=3", "throttled=40m,late-copies"])
 def test_whenever_the_weather_begins_each_run_ends_as_without_it(weather: str) -> None:
     clear = explore([Orders, Prices], [ORDER], **ONLY_WEATHER)
     report = explore([Orders, Prices], [ORDER], weather=weather, **ONLY_WEATHER)
     assert report.ok, str(report)
     assert report.schedules - clear.schedules > 10
+
+
+@pytest.mark.proof("a run stands still for as long as its queues keep messages, from each call on")
+def test_with_fewer_writes_than_a_weather_may_say_runs_stand_still(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forecast, "LEAST_WRITES", 2)
+    assert of_weather(explore([Orders, Prices], [ORDER], weather="hot-items=2", **ONLY_WEATHER))
 
 
 def test_a_run_that_an_outage_has_ended_breaks_i20() -> None:
