@@ -35,6 +35,7 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
     ),
     "a flow that waits has a queue of answers: its class is refused without": (
         "deploy.permissions._gets_deadlines: isinstance(flow.answers, Queue) → forced true",
+        "deploy.queue_plan._entrances: isinstance(flow.answers, Queue) → forced true",
     ),
     "each queue that is known by then has its reader": ("deploy.queue_plan.QueuePlan._read: reader → forced false",),
     "a queue has one topic, which each of its callbacks names": (
