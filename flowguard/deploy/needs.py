@@ -100,7 +100,9 @@ class QueueNeed:
     owner: str = ""
     """The first flow that it is for, or the rule of ``@once``."""
     senders: tuple[str, ...] = ()
-    """The ARNs of further roles that send answers to it."""
+    """The ARNs of further roles that send to it. Where any are named, all others are kept out."""
+    hops_only: bool = False
+    """Whether nothing arrives there but hops of later stages, with their retries and redrives."""
 
     @property
     def fifo(self) -> bool:

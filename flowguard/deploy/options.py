@@ -61,7 +61,10 @@ class QueueOptions(Frozen):
 
     existing: bool = False
     senders: tuple[Annotated[str, Field(pattern=_ROLE)], ...] = ()
-    """ARNs of further roles that may send to a queue of answers: of flows and services that are deployed elsewhere."""
+    """ARNs of further roles that may send to the queue: of flows and services that are deployed elsewhere.
+
+    A queue of which any are named is closed to all others. One of answers or dead letters is closed anyway.
+    """
     max_receive_count: int = Field(MANY_RECEIVES, ge=3, le=1_000)
     """How often SQS delivers a record before it gives it up. Throttles, outages and busy objects use receives up."""
 
@@ -122,6 +125,8 @@ class DeployOptions(Frozen):
     """Seconds after which the age of the oldest message of a queue is an alarm."""
     reply_to: tuple[str, ...] = ()
     """Queues that requests may name as their ``reply_to``, of flows that list none."""
+    operators: tuple[Annotated[str, Field(pattern=_ROLE)], ...] = ()
+    """ARNs of the roles of those who redrive, retry and cancel. Named, inboxes of later stages are closed to others."""
     settings: SettingsOptions = SettingsOptions()
     defaults: FunctionOptions = FunctionOptions()
     functions: dict[str, FunctionOptions] = {}

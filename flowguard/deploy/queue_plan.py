@@ -352,7 +352,22 @@ class QueuePlan:
     def _with_existing(self, queue: QueueNeed) -> QueueNeed:
         owner, options = self._owners.get(queue.name), self._options.of_queue(queue.name)
         name = owner.name if owner is not None else queue.owner
-        return replace(queue, existing=options.existing, senders=options.senders, owner=name)
+        hops_only = self._takes_hops_alone(queue)
+        return replace(queue, existing=options.existing, senders=options.senders, owner=name, hops_only=hops_only)
+
+    def _takes_hops_alone(self, queue: QueueNeed) -> bool:
+        """Answer whether a queue is an inbox to which only the flow itself sends."""
+        flows = self._used_by.get(queue.name, [])
+        entered = {name for flow in flows for name in _entrances(flow)}
+        return bool(flows) and not queue.topics and queue.name not in entered
+
+
+def _entrances(flow: AnyFlow) -> Iterator[str]:
+    """Yield the names of the queues through which others than the flow's own functions reach it."""
+    yield from (queue_of(flow, stage) for stage in flow.stages if stage.name in flow.entries)
+    yield from (queue.short_name for queue, _ in _callback_sources(flow))
+    if isinstance(flow.answers, Queue) and needs_answers(flow):
+        yield flow.answers.short_name
 
 
 def arn_of(queue: Queue) -> str | None:

@@ -93,7 +93,7 @@ class Template(ABC):
                 for name in dict.fromkeys((queue.name, self.needed.undelivered(queue, fifo=fifo).name)):
                     allowed.setdefault(name, []).append((service, source))
         for queue in self.needed.queues:
-            if queue.role is Role.ANSWERS:
+            if self._is_closed(queue):
                 allowed.setdefault(queue.name, [])
         self._policies = {name for name in allowed if self.needed.queue(name).made}
         for name in sorted(self._policies):
@@ -105,22 +105,34 @@ class Template(ABC):
             for bus in queue.rules:
                 self.add_rule(queue, bus, self.needed.undelivered(queue, fifo=False))
 
-    def _only_senders(self, queue: QueueNeed) -> Json:
-        """Return the statement that denies a queue of answers to all but the roles that answer, ask and set deadlines.
+    def _is_closed(self, queue: QueueNeed) -> bool:
+        """Answer whether only named roles may send to a queue.
 
-        A role that is not there is denied, too: a service that sends in its own name has none.
+        Those who redrive letters send to inboxes and to queues of killed records: these wait for the options to name
+        them.
         """
-        roles = [self._role_arn(function) for function in self.needed.senders(queue.name)]
-        if queue in self.needed.schedule_targets():
-            given = self.needed.scheduler_role
-            roles.append(self.arn(SCHEDULER_ROLE if given is None else Arn(whole=given)))
+        if queue.role in (Role.ANSWERS, Role.DEAD_LETTERS) or queue.senders:
+            return True
+        return bool(self.options.operators) and (queue.role is Role.KILLED or queue.hops_only)
+
+    def _only_senders(self, queue: QueueNeed, sources: Sequence[tuple[str, Any]]) -> Json:
+        """Return the statement that denies a queue to all roles but those that have to send there."""
         return {
             "Effect": "Deny",
             "Principal": "*",
             "Action": "sqs:SendMessage",
             "Resource": self.queue_arn(queue.name),
-            "Condition": {"ArnNotEqualsIfExists": {"aws:PrincipalArn": [*roles, *map(self.text, queue.senders)]}},
+            **_but(self._allowed_roles(queue), moved=bool(sources) or queue.role in (Role.KILLED, Role.DEAD_LETTERS)),
         }
+
+    def _allowed_roles(self, queue: QueueNeed) -> list[Any]:
+        """Return the roles that a queue takes messages of."""
+        roles = [self._role_arn(function) for function in self.needed.senders(queue.name)]
+        if queue in self.needed.schedule_targets() or queue.name == self.needed.undelivered_schedules:
+            given = self.needed.scheduler_role
+            roles.append(self.arn(SCHEDULER_ROLE if given is None else Arn(whole=given)))
+        operators = () if queue.role is Role.DEAD_LETTERS else self.options.operators
+        return [*roles, *map(self.text, dict.fromkeys((*queue.senders, *operators)))]
 
     def _role_arn(self, function: FunctionNeed) -> Any:
         return self.function_role_reference(function) if function.role is None else self.text(function.role)
@@ -152,8 +164,8 @@ class Template(ABC):
             }
             for service, source in sources
         ]
-        if queue.role is Role.ANSWERS:
-            statements.append(self._only_senders(queue))
+        if self._is_closed(queue):
+            statements.append(self._only_senders(queue, sources))
         self.add_queue_policy(queue, {"Version": POLICY_VERSION, "Statement": statements})
 
     def policies_of(self, *queues: QueueNeed) -> list[str]:
@@ -292,6 +304,19 @@ class Template(ABC):
     def text(self, text: str) -> str:
         """Return a text that the language takes as it is."""
         ...
+
+
+def _but(roles: Sequence[Any], *, moved: bool) -> Json:
+    """Return the condition of a statement that denies, so that it leaves out these roles.
+
+    A service that sends in its own name has no role, and is denied. Where SQS itself moves messages to the queue
+    (``moved``), or a topic or rule feeds it, only requests are denied that are no service's: moves say no principal.
+    """
+    named = {"aws:PrincipalArn": [*roles]}
+    if moved:
+        compared = {"ArnNotEquals": named} if roles else {}
+        return {"Condition": {"Bool": {"aws:PrincipalIsAWSService": "false"}, **compared}}
+    return {"Condition": {"ArnNotEqualsIfExists": named}} if roles else {}
 
 
 def warm_units(table: TableNeed, writes: str, reads: str) -> Json:

@@ -266,6 +266,27 @@ def test_the_options_of_a_queue_are_those_of_its_name(deploy: Deploy) -> None:
     assert {one.name: one.senders for one in needed.queues if one.senders} == {"placed": (role,)}
 
 
+def test_an_inbox_where_requests_events_or_answers_arrive_takes_more_than_hops(deploy: Deploy) -> None:
+    class Told(Stage[Order], name="told", inbox=Topic(NEWS)):
+        def handle(self, order: Order, step: AnyStep) -> Outcome:
+            return Done()
+
+    class First(Stage[Order], name="first", then="told", inbox="first"):
+        def handle(self, order: Order, step: AnyStep) -> Outcome:
+            return Told.message(order)
+
+    def taking(flow: AnyFlow) -> set[str]:
+        handlers = [lambda_handler(flow), callback_handler(flow)][: 1 + bool(flow.callbacks)]
+        needed = deploy(**{f"h{number}": one for number, one in enumerate(handlers)})
+        return {one.name for one in needed.queues if one.hops_only}
+
+    assert taking(made((Place, Ship))) == {"to-ship"}
+    assert taking(made((Place, Ship), entries=("ship",))) == set()
+    assert taking(made((Place, Ship), answers="to-ship")) == {"to-ship"}, "nothing answers a flow that never waits"
+    assert taking(made((Place, Ship), answers="to-ship", on_conflict=ATTACH)) == set()
+    assert taking(made((First, Told))) == set()
+
+
 @pytest.mark.parametrize("dead", [Topic(NEWS), "arn:aws:sqs:us-east-1:210987654321:theirs"], ids=str)
 def test_what_a_topic_cannot_deliver_is_kept_here_where_the_dead_letters_are_elsewhere(
     dead: Any, deploy: Deploy

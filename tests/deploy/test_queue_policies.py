@@ -1,4 +1,4 @@
-"""Who may send to a queue of answers, by its policy in each template. No engine in the process asks for it."""
+"""Who may send to each closed queue, by its policy in each template. No engine in the process asks for it."""
 
 from __future__ import annotations
 
@@ -29,12 +29,72 @@ SENDERS: Final[Mapping[str, Mapping[str, set[str]]]] = {
 SCHEDULED: Final = {"everything"}
 """Those to which the scheduler sends deadlines."""
 
+_CART: Final = {f"validate-cart-{one}" for one in ("add-found", "answers", "check-cart", "confirm-cart", "price-cart")}
+_CACHE: Final = {f"triggered-cache-{one}" for one in ("build-entry", "collect-parts", "publish-entry")}
+_PAYMENT: Final = {f"take-payment-{one}" for one in ("book-payment", "charge-card", "dead-letters")}
+_PAGES: Final = {"page-cache-collect-parts", "page-cache-render-page"}
+_NIGHT: Final = {"recount-night-add-up", "recount-night-ask-shops"}
+_EVERYTHING: Final = {f"everything-{one}" for one in ("answers", "answers-url", "killed", "pack")}
+
+LETTERS: Final[Mapping[str, Mapping[str, set[str]]]] = {
+    "appointments": {"book-appointment-dead-letters": {"book-appointment-give-appointments"}},
+    "approval": {
+        "approve-expense-dead-letters": {"approve-expense", "approve-expense-answers-url"},
+        "remind-approver-dead-letters": {"remind-approver", "approve-expense-answers"},
+    },
+    "nightly_recount": {
+        "count-shop-dead-letters": {"count-shop-count-stock"},
+        "recount-night-dead-letters": _NIGHT,
+    },
+    "orders": {
+        "add-to-order-dead-letters": {"add-to-order"},
+        "place-order-dead-letters": {"place-order"},
+        "receive-goods-dead-letters": {"receive-goods"},
+    },
+    "page_cache": {
+        "change-source-dead-letters": {"change-source"},
+        "page-cache-dead-letters": _PAGES,
+        "search-cache-dead-letters": {"search-cache-search"},
+    },
+    "take_payment": {"take-payment-dead-letters": _PAYMENT},
+    "triggered_cache": {"triggered-cache-dead-letters": _CACHE},
+    "validate_cart": {"validate-cart-dead-letters": _CART},
+    "everything": {
+        "everything-dead-letters": {*_EVERYTHING, "everything-ship"},
+        "everything-undelivered.fifo": set(),
+    },
+    "charging": {"charge-dead-letters": set(), "parcels-dead-letters.fifo": set()},
+}
+"""The functions that may send to each queue of dead letters: those that park them. SQS moves its own there."""
+
+HOPS: Final[Mapping[str, Mapping[str, set[str]]]] = {
+    "nightly_recount": {"nights-counted": _NIGHT},
+    "page_cache": {"pages-to-render": _PAGES},
+    "take_payment": {"payments-to-book": _PAYMENT, "take-payment-killed": set()},
+    "triggered_cache": {
+        "cache-to-build": _CACHE - {"triggered-cache-publish-entry"},
+        "cache-to-publish": _CACHE - {"triggered-cache-collect-parts"},
+    },
+    "validate_cart": {
+        "carts-to-check": {f"validate-cart-{one}" for one in ("add-found", "check-cart", "price-cart")},
+        "carts-to-complete": {f"validate-cart-{one}" for one in ("add-found", "answers", "price-cart")},
+        "carts-to-confirm": {"validate-cart-check-cart", "validate-cart-confirm-cart"},
+    },
+    "everything": {"to-ship.fifo": _EVERYTHING, "everything-killed": set(), "everything-killed.fifo": set()},
+}
+"""The functions that may send to inboxes that get hops alone, and to queues of killed records."""
+
+OPERATOR: Final = f"arn:aws:iam::{ACCOUNT}:role/on-call"
+
 
 # -- what AWS makes of a policy ---------------------------------------------------------------------------------------
 
 
 class Sending(NamedTuple):
-    """A request to send. ``role`` is the ARN of its principal; a service has none, and says its ``source``."""
+    """A request to send. ``role`` is the ARN of its principal; a service has none, and says its ``source``.
+
+    What SQS itself moves says neither.
+    """
 
     role: Any = None
     service: str | None = None
@@ -54,7 +114,11 @@ class Sending(NamedTuple):
         return here and who and all(self._holds(*one) for one in statement.get("Condition", {}).items())
 
     def _holds(self, operator: str, keys: Mapping[str, Any]) -> bool:
-        context = {"aws:PrincipalArn": self.role, "aws:SourceArn": self.source}
+        context = {
+            "aws:PrincipalArn": self.role,
+            "aws:SourceArn": self.source,
+            "aws:PrincipalIsAWSService": "false" if self.role is not None else self.service and "true",
+        }
         return all(_compared(operator, context[key], wanted) for key, wanted in keys.items())
 
 
@@ -62,9 +126,9 @@ def _compared(operator: str, given: Any, wanted: Any) -> bool:
     """One condition. IfExists holds where the request says nothing; of several values a negated one means none."""
     several = wanted if isinstance(wanted, list) else [wanted]
     match operator:
-        case "ArnEquals":
+        case "ArnEquals" | "Bool":
             return given is not None and any(same(given, one) for one in several)
-        case "ArnNotEqualsIfExists":
+        case "ArnNotEqualsIfExists" | "ArnNotEquals":
             return given is None or not any(same(given, one) for one in several)
         case _:
             raise AssertionError(f"this evaluator does not know {operator}")
@@ -113,6 +177,14 @@ def roles(found: Any) -> dict[str, Any]:
 
 def answers(name: str, form: str) -> dict[str, Policy]:
     return {one.queue: one for one in policies(template(name, form)) if one.queue in SENDERS.get(name, {})}
+
+
+def listed(policy: Policy) -> list[Any]:
+    """The roles that a policy's deny leaves out."""
+    [deny] = [one for one in policy.document["Statement"] if one["Effect"] == "Deny"]
+    compared = [keys for operator, keys in deny.get("Condition", {}).items() if operator.startswith("ArnNotEquals")]
+    assert all(keys["aws:PrincipalArn"] for keys in compared), "an empty list of values is no condition to rely on"
+    return [role for keys in compared for role in keys["aws:PrincipalArn"]]
 
 
 OF_ALL: Final = pytest.mark.parametrize("form", FORMATS)
@@ -165,9 +237,7 @@ def test_nobody_else_may_whatever_iam_allows_them(name: str, form: str, stranger
 def test_the_scheduler_may_send_where_it_brings_deadlines(name: str, form: str) -> None:
     for queue, policy in answers(name, form).items():
         own = roles(template(name, form))
-        [deny] = [one for one in policy.document["Statement"] if one["Effect"] == "Deny"]
-        allowed = deny["Condition"]["ArnNotEqualsIfExists"]["aws:PrincipalArn"]
-        others = [one for one in allowed if not any(same(one, role) for role in own.values())]
+        others = [one for one in listed(policy) if not any(same(one, role) for role in own.values())]
         assert len(others) == (queue in SCHEDULED)
         assert all("chedul" in json.dumps(one) for one in others)
 
@@ -194,3 +264,102 @@ def test_a_role_of_another_deployment_may_send_that_the_options_name(form: str) 
     [policy] = [one for one in policies(found) if one.queue == "validate-cart"]
     assert Sending(role).may_send(policy.document, policy.arn)
     assert not Sending(f"{role}-2").may_send(policy.document, policy.arn)
+
+
+# -- dead letters, and what operators send to -------------------------------------------------------------------------
+
+
+def operated(name: str, form: str) -> dict[str, Policy]:
+    """The policies of a template whose options name the operators."""
+    options = options_of(name).model_copy(update={"operators": (OPERATOR,)})
+    text = FORMATS[form](needs(MODULES[name], options=options), options)
+    return {one.queue: one for one in policies(json.loads(text))}
+
+
+def let_in(found: Any, policy: Policy) -> set[str]:
+    """The functions of a template that may send to a queue."""
+    return {one for one, role in roles(found).items() if Sending(role).may_send(policy.document, policy.arn)}
+
+
+@EACH
+@OF_ALL
+def test_only_who_parks_letters_sends_to_dead_letters_with_operators_or_without(name: str, form: str) -> None:
+    needed = needs(MODULES[name], options=options_of(name))
+    assert {one.name for one in needed.queues if one.role is Role.DEAD_LETTERS} == set(LETTERS[name])
+    found = template(name, form)
+    for made in ({one.queue: one for one in policies(found)}, operated(name, form)):
+        for queue, functions in LETTERS[name].items():
+            assert let_in(found, made[queue]) == functions
+            for role in (OPERATOR, f"arn:aws:iam::{ACCOUNT}:user/ada"):
+                assert not Sending(role).may_send(made[queue].document, made[queue].arn)
+
+
+@EACH
+@OF_ALL
+def test_only_who_sends_hops_and_operators_send_to_a_later_stage_and_to_killed_records(name: str, form: str) -> None:
+    found, made = template(name, form), operated(name, form)
+    for queue, functions in HOPS.get(name, {}).items():
+        policy = made[queue]
+        assert let_in(found, policy) == functions
+        assert Sending(OPERATOR).may_send(policy.document, policy.arn)
+        for role in (f"{OPERATOR}-2", f"arn:aws:iam::{ACCOUNT}:role/admin"):
+            assert not Sending(role).may_send(policy.document, policy.arn)
+
+
+@EACH
+@OF_ALL
+def test_operators_send_answers_too_and_a_queue_stays_open_to_them_where_nobody_names_them(
+    name: str, form: str
+) -> None:
+    for queue in SENDERS.get(name, {}):
+        policy = operated(name, form)[queue]
+        assert Sending(OPERATOR).may_send(policy.document, policy.arn)
+    fed = {one.name for one in needs(MODULES[name], options=options_of(name)).queues if one.topics or one.rules}
+    named = {one.queue for one in policies(template(name, form))}
+    assert named == {*SENDERS.get(name, {}), *LETTERS[name], *fed}
+    assert operated(name, form).keys() == named | HOPS.get(name, {}).keys()
+
+
+@EACH
+@OF_ALL
+def test_sqs_itself_moves_messages_to_dead_letters_and_to_killed_records(name: str, form: str) -> None:
+    made = operated(name, form)
+    moved_to = {one.give_up_to for one in needs(MODULES[name], options=options_of(name)).queues} - {None}
+    for queue in moved_to:
+        policy = made[str(queue)]
+        assert Sending().may_send(policy.document, policy.arn)
+
+
+@OF_ALL
+def test_the_scheduler_may_send_what_it_cannot_deliver_to_dead_letters_and_its_hops(form: str) -> None:
+    made, own = operated("everything", form), roles(template("everything", form)).values()
+    for queue in ("everything-dead-letters", "to-ship.fifo"):
+        others = [one for one in listed(made[queue]) if one != OPERATOR and not any(same(one, role) for role in own)]
+        assert len(others) == 1
+        assert "chedul" in json.dumps(others)
+
+
+@pytest.mark.parametrize(("module", "queue"), [("validate_cart", "search-results"), ("orders", "orders-placed")])
+@OF_ALL
+def test_senders_of_a_callback_or_an_inbox_close_it_to_all_others(module: str, queue: str, form: str) -> None:
+    role = f"arn:aws:iam::{ACCOUNT}:role/search"
+    options = DeployOptions.model_validate({"queues": {queue: {"senders": [role]}}, "operators": [OPERATOR]})
+    text = FORMATS[form](needs(MODULES[module], options=options), options)
+    [policy] = [one for one in policies(json.loads(text)) if one.queue == queue]
+    assert all(Sending(one).may_send(policy.document, policy.arn) for one in (role, OPERATOR))
+    assert not Sending(f"{role}-2").may_send(policy.document, policy.arn)
+    assert len([one for one in listed(policy) if one == role]) == 1
+
+
+@OF_ALL
+def test_senders_of_a_callback_that_a_topic_feeds_leave_the_topic_in(form: str) -> None:
+    role = f"arn:aws:iam::{ACCOUNT}:role/replays-news"
+    given = {"queues": {"parcels": {"existing": True}, "everything-news.fifo": {"senders": [role]}}}
+    options = options_of("everything").model_copy(update={"queues": DeployOptions.model_validate(given).queues})
+    text = FORMATS[form](needs(MODULES["everything"], options=options), options)
+    [policy] = [one for one in policies(json.loads(text)) if one.queue == "everything-news.fifo"]
+    [fed] = [one for one in policy.document["Statement"] if one["Effect"] == "Allow"]
+    topic = Sending(service="sns.amazonaws.com", source=fed["Condition"]["ArnEquals"]["aws:SourceArn"])
+    assert topic.may_send(policy.document, policy.arn)
+    assert Sending(role).may_send(policy.document, policy.arn)
+    assert not Sending(OPERATOR).may_send(policy.document, policy.arn)

@@ -13,6 +13,7 @@ from flowguard.wire.notification import (
     UNKNOWN_FUNCTION,
     UNKNOWN_QUEUE,
     arn_service,
+    check_notification,
     find_notification,
     from_timestamp,
     is_ours,
@@ -43,6 +44,32 @@ def test_one_of_ours_is_found_and_known_as_ours(arn: str) -> None:
     assert not is_ours(WHOLE)
 
 
+@pytest.mark.parametrize("certificate", ["SigningCertURL", "SigningCertUrl"])
+def test_one_that_is_signed_and_says_no_type_is_broken_and_not_none(certificate: str) -> None:
+    signed = without(WHOLE, "Type", "SigningCertURL") | {certificate: "https://sns.eu-west-1.amazonaws.com/x.pem"}
+    with pytest.raises(EnvelopeError, match=r"body\.Type: missing"):
+        find_notification(json.dumps(signed), "m-1")
+
+
+@pytest.mark.parametrize(
+    ("fields", "wrong"),
+    [
+        (["Notification"], "Sns: expected a notification"),
+        (WHOLE | {"Type": "Reminder"}, r"Sns\.Type: expected Notification"),
+        (WHOLE | {"TopicArn": "arn:aws:s3:::carts"}, r"Sns\.TopicArn: .* is not the ARN of a topic"),
+    ],
+)
+def test_what_an_event_of_sns_brings_is_checked_whole(fields: Any, wrong: str) -> None:
+    with pytest.raises(EnvelopeError, match=wrong):
+        check_notification(fields, "m-1", "Sns")
+
+
+def test_a_topic_that_is_written_otherwise_than_sns_does_makes_none() -> None:
+    escaped = json.dumps(WHOLE).replace('"TopicArn"', '"Topic\\u0041rn"')
+    assert json.loads(escaped) == WHOLE
+    assert find_notification(escaped, "m-1") is None
+
+
 # -- what only looks like one ----------------------------------------------------------------------------------------
 
 
@@ -61,6 +88,8 @@ def test_one_of_ours_is_found_and_known_as_ours(arn: str) -> None:
         [WHOLE],
         "TopicArn",
         {"cart": WHOLE},
+        without(WHOLE, "Type", "Signature"),
+        without(WHOLE, "Type", "SigningCertURL"),
     ],
 )
 def test_a_users_own_json_is_none(lookalike: Any) -> None:

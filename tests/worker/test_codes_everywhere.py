@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import timedelta
-from functools import partial
+from functools import cache, partial
 from typing import Any, Final
 
 import pytest
@@ -13,26 +14,29 @@ from botocore.exceptions import ClientError
 from flowguard.aws.faults import FINAL, FOR_MINUTES, STRANGERS
 from flowguard.destinations import Queue
 from flowguard.errors import FlowguardError
+from flowguard.group import GroupAnswer
 from flowguard.outcome import Outcome
 from flowguard.protocol.run import Status
 from flowguard.protocol.waiting import GivenAnswer
 from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
 from flowguard.sim.keyed import create_table
 from flowguard.step import Step
+from flowguard.wire.message import Message
 from flowguard.worker.emitter import Emitter
 from flowguard.worker.found_answer import FoundAnswer
 from flowguard.worker.outside import OutsideAnswers
 from tests.aws.engines import same_clients
+from tests.once_world import ORDER, charge_in, once_world
+from tests.scene import Scene, scene
 from tests.waits import SCRIPT, START, WITHIN, AnyOf, Carts, Progress, WaitScene, wait_scene
+from tests.worker.runtime.test_callers import answers, caller, shared
 from tests.worker.runtime.test_codes import PASSING
+from tests.worker.test_groups import group_of, read_into
 from tests.worker.test_outside import sent_at
 
 pytestmark = pytest.mark.proof("carries a run out for each call and code")
 
 KEPT: Final = FoundAnswer(Carts, "paid", GivenAnswer("7"), timedelta(hours=1))
-CALLS: Final = 16
-"""That the library makes where nothing is refused, at least."""
-
 CODES: Final = sorted({*PASSING, *FINAL, *FOR_MINUTES, *STRANGERS})
 
 
@@ -45,11 +49,12 @@ def waits(step: Step[Progress]) -> Outcome:
 
 
 class Refusing:
-    """Refuses one call, by its number, with one code."""
+    """Refuses one call, by its number, with one code. With the number 0 it refuses none, and counts them."""
 
-    def __init__(self, number: int, code: str) -> None:
-        self._left = number
+    def __init__(self, number: int = 0, code: str = "") -> None:
+        self._number = number
         self._code = code
+        self.calls = 0
         self.at = ""
 
     @property
@@ -57,8 +62,8 @@ class Refusing:
         return bool(self.at)
 
     def __call__(self, call: ApiCall, proceed: Proceed) -> Response:
-        self._left -= is_asked(call)
-        if self._left != 0 or not is_asked(call):
+        self.calls += is_asked(call)
+        if self.calls != self._number or not is_asked(call):
             return proceed()
         self.at = f"{call.operation} {call.params.get('UpdateExpression', '')[:60]}"
         response: Any = {
@@ -85,7 +90,7 @@ def go_on(at: WaitScene) -> None:
             repeated(at, partial(at.deliver, record))
 
 
-def repeated(at: WaitScene, deliver: Callable[[], bool]) -> None:
+def repeated(at: WaitScene | Scene, deliver: Callable[[], bool]) -> None:
     for _ in range(6):
         try:
             if deliver():
@@ -101,20 +106,30 @@ def is_asked(call: ApiCall) -> bool:
     return call.operation not in {"CreateTable", "ReceiveMessage", "DeleteMessage", "GetQueueUrl"}
 
 
-def ended(at: WaitScene) -> tuple[Status, list[int | None], int]:
-    """How the run stands, what its last stage got, and how often its effect was applied."""
+def ended(at: WaitScene) -> tuple[Status, set[int | None], int]:
+    """How the run stands, what its last stage got each time, and how often its effect was applied."""
     found: Any = at.aws.client("dynamodb").scan(TableName="totals")["Items"]
-    return at.item().status, [payload.a for _, payload in SCRIPT.got], sum(int(one["begun"]["N"]) for one in found)
+    return at.item().status, {payload.a for _, payload in SCRIPT.got}, sum(int(one["begun"]["N"]) for one in found)
+
+
+@cache
+def calls_of_the_library() -> int:
+    """How many it makes where nothing is refused."""
+    with wait_scene() as at, intercept(counting := Refusing()):
+        carried_out(at)
+        assert len(SCRIPT.got) == 1
+    return counting.calls
 
 
 @pytest.mark.parametrize("code", CODES)
 def test_a_code_that_comes_once_ends_no_run_and_one_that_is_final_ends_it_with_a_letter(code: str) -> None:
-    for number in range(1, CALLS + 1):
+    for number in range(1, calls_of_the_library() + 1):
         with wait_scene() as at:
             with intercept(refusing := Refusing(number, code)):
                 carried_out(at)
             assert refusing.has_refused, number
-            if ended(at) == (Status.COMPLETED, [7], 1):
+            if ended(at) == (Status.COMPLETED, {7}, 1):
+                assert len(SCRIPT.got) == 1 or "done = :yes" in refusing.at, (number, refusing.at)
                 continue
             assert code in FINAL | FOR_MINUTES, (number, refusing.at, ended(at))
             assert at.letters(), (number, refusing.at, ended(at))
@@ -124,3 +139,85 @@ def settled(at: WaitScene) -> bool:
     settling = OutsideAnswers(at.services, Emitter(at.services.observer))
     _, ending = settling.settle(KEPT, sent_at("m-1", START, receives=2), queued=True)
     return ending.ack
+
+
+# -- requests that share a run, a group, and a function under @once ----------------------------------------------------
+
+A_FEW: Final = (
+    "ProvisionedThroughputExceededException",
+    "InternalServerError",
+    "AccessDeniedException",
+    "ValidationException",
+)
+"""What passes, from a stranger too, what is denied for minutes, and what is final: the other codes of each kind are
+told apart by name alone, which the sweep above holds."""
+
+
+def swept(code: str, carry_out: Callable[[Refusing], bool]) -> int:
+    """Carry something out with the code at each of its calls. ``carry_out`` answers whether it went well.
+
+    How many calls the library makes where nothing is refused.
+    """
+    counting = Refusing()
+    assert carry_out(counting)
+    for number in range(1, counting.calls + 1):
+        refusing = Refusing(number, code)
+        assert carry_out(refusing), (number, refusing.at)
+        assert refusing.has_refused, number
+    return counting.calls
+
+
+@pytest.mark.parametrize("code", A_FEW)
+def test_a_code_that_comes_once_keeps_no_answer_from_those_who_share_a_run(code: str) -> None:
+    def carry_out(refusing: Refusing) -> bool:
+        with scene(shared) as at:
+            with intercept(refusing):
+                for message in (at.message(reply_to="sqs:completed"), caller(at), at.second(reply_to="sqs:completed")):
+                    repeated(at, partial(taken, at, message))
+            ends = answers(at)
+            return ends == [(one, "run-1", "COMPLETED") for one in ("caller-0", "run-1")] or is_parked(
+                code, at.sent("dead")
+            )
+
+    assert swept(code, carry_out) > 8
+
+
+@pytest.mark.parametrize("code", A_FEW)
+def test_a_code_that_comes_once_leaves_no_group_unanswered(code: str) -> None:
+    def carry_out(refusing: Refusing) -> bool:
+        got: list[GroupAnswer[int]] = []
+        with wait_scene() as at:
+            read_into(got)
+            with intercept(refusing):
+                repeated(at, lambda: at.begin(group_of("abc", "de"), carried={}))
+                for queue in ("carts", "answers", "searches", "answers", "carts", "carts"):
+                    for record in at.waiting(queue):
+                        repeated(at, partial(at.deliver, record))
+            letters = [*at.letters(), *at.waiting("search-dead-letters")]
+            return set(got) == {(0, "abc", 3), (1, "de", 2)} or is_parked(code, letters)
+
+    assert swept(code, carry_out) > 8
+
+
+@pytest.mark.parametrize("code", A_FEW)
+def test_a_code_that_comes_once_lets_no_function_under_once_do_its_work_twice(code: str) -> None:
+    def carry_out(refusing: Refusing) -> bool:
+        with once_world() as world:
+            charge = charge_in(world)
+            with intercept(refusing):
+                for _ in range(3):
+                    with suppress(ClientError, FlowguardError):
+                        charge(ORDER, world.context())
+                    world.clock.advance(seconds=60)
+            return len(world.called) == 1 or (len(world.called) == 2 and "unsaved" in world.told())
+
+    assert swept(code, carry_out) >= 2
+
+
+def taken(at: Scene, message: Message) -> bool:
+    return all(at.deliver(message))
+
+
+def is_parked(code: str, letters: Sequence[object]) -> bool:
+    """Whether a code that ends something ended it with a letter."""
+    return code in FINAL | FOR_MINUTES and bool(letters)

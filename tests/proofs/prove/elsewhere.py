@@ -1137,6 +1137,16 @@ TESTED: Final = (
         ("tests/wire/test_signing.py", "tests/worker/test_trust.py", "tests/worker/test_signed_waits.py"),
         "the explorer's messages are not signed",
     ),
+    Elsewhere(
+        r"^wire\.notification\.",
+        ("tests/wire/test_notification.py", "tests/wire/envelope/"),
+        "nobody forges a notification, or sends one that is none",
+    ),
+    Elsewhere(
+        r"^operate\.begun_anew\.",
+        ("tests/worker/test_begun_anew.py", "tests/cli/test_again.py"),
+        "nobody begins a run anew from its letter",
+    ),
     Elsewhere(r"^wire\.tokens\.", ("tests/wire/test_tokens.py",), "no explored flow hands out a token"),
     Elsewhere(
         r"^(wire\.(answer_link|http_(source|request))|worker\.http_callbacks)\.",

@@ -35,6 +35,7 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
     ),
     "a flow that waits has a queue of answers: its class is refused without": (
         "deploy.permissions._gets_deadlines: isinstance(flow.answers, Queue) → forced true",
+        "deploy.queue_plan._entrances: isinstance(flow.answers, Queue) → forced true",
     ),
     "each queue that is known by then has its reader": ("deploy.queue_plan.QueuePlan._read: reader → forced false",),
     "a queue has one topic, which each of its callbacks names": (
@@ -42,6 +43,16 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
     ),
     "a place that cannot be read is a ValueError, whatever is wrong with it": (
         "aws.sender._deduplication_id: except ValueError → catches every Exception",
+    ),
+    "the JSON of a text, and a time in one, raise nothing else": (
+        "wire.notification.find_notification: except (ValueError, RecursionError) → catches every Exception",
+        "wire.notification._wrong_value: except ValueError → catches every Exception",
+    ),
+    "a run without a failure of its own is refused before": (
+        "operate.begun_anew.first_in_letters: failed is not None → forced true",
+    ),
+    "no ASCII has half a pair or one of the two characters": (
+        "wire.notification.to_json: not text.isascii() → forced true",
     ),
     "a delay of 0 is none, and nobody asks": (
         "recorded.side_messages._check_delay: 0 <= delay <= LONGEST_SQS_DELAY.total_seconds() → becomes "

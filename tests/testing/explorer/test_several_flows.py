@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from flowguard.aws import sender
 from flowguard.sim.engines import in_memory
 from flowguard.testing import sns_event
 from flowguard.testing.explorer import explore
@@ -15,9 +16,13 @@ from flowguard.testing.explorer.record.schedule import Schedule
 from flowguard.testing.explorer.run.driver import run
 from flowguard.testing.explorer.run.sandbox import Sandbox
 from flowguard.wire.message import Message
+from flowguard.wire.send_ids import IdKind
+from flowguard.wire.signing import UNSIGNED
 from tests.proofs.prove import given
 from tests.proofs.prove.fanned import ORDERED, Bills, Packs
 from tests.proofs.prove.flows import TABLES, Counts, Order, Pair
+from tests.proofs.prove.given import order
+from tests.proofs.prove.in_order import InOrderFirst
 from tests.proofs.prove.keyed import KeyedEach
 
 ONE_MESSAGE = [sns_event(ORDERED, {"order_id": "o1"})]
@@ -84,3 +89,40 @@ def test_what_depends_on_the_flow_and_not_on_the_time_is_told_apart(monkeypatch:
 def test_models_with_one_id_by_the_flows_own_rule_are_one_request() -> None:
     history = history_of([KeyedEach], [Order(order_id="o1", amount=3), Order(order_id="o1", amount=3)])
     assert len(history.latest()) == 1
+
+
+FAILING = [order("queued:9:reject"), Order(order_id="o2", fail="queued:9:reject")]
+"""Two objects, both of which end among the dead letters of a FIFO queue."""
+
+
+@pytest.fixture
+def without_keys(monkeypatch: Patch) -> None:
+    """Let nothing be signed: the deduplication ids of FIFO queues are those of the messages then."""
+    monkeypatch.setattr("flowguard.testing.explorer.run.sandbox.simulated", lambda signer, required: UNSIGNED)
+
+
+def test_two_letters_under_one_id_are_noticed(monkeypatch: Patch) -> None:
+    assert wrong([InOrderFirst], FAILING) == set()
+    right = sender._deduplication_id
+    monkeypatch.setattr(
+        sender, "_deduplication_id", lambda send: "dead" if str(send.to) == "sqs:dead.fifo" else right(send)
+    )
+    assert any("is also that of another message" in text for text in wrong([InOrderFirst], FAILING))
+
+
+@pytest.mark.parametrize("kind", [IdKind.LETTER, IdKind.NEXT])
+@pytest.mark.usefixtures("without_keys")
+def test_ids_that_two_objects_share_are_noticed_where_no_key_signs_them(kind: IdKind, monkeypatch: Patch) -> None:
+    messages = (
+        [order("queued:1:error"), Order(order_id="o2", fail="queued:1:error")] if kind is IdKind.NEXT else FAILING
+    )
+    assert wrong([InOrderFirst], messages) == set()
+    monkeypatch.setattr(kind, "_value_", kind.name.lower() + "{place}")
+    assert any("is also that of another message" in text for text in wrong([InOrderFirst], messages))
+
+
+@pytest.mark.proof("explores every single fault of a flow on FIFO queues")
+@pytest.mark.usefixtures("without_keys")
+def test_a_flow_without_keys_on_fifo_queues_survives_every_fault() -> None:
+    report = explore([InOrderFirst], FAILING, tables=TABLES, failing=("o1", "o2"), bound=2, walks=0)
+    assert report.ok, str(report)

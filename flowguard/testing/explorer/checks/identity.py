@@ -2,34 +2,68 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TypeAlias
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 from flowguard.flow import AnyFlow
 from flowguard.protocol.outbox import Kind, Send
 from flowguard.protocol.run import RunItem
+from flowguard.sim.posted import Posted
 from flowguard.testing.explorer.checks.problem import Problem
 from flowguard.testing.explorer.record.history import History
+from flowguard.wire.message import FLOW_STAGE
 
-_Sender: TypeAlias = tuple[str, int, str]
-"""A run, by its item's key and the time of its request, and where it sends to."""
+
+class _Identified(NamedTuple):
+    """An id with what tells its message from others.
+
+    Where two messages of one id differ in ``of``, one is lost. ``at`` names the place for the reader of a problem.
+    """
+
+    id: str
+    at: str
+    of: tuple[object, ...]
 
 
 def ids_are_of_one_message(history: History, flows: Sequence[AnyFlow]) -> Iterator[Problem]:
     """Check I7: two messages never have one id. Copies have the same.
 
-    This holds whichever flow, object or request they are of.
+    This holds whichever flow, object or request they are of. FIFO queues and topics drop what has a known id, so
+    everything that is sent there is looked at, letters and redrives too.
     """
-    known: dict[str, _Sender] = {}
-    said: set[str] = set()
-    for key, item, send in _committed(history):
-        sender = key, item.requested_at, str(send.to)
-        first = known.setdefault(send.id, sender)
-        if sender != first and send.id not in said:
-            said.add(send.id)
+    yield from _shared(_in_outboxes(history))
+    yield from _shared(_in_order(history))
+
+
+def _shared(messages: Iterable[_Identified]) -> Iterator[Problem]:
+    known: dict[str, _Identified] = {}
+    reported: set[str] = set()
+    for message in messages:
+        first = known.setdefault(message.id, message)
+        if message.of != first.of and message.id not in reported:
+            reported.add(message.id)
             yield Problem(
-                "I7", f"{key} → {send.to}", f"the id {send.id} is also that of another message", sender, first
+                "I7", message.at, f"the id {message.id} is also that of another message", message.of, first.of
             )
+
+
+def _in_outboxes(history: History) -> Iterator[_Identified]:
+    """Yield what commits send. A message is that of a run, of the time of its request and of a destination."""
+    for key, item, send in _committed(history):
+        yield _Identified(send.id, f"{key} → {send.to}", (key, item.requested_at, str(send.to)))
+
+
+def _in_order(history: History) -> Iterator[_Identified]:
+    """Yield what flowguard sent under a deduplication id."""
+    for message in history.posted:
+        if message.copy_of is not None and not message.from_user:
+            yield _Identified(f"{message.to} {message.copy_of}", f"{message.run} → {message.to}", _sent(message))
+
+
+def _sent(message: Posted) -> tuple[object, ...]:
+    stage, place = message.attributes.get(FLOW_STAGE), message.place
+    where = (place.hop, place.retry, place.redrive, place.is_unsent)
+    return (message.run, stage.value if stage is not None else None, message.id, *where)
 
 
 def side_messages(history: History) -> Iterator[Send]:
