@@ -94,6 +94,18 @@ def test_the_lease_ends_with_the_invocation_or_as_the_option_says(world: World, 
     assert seen == [seconds * 1_000]
 
 
+@pytest.mark.parametrize(("lease", "hours"), [(timedelta(minutes=1), 0.5), (timedelta(hours=2), 2.25)])
+def test_a_worker_whose_clock_was_a_day_fast_holds_its_key_no_longer_than_any_call_can(
+    world: World, lease: timedelta, hours: float
+) -> None:
+    charge = charge_in(world, lambda: die(), lease=lease)
+    world.clock.advance(seconds=86_400)
+    with pytest.raises(Died):
+        charge(ORDER)
+    world.clock.advance(seconds=-86_400 + int(hours * 3600))
+    assert charge_in(world, lease=lease)(ORDER) is not None
+
+
 def test_a_function_inside_another_one_has_its_lease_and_its_own_claim(world: World) -> None:
     seen: list[int] = []
     inner = charge_in(world, lambda: seen.append(lease_of(world, inner, world.called[-1])))

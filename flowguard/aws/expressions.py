@@ -290,8 +290,11 @@ CLOSE: Final = "SET closed = :yes"
 
 KEY_NAMES: Final = {"#status": "status", "#owner": "owner"}
 
-# the key is free: its call has ended or its lease is over. Or this very call is repeated after a lost answer
-_NOBODY: Final = "(attribute_not_exists(#owner) OR lease_until <= :now OR #owner = :owner)"
+# the key is free: its call has ended, its lease is over, or is longer than any can be. Or this very call is repeated
+# after a lost answer
+_NOBODY: Final = (
+    "(attribute_not_exists(#owner) OR lease_until <= :now OR lease_until > :believed_until OR #owner = :owner)"
+)
 _NEW_OR_FREE: Final = f"attribute_not_exists(#key) OR (#status = :running AND {_NOBODY})"
 
 # a repeat is let through as well: it is only counted, and the answer brings the result. Only what is completed expires.

@@ -128,6 +128,7 @@ class DynamoDBLedger:
             ":owner": {"S": ask.owner},
             ":now": number(ask.now),
             ":lease_until": number(ask.lease_until),
+            ":believed_until": number(ask.believed_until),
             ":ttl": number(-(-ask.removed_at // 1000)),
             ":one": number(1),
             ":digest": {"S": str(ask.digest)},

@@ -18,6 +18,7 @@ from flowguard.cli.printing import complain, say, say_json
 from flowguard.operate.moments import duration, seconds_in
 from flowguard.printable import bounded
 from flowguard.wire.notification import to_json
+from flowguard.wire.tokens import without_tokens
 from flowguard.worker.dead_letters import Letter
 
 _COLUMNS: Final = (
@@ -76,7 +77,7 @@ class Filters:
 def show_letters(letters: Sequence[Letter], now: int, *, as_json: bool, payload: bool) -> None:
     if as_json:
         for letter in letters:
-            say_json(to_json(letter.facts(now) | ({"payload": letter.text[:_EXCERPT]} if payload else {})))
+            say_json(to_json(letter.facts(now) | ({"payload": _shown(letter)[:_EXCERPT]} if payload else {})))
         return
     rows = []
     for letter in letters:
@@ -90,7 +91,7 @@ def show_letters(letters: Sequence[Letter], now: int, *, as_json: bool, payload:
             _error(facts),
             duration(facts["age"]),
             f"{facts['receive_count']}×",
-            *([letter.text[:_EXCERPT]] if payload else []),
+            *([_shown(letter)[:_EXCERPT]] if payload else []),
         ]
         rows.append([cell(text) for text in cells])
     if letters:
@@ -98,8 +99,13 @@ def show_letters(letters: Sequence[Letter], now: int, *, as_json: bool, payload:
     say(f"{len(letters)} dead letter{'' if len(letters) == 1 else 's'}")
 
 
+def _shown(letter: Letter) -> str:
+    """Return the payload as it may be looked at: who sees a token can answer in place of its holder."""
+    return without_tokens(letter.text)
+
+
 def show_letter(letter: Letter, now: int, *, as_json: bool, payload: bool) -> None:
-    facts = letter.facts(now) | ({"payload": letter.text} if payload else {})
+    facts = letter.facts(now) | ({"payload": _shown(letter)} if payload else {})
     if as_json:
         say_json(to_json(facts))
         return

@@ -14,9 +14,12 @@ Values only, no expressions. Times are ms since 1970.
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from flowguard.ids import Owner
+
+LAMBDAS_LEASE: Final = 30 * 60_000
+"""How long Lambda lets a function run, and by how much its clock may differ from another's, ms."""
 
 
 class EntryStatus(StrEnum):
@@ -77,6 +80,13 @@ class KeyAsk(NamedTuple):
     removed_at: int
     """When DynamoDB may remove the entry, if nothing else happens to it."""
     digest: str | None = None
+    longest_lease: int = LAMBDAS_LEASE
+    """How long any call can hold the key, ms."""
+
+    @property
+    def believed_until(self) -> int:
+        """Return the latest end of a lease that is believed. A worker whose clock is fast has written a later one."""
+        return self.now + self.longest_lease
 
 
 class KeyClaim(NamedTuple):
@@ -110,8 +120,8 @@ def judge_key(entry: Entry | None, ask: KeyAsk) -> KeyVerdict:
         if entry.expires_at <= ask.now:
             return KeyVerdict.EXPIRED
         return judge_completed(entry, ask)
-    free = entry.owner is None or entry.lease_until <= ask.now or entry.owner == ask.owner
-    return KeyVerdict.CLAIMED if free else KeyVerdict.BUSY
+    is_held = entry.owner is not None and ask.now < entry.lease_until <= ask.believed_until
+    return KeyVerdict.CLAIMED if not is_held or entry.owner == ask.owner else KeyVerdict.BUSY
 
 
 def judge_completed(entry: Entry, ask: KeyAsk) -> KeyVerdict:

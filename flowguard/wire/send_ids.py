@@ -89,10 +89,11 @@ def key_of(message: Message, name: str) -> str:
     """Return the UUID that names an effect of the message's hop for a service outside, the same in each attempt.
 
     In a first hop the time of the request does not count: a copy of the request may have a later one, and be the next
-    attempt of the same hop. Once that is committed the time of a run stays (docs/decisions/0060).
+    attempt of the same hop. What it asks for counts, which all copies say alike (docs/decisions/0068). Once that hop is
+    committed the time of a run stays (docs/decisions/0060).
     """
     run = [message.flow, message.object_id, message.request_id, message.hop]
     import uuid  # not needed to start a function
 
-    parts = [*run, name] if message.hop == 1 else [*run, message.requested_at, name]
+    parts = [*run, message.text_digest if message.hop == 1 else message.requested_at, name]
     return str(uuid.UUID(bytes=sha256(json.dumps(parts).encode()).digest()[:16], version=5))

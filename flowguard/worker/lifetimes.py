@@ -8,7 +8,7 @@ a run item              a copy of a copy of its last message, and a retry that i
 … of a run that ended   newer requests too, for as long as its result is good, and it is remembered
 a row that is awaited   its answer, and copies of that, after its deadline; so the requests of a group
 a caller's row          the end of the run, whatever that still waits for
-a row of the history    ``flowguard show``, while copies of what was sent with it may come
+a row of the history    ``flowguard show``, for as long as the item that the same commit has written
 a row of an order       copies of that
 an early answer         the wait that it is for, which its sender's flow gives so long to begin
 ======================  ===============================================================================
@@ -80,10 +80,6 @@ class Lifetimes(NamedTuple):
         It is removed when it is answered. Before that each hop of its run may wait as long as any can.
         """
         return moment + self.flow.max_hops * (LONGEST_WAIT // _MILLISECOND + self.copies)
-
-    def of_history(self, moment: int) -> int:
-        """Return until when a row of a full history is needed that is written at this moment."""
-        return moment + self.copies
 
     def of_early(self, now: int, keep_early: timedelta) -> int:
         """Return until when an answer is needed that came at ``now``, before its wait."""

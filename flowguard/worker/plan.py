@@ -92,7 +92,9 @@ class Planner(NamedTuple):
 
     def _begun(self, sends: Sequence[Send], wait: NewWait, step: AnyStep) -> Commit:
         commit = self._commit(Status.WAITING, [*step.sends, *sends], step)
-        return commit._replace(expires_at=self._until(self._lifetimes.of_wait(wait.deadline)), wait=wait)
+        needed = self._lifetimes.of_wait(wait.deadline)
+        told_until = needed if commit.told_until is not None else None
+        return commit._replace(expires_at=self._until(needed), told_until=told_until, wait=wait)
 
     def of_group(self, key: str) -> GroupPlanner:
         """Return the planner of the hop's group."""
@@ -185,7 +187,7 @@ class Planner(NamedTuple):
     @property
     def _told_until(self) -> int | None:
         """Return when the commit's row of a full history may expire. None where the flow has none."""
-        return self._lifetimes.of_history(self.moment) if self.flow.full_history else None
+        return self._lifetimes.of_run(self.moment) if self.flow.full_history else None
 
     def _commit(self, status: Status, sends: list[Send], step: AnyStep, result: str | None = None) -> Commit:
         self._check_state(step)

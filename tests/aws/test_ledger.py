@@ -76,12 +76,13 @@ def noise(length: int) -> str:
 
 OWNERS = (None, "me", "other")
 LEASES = (NOW - 1, NOW, NOW + 1)
+BELIEVED = (ask().believed_until, ask().believed_until + 1)
 DIGESTS = (None, "d1", "d2")
 STATES: list[dict[str, Any] | None] = [
     None,
     *(
         {"status": "RUNNING", "lease_until": lease, **({"owner": owner} if owner else {})}
-        for owner, lease in itertools.product(OWNERS, LEASES)
+        for owner, lease in itertools.product(OWNERS, LEASES + BELIEVED)
     ),
     *(
         {"status": "COMPLETED", "owner": owner, "lease_until": NOW + 1, "completed_by": owner, "expires_at": ends}

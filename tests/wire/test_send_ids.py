@@ -94,6 +94,11 @@ def test_so_does_a_key_of_a_first_hop_but_for_its_time(what: str) -> None:
     assert key_of(first, "charge") != key_of(first, "refund")
 
 
+def test_another_request_under_an_id_that_was_used_before_has_another_key() -> None:
+    first = MESSAGE._replace(hop=1)
+    assert key_of(first, "charge") != key_of(first._replace(body='{"amount":30}'), "charge")
+
+
 def test_a_copy_with_a_later_time_has_the_key_of_the_first_hop_that_it_tries_again() -> None:
     first = MESSAGE._replace(hop=1)
     later = first._replace(requested_at=first.requested_at + 1)

@@ -57,7 +57,6 @@ def test_a_run_item_outlives_copies_and_delayed_retries_and_is_remembered(option
 def test_what_answers_are_found_by_outlives_their_deadline_and_is_not_remembered() -> None:
     lifetimes = Lifetimes(flow(remember=timedelta(days=365)))
     assert days(lifetimes.of_awaited(NOW + 60 * DAY)) == 88
-    assert days(lifetimes.of_history(NOW)) == 28
 
 
 def test_what_is_remembered_for_ever_outlives_everybody() -> None:
