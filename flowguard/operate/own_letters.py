@@ -6,9 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from flowguard.aws.redriver import Outcome
+from flowguard.aws.run_reader import SeenRun
 from flowguard.protocol.run import RunItem, Status
 from flowguard.worker.dead_letters import Letter
-from flowguard.worker.redrive import Fate
+from flowguard.worker.redrive import Fate, judge
 
 
 @dataclass
@@ -69,3 +70,25 @@ def refusal(item: RunItem) -> str | None:
     if item.cancelled_because is not None:
         return "it was cancelled, which leaves no dead letter; to begin anew, send the request under another id"
     return None
+
+
+def letter_refusal(letter: Letter, seen: SeenRun | None, now: int) -> str | None:
+    """Return why a letter is not sent back, ``seen`` being the run that it names. None where it may be.
+
+    ``flowguard dlq redrive`` decides alike, but that it sends the letter of a run that was cancelled: that ends again.
+    """
+    if letter.message is None:
+        return f"it cannot be read: {letter.problem}"
+    item = None if seen is None else seen.item
+    fate, why = judge(letter, item, now=now, unsent=seen is not None and "outbox" in seen.stored)
+    if fate is not Fate.REDRIVEN:
+        return why
+    if item is not None and letter.is_parked and _was_cancelled(item, letter):
+        return "the run was cancelled; to begin anew, send the request under another id"
+    return None
+
+
+def _was_cancelled(item: RunItem, letter: Letter) -> bool:
+    """Answer whether the item is of the letter's run, which a cancellation has ended."""
+    is_own = letter.message is not None and item.request_id == letter.message.request_id
+    return is_own and item.status is Status.FAILED and item.cancelled_because is not None
