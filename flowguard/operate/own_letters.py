@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from flowguard.aws.redriver import Outcome
 from flowguard.aws.run_reader import SeenRun
 from flowguard.protocol.run import RunItem, Status
+from flowguard.worker.again import again_command
 from flowguard.worker.dead_letters import Letter
 from flowguard.worker.redrive import Fate, judge
 
@@ -48,15 +49,6 @@ class OwnLetters:
             yield f"nothing was sent back: queue {queue} shows no letter of request {self.request_id}"
         elif not self.sent:
             yield "nothing was sent back; its letters are still in the queue"
-
-
-def again_command(item: RunItem) -> str:
-    """Return the command that begins a run anew which was taken back.
-
-    The dead letter of a first hop has its request. Of a later one it has to be given.
-    """
-    is_later = item.own_failure is not None and item.own_failure.hop > 1
-    return f"flowguard retry --again{' --from FILE' if is_later else ''}"
 
 
 def refusal(item: RunItem) -> str | None:

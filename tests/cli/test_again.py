@@ -145,6 +145,8 @@ def test_a_run_that_failed_later_needs_the_payload(at: Scene, tmp_path: Path) ->
     deliver_sent(at, "undo")
     assert item(at).status is Status.FAILED
     assert "'flowguard retry --again --from FILE' begins the run anew" in retry(at, code=1).stderr
+    given_up = dlq("redrive", "--all").stdout
+    assert "use 'flowguard retry --again --from FILE', FILE being its payload, or send the request" in given_up
     assert "it failed at hop 2; give the payload with --from FILE" in retry(at, "--again", code=1).stderr
     file = tmp_path / "order.json"
     file.write_text('{"order_id": "o2"}')
