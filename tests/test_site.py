@@ -16,6 +16,7 @@ import pytest
 
 from tests import site
 from tests.site import ROOT, SiteBroken
+from tests.test_docs import PAGES, blocks
 
 
 @pytest.fixture(scope="module")
@@ -265,6 +266,12 @@ FILES = {
 )
 def test_links_lead_to_the_pages_of_the_site(place: str, text: str, moved: str) -> None:
     assert site.linked(text, FILES[place], place, FILES) == moved
+
+
+def test_long_lines_of_code_are_folded_and_outputs_are_not() -> None:
+    style = (ROOT / ".ci/site/static/site.css").read_text(encoding="utf-8")
+    folded = set(re.findall(r"^\.highlight-(\w+) pre[,\s]", style, re.MULTILINE))
+    assert folded == {block.language for page in PAGES for block in blocks(page)} - {"", "console", "mermaid", "text"}
 
 
 def test_a_link_to_no_file_is_refused() -> None:
