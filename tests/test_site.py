@@ -13,7 +13,9 @@ from typing import Any, Final
 from urllib.parse import unquote
 
 import pytest
+from click.testing import CliRunner
 
+from flowguard.cli import main
 from tests import site
 from tests.site import ROOT, SiteBroken
 from tests.test_docs import PAGES, blocks
@@ -206,6 +208,14 @@ def test_the_pages_for_comers_have_one_flow_in_common() -> None:
     flows = [re.findall(r"^```python\n(.*?)^```$", page.read_text(encoding="utf-8"), re.M | re.S) for page in pages]
     assert len(flows[0]) == 1
     assert flows == [flows[0]] * 4
+
+
+def test_the_flow_of_the_comers_passes_the_check_that_they_are_told_to_run(tmp_path: Path) -> None:
+    page = (ROOT / "docs/start/from-temporal.md").read_text(encoding="utf-8")
+    [flow] = re.findall(r"^```python\n(.*?)^```$", page, re.M | re.S)
+    (tmp_path / "claims.py").write_text(flow, encoding="utf-8")
+    checked = CliRunner().invoke(main, ["check", str(tmp_path / "claims.py")])
+    assert (checked.exit_code, checked.stdout) == (0, "0 findings in 1 file\n")
 
 
 def test_an_index_has_the_pages_of_its_folder_below_it() -> None:
