@@ -19,15 +19,41 @@ _WORDS: Final = {
     "less_than_equal": "is more than {le}",
     "list_type": "is no list",
     "missing": "is missing",
-    "string_pattern_mismatch": "is not written as {pattern}",
     "string_too_short": "has fewer than {min_length} characters",
     "string_type": "is no text",
     "tuple_type": "is no list",
     "value_error": "{error}",
 }
 
+ROLE: Final = r"^arn:[a-z0-9-]+:iam::[0-9]{12}:role/[A-Za-z0-9_+=,.@/-]+$"
+POLICY: Final = r"^arn:[a-z0-9-]+:iam::([0-9]{12}|aws):policy/[A-Za-z0-9_+=,.@/-]+$"
+ACCOUNT: Final = "^[0-9]{12}$"
+VARIABLE: Final = "^[A-Za-z][A-Za-z0-9_]+$"
+QUEUE: Final = r"^[A-Za-z0-9_-]+(\.fifo)?$"
+SCHEDULE_GROUP: Final = "^[0-9a-zA-Z_.-]{1,64}$"
+KEYS: Final = "^(ssm|secretsmanager):.+$"
+LINKS: Final = "^https?://[^/?#]+[^?#]*$"
+SECURE_LINKS: Final = "^https://"
+RUNTIME: Final = r"^python3\.\d+$"
+ARCHITECTURE: Final = "^(arm64|x86_64)$"
+
+PATTERNS: Final = {
+    ROLE: "is no ARN of a role, such as arn:aws:iam::123456789012:role/shop",
+    POLICY: "is no ARN of a policy, such as arn:aws:iam::123456789012:policy/shop",
+    ACCOUNT: "is no account, which has 12 digits",
+    VARIABLE: "is no name of a variable: a letter, then one or more of a-z, A-Z, 0-9 and _",
+    QUEUE: "is no name of a queue: one or more of a-z, A-Z, 0-9, _ and -, and .fifo at the end of a FIFO queue",
+    SCHEDULE_GROUP: "is no name of a group of schedules: up to 64 of a-z, A-Z, 0-9, _, . and -",
+    KEYS: "does not say where the keys are: ssm:<parameter> or secretsmanager:<secret>",
+    LINKS: "is no URL of http or https without ? and #",
+    SECURE_LINKS: "is no URL that begins with https://",
+    RUNTIME: "is no runtime of Python, such as python3.13",
+    ARCHITECTURE: "is neither arm64 nor x86_64",
+}
+"""What a text is not that does not match a pattern."""
+
 
 def setting_problem(error: Mapping[str, Any]) -> str:
     """Return what an error of pydantic's says: what a value is not. Of a rarer error these are its own words."""
-    words = _WORDS.get(error["type"])
+    words = PATTERNS.get(error["ctx"]["pattern"]) if "pattern" in error.get("ctx", {}) else _WORDS.get(error["type"])
     return str(error["msg"]) if words is None else words.format_map(error.get("ctx", {}))

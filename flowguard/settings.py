@@ -9,7 +9,7 @@ from functools import cache
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
 
 from flowguard.errors import SettingsError, shown
-from flowguard.setting_problems import setting_problem
+from flowguard.setting_problems import ACCOUNT, LINKS, setting_problem
 
 logger = logging.getLogger("flowguard")
 _PREFIX = "FLOWGUARD_"
@@ -23,7 +23,7 @@ class Settings(BaseModel):
     table: str = Field("flowguard", min_length=3, description="The table of the run items.")
     bucket: str | None = Field(None, description="An S3 bucket for texts too long for an item; none: they are refused.")
     bucket_owner: str | None = Field(
-        None, pattern="^[0-9]{12}$", description="The account of the bucket. One that another owns is not touched."
+        None, pattern=ACCOUNT, description="The account of the bucket. One that another owns is not touched."
     )
     offload_above: int = Field(
         32_768, ge=1_024, le=200_000, description="Texts above this many bytes, compressed, go to the bucket."
@@ -45,7 +45,7 @@ class Settings(BaseModel):
     )
     answers_url: str | None = Field(
         None,
-        pattern="^https?://[^/?#]+[^?#]*$",
+        pattern=LINKS,
         description="The base of links to answer by: the URL above the tokens, of the function of answers.",
     )
 

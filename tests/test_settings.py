@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import re
 from typing import Any
 
 import pytest
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
+from flowguard.deploy.options import DeployOptions
 from flowguard.errors import SettingsError
+from flowguard.setting_problems import PATTERNS
 from flowguard.settings import Settings
 
 
@@ -57,8 +61,8 @@ def test_an_unknown_one_is_warned_of_once_with_the_nearest_name(
         ("FLOWGUARD_OFFLOAD_ABOVE", "a lot", "it is no whole number"),
         ("FLOWGUARD_OFFLOAD_ABOVE", "7", "it is less than 1024"),
         ("FLOWGUARD_DEBUG_SAMPLED", "perhaps", "it is neither true nor false"),
-        ("FLOWGUARD_BUCKET_OWNER", "me", "it is not written as"),
-        ("FLOWGUARD_ANSWERS_URL", "https://example.com/answers?to=me", "it is not written as"),
+        ("FLOWGUARD_BUCKET_OWNER", "me", "it is no account, which has 12 digits"),
+        ("FLOWGUARD_ANSWERS_URL", "https://example.com/answers?to=me", "it is no URL of http or https without ? and #"),
     ],
 )
 def test_a_wrong_one_is_named_by_its_variable(variable: str, value: str, told: str) -> None:
@@ -66,6 +70,13 @@ def test_a_wrong_one_is_named_by_its_variable(variable: str, value: str, told: s
         Settings.from_environment({variable: value})
     assert caught.value.setting == variable
     assert told in caught.value.problem
+
+
+@pytest.mark.parametrize("model", [Settings, DeployOptions])
+def test_each_pattern_is_said_in_words(model: type[BaseModel]) -> None:
+    used = set(re.findall(r'"pattern": ("(?:[^"\\]|\\.)*")', json.dumps(model.model_json_schema())))
+    assert used
+    assert {json.loads(one) for one in used} <= PATTERNS.keys()
 
 
 def test_settings_do_not_change() -> None:

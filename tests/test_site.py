@@ -13,9 +13,12 @@ from typing import Any, Final
 from urllib.parse import unquote
 
 import pytest
+from click.testing import CliRunner
 
+from flowguard.cli import main
 from tests import site
 from tests.site import ROOT, SiteBroken
+from tests.test_docs import PAGES, blocks
 
 
 @pytest.fixture(scope="module")
@@ -207,6 +210,14 @@ def test_the_pages_for_comers_have_one_flow_in_common() -> None:
     assert flows == [flows[0]] * 4
 
 
+def test_the_flow_of_the_comers_passes_the_check_that_they_are_told_to_run(tmp_path: Path) -> None:
+    page = (ROOT / "docs/start/from-temporal.md").read_text(encoding="utf-8")
+    [flow] = re.findall(r"^```python\n(.*?)^```$", page, re.M | re.S)
+    (tmp_path / "claims.py").write_text(flow, encoding="utf-8")
+    checked = CliRunner().invoke(main, ["check", str(tmp_path / "claims.py")])
+    assert (checked.exit_code, checked.stdout) == (0, "0 findings in 1 file\n")
+
+
 def test_an_index_has_the_pages_of_its_folder_below_it() -> None:
     files = {"index.md": ROOT, "decisions/index.md": ROOT, "decisions/0002.md": ROOT, "decisions/0001.md": ROOT}
     assert "".join(site.contents("decisions/index.md", files)).splitlines()[1:] == [
@@ -265,6 +276,12 @@ FILES = {
 )
 def test_links_lead_to_the_pages_of_the_site(place: str, text: str, moved: str) -> None:
     assert site.linked(text, FILES[place], place, FILES) == moved
+
+
+def test_long_lines_of_code_are_folded_and_outputs_are_not() -> None:
+    style = (ROOT / ".ci/site/static/site.css").read_text(encoding="utf-8")
+    folded = set(re.findall(r"^\.highlight-(\w+) pre[,\s]", style, re.MULTILINE))
+    assert folded == {block.language for page in PAGES for block in blocks(page)} - {"", "console", "mermaid", "text"}
 
 
 def test_a_link_to_no_file_is_refused() -> None:

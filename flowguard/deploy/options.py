@@ -9,7 +9,19 @@ from typing import Annotated, Final, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from flowguard.deploy.problems import CannotDeploy
-from flowguard.setting_problems import setting_problem
+from flowguard.setting_problems import (
+    ACCOUNT,
+    ARCHITECTURE,
+    KEYS,
+    POLICY,
+    QUEUE,
+    ROLE,
+    RUNTIME,
+    SCHEDULE_GROUP,
+    SECURE_LINKS,
+    VARIABLE,
+    setting_problem,
+)
 from flowguard.worker.patience import MANY_RECEIVES
 
 FIRST_WRITES: Final = 4_000
@@ -18,8 +30,8 @@ FIRST_WRITES: Final = 4_000
 LONGEST_TIMEOUT: Final = 900
 """Seconds after which Lambda stops any function."""
 
-_ROLE: Final = r"^arn:[a-z0-9-]+:iam::[0-9]{12}:role/[A-Za-z0-9_+=,.@/-]+$"
-_POLICY: Final = r"^arn:[a-z0-9-]+:iam::([0-9]{12}|aws):policy/[A-Za-z0-9_+=,.@/-]+$"
+_KEY: Final = "[key]"
+"""The last part of the place of an error that is in a name and not in its value."""
 
 Days = Annotated[int, Field(ge=1)]
 
@@ -41,13 +53,13 @@ class FunctionOptions(Frozen):
     max_concurrency: int | None = Field(None, ge=2, le=1_000)
     url_concurrency: int = Field(10, ge=0)
     """Invocations at once that are reserved for a function with a URL, and the most that it has. 0 reserves none."""
-    role: str | None = Field(None, pattern=_ROLE)
+    role: str | None = Field(None, pattern=ROLE)
     """The ARN of a role that is there. None is made then."""
-    queue: str | None = Field(None, pattern=r"^[A-Za-z0-9_-]+(\.fifo)?$")
+    queue: str | None = Field(None, pattern=QUEUE)
     """The queue of a function under ``@once``; one of its rule's name by default."""
-    policies: tuple[Annotated[str, Field(pattern=_POLICY)], ...] = ()
+    policies: tuple[Annotated[str, Field(pattern=POLICY)], ...] = ()
     """ARNs of policies for what the handlers call themselves."""
-    environment: dict[Annotated[str, Field(pattern="^[A-Za-z][A-Za-z0-9_]+$")], str] = {}
+    environment: dict[Annotated[str, Field(pattern=VARIABLE)], str] = {}
 
     @model_validator(mode="after")
     def _own_settings(self) -> Self:
@@ -60,7 +72,7 @@ class QueueOptions(Frozen):
     """Options of one queue. An ``existing`` queue is named and not made."""
 
     existing: bool = False
-    senders: tuple[Annotated[str, Field(pattern=_ROLE)], ...] = ()
+    senders: tuple[Annotated[str, Field(pattern=ROLE)], ...] = ()
     """ARNs of further roles that may send to the queue: of flows and services that are deployed elsewhere.
 
     A queue of which any are named is closed to all others. One of answers or dead letters is closed anyway.
@@ -98,16 +110,16 @@ class SettingsOptions(Frozen):
 
     table: str = Field("flowguard", min_length=3)
     bucket: str | None = None
-    bucket_owner: str | None = Field(None, pattern="^[0-9]{12}$")
+    bucket_owner: str | None = Field(None, pattern=ACCOUNT)
     """The account of the bucket, where that is another than the functions'."""
     offload_above: int | None = Field(None, ge=1_024, le=200_000)
     prefix: str | None = None
-    scheduler_role: str | None = Field(None, pattern=_ROLE)
-    scheduler_group: str = Field("flowguard", pattern=r"^[0-9a-zA-Z_.-]{1,64}$")
-    signing_keys: str | None = Field(None, pattern=r"^(ssm|secretsmanager):.+$")
-    token_keys: str | None = Field(None, pattern=r"^(ssm|secretsmanager):.+$")
+    scheduler_role: str | None = Field(None, pattern=ROLE)
+    scheduler_group: str = Field("flowguard", pattern=SCHEDULE_GROUP)
+    signing_keys: str | None = Field(None, pattern=KEYS)
+    token_keys: str | None = Field(None, pattern=KEYS)
     """Keys of tokens alone. Without them the signing keys make tokens too."""
-    answers_url: str | None = Field(None, pattern=r"^https://")
+    answers_url: str | None = Field(None, pattern=SECURE_LINKS)
     """The base of links: the URL of the function of answers, or of what is before it."""
     observers: str | None = None
     """What watches, where that is not the logs alone. What it calls needs ``policies`` of the functions."""
@@ -117,15 +129,15 @@ class SettingsOptions(Frozen):
 class DeployOptions(Frozen):
     """All options of a deployment. Functions are named by their handlers, other resources by their names at AWS."""
 
-    runtime: str = Field("python3.13", pattern=r"^python3\.\d+$")
-    architecture: str = Field("arm64", pattern="^(arm64|x86_64)$")
+    runtime: str = Field("python3.13", pattern=RUNTIME)
+    architecture: str = Field("arm64", pattern=ARCHITECTURE)
     log_retention: int = 30
     """Days for which logs are kept."""
     oldest_message: int = Field(900, ge=1)
     """Seconds after which the age of the oldest message of a queue is an alarm."""
     reply_to: tuple[str, ...] = ()
     """Queues that requests may name as their ``reply_to``, of flows that list none."""
-    operators: tuple[Annotated[str, Field(pattern=_ROLE)], ...] = ()
+    operators: tuple[Annotated[str, Field(pattern=ROLE)], ...] = ()
     """ARNs of the roles of those who redrive, retry and cancel. Named, inboxes of later stages are closed to others."""
     settings: SettingsOptions = SettingsOptions()
     defaults: FunctionOptions = FunctionOptions()
@@ -149,7 +161,9 @@ class DeployOptions(Frozen):
             raise CannotDeploy(str(file), (f"cannot be read: {error}",)) from None
         except ValidationError as error:
             wrong = error.errors(include_url=False)
-            problems = tuple(f"{'.'.join(map(str, one['loc']))} {setting_problem(one)}" for one in wrong)
+            problems = tuple(
+                f"{'.'.join(str(part) for part in one['loc'] if part != _KEY)} {setting_problem(one)}" for one in wrong
+            )
             raise CannotDeploy(str(file), problems) from None
 
     def of_function(self, attribute: str, handler: str) -> FunctionOptions:

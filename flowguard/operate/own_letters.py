@@ -6,9 +6,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from flowguard.aws.redriver import Outcome
+from flowguard.aws.run_reader import SeenRun
 from flowguard.protocol.run import RunItem, Status
+from flowguard.worker.again import again_command
 from flowguard.worker.dead_letters import Letter
-from flowguard.worker.redrive import Fate
+from flowguard.worker.redrive import Fate, judge
 
 
 @dataclass
@@ -49,15 +51,6 @@ class OwnLetters:
             yield "nothing was sent back; its letters are still in the queue"
 
 
-def again_command(item: RunItem) -> str:
-    """Return the command that begins a run anew which was taken back.
-
-    The dead letter of a first hop has its request. Of a later one it has to be given.
-    """
-    is_later = item.own_failure is not None and item.own_failure.hop > 1
-    return f"flowguard retry --again{' --from FILE' if is_later else ''}"
-
-
 def refusal(item: RunItem) -> str | None:
     """Return why no letter can move the run on. None where one may, as that of an ``on_failed`` stage that failed."""
     if item.status is Status.COMPLETED:
@@ -69,3 +62,25 @@ def refusal(item: RunItem) -> str | None:
     if item.cancelled_because is not None:
         return "it was cancelled, which leaves no dead letter; to begin anew, send the request under another id"
     return None
+
+
+def letter_refusal(letter: Letter, seen: SeenRun | None, now: int) -> str | None:
+    """Return why a letter is not sent back, ``seen`` being the run that it names. None where it may be.
+
+    ``flowguard dlq redrive`` decides alike, but that it sends the letter of a run that was cancelled: that ends again.
+    """
+    if letter.message is None:
+        return f"it cannot be read: {letter.problem}"
+    item = None if seen is None else seen.item
+    fate, why = judge(letter, item, now=now, unsent=seen is not None and "outbox" in seen.stored)
+    if fate is not Fate.REDRIVEN:
+        return why
+    if item is not None and letter.is_parked and _was_cancelled(item, letter):
+        return "the run was cancelled; to begin anew, send the request under another id"
+    return None
+
+
+def _was_cancelled(item: RunItem, letter: Letter) -> bool:
+    """Answer whether the item is of the letter's run, which a cancellation has ended."""
+    is_own = letter.message is not None and item.request_id == letter.message.request_id
+    return is_own and item.status is Status.FAILED and item.cancelled_because is not None

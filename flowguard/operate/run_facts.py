@@ -12,13 +12,13 @@ from flowguard.errors import TextGone
 from flowguard.flow import UNTIL_RESET, AnyFlow
 from flowguard.operate.history_facts import NO_ROWS, history_facts
 from flowguard.operate.moments import distance, iso, moment
-from flowguard.operate.own_letters import again_command, refusal
+from flowguard.operate.own_letters import refusal
 from flowguard.operate.wait_facts import wait_facts
 from flowguard.protocol.callers import Caller
 from flowguard.protocol.outbox import Send
 from flowguard.protocol.run import ENDED, BackOff, RunItem, Status
 from flowguard.wire.tokens import without_tokens
-from flowguard.worker.again import again_refusal
+from flowguard.worker.again import again_command, again_refusal
 
 
 def place_facts(seen: SeenRun) -> dict[str, Any]:

@@ -209,8 +209,12 @@ class Outbox(NamedTuple):
 
         An outbox without a deadline is of no hop that waited, but of the end of this one.
         """
-        waited = any(send.kind is Kind.DEADLINE for send in self.sends)
-        return tuple(send for send in self.sends if waited and not send.kind.ends_with_its_run)
+        return tuple(send for send in self.sends if self.is_of_wait and not send.kind.ends_with_its_run)
+
+    @property
+    def is_of_wait(self) -> bool:
+        """Answer whether it is of a hop that waits."""
+        return any(send.kind is Kind.DEADLINE for send in self.sends)
 
 
 class StoredOutbox:
@@ -242,6 +246,11 @@ class StoredOutbox:
     def left_by_its_wait(self) -> tuple[Send, ...]:
         """Return what :meth:`Outbox.left_by_its_wait` would."""
         return self._whole.left_by_its_wait()
+
+    @property
+    def is_of_wait(self) -> bool:
+        """Return what :attr:`Outbox.is_of_wait` would."""
+        return self._whole.is_of_wait
 
     @property
     def _whole(self) -> Outbox:

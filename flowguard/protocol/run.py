@@ -164,6 +164,14 @@ class RunItem(NamedTuple):
         return wait.plan is not None and bool(wait.plan.asked & wait.answered)
 
     @property
+    def has_sent_beside_its_wait(self) -> bool:
+        """Answer whether it is proved that what the outbox holds beside a wait was sent.
+
+        A run that failed after its wait keeps the wait for its redrive. Its outbox is of the end, which nothing proves.
+        """
+        return self.outbox is not None and self.wait_was_dispatched and self.outbox.is_of_wait
+
+    @property
     def awaits_look(self) -> bool:
         """Answer whether a look at this run's wait, which proves what was sent, is still to come.
 

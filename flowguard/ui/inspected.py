@@ -20,6 +20,7 @@ from flowguard.destinations import Queue
 from flowguard.flow import AnyFlow
 from flowguard.ids import ObjectId
 from flowguard.operate.moments import duration, iso, moment
+from flowguard.operate.own_letters import letter_refusal
 from flowguard.operate.run_facts import run_facts
 from flowguard.operate.run_rows import is_late, row_facts, urgency
 from flowguard.operate.wait_facts import missing_names
@@ -169,6 +170,19 @@ class Inspected:
                 if len(letters) >= self.bounds.rows:
                     break
         return Letters(reading.queue, letters, len(letters) >= self.bounds.rows, reading.warnings)
+
+    def refusals(self, letters: Sequence[Letter]) -> list[str | None]:
+        """Return why each letter is not sent back, by one read of its run. None where it may be."""
+        with self._table() as reader:
+            return [self._refusal(reader, letter) for letter in letters]
+
+    def _refusal(self, reader: RunReader, letter: Letter) -> str | None:
+        m = letter.message
+        try:
+            seen = reader.read(m.flow, m.object_id) if m is not None and m.flow and m.object_id else None
+        except Unusable as problem:
+            return problem.problem
+        return letter_refusal(letter, seen, self.clock.now())
 
     def reading(self, queue: str, flow: AnyFlow | None) -> Reading:
         """Open a queue of dead letters. With the class of its flow, letters can be read that do not name their flow."""

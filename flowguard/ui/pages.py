@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import secrets
 from collections.abc import Callable, Iterator, Mapping
@@ -183,9 +184,10 @@ class _Pages:
         self._check_queue(queue)
         found = self.inspected.letters(queue)
         now = self.inspected.clock.now()
+        refused = itertools.repeat(None) if self.changes is None else self.inspected.refusals(found.letters)
         rows = [
-            (_of_letter(letter, now), without_tokens(letter.text) if self.inspected.payloads else None)
-            for letter in found.letters
+            (_of_letter(letter, now), without_tokens(letter.text) if self.inspected.payloads else None, why)
+            for letter, why in zip(found.letters, refused, strict=False)
         ]
         return render_template("letters.html", found=found, rows=rows, name=queue)
 

@@ -53,6 +53,15 @@ def kept_first_message(item: RunItem) -> bool:
     return item.own_failure is not None and item.own_failure.hop == 1
 
 
+def again_command(item: RunItem) -> str:
+    """Return the command that begins a run anew which was taken back.
+
+    The dead letter of a first hop has its request. Of a later one it has to be given.
+    """
+    is_given = item.own_failure is not None and not kept_first_message(item)
+    return f"flowguard retry --again{' --from FILE' if is_given else ''}"
+
+
 def is_first_of(message: Message, flow: AnyFlow, object_id: str, item: RunItem) -> bool:
     """Answer whether the message is the first one of this very run."""
     wanted = (flow.name, object_id, item.request_id, item.requested_at, 1)

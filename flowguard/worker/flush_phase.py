@@ -35,7 +35,7 @@ class FlushPhase:
         if (outbox := claim.item.outbox) is None:
             return
         try:
-            sends = self._left(arrival, claim.item, outbox)
+            sends = self._left(arrival, claim, outbox)
         except TextGone as gone:  # a lost text of another run cannot keep this one from its work
             self._emitter.emit(EventType.LOST, arrival, for_request=outbox.request_id, why=str(gone))
             return
@@ -57,10 +57,16 @@ class FlushPhase:
             )
         self._emitter.emit(EventType.FLUSHED, arrival, sends=len(sends) - len(refused), for_request=outbox.request_id)
 
-    def _left(self, arrival: Arrival, item: RunItem, outbox: Outbox | StoredOutbox) -> tuple[Send, ...]:
+    def _left(self, arrival: Arrival, claim: Claim, outbox: Outbox | StoredOutbox) -> tuple[Send, ...]:
         """Return what may not have been sent yet."""
         message = arrival.message
         if message.resumed and outbox.request_id == message.request_id:
-            return () if item.wait_was_dispatched else outbox.left_by_its_wait()
+            return () if claim.item.wait_was_dispatched else outbox.left_by_its_wait()
         horizon = self._services.clock.now() - arrival.flow.retention // timedelta(milliseconds=1)
-        return outbox.left_by_another(message.request_id, horizon)
+        left = outbox.left_by_another(message.request_id, horizon)
+        return () if left and _has_sent(claim.before) else left
+
+
+def _has_sent(before: RunItem | None) -> bool:
+    """Answer whether the item that a takeover found proves that its outbox was sent."""
+    return before is not None and before.has_sent_beside_its_wait

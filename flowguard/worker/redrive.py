@@ -12,6 +12,7 @@ from flowguard.protocol.conflict import OnConflict
 from flowguard.protocol.run import ClaimRequest, RunItem, Status
 from flowguard.protocol.verdicts import Verdict
 from flowguard.wire.message import Message
+from flowguard.worker.again import again_command
 from flowguard.worker.dead_letters import Letter
 from flowguard.worker.routing import depth_problem
 
@@ -114,7 +115,9 @@ def _went_on(item: RunItem) -> str:
 
 
 def _failed_for_good(item: RunItem) -> Judgement:
-    fix = "to begin anew, use 'flowguard retry --again', or send the request under another id"
+    command = again_command(item)
+    file = ", FILE being its payload" if command.endswith("FILE") else ""
+    fix = f"to begin anew, use '{command}'{file}, or send the request under another id"
     return Judgement(Fate.GIVEN_UP, f"{_went_on(item)}, to undo what it had done before it failed; {fix}")
 
 

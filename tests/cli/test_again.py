@@ -115,6 +115,14 @@ def test_a_letter_whose_payload_begins_the_run_again_is_not_dropped_as_obsolete(
     retry(at, "--again")
 
 
+def test_the_page_of_its_letter_says_so_in_place_of_a_button(at: Scene) -> None:
+    taken_back(at)
+    page = parsed(opened(at, changes=True).get("/letters?queue=dead"))
+    assert "id" not in page.fields
+    assert "It is not sent back: the run went on: it is at hop 2 (undo)" in page.text
+    assert "to begin anew, use 'flowguard retry --again'" in page.text
+
+
 def test_what_goes_on_or_was_not_taken_back_is_not_begun_anew(at: Scene, tmp_path: Path) -> None:
     assert "there is no run; is it" in retry(at, "--again", code=1).stderr
     at.deliver(at.message())
@@ -137,6 +145,8 @@ def test_a_run_that_failed_later_needs_the_payload(at: Scene, tmp_path: Path) ->
     deliver_sent(at, "undo")
     assert item(at).status is Status.FAILED
     assert "'flowguard retry --again --from FILE' begins the run anew" in retry(at, code=1).stderr
+    given_up = dlq("redrive", "--all").stdout
+    assert "use 'flowguard retry --again --from FILE', FILE being its payload, or send the request" in given_up
     assert "it failed at hop 2; give the payload with --from FILE" in retry(at, "--again", code=1).stderr
     file = tmp_path / "order.json"
     file.write_text('{"order_id": "o2"}')

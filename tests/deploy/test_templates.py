@@ -387,9 +387,16 @@ def test_what_watches_is_an_option_of_all_functions(tmp_path: Path) -> None:
         ("timeout = 3\n", "timeout is no option"),
         ("[defaults]\ntimeout = 901\n", "defaults.timeout is more than 900"),
         ("[queues.a]\nmax_receive_count = 1\n", "queues.a.max_receive_count is less than"),
-        ('[settings]\nsigning_keys = "k1:a-secret-of-mine"\n', "settings.signing_keys is not written as"),
+        (
+            '[settings]\nsigning_keys = "k1:a-secret-of-mine"\n',
+            "settings.signing_keys does not say where the keys are: ssm:<parameter> or secretsmanager:<secret>",
+        ),
         ('[functions.a.environment]\nFLOWGUARD_TABLE = "t"\n', "FLOWGUARD_TABLE belongs under [settings]"),
-        ('[defaults]\nrole = "me"\n', "defaults.role is not written as"),
+        ('[defaults]\nrole = "me"\n', "defaults.role is no ARN of a role, such as arn:aws:iam::123456789012:role/shop"),
+        (
+            '[defaults.environment]\nA = "t"\n',
+            "defaults.environment.A is no name of a variable: a letter, then one or more",
+        ),
         ("[", "cannot be read: "),
     ],
 )

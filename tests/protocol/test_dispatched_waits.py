@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from flowguard.destinations import Queue
+from flowguard.ids import RequestId
+from flowguard.protocol.outbox import Kind, Outbox, Send
 from flowguard.protocol.run import Cancellation
 from flowguard.protocol.waiting import Wait, WaitPlan
 from tests.protocol.run_items import run_item
@@ -25,6 +28,16 @@ def test_an_answer_to_what_the_hop_has_asked_proves_it_and_one_that_nobody_was_a
     wait = Wait(frozenset({"a"}), 0, 1, answered=frozenset({"b"}), plan=plan)
     assert not run_item(wait=wait).wait_was_dispatched
     assert run_item(wait=wait._replace(answered=frozenset({"a"}))).wait_was_dispatched
+
+
+def test_what_stands_beside_a_wait_is_proved_to_be_sent_and_what_an_end_leaves_is_not() -> None:
+    sends = tuple(Send(kind, Queue("q"), "{}", kind.value) for kind in (Kind.SIDE, Kind.DEADLINE))
+    item = run_item(wait=Wait(frozenset(), 0, 1, looked_at=1), outbox=Outbox(RequestId("r"), 1, sends))
+    assert item.has_sent_beside_its_wait
+    assert not item._replace(wait=None).has_sent_beside_its_wait
+    assert not item._replace(wait=Wait(frozenset(), 0, 1)).has_sent_beside_its_wait
+    assert not item._replace(outbox=Outbox(RequestId("r"), 1, sends[:1])).has_sent_beside_its_wait
+    assert not item._replace(outbox=None).has_sent_beside_its_wait
 
 
 def test_a_look_is_awaited_where_the_first_message_of_the_deadline_makes_one_and_none_was_made() -> None:

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
 from flask.testing import FlaskClient
 
-from flowguard.protocol.run import Status
+from flowguard.aws.run_reader import SeenRun
+from flowguard.ids import RequestId
+from flowguard.operate.own_letters import letter_refusal
+from flowguard.protocol.run import Cancellation, Status
+from flowguard.settings import Settings
 from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
+from flowguard.ui.inspected import Inspected
+from flowguard.worker.dead_letters import Letter
+from tests.aws.engines import same_clients
 from tests.cli.test_hostile_text import HOSTILE, notification, put
 from tests.cli.test_list import played
 from tests.scene import START, Scene, scene
@@ -116,3 +124,67 @@ def test_a_change_that_a_service_refuses_is_a_page_that_says_so(at: Scene, path:
     item = at.item("o2")
     assert item is not None
     assert item.status is Status.RUNNING
+
+
+def offers(client: FlaskClient) -> tuple[bool, str]:
+    """Whether a page of letters has a Redrive button, and its text."""
+    page = parsed(client.get("/letters?queue=dead"))
+    return "id" in page.fields, page.text
+
+
+def test_a_letter_whose_redrive_is_refused_has_the_reason_in_place_of_the_button(at: Scene) -> None:
+    assert offers(opened(at, changes=True))[0], "its run failed and waits for it"
+    at.script.pricing = lambda step: None
+    at.clock.advance(seconds=60)
+    at.deliver(at.order("bad", request_id=RequestId("newer"), requested_at=at.clock.now()))
+    has_button, said = offers(opened(at, changes=True))
+    assert not has_button
+    assert "It is not sent back: request newer holds the object." in said
+    assert "not sent back" not in offers(opened(at))[1], "nothing is read for a page without buttons"
+
+
+def test_the_letter_of_a_run_that_was_cancelled_is_not_offered_and_that_of_another_run_is(at: Scene) -> None:
+    item, letter = at.item("bad"), parked(at)
+    assert item is not None
+    cancelled = item._replace(cancellation=Cancellation(item.request_id, item.requested_at, "the customer called"))
+    assert letter_refusal(letter, SeenRun("orders", "bad", item), at.clock.now()) is None
+    why = letter_refusal(letter, SeenRun("orders", "bad", cancelled), at.clock.now())
+    assert why == "the run was cancelled; to begin anew, send the request under another id"
+    going = cancelled._replace(status=Status.RUNNING, done=False)
+    assert letter_refusal(letter, SeenRun("orders", "bad", going), at.clock.now()) is None, "its message ends it"
+    raw = replace(letter, source_arn="arn:aws:sqs:eu-west-1:123456789012:price-order")
+    assert letter_refusal(raw, SeenRun("orders", "bad", cancelled), at.clock.now()) is None
+
+
+def parked(at: Scene) -> Letter:
+    (letter,) = Inspected(Settings(), same_clients(), at.clock, {at.flow.name: at.flow}, wait=0).letters("dead").letters
+    return letter
+
+
+def test_a_letter_that_cannot_be_read_and_one_of_an_item_that_cannot_say_so_in_place_of_the_button(at: Scene) -> None:
+    table: Any = at.aws.client("dynamodb")
+    key = {"pk": {"S": "run#orders#bad"}, "sk": {"S": "run"}}
+    found = table.get_item(TableName="flowguard", Key=key)["Item"]
+    table.put_item(TableName="flowguard", Item={**found, "hop": {"S": "x"}})
+    has_button, said = offers(opened(at, changes=True))
+    assert not has_button
+    assert "It is not sent back: its item is no run that this version can read" in said
+    received(at)
+    sqs = at.aws.client("sqs")
+    url = sqs.get_queue_url(QueueName="dead")["QueueUrl"]
+    for one in received(at):
+        sqs.delete_message(QueueUrl=url, ReceiptHandle=one["ReceiptHandle"])
+    wrong: Any = {"requestedat": {"DataType": "String", "StringValue": "soon"}}
+    sqs.send_message(QueueUrl=url, MessageBody="{}", MessageAttributes=wrong)
+    has_button, said = offers(opened(at, changes=True))
+    assert not has_button
+    assert "It is not sent back: it cannot be read: " in said
+
+
+def test_a_letter_without_an_object_is_offered(at: Scene) -> None:
+    sqs = at.aws.client("sqs")
+    url = sqs.get_queue_url(QueueName="dead")["QueueUrl"]
+    for one in received(at):
+        sqs.delete_message(QueueUrl=url, ReceiptHandle=one["ReceiptHandle"])
+    sqs.send_message(QueueUrl=url, MessageBody="{}")
+    assert offers(opened(at, changes=True))[0]

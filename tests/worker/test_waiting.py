@@ -681,6 +681,54 @@ def _own_id(at: WaitScene, name: str) -> str:
     return f"{name}#{at.first().hop_id}"
 
 
+def test_a_takeover_sends_nothing_again_that_a_look_at_the_old_wait_proves_to_be_sent(at: WaitScene) -> None:
+    at.begin_and_look(for_paid)
+    at.waiting("mails")
+    assert newer(at)
+    assert len(at.waiting("mails")) == 1, "its own"
+    assert at.told(EventType.FLUSHED) == 0
+
+
+def test_nor_does_one_that_meets_the_run_after_its_wait(at: WaitScene) -> None:
+    def dies(step: Step[Progress]) -> None:
+        raise KeyboardInterrupt
+
+    at.begin_and_look(for_paid)
+    at.waiting("mails")
+    at.answer("a", 1)
+    SCRIPT.resumed = dies
+    with pytest.raises(KeyboardInterrupt):
+        at.resume()
+    assert newer(at)
+    assert len(at.waiting("mails")) == 1
+    assert at.told(EventType.FLUSHED) == 0
+
+
+def test_a_takeover_sends_what_the_worker_of_the_old_wait_died_before(at: WaitScene) -> None:
+    with intercept(refused_sends):
+        at.begin(for_paid)
+    assert newer(at)
+    assert len(at.waiting("mails")) == 2
+    assert at.told(EventType.FLUSHED) == 1
+
+
+def test_the_wait_of_a_run_that_failed_after_it_does_not_prove_what_its_end_has_sent(at: WaitScene) -> None:
+    """It is kept for a redrive."""
+
+    def fails(step: Step[Progress]) -> None:
+        raise Reject("no such card")
+
+    at.begin_and_look(for_paid)
+    at.answer("a", 1)
+    (onward,) = at.waiting("carts")
+    SCRIPT.resumed = fails
+    with intercept(refused_sends):
+        at.deliver(onward)
+    assert at.letters() == []
+    assert newer(at)
+    assert len(at.letters()) == 1
+
+
 def test_a_newer_run_starts_without_the_wait_of_the_old_one(at: WaitScene) -> None:
     at.begin(for_all)
     assert newer(at, waits=lambda step: AnyOf.message(Some()))

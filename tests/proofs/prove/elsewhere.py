@@ -141,9 +141,9 @@ TESTED: Final = (
         "a group whose requests are saved by several invocations",
     ),
     Elsewhere(
-        r"^protocol\.run\.RunItem\.(wait_was_dispatched|awaits_look)",
-        ("tests/protocol/test_dispatched_waits.py",),
-        "runs that were reset or cancelled while they waited, and groups",
+        r"^protocol\.run\.RunItem\.(wait_was_dispatched|has_sent_beside_its_wait|awaits_look)",
+        ("tests/protocol/test_dispatched_waits.py", "tests/worker/test_waiting.py"),
+        "runs that were reset or cancelled while they waited or taken over after it, and groups",
     ),
     Elsewhere(
         r"^protocol\.waiting\.WaitPlan\.from_text: more\[3",

@@ -68,8 +68,8 @@ def lacking(history: History) -> Iterator[Problem]:
 def sent_twice(history: History) -> Iterator[Problem]:
     """Yield what stages sent, and was sent a second time though nothing goes wrong: a person gets two mails.
 
-    The second copy has the same id, and a stage drops it. A record that the user gives may bring one: it takes over
-    a run, or is one of two of the same run.
+    The second copy has the same id, and a stage drops it. A record that the user gives may bring one: it is one of two
+    of the same run, or takes over a run of which nothing proves what was sent.
     """
     recorded = {(send.id, send.body) for send in side_messages(history)}
     given = Counter(map(_run_of, _given(history)))
@@ -80,10 +80,21 @@ def sent_twice(history: History) -> Iterator[Problem]:
             continue
         worked = history.deliveries[history.calls[message.call - 1].worker - 1]
         run = _run_of(worked)
-        is_bidden = worked.record not in history.senders or given[run] > 1
+        takes_over = worked.record not in history.senders and not _is_proved(history, worked)
+        is_bidden = takes_over or given[run] > 1
         if which in known and not is_bidden:
             yield Problem(UNDISTURBED, message.to, SENT_TWICE, "one message", f"two with the id {message.id}")
         known.add(which)
+
+
+def _is_proved(history: History, delivery: DeliveryRecord) -> bool:
+    """Answer whether the item that a delivery found proves that its outbox was sent."""
+    run = _run_of(delivery)
+    if run is None:
+        return False
+    key, since = f"run#{run[0]}#{run[1]}", min(delivery.calls)
+    before = [version.item for version in history.versions if version.key == key and version.call < since]
+    return bool(before) and before[-1] is not None and before[-1].has_sent_beside_its_wait
 
 
 def _given(history: History) -> Iterator[DeliveryRecord]:

@@ -7,6 +7,7 @@ from typing import Any
 from flowguard.errors import SendFailed
 from flowguard.protocol.outbox import Kind, Outbox
 from flowguard.protocol.run import Claim, RunItem
+from flowguard.worker import flush_phase
 from flowguard.worker.flush_phase import FlushPhase
 from tests.proofs.model.mutants.mutant import Mutant
 
@@ -60,6 +61,12 @@ OUTBOXES = (
         "a takeover sends what was committed however long ago",
         ((Outbox, "left_by_another", _however_old),),
         caught_by="retention",
+    ),
+    Mutant(
+        "flush-trusts",
+        "a takeover takes the old run's messages for sent, whatever the item proves",
+        ((flush_phase, "_has_sent", lambda before: True),),
+        caught_by="newer-fails",
     ),
     Mutant(
         "flush-deaf",

@@ -8,7 +8,7 @@ from typing import Any
 
 from flowguard.protocol import answers, claims
 from flowguard.protocol.outbox import Kind, Outbox
-from flowguard.protocol.run import RunItem
+from flowguard.protocol.run import Claim, RunItem
 from flowguard.protocol.verdicts import AnswerVerdict
 from flowguard.protocol.waiting import Wait, WaitEnd, WaitPlan
 from flowguard.wire.answer_address import AnswerAddress
@@ -90,14 +90,15 @@ def _without_outbox(item: Any, request: Any) -> RunItem:
     return after._replace(outbox=None) if request.message.resumed else after
 
 
-def _proved_by_any(self: Any, arrival: Any, item: RunItem, outbox: Any) -> Any:
+def _proved_by_any(self: Any, arrival: Any, claim: Claim, outbox: Any) -> Any:
     if arrival.message.resumed and outbox.request_id == arrival.message.request_id:
-        return () if item.wait is not None and item.wait.answered else outbox.left_by_its_wait()
+        wait = claim.item.wait
+        return () if wait is not None and wait.answered else outbox.left_by_its_wait()
     return outbox.left_by_another(arrival.message.request_id, 0)
 
 
-def _proved_by_parties(self: Any, arrival: Any, item: RunItem, outbox: Any) -> Any:
-    wait = item.wait
+def _proved_by_parties(self: Any, arrival: Any, claim: Claim, outbox: Any) -> Any:
+    wait = claim.item.wait
     if arrival.message.resumed and wait is not None and wait.plan is not None:
         asked = {name for name, own in wait.plan.names.items() if own is None or "#" in own}
         return () if asked & wait.answered else outbox.left_by_its_wait()

@@ -11,11 +11,11 @@ from pydantic import BaseModel
 from flowguard import Done, Flow, Outcome, Stage, Step
 from flowguard.errors import SettingsError
 from flowguard.testing import sqs_event
-from flowguard.testing.explorer import PlainFunction, Report, explore, replay
+from flowguard.testing.explorer import Later, PlainFunction, Report, explore, replay
 from flowguard.testing.explorer.checks.undisturbed import SENT_TWICE, UndisturbedEnd, sent_twice, unexpected
 from flowguard.testing.explorer.record.schedule import Schedule
 from flowguard.testing.explorer.search.runs import Runs
-from flowguard.worker import settler
+from flowguard.worker import flush_phase, settler
 from flows.approval.flow import TABLES, ApproveExpense, RemindApprover
 from tests.flows.samples import sample
 from tests.proofs.prove.cases import CASES
@@ -121,6 +121,20 @@ def test_a_mail_that_is_sent_twice_though_nothing_fails_is_found(
     assert bool(trace.violations) == bool(found)
     assert all((one.rule, one.problems[0].text) == ("undisturbed", SENT_TWICE) for one in trace.violations)
     assert all(one.fix.startswith("flowguard sends it once") for one in trace.violations)
+
+
+@pytest.mark.parametrize(
+    ("is_proved", "found"), [(True, set()), (False, {"sqs:approval-mails", "sqs:approval-reminders"})]
+)
+def test_a_mail_that_a_takeover_sends_though_a_look_proves_it_is_found(
+    is_proved: bool, found: set[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not is_proved:
+        monkeypatch.setattr(flush_phase, "_has_sent", lambda before: False)
+    first, newer = (sample(f"approval/{name}.json") for name in ("10-request-replaced", "11-newer"))
+    messages = [first, Later(newer, timedelta(hours=1))]
+    trace = replay([ApproveExpense, RemindApprover], messages, "none", tables=TABLES, invariants_only=True)
+    assert {one.problems[0].where for one in trace.violations} == found
 
 
 @pytest.mark.parametrize("name", ["repeated", "keyed", "superseded", "wait-newer", "wait-event"])
