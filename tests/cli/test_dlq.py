@@ -98,6 +98,17 @@ def test_filters_narrow_the_list(at: Scene, filters: tuple[str, ...], found: lis
     assert sorted(row["object_id"] for row in listed(*filters)) == found
 
 
+def test_no_payload_shows_a_live_token() -> None:
+    token = "k1." + "x" * 84
+    with scene() as at:
+        at.script.pricing = reject
+        at.deliver(at.message(body=json.dumps({"order_id": "o1", "link": f"https://example.com/?token={token}"})))
+        [row] = listed("--payload")
+        [shown] = rows(dlq("show", row["message_id"], "--payload", "--json"))
+        texts = (row["payload"], shown["payload"], dlq("list", "--payload").stdout)
+        assert all("<token>" in text and token not in text for text in texts)
+
+
 def test_a_list_that_stopped_says_so(at: Scene) -> None:
     result = dlq("list", "--limit", "2", "--json")
     assert len(rows(result)) == 2

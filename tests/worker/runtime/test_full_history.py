@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
+from pydantic import BaseModel
 
 from flowguard.aws.history_rows import FullHistory, read_rows
 from flowguard.aws.services import aws_services, aws_store
@@ -42,6 +43,10 @@ def at() -> Iterator[Scene]:
 def anywhere(request: pytest.FixtureRequest) -> Iterator[Scene]:
     with scene(told_orders, engine=request.param) as found:
         yield found
+
+
+class Paid(BaseModel):
+    paid: dict[str, Any]
 
 
 def rows(at: Scene, most: int = 100, object_id: str = "o1") -> FullHistory:
@@ -120,6 +125,46 @@ def test_a_row_expires_with_the_retention_and_says_whose_it_is(at: Scene) -> Non
     assert row["request_id"]["S"] == "run-1"
     assert int(row["ttl"]["N"]) == (START + 28 * DAY_MS) // 1000
     assert "error" not in row
+
+
+def test_a_row_of_a_wait_is_there_when_the_run_goes_on() -> None:
+    within = timedelta(days=60)
+
+    def patient(script: Script) -> AnyFlow:
+        class Price(Stage[Order, OrderState], name="price-order", inbox="price-order", then="close-order"):
+            def handle(self, order: Order, step: Step[OrderState]) -> Outcome:
+                return Close.when_all(paid=step.event("paid"), within=within)
+
+        class Close(Stage[Paid, OrderState], name="close-order", inbox="close-order"):
+            def handle(self, paid: Paid, step: Step[OrderState]) -> Outcome:
+                return Done()
+
+        class Orders(
+            Flow, name="orders", object_id="order_id", full_history=True, trust_senders=True, answers="answers"
+        ):
+            stages = (Price, Close)
+
+        return Orders
+
+    with scene(patient) as at:
+        at.aws.create_queue("answers")
+        at.deliver(at.message())
+        [row] = [one for one in items(at) if one["sk"]["S"].startswith("history#")]
+        assert int(row["ttl"]["N"]) == (START + 60 * DAY_MS + 28 * DAY_MS) // 1000
+
+
+def test_a_row_is_kept_for_as_long_as_its_flow_remembers() -> None:
+    class Price(Stage[Order, OrderState], name="price-order", inbox="price-order"):
+        def handle(self, order: Order, step: Step[OrderState]) -> Outcome:
+            return Done()
+
+    class Orders(Flow, name="orders", object_id="order_id", full_history=True, remember=timedelta(days=365)):
+        stages = (Price,)
+
+    with scene(lambda script: Orders) as at:
+        at.deliver(at.message())
+        [row] = items(at)
+        assert int(row["ttl"]["N"]) == (START + 365 * DAY_MS) // 1000
 
 
 def test_a_row_of_a_failed_attempt_expires_too_and_the_item_says_that_there_are_rows(at: Scene) -> None:
