@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 
 from flowguard.wire.envelope import Envelope
 from flowguard.wire.message import Message
-from flowguard.worker.patience import SOME_MINUTES
+from flowguard.worker import patience
 
 _RECEIVES_OF_MINUTES: Final = 3
 """The receive at which a record has waited twice for so long, about five minutes in all."""
@@ -46,18 +46,18 @@ class Denials:
         The record has to have waited as well; one that no queue brings again cannot. ``since`` is when it was first
         sent (ms), if SQS gave it up since then and it went back, else 0.
         """
-        has_lasted = self._last_until(what, now) >= SOME_MINUTES
-        went_back = bool(since) and timedelta(milliseconds=now - since) >= SOME_MINUTES
+        has_lasted = self._last_until(what, now) >= patience.SOME_MINUTES
+        went_back = bool(since) and timedelta(milliseconds=now - since) >= patience.SOME_MINUTES
         has_waited = has_lasted and envelope.receive_count >= _RECEIVES_OF_MINUTES
         return envelope.queue_arn is None or went_back or has_waited
 
     def _last_until(self, what: str, now: int) -> timedelta:
         """Note the refusal. Return for how long it is refused by now, taken never between."""
-        before = self._denied.get(what)
-        is_another = before is None or timedelta(milliseconds=now - before.last) > FORGOTTEN_AFTER
-        first = now if before is None or is_another else before.first
-        self._denied[what] = _Denied(first, now)
-        return timedelta(milliseconds=now - first)
+        denied = self._denied.get(what, _Denied(now, now))
+        if timedelta(milliseconds=now - denied.last) > FORGOTTEN_AFTER:
+            denied = _Denied(now, now)
+        self._denied[what] = denied._replace(last=now)
+        return timedelta(milliseconds=now - denied.first)
 
     def ended(self, what: str) -> None:
         """Forget that it was refused: it was taken."""

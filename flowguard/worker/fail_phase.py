@@ -96,7 +96,8 @@ class FailPhase:
     def _end(self, arrival: Arrival, claim: Claim, note: ErrorNote, error: BaseException) -> Way[Ending | None]:
         """End the run as FAILED, or go on where its flow has a stage for that."""
         to = arrival.flow.on_failed
-        if to is None or claim.item.own_failure is not None or _is_unread_request(arrival):
+        is_unread = not isinstance(error, Cancelled) and _is_unread_request(arrival)
+        if to is None or claim.item.own_failure is not None or is_unread:
             return (yield from self._end_failed(arrival, claim, note, error))
         planner = planner_of(self._services, arrival, claim)
         failure = failure_of(arrival.message, claim.item, note, error)
@@ -224,11 +225,10 @@ class FailPhase:
 
 def _is_unread_request(arrival: Arrival) -> bool:
     """Answer whether no handler has seen the request, for this code cannot read it: there is nothing to undo."""
-    m, stage = arrival.message, arrival.stage
-    if m.hop > 1 or stage is None or arrival.payload is not None:
+    if arrival.message.hop > 1 or arrival.stage is None:
         return False
     try:
-        decode(stage.payload, m.body, what="")
+        decode(arrival.stage.payload, arrival.message.body, what="")
     except RunFailed:
         return True
     return False

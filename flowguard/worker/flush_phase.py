@@ -64,7 +64,7 @@ class FlushPhase:
             return () if claim.item.wait_was_dispatched else outbox.left_by_its_wait()
         horizon = self._services.clock.now() - arrival.flow.retention // timedelta(milliseconds=1)
         left = outbox.left_by_another(message.request_id, horizon)
-        return () if left and _has_sent(claim.before) else left
+        return () if _has_sent(claim.before) else left
 
 
 def _has_sent(before: RunItem | None) -> bool:

@@ -93,8 +93,7 @@ class Planner(NamedTuple):
     def _begun(self, sends: Sequence[Send], wait: NewWait, step: AnyStep) -> Commit:
         commit = self._commit(Status.WAITING, [*step.sends, *sends], step)
         needed = self._lifetimes.of_wait(wait.deadline)
-        told_until = needed if commit.told_until is not None else None
-        return commit._replace(expires_at=self._until(needed), told_until=told_until, wait=wait)
+        return commit._replace(expires_at=self._until(needed), told_until=self._told_until(needed), wait=wait)
 
     def of_group(self, key: str) -> GroupPlanner:
         """Return the planner of the hop's group."""
@@ -127,7 +126,7 @@ class Planner(NamedTuple):
             state=None,
             failed=FailedHop(m.request_id, m.requested_at, m.hop, m.redrive, error),
             ended_at=error.at,
-            told_until=self._told_until,
+            told_until=self._told_until(self._lifetimes.of_run(self.moment)),
         )
 
     def failed(self, error: ErrorNote, envelope: Envelope) -> Commit:
@@ -153,7 +152,7 @@ class Planner(NamedTuple):
             error=error if letter else letter_error,
             takes_callers=takes_callers(self.flow),
             ended_at=own.at,
-            told_until=self._told_until,
+            told_until=self._told_until(self._lifetimes.of_run(self.moment)),
         )
 
     def _notices_of(self, error: ErrorNote, first: int = 0, result: str | None = None) -> tuple[list[Send], ErrorNote]:
@@ -184,10 +183,9 @@ class Planner(NamedTuple):
         """Return until when the item lives that is needed so long."""
         return self._lifetimes.not_before(self.lives_until, needed, self.moment)
 
-    @property
-    def _told_until(self) -> int | None:
+    def _told_until(self, needed: int) -> int | None:
         """Return when the commit's row of a full history may expire. None where the flow has none."""
-        return self._lifetimes.of_run(self.moment) if self.flow.full_history else None
+        return needed if self.flow.full_history else None
 
     def _commit(self, status: Status, sends: list[Send], step: AnyStep, result: str | None = None) -> Commit:
         self._check_state(step)
@@ -203,7 +201,7 @@ class Planner(NamedTuple):
             writes=tuple(step.writes),
             takes_callers=takes_callers(self.flow),
             first_message=self._first_message(status),
-            told_until=self._told_until,
+            told_until=self._told_until(self._lifetimes.of_run(self.moment)),
         )
 
     def _first_message(self, status: Status) -> str | None:

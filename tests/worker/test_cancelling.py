@@ -146,6 +146,7 @@ class Older(Flow, name="carts", object_id="cart_id", answers="answers", trust_se
     stages = (Late,)
 
 
+@pytest.mark.usefixtures("denied_for_minutes")
 def test_a_run_that_goes_on_at_a_stage_of_another_release_is_cancelled_and_its_message_parked_after_minutes() -> None:
     with wait_scene() as at:
         at.begin()

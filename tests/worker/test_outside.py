@@ -34,7 +34,7 @@ from flowguard.wire.message import PLACE, REQUEST_ID, REQUESTED_AT
 from flowguard.worker.believed import NamedQueues
 from flowguard.worker.emitter import Emitter
 from flowguard.worker.found_answer import FoundAnswer
-from flowguard.worker.outside import HELD, KEPT_TO_END_MS, OutsideAnswers, answer_message, read_outside
+from flowguard.worker.outside import HELD, KEPT_TO_END_MS, ROWS_A_PART, OutsideAnswers, answer_message, read_outside
 from flowguard.worker.ports import Refusal
 from tests.waits import SCRIPT, STAGES, START, WITHIN, AnyOf, Carts, Progress, WaitScene, record, wait_scene
 from tests.worker.runtime.mishaps import Died
@@ -513,6 +513,27 @@ def test_the_copies_of_an_answer_that_nobody_repeats_are_put_into_the_queue_part
     many.waiting("answers")
     spread(many, 0, queued=False)
     assert len(many.waiting("answers")) == PARTS
+
+
+@pytest.mark.proof("two thousand runs begin to wait and go on")
+def test_a_thousandfold_event_is_delivered_whole_by_invocations_that_have_time_for_ten_parts(at: WaitScene) -> None:
+    count, parts = 2_000, 10
+    for number in range(count):
+        named = f"c{number}"
+        at.begin_and_look(
+            for_paid,
+            object_id=ObjectId(named),
+            body=json.dumps({"cart_id": named}),
+            request_id=RequestId(f"run-{number}"),
+        )
+    at.waiting("carts")
+    deliveries, onward, acked = 0, 0, False
+    while not acked and deliveries < count:
+        _, ending = spread(at, *[10_000] * (parts - 1), 0)
+        deliveries, onward, acked = deliveries + 1, onward + len(at.waiting("carts")), ending.ack
+    assert (acked, onward) == (True, count)
+    assert at.verdicts() == ["RESUMED"] * count, "nobody is met twice"
+    assert deliveries == count // (parts * ROWS_A_PART) + 1, "the last finds nobody left"
 
 
 def test_where_no_time_is_set_all_get_it_however_many_wait(many: WaitScene) -> None:

@@ -185,7 +185,7 @@ def test_a_stage_that_needs_more_than_was_asked_for_is_of_another_release() -> N
 
 @pytest.mark.parametrize("awaited_id", [None, "order/7"], ids=["of another flow", "from outside"])
 def test_who_cannot_read_an_answer_is_of_another_release(awaited_id: str | None) -> None:
-    came = wait(needed=GivenAnswer('{"hits":"many"}'), either=ONE)
+    came = wait(("needed", "either"), needed=GivenAnswer('{"hits":"many"}'), either=ONE)
     assert came.plan is not None
     changed = came._replace(plan=came.plan._replace(names={**came.plan.names, "needed": awaited_id}))
     with pytest.raises(OtherRelease, match=r"confirm cannot read what it waited for: needed\.hits: Input should be"):

@@ -21,6 +21,22 @@ class Elsewhere:
 
 TESTED: Final = (
     Elsewhere(
+        r"^worker\.(denials\.|commit_phase\.CommitPhase\.written: self\._services\.denials|no_run\.NoRun\.parked|"
+        r"fail_phase\.(_is_unread_request|FailPhase\.(_is_parked_for|_parked|_again: self\._services\.denials))|"
+        r"dispatch\.(send_or_park: services\.denials|Due\.judged|not_sent)|unread\.)",
+        (
+            "tests/worker/runtime/test_denials.py",
+            "tests/worker/test_unread.py",
+            "tests/worker/runtime/test_pauses.py",
+            "tests/worker/runtime/test_on_failed.py",
+            "tests/worker/runtime/test_releases.py",
+            "tests/worker/runtime/test_given_up.py",
+            "tests/worker/runtime/test_refused_for_good.py",
+            "tests/sim/weather/test_bad_days.py::test_a_stage_that_rejects_what_it_waited_for_is_undone",
+        ),
+        "denials that last for minutes, which the explorer's records do not wait for",
+    ),
+    Elsewhere(
         r"^worker\.(sent_again\.|plan\.(dead_letter|_marked|letter_or_why)\b|"
         r"fail_phase\.FailPhase\.(_again|continued): except|given_up\.GivenUp\.judged: except TooLarge)",
         (
@@ -112,6 +128,8 @@ TESTED: Final = (
             "tests/worker/runtime/test_releases.py",
             "tests/worker/runtime/test_outages.py",
             "tests/worker/runtime/test_unleased.py",
+            "tests/worker/runtime/test_denials.py",
+            "tests/worker/runtime/test_on_failed.py",
         ),
         "what is denied for minutes, messages of another release, and queues that refuse a retry",
     ),

@@ -32,6 +32,7 @@ MODULES: Final = (
     "flowguard.worker.given_up",
     "flowguard.worker.kills",
     "flowguard.worker.lifetimes",
+    "flowguard.worker.denials",
     "flowguard.worker.outages",
     "flowguard.worker.patience",
     "flowguard.worker.sent_again",

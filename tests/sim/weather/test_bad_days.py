@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
 from flowguard.deploy.queue_plan import times_of
-from flowguard.flow import AnyFlow
+from flowguard.errors import Reject
+from flowguard.flow import AnyFlow, Flow
+from flowguard.outcome import Outcome
 from flowguard.sim.calls import ApiCall
 from flowguard.sim.delivered import Delivered
 from flowguard.sim.final_state import FinalState
@@ -18,7 +20,9 @@ from flowguard.sim.weather.layer import Layer
 from flowguard.sim.weather.throttled import Throttled
 from flowguard.sim.weather.weather import Weather
 from flowguard.sim.world import START
-from tests.sim.weather.shop import Hurried, Orders, put_orders, world
+from flowguard.stage import Stage
+from flowguard.step import Step
+from tests.sim.weather.shop import Hurried, Orders, Priced, Take, Undo, put_orders, world
 
 RUNS = 100
 
@@ -128,6 +132,21 @@ def test_an_outage_that_is_longer_than_the_retention_ends_each_run_with_an_error
 def test_a_second_bad_day_with_the_same_seed_is_the_same() -> None:
     first, second = (played("dynamodb-away=25m,late-copies", runs=5) for _ in range(2))
     assert [row.as_json() for row in first.rows] == [row.as_json() for row in second.rows]
+
+
+class Refusing(Stage[Priced], name="ship"):
+    def handle(self, priced: Priced, step: Step[Any]) -> Outcome:
+        raise Reject("out of stock")
+
+
+class Unshipped(Flow, name="orders", object_id="id", on_failed=Undo):
+    stages = (Take, Refusing, Undo)
+
+
+def test_a_stage_that_rejects_what_it_waited_for_is_undone() -> None:
+    day = played("", 3, orders=Unshipped)
+    assert day.ends == {("orders", "FAILED"): 3, ("prices", "COMPLETED"): 3}
+    assert len(day.state.tables["undone"]) == 3
 
 
 class Denying(Layer):

@@ -50,6 +50,18 @@ def drop_queue(at: Scene, name: str) -> None:
     sqs.delete_queue(QueueUrl=sqs.get_queue_url(QueueName=name)["QueueUrl"])
 
 
+def refuses_writes(code: str) -> Any:
+    """DynamoDB refuses every transaction, which a commit without writes of the user's is none."""
+
+    def interceptor(call: ApiCall, proceed: Proceed) -> Response:
+        if call.operation == "TransactWriteItems":
+            response: Any = {"Error": {"Code": code, "Message": "no"}, "ResponseMetadata": {"HTTPStatusCode": 400}}
+            raise ClientError(response, call.operation)
+        return proceed()
+
+    return interceptor
+
+
 def refuses(queue: str, code: str = "AccessDenied", status: int = 403) -> Any:
     """The queue refuses every send, in SQS's words."""
 

@@ -14,7 +14,7 @@ from flowguard.wire.envelope import Envelope, normalize
 from flowguard.worker.denials import FORGOTTEN_AFTER, Denials, writes_of
 from flowguard.worker.patience import SOME_MINUTES
 from tests.scene import Scene
-from tests.worker.runtime.mishaps import boom, refuses, reject_once
+from tests.worker.runtime.mishaps import boom, refuses, refuses_writes, reject_once
 
 SENT = 1_800_000_000_000
 MINUTES = SOME_MINUTES // timedelta(milliseconds=1)
@@ -90,6 +90,37 @@ def test_the_end_of_a_run_that_is_given_up_for_a_denial_is_no_sign_that_it_is_ov
     at.deliver(at.message())
     at.clock.advance(seconds=SOME_MINUTES.seconds)
     assert denials.are_final(writes, received(9), at.clock.now())
+
+
+def test_a_queue_that_has_taken_a_message_between_is_denied_anew(at: Scene) -> None:
+    at.receives = 12
+    with intercept(refuses("emails")):
+        assert at.deliver(at.message()) == [False]
+    assert at.deliver(at.order("o2", request_id="run-2")) == [True]
+    at.clock.advance(seconds=SOME_MINUTES.seconds)
+    with intercept(refuses("emails")):
+        assert at.deliver(at.message()) == [False]
+
+
+def test_throttles_before_it_are_no_denial(at: Scene) -> None:
+    at.receives = 12
+    with intercept(refuses("emails", "RequestThrottled", 400)):
+        assert at.deliver(at.message()) == [False]
+    at.clock.advance(seconds=SOME_MINUTES.seconds)
+    with intercept(refuses("emails")):
+        assert at.deliver(at.message()) == [False]
+        at.clock.advance(seconds=SOME_MINUTES.seconds)
+        assert at.deliver(at.message()) == [True]
+
+
+def test_a_table_that_is_denied_for_a_moment_ends_no_run(at: Scene) -> None:
+    at.receives = 12
+    with intercept(refuses_writes("AccessDeniedException")):
+        assert at.deliver(at.message()) == [False]
+        at.clock.advance(seconds=SOME_MINUTES.seconds)
+        assert at.deliver(at.message()) == [True]
+    item: Any = at.item()
+    assert (item.status, len(at.sent("dead"))) == (Status.FAILED, 1), "no flow would undo it"
 
 
 def test_a_backlog_whose_retry_is_denied_for_a_moment_ends_no_run(at: Scene) -> None:

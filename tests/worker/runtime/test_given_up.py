@@ -24,8 +24,6 @@ from tests.scene import START, OrderState, Scene, Script, message_id, record, tw
 from tests.worker.runtime.mishaps import boom, drop_queue
 from tests.worker.runtime.test_kills import kill, no_commits, received
 
-pytestmark = pytest.mark.usefixtures("denied_for_minutes")
-
 ACKED: dict[str, Any] = {"batchItemFailures": []}
 DAY = 86_400
 

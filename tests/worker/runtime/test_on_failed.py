@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from botocore.exceptions import ClientError, EndpointConnectionError
+from botocore.exceptions import EndpointConnectionError
 
 from flowguard.aws.services import aws_store
 from flowguard.client import FlowClient
@@ -21,14 +21,14 @@ from flowguard.protocol.conflict import OnConflict
 from flowguard.protocol.run import Claim, Commit, Committed, Status
 from flowguard.protocol.verdicts import ResetVerdict
 from flowguard.settings import Settings
-from flowguard.sim.calls import ApiCall, Interceptor, Proceed, Response, intercept
+from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
 from flowguard.step import Step
 from flowguard.testing import hostile
 from flowguard.wire.attributes import Attribute
 from tests.aws.engines import same_clients
 from tests.scene import START, OrderState, Priced, Scene, record
 from tests.worker.runtime.failing import Undoing, hand_over, undoing_scene, undone
-from tests.worker.runtime.mishaps import Died, boom, dies_at, drop_queue, refuses
+from tests.worker.runtime.mishaps import Died, boom, dies_at, drop_queue, refuses, refuses_writes
 from tests.worker.runtime.test_failures import carrying, claim_of
 from tests.worker.runtime.test_kills import kill
 
@@ -770,14 +770,14 @@ def test_a_table_that_is_denied_or_missing_undoes_nothing_and_the_run_goes_on_af
     assert (at.priced(), len(at.sent("close-order"))) == (2, 1)
 
 
-def refuses_writes(code: str) -> Interceptor:
-    def interceptor(call: ApiCall, proceed: Proceed) -> Response:
-        if call.operation == "TransactWriteItems":
-            response: Any = {"Error": {"Code": code, "Message": "no"}, "ResponseMetadata": {"HTTPStatusCode": 400}}
-            raise ClientError(response, call.operation)
-        return proceed()
-
-    return interceptor
+def test_an_undo_whose_tables_are_denied_ends_its_run_with_a_letter_of_its_own(failing: AtWork) -> None:
+    at, _ = failing
+    at.deliver(at.second())
+    at.sent("dead")
+    with intercept(refuses_writes("AccessDeniedException")):
+        assert hand_over(at) == [True]
+    [letter] = at.sent("dead")
+    assert (place_of(letter)["hop"], place_of(letter)["error"][0], status(at)) == (3, "WriteDenied", Status.FAILED)
 
 
 def test_an_undo_whose_retry_cannot_be_sent_is_a_dead_letter_of_its_own_and_the_run_has_failed(failing: AtWork) -> None:

@@ -59,6 +59,13 @@ def test_so_does_one_that_takes_a_run_over_whose_message_is_denied(at: Scene) ->
     assert 100 <= pause <= 200
 
 
+def test_one_that_takes_a_run_over_whose_message_is_throttled_comes_again_soon(at: Scene) -> None:
+    with intercept(refuses("emails", "RequestThrottled", 400)):
+        at.deliver(at.message())
+        [pause] = pauses(at, at.newer())
+    assert 5 <= pause <= 10
+
+
 def test_a_hop_that_comes_before_its_time_comes_again_after_a_pause(at: Scene) -> None:
     at.deliver(at.message())
     [pause] = pauses(at, at.second(hop=3))

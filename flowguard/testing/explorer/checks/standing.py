@@ -58,12 +58,13 @@ _JUDGED: Final = frozenset(
 class Standing:
     """The refusals of a history that never end.
 
-    ``dead_letters`` says that a flow's queue for them is among them, ``run_table`` that the run table is and ``texts``
-    that objects in S3 are gone. ``inboxes`` is where messages are read.
+    ``dead_letters`` says that a flow's queue for them is among them, ``run_table`` that the run table is, ``tables``
+    that another table is and ``texts`` that objects in S3 are gone. ``inboxes`` is where messages are read.
     """
 
     refusals: tuple[LastingRefusal, ...]
     run_table: bool
+    tables: bool
     dead_letters: bool
     texts: bool
     inboxes: frozenset[str]
@@ -75,6 +76,7 @@ class Standing:
         return cls(
             found,
             run_table=any(_is_run_table(history, one) for one in found),
+            tables=any(one.service == "dynamodb" and not _is_run_table(history, one) for one in found),
             dead_letters=any(one.service == "sqs" and one.name in letters for one in found),
             texts=any(one.service == "s3" and not one.of_user for one in found),
             inboxes=history.inner | frozenset(_inboxes(flows)),
@@ -107,11 +109,11 @@ class Standing:
         return left if len(left) == len(sends) else [send for send in left if not send.kind.is_last]
 
     def waits(self, history: History, key: str, item: RunItem) -> bool:
-        """Answer whether a run that has not ended stands where it may: its next hop's message is parked or kept."""
+        """Answer whether a run that has not ended stands where it may: its message or the next is parked or kept."""
         if self.run_table or self.dead_letters:
             return True
-        hops = (item.hop, item.hop + 1) if self.texts else (item.hop + 1,)
-        return item.done and any(
+        hops = (item.hop, item.hop + 1) if self.texts or self.tables else (item.hop + 1,)
+        return (item.done or self.tables) and any(
             one.is_letter and (one.run, one.id) == (key, item.request_id) and one.place.hop in hops
             for one in history.posted
         )
@@ -264,7 +266,7 @@ def _next_requests_go_through(history: History) -> Iterator[Problem]:
     }
     done |= {
         (f"run#{event.message.flow}#{event.message.object_id}", event.message.request_id)
-        for _, event in after.events(EventType.ATTACHED, EventType.KEPT)
+        for _, event in after.events(EventType.ATTACHED, EventType.KEPT, EventType.PARKED)
         if event.message
     }
     for key, request in history.asked.items():

@@ -26,6 +26,7 @@ from flowguard.testing.explorer.record.question import PARTIES
 from flowguard.testing.explorer.record.schedule import (
     AFTER_THE_DEADLINE,
     AS_LATE_AS_CAN_BE,
+    FOR_GOOD,
     OF_ANSWERS,
     OF_DELIVERIES,
     OF_WEATHER,
@@ -77,6 +78,10 @@ def run(sandbox: Sandbox, schedule: Schedule) -> History:
     return history
 
 
+_FOR_MINUTES: Final = 16
+"""Receives at the pace of a queue's own visibility: what two things need that are refused one after the other."""
+
+
 class _Driver:
     """The policy of one schedule over the event source. It also decides which of the workers has the turn."""
 
@@ -86,7 +91,7 @@ class _Driver:
         self._schedule = schedule
         self._redrives = Redrives(sandbox, schedule, self.history)
         self._expiry = Expiry(sandbox, schedule, self.history, self.note)
-        self._source = EventSource(MANY_RECEIVES if schedule.has(OF_WEATHER) else MOST_RECEIVES + len(schedule.choices))
+        self._source = EventSource(_receives(schedule))
         self._day = BadDay(sandbox, schedule, lambda text: self.note(None, text))
         self._insider = Insider(schedule, self.history, self._source, sandbox.distrusted)
         self._questions = OpenQuestions(sandbox.parties)
@@ -492,3 +497,10 @@ def _is_deadline(delivery: Delivery) -> bool:
 
 def _answer_queues(sandbox: Sandbox) -> Iterator[str]:
     return (f"sqs:{flow.answers.short_name}" for flow in sandbox.flows if isinstance(flow.answers, Queue))
+
+
+def _receives(schedule: Schedule) -> int:
+    """Return how often a record is received: while something is refused for good, for longer than what may pass."""
+    if schedule.has(OF_WEATHER):
+        return MANY_RECEIVES
+    return MOST_RECEIVES + len(schedule.choices) + (_FOR_MINUTES if schedule.has(FOR_GOOD) else 0)
