@@ -224,7 +224,7 @@ class FailPhase:
 
 
 def _is_unread_request(arrival: Arrival) -> bool:
-    """Answer whether no handler has seen the request, for this code cannot read it: there is nothing to undo."""
+    """Answer whether this code cannot read the request. No handler has seen it, so nothing is to be undone."""
     if arrival.message.hop > 1 or arrival.stage is None:
         return False
     try:

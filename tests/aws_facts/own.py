@@ -103,7 +103,12 @@ OWN_NUMBERS: Final[Mapping[str, tuple[str, ...]]] = {
         *("worker/hop_memory.py:_BESIDE", "worker/outside.py:ROWS_A_PART", "worker/wait_planner.py:MOST_AWAITED"),
     ),
     "how long a worker waits, rests, keeps in reserve or believes, and how often it tries": (
-        *("protocol/run.py:LONGEST_LEASE", "wire/signing.py:FRESH_FOR", "wire/signing.py:JITTER"),
+        *(
+            "protocol/run.py:LONGEST_LEASE",
+            "protocol/entry.py:LAMBDAS_LEASE",
+            "wire/signing.py:FRESH_FOR",
+            "wire/signing.py:JITTER",
+        ),
         *("wire/signing.py:NOT_ASKED_FOR", "wire/signing.py:TRIED_AGAIN_AFTER", "wire/signing.py:USED_FOR"),
         *("worker/batch.py:DISPATCH_RESERVE_MS", "worker/batch.py:HAND_BACK_RESERVE_MS"),
         *("worker/batch.py:WARNING_MS", "worker/claim_phase.py:LEASE_WITHOUT_LAMBDA"),
@@ -114,7 +119,11 @@ OWN_NUMBERS: Final[Mapping[str, tuple[str, ...]]] = {
         *("worker/patience.py:SOME_MINUTES", "worker/patience.py:_DELAYED_BY", "worker/patience.py:_FIRST"),
         *("worker/patience.py:_GROWTH", "worker/patience.py:_JITTER", "worker/patience.py:_KEPT_FOR"),
         *("worker/patience.py:_LONGEST_SHARE", "worker/patience.py:_NEARLY_OVER"),
-        *("worker/patience.py:_NEARLY_OVER_FIFO", "worker/patience.py:_RECEIVES_OF_MINUTES"),
+        *(
+            "worker/patience.py:_NEARLY_OVER_FIFO",
+            "worker/denials.py:_RECEIVES_OF_MINUTES",
+            "worker/denials.py:FORGOTTEN_AFTER",
+        ),
         *("worker/patience.py:_SHORTEST_DELAY", "worker/resets.py:GOOD_FOR", "worker/routing.py:CLAIMED_AT_RECEIVE"),
         *("worker/routing.py:CLOCKS_DIFFER_BY", "worker/runtime.py:MOST_CALLS", "worker/together.py:LITTLE_TIME_MS"),
         *("worker/together.py:LONGEST_WAIT_MS",),

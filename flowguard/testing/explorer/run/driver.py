@@ -500,7 +500,7 @@ def _answer_queues(sandbox: Sandbox) -> Iterator[str]:
 
 
 def _receives(schedule: Schedule) -> int:
-    """Return how often a record is received: while something is refused for good, for longer than what may pass."""
+    """Return the most receives of a record. What is refused for good takes longer than what passes."""
     if schedule.has(OF_WEATHER):
         return MANY_RECEIVES
     return MOST_RECEIVES + len(schedule.choices) + (_FOR_MINUTES if schedule.has(FOR_GOOD) else 0)
