@@ -7,6 +7,7 @@ message, a fenced writer) are not here: they are values, see :mod:`flowguard.pro
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import timedelta
 from enum import StrEnum
 
@@ -251,8 +252,12 @@ class WriteDenied(WriteInvalid):
     """A table denies a recorded write or is not there, and nothing was written.
 
     That may pass within minutes, so the record comes again a few times before the attempt has failed. In a flow with
-    ``on_failed`` its message is parked then, and its run goes on when that is redriven.
+    ``on_failed`` its message is parked then, and its run goes on when that is redriven. ``tables`` are those it may be.
     """
+
+    def __init__(self, why: str, tables: Iterable[str] = ()) -> None:
+        super().__init__(why)
+        self.tables = frozenset(tables)
 
 
 class ConditionRejected(Reject):

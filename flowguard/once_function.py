@@ -44,7 +44,7 @@ from flowguard.key_table import KeyTable
 from flowguard.observers.named import named_observers
 from flowguard.once_keys import KeyRule, NoKey, PayloadRule, read_digest, read_key, rule_problem
 from flowguard.printable import bounded
-from flowguard.protocol.entry import LAMBDAS_LEASE, Completion, Entry, EntryStatus, KeyAsk, KeyClaim, KeyVerdict, Met
+from flowguard.protocol.entry import Completion, Entry, EntryStatus, KeyAsk, KeyClaim, KeyVerdict, Met
 from flowguard.results import ResultType, Unstorable, result_type
 from flowguard.settings import Settings
 
@@ -272,9 +272,7 @@ class OnceFunction(Generic[P, R]):
         ends_at = self._ends_at(args, kwargs, now)
         until = ends_at if ends_at is not None else now + rule.lease // _MS
         owner = Owner(services.ids.new())
-        longest = max(LAMBDAS_LEASE, rule.lease // _MS + LAMBDAS_LEASE // 2)
-        ask = KeyAsk(rule.name, key, owner, now, until, until + rule.keep // _MS, digest, longest)
-        return ask, ends_at is not None
+        return KeyAsk(rule.name, key, owner, now, until, until + rule.keep // _MS, digest), ends_at is not None
 
     def _argument(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         given = self._guarded.signature.bind(*self._bound(args), **kwargs)  # raises what the call would

@@ -94,16 +94,25 @@ def test_the_lease_ends_with_the_invocation_or_as_the_option_says(world: World, 
     assert seen == [seconds * 1_000]
 
 
-@pytest.mark.parametrize(("lease", "hours"), [(timedelta(minutes=1), 0.5), (timedelta(hours=2), 2.25)])
+@pytest.mark.parametrize("lease", [timedelta(minutes=1), timedelta(hours=12)])
 def test_a_worker_whose_clock_was_a_day_fast_holds_its_key_no_longer_than_any_call_can(
-    world: World, lease: timedelta, hours: float
+    world: World, lease: timedelta
 ) -> None:
     charge = charge_in(world, raising(KeyboardInterrupt()), lease=lease)
     world.clock.advance(seconds=86_400)
     with pytest.raises(KeyboardInterrupt):
         charge(ORDER)
-    world.clock.advance(seconds=-86_400 + int(hours * 3600))
+    world.clock.advance(seconds=-86_400 + (lease.seconds if lease > timedelta(hours=1) else 0))
     assert charge_in(world, lease=lease)(ORDER) is not None
+
+
+def test_a_release_that_asks_for_a_shorter_lease_believes_a_longer_one_of_another(world: World) -> None:
+    def met() -> None:
+        with pytest.raises(InProgress):
+            charge_in(world, lease=timedelta(minutes=1))(ORDER)
+
+    charge_in(world, met, lease=timedelta(hours=12))(ORDER)
+    assert world.called == ["o-1"]
 
 
 def test_a_function_inside_another_one_has_its_lease_and_its_own_claim(world: World) -> None:

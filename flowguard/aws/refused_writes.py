@@ -50,12 +50,14 @@ def refusal_of(writes: Sequence[Write], error: ClientError) -> Exception:
                 return error
             return WriteInvalid(f"DynamoDB refuses a recorded write: {_reasons(reasons)}")
         case "ResourceNotFoundException" if writes:
-            return WriteDenied(f"{_tables(writes)} does not exist in the region of the function; {_CREATE}")
+            why = f"{_tables(writes)} does not exist in the region of the function; {_CREATE}"
+            return WriteDenied(why, (write.table for write in writes))
         case "ValidationException" | "SerializationException":
             problem = _twice(writes) if _SAME_ITEM in _message(error) else _message(error)
             return WriteInvalid(f"DynamoDB refuses the commit: {problem}")
         case code if writes and is_for_minutes(error):  # the run item was claimed: it is a table of the user's
-            return WriteDenied(f"DynamoDB refuses the recorded writes: {code}: {_message(error)}")
+            why = f"DynamoDB refuses the recorded writes: {code}: {_message(error)}"
+            return WriteDenied(why, (write.table for write in writes))
         case code if writes and is_final(error):  # the run item was claimed: it is a table of the user's
             return WriteInvalid(f"DynamoDB refuses the recorded writes: {code}: {_message(error)}")
         case _:

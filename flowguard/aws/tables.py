@@ -55,6 +55,6 @@ def read_consistently(client: DynamoDBClient, table: str, key: Mapping[str, Any]
         if not is_refusal(error):
             raise
         said = error.response.get("Error", {}).get("Message", "")
-        refused = WriteInvalid if is_final(error) else WriteDenied
-        raise refused(f"an item of {shown(table)} cannot be read: {error_code(error)}: {said}") from None
+        why = f"an item of {shown(table)} cannot be read: {error_code(error)}: {said}"
+        raise (WriteInvalid(why) if is_final(error) else WriteDenied(why, (table,))) from None
     return from_item(found["Item"]) if "Item" in found else None

@@ -509,12 +509,12 @@ def _run_of(address: AnswerAddress) -> Item:
 
 
 def _item(row: AwaitingRow) -> Item:
-    """Return the row as it is stored. One that says something else has another key, and replaces no other.
+    """Return the row as it is stored. The worker that writes it last is the one whose commit holds.
 
-    A worker that lost its lease may have another release, and may write its rows after those of the wait.
+    But for a late one of another release, whose stage may take failures where this does not.
     """
     a = row.address
-    run = [a.object_id, a.request_id, a.requested_at, a.hop, a.name, a.admits, row.expires_at // 1000]
+    run = [a.object_id, a.request_id, a.requested_at, a.hop, a.name]
     digest = hashlib.sha256(json.dumps(run).encode()).hexdigest()
     return {
         **awaiting_key(a.flow, row.id),

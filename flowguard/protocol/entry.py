@@ -18,8 +18,8 @@ from typing import Final, NamedTuple
 
 from flowguard.ids import Owner
 
-LAMBDAS_LEASE: Final = 30 * 60_000
-"""How long Lambda lets a function run, and by how much its clock may differ from another's, ms."""
+LONGEST_LEASE: Final = (12 * 60 + 15) * 60_000
+"""The longest that a call may ask for, and by how much its clock may differ from another's, ms."""
 
 
 class EntryStatus(StrEnum):
@@ -80,13 +80,11 @@ class KeyAsk(NamedTuple):
     removed_at: int
     """When DynamoDB may remove the entry, if nothing else happens to it."""
     digest: str | None = None
-    longest_lease: int = LAMBDAS_LEASE
-    """How long any call can hold the key, ms."""
 
     @property
     def believed_until(self) -> int:
         """Return the latest end of a lease that is believed. A worker whose clock is fast has written a later one."""
-        return self.now + self.longest_lease
+        return self.now + LONGEST_LEASE
 
 
 class KeyClaim(NamedTuple):

@@ -95,5 +95,5 @@ def key_of(message: Message, name: str) -> str:
     run = [message.flow, message.object_id, message.request_id, message.hop]
     import uuid  # not needed to start a function
 
-    parts = [*run, message.text_digest if message.hop == 1 else message.requested_at, name]
+    parts = [*run, message.body if message.hop == 1 else message.requested_at, name]
     return str(uuid.UUID(bytes=sha256(json.dumps(parts).encode()).digest()[:16], version=5))

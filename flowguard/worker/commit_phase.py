@@ -13,7 +13,6 @@ from flowguard.protocol.run import Claim, Commit, Committed, Fenced, FencedBy, R
 from flowguard.protocol.verdicts import Verdict
 from flowguard.worker.asks import Committing, Way
 from flowguard.worker.caller_answers import CallerAnswers
-from flowguard.worker.denials import writes_of
 from flowguard.worker.dispatch import dispatch
 from flowguard.worker.emitter import Emitter
 from flowguard.worker.ending import Ending, acked, kept
@@ -51,7 +50,7 @@ class CommitPhase:
             self._services.store.waits.save(commit.wait.rows)
         answer = yield from self.write(arrival, claim, commit)
         if isinstance(answer, Committed):
-            self._services.denials.ended(writes_of(arrival.message))
+            self._services.denials.ended_for(write.table for write in commit.writes)
         return answer
 
     def write(self, arrival: Arrival, claim: Claim, commit: Commit) -> Way[Written]:

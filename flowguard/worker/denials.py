@@ -13,18 +13,29 @@ backlog meets its first denial at its tenth receive.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import timedelta
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
+from flowguard.protocol.outbox import Send
+from flowguard.retry import LONGEST_SQS_DELAY
 from flowguard.wire.envelope import Envelope
-from flowguard.wire.message import Message
 from flowguard.worker import patience
 
 _RECEIVES_OF_MINUTES: Final = 3
 """The receive at which a record has waited twice for so long, about five minutes in all."""
 
+AT_LAST: Final = timedelta(days=1)
+"""The age at which a record has waited, also for a denial that each new process meets for the first time."""
+
 FORGOTTEN_AFTER: Final = timedelta(hours=3)
 """A denial that came so long after the last one is another. Two longest pauses of one record are less."""
+
+MOST_KNOWN: Final = 1_000
+"""Of so many the old ones are forgotten: senders choose where answers go."""
+
+Refused: TypeAlias = str | frozenset[str]
+"""A destination, or the tables of a stage's writes."""
 
 
 class _Denied(NamedTuple):
@@ -35,12 +46,12 @@ class _Denied(NamedTuple):
 
 
 class Denials:
-    """Remembers what is refused for as long as its process lives, and nothing of messages."""
+    """Remembers what is refused for as long as its process lives."""
 
     def __init__(self) -> None:
-        self._denied: dict[str, _Denied] = {}
+        self._denied: dict[Refused, _Denied] = {}
 
-    def are_final(self, what: str, envelope: Envelope, now: int, since: int = 0) -> bool:
+    def are_final(self, what: Refused, envelope: Envelope, now: int, since: int = 0) -> bool:
         """Note that ``what`` was refused to a record at ``now`` (ms). Answer whether that lasts for minutes by now.
 
         The record has to have waited as well; one that no queue brings again cannot. ``since`` is when it was first
@@ -48,25 +59,39 @@ class Denials:
         """
         has_lasted = self._last_until(what, now) >= patience.SOME_MINUTES
         went_back = bool(since) and timedelta(milliseconds=now - since) >= patience.SOME_MINUTES
-        has_waited = has_lasted and envelope.receive_count >= _RECEIVES_OF_MINUTES
+        age = timedelta(milliseconds=now - (now if envelope.sent_at is None else envelope.sent_at))
+        has_waited = (has_lasted or age >= AT_LAST) and envelope.receive_count >= _RECEIVES_OF_MINUTES
         return envelope.queue_arn is None or went_back or has_waited
 
-    def _last_until(self, what: str, now: int) -> timedelta:
+    def _last_until(self, what: Refused, now: int) -> timedelta:
         """Note the refusal. Return for how long it is refused by now, taken never between."""
+        if len(self._denied) >= MOST_KNOWN:
+            self._denied = {known: one for known, one in self._denied.items() if not _is_over(one, now)}
         denied = self._denied.get(what, _Denied(now, now))
-        if timedelta(milliseconds=now - denied.last) > FORGOTTEN_AFTER:
+        if _is_over(denied, now):
             denied = _Denied(now, now)
         self._denied[what] = denied._replace(last=now)
         return timedelta(milliseconds=now - denied.first)
 
-    def ended(self, what: str) -> None:
-        """Forget that it was refused: it was taken."""
-        self._denied.pop(what, None)
+    def ended(self, send: Send) -> None:
+        """Forget that its destination was refused: it was taken."""
+        self._denied.pop(place_of(send), None)
+
+    def ended_for(self, tables: Iterable[str]) -> None:
+        """Forget that writes to some of the tables were refused: they were taken."""
+        taken = frozenset(tables)
+        for what in [what for what in self._denied if not isinstance(what, str) and what <= taken]:
+            self._denied.pop(what, None)
 
 
-def writes_of(message: Message) -> str:
-    """Return what names the writes and reads of a stage among what is refused."""
-    return f"the writes of {message.flow}/{message.stage}"
+def _is_over(denied: _Denied, now: int) -> bool:
+    return timedelta(milliseconds=now - denied.last) > FORGOTTEN_AFTER
+
+
+def place_of(send: Send) -> str:
+    """Return what names its destination among what is refused. A long delay is the scheduler's, another service."""
+    is_scheduled = send.delay > LONGEST_SQS_DELAY.total_seconds()
+    return f"{send.to} by a schedule" if is_scheduled else str(send.to)
 
 
 def other_releases_of(flow: str) -> str:

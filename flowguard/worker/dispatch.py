@@ -11,6 +11,7 @@ from flowguard.protocol.outbox import LAST_PHASE, Kind, Send
 from flowguard.spans import Phase
 from flowguard.wire.envelope import Envelope
 from flowguard.wire.message import ErrorNote, Message
+from flowguard.worker.denials import place_of
 from flowguard.worker.emitter import Emitter
 from flowguard.worker.ending import Ending
 from flowguard.worker.ports import Refusal, Services
@@ -29,7 +30,7 @@ class Due(NamedTuple):
         """Return what the refusal means to its record: one that may pass is final once it has lasted for minutes."""
         if not refusal.for_minutes:
             return refusal
-        what, now = str(self.send.to), services.clock.now()
+        what, now = place_of(self.send), services.clock.now()
         return refusal.after(services.denials.are_final(what, self.envelope, now, self.message.since))
 
 
@@ -76,7 +77,7 @@ def send_or_park(services: Services, emitter: Emitter, due: Sequence[Due]) -> Ma
     refused = {number: due[number].judged(services, refusal) for number, refusal in refused.items()}
     for number, one in enumerate(due):
         if number not in refused:
-            services.denials.ended(str(one.send.to))
+            services.denials.ended(one.send)
         emitter.sent(one.message, one.send, refused.get(number))
     left = {number: refusal for number, refusal in refused.items() if not refusal.final}
     letters: dict[int, Due] = {}
@@ -123,5 +124,6 @@ def _park(
     for number, letter in letters.items():
         emitter.sent(letter.message, letter.send, failed.get(number))
         if number not in failed:
+            services.denials.ended(letter.send)
             emitter.parked(due[number].message, due[number].send, refused[number].why)
     return failed

@@ -88,8 +88,7 @@ class EarlyOffers:
         self._seen = list(itertools.islice(self.rows(self._own), MOST_LOOKED_AT + 1))
         if len(self._seen) > MOST_LOOKED_AT:
             return ALL_WHO_WAITED
-        each = {user_of(row.address): row for row in self._seen}  # a wait has a row of each worker that began it
-        can_take = (row for row in each.values() if self._waits.verdict(row.address) in TAKEN)
+        can_take = (row for row in self._seen if self._waits.verdict(row.address) in TAKEN)
         taking = list(itertools.islice(can_take, 2))
         if len(taking) > 1:
             return ALL_WHO_WAITED

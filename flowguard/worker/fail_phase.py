@@ -19,7 +19,7 @@ from flowguard.failure import Again, Attempt, Never, after_failure
 from flowguard.payloads import decode
 from flowguard.protocol.conflict import OnConflict
 from flowguard.protocol.outbox import Send
-from flowguard.protocol.run import BackOff, Claim, Commit
+from flowguard.protocol.run import BackOff, Claim, Commit, RunItem
 from flowguard.protocol.verdicts import Verdict
 from flowguard.retry import LONGEST_DELAY, LONGEST_SQS_DELAY, LONGEST_VISIBILITY, RetryPolicy
 from flowguard.spans import Phase
@@ -27,7 +27,7 @@ from flowguard.wire.message import ErrorNote
 from flowguard.worker.asks import Way
 from flowguard.worker.claim_phase import release
 from flowguard.worker.commit_phase import CommitPhase
-from flowguard.worker.denials import other_releases_of, writes_of
+from flowguard.worker.denials import Refused, other_releases_of
 from flowguard.worker.dispatch import Due, not_sent, send_or_park
 from flowguard.worker.emitter import Emitter
 from flowguard.worker.ending import Ending, acked, kept
@@ -60,7 +60,7 @@ class FailPhase:
         if isinstance(error, OtherRelease):
             return self._parked(arrival, claim, error, other_releases_of(arrival.flow.name))
         if isinstance(error, WriteDenied) and self._is_parked_for(arrival, claim, error):
-            return self._parked(arrival, claim, error, writes_of(arrival.message))
+            return self._parked(arrival, claim, error, error.tables)
         message, now = arrival.message, self._services.clock.now()
         note = ErrorNote.of(error, now)
         policy = arrival.stage.retry if arrival.stage is not None else RetryPolicy()
@@ -83,11 +83,11 @@ class FailPhase:
         It is where the flow would undo for it what the run did. Else its run ends, and its callers are answered.
         """
         now, since = self._services.clock.now(), arrival.message.since
-        if not self._services.denials.are_final(writes_of(arrival.message), arrival.envelope, now, since):
+        if not self._services.denials.are_final(denied.tables, arrival.envelope, now, since):
             raise denied
         return arrival.flow.on_failed is not None and claim.item.own_failure is None
 
-    def _parked(self, arrival: Arrival, claim: Claim, error: FlowguardError, what: str) -> Ending:
+    def _parked(self, arrival: Arrival, claim: Claim, error: FlowguardError, what: Refused) -> Ending:
         """Park the message, and leave the run where it is. Raises the error while it may pass."""
         ending = self._no_run.parked(arrival, error, what)
         release(self._services, claim)
@@ -96,7 +96,7 @@ class FailPhase:
     def _end(self, arrival: Arrival, claim: Claim, note: ErrorNote, error: BaseException) -> Way[Ending | None]:
         """End the run as FAILED, or go on where its flow has a stage for that."""
         to = arrival.flow.on_failed
-        is_unread = not isinstance(error, Cancelled) and _is_unread_request(arrival)
+        is_unread = not isinstance(error, Cancelled) and _is_unread_request(arrival, claim.item)
         if to is None or claim.item.own_failure is not None or is_unread:
             return (yield from self._end_failed(arrival, claim, note, error))
         planner = planner_of(self._services, arrival, claim)
@@ -162,7 +162,7 @@ class FailPhase:
             refusal = self._services.sender.send([again]).get(0)
         self._emitter.sent(arrival.message, again, refusal)
         if refusal is None:
-            self._services.denials.ended(str(again.to))
+            self._services.denials.ended(again)
             self._emitter.emit(EventType.RETRIED, arrival, error=note.type, delay=delay)
             self._note_back_off(claim, note, delay)
             return acked(arrival, Verdict.CLAIMED)
@@ -223,12 +223,17 @@ class FailPhase:
             self._services.store.tell(claim, note)
 
 
-def _is_unread_request(arrival: Arrival) -> bool:
-    """Answer whether this code cannot read the request. No handler has seen it, so nothing is to be undone."""
-    if arrival.message.hop > 1 or arrival.stage is None:
+def _is_unread_request(arrival: Arrival, item: RunItem) -> bool:
+    """Answer whether this code cannot read the request, and nothing is to be undone.
+
+    No handler has seen it in an earlier attempt, and no run before it has left anything.
+    """
+    message, stage = arrival.message, arrival.stage
+    began = message.hop > 1 or message.retry or message.redrive or item.kills
+    if began or stage is None or item.memo is not None or item.left is not None:
         return False
     try:
-        decode(arrival.stage.payload, arrival.message.body, what="")
+        decode(stage.payload, message.body, what="")
     except RunFailed:
         return True
     return False

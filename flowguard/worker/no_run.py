@@ -7,7 +7,7 @@ from flowguard.events import EventType
 from flowguard.protocol.verdicts import Verdict
 from flowguard.wire.message import ErrorNote
 from flowguard.worker.caller_answers import CallerAnswers
-from flowguard.worker.denials import other_releases_of
+from flowguard.worker.denials import Refused, other_releases_of
 from flowguard.worker.emitter import Emitter
 from flowguard.worker.ending import Ending, acked
 from flowguard.worker.plan import dead_letter
@@ -49,7 +49,7 @@ class NoRun:
         note = ErrorNote.of(error, self._services.clock.now())
         return dead._replace(sends=(*self._caller_answers.refused(arrival, note), *dead.sends))
 
-    def parked(self, arrival: Arrival, error: FlowguardError, what: str) -> Ending:
+    def parked(self, arrival: Arrival, error: FlowguardError, what: Refused) -> Ending:
         """Park a message for something that says nothing about its business, once that has lasted for minutes.
 
         ``what`` names it: another release, tables or queues that are denied or missing. The run does not end, and

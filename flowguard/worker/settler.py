@@ -321,6 +321,7 @@ class Settler:
         refusal = self._services.sender.send([letter]).get(0)
         emitter.sent(message, letter, refusal)
         if refusal is None:
+            self._services.denials.ended(letter)
             emitter.parked(message, send, str(error))
         return refusal is None
 

@@ -70,4 +70,7 @@ def _refusal(services: Services, letter: Send) -> str | None:
     except Reject as error:
         return str(error)
     refused = services.sender.send([checked]).get(0)
-    return None if refused is None else refused.why
+    if refused is None:
+        services.denials.ended(checked)
+        return None
+    return refused.why

@@ -453,17 +453,6 @@ def test_rows_of_one_id_that_differ_in_anything_are_two(other: dict[str, Any], s
     assert sorted(store.waiting_for("flow", "paid")) == sorted(rows)
 
 
-@pytest.mark.parametrize(("admits", "expires_at"), [(True, NOW_MS), (False, NOW_MS - 1_000)])
-def test_a_late_worker_of_another_release_shortens_the_life_of_no_row(
-    admits: bool, expires_at: int, store: DynamoDBWaits
-) -> None:
-    row = AwaitingRow("paid", ADDRESS, "stage", NOW_MS)
-    late = row._replace(address=ADDRESS._replace(admits=admits), expires_at=expires_at)
-    store.save([row])
-    store.save([late])
-    assert sorted(store.waiting_for("flow", "paid")) == sorted([row, late])
-
-
 def test_the_place_of_an_answer_for_many_is_removed_when_its_time_is_over(
     clients: Clients, store: DynamoDBWaits
 ) -> None:

@@ -105,7 +105,7 @@ OWN_NUMBERS: Final[Mapping[str, tuple[str, ...]]] = {
     "how long a worker waits, rests, keeps in reserve or believes, and how often it tries": (
         *(
             "protocol/run.py:LONGEST_LEASE",
-            "protocol/entry.py:LAMBDAS_LEASE",
+            "protocol/entry.py:LONGEST_LEASE",
             "wire/signing.py:FRESH_FOR",
             "wire/signing.py:JITTER",
         ),
@@ -123,6 +123,10 @@ OWN_NUMBERS: Final[Mapping[str, tuple[str, ...]]] = {
             "worker/patience.py:_NEARLY_OVER_FIFO",
             "worker/denials.py:_RECEIVES_OF_MINUTES",
             "worker/denials.py:FORGOTTEN_AFTER",
+        ),
+        *(
+            "worker/denials.py:AT_LAST",
+            "worker/denials.py:MOST_KNOWN",
         ),
         *("worker/patience.py:_SHORTEST_DELAY", "worker/resets.py:GOOD_FOR", "worker/routing.py:CLAIMED_AT_RECEIVE"),
         *("worker/routing.py:CLOCKS_DIFFER_BY", "worker/runtime.py:MOST_CALLS", "worker/together.py:LITTLE_TIME_MS"),

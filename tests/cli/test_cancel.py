@@ -199,6 +199,7 @@ def test_a_letter_of_an_earlier_request_stays(at: Scene) -> None:
     assert len(at.sent("dead")) == 2, "the newer run has sent it once more"
 
 
+@pytest.mark.usefixtures("denied_for_minutes")
 def test_messages_that_the_run_could_not_send_are_named_and_stay(at: Scene) -> None:
     sqs = at.aws.client("sqs")
     sqs.delete_queue(QueueUrl=sqs.get_queue_url(QueueName="emails")["QueueUrl"])

@@ -368,7 +368,8 @@ def test_who_gives_it_up_gets_answers_of_the_queue_that_sqs_moved_them_from() ->
             (record,) = raw("approve-killed")(forged, RecordKind.ANSWER)["Records"]
             arn = f"arn:aws:sqs:{REGION}:{ACCOUNT_ID}:"
             for queue, taken in (("decisions", False), (answers_of(flow), True)):
-                moved = {**record["attributes"], "DeadLetterQueueSourceArn": arn + queue}
+                sent = str(world.services.clock.now())
+                moved = {**record["attributes"], "SentTimestamp": sent, "DeadLetterQueueSourceArn": arn + queue}
                 assert world.take({"Records": [{**record, "attributes": moved}]}, dlq_handler) is taken
             assert world.item.wait is not None
             assert world.item.wait.end is not None

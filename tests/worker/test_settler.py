@@ -162,6 +162,7 @@ def settled_by_older(at: WaitScene, receives: int, **changed: Any) -> Any:
     return Settler(at.services).ending(envelope({**found, **changed}), Older, arrived)
 
 
+@pytest.mark.usefixtures("denied_for_minutes")
 def test_a_run_that_goes_on_at_a_stage_of_another_release_does_so_after_a_redrive(at: WaitScene) -> None:
     """A deployment has its minutes. What no queue brings again has a copy in one."""
     at.begin(for_any)
@@ -180,6 +181,7 @@ def test_a_run_that_goes_on_at_a_stage_of_another_release_does_so_after_a_redriv
     assert settled(at).sends[0].kind is Kind.NEXT, "code that has the stage needs no letter"
 
 
+@pytest.mark.usefixtures("denied_for_minutes")
 def test_where_the_dead_letters_refuse_its_message_the_answer_stays_and_nothing_is_parked(at: WaitScene) -> None:
     at.begin(for_any)
     with intercept(without_network), pytest.raises(OtherRelease):
@@ -187,6 +189,7 @@ def test_where_the_dead_letters_refuse_its_message_the_answer_stays_and_nothing_
     assert (at.told(EventType.NOT_SENT), at.told(EventType.PARKED)) == (1, 0)
 
 
+@pytest.mark.usefixtures("denied_for_minutes")
 def test_of_an_answer_whose_next_message_cannot_be_parked_now_the_record_itself_is_not_parked(at: WaitScene) -> None:
     at.begin(for_any)
     found = answered(at.address("a"), {"status": "COMPLETED", "result": 7})

@@ -418,6 +418,7 @@ def test_a_message_without_an_object_is_a_dead_letter_and_harms_no_other(at: Sce
     assert len(at.sent("dead")) == 1
 
 
+@pytest.mark.usefixtures("denied_for_minutes")
 @pytest.mark.parametrize("shared", [False, True])
 def test_a_message_that_no_item_can_hold_is_a_dead_letter_and_harms_no_other(at: Scene, shared: bool) -> None:
     at.handler.together = shared

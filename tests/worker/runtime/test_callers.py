@@ -226,6 +226,7 @@ def test_the_callers_of_a_run_that_was_taken_over_get_the_end_of_the_newer_one()
         assert answers(at) == [(one, "run-2", "COMPLETED") for one in ("caller-0", "run-1", "run-2")]
 
 
+@pytest.mark.usefixtures("denied_for_minutes")
 def test_an_answer_that_is_refused_for_good_is_parked_and_the_others_go_out() -> None:
     with scene(shared) as at:
         at.deliver(at.message())

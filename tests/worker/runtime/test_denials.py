@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 
+from flowguard.destinations import Queue
+from flowguard.protocol.outbox import Kind, Send
 from flowguard.protocol.run import Status
 from flowguard.sim.calls import intercept
 from flowguard.testing import sqs_event
 from flowguard.wire.envelope import Envelope, normalize
-from flowguard.worker.denials import FORGOTTEN_AFTER, Denials, writes_of
+from flowguard.worker.denials import AT_LAST, FORGOTTEN_AFTER, MOST_KNOWN, Denials, place_of
 from flowguard.worker.patience import SOME_MINUTES
 from tests.scene import Scene
 from tests.worker.runtime.mishaps import boom, refuses, refuses_writes, reject_once
@@ -19,10 +21,12 @@ from tests.worker.runtime.mishaps import boom, refuses, refuses_writes, reject_o
 SENT = 1_800_000_000_000
 MINUTES = SOME_MINUTES // timedelta(milliseconds=1)
 FORGOTTEN = FORGOTTEN_AFTER // timedelta(milliseconds=1)
+DAY_MS = AT_LAST // timedelta(milliseconds=1)
 
 
 def received(receives: int, **changes: object) -> Envelope:
     [record] = sqs_event("orders", {}, receive_count=receives)["Records"]
+    record["attributes"]["SentTimestamp"] = str(SENT)
     [envelope] = normalize({"Records": [record | changes]})
     assert isinstance(envelope, Envelope)
     return envelope
@@ -51,11 +55,43 @@ def test_a_record_that_no_queue_brings_again_cannot_wait() -> None:
 
 def test_what_was_taken_between_is_denied_anew() -> None:
     denials = Denials()
-    denials.are_final("a queue", received(9), SENT)
-    denials.are_final("a table", received(9), SENT)
-    denials.ended("a queue")
-    assert not denials.are_final("a queue", received(9), SENT + MINUTES)
-    assert denials.are_final("a table", received(9), SENT + MINUTES), "each for itself"
+    queue, table = "sqs:q", frozenset(["a", "b"])
+    denials.are_final(queue, received(9), SENT)
+    denials.are_final(table, received(9), SENT)
+    denials.ended(Send(Kind.SIDE, Queue("q"), "", "1"))
+    denials.ended_for(["a", "c"])
+    assert not denials.are_final(queue, received(9), SENT + MINUTES)
+    assert denials.are_final(table, received(9), SENT + MINUTES), "each for itself"
+    denials.ended_for(["c", "b", "a"])
+    assert not denials.are_final(table, received(9), SENT + MINUTES)
+
+
+def test_a_scheduler_that_is_denied_is_not_the_queue_that_it_sends_to() -> None:
+    soon = Send(Kind.NEXT, Queue("q"), "", "1", delay=900)
+    assert (place_of(soon), place_of(soon._replace(delay=901))) == ("sqs:q", "sqs:q by a schedule")
+
+
+@pytest.mark.parametrize(
+    ("receives", "later", "final"), [(3, DAY_MS - 1, False), (3, DAY_MS, True), (2, DAY_MS, False)]
+)
+def test_a_record_of_a_day_has_waited_whatever_its_process_knows(receives: int, later: int, final: bool) -> None:
+    record = received(receives)
+    assert record.sent_at is not None
+    assert Denials().are_final("a queue", record, record.sent_at + later) is final
+
+
+def test_a_record_that_does_not_say_when_it_was_sent_is_a_new_one() -> None:
+    record = received(3, attributes={"ApproximateReceiveCount": "3"})
+    assert record.sent_at is None
+    assert not Denials().are_final("a queue", record, SENT)
+
+
+def test_of_many_that_are_refused_the_old_ones_are_forgotten() -> None:
+    denials = Denials()
+    for number in range(MOST_KNOWN):
+        denials.are_final(f"queue {number}", received(9), SENT + (number == 7) * FORGOTTEN)
+    denials.are_final("one more", received(9), SENT + FORGOTTEN + 1)
+    assert sorted(map(str, denials._denied)) == ["one more", "queue 7"]
 
 
 @pytest.mark.parametrize(("later", "final"), [(FORGOTTEN, True), (FORGOTTEN + 1, False)])
@@ -76,7 +112,7 @@ def test_a_record_of_a_backlog_that_meets_a_moment_of_denial_parks_nothing(at: S
 
 
 def test_a_stage_whose_writes_were_taken_between_is_denied_anew(at: Scene) -> None:
-    denials, writes = at.handler._services.denials, writes_of(at.message())
+    denials, writes = at.handler._services.denials, frozenset(["orders"])
     denials.are_final(writes, received(9), at.clock.now())
     at.deliver(at.message())
     at.clock.advance(seconds=SOME_MINUTES.seconds)
@@ -84,7 +120,7 @@ def test_a_stage_whose_writes_were_taken_between_is_denied_anew(at: Scene) -> No
 
 
 def test_the_end_of_a_run_that_is_given_up_for_a_denial_is_no_sign_that_it_is_over(at: Scene) -> None:
-    denials, writes = at.handler._services.denials, writes_of(at.message())
+    denials, writes = at.handler._services.denials, frozenset(["orders"])
     denials.are_final(writes, received(9), at.clock.now())
     at.script.pricing = lambda step: reject_once(at)
     at.deliver(at.message())
@@ -121,6 +157,26 @@ def test_a_table_that_is_denied_for_a_moment_ends_no_run(at: Scene) -> None:
         assert at.deliver(at.message()) == [True]
     item: Any = at.item()
     assert (item.status, len(at.sent("dead"))) == (Status.FAILED, 1), "no flow would undo it"
+
+
+def test_a_commit_without_its_writes_is_no_sign_that_a_table_is_denied_no_more(at: Scene) -> None:
+    denials, others = at.handler._services.denials, frozenset(["audit"])
+    denials.are_final(others, received(9), at.clock.now())
+    at.deliver(at.message())
+    at.clock.advance(seconds=SOME_MINUTES.seconds)
+    assert denials.are_final(others, received(9), at.clock.now())
+
+
+def test_dead_letters_that_have_taken_one_between_are_denied_anew(at: Scene) -> None:
+    denials = at.handler._services.denials
+    denials.are_final("sqs:dead", received(9), at.clock.now())
+    at.receives = 3
+    denials.are_final("sqs:emails", received(3), at.clock.now() - MINUTES)
+    with intercept(refuses("emails")):
+        assert at.deliver(at.message()) == [True]
+    assert len(at.sent("dead")) == 1
+    at.clock.advance(seconds=SOME_MINUTES.seconds)
+    assert not denials.are_final("sqs:dead", received(9), at.clock.now())
 
 
 def test_a_backlog_whose_retry_is_denied_for_a_moment_ends_no_run(at: Scene) -> None:

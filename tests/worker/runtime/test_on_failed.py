@@ -15,7 +15,7 @@ from flowguard.client import FlowClient
 from flowguard.errors import Reject
 from flowguard.events import EventType
 from flowguard.handler import dlq_handler, lambda_handler
-from flowguard.ids import RequestId
+from flowguard.ids import ObjectId, RequestId
 from flowguard.outcome import Outcome
 from flowguard.protocol.conflict import OnConflict
 from flowguard.protocol.run import Claim, Commit, Committed, Status
@@ -747,9 +747,9 @@ def test_a_newer_request_takes_a_run_over_whose_undo_is_parked_and_gets_its_stat
 
 def test_a_request_that_this_code_cannot_read_fails_and_undoes_nothing(failing: AtWork) -> None:
     at, _ = failing
-    assert at.deliver(at.newer(body="[]")) == [True]
+    assert at.deliver(at.order("o2", request_id="run-2")._replace(body="[]")) == [True]
     [letter] = at.sent("dead")
-    assert (status(at), place_of(letter)["hop"], at.sent("undo-order")) == (Status.FAILED, 1, [])
+    assert (place_of(letter)["hop"], place_of(letter)["object"], at.sent("undo-order")) == (1, "o2", [])
 
 
 @pytest.mark.parametrize(
@@ -768,6 +768,19 @@ def test_a_table_that_is_denied_or_missing_undoes_nothing_and_the_run_goes_on_af
         return
     at.handler({"Messages": [{**letter, "eventSourceARN": "arn:aws:sqs:us-east-1:123456789012:price-order"}]})
     assert (at.priced(), len(at.sent("close-order"))) == (2, 1)
+
+
+@pytest.mark.parametrize("about", [{"retry": 1}, {"redrive": 1}])
+def test_a_request_that_an_earlier_attempt_may_have_read_is_undone(failing: AtWork, about: dict[str, int]) -> None:
+    at, _ = failing
+    assert at.deliver(at.message(object_id=ObjectId("o2"), request_id=RequestId("run-2"), body="[]", **about)) == [True]
+    assert len(at.sent("undo-order")) == 1
+
+
+def test_a_request_that_takes_a_run_over_is_undone_with_what_that_left(failing: AtWork) -> None:
+    at, _ = failing
+    assert at.deliver(at.newer(body="[]")) == [True]
+    assert len(at.sent("undo-order")) == 1
 
 
 def test_an_undo_whose_tables_are_denied_ends_its_run_with_a_letter_of_its_own(failing: AtWork) -> None:

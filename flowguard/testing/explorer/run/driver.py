@@ -91,7 +91,7 @@ class _Driver:
         self._schedule = schedule
         self._redrives = Redrives(sandbox, schedule, self.history)
         self._expiry = Expiry(sandbox, schedule, self.history, self.note)
-        self._source = EventSource(_receives(schedule))
+        self._source = EventSource(_receives(schedule, of_flows=bool(sandbox.flows)))
         self._day = BadDay(sandbox, schedule, lambda text: self.note(None, text))
         self._insider = Insider(schedule, self.history, self._source, sandbox.distrusted)
         self._questions = OpenQuestions(sandbox.parties)
@@ -499,8 +499,8 @@ def _answer_queues(sandbox: Sandbox) -> Iterator[str]:
     return (f"sqs:{flow.answers.short_name}" for flow in sandbox.flows if isinstance(flow.answers, Queue))
 
 
-def _receives(schedule: Schedule) -> int:
+def _receives(schedule: Schedule, *, of_flows: bool) -> int:
     """Return the most receives of a record. What is refused for good takes longer than what passes."""
     if schedule.has(OF_WEATHER):
         return MANY_RECEIVES
-    return MOST_RECEIVES + len(schedule.choices) + (_FOR_MINUTES if schedule.has(FOR_GOOD) else 0)
+    return MOST_RECEIVES + len(schedule.choices) + (_FOR_MINUTES if of_flows and schedule.has(FOR_GOOD) else 0)
