@@ -229,8 +229,8 @@ def _is_unread_request(arrival: Arrival, item: RunItem) -> bool:
     No handler has seen it in an earlier attempt, and no run before it has left anything.
     """
     message, stage = arrival.message, arrival.stage
-    began = message.hop > 1 or message.retry or message.redrive or item.kills
-    if began or stage is None or item.memo is not None or item.left is not None:
+    began = message.hop > 1 or message.retry or message.redrive or item.kills or item.memo or item.left
+    if began or stage is None:
         return False
     try:
         decode(stage.payload, message.body, what="")

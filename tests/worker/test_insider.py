@@ -371,6 +371,8 @@ def test_who_gives_it_up_gets_answers_of_the_queue_that_sqs_moved_them_from() ->
                 sent = str(world.services.clock.now())
                 moved = {**record["attributes"], "SentTimestamp": sent, "DeadLetterQueueSourceArn": arn + queue}
                 assert world.take({"Records": [{**record, "attributes": moved}]}, dlq_handler) is taken
+            old = {**record["attributes"], "DeadLetterQueueSourceArn": arn + "decisions"}
+            assert world.take({"Records": [{**record, "attributes": old}]}, dlq_handler), "its queue deletes it soon"
             assert world.item.wait is not None
             assert world.item.wait.end is not None
 

@@ -24,6 +24,7 @@ from flowguard.step import Step
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.envelope import Envelope, normalize_record
 from flowguard.wire.message import PLACE
+from flowguard.worker.denials import _Denied
 from flowguard.worker.settler import ArrivedAnswer, ArrivedDeadline, Settler, find_arrived, message_at
 from tests.waits import (
     DEADLINE,
@@ -170,7 +171,10 @@ def test_a_run_that_goes_on_at_a_stage_of_another_release_does_so_after_a_redriv
         with pytest.raises(OtherRelease, match="carts has no stage 'some'"):
             settled_by_older(at, receives, **changed)
     assert at.told(EventType.PARKED) == 0
+    denied = at.services.denials._denied
+    denied["sqs:carts-dead-letters"] = denied["sqs:carts"] = _Denied(0, 0)
     assert settled_by_older(at, 3)[1:2] == (True,)
+    assert list(denied) == ["sqs:carts"], "what is taken is denied no more"
     [letter] = at.waiting("carts-dead-letters")
     said = json.loads(letter["messageAttributes"][PLACE]["stringValue"])
     assert letter["body"] == '{"wait": "answered"}'

@@ -14,6 +14,7 @@ from flowguard.protocol.outbox import Kind, Send
 from flowguard.sim.calls import Recorder, intercept
 from flowguard.wire.attributes import Attribute, read_attributes
 from flowguard.wire.message import FLOW_STAGE, PLACE
+from flowguard.worker.denials import _Denied
 from tests.scene import Scene, message_id, record, scene
 from tests.worker.runtime.mishaps import refuses
 
@@ -47,7 +48,10 @@ def test_it_waits_for_minutes_and_is_parked_once_as_it_is(at: Scene, made: Calla
     for receives in (1, 2):
         assert at.handler({"Records": [made(at, receives)]})["batchItemFailures"]
     assert at.sent("dead") == []
+    denied = at.handler._services.denials._denied
+    denied["sqs:dead"] = denied["sqs:emails"] = _Denied(0, 0)
     assert at.handler({"Records": [made(at, 3)]}) == {"batchItemFailures": []}
+    assert list(denied) == ["sqs:emails"], "what is taken is denied no more"
     [letter] = at.sent("dead")
     assert json.loads(json.loads(letter["Body"])["Message"]) == {"order_id": "o1"}
     [parked] = [event for event in at.tally.events if event.type is EventType.PARKED]

@@ -23,7 +23,8 @@ TESTED: Final = (
     Elsewhere(
         r"^worker\.(denials\.|commit_phase\.CommitPhase\.written: self\._services\.denials|no_run\.NoRun\.parked|"
         r"fail_phase\.(_is_unread_request|FailPhase\.(_is_parked_for|_parked|_again: self\._services\.denials))|"
-        r"dispatch\.(send_or_park: services\.denials|Due\.judged|not_sent)|unread\.)",
+        r"dispatch\.(send_or_park: (services\.denials|number not in)|_park: services\.denials|Due\.judged|not_sent)|"
+        r"unread\.|settler\.Settler\._is_parked: self\._services\.denials)",
         (
             "tests/worker/runtime/test_denials.py",
             "tests/worker/test_unread.py",
@@ -32,6 +33,8 @@ TESTED: Final = (
             "tests/worker/runtime/test_releases.py",
             "tests/worker/runtime/test_given_up.py",
             "tests/worker/runtime/test_refused_for_good.py",
+            "tests/worker/test_insider.py::test_who_gives_it_up",
+            "tests/worker/test_settler.py",
             "tests/sim/weather/test_bad_days.py::test_a_stage_that_rejects_what_it_waited_for_is_undone",
         ),
         "denials that last for minutes, which the explorer's records do not wait for",

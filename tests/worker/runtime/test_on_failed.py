@@ -18,14 +18,19 @@ from flowguard.handler import dlq_handler, lambda_handler
 from flowguard.ids import ObjectId, RequestId
 from flowguard.outcome import Outcome
 from flowguard.protocol.conflict import OnConflict
-from flowguard.protocol.run import Claim, Commit, Committed, Status
+from flowguard.protocol.memo import Memo
+from flowguard.protocol.run import Claim, Commit, Committed, LeftState, Status
 from flowguard.protocol.verdicts import ResetVerdict
 from flowguard.settings import Settings
 from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
 from flowguard.step import Step
 from flowguard.testing import hostile
 from flowguard.wire.attributes import Attribute
+from flowguard.wire.envelope import Envelope, normalize
+from flowguard.worker.fail_phase import _is_unread_request
+from flowguard.worker.routing import Arrival
 from tests.aws.engines import same_clients
+from tests.protocol.run_items import run_item
 from tests.scene import START, OrderState, Priced, Scene, record
 from tests.worker.runtime.failing import Undoing, hand_over, undoing_scene, undone
 from tests.worker.runtime.mishaps import Died, boom, dies_at, drop_queue, refuses, refuses_writes
@@ -775,6 +780,30 @@ def test_a_request_that_an_earlier_attempt_may_have_read_is_undone(failing: AtWo
     at, _ = failing
     assert at.deliver(at.message(object_id=ObjectId("o2"), request_id=RequestId("run-2"), body="[]", **about)) == [True]
     assert len(at.sent("undo-order")) == 1
+
+
+@pytest.mark.parametrize(
+    ("about", "item", "is_unread"),
+    [
+        ({}, {}, True),
+        ({"hop": 2}, {}, False),
+        ({"retry": 1}, {}, False),
+        ({"redrive": 1}, {}, False),
+        ({"body": '{"order_id":"o1"}'}, {}, False),
+        ({}, {"kills": 1}, False),
+        ({}, {"memo": Memo(RequestId("r"), 1, {}, 0)}, False),
+        ({}, {"left": LeftState(str, 0)}, False),
+    ],
+)
+def test_no_handler_has_seen_a_request_that_cannot_be_read_and_is_the_first_of_its_kind(
+    failing: AtWork, about: dict[str, Any], item: dict[str, Any], is_unread: bool
+) -> None:
+    at, _ = failing
+    [envelope] = normalize({"Records": [record(at.message())]})
+    assert isinstance(envelope, Envelope)
+    message = at.message(**{"body": "[]", **about})
+    arrival = Arrival(envelope, at.flow, at.flow.stage("price-order"), message)
+    assert _is_unread_request(arrival, run_item(**item)) is is_unread
 
 
 def test_a_request_that_takes_a_run_over_is_undone_with_what_that_left(failing: AtWork) -> None:
