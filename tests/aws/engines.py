@@ -25,7 +25,7 @@ IN_PROCESS = ("moto", "memory")
 ENGINES = (*IN_PROCESS, "dynamodb-local")
 EVERY_STATE: Final = (
     "memory",
-    pytest.param("dynamodb-local", marks=pytest.mark.proof("every small state, on a real engine")),
+    pytest.param("dynamodb-local", marks=pytest.mark.long("every small state, on a real engine")),
     pytest.param("moto", marks=pytest.mark.long("every small state, on moto")),
 )
 """The same engines, for tables of every small state."""
