@@ -29,9 +29,6 @@ from flowguard.sim.weather.forecast import KINDS, forecast
 PORT: Final = 4566
 """What other emulators of AWS listen on, too."""
 
-PLAYED: Final = tuple(name for name in KINDS if name != "late-copies")
-"""The weather that a mapping can play. SQS itself makes copies."""
-
 _TICK: Final = 0.25
 _AFTER_A_DEATH: Final = 1.0
 
@@ -44,7 +41,7 @@ _AFTER_A_DEATH: Final = 1.0
 @click.option("--region", default=REGION, show_default=True, help="AWS's region, as in the ARNs of topics.")
 @click.option("--account", metavar="ID", default=ACCOUNT_ID, show_default=True, help="AWS's account, as in ARNs.")
 @click.option("--state", metavar="DIR", type=click.Path(path_type=Path), help="Keep tables and messages there.")
-@click.option("--weather", metavar="NAME[=SPAN][@SPAN],…", default="", help=f"A bad day: {', '.join(PLAYED)}.")
+@click.option("--weather", metavar="NAME[=SPAN][@SPAN],…", default="", help=f"A bad day: {', '.join(KINDS)}.")
 @click.option("--json", "as_json", is_flag=True, help="A line of JSON for each thing that happens.")
 def dev(  # noqa: PLR0913 - the options of a command
     modules: tuple[str, ...],
@@ -98,14 +95,11 @@ def dev(  # noqa: PLR0913 - the options of a command
 
 
 def _check_weather(text: str) -> None:
-    """Refuse what is no weather, and what no mapping can play on an engine that has the messages."""
+    """Refuse what is no weather."""
     try:
         forecast(text, SystemClock())
     except SettingsError as error:
         raise click.BadParameter(str(error), param_hint="--weather") from None
-    for part in text.split(","):
-        if (name := part.strip().partition("=")[0].partition("@")[0]) and name not in PLAYED:
-            raise click.BadParameter(f"{name} is for 'flowguard replay', on virtual time", param_hint="--weather")
 
 
 class _Session:

@@ -9,7 +9,7 @@ import json
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final
 from uuid import uuid4
@@ -65,6 +65,8 @@ class QueueMapping:
     memory: int
     say: Say
     weather: Weather = CLEAR
+    late: list[tuple[int, Any]] = field(default_factory=list)
+    """Messages that were deleted and come once more, with their moments (ms since 1970)."""
 
     def run(self, stop: threading.Event) -> None:
         """Poll until ``stop`` is set. What was received by then is worked on."""
@@ -81,7 +83,9 @@ class QueueMapping:
                 stop.wait(POLL)
 
     def poll(self) -> None:
-        """Receive a message, if there is one, and deliver it."""
+        """Receive a message, if there is one, and deliver it. Before that, copies whose time has come."""
+        for message in self._due():
+            self._deliver(message)
         sqs, url = self.clients.sqs, self._url
         answer: Any = sqs.receive_message(
             QueueUrl=url,
@@ -93,6 +97,15 @@ class QueueMapping:
         for message in answer.get("Messages", ()):
             if self._deliver(message):
                 sqs.delete_message(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"])
+                moments = self.weather.copies_of(self._record(message), self.queue)
+                self.late.extend((moment, message) for moment in moments)
+
+    def _due(self) -> list[Any]:
+        """Take the copies that come now. A mapping has one thread."""
+        now = self.weather.now()
+        due = [message for moment, message in self.late if moment <= now]
+        self.late[:] = [copy for copy in self.late if copy[0] > now]
+        return due
 
     @cached_property
     def _url(self) -> str:

@@ -273,6 +273,25 @@ def test_while_sqs_is_away_nothing_is_received(at: Scene) -> None:
     assert (served.said, stop.waits, served.left()) == ([], 1, 1)
 
 
+def test_a_record_that_was_deleted_comes_once_more_later(at: Scene) -> None:
+    served = Served(at).send()
+    under(served, "late-copies=10m")
+    assert (served.poll()["outcome"], served.left()) == ("committed", 0)
+    served.poll()
+    assert len(served.said) == 1, "not yet"
+    at.clock.advance(seconds=600)
+    assert served.poll()["outcome"] != "committed"
+    at.clock.advance(seconds=600)
+    served.poll()
+    assert len(served.said) == 2, "once"
+    assert served.said[0]["record"] == served.said[1]["record"]
+
+
+def test_a_record_that_cannot_be_read_has_no_copy(at: Scene) -> None:
+    record = {"messageId": "m1", "body": 7, "attributes": {}, "eventSource": "aws:sqs"}
+    assert forecast("late-copies", at.clock).copies_of(record, QUEUE) == ()
+
+
 def test_a_record_that_cannot_be_read_has_no_weather(at: Scene) -> None:
     day = forecast("throttled=5m", at.clock)
     record = {"messageId": "m1", "body": 7, "attributes": {}, "eventSource": "aws:sqs"}

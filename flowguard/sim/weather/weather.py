@@ -92,6 +92,17 @@ class Weather:
                 return how
         return Invoked.YES
 
+    def now(self) -> int:
+        """Return the time of its clock, ms since 1970."""
+        return self._clock.now()
+
+    def copies_of(self, record: Any, queue: str) -> Sequence[int]:
+        """Return when a record that a mapping has deleted is delivered once more, ms since 1970."""
+        [envelope], now = normalize({"Records": [record]}), self._clock.now()
+        if isinstance(envelope, BadRecord):
+            return ()
+        return self.copies(Delivery(next(self._numbers), envelope, record, queue, now), now)
+
     def copies(self, delivery: Delivery, now: int) -> Sequence[int]:
         """Return when a record that was deleted is delivered once more, ms since 1970."""
         return [moment for layer in self.layers for moment in layer.copied_at(delivery, now)]
