@@ -46,7 +46,7 @@ class _Denied(NamedTuple):
 
 
 class Denials:
-    """Remembers what is refused for as long as its process lives."""
+    """Remembers what is refused for as long as its process lives. Threads may share one."""
 
     def __init__(self) -> None:
         self._denied: dict[Refused, _Denied] = {}
@@ -66,7 +66,7 @@ class Denials:
     def _last_until(self, what: Refused, now: int) -> timedelta:
         """Note the refusal. Return for how long it is refused by now, taken never between."""
         if len(self._denied) >= MOST_KNOWN:
-            self._denied = {known: one for known, one in self._denied.items() if not _is_over(one, now)}
+            self._denied = {known: one for known, one in list(self._denied.items()) if not _is_over(one, now)}
         denied = self._denied.get(what, _Denied(now, now))
         if _is_over(denied, now):
             denied = _Denied(now, now)
@@ -80,8 +80,9 @@ class Denials:
     def ended_for(self, tables: Iterable[str]) -> None:
         """Forget that writes to some of the tables were refused: they were taken."""
         taken = frozenset(tables)
-        for what in [what for what in self._denied if not isinstance(what, str) and what <= taken]:
-            self._denied.pop(what, None)
+        for what in list(self._denied):
+            if not isinstance(what, str) and what <= taken:
+                self._denied.pop(what, None)
 
 
 def _is_over(denied: _Denied, now: int) -> bool:
