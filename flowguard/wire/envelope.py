@@ -374,8 +374,8 @@ def _moved_from(record: dict[str, Any]) -> str | None:
     """Return the queue that SQS's own attribute says it moved the record from. None where it did not move it."""
     if record["eventSource"] != SQS:
         return None
-    arn = record["attributes"].get("DeadLetterQueueSourceArn")
-    return arn if isinstance(arn, str) and arn_service(arn) == "sqs" else None
+    arn: str | None = record["attributes"].get("DeadLetterQueueSourceArn")
+    return arn if arn_service(arn) == "sqs" else None
 
 
 def _source(record: dict[str, Any], notification: dict[str, Any] | None) -> Source:

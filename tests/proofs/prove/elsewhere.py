@@ -1159,6 +1159,23 @@ TESTED: Final = (
         "the explorer's messages are not signed",
     ),
     Elsewhere(
+        r"^wire\.envelope\.",
+        (
+            "tests/wire/envelope/",
+            "tests/wire/test_records.py",
+            "tests/wire/test_bus_event.py",
+            "tests/worker/test_believed.py",
+            "tests/worker/test_routing.py",
+            "tests/worker/test_unread.py",
+            "tests/worker/runtime/test_fifo.py",
+            "tests/worker/runtime/test_fifo_forged.py",
+            "tests/worker/runtime/test_no_queue.py",
+            "tests/worker/runtime/test_near_the_limit.py",
+            "tests/cli/test_normalize.py",
+        ),
+        "records that no sender of ours makes, and whose source AWS says",
+    ),
+    Elsewhere(
         r"^wire\.notification\.",
         ("tests/wire/test_notification.py", "tests/wire/envelope/"),
         "nobody forges a notification, or sends one that is none",

@@ -44,6 +44,16 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
     "a place that cannot be read is a ValueError, whatever is wrong with it": (
         "aws.sender._deduplication_id: except ValueError → catches every Exception",
     ),
+    "what SNS hands to a function is read before, and reading a record raises nothing else": (
+        "wire.envelope._read: notification is None → forced true",
+        "wire.envelope._read_invocation: except EnvelopeError → catches every Exception",
+        "wire.envelope._unopened: except EnvelopeError → catches every Exception",
+    ),
+    "an empty mapping is false already": ("wire.envelope.resend_alone: {} → forced false",),
+    "most stages' messages are told from events without reading their place": (
+        "wire.envelope._may_be_event: "
+        "EVENT not in place and (not place.startswith(_DEPTH_FIRST)) and ('\\\\' not in place) → forced false",
+    ),
     "a denial of hours ago is another one when it is met, whether it was forgotten before or not": (
         "worker.denials.Denials._last_until: len(self._denied) >= MOST_KNOWN → forced true",
     ),
@@ -241,6 +251,7 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "worker.routing._stage: except RunFailed → catches every Exception",
     ),
     "a place that cannot be read raises nothing else": (
+        "wire.envelope._may_be_event: except ValueError → catches every Exception",
         "wire.message.depth_in: except ValueError → catches every Exception",
     ),
     "what was decoded to find the object is decoded again, from the same text": (

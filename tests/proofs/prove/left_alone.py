@@ -77,6 +77,7 @@ MODULES: Final = (
     "flowguard.wire.answer_address",
     "flowguard.worker.resumed",
     "flowguard.wire.message",
+    "flowguard.wire.envelope",
     "flowguard.wire.notification",
     "flowguard.retry",
     "flowguard.payload_names",
