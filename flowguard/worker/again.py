@@ -58,8 +58,7 @@ def again_command(item: RunItem) -> str:
 
     The dead letter of a first hop has its request. Of a later one it has to be given.
     """
-    is_given = item.own_failure is not None and not kept_first_message(item)
-    return f"flowguard retry --again{' --from FILE' if is_given else ''}"
+    return f"flowguard retry --again{'' if kept_first_message(item) else ' --from FILE'}"
 
 
 def is_first_of(message: Message, flow: AnyFlow, object_id: str, item: RunItem) -> bool:

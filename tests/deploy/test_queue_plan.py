@@ -93,6 +93,17 @@ def test_a_fifo_queue_that_outlasts_less_than_others_is_noted(
         assert "retention=timedelta(days=42) of the flow makes it 12 days" in notes[0]
 
 
+def test_the_fifo_queue_of_another_flow_is_not_noted(deploy: Deploy) -> None:
+    class Ordered(Flow, name="ordered", object_id="order_id", inbox="to.fifo", retention=timedelta(days=42)):
+        stages = (Alone,)
+
+    class Quick(Flow, name="quick", object_id="order_id", inbox="to"):
+        stages = (Alone,)
+
+    needed = deploy({}, first=lambda_handler(Ordered), second=lambda_handler(Quick))
+    assert [note for note in needed.notes if "FIFO" in note] == []
+
+
 def test_the_retention_that_a_note_names_makes_a_fifo_queue_keep_as_long_as_another() -> None:
     times = [Retentions.of(FIFO_RETENTION, fifo=fifo, handled=True).inbox for fifo in (True, False)]
     assert times == [12 * DAY, 12 * DAY]

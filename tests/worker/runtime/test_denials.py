@@ -11,11 +11,12 @@ from flowguard.destinations import Queue
 from flowguard.protocol.outbox import Kind, Send
 from flowguard.protocol.run import Status
 from flowguard.sim.calls import intercept
+from flowguard.step import Step
 from flowguard.testing import sqs_event
 from flowguard.wire.envelope import Envelope, normalize
 from flowguard.worker.denials import AT_LAST, FORGOTTEN_AFTER, MOST_KNOWN, Denials, place_of
 from flowguard.worker.patience import SOME_MINUTES
-from tests.scene import Scene
+from tests.scene import OrderState, Scene
 from tests.worker.runtime.mishaps import boom, refuses, refuses_writes, reject_once
 
 SENT = 1_800_000_000_000
@@ -157,6 +158,24 @@ def test_a_table_that_is_denied_for_a_moment_ends_no_run(at: Scene) -> None:
         assert at.deliver(at.message()) == [True]
     item: Any = at.item()
     assert (item.status, len(at.sent("dead"))) == (Status.FAILED, 1), "no flow would undo it"
+
+
+def test_a_commit_that_is_fenced_is_no_sign_that_its_tables_are_denied_no_more(at: Scene) -> None:
+    denials, writes = at.handler._services.denials, frozenset(["orders"])
+    denials.are_final(writes, received(9), at.clock.now())
+
+    def taken_over(step: Step[OrderState]) -> None:
+        key: Any = {"pk": {"S": "run#orders#o1"}, "sk": {"S": "run"}}
+        values: Any = {":epoch": {"N": "99"}}
+        dynamodb = at.aws.client("dynamodb")
+        dynamodb.update_item(
+            TableName="flowguard", Key=key, UpdateExpression="SET epoch = :epoch", ExpressionAttributeValues=values
+        )
+
+    at.script.pricing = taken_over
+    assert at.deliver(at.message()) == [False]
+    at.clock.advance(seconds=SOME_MINUTES.seconds)
+    assert denials.are_final(writes, received(9), at.clock.now())
 
 
 def test_a_commit_without_its_writes_is_no_sign_that_a_table_is_denied_no_more(at: Scene) -> None:
