@@ -49,6 +49,9 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "wire.envelope._read_invocation: except EnvelopeError → catches every Exception",
         "wire.envelope._unopened: except EnvelopeError → catches every Exception",
     ),
+    "an outbox of an earlier commit is in the item that the claim found": (
+        "worker.flush_phase._has_sent: before is not None → forced true",
+    ),
     "an empty mapping is false already": ("wire.envelope.resend_alone: {} → forced false",),
     "most stages' messages are told from events without reading their place": (
         "wire.envelope._may_be_event: "
