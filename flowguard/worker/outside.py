@@ -158,7 +158,7 @@ class OutsideAnswers:
                 arrival, send = onward
                 endings.append(Ending(envelope, ack=True, arrival=arrival, sends=(send,)))
         left = [ending for ending in dispatch(self._services, self._emitter, endings) if not ending.ack]
-        return told.add(verdicts, missed, left[0].why if left else "", is_held=holds)
+        return told.add(verdicts, missed, left, is_held=holds)
 
     def _given(
         self, row: AwaitingRow, offer: Offer, brought: FoundAnswer, envelope: Envelope, told: _Told, *, is_last: bool
@@ -206,7 +206,8 @@ class OutsideAnswers:
         if not told.is_whole and not why:
             why = f"{told.rows} runs have it, and more wait for it"
             return verdict, Ending(envelope, ack=False, verdict=verdict, why=why, again_in=0)
-        return verdict, Ending(envelope, ack=not why, verdict=verdict, why=why, backs_off=True)
+        ending = Ending(envelope, ack=not why, verdict=verdict, why=why, backs_off=True)
+        return verdict, ending._replace(for_minutes=told.for_minutes)
 
     def _put_into_queue(self, brought: FoundAnswer, uses: Iterable[tuple[AwaitingRow, Use | None]]) -> None:
         if not brought.flow.trust_senders:
@@ -229,15 +230,19 @@ class _Told:
         self.is_done = True
         self.is_taken = False
         self.is_held = False
+        self.for_minutes = False
 
-    def add(self, verdicts: Sequence[AnswerVerdict], missed: Sequence[RunFailed], why: str, *, is_held: bool) -> bool:
-        """Add a part. False for one of which a run has to be asked again."""
+    def add(
+        self, verdicts: Sequence[AnswerVerdict], missed: Sequence[RunFailed], left: Sequence[Ending], *, is_held: bool
+    ) -> bool:
+        """Add a part, with what is ``left`` to be sent. False for one of which a run has to be asked again."""
         self.is_held = self.is_held or is_held
         self.verdicts.update(verdicts)
         self.rows += len(verdicts)
         self.missed = self.missed or (missed[0] if missed else None)
-        self.why = self.why or why
-        return not why and not missed and not is_held and AnswerVerdict.EARLY not in verdicts
+        self.why = self.why or (left[0].why if left else "")
+        self.for_minutes = self.for_minutes or any(ending.for_minutes for ending in left)
+        return not left and not missed and not is_held and AnswerVerdict.EARLY not in verdicts
 
 
 def _use(row: AwaitingRow, offer: Offer, brought: FoundAnswer, envelope: Envelope) -> Use | None:

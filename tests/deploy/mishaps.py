@@ -171,11 +171,14 @@ def _later_inboxes(flow: AnyFlow) -> Iterator[Queue]:
 
 @contextmanager
 def _gone(queue: str) -> Iterator[None]:
-    """Refuse for good what is sent to the queue for runs that are under way."""
+    """Refuse for good what is sent to the queue, from the first message on that is for a run under way."""
+    is_gone = False
 
     def refuse(call: ApiCall, proceed: Proceed, /) -> Response:
+        nonlocal is_gone
         is_send = call.operation == "SendMessageBatch" and queue_name(call.params) == queue
-        if is_send and any(_hop(entry) > 1 for entry in call.params["Entries"]):
+        is_gone = is_gone or (is_send and any(_hop(entry) > 1 for entry in call.params["Entries"]))
+        if is_send and is_gone:
             error: Any = {"Code": "AWS.SimpleQueueService.NonExistentQueue", "Message": "it is gone"}
             status: Any = {"HTTPStatusCode": 400}
             raise ClientError({"Error": error, "ResponseMetadata": status}, call.operation)

@@ -170,12 +170,13 @@ def test_one_of_two_runs_that_is_not_committed_yet_keeps_the_record(at: WaitScen
 class Refusing:
     """Takes nothing for one object."""
 
-    def __init__(self, sender: Any, object_id: str) -> None:
+    def __init__(self, sender: Any, object_id: str, *, for_minutes: bool = False) -> None:
         self._sender = sender
         self._object_id = object_id
+        self._refusal = Refusal("throttled", for_minutes=for_minutes)
 
     def send(self, sends: Sequence[Send]) -> Mapping[int, Refusal]:
-        refused = {place: Refusal("throttled") for place, one in enumerate(sends) if one.group == self._object_id}
+        refused = {place: self._refusal for place, one in enumerate(sends) if one.group == self._object_id}
         taken = [one for place, one in enumerate(sends) if place not in refused]
         return {**refused, **self._sender.send(taken)}
 
@@ -186,14 +187,17 @@ class Refusing:
         raise AssertionError("nothing is postponed here")
 
 
+@pytest.mark.parametrize("for_minutes", [False, True], ids=["throttled", "denied"])
 @pytest.mark.parametrize("refused", ["c1", "c2"])
-def test_the_next_hop_of_one_run_that_is_not_taken_keeps_the_record(refused: str, at: WaitScene) -> None:
+def test_the_next_hop_of_one_run_that_is_not_taken_keeps_the_record(
+    refused: str, for_minutes: bool, at: WaitScene
+) -> None:
     at.begin_and_look(for_paid)
     at.begin_and_look(for_paid, object_id=ObjectId("c2"), body='{"cart_id":"c2"}', request_id=RequestId("run-2"))
-    services = replace(at.services, sender=Refusing(at.services.sender, refused))
+    services = replace(at.services, sender=Refusing(at.services.sender, refused, for_minutes=for_minutes))
     settling = OutsideAnswers(services, Emitter(services.observer))
     verdict, ending = settling.settle(GIVEN, envelope(), queued=True)
-    assert (verdict, ending.ack) == (AnswerVerdict.RESUMED, False)
+    assert (verdict, ending.ack, ending.for_minutes) == (AnswerVerdict.RESUMED, False, for_minutes)
     assert "throttled" in ending.why
 
 

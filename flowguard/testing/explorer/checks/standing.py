@@ -204,6 +204,12 @@ def _committed(history: History) -> Iterator[tuple[int, str | None]]:
             yield from ((version.worker, one.id) for one in posted)
 
 
+def may_go_round(history: History, flows: Sequence[AnyFlow]) -> bool:
+    """Answer whether a message comes until its queue deletes it. What would park it for a denied table refuses, too."""
+    standing = Standing.of(history, flows)
+    return standing.tables and standing.dead_letters and any(flow.on_failed is not None for flow in flows)
+
+
 def _nothing_goes_round(history: History) -> Iterator[Problem]:
     """Check that a record which fails the same way each time is not left for SQS to give up."""
     if any(choice.kind in DEATHS and choice.more == LAST_RECEIVE for choice in history.schedule.choices):
