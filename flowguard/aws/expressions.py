@@ -290,8 +290,8 @@ CLOSE: Final = "SET closed = :yes"
 
 KEY_NAMES: Final = {"#status": "status", "#owner": "owner"}
 
-# the key is free: its call has ended, its lease is over, or is longer than any can be. Or this very call is repeated
-# after a lost answer
+# no call holds the key: there is none, its lease has ended, or the lease ends later than any call may ask for, since
+# the clock of its worker was fast. A call whose answer was lost holds the key itself, and may take it again
 _NOBODY: Final = (
     "(attribute_not_exists(#owner) OR lease_until <= :now OR lease_until > :believed_until OR #owner = :owner)"
 )

@@ -509,9 +509,9 @@ def _run_of(address: AnswerAddress) -> Item:
 
 
 def _item(row: AwaitingRow) -> Item:
-    """Return the row as it is stored. The worker that writes it last is the one whose commit holds.
+    """Return the row as it is stored. Attempts of one hop write the same row, and the last of them commits.
 
-    But for a late one of another release, whose stage may take failures where this does not.
+    A late worker of another release may write after it, with another ``admits``.
     """
     a = row.address
     run = [a.object_id, a.request_id, a.requested_at, a.hop, a.name]

@@ -17,7 +17,7 @@ from flowguard.deploy.found import find_functions
 from flowguard.deploy.needs import Deployment
 from flowguard.deploy.options import DeployOptions
 from flowguard.deploy.problems import CannotDeploy
-from flowguard.deploy.terraform import leaving, terraform_json
+from flowguard.deploy.terraform import terraform_json, with_removed
 from flowguard.errors import DefinitionError, SettingsError
 from flowguard.sim.loading import NoSuchFlow
 
@@ -83,15 +83,15 @@ def iac(modules: tuple[str, ...], *, form: str, options: Path | None, output: Pa
 
 
 def _left_over(output: Path, text: str) -> str:
-    """Return the configuration that replaces the one in the file, and name what it leaves with what it holds."""
+    """Return the configuration with its ``removed`` blocks, and name on standard error what stays at AWS for them."""
     try:
         before = output.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):  # the file is new, or holds something else
         before = ""
-    text, dropped = leaving(before, text)
+    text, dropped = with_removed(before, text)
     for address in dropped:
         complain(
             f"{address} is not in {output} any more; a removed block lets Terraform (1.7 or later) forget it, so "
-            f"it stays at AWS with what it holds; once it is empty, delete it there"
+            f"it stays at AWS with its messages and items; once it is empty, delete it there"
         )
     return text

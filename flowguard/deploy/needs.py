@@ -160,7 +160,7 @@ class FunctionNeed:
 
     @property
     def brings_work(self) -> bool:
-        """Answer whether its queues bring a flow work, rather than records that SQS has given up."""
+        """Answer whether it reads the inboxes of a flow. The records that SQS gave up are no inbox."""
         return bool(self.reads) and self.found.once is None and self.found.kind is not FunctionKind.KILLED
 
 

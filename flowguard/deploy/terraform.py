@@ -42,11 +42,11 @@ def terraform_json(needed: Deployment, options: DeployOptions) -> str:
     return _written(_Terraform(needed, options).whole())
 
 
-def leaving(before: str, text: str) -> tuple[str, list[str]]:
-    """Return a configuration that destroys nothing with what it holds, and the addresses that it has dropped.
+def with_removed(before: str, text: str) -> tuple[str, list[str]]:
+    """Add a ``removed`` block for each resource with data that the configuration no longer has. Name the new ones.
 
-    ``before`` is the text of the file that it replaces. A resource that it made, or left already, gets a ``removed``
-    block, by which Terraform forgets it. Without one Terraform destroys it.
+    ``before`` is the text of the file that is replaced. Terraform forgets what has such a block, and leaves it at AWS.
+    Without one Terraform destroys it, messages and items included.
     """
     configuration = json.loads(text)
     made, left = _held_by(before)
@@ -59,21 +59,21 @@ def leaving(before: str, text: str) -> tuple[str, list[str]]:
 
 
 def _held_by(text: str) -> tuple[list[str], list[str]]:
-    """Return what a configuration makes that holds something, and what it has left. Nothing for any other text."""
+    """Return the resources with data of a configuration, and those of its ``removed`` blocks. Empty for other text."""
     try:
-        found: Any = json.loads(text)
-    except ValueError:
+        configuration: Any = json.loads(text)
+    except (ValueError, RecursionError):
         return [], []
-    if not isinstance(found, dict):
+    if not isinstance(configuration, dict):
         return [], []
-    removed = found.get("removed")
+    removed = configuration.get("removed")
     blocks = removed if isinstance(removed, list) else []
     left = [block["from"] for block in blocks if isinstance(block, dict) and isinstance(block.get("from"), str)]
-    return [*_addresses(found.get("resource"))], left
+    return [*_addresses(configuration.get("resource"))], left
 
 
 def _addresses(resources: object) -> Iterator[str]:
-    """Yield the addresses of the resources that hold something."""
+    """Yield the addresses of the resources that hold data."""
     for kind in _HOLDS:
         named = resources.get(kind) if isinstance(resources, dict) else None
         if isinstance(named, dict):

@@ -83,7 +83,7 @@ class QueueMapping:
                 stop.wait(POLL)
 
     def poll(self) -> None:
-        """Receive a message, if there is one, and deliver it. Before that, copies whose time has come."""
+        """Deliver the late copies that are due. Then receive a message, if there is one, and deliver it."""
         for message in self._due():
             self._deliver(message)
         sqs, url = self.clients.sqs, self._url
@@ -101,7 +101,7 @@ class QueueMapping:
                 self.late.extend((moment, message) for moment in moments)
 
     def _due(self) -> list[Any]:
-        """Take the copies that come now. A mapping has one thread."""
+        """Take the late copies that are due. A mapping has one thread."""
         now = self.weather.now()
         due = [message for moment, message in self.late if moment <= now]
         self.late[:] = [copy for copy in self.late if copy[0] > now]

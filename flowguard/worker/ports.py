@@ -1,4 +1,4 @@
-"""Interfaces to what is handed in to the runtime: a store, a sender, a clock, ids, an observer and others."""
+"""The interfaces that the runtime calls: a store, a sender, a clock, an alarm, ids and an observer."""
 
 from __future__ import annotations
 

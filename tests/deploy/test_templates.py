@@ -20,7 +20,7 @@ from flowguard.deploy.found import FunctionKind
 from flowguard.deploy.logical_ids import LogicalIds
 from flowguard.deploy.needs import Role
 from flowguard.deploy.options import DeployOptions
-from flowguard.deploy.terraform import leaving
+from flowguard.deploy.terraform import with_removed
 from tests.deploy import charging
 from tests.deploy.exercised import needs
 from tests.deploy.templates import MODULES, of_type, options_of, template, text_of
@@ -317,7 +317,7 @@ def test_whatever_terraform_keeps_from_destruction_is_left_when_it_is_dropped(na
         if block.get("lifecycle") == {"prevent_destroy": True}
     }
     after: dict[str, dict[str, str]] = {"terraform": {}, "resource": {}}
-    text, dropped = leaving(text_of(name, "terraform-json"), json.dumps(after))
+    text, dropped = with_removed(text_of(name, "terraform-json"), json.dumps(after))
     assert kept
     assert kept == {address for address in dropped if "secret_version" not in address}
     assert [block["from"] for block in json.loads(text)["removed"]] == sorted(dropped)

@@ -430,11 +430,9 @@ PARTS = 2
 """Runs a part, so that a few are several parts."""
 
 
-@pytest.fixture
-def many(at: WaitScene, monkeypatch: pytest.MonkeyPatch) -> WaitScene:
-    """Seven runs that wait for one event."""
-    monkeypatch.setattr("flowguard.worker.outside.ROWS_A_PART", PARTS)
-    for number in range(7):
+def wait_for_paid(at: WaitScene, runs: int) -> None:
+    """Let so many runs begin to wait for one event."""
+    for number in range(runs):
         named = f"c{number}"
         at.begin_and_look(
             for_paid,
@@ -443,6 +441,13 @@ def many(at: WaitScene, monkeypatch: pytest.MonkeyPatch) -> WaitScene:
             request_id=RequestId(f"run-{number}"),
         )
     at.waiting("carts")
+
+
+@pytest.fixture
+def many(at: WaitScene, monkeypatch: pytest.MonkeyPatch) -> WaitScene:
+    """Seven runs that wait for one event."""
+    monkeypatch.setattr("flowguard.worker.outside.ROWS_A_PART", PARTS)
+    wait_for_paid(at, 7)
     return at
 
 
@@ -522,15 +527,7 @@ def test_the_copies_of_an_answer_that_nobody_repeats_are_put_into_the_queue_part
 @pytest.mark.proof("two thousand runs begin to wait and go on")
 def test_a_thousandfold_event_is_delivered_whole_by_invocations_that_have_time_for_ten_parts(at: WaitScene) -> None:
     count, parts = 2_000, 10
-    for number in range(count):
-        named = f"c{number}"
-        at.begin_and_look(
-            for_paid,
-            object_id=ObjectId(named),
-            body=json.dumps({"cart_id": named}),
-            request_id=RequestId(f"run-{number}"),
-        )
-    at.waiting("carts")
+    wait_for_paid(at, count)
     deliveries, onward, acked = 0, 0, False
     while not acked and deliveries < count:
         _, ending = spread(at, *[10_000] * (parts - 1), 0)

@@ -15,9 +15,10 @@ from flowguard.wire.message import FLOW_STAGE
 
 
 class _Identified(NamedTuple):
-    """An id with what tells its message from others.
+    """The deduplication id of one message.
 
-    Where two messages of one id differ in ``of``, one is lost. ``at`` names the place for the reader of a problem.
+    ``of`` identifies the message: where two messages of one id differ in it, one is lost. ``at`` is where it was sent,
+    for the text of a problem.
     """
 
     id: str
