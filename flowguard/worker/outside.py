@@ -241,7 +241,7 @@ class _Told:
         self.rows += len(verdicts)
         self.missed = self.missed or (missed[0] if missed else None)
         self.why = self.why or (left[0].why if left else "")
-        self.for_minutes = self.for_minutes or any(ending.for_minutes for ending in left)
+        self.for_minutes |= any(ending.for_minutes for ending in left)
         return not left and not missed and not is_held and AnswerVerdict.EARLY not in verdicts
 
 
