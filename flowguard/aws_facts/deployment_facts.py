@@ -15,6 +15,11 @@ _QUOTAS: Final = Document("IAM and AWS STS quotas", f"{_IAM}/reference_iam-quota
 _SIMULATE: Final = Document(
     "SimulatePrincipalPolicy", "https://docs.aws.amazon.com/IAM/latest/APIReference/API_SimulatePrincipalPolicy.html"
 )
+_SERVICES: Final = Document(
+    "Manage permissions for AWS services accessing your resources",
+    "https://aws.amazon.com/about-aws/whats-new/2021/05/"
+    "aws-identity-and-access-management-now-makes-it-easier-for-you-to-manage-permissions-for-aws-services-accessing-your-resources",
+)
 _DELETION: Final = Document("DeletionPolicy attribute", f"{_CFN}/TemplateReference/aws-attribute-deletionpolicy.html")
 _DEPENDS: Final = Document("DependsOn attribute", f"{_CFN}/TemplateReference/aws-attribute-dependson.html")
 _REPLACE: Final = Document(
@@ -75,6 +80,29 @@ DEPLOYMENT_FACTS: Final = (
         words=("PolicySourceArn", "EvalDecision", "EvaluationResults", "EvalActionName", "NoSuchEntity"),
         engines=NOWHERE,
         by_hand="`flowguard doctor` shows its answers.",
+    ),
+    Fact(
+        name="iam-service-principals",
+        sentence="`aws:PrincipalIsAWSService` tells a service that calls in its own name from everybody else, so that "
+        "a policy can deny the others alone.",
+        source=_SERVICES,
+        read="2026-11",
+        relied_on_by=("deploy/template.py:_but", "docs/explain/trust.md"),
+        engines=NOWHERE,
+        by_hand="A queue that a topic feeds, and that is denied to others, shows it.",
+    ),
+    Fact(
+        name="sqs-moves-in-its-own-name",
+        sentence="SQS moves a record to a dead-letter queue also where the policy of that denies `SendMessage` to all "
+        "roles.",
+        source=Document(
+            "Using dead-letter queues in Amazon SQS",
+            "https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-dead-letter-queues.html",
+        ),
+        relied_on_by=("deploy/template.py:_but", "docs/explain/trust.md"),
+        engines=NOWHERE,
+        by_hand="The page does not say it. A queue of dead letters of a template, and a record that is received too "
+        "often, show it.",
     ),
     Fact(
         name="cfn-retain",
