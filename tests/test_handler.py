@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from flowguard.errors import NotProcessed, SettingsError
+from flowguard.errors import NotProcessed, Reject, SettingsError
 from flowguard.events import EventType
 from flowguard.handler import lambda_handler
 from flowguard.ids import ObjectId
@@ -71,6 +71,23 @@ def test_a_direct_invocation_is_an_entry_like_any_other_and_its_id_is_the_invoca
         assert answer == {"request_id": Context.aws_request_id, "verdict": "CLAIMED", "result": None}
         assert at.handler({"order_id": "o1"}, Context())["verdict"] == "DONE"
         assert (at.priced(), at.told(EventType.WEAK_ID)) == (1, 0)
+
+
+def test_a_direct_caller_is_told_why_its_run_has_failed_and_so_is_a_copy() -> None:
+    def refuse(step: Any) -> None:
+        raise Reject("no such order")
+
+    with scene() as at:
+        at.script.pricing = refuse
+        expected = {"request_id": Context.aws_request_id, "result": None, "problem": "Reject: no such order"}
+        assert at.handler({"order_id": "o1"}, Context()) == {**expected, "verdict": "CLAIMED"}
+        assert at.handler({"order_id": "o1"}, Context()) == {**expected, "verdict": "DONE"}
+
+
+def test_a_direct_caller_is_told_why_its_message_is_parked() -> None:
+    with scene() as at:
+        answer = at.handler(sns_event(at, '{"order_id": ""}'), Context())
+        assert answer["problem"]
 
 
 def test_whoever_invokes_the_last_stage_is_given_the_result_of_its_run_and_a_copy_is_given_it_again() -> None:

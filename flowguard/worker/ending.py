@@ -13,8 +13,9 @@ from flowguard.worker.routing import Arrival
 class Ending(NamedTuple):
     """The ending of one record. ``result`` is JSON text, of a completed run.
 
-    ``why`` says what is the matter, where the record is not acked or its result is gone. ``again_in`` is after how many
-    seconds a record that stays is to be seen again. None leaves that to its queue, or to what was asked for before.
+    ``why`` says what is the matter, where the record is not acked, its run has failed, or its result is gone.
+    ``again_in`` is after how many seconds a record that stays is to be seen again. None leaves that to its queue, or
+    to what was asked for before.
     ``backs_off`` draws those seconds by its receives: what it needs outside its stage has failed.
     """
 

@@ -39,7 +39,7 @@ class NoRun:
         self._emitter.emit(EventType.FAILED, arrival, error=note.type, why=note.text)
         letter = dead_letter(arrival.flow, arrival.message, note, arrival.envelope, self._services.signer)
         answers = self._caller_answers.lost(arrival, note) if verdict is Verdict.GONE else ()
-        return acked(arrival, verdict, (*answers, letter))
+        return acked(arrival, verdict, (*answers, letter), why=str(note))
 
     def _too_deep(self, arrival: Arrival, error: RunFailed) -> Ending:
         """End a chain of requests. No run begins, so nothing is to be undone; a cancelled request asks for nothing."""
@@ -61,4 +61,4 @@ class NoRun:
         note = ErrorNote.of(error, now)
         letter = dead_letter(arrival.flow, arrival.message, note, arrival.envelope, self._services.signer)
         self._emitter.parked(arrival.message, letter, str(error))
-        return acked(arrival, None, (letter,))
+        return acked(arrival, None, (letter,), why=str(note))

@@ -96,9 +96,8 @@ class TurnedAway:
         if verdict is Verdict.ATTACHED:
             return acked(arrival, verdict)
         try:
-            return acked(
-                arrival, verdict, self._caller_answers.answer(arrival, item), item.result, str(item.lost or "")
-            )
+            answers = self._caller_answers.answer(arrival, item)
+            return acked(arrival, verdict, answers, item.result, str(item.lost or item.error or ""))
         except TextGone as gone:
             return self._no_run.dead(arrival, gone, verdict)
 
@@ -114,7 +113,8 @@ class TurnedAway:
         except TextGone as gone:
             return self._no_run.dead(arrival, gone, Verdict.DONE)
         early = self._early.of_item(arrival, item)
-        return acked(arrival, Verdict.DONE, self._early.sends(arrival, sends, early), item.result, str(item.lost or ""))
+        sends = self._early.sends(arrival, sends, early)
+        return acked(arrival, Verdict.DONE, sends, item.result, str(item.lost or item.error or ""))
 
 
 def _failed_for_good(flow: AnyFlow, item: RunItem) -> RunFailed:

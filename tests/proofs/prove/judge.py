@@ -20,7 +20,7 @@ from flowguard.testing.explorer.report.findings import Report, Violation
 from flowguard.testing.explorer.run.inbox import Given
 from flowguard.testing.explorer.run.sandbox import Needs, Sandbox
 from flowguard.testing.explorer.search.next_schedules import SearchBudget, planned
-from flowguard.testing.explorer.search.right_ends import Missing
+from flowguard.testing.explorer.search.right_ends import Without
 from flowguard.testing.explorer.search.runs import Runs
 from flowguard.testing.explorer.search.search import Search
 from tests.proofs.prove import probes
@@ -88,13 +88,13 @@ def spread(schedules: Sequence[str], most: int) -> Sequence[str]:
 class Truth:
     """What the whole flowguard does with a case.
 
-    ``references`` are its right ends, ``without`` those without some answers of parties outside.
+    ``references`` are its right ends, ``without`` those without some answers or first messages.
     ``calls`` are those of the undisturbed run: a mutant that needs others costs more than it should. ``candidates``
     are, by a mutant's number, schedules that can tell it apart; ``met`` is how many there are of them.
     """
 
     references: Mapping[str, End]
-    without: Mapping[Missing, Mapping[str, End]]
+    without: Mapping[Without, Mapping[str, End]]
     calls: Sequence[str]
     undisturbed: Sequence[Effects]
     candidates: Mapping[int, Sequence[str]]
@@ -194,7 +194,7 @@ class _Judging(Search):
     def __init__(self, sandbox: Sandbox, case: Case, truth: Truth) -> None:
         super().__init__(Runs(sandbox, case.free), case.invariants, any_order=True)
         self.right.ends = dict(truth.references)
-        self.right.without = {missing: dict(ends) for missing, ends in truth.without.items()}
+        self.right.without = {without: dict(ends) for without, ends in truth.without.items()}
         self.right.undisturbed = list(truth.undisturbed)
         self._calls = truth.calls
 

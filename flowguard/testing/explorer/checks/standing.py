@@ -205,9 +205,8 @@ def _committed(history: History) -> Iterator[tuple[int, str | None]]:
 
 
 def may_go_round(history: History, flows: Sequence[AnyFlow]) -> bool:
-    """Answer whether a message comes until its queue deletes it. What would park it for a denied table refuses, too."""
-    standing = Standing.of(history, flows)
-    return standing.tables and standing.dead_letters and any(flow.on_failed is not None for flow in flows)
+    """Answer whether a message comes until its queue deletes it: the dead letters refuse it."""
+    return Standing.of(history, flows).dead_letters
 
 
 def _nothing_goes_round(history: History) -> Iterator[Problem]:

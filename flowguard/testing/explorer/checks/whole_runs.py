@@ -10,8 +10,11 @@ import json
 from collections.abc import Sequence
 from itertools import groupby
 
+from flowguard.events import EventType
 from flowguard.testing.explorer.record.history import DeliveryRecord, History
 from flowguard.testing.explorer.record.question import PARTIES
+from flowguard.wire.envelope import Source
+from flowguard.wire.message import Message
 
 
 def is_of_whole_runs(history: History) -> bool:
@@ -26,6 +29,28 @@ def are_of_one_object(history: History) -> bool:
     for key, request_id in history.requests:
         met.setdefault(key, set()).add(request_id)
     return any(len(requests) > 1 for requests in met.values())
+
+
+def overtaken(history: History) -> frozenset[str]:
+    """Return the ids of the direct calls that a newer request of their object overtook before their first commit.
+
+    They are asked for when they arrive, so in no undisturbed order is a newer one there first.
+    """
+    committed = {
+        (version.key, str(version.item.request_id))
+        for version in history.versions
+        if version.item is not None and version.item.done
+    }
+    return frozenset(
+        delivery.envelope.message_id
+        for delivery, event in history.events(EventType.STALE, EventType.SUPERSEDED, EventType.FENCED)
+        if delivery.envelope is not None and delivery.envelope.source is Source.INVOCATION
+        if event.message is not None and _run_of(event.message) not in committed
+    )
+
+
+def _run_of(message: Message) -> tuple[str, str]:
+    return f"run#{message.flow}#{message.object_id}", str(message.request_id)
 
 
 def _firsts(history: History) -> Sequence[int]:

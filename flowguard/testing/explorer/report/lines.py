@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from flowguard.events import EventType
@@ -28,6 +28,9 @@ _HELD: Final = {
     FaultKind.SEEN_EARLY: "its worker was held up before it, and the record seen by another",
 }
 
+_MOST_NAMED: Final = 5
+"""So many calls that met the same are named by their numbers."""
+
 
 def timeline(history: History) -> tuple[str, ...]:
     """Return the history's lines in the order in which they happened. ``w1`` is the worker of the first delivery.
@@ -40,10 +43,24 @@ def timeline(history: History) -> tuple[str, ...]:
 
 def struck(history: History) -> tuple[str, ...]:
     """Return what went wrong, a sentence each."""
-    found = [f"call {made.number}, {called(made)}: {fault(made)[2:]}" for made in history.struck()]
+    found = [_several(calls, what) for what, calls in _struck(history).items()]
     found += [f"call {made.number}, {called(made)}: {_HELD[kind]}" for made in history.calls for kind in made.held]
     found += [note.text for note in history.notes if note.worker is None]
     return tuple(found)
+
+
+def _struck(history: History) -> dict[str, list[int]]:
+    """Return the numbers of the calls that were struck by what struck them."""
+    found: dict[str, list[int]] = {}
+    for made in history.struck():
+        found.setdefault(f"{called(made)}: {fault(made)[2:]}", []).append(made.number)
+    return found
+
+
+def _several(calls: Sequence[int], what: str) -> str:
+    first = ", ".join(map(str, calls[:_MOST_NAMED]))
+    rest = f" and {len(calls) - _MOST_NAMED} more" if len(calls) > _MOST_NAMED else ""
+    return f"call{'s' if len(calls) > 1 else ''} {first}{rest}, {what}"
 
 
 def fault(made: CallRecord) -> str:

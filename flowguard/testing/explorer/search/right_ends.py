@@ -26,6 +26,9 @@ MOST_ORDERS_OF_FEW: Final = 1_000
 Missing: TypeAlias = frozenset[Choice]
 """The answers of parties outside that do not come, or come late."""
 
+Without: TypeAlias = tuple[Missing, frozenset[str]]
+"""The answers and the first messages that do not come."""
+
 
 class OrderedEnd(NamedTuple):
     """The end of one undisturbed order.
@@ -51,9 +54,9 @@ class RightEnds:
 
     def __init__(self, runs: Runs) -> None:
         self._runs = runs
-        self._known: dict[tuple[Missing, ...], dict[str, list[Problem]]] = {}
+        self._known: dict[tuple[tuple[Missing, ...], frozenset[str]], dict[str, list[Problem]]] = {}
         self.ends: dict[str, End] = {}
-        self.without: dict[Missing, dict[str, End]] = {}
+        self.without: dict[Without, dict[str, End]] = {}
         self.undisturbed: list[Effects] = []
         self.ordered: list[OrderedEnd] = []
         self.most: int | None = None
@@ -75,26 +78,38 @@ class RightEnds:
         if not self.has_all:
             self.ordered = []
 
-    def differences(self, end: End, missing: tuple[Missing, ...]) -> list[Problem]:
-        """Return how an end differs from the most similar of those that are right without these answers."""
-        known = self._known.setdefault(missing, {})
+    def differences(
+        self, end: End, missing: tuple[Missing, ...], overtaken: frozenset[str] = frozenset()
+    ) -> list[Problem]:
+        """Return how an end differs from the most similar of those that are right without these answers.
+
+        Where first messages were ``overtaken`` before they began, the ends without them are right, too.
+        """
+        known = self._known.setdefault((missing, overtaken), {})
         if end.digest not in known:
-            expected = {digest: one for several in missing for digest, one in self._expected(several).items()}
+            sets = [(answers, messages) for answers in missing for messages in {frozenset[str](), overtaken}]
+            expected = {digest: one for one_set in sets for digest, one in self._expected(one_set).items()}
             known[end.digest] = [] if end.digest in expected else nearest(end, expected.values())
         return known[end.digest]
 
-    def _expected(self, missing: Missing) -> dict[str, End]:
-        """Return the undisturbed ends where these answers do not come as they are asked for."""
-        if not missing:
+    def _expected(self, without: Without) -> dict[str, End]:
+        """Return the undisturbed ends where these answers and messages do not come."""
+        missing, overtaken = without
+        if not missing and not overtaken:
             return self.ends
-        if missing not in self.without:
+        if without not in self.without:
             schedule = Schedule(tuple(sorted(missing)))
-            found, _ = self._in_every_order(schedule, self._runs.run_one_by_one(schedule))
-            self.without[missing] = {one.end.digest: one.end for one in found}
-        return self.without[missing]
+            first = self._runs.run_one_by_one(schedule, overtaken)
+            found, _ = self._in_every_order(schedule, first, overtaken=overtaken)
+            self.without[without] = {one.end.digest: one.end for one in found}
+        return self.without[without]
 
     def _in_every_order(
-        self, schedule: Schedule, first: History, is_over: Callable[[], bool] = lambda: False
+        self,
+        schedule: Schedule,
+        first: History,
+        is_over: Callable[[], bool] = lambda: False,
+        overtaken: frozenset[str] = frozenset(),
     ) -> tuple[list[OrderedEnd], bool]:
         """Run the undisturbed orders of one schedule up to a bound. Return also whether these are all.
 
@@ -108,7 +123,7 @@ class RightEnds:
             if len(found) >= (self.most or (MOST_ORDERS_OF_FEW if is_few and len(ends) > 1 else MOST_ORDERS)):
                 break
             ordered = ahead.popleft()
-            history = first if ordered is schedule else self._runs.run_one_by_one(ordered)
+            history = first if ordered is schedule else self._runs.run_one_by_one(ordered, overtaken)
             end = self._runs.end(history)
             ends.add(end.digest)
             found.append(OrderedEnd(ordered, end, is_of_whole_runs(history), are_of_one_object(history)))

@@ -17,6 +17,7 @@ from flowguard.testing.explorer.checks.lateness import came_late, was_parked
 from flowguard.testing.explorer.checks.problem import EQUIVALENCE, HANGS, STATE, Problem
 from flowguard.testing.explorer.checks.standing import Standing
 from flowguard.testing.explorer.checks.undisturbed import lacking, sent_twice, undisturbed_ends, unexpected
+from flowguard.testing.explorer.checks.whole_runs import overtaken
 from flowguard.testing.explorer.record.history import History
 from flowguard.testing.explorer.record.schedule import OF_ANSWERS, OF_WEATHER, RAISED, Choice, FaultKind, Schedule
 from flowguard.testing.explorer.report.findings import Report, Violation
@@ -123,7 +124,7 @@ class Search:
         if self._invariants_only:
             self._distinct.add(end.digest)
             return problems
-        differ = self.right.differences(end, tuple(_missing(history)))
+        differ = self.right.differences(end, tuple(_missing(history)), overtaken(history))
         if differ and (
             Standing.of(history, self._sandbox.flows).ends_elsewhere(history)
             or came_late(history)
