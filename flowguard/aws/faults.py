@@ -21,6 +21,8 @@ _CONFLICTS: Final = frozenset(
     {"ReplicatedWriteConflictException", "TransactionConflictException", "TransactionInProgressException"}
 )
 PASSING_REASONS: Final = frozenset({"None", "TransactionConflict", "ThrottlingError", "ProvisionedThroughputExceeded"})
+FINAL_REASONS: Final = frozenset({"ConditionalCheckFailed", "ItemCollectionSizeLimitExceeded", "ValidationError"})
+"""Why a transaction is cancelled for good. A reason that is in neither list passes, and is not repeated at once."""
 
 FINAL: Final = frozenset(
     {

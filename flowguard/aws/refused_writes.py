@@ -10,7 +10,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from flowguard.aws.faults import PASSING_REASONS, error_code, is_final, is_for_minutes, is_passing
+from flowguard.aws.faults import FINAL_REASONS, PASSING_REASONS, error_code, is_final, is_for_minutes
 from flowguard.aws.writes import condition_failure
 from flowguard.errors import WriteDenied, WriteInvalid, shown
 from flowguard.writes import Put, Write
@@ -46,7 +46,7 @@ def refusal_of(writes: Sequence[Write], error: ClientError) -> Exception:
             reasons = _reasons_of(error)
             if failure := condition_failure(writes, reasons[1:]):
                 return failure
-            if not reasons or is_passing(error):
+            if not any(reason.get("Code") in FINAL_REASONS for reason in reasons):
                 return error
             return WriteInvalid(f"DynamoDB refuses a recorded write: {_reasons(reasons)}")
         case "ResourceNotFoundException" if writes:

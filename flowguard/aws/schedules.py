@@ -73,8 +73,8 @@ class Schedules:
                     refusals[place] = Refusal(
                         f"{type(error).__name__}: {error}", is_final(error), is_for_minutes(error)
                     )
-            except ValueError as error:  # a setting is missing: no repetition brings it
-                refusals[place] = Refusal(str(error), final=True)
+            except ValueError as error:  # a setting is missing: a deployment may bring it after the code
+                refusals[place] = Refusal(str(error), final=False, for_minutes=True)
         return refusals
 
     def _create(self, send: Send) -> None:

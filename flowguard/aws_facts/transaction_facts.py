@@ -63,7 +63,11 @@ TRANSACTION_FACTS: Final = (
         "its item too large or too deep is such a reason, or since October 2026, in some regions, a "
         "`ValidationException` of the whole request, conditions unseen.",
         source=_WRITE,
-        relied_on_by=("aws/refused_writes.py:is_at_fence", "aws/faults.py:PASSING_REASONS"),
+        relied_on_by=(
+            "aws/refused_writes.py:is_at_fence",
+            "aws/faults.py:PASSING_REASONS",
+            "aws/faults.py:FINAL_REASONS",
+        ),
         words=(
             "TransactionCanceledException",
             "CancellationReasons",

@@ -7,7 +7,7 @@ import signal
 import sys
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from threading import Event
 from typing import Final
 
@@ -117,20 +117,32 @@ def _ask(probes: list[Probe], region: str | None, *, yes: bool) -> None:
 
 @contextmanager
 def _stopped() -> Iterator[Event]:
-    """Set an event at Ctrl-C or SIGTERM. The programs see it at their next call, and delete what they have made."""
+    """Set an event at Ctrl-C, SIGTERM or where the terminal is closed.
+
+    The programs see it at their next call, and delete what they have made.
+    """
     stop = Event()
 
     def note(number: int, frame: object) -> None:
         if not stop.is_set():
-            click.echo("Interrupted: deleting what was made.", err=True)
+            with suppress(OSError):  # the terminal may be gone
+                click.echo("Interrupted: deleting what was made.", err=True)
         stop.set()
 
-    kept = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+    kept = {number: signal.signal(number, note) for number in _stops()}
     try:
         yield stop
     finally:
         for number, handler in kept.items():
             signal.signal(number, handler)
+
+
+def _stops() -> Iterator[int]:
+    """Yield the signals that stop the command. Under nohup it outlives its terminal."""
+    yield from (signal.SIGINT, signal.SIGTERM)
+    hang_up: int | None = getattr(signal, "SIGHUP", None)  # Windows has none
+    if hang_up is not None and signal.getsignal(hang_up) is not signal.SIG_IGN:
+        yield hang_up
 
 
 def _show_list(probes: list[Probe]) -> None:

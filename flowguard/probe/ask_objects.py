@@ -122,7 +122,7 @@ def permission_delay(lab: Lab) -> Saw:
     grant(lab, arn, [logs, allowed("sqs:SendMessage", on=queue_arn(lab, url))])
     payload = f'{{"queue": "{url}", "seconds": 100, "until": "taken"}}'.encode()
     found = _invoked(lab, name, payload)
-    return Saw("AccessDenied" in found, f"allowed after {found}")
+    return Saw("AccessDenied" in found and "taken" in found, f"allowed after {found}")
 
 
 # -- keys

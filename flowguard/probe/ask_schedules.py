@@ -109,6 +109,7 @@ def _code_in(letter: Any) -> str:
 def input_size(lab: Lab) -> Saw:
     """Create schedules with inputs of 256 KB, and a byte more."""
     given, due = _Scheduled(lab), time.time() + 3_600
+    given.create(due)  # from here on the role is known
     fits, over = given.create(due, "x" * 262_144), given.create(due, "x" * 262_145)
     return Saw(not fits and bool(over), f"256 KB: {fits or 'taken'}; a byte more: {over or 'taken'}")
 

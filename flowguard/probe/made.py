@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from botocore.exceptions import ClientError
@@ -26,14 +26,17 @@ def queue(lab: Lab, *, fifo: bool = False, **attributes: str) -> str:
     """Make a queue and return its URL."""
     name = lab.name(".fifo" if fifo else "")
     given = {**({"FifoQueue": "true"} if fifo else {}), **attributes}
-    lab.undo(
-        f"queue {name}",
-        lambda: lab.clean(
-            "sqs", "delete_queue", QueueUrl=lab.clean("sqs", "get_queue_url", QueueName=name)["QueueUrl"]
-        ),
-    )
+    known: list[str] = []
+    lab.undo(f"queue {name}", lambda: _delete_queue(lab, name, known))
     url: str = lab.ask("sqs", "create_queue", QueueName=name, Attributes=given, tags=dict(lab.tags))["QueueUrl"]
+    known.append(url)
     return url
+
+
+def _delete_queue(lab: Lab, name: str, known: Sequence[str]) -> None:
+    """Delete a queue. Its URL is looked up only where no answer has brought it: SQS may not know a new name yet."""
+    url = known[0] if known else lab.clean("sqs", "get_queue_url", QueueName=name)["QueueUrl"]
+    lab.clean("sqs", "delete_queue", QueueUrl=url)
 
 
 def queue_arn(lab: Lab, url: str) -> str:
@@ -249,13 +252,22 @@ def mapping(lab: Lab, url: str, name: str, **settings: Any) -> str:
     )
     identity: str = found["UUID"]
     lab.ours(identity)
+    lab.undo(
+        f"mapping {identity} of {name}",
+        lambda: lab.clean("lambda", "delete_event_source_mapping", UUID=identity),
+    )
     lab.until(lambda: lab.ask("lambda", "get_event_source_mapping", UUID=identity)["State"] == "Enabled", 90, every=2)
     return identity
 
 
 def delete_mappings(lab: Lab, name: str) -> None:
-    """Delete the mappings of a function, also those whose ids no answer has brought."""
+    """Delete the mappings of a function, also those whose ids no answer has brought.
+
+    It finds none once the function is gone.
+    """
     for found in lab.clean("lambda", "list_event_source_mappings", FunctionName=name)["EventSourceMappings"]:
+        if found.get("State") == "Deleting":
+            continue
         lab.ours(found["UUID"])
         lab.clean("lambda", "delete_event_source_mapping", UUID=found["UUID"])
 

@@ -55,13 +55,14 @@ class Denials:
         """Note that ``what`` was refused to a record at ``now`` (ms). Answer whether that lasts for minutes by now.
 
         The record has to have waited as well; one that no queue brings again cannot. ``since`` is when it was first
-        sent (ms), if SQS gave it up since then and it went back, else 0.
+        sent (ms), if SQS gave it up since then and it went back, else 0: what it has waited before says nothing of
+        this denial.
         """
         has_lasted = self._last_until(what, now) >= patience.SOME_MINUTES
-        went_back = bool(since) and timedelta(milliseconds=now - since) >= patience.SOME_MINUTES
-        age = timedelta(milliseconds=now - (now if envelope.sent_at is None else envelope.sent_at))
-        has_waited = (has_lasted or age >= AT_LAST) and envelope.receive_count >= _RECEIVES_OF_MINUTES
-        return envelope.queue_arn is None or went_back or has_waited
+        sent_at = since or (now if envelope.sent_at is None else envelope.sent_at)
+        is_old = timedelta(milliseconds=now - sent_at) >= AT_LAST
+        has_waited = (has_lasted or is_old) and envelope.receive_count >= _RECEIVES_OF_MINUTES
+        return envelope.queue_arn is None or has_waited
 
     def _last_until(self, what: Refused, now: int) -> timedelta:
         """Note the refusal. Return for how long it is refused by now, taken never between."""

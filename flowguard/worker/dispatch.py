@@ -19,25 +19,29 @@ from flowguard.worker.unsent import park
 
 
 class Due(NamedTuple):
-    """A send, the hop's message that it belongs to, and the record whose work it is."""
+    """A send, the hop's message that it belongs to, and the record whose work it is.
+
+    ``has_copy`` says that a copy of the record is in a queue, and sends again what is refused now.
+    """
 
     send: Send
     flow: AnyFlow
     message: Message
     envelope: Envelope
+    has_copy: bool = False
 
     def judged(self, services: Services, refusal: Refusal) -> Refusal:
         """Return what the refusal means to its record: one that may pass is final once it has lasted for minutes."""
-        if not refusal.for_minutes:
+        if not refusal.for_minutes or self.has_copy:
             return refusal
         what, now = place_of(self.send), services.clock.now()
         return refusal.after(services.denials.are_final(what, self.envelope, now, self.message.since))
 
 
-def dispatch(services: Services, emitter: Emitter, endings: list[Ending]) -> list[Ending]:
+def dispatch(services: Services, emitter: Emitter, endings: list[Ending], *, have_copies: bool = False) -> list[Ending]:
     """Send all side messages, then deadlines, dead letters and asks, then the next hops.
 
-    A record that keeps any is not acked.
+    A record that keeps any is not acked. ``have_copies`` says that a copy of each is in a queue.
 
     ::
 
@@ -48,13 +52,15 @@ def dispatch(services: Services, emitter: Emitter, endings: list[Ending]) -> lis
     The order matters: the claim of the next hop clears the outbox, because its message was the last of it.
     """
     for phase in range(LAST_PHASE + 1):
-        endings = _send(services, emitter, endings, phase)
+        endings = _send(services, emitter, endings, phase, have_copies=have_copies)
     return endings
 
 
-def _send(services: Services, emitter: Emitter, endings: list[Ending], phase: int) -> list[Ending]:
+def _send(
+    services: Services, emitter: Emitter, endings: list[Ending], phase: int, *, have_copies: bool
+) -> list[Ending]:
     due = [
-        (place, Due(send, ending.arrival.flow, ending.arrival.message, ending.envelope))
+        (place, Due(send, ending.arrival.flow, ending.arrival.message, ending.envelope, have_copies))
         for place, ending in enumerate(endings)
         if ending.ack and ending.arrival is not None
         for send in ending.sends

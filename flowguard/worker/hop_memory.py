@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from flowguard.errors import WorkerFenced
 from flowguard.protocol.claims import finds_old_memory
@@ -18,8 +18,12 @@ _BESIDE = 1_024 + 128
 class HopMemory:
     """Implements :class:`flowguard.recorded.remembered.Remembers`. It lives as long as one attempt."""
 
-    def __init__(self, store: Store, claim: Claim) -> None:
+    def __init__(
+        self, store: Store, claim: Claim, taken: Callable[[Iterable[str]], None] = lambda tables: None
+    ) -> None:
+        """``taken`` is told of the tables whose writes were applied."""
         self._store = store
+        self._taken = taken
         self.claim = claim
         """The claim, whose item has what was remembered since."""
 
@@ -60,6 +64,7 @@ class HopMemory:
         size = self._store.memos.remember(self.claim, name, text, is_first=own is None, writes=writes)
         if isinstance(size, Fenced):
             raise WorkerFenced(size.by.value)
+        self._taken(write.table for write in writes)
         before = own if own is not None else Memo(item.request_id, item.hop, {}, _BESIDE)
         memo = before._replace(
             results={**before.results, name: lambda: text},

@@ -157,7 +157,8 @@ class OutsideAnswers:
             if onward is not None:
                 arrival, send = onward
                 endings.append(Ending(envelope, ack=True, arrival=arrival, sends=(send,)))
-        left = [ending for ending in dispatch(self._services, self._emitter, endings) if not ending.ack]
+        sent = dispatch(self._services, self._emitter, endings, have_copies=not queued)
+        left = [ending for ending in sent if not ending.ack]
         return told.add(verdicts, missed, left, is_held=holds)
 
     def _given(

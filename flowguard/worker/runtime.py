@@ -87,7 +87,8 @@ class Runtime:
             arrival = self._with_kills(arrival, claim)
             self._emitter.claimed(arrival, claim)
             self._flush.flush(arrival, claim)
-            memory, calls, refused = HopMemory(self._services.store, claim), 1, NOTHING_REFUSED
+            memory = HopMemory(self._services.store, claim, self._services.denials.ended_for)
+            calls, refused = 1, NOTHING_REFUSED
             commit = yield from self._handled(arrival, memory, refused, calls=0)
             while isinstance(commit, Commit):
                 try:

@@ -72,6 +72,8 @@ def committed(failure: Exception, *writes: Write) -> Committed | Fenced | Refuse
         error("TransactionCanceledException"),
         cancelled(NOTHING, BUSY, NOTHING),
         cancelled(BUSY),
+        cancelled(NOTHING, {"Code": "InternalServerError", "Message": "try again"}, NOTHING),
+        cancelled(NOTHING, BUSY, {"Code": "AReasonOfNextYear"}),
         error("InternalServerError"),
     ],
 )

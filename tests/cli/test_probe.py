@@ -117,7 +117,23 @@ def test_what_could_not_be_deleted_is_said(monkeypatch: pytest.MonkeyPatch) -> N
     assert "could not be deleted: a role (ZeroDivisionError: division by zero)" in result.stdout
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def test_a_command_under_nohup_outlives_its_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    def hung_up(lab: Lab) -> Saw:
+        os.kill(os.getpid(), signal.SIGHUP)
+        return Saw(True, "well")
+
+    monkeypatch.setitem(PROBES, "sqs-delay", Probe("sqs-delay", "", ("sqs",), 0.01, 1, hung_up))
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        assert probe("--only", "sqs-delay").exit_code == 0
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.parametrize("number", STOPS)
 def test_an_interrupted_command_deletes_what_it_has_made(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
     """The program sees it at its next call. What it has made is deleted, and others begin nothing."""
     found: list[tuple[Lab, str]] = []
@@ -136,7 +152,7 @@ def test_an_interrupted_command_deletes_what_it_has_made(monkeypatch: pytest.Mon
 
     one = Probe("sqs-delay", "x", ("sqs",), 0.01, 1, makes_and_is_stopped)
     monkeypatch.setattr("flowguard.cli.probe.chosen", lambda _: [one, one._replace(run=begins)])
-    before = [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)]
+    before = [signal.getsignal(each) for each in STOPS]
     with intercept(Recorder()) as recorder:
         result = probe()
     assert result.stderr == "Interrupted: deleting what was made.\n"
@@ -146,4 +162,4 @@ def test_an_interrupted_command_deletes_what_it_has_made(monkeypatch: pytest.Mon
     assert lab.left == []
     deleted = [call.params["QueueUrl"] for call in recorder.calls if call.operation == "DeleteQueue"]
     assert deleted.count(url) == 1
-    assert [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)] == before
+    assert [signal.getsignal(each) for each in STOPS] == before

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from threading import Event
+from types import SimpleNamespace
 from typing import Any, Final
 
 import pytest
@@ -15,7 +16,7 @@ from botocore.exceptions import ClientError
 import flowguard.probe
 from flowguard.clock import ManualClock
 from flowguard.probe.lab import PREFIX, TAG, Interrupted, Lab, NotOurs
-from flowguard.probe.made import bucket, queue, table, topic
+from flowguard.probe.made import bucket, mapping, queue, table, topic
 from flowguard.sim.calls import ApiCall, Proceed, Recorder, Response, intercept
 from flowguard.sim.memory.aws import MemoryAWS
 
@@ -171,6 +172,56 @@ def test_what_was_made_by_a_call_without_an_answer_is_deleted(
     assert made
     assert own.left == []
     assert left(aws) == []
+
+
+def test_a_queue_that_sqs_does_not_find_by_its_name_yet_is_deleted(aws: MemoryAWS) -> None:
+    def not_found_yet(call: ApiCall, proceed: Proceed) -> Response:
+        if call.operation == "GetQueueUrl":
+            raise ClientError({"Error": {"Code": "QueueDoesNotExist", "Message": "no"}}, call.operation)
+        return proceed()
+
+    with intercept(not_found_yet), lab(aws) as own:
+        queue(own)
+    assert own.left == []
+    assert left(aws) == []
+
+
+class _Lambda:
+    """Deletes functions at once, and a mapping only at the second try. It lists none of a function that is gone."""
+
+    meta = SimpleNamespace(method_to_api_mapping={})
+
+    def __init__(self) -> None:
+        self.mappings = {"m-1": "Creating"}
+        self.functions: set[str] = set()
+
+    def create_event_source_mapping(self, **params: Any) -> Any:
+        return {"UUID": "m-1"}
+
+    def get_event_source_mapping(self, **params: Any) -> Any:
+        return {"State": "Enabled"}
+
+    def list_event_source_mappings(self, **params: Any) -> Any:
+        if params["FunctionName"] not in self.functions:
+            raise ClientError({"Error": {"Code": "ResourceNotFoundException", "Message": "no"}}, "List")
+        return {"EventSourceMappings": [{"UUID": key, "State": state} for key, state in self.mappings.items()]}
+
+    def delete_event_source_mapping(self, **params: Any) -> None:
+        if self.functions:
+            raise ClientError({"Error": {"Code": "ResourceInUseException", "Message": "busy"}}, "Delete")
+        self.mappings.pop(params["UUID"], None)
+
+
+def test_a_mapping_that_is_still_being_made_is_deleted_after_its_function(aws: MemoryAWS) -> None:
+    service = _Lambda()
+    clients = {"lambda": service, "sqs": aws.client("sqs")}
+    with Lab(clients.__getitem__, lambda seconds: None, rest=lambda seconds: None) as own:
+        name = own.name()
+        service.functions.add(name)
+        own.undo("function", service.functions.clear)
+        mapping(own, queue(own), name)
+    assert own.left == []
+    assert service.mappings == {}
 
 
 def test_a_table_a_topic_and_a_bucket_carry_the_tag_of_their_lab(aws: MemoryAWS) -> None:

@@ -6,13 +6,16 @@ import ast
 import json
 from collections.abc import Iterable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NoReturn
 
 import pytest
+from botocore.exceptions import ClientError
 
 import flowguard.probe
 from flowguard.aws_facts.fact import CANNOT, MODELLED
 from flowguard.aws_facts.fact_table import FACTS
+from flowguard.probe import ask_objects
 from flowguard.probe.engine_of import ProbedEngine, opened
 from flowguard.probe.lab import Interrupted, Lab
 from flowguard.probe.probed import IN_VAIN, Ended, Finding, as_json, can_run, chosen, run_all, run_one
@@ -128,6 +131,45 @@ def test_the_program_of_lost_schedules_sees_where_their_input_ends(body: str | N
             seen = PROBES["scheduler-undelivered"].run(lab)
     assert seen.as_described is ok
     assert seen.what.startswith("taken; kept: [")
+
+
+@pytest.mark.parametrize(
+    ("answer", "ok"),
+    [
+        ("12.5 s, 40 calls, ['AccessDenied', 'taken']", True),
+        ("0.1 s, 1 calls, ['taken']", False),
+        ("never in 100 s: ['AccessDenied']", False),
+    ],
+)
+def test_the_program_of_new_permissions_wants_them_refused_and_then_granted(
+    monkeypatch: pytest.MonkeyPatch, answer: str, ok: bool
+) -> None:
+    monkeypatch.setattr(ask_objects, "function", lambda lab, source, **settings: lab.name())
+    monkeypatch.setattr(ask_objects, "grant", lambda lab, arn, statements: None)
+    monkeypatch.setattr(ask_objects, "_invoked", lambda lab, name, payload: answer)
+
+    class Functions:
+        meta = SimpleNamespace(method_to_api_mapping={})
+
+        def get_function_configuration(self, **params: Any) -> Any:
+            return {"Role": "arn:aws:iam::123456789012:role/r"}
+
+    with opened("memory") as engine:
+        clients: Any = lambda service: Functions() if service == "lambda" else engine.clients(service)  # noqa: E731
+        with Lab(clients, engine.pause, rest=engine.pause) as lab:
+            assert PROBES["iam-eventually-consistent"].run(lab).as_described is ok
+
+
+def test_the_program_of_large_inputs_waits_until_the_role_of_its_schedules_is_known() -> None:
+    refusals = iter([True, True])
+
+    def new_role(call: ApiCall, proceed: Proceed) -> Response:
+        if call.operation == "CreateSchedule" and next(refusals, False):
+            raise ClientError({"Error": {"Code": "ValidationException", "Message": "role"}}, call.operation)
+        return proceed()
+
+    with opened("memory") as engine, intercept(new_role), Lab(engine.clients, engine.pause, services=("sqs",)) as lab:
+        assert PROBES["scheduler-input-size"].run(lab).as_described
 
 
 # -- what a program ends with

@@ -201,6 +201,27 @@ def test_the_next_hop_of_one_run_that_is_not_taken_keeps_the_record(
     assert "throttled" in ending.why
 
 
+class Noting(Refusing):
+    """Notes what kinds of messages are to be sent."""
+
+    kinds: tuple[Kind, ...] = ()
+
+    def send(self, sends: Sequence[Send]) -> Mapping[int, Refusal]:
+        self.kinds = (*self.kinds, *(one.kind for one in sends))
+        return super().send(sends)
+
+
+def test_a_next_hop_that_is_denied_to_an_answer_over_http_is_left_to_the_copy(at: WaitScene) -> None:
+    at.begin_and_look(for_paid)
+    sender = Noting(at.services.sender, "c1", for_minutes=True)
+    services = replace(at.services, sender=sender)
+    [over_http] = normalize({}, invocation_id="paid")
+    assert isinstance(over_http, Envelope)
+    verdict, _ = OutsideAnswers(services, Emitter(services.observer)).settle(GIVEN, over_http, queued=False)
+    assert verdict is AnswerVerdict.RESUMED
+    assert sender.kinds == (Kind.SIDE, Kind.NEXT), "its copy sends it again; a dead letter would be a false alarm"
+
+
 @pytest.mark.parametrize(("keep", "verdict"), [(None, "UNKNOWN"), (timedelta(hours=1), "EARLY")])
 def test_an_answer_that_nothing_waits_for_is_unknown_unless_it_is_kept(
     keep: timedelta | None, verdict: str, at: WaitScene

@@ -26,4 +26,4 @@ class LateCopies(Layer):
         if delivery.queue is None or delivery.group is not None or delivery.message_id in self._copied:
             return ()
         self._copied.add(delivery.message_id)
-        return (now + self._draw.randrange(self._after),)
+        return (now + self._draw.randrange(max(self._after, 1)),)

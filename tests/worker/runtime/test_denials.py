@@ -16,8 +16,9 @@ from flowguard.testing import sqs_event
 from flowguard.wire.envelope import Envelope, normalize
 from flowguard.worker.denials import AT_LAST, FORGOTTEN_AFTER, MOST_KNOWN, Denials, place_of
 from flowguard.worker.patience import SOME_MINUTES
-from tests.scene import OrderState, Scene
+from tests.scene import START, OrderState, Scene, record
 from tests.worker.runtime.mishaps import boom, refuses, refuses_writes, reject_once
+from tests.worker.runtime.test_given_up import ACKED, came_back, give_up
 
 SENT = 1_800_000_000_000
 MINUTES = SOME_MINUTES // timedelta(milliseconds=1)
@@ -45,9 +46,12 @@ def test_a_denial_is_final_when_it_and_its_record_have_lasted_for_minutes(
     assert denials.are_final("a queue", received(receives), SENT + lasted) is final
 
 
-@pytest.mark.parametrize(("since", "final"), [(SENT - MINUTES + 1, False), (SENT - MINUTES, True)])
-def test_a_record_that_went_back_has_waited_since_it_was_sent(since: int, final: bool) -> None:
-    assert Denials().are_final("a queue", received(1), SENT, since) is final
+@pytest.mark.parametrize(
+    ("receives", "since", "final"),
+    [(3, SENT - DAY_MS + 1, False), (3, SENT - DAY_MS, True), (2, SENT - DAY_MS, False)],
+)
+def test_a_record_that_went_back_is_as_old_as_its_first(receives: int, since: int, final: bool) -> None:
+    assert Denials().are_final("a queue", received(receives), SENT, since) is final
 
 
 def test_a_record_that_no_queue_brings_again_cannot_wait() -> None:
@@ -110,6 +114,48 @@ def test_a_record_of_a_backlog_that_meets_a_moment_of_denial_parks_nothing(at: S
     at.clock.advance(seconds=31)
     assert at.deliver(at.message()) == [True]
     assert (at.priced(), at.sent("dead")) == (1, [])
+
+
+def test_a_table_that_is_denied_for_a_moment_ends_no_run_that_sqs_gave_up_before(at: Scene) -> None:
+    at.clock.advance(seconds=6 * 3_600)
+    with intercept(refuses_writes("AccessDeniedException")):
+        assert at.deliver(at.message(since=START)) == [False]
+    at.clock.advance(seconds=31)
+    assert at.deliver(at.message(since=START)) == [True]
+    assert (at.priced(), at.sent("dead")) == (1, [])
+
+
+def test_a_record_whose_way_back_is_denied_for_a_moment_goes_back_later(at: Scene) -> None:
+    at.clock.advance(seconds=3_600)
+    with intercept(refuses("price-order")):
+        assert give_up(at, at.message()) != ACKED
+    assert at.sent("dead") == []
+    assert give_up(at, at.message()) == ACKED
+    assert len(came_back(at)) == 1
+
+
+def test_a_record_whose_way_back_is_denied_for_minutes_is_parked(at: Scene) -> None:
+    third = {"ApproximateReceiveCount": "3"}
+    with intercept(refuses("price-order")):
+        give_up(at, at.message())
+        at.clock.advance(seconds=SOME_MINUTES.seconds)
+        assert give_up(at, at.message(), attributes=record(at.message())["attributes"] | third) == ACKED
+    assert len(at.sent("dead")) == 1
+
+
+def test_writes_that_were_applied_before_the_commit_end_a_denial_of_their_tables(at: Scene) -> None:
+    denials, writes = at.handler._services.denials, frozenset(["audit"])
+    at.aws.create_table("audit")
+    denials.are_final(writes, received(9), at.clock.now())
+
+    def applied(step: Step[OrderState]) -> None:
+        with step.apply("audited"):
+            step.put("audit", {"pk": "o1", "sk": "audited"})
+
+    at.script.pricing = applied
+    assert at.deliver(at.message()) == [True]
+    at.clock.advance(seconds=SOME_MINUTES.seconds)
+    assert not denials.are_final(writes, received(9), at.clock.now())
 
 
 def test_a_stage_whose_writes_were_taken_between_is_denied_anew(at: Scene) -> None:
