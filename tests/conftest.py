@@ -106,6 +106,7 @@ def ministack_url() -> Iterator[str]:
 def denied_for_minutes(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is denied is so for as long as a record waits for it, in each process."""
     monkeypatch.setattr(Denials, "_last_until", lambda *_: SOME_MINUTES)
+    monkeypatch.setattr(Denials, "have_lasted", lambda *_: True)
 
 
 # -- how long a test may take ------------------------------------------------------------------------------------------

@@ -64,6 +64,11 @@ class Denials:
         has_waited = (has_lasted or is_old) and envelope.receive_count >= _RECEIVES_OF_MINUTES
         return envelope.queue_arn is None or has_waited
 
+    def have_lasted(self, what: Refused, now: int) -> bool:
+        """Answer whether this process knows by ``now`` (ms) that it was refused for minutes, and never taken."""
+        denied = self._denied.get(what)
+        return denied is not None and timedelta(milliseconds=now - denied.first) >= patience.SOME_MINUTES
+
     def _last_until(self, what: Refused, now: int) -> timedelta:
         """Note the refusal. Return for how long it is refused by now, taken never between."""
         if len(self._denied) >= MOST_KNOWN:

@@ -80,12 +80,15 @@ class FailPhase:
     def _is_parked_for(self, arrival: Arrival, claim: Claim, denied: WriteDenied) -> bool:
         """Answer whether the message is parked for a table that is denied or missing. Raises while that may pass.
 
-        It is where the flow would undo for it what the run did. Else its run ends, and its callers are answered.
+        It is where the flow would undo for it what the run did, and where nobody knows that it has lasted: the record
+        is a day old, or comes no more. Else its run ends, and its callers are answered.
         """
         now, since = self._services.clock.now(), arrival.message.since
-        if not self._services.denials.are_final(denied.tables, arrival.envelope, now, since):
+        denials = self._services.denials
+        if not denials.are_final(denied.tables, arrival.envelope, now, since):
             raise denied
-        return arrival.flow.on_failed is not None and claim.item.own_failure is None
+        has_lasted = denials.have_lasted(denied.tables, now)
+        return not has_lasted or (arrival.flow.on_failed is not None and claim.item.own_failure is None)
 
     def _parked(self, arrival: Arrival, claim: Claim, error: FlowguardError, what: Refused) -> Ending:
         """Park the message, and leave the run where it is. Raises the error while it may pass."""

@@ -48,10 +48,17 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "wire.envelope._read: notification is None → forced true",
         "wire.envelope._read_invocation: except EnvelopeError → catches every Exception",
         "wire.envelope._unopened: except EnvelopeError → catches every Exception",
+        "wire.envelope._read_or_bad: except EnvelopeError → catches every Exception",
+        "wire.envelope._read_or_bad: except EnvelopeError → catches every Exception (2)",
     ),
     "an outbox of an earlier commit is in the item that the claim found": (
         "worker.flush_phase._has_sent: before is not None → forced true",
     ),
+    "what is empty is false already": (
+        "wire.envelope._wrap: 0 → forced false",
+        "wire.envelope.Envelope.is_fifo: '' → forced false",
+    ),
+    "what is no text has no service": ("wire.envelope._origin: isinstance(arn, str) → forced true",),
     "an empty mapping is false already": ("wire.envelope.resend_alone: {} → forced false",),
     "most stages' messages are told from events without reading their place": (
         "wire.envelope._may_be_event: "

@@ -8,9 +8,9 @@ import pytest
 
 from flowguard.testing import sns_event, sns_to_sqs_event, sqs_event
 from flowguard.wire.attributes import Attribute
-from flowguard.wire.envelope import BadRecord, normalize, plain, resend, resend_alone
+from flowguard.wire.envelope import BadRecord, Envelope, normalize, plain, resend, resend_alone
 from flowguard.wire.message import PLACE
-from flowguard.wire.notification import LAST_MOMENT
+from flowguard.wire.notification import LAST_MOMENT, UNKNOWN_FUNCTION
 from tests.make_records import EVERY_TYPE, only, sqs_record
 from tests.wire.envelope.test_bus import EVENT
 from tests.wire.envelope.test_moved import BEFORE, moved, ours
@@ -75,3 +75,27 @@ def test_a_time_is_read_up_to_the_last_moment(sent: int, is_time: bool) -> None:
     record = sqs_record("tea")
     [envelope] = normalize({"Records": [{**record, "attributes": {"SentTimestamp": str(sent)}}]})
     assert isinstance(envelope, BadRecord) is not is_time
+
+
+def test_a_notification_of_sns_stays_as_it_is_wherever_sqs_moved_its_record_from() -> None:
+    published = only(sns_to_sqs_event("orders", "tea")).record["body"]
+    record = moved(published)
+    assert only(record).record == record
+
+
+def test_the_first_id_is_that_of_the_notification_if_there_is_one() -> None:
+    assert only(sqs_record(ours(BEFORE))).first_id == "m-0"
+    record = sqs_record("tea")
+    assert only(record).first_id == record["messageId"]
+
+
+def test_what_no_queue_delivered_is_from_no_fifo_queue() -> None:
+    [called] = normalize({"order_id": "o1"}, invocation_id="i-1")
+    assert isinstance(called, Envelope)
+    assert not called.is_fifo
+
+
+def test_a_record_of_a_function_that_nobody_names_is_of_no_queue() -> None:
+    record = {**sqs_record("tea"), "eventSource": "aws:lambda"}
+    del record["eventSourceARN"]
+    assert json.loads(only(record).record["body"])["TopicArn"] == UNKNOWN_FUNCTION

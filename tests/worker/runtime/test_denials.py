@@ -206,6 +206,19 @@ def test_a_table_that_is_denied_for_a_moment_ends_no_run(at: Scene) -> None:
     assert (item.status, len(at.sent("dead"))) == (Status.FAILED, 1), "no flow would undo it"
 
 
+@pytest.mark.parametrize("is_called", [False, True], ids=["a record of a day", "a direct call"])
+def test_a_table_that_nobody_knows_to_be_denied_for_minutes_parks_the_message(at: Scene, is_called: bool) -> None:
+    at.receives = 3
+    at.clock.advance(seconds=AT_LAST.days * 86_400)
+    with intercept(refuses_writes("AccessDeniedException")):
+        if is_called:
+            assert "WriteDenied" in at.handler({"order_id": "o1"}, None)["problem"]
+        else:
+            assert at.deliver(at.message()) == [True]
+    item: Any = at.item()
+    assert (item.status, len(at.sent("dead"))) == (Status.RUNNING, 1)
+
+
 def test_a_commit_that_is_fenced_is_no_sign_that_its_tables_are_denied_no_more(at: Scene) -> None:
     denials, writes = at.handler._services.denials, frozenset(["orders"])
     denials.are_final(writes, received(9), at.clock.now())
