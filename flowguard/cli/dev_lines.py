@@ -61,6 +61,8 @@ class LiveView:
             self._print(f"{clock}  {name} reads {', '.join(queues) or 'no queue'}", "bold")
         if said["environment"]:
             self._print(f"  {_export(said['environment'])}")
+        for one in said["weather"]:
+            self._print(f"{clock}  weather: {one['name']} from {iso(one['begins'])} until {iso(one['ends'])}", "bold")
         for note in said["notes"]:
             complain(note)
 
@@ -79,13 +81,14 @@ def _export(variables: Mapping[str, str]) -> str:
 
 def _delivery(said: Mapping[str, Any]) -> str:
     """Return the line that shows a delivery, with its stage, its object and its outcome."""
-    where = f"{said['flow']}/{said['stage']}" if said["flow"] else f"{said['function']} from {said['queue']}"
+    place = "/".join(filter(None, (said["flow"], said["stage"])))  # an answer that comes late is for no stage
+    where = place if said["flow"] else f"{said['function']} from {said['queue']}"
     parts = [bounded(where, _CUT)]
     if said["object_id"]:
         parts.append(bounded(said["object_id"], _CUT))
     if said["hop"]:
         parts.append(f"hop {said['hop']}, attempt {said['attempt']}")
-    parts.append(", ".join(filter(None, (said["verdict"], said["outcome"]))) or "no verdict")
+    parts.append(", ".join(filter(None, (said["verdict"], said["outcome"]))) or _silence(said))
     parts.append(f"{said['ms']} ms")
     if said["sent"]:
         parts.append("sent to " + ", ".join(dict.fromkeys(map(_name, said["sent"]))))
@@ -94,6 +97,13 @@ def _delivery(said: Mapping[str, Any]) -> str:
     if not said["acked"]:
         parts.append("stays in its queue")
     return "  ".join(parts)
+
+
+def _silence(said: Mapping[str, Any]) -> str:
+    """Return what stands where a delivery claimed nothing and nothing came of it, in the words of a replay."""
+    if said["not_due"]:
+        return "deadline not due"
+    return "nothing was left to do" if said["acked"] and not said["sent"] else "no verdict"
 
 
 def _name(to: str) -> str:

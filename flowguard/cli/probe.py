@@ -88,10 +88,10 @@ def probe(
 
 
 def _summary(findings: list[Finding]) -> str:
-    """Count the endings, and those that are not as the table says of the engine."""
+    """Count the endings, and those that are not as the table says of the engine. What was interrupted says nothing."""
     endings = Counter(finding.ended.value for finding in findings)
     counts = ", ".join(f"{count} {ended}" for ended, count in endings.most_common())
-    unexpected = sum(not finding.is_expected for finding in findings)
+    unexpected = sum(not finding.is_expected and finding.ended is not Ended.INTERRUPTED for finding in findings)
     programs = "1 program" if len(findings) == 1 else f"{len(findings)} programs"
     return f"{programs}: {counts or 'none ran'}; {unexpected} not as the table says"
 
@@ -157,7 +157,8 @@ def _say(finding: Finding, *, as_lines: bool) -> None:
         say_json(json.dumps(as_json(finding), ensure_ascii=False))
         return
     out = console()
-    unexpected = "" if finding.is_expected else f" (the table says: {finding.expected})"
+    is_told = finding.is_expected or finding.ended is Ended.INTERRUPTED
+    unexpected = "" if is_told else f" (the table says: {finding.expected})"
     text = f"{finding.ended.value:12} {finding.name}: {finding.what}{unexpected}"
     out.print(line(text, _STYLES.get(finding.ended, "bold red") if finding.is_expected else "bold red"), soft_wrap=True)
     for one in finding.left:

@@ -68,8 +68,9 @@ def check_left_over(needed: Deployment, live: LiveAccount) -> Iterator[LiveFindi
                 name,
                 f"about {count} messages are there, and nothing of these modules reads the queue any more",
                 "an inbox that is renamed, or whose stage is dropped, keeps its messages; they expire there",
-                "let a function of the release that knows them read it until it is empty, or move them "
-                "(aws sqs start-message-move-task); then delete it",
+                "let a function of the release that knows them read it until it is empty, or move them: name it as the "
+                "dead-letter queue of a queue that has none, without which SQS refuses, and give aws sqs "
+                "start-message-move-task the new queue as --destination-arn; then delete it",
             )
 
 

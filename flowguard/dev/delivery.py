@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from flowguard.errors import Reject, Retry
 from flowguard.events import Event, EventType
+from flowguard.protocol.waiting import DEADLINE
 from flowguard.sim.delivery_trace import DeliveryTrace
 from flowguard.spans import Phase, Span
 
@@ -51,6 +52,9 @@ class Listener:
     def facts(self) -> dict[str, Any]:
         """Return what happened in the delivery. There are ids and counts in it, and no payload."""
         trace, message = self.trace, self.trace.message
+        sent = [event.facts for event in trace.events if event.type is EventType.SENT]
+        why = self.error or trace.why
+        is_silent = trace.verdict is None and trace.outcome is None and why is None
         return {
             "flow": message.flow or None if message else None,
             "stage": message.stage or None if message else None,
@@ -60,8 +64,9 @@ class Listener:
             "attempt": message.retry + 1 if message else None,
             "verdict": trace.verdict,
             "outcome": trace.outcome,
-            "sent": [str(event.facts["to"]) for event in trace.events if event.type is EventType.SENT],
-            "why": self.error or trace.why,
+            "not_due": is_silent and [str(one["id"]).rpartition(".")[2] for one in sent] == [DEADLINE],
+            "sent": [str(one["to"]) for one in sent],
+            "why": why,
             "raised": self.raised,
         }
 

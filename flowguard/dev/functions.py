@@ -46,7 +46,7 @@ from flowguard.settings import Settings
 from flowguard.sim.account import SIMULATED_KEYS, SIMULATED_ROLE
 from flowguard.sim.calls import intercept
 from flowguard.sim.loading import NoSuchFlow
-from flowguard.sim.weather.forecast import forecast
+from flowguard.sim.weather.forecast import forecast, passing
 from flowguard.sim.weather.weather import Weather
 
 NOT_LOADED: Final = 3
@@ -95,6 +95,7 @@ def main(order: Order) -> int:
         return NOT_LOADED
     clients, stop = Clients(), threading.Event()
     weather = forecast(order.weather, SystemClock())
+    bad_spells = [*passing(order.weather, weather.now())]
     try:
         notes = Provider(clients, order.account, order.region).provide(deployment, options.settings.bucket)
         threads = [_thread(run, stop) for run in _runs(deployment, order, clients, say, weather)]
@@ -113,6 +114,7 @@ def main(order: Order) -> int:
             "functions": {one.name: list(one.reads) for one in deployment.functions},
             "environment": outside_environment(deployment, os.environ),
             "dead_letters": sorted(queue.name for queue in deployment.queues if queue.role in _OF_LETTERS),
+            "weather": [{"name": name, "begins": begins, "ends": ends} for name, begins, ends in bad_spells],
             "notes": [*notes, *deployment.notes],
         }
     )

@@ -26,12 +26,15 @@ DELIVERY: dict[str, Any] = {
     "attempt": 2,
     "verdict": "CLAIMED",
     "outcome": "committed",
+    "not_due": False,
     "sent": ["sqs:emails", "sqs:arn:aws:sqs:us-east-1:123456789012:close-order"],
     "why": None,
     "raised": None,
     "acked": True,
     "ms": 12,
 }
+NOTHING: dict[str, Any] = {"functions": {}, "environment": {}, "weather": [], "notes": []}
+LOADED = {"event": "loaded", "at": START, **NOTHING}
 UNREADABLE = DELIVERY | dict.fromkeys(("flow", "stage", "object_id", "hop", "attempt", "outcome"))
 
 
@@ -54,6 +57,18 @@ def shown(capsys: pytest.CaptureFixture[str], said: dict[str, Any], *, as_json: 
             {"outcome": "retried", "why": "RuntimeError: no tariff", "raised": "Traceback\n  line 7\n", "sent": []},
             "08:00:00.000  orders/price-order  o1  hop 1, attempt 2  CLAIMED, retried  12 ms"
             "  RuntimeError: no tariff\n    Traceback\n      line 7\n",
+        ),
+        (
+            {"stage": None, "verdict": "DUPLICATE", "outcome": None, "sent": []},
+            "08:00:00.000  orders  o1  hop 1, attempt 2  DUPLICATE  12 ms\n",
+        ),
+        (
+            {"verdict": None, "outcome": None, "not_due": True, "sent": ["sqs:orders"]},
+            "08:00:00.000  orders/price-order  o1  hop 1, attempt 2  deadline not due  12 ms  sent to sqs:orders\n",
+        ),
+        (
+            {**UNREADABLE, "verdict": None, "sent": []},
+            "08:00:00.000  place from orders  nothing was left to do  12 ms\n",
         ),
         (
             {**UNREADABLE, "verdict": None, "acked": False, "sent": []},
@@ -82,11 +97,15 @@ def test_no_control_of_a_sender_reaches_the_terminal(capsys: pytest.CaptureFixtu
         ({"event": "not loaded", "why": f"shop: {HOSTILE}"}, "nothing is served; save a file to load again"),
         ({"event": "changed", "files": ["shop/flow.py"]}, "changed: shop/flow.py; loading again"),
         (
-            {"event": "loaded", "functions": {"place": ["orders"], "none": []}, "environment": {}, "notes": ["a note"]},
+            LOADED | {"functions": {"place": ["orders"], "none": []}, "notes": ["a note"]},
             "none reads no queue",
         ),
         (
-            {"event": "loaded", "functions": {}, "environment": {"FLOWGUARD_TABLE": "a b"}, "notes": []},
+            LOADED | {"weather": [{"name": "dynamodb-away", "begins": START + 60_000, "ends": START + 660_000}]},
+            "08:00:00.000  weather: dynamodb-away from 2027-01-15T08:01:00.000Z until 2027-01-15T08:11:00.000Z\n",
+        ),
+        (
+            LOADED | {"environment": {"FLOWGUARD_TABLE": "a b"}},
             "  export FLOWGUARD_TABLE='a b'",
         ),
         ({"event": "problem", "queue": "orders", "why": HOSTILE}, "orders: h"),

@@ -157,6 +157,8 @@ def test_an_interrupted_command_deletes_what_it_has_made(monkeypatch: pytest.Mon
         result = probe()
     assert result.stderr == "Interrupted: deleting what was made.\n"
     assert [line.split()[0] for line in result.stdout.splitlines()] == ["interrupted", "interrupted", "2"]
+    assert result.stdout.endswith("\n2 programs: 2 interrupted; 0 not as the table says\n"), "nobody has asked"
+    assert "(the table says" not in result.stdout
     assert result.exit_code == 1
     [(lab, url)] = found
     assert lab.left == []

@@ -502,6 +502,7 @@ def test_queues_of_an_earlier_release_are_found_while_they_hold_messages(stack: 
         ("queue-left-over", Severity.WARNING, "to-wait"),
         ("queue-left-over", Severity.WARNING, "to-weigh"),
     ]
+    assert "as the dead-letter queue of a queue" in found[0].fix, "SQS moves messages out of no other queue"
 
 
 @pytest.mark.parametrize(

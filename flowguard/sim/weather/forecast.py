@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from random import Random
 from typing import Final, NamedTuple
 
@@ -36,18 +36,19 @@ class Spell(NamedTuple):
 
 
 class _Kind(NamedTuple):
-    """How a layer is made, and how long it lasts where nothing is said, ms."""
+    """How a layer is made, how long it lasts where nothing is said, ms, and whether it is over then."""
 
     make: Callable[[Spell], Layer]
     lasts: int = _HOUR
+    passes: bool = False
 
 
 KINDS: Final[Mapping[str, _Kind]] = {
-    "dynamodb-away": _Kind(lambda spell: Away("dynamodb", spell.begins, spell.ends)),
-    "sqs-away": _Kind(lambda spell: Away("sqs", spell.begins, spell.ends)),
-    "ssm-away": _Kind(lambda spell: Away("ssm", spell.begins, spell.ends)),
-    "throttled": _Kind(lambda spell: Throttled(spell.begins, spell.ends), _HOUR // 2),
-    "new-permissions": _Kind(lambda spell: NewPermissions(spell.ends), 30_000),
+    "dynamodb-away": _Kind(lambda spell: Away("dynamodb", spell.begins, spell.ends), passes=True),
+    "sqs-away": _Kind(lambda spell: Away("sqs", spell.begins, spell.ends), passes=True),
+    "ssm-away": _Kind(lambda spell: Away("ssm", spell.begins, spell.ends), passes=True),
+    "throttled": _Kind(lambda spell: Throttled(spell.begins, spell.ends), _HOUR // 2, passes=True),
+    "new-permissions": _Kind(lambda spell: NewPermissions(spell.ends), 30_000, passes=True),
     "loops": _Kind(lambda spell: Loops()),
     "loops-allowed": _Kind(lambda spell: Loops(None)),
     "late-copies": _Kind(lambda spell: LateCopies(spell.ends - spell.begins, spell.draw)),
@@ -65,10 +66,20 @@ def forecast(text: str, clock: Clock, *, seed: int = 0) -> Weather:
     :class:`flowguard.errors.SettingsError` for what is no weather.
     """
     now, draw = clock.now(), Random(seed)  # noqa: S311 - repeatable on purpose
-    return Weather([_layer(part.strip(), now, draw) for part in text.split(",") if part.strip()], clock)
+    read = [_read(part.strip(), now, draw) for part in text.split(",") if part.strip()]
+    return Weather([KINDS[name].make(spell) for name, spell in read], clock)
 
 
-def _layer(part: str, now: int, draw: Random) -> Layer:
+def passing(text: str, now: int) -> Iterator[tuple[str, int, int]]:
+    """Yield the name of each layer of a forecast of ``now`` that ends, with when it begins and ends, ms since 1970."""
+    for part in text.split(","):
+        if part.strip():
+            name, spell = _read(part.strip(), now, Random(0))  # noqa: S311 - nothing is drawn
+            if KINDS[name].passes:
+                yield name, spell.begins, spell.ends
+
+
+def _read(part: str, now: int, draw: Random) -> tuple[str, Spell]:
     found = _FORM.fullmatch(part)
     kind = None if found is None else KINDS.get(found["name"])
     if found is None or kind is None:
@@ -79,7 +90,7 @@ def _layer(part: str, now: int, draw: Random) -> Layer:
     if most < LEAST_WRITES:
         why = "a hop that met a refusal is claimed, noted and committed within a second, so no run would end"
         raise SettingsError("weather", f"{part} lets {most} writes a second pass; {why}; write {LEAST_WRITES} or more")
-    return kind.make(Spell(begins, begins + _ms(found["span"], kind.lasts), draw, most))
+    return found["name"], Spell(begins, begins + _ms(found["span"], kind.lasts), draw, most)
 
 
 def _ms(span: str | None, otherwise: int) -> int:

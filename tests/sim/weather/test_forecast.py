@@ -20,7 +20,7 @@ from flowguard.sim.moto import EmbeddedAWS
 from flowguard.sim.virtual import VirtualTime
 from flowguard.sim.waiting_records import Delivery
 from flowguard.sim.weather.away import Away
-from flowguard.sim.weather.forecast import KINDS, forecast
+from flowguard.sim.weather.forecast import KINDS, forecast, passing
 from flowguard.sim.weather.hot_items import HotItems
 from flowguard.sim.weather.layer import Invoked, Layer
 from flowguard.sim.weather.loops import MOST_IN_CHAIN, Loops
@@ -71,6 +71,11 @@ def test_a_layer_has_a_name_a_span_and_a_beginning(text: str, begins: int, ends:
     layer = only_layer(text)
     assert isinstance(layer, Away)
     assert (layer.begins - START, layer.ends - START, layer.service) == (begins, ends, text.partition("-")[0])
+    assert [*passing(text, START)] == [(text.partition("=")[0], layer.begins, layer.ends)]
+
+
+def test_what_lasts_is_told_with_no_end() -> None:
+    assert [*passing("loops, hot-items=3,late-copies=5m, pollers", START)] == []
 
 
 @pytest.mark.parametrize("text", ["rain", "dynamodb-away=", "dynamodb-away=5", "away=5m@", "DYNAMODB-AWAY", "=5m"])
