@@ -31,11 +31,17 @@ class MetricAlarm:
 
 @dataclass(frozen=True)
 class WatchedEvent:
-    """An event that is an alarm when there are more than ``most`` of it in five minutes."""
+    """An event that is an alarm when there are more than ``most`` of it in each of ``periods`` of five minutes."""
 
     type: EventType
     most: int
     about: str
+    periods: int = 1
+
+    @property
+    def alarm(self) -> str:
+        """Return what the name of its alarm ends with."""
+        return self.type if self.periods == 1 else f"{self.type}-for-minutes"
 
 
 @dataclass(frozen=True)
@@ -57,7 +63,8 @@ class LoggedMetric:
     @property
     def pattern(self) -> str:
         """Return the pattern of the lines that are counted."""
-        return "{ " + " || ".join(f'($.event = "{one.type}")' for one in self.events) + " }"
+        types = dict.fromkeys(event.type for event in self.events)
+        return "{ " + " || ".join(f'($.event = "{event}")' for event in types) + " }"
 
 
 DIMENSION: Final = "event"
@@ -66,6 +73,12 @@ _ALWAYS: Final = (
         EventType.BROKEN,
         10,
         "A service or a setting fails again and again outside the stages. The records wait in their queue.",
+    ),
+    WatchedEvent(
+        EventType.BROKEN,
+        0,
+        "A service or a setting fails for a quarter of an hour outside the stages. The records wait in their queue.",
+        periods=3,
     ),
     WatchedEvent(
         EventType.UNREADABLE,
@@ -164,6 +177,18 @@ def alarms_of(needed: Deployment, oldest_message: int) -> Iterator[MetricAlarm]:
             300,
             1,
         )
+        if function.has_url:
+            yield MetricAlarm(
+                f"{function.name}-failing",
+                "The function fails before it can answer, and nobody sends its requests again: see its log.",
+                "AWS/Lambda",
+                "Errors",
+                ("FunctionName", function.name),
+                "Sum",
+                0,
+                300,
+                1,
+            )
     for table in needed.tables:
         if not table.existing:
             yield MetricAlarm(
@@ -180,7 +205,17 @@ def alarms_of(needed: Deployment, oldest_message: int) -> Iterator[MetricAlarm]:
     watched = {(one.metric, one.flow, event): None for one in metrics_of(needed) for event in one.events}
     for metric, flow, event in watched:
         dimension = (DIMENSION, event.type.value)
-        yield MetricAlarm(f"{flow}-{event.type}", event.about, NAMESPACE, metric, dimension, "Sum", event.most, 300, 1)
+        yield MetricAlarm(
+            f"{flow}-{event.alarm}",
+            event.about,
+            NAMESPACE,
+            metric,
+            dimension,
+            "Sum",
+            event.most,
+            300,
+            event.periods,
+        )
 
 
 def _lasting(seconds: int) -> str:

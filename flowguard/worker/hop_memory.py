@@ -21,7 +21,7 @@ class HopMemory:
     def __init__(
         self, store: Store, claim: Claim, taken: Callable[[Iterable[str]], None] = lambda tables: None
     ) -> None:
-        """``taken`` is told of the tables whose writes were applied."""
+        """``taken`` gets the names of the tables whose writes were applied."""
         self._store = store
         self._taken = taken
         self.claim = claim

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import random
 import tomllib
 from collections.abc import Iterator
+from datetime import timedelta
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +20,7 @@ from flowguard.deploy.needs import Role
 from flowguard.deploy.options import DeployOptions
 from flowguard.deploy.problems import CannotDeploy
 from flowguard.events import EventType
+from flowguard.worker.patience import pause
 from tests.deploy.everything import OPTIONS
 from tests.deploy.exercised import needs
 from tests.deploy.templates import MODULES, SHIPPED, options_of, template, text_of
@@ -238,6 +242,33 @@ def test_what_is_lost_unread_mistrusted_or_tried_again_and_again_is_counted(name
             assert alarm["Dimensions"] == [{"Name": "event", "Value": event}]
             assert f'($.event = "{event}")' in counted["FilterPattern"]
             assert event in set(EventType)
+        lasting = alarms(name)[f"{function.owner}-broken-for-minutes"]
+        assert (lasting["Threshold"], lasting["Period"], lasting["EvaluationPeriods"]) == (0, 300, 3)
+        assert lasting["Dimensions"] == [{"Name": "event", "Value": "broken"}]
+
+
+def test_a_record_of_an_outage_is_received_in_each_of_its_first_three_times_five_minutes() -> None:
+    """So the alarm of what is broken for minutes rings for a single one, at its longest pauses."""
+    seen = [0]
+    while seen[-1] < 900:
+        seen.append(seen[-1] + pause(len(seen), timedelta(days=14), Longest()))
+    assert max(later - before for before, later in pairwise(seen)) < 300
+
+
+class Longest(random.Random):
+    """Draws the longest pauses."""
+
+    def random(self) -> float:
+        return 0.0
+
+
+@ALL
+def test_a_function_with_a_url_that_fails_before_it_can_answer_is_an_alarm(name: str) -> None:
+    for function in needs(MODULES[name], options=options_of(name)).functions:
+        alarm = alarms(name).get(f"{function.name}-failing")
+        assert (alarm is not None) is function.has_url
+        if alarm is not None:
+            assert (alarm["Namespace"], alarm["MetricName"], alarm["Threshold"]) == ("AWS/Lambda", "Errors", 0)
 
 
 def metric_filters(name: str) -> Iterator[dict[str, Any]]:

@@ -43,18 +43,18 @@ def timeline(history: History) -> tuple[str, ...]:
 
 def struck(history: History) -> tuple[str, ...]:
     """Return what went wrong, a sentence each."""
-    found = [_several(calls, what) for what, calls in _struck(history).items()]
-    found += [f"call {made.number}, {called(made)}: {_HELD[kind]}" for made in history.calls for kind in made.held]
-    found += [note.text for note in history.notes if note.worker is None]
-    return tuple(found)
+    lines = [_several(calls, what) for what, calls in _struck(history).items()]
+    lines += [f"call {made.number}, {called(made)}: {_HELD[kind]}" for made in history.calls for kind in made.held]
+    lines += [note.text for note in history.notes if note.worker is None]
+    return tuple(lines)
 
 
 def _struck(history: History) -> dict[str, list[int]]:
     """Return the numbers of the calls that were struck by what struck them."""
-    found: dict[str, list[int]] = {}
+    calls: dict[str, list[int]] = {}
     for made in history.struck():
-        found.setdefault(f"{called(made)}: {fault(made)[2:]}", []).append(made.number)
-    return found
+        calls.setdefault(f"{called(made)}: {fault(made)[2:]}", []).append(made.number)
+    return calls
 
 
 def _several(calls: Sequence[int], what: str) -> str:

@@ -88,7 +88,7 @@ class RightEnds:
         known = self._known.setdefault((missing, overtaken), {})
         if end.digest not in known:
             sets = [(answers, messages) for answers in missing for messages in {frozenset[str](), overtaken}]
-            expected = {digest: one for one_set in sets for digest, one in self._expected(one_set).items()}
+            expected = {digest: end for without in sets for digest, end in self._expected(without).items()}
             known[end.digest] = [] if end.digest in expected else nearest(end, expected.values())
         return known[end.digest]
 
@@ -100,8 +100,8 @@ class RightEnds:
         if without not in self.without:
             schedule = Schedule(tuple(sorted(missing)))
             first = self._runs.run_one_by_one(schedule, overtaken)
-            found, _ = self._in_every_order(schedule, first, overtaken=overtaken)
-            self.without[without] = {one.end.digest: one.end for one in found}
+            orders, _ = self._in_every_order(schedule, first, overtaken=overtaken)
+            self.without[without] = {order.end.digest: order.end for order in orders}
         return self.without[without]
 
     def _in_every_order(

@@ -90,7 +90,7 @@ class Runs:
         sandbox = self.sandbox
         before = sandbox.batching, sandbox.coming
         sandbox.batching = ONE_BY_ONE
-        sandbox.coming = [one for one in sandbox.coming if one.recorded.envelope.message_id not in without]
+        sandbox.coming = [first for first in sandbox.coming if first.recorded.envelope.message_id not in without]
         try:
             return self.run(schedule)
         finally:

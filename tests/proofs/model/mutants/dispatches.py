@@ -11,15 +11,15 @@ from tests.proofs.model.actions import Environment
 from tests.proofs.model.mutants.mutant import Mutant
 
 
-def _dispatch_all(services: Any, emitter: Any, endings: list[Ending]) -> list[Ending]:
+def _dispatch_all(services: Any, emitter: Any, endings: list[Ending], *, have_copies: bool = False) -> list[Ending]:
     """The last sends go whether or not those before them were taken."""
-    each = [dispatch._send(services, emitter, endings, phase) for phase in range(3)]
+    each = [dispatch._send(services, emitter, endings, phase, have_copies=have_copies) for phase in range(3)]
     return [next((one for one in record if not one.ack), record[0]) for record in zip(*each, strict=True)]
 
 
-def _dispatch_deaf(services: Any, emitter: Any, endings: list[Ending]) -> list[Ending]:
+def _dispatch_deaf(services: Any, emitter: Any, endings: list[Ending], *, have_copies: bool = False) -> list[Ending]:
     """What was refused is not sent again."""
-    dispatch.dispatch(services, emitter, endings)
+    dispatch.dispatch(services, emitter, endings, have_copies=have_copies)
     return endings
 
 
