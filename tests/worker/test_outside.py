@@ -222,6 +222,17 @@ def test_a_next_hop_that_is_denied_to_an_answer_over_http_is_left_to_the_copy(at
     assert sender.kinds == (Kind.SIDE, Kind.NEXT), "its copy sends it again; a dead letter would be a false alarm"
 
 
+def test_a_next_hop_that_is_denied_for_minutes_to_an_answer_of_a_queue_is_parked(
+    at: WaitScene, denied_for_minutes: None
+) -> None:
+    at.begin_and_look(for_paid)
+    sender = Noting(at.services.sender, "c1", for_minutes=True)
+    services = replace(at.services, sender=sender)
+    verdict, _ = OutsideAnswers(services, Emitter(services.observer)).settle(GIVEN, again(START, 3), queued=True)
+    assert verdict is AnswerVerdict.RESUMED
+    assert sender.kinds == (Kind.NEXT, Kind.DEAD), "it has no copy"
+
+
 @pytest.mark.parametrize(("keep", "verdict"), [(None, "UNKNOWN"), (timedelta(hours=1), "EARLY")])
 def test_an_answer_that_nothing_waits_for_is_unknown_unless_it_is_kept(
     keep: timedelta | None, verdict: str, at: WaitScene

@@ -395,7 +395,10 @@ def arrival_of(row: Row) -> Arrival:
     first = Message("orders", "price-order", 1, ObjectId("o1"), RequestId("run-1"), NOW - 1_000, '{"order_id":"o1"}')
     message = first._replace(**row.message)
     source = "price-order.fifo" if row.fifo else "price-order"
-    received = {**record(message), "eventSourceARN": f"arn:aws:sqs:eu-central-1:123456789012:{source}"}
+    received = {
+        **record(message, receives=3 if "since" in row.message else 1),
+        "eventSourceARN": f"arn:aws:sqs:eu-central-1:123456789012:{source}",
+    }
     envelope = normalize_record(received)
     assert isinstance(envelope, Envelope)
     flow = flow_of(row.handle, lease=row.lease, on_failed=row.on_failed)

@@ -21,13 +21,15 @@ class Elsewhere:
 
 TESTED: Final = (
     Elsewhere(
-        r"^worker\.(denials\.|commit_phase\.CommitPhase\.written: (self\._services\.denials|isinstance)|"
+        r"^worker\.(denials\.|hop_memory\.HopMemory\.remember: self\._taken|outside\..*not queued|"
+        r"commit_phase\.CommitPhase\.written: (self\._services\.denials|isinstance)|"
         r"no_run\.NoRun\.parked|"
         r"fail_phase\.(_is_unread_request|FailPhase\.(_is_parked_for|_parked|_again: self\._services\.denials))|"
         r"dispatch\.(send_or_park: (services\.denials|number not in)|_park: services\.denials|Due\.judged|not_sent)|"
         r"unread\.|settler\.Settler\._is_parked: self\._services\.denials)",
         (
             "tests/worker/runtime/test_denials.py",
+            "tests/worker/test_outside.py",
             "tests/worker/test_unread.py",
             "tests/worker/runtime/test_pauses.py",
             "tests/worker/runtime/test_on_failed.py",
@@ -634,8 +636,10 @@ TESTED: Final = (
         "no explored flow takes callers",
     ),
     Elsewhere(
-        r"^worker\.turned_away\.TurnedAway\.(_answered_by_another|done: (except|item\.lost))",
+        r"^worker\.turned_away\.TurnedAway\.(_answered_by_another|done: (except|item\.(lost|error)))",
         (
+            "tests/test_handler.py",
+            "tests/worker/runtime/test_callers.py::test_a_direct_caller",
             "tests/worker/runtime/test_gone_texts.py::test_a_copy",
             "tests/worker/runtime/test_gone_texts.py::test_a_request_whose_answer_is_gone",
         ),

@@ -61,6 +61,18 @@ def test_a_request_that_meets_a_run_at_work_is_answered_with_its_end_by_one_writ
         assert (at.priced(), at.told(EventType.ATTACHED)) == (1, 1)
 
 
+def test_a_direct_caller_who_is_given_an_end_that_is_kept_is_told_why_the_run_has_failed() -> None:
+    def refuse(step: Step[OrderState]) -> None:
+        raise Reject("no such order")
+
+    with scene(shared) as at:
+        at.script.pricing = refuse
+        at.deliver(at.message())
+        received = {**record(caller(at)), "eventSource": "aws:lambda", "eventSourceARN": None}
+        answer = at.handler({"Records": [received]}, None)
+    assert (answer["verdict"], answer["problem"]) == ("KEPT", "Reject: no such order")
+
+
 def test_an_older_request_that_comes_late_is_answered_too() -> None:
     with scene(shared) as at:
         at.deliver(at.message())

@@ -206,6 +206,15 @@ def test_a_table_that_is_denied_for_a_moment_ends_no_run(at: Scene) -> None:
     assert (item.status, len(at.sent("dead"))) == (Status.FAILED, 1), "no flow would undo it"
 
 
+def test_a_new_record_waits_for_a_table_that_is_denied_for_minutes(at: Scene) -> None:
+    with intercept(refuses_writes("AccessDeniedException")):
+        assert at.deliver(at.message()) == [False]
+        at.clock.advance(seconds=SOME_MINUTES.seconds)
+        assert at.deliver(at.message()) == [False]
+    item: Any = at.item()
+    assert (item.status, at.sent("dead")) == (Status.RUNNING, [])
+
+
 @pytest.mark.parametrize("is_called", [False, True], ids=["a record of a day", "a direct call"])
 def test_a_table_that_nobody_knows_to_be_denied_for_minutes_parks_the_message(at: Scene, is_called: bool) -> None:
     at.receives = 3
