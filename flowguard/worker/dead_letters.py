@@ -19,7 +19,7 @@ from flowguard.ids import ObjectId, RequestId
 from flowguard.printable import bounded
 from flowguard.wire.envelope import Envelope, Source, normalize_record
 from flowguard.wire.message import FLOW_STAGE, PLACE, REQUEST_ID, REQUESTED_AT, ErrorNote, Message, Place
-from flowguard.wire.notification import UNKNOWN_QUEUE, arn_service, is_ours
+from flowguard.wire.notification import UNKNOWN_QUEUE, arn_service
 from flowguard.wire.records import open_record
 from flowguard.worker.believed import RecordKind
 from flowguard.worker.routing import Routes
@@ -138,9 +138,7 @@ class Letter:
             return None
         if self.message.object_id:
             return self.message.object_id
-        if (seems := Place.parse(self.place_text).seems) is not None:
-            return seems
-        return None if self.flow is None or self.unsent is not None else self.flow.object_in(self.text)
+        return Place.parse(self.place_text).seems
 
     @property
     def home_arn(self) -> str | None:
@@ -149,13 +147,10 @@ class Letter:
         It is what SQS says, or else what a letter says that flowguard parked. The body is a sender's text. What it says
         of the queue counts only where it lies as flowguard parked it.
         """
-        if self.source_arn is not None or not self.is_parked:
+        if not self.is_parked or self.envelope is None or self.envelope.notification is None:
             return self.source_arn
-        seen = None if self.envelope is None else self.envelope.notification
-        if seen is None or not is_ours(seen) or arn_service(seen["TopicArn"]) != "sqs":
-            return None
-        arn: str = seen["TopicArn"]
-        return None if arn == UNKNOWN_QUEUE else arn
+        arn: str = self.envelope.notification["TopicArn"]
+        return None if arn_service(arn) != "sqs" or arn == UNKNOWN_QUEUE else arn
 
     def returning(self) -> Message:
         """Return the message as it is sent back. Raises ValueError where it cannot be read.
@@ -240,6 +235,6 @@ def _message(envelope: Envelope) -> Message:
 def _is_json(text: str) -> bool:
     try:
         json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
     return True

@@ -60,7 +60,7 @@ class FailPhase:
         if isinstance(error, OtherRelease):
             return self._parked(arrival, claim, error, other_releases_of(arrival.flow.name))
         if isinstance(error, WriteDenied) and self._is_parked_for(arrival, claim, error):
-            return self._parked(arrival, claim, error, error.tables)
+            return self._parked_for_tables(arrival, claim, error)
         message, now = arrival.message, self._services.clock.now()
         note = ErrorNote.of(error, now)
         policy = arrival.stage.retry if arrival.stage is not None else RetryPolicy()
@@ -87,8 +87,17 @@ class FailPhase:
         denials = self._services.denials
         if not denials.are_final(denied.tables, arrival.envelope, now, since):
             raise denied
-        has_lasted = denials.have_lasted(denied.tables, now)
-        return not has_lasted or (arrival.flow.on_failed is not None and claim.item.own_failure is None)
+        if arrival.flow.on_failed is not None and claim.item.own_failure is None:
+            return True
+        return not denials.have_lasted(denied.tables, now)
+
+    def _parked_for_tables(self, arrival: Arrival, claim: Claim, denied: WriteDenied) -> Ending:
+        """Park the message once the lease is given back. Raises what the run table says where that is denied, too.
+
+        There is a lease: a record that no queue brings, or that comes for the third time, is claimed in any case.
+        """
+        self._services.store.release(claim, self._services.clock.now(), failed=False)
+        return self._no_run.parked(arrival, denied, denied.tables)
 
     def _parked(self, arrival: Arrival, claim: Claim, error: FlowguardError, what: Refused) -> Ending:
         """Park the message, and leave the run where it is. Raises the error while it may pass."""

@@ -235,8 +235,9 @@ def with_role(at: Scene) -> None:
     sender._schedules._role = ROLE
 
 
-def test_a_retry_that_can_never_be_scheduled_ends_its_run_and_names_the_setting() -> None:
+def test_a_retry_that_can_never_be_scheduled_ends_its_run_and_names_the_setting(denied_for_minutes: None) -> None:
     with scene(patient) as at:
+        at.receives = 3
         at.aws.create_queue("orders-dead-letters")
         at.script.pricing = ask_for_an_hour
         assert at.deliver(at.message()) == [True]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+from collections.abc import Iterator
 
 import pytest
 from click.testing import CliRunner, Result
@@ -118,6 +119,14 @@ def test_what_could_not_be_deleted_is_said(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+@pytest.fixture(autouse=True)
+def terminal() -> Iterator[None]:
+    """The tests may run under nohup, too."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
 
 
 def test_a_command_under_nohup_outlives_its_terminal(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -94,7 +94,7 @@ places = st.builds(
     retry=st.integers(0, MOST_HOPS),
     redrive=st.integers(0, MOST_HOPS),
     reply_to=st.none() | st.just("sqs:replies"),
-    first_error=st.none() | st.builds(ErrorNote, st.text(), st.text(), st.integers()),
+    first_error=st.none() | st.builds(ErrorNote.storable, st.text(), st.text(), st.integers()),
 )
 
 

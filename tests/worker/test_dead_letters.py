@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from flowguard.protocol.outbox import Kind, Send
 from flowguard.protocol.run import RunItem, Status
 from flowguard.stage import Stage
 from flowguard.step import Step
+from flowguard.testing import bus_event, sns_to_sqs_event
 from flowguard.wire.attributes import Attribute, attributes_to
 from flowguard.wire.envelope import Envelope, normalize_record
 from flowguard.wire.message import ErrorNote, Message
@@ -620,3 +622,81 @@ def test_a_raw_letters_payload_is_read_the_same_way_where_its_flow_is_known() ->
     there = received(m.body, m.attributes(), DeadLetterQueueSourceArn=STAGE_QUEUE)
     assert Letter.read(there, now=START).facts(START)["object_id"] is None
     assert Letter.read(there, now=START, flow=Orders).facts(START)["object_id"] == "o7"
+
+
+# -- letters that say little, or what they must not
+
+
+def test_a_letter_of_which_sqs_says_nothing_was_received_once_at_an_unknown_time() -> None:
+    letter = Letter.read({"MessageId": "m-1", "ReceiptHandle": "r-1", "Body": "{}"}, now=START)
+    assert (letter.receive_count, letter.sent_at, letter.source_arn) == (1, 0, None)
+
+
+def test_a_letter_that_cannot_be_read_has_no_place_and_is_no_parked_one() -> None:
+    letter = Letter.read(received("x", {"flowguard": Attribute.string("{")}), now=START)
+    assert (letter.is_parked, letter.was_unreadable, letter.place_text, letter.object_id) == (False, False, "{}", None)
+    with pytest.raises(ValueError, match="is not JSON"):
+        letter.returning()
+
+
+def test_an_unsent_letter_shows_its_place() -> None:
+    letter = unsent({"hop": 1, "unsent": UNSENT})
+    assert letter.envelope is not None
+    assert json.loads(letter.place_text)["hop"] == 1
+
+
+def test_what_says_a_retry_was_not_parked() -> None:
+    place = Attribute.string(json.dumps({"hop": 1, "redrive": 1, "retry": 2, "object": "o1"}))
+    letter = Letter.read(received("{}", {**message().attributes(), "flowguard": place}), now=START)
+    assert (letter.kind, letter.is_parked) == ("raw", False)
+
+
+def test_a_letter_from_the_future_has_no_age() -> None:
+    assert raw(message()).facts(START - 5_000)["age"] == 0
+
+
+def test_what_is_nested_too_deeply_is_no_json_that_a_stage_could_read() -> None:
+    assert raw(message(body="[" * 100_000)).was_unreadable
+
+
+def test_a_parked_letter_whose_body_names_no_queue_came_from_nowhere() -> None:
+    m = message()
+    homeless = dead_letter(Orders, m, ERROR, normalize_record(received(m.body, m.attributes())))
+    [published] = sns_to_sqs_event("price-order", m.body, attributes=m.attributes())["Records"]
+    of_a_topic = dead_letter(Orders, m, ERROR, normalize_record(published))
+    for send in (homeless, of_a_topic):
+        letter = Letter.read(received(send.body, dict(send.attributes)), now=START)
+        assert (letter.is_parked, letter.home_arn) == (True, None)
+
+
+def test_a_letter_says_all_of_its_place_without_its_flows_class() -> None:
+    m = message(
+        version=2,
+        hop=3,
+        retry=1,
+        redrive=2,
+        resumed=True,
+        answer_to='{"flow":"claims"}',
+        since=START - 9_000,
+        depth=4,
+        first_error=ERROR,
+        reply_to="sqs:done",
+    )
+    assert raw(m).message == m
+    m = message(cancelled="no more wanted")
+    assert raw(m).message == m
+
+
+@pytest.mark.parametrize(
+    ("at", "problem"), [("soon", "'soon' is not whole milliseconds"), ("5.5", "'5.5' is not whole")]
+)
+def test_a_letter_whose_time_is_none_says_so(at: str, problem: str) -> None:
+    letter = Letter.read(received("{}", {"requestedat": Attribute.string(at)}), now=START)
+    assert problem in str(letter.problem)
+
+
+def test_an_event_that_nobody_dated_is_as_old_as_eventbridge_says() -> None:
+    event = bus_event({"order_id": "o1"}, source="shop", detail_type="Order placed")
+    letter = Letter.read(received(json.dumps(event), {}), now=START)
+    assert letter.message is not None
+    assert letter.message.requested_at == datetime.fromisoformat(event["time"]).timestamp() * 1_000

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from flowguard.clock import ManualClock
 from flowguard.destinations import Queue
-from flowguard.errors import ConditionFailed, NotHeld, Reject, RunFailed, TooLarge
+from flowguard.errors import ConditionFailed, NotHeld, Reject, RunFailed, TooLarge, WriteDenied
 from flowguard.failed import Failure
 from flowguard.flow import AnyFlow, Flow
 from flowguard.ids import ObjectId, Owner, RequestId
@@ -113,6 +113,7 @@ class Row:
     arrival: dict[str, Any] = field(default_factory=dict)
     lease: bool = True
     fifo: bool = False
+    called: bool = False
     on_failed: bool = False
     refusals: dict[int, Refusal] = field(default_factory=dict)
 
@@ -290,6 +291,22 @@ FAILURES = (
         handle=reject,
     ),
     Row(
+        "its table is denied, and its record is a day old",
+        [given(), WriteDenied("no", ["prices"])],
+        "claim, commit, release",
+        "ack None, sends dead",
+        message=LATE,
+    ),
+    Row(
+        "its table is denied to a direct call, of a stage without a lease",
+        [given(), WriteDenied("no", ["prices"])],
+        "claim, commit, release",
+        "ack None, sends dead",
+        called=True,
+        lease=False,
+        on_failed=True,
+    ),
+    Row(
         "fails in its place",
         [given()],
         "claim, count the attempt, postpone 20",
@@ -399,6 +416,8 @@ def arrival_of(row: Row) -> Arrival:
         **record(message, receives=3 if "since" in row.message else 1),
         "eventSourceARN": f"arn:aws:sqs:eu-central-1:123456789012:{source}",
     }
+    if row.called:
+        received |= {"eventSource": "aws:lambda", "eventSourceARN": None}
     envelope = normalize_record(received)
     assert isinstance(envelope, Envelope)
     flow = flow_of(row.handle, lease=row.lease, on_failed=row.on_failed)

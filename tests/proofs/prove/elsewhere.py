@@ -29,6 +29,7 @@ TESTED: Final = (
         r"unread\.|settler\.Settler\._is_parked: self\._services\.denials)",
         (
             "tests/worker/runtime/test_denials.py",
+            "tests/worker/test_ways.py",
             "tests/worker/test_outside.py",
             "tests/worker/test_unread.py",
             "tests/worker/runtime/test_pauses.py",
@@ -272,7 +273,7 @@ TESTED: Final = (
         "an engine makes no call twice by itself",
     ),
     Elsewhere(
-        r"^(?!aws\.partiql\.).*(depth|DEPTH|too_deep|CallerAnswers\.refused)",
+        r"^(?!aws\.partiql\.|worker\.dead_letters\.).*(depth|DEPTH|too_deep|CallerAnswers\.refused)",
         (
             "tests/worker/test_depth.py",
             "tests/recorded/test_side_messages.py",
@@ -1184,6 +1185,19 @@ TESTED: Final = (
         r"^wire\.notification\.",
         ("tests/wire/test_notification.py", "tests/wire/envelope/"),
         "nobody forges a notification, or sends one that is none",
+    ),
+    Elsewhere(
+        r"^worker\.dead_letters\.",
+        (
+            "tests/worker/test_dead_letters.py",
+            "tests/aws/dead_letters",
+            "tests/worker/runtime/test_given_up.py",
+            "tests/worker/runtime/test_near_the_limit.py",
+            "tests/worker/test_begun_anew.py",
+            "tests/cli/test_dlq.py",
+            "tests/ui/test_changes.py",
+        ),
+        "letters of every kind, forged and broken ones, and what is shown of them",
     ),
     Elsewhere(
         r"^operate\.begun_anew\.",

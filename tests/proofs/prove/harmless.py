@@ -57,7 +57,19 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
     "what is empty is false already": (
         "wire.envelope._wrap: 0 → forced false",
         "wire.envelope.Envelope.is_fifo: '' → forced false",
+        "worker.dead_letters.Letter.read: {} → forced false",
+        "worker.dead_letters.Letter.read: 0 → forced false",
+        "worker.dead_letters._sent_at: 0 → forced false",
+        "worker.dead_letters._message: ObjectId('') → forced false",
     ),
+    "a record without an ARN is as one whose ARN is none": (
+        "worker.dead_letters.Letter.read: source_arn → forced true",
+    ),
+    "reading a text raises nothing else": (
+        "worker.dead_letters.Letter.read: except (EnvelopeError, ValueError) → catches every Exception",
+        "worker.dead_letters._is_json: except (ValueError, RecursionError) → catches every Exception",
+    ),
+    "a parked letter was read": ("worker.dead_letters.Letter.home_arn: self.envelope is None → forced false",),
     "what is no text has no service": ("wire.envelope._origin: isinstance(arn, str) → forced true",),
     "an empty mapping is false already": ("wire.envelope.resend_alone: {} → forced false",),
     "most stages' messages are told from events without reading their place": (

@@ -38,6 +38,7 @@ MODULES: Final = (
     "flowguard.worker.sent_again",
     "flowguard.worker.sent_back",
     "flowguard.worker.unread",
+    "flowguard.worker.dead_letters",
     "flowguard.failure",
     "flowguard.worker.hop_memory",
     "flowguard.worker.plan",

@@ -6,11 +6,12 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
 
 from flowguard.destinations import Queue
 from flowguard.protocol.outbox import Kind, Send
 from flowguard.protocol.run import Status
-from flowguard.sim.calls import intercept
+from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
 from flowguard.step import Step
 from flowguard.testing import sqs_event
 from flowguard.wire.envelope import Envelope, normalize
@@ -226,6 +227,22 @@ def test_a_table_that_nobody_knows_to_be_denied_for_minutes_parks_the_message(at
             assert at.deliver(at.message()) == [True]
     item: Any = at.item()
     assert (item.status, len(at.sent("dead"))) == (Status.RUNNING, 1)
+
+
+def test_nothing_is_parked_for_a_table_where_the_run_table_takes_no_lease_back(at: Scene) -> None:
+    def denied(call: ApiCall, proceed: Proceed) -> Response:
+        is_claim = "if_not_exists" in str(call.params.get("UpdateExpression"))
+        if call.operation == "TransactWriteItems" or (call.operation == "UpdateItem" and not is_claim):
+            error = {"Code": "AccessDeniedException", "Message": "no"}
+            response: Any = {"Error": error, "ResponseMetadata": {"HTTPStatusCode": 400}}
+            raise ClientError(response, call.operation)
+        return proceed()
+
+    at.receives = 3
+    at.clock.advance(seconds=AT_LAST.days * 86_400)
+    with intercept(denied):
+        assert at.deliver(at.message()) == [False]
+    assert at.sent("dead") == []
 
 
 def test_a_commit_that_is_fenced_is_no_sign_that_its_tables_are_denied_no_more(at: Scene) -> None:
