@@ -60,7 +60,7 @@ ALARM_FACTS: Final = (
             "deploy/options.py:DeployOptions",
             "deploy/cloudformation.py:_CloudFormation.add_function",
         ),
-        words=("LoggingConfig", "LogFormat", "LogGroup"),
+        words=("LoggingConfig", "LogFormat", "LogGroup", "ApplicationLogLevel", "SystemLogLevel", "JSON"),
         engines=like(ministack="drops no level"),
     ),
     Fact(
@@ -126,6 +126,9 @@ ALARM_FACTS: Final = (
         words=(
             "RecursiveInvocationsDropped",
             "Throttles",
+            "Errors",
+            "Sum",
+            "Maximum",
             "MetricName",
             "Statistic",
             "Period",

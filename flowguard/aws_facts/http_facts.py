@@ -60,6 +60,7 @@ HTTP_FACTS: Final = (
         source=_URL,
         read="2023-10",
         relied_on_by=("docs/guides/callbacks-over-http.md",),
+        words=("ReservedConcurrentExecutions",),
         engines=NOWHERE,
         by_hand="Takes a reserved concurrency, which small accounts do not have.",
     ),

@@ -19,6 +19,10 @@ _ROTATE: Final = Document(
     "What's in a Secrets Manager secret?",
     "https://docs.aws.amazon.com/secretsmanager/latest/userguide/whats-in-a-secret.html",
 )
+_GENERATED: Final = Document(
+    "AWS::SecretsManager::Secret",
+    "https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-resource-secretsmanager-secret.html",
+)
 _KMS: Final = Document("KMS key states", "https://docs.aws.amazon.com/kms/latest/developerguide/key-state.html")
 _SQS_KMS: Final = Document(
     "Amazon SQS key management",
@@ -70,6 +74,17 @@ KEY_FACTS: Final = (
         relied_on_by=("aws/signing_keys.py:_secret",),
         words=("GetSecretValue", "SecretId", "SecretString", "AWS::SecretsManager::Secret"),
         engines=like("moto", "ministack"),
+    ),
+    Fact(
+        name="secrets-generated",
+        sentence="`GenerateSecretString` makes a text of `PasswordLength` characters when the secret is created. An "
+        "update that leaves it as it is makes no other.",
+        source=_GENERATED,
+        read="2026-11",
+        relied_on_by=("deploy/cloudformation.py:_CloudFormation.add_secret",),
+        words=("PasswordLength", "ExcludePunctuation", "ExcludeCharacters"),
+        engines=NOWHERE,
+        by_hand="Deploy a stack twice and compare the secret's versions: keys that changed would turn waits away.",
     ),
     Fact(
         name="secrets-missing",

@@ -163,6 +163,7 @@ LAMBDA_FACTS: Final = (
             "sim/weather/loops.py:MOST_IN_CHAIN",
         ),
         limit=16,
+        words=("RecursiveLoop",),
         engines=like(deliveries="as the weather `loops`"),
     ),
     Fact(

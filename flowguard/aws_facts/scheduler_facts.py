@@ -109,7 +109,7 @@ SCHEDULER_FACTS: Final = (
     Fact(
         name="scheduler-group-deletion",
         sentence="Deleting a group deletes all its schedules, bit by bit and without a word to anyone; until one is "
-        "deleted it may still invoke its target.",
+        "deleted it may still invoke its target. One that is made meanwhile goes with them, whatever the answer was.",
         source=_GROUP,
         read="2026-11",
         relied_on_by=("docs/operate/operating.md", "deploy/cloudformation.py:_CloudFormation.add_schedule_group"),

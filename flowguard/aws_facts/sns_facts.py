@@ -85,6 +85,7 @@ SNS_FACTS: Final = (
         "`MessageAttributes` and a signature, as the body of a message without attributes.",
         source=_FORM,
         relied_on_by=("wire/notification.py:find_notification", "sim/memory/sns.py:SNS._notification"),
+        words=("Type", "Timestamp", "Signature"),
         engines=like("memory", "moto", "ministack"),
     ),
     Fact(

@@ -153,6 +153,16 @@ OWN_WORDS: Final[Mapping[str, tuple[str, ...]]] = {
         *("FlowguardError", "DefinitionError", "EnvelopeError", "ConditionFailed", "MarkerError"),
         *("NoRegionError", "NoCredentialsError", "BaseException", "FunctionError"),
     ),
+    "parts of a template, which cfn-lint and the provider's schema check, and of descriptions that the doctor reads": (
+        *("Action", "Condition", "Description", "Outputs", "Principal", "Properties", "Resource", "Resources"),
+        *("Role", "Tags", "Version", "Policies", "AssumeRolePolicyDocument", "ManagedPolicyArns", "Enabled"),
+        *("Architectures", "Environment", "Handler", "Runtime", "Variables", "State", "FunctionArn", "FunctionUrl"),
+        *("AttributeDefinitions", "AttributeName", "AttributeType", "KeySchema", "KeyType", "Table", "Get"),
+        *("AlarmActions", "AlarmDescription", "AlarmName", "ComparisonOperator", "LogGroupName", "Metric"),
+        *("Endpoint", "Protocol", "EventPattern", "EventSourceArn", "EventSourceMappings", "Events", "Rule"),
+        *("Queue", "Queues", "Topic", "Url", "RuleNames", "SubscriptionArn", "Subscriptions", "TargetArn", "Targets"),
+        *("Account", "NextToken", "Values"),
+    ),
     "names that say only what they stand before": (
         *("S", "N", "B", "M", "L", "BOOL", "NULL", "QueueUrl", "QueueArn", "TopicArn", "Messages", "MessageId"),
         *("Body", "ContentType", "ProjectionExpression", "Event", "QueueOwnerAWSAccountId", "Limit"),

@@ -151,8 +151,8 @@ def test_each_type_of_resource_has_a_row() -> None:
 
 
 def _calling() -> dict[str, ast.Module]:
-    """What calls AWS in a function."""
-    return {path: tree for path, tree in modules().items() if path.startswith("aws/")}
+    """What calls AWS in a function, describes what is deployed, or reads what services send."""
+    return {path: tree for path, tree in modules().items() if path.startswith(("aws/", "deploy/", "wire/"))}
 
 
 Read = Callable[[str, ast.Module], Iterable[Word]]
