@@ -179,6 +179,7 @@ def shown_type(annotation: Any) -> str:
     if annotation in (inspect.Parameter.empty, inspect.Signature.empty):
         return ""
     text = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
+    text = re.sub(r"ForwardRef\('([^']*)'\)", r"\1", text)
     return re.sub(r"\b(?:flowguard|typing|collections\.abc|datetime)(?:\.\w+)*\.", "", text)
 
 
@@ -389,11 +390,14 @@ def _all_commands(command: click.Command, path: tuple[str, ...]) -> Iterator[tup
 
 
 def write() -> None:
+    """Write the pages over those that are there. Where one cannot be made, nothing is changed."""
+    texts = pages()
     FOLDER.mkdir(exist_ok=True)
-    for old in FOLDER.glob("*.md"):
-        old.unlink()
-    for name, text in pages().items():
+    for name, text in texts.items():
         (FOLDER / name).write_text(text, encoding="utf-8")
+    for old in FOLDER.glob("*.md"):
+        if old.name not in texts:
+            old.unlink()
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ def test_the_pages_are_up_to_date() -> None:
     there = {path.name: path.read_text(encoding="utf-8") for path in FOLDER.glob("*.md")}
     stale = [name for name, text in pages().items() if there.get(name) != text] + sorted(there.keys() - pages().keys())
     assert stale == [], "run: python -m tests.reference"
+    assert [name for name, text in there.items() if "ForwardRef" in text] == []
 
 
 def test_each_public_name_has_its_place_once() -> None:

@@ -79,7 +79,11 @@ def probe(
         _ask(probes, region, yes=yes)
     findings: list[Finding] = []
     with _stopped() as stop, opened(name, endpoint_url, region, stop) as engine:
-        for finding in run_all([one for one in probes if can_run(one, engine)], engine, stop):
+        able = [program for program in probes if can_run(program, engine)]
+        if not able:
+            called = sorted({service for program in probes for service in program.services})
+            raise NotProbed(f"{name} lacks a service of each program that was chosen: they call {', '.join(called)}")
+        for finding in run_all(able, engine, stop):
             findings.append(finding)
             _say(finding, as_lines=as_lines)
     if not as_lines:
@@ -93,7 +97,7 @@ def _summary(findings: list[Finding]) -> str:
     counts = ", ".join(f"{count} {ended}" for ended, count in endings.most_common())
     unexpected = sum(not finding.is_expected and finding.ended is not Ended.INTERRUPTED for finding in findings)
     programs = "1 program" if len(findings) == 1 else f"{len(findings)} programs"
-    return f"{programs}: {counts or 'none ran'}; {unexpected} not as the table says"
+    return f"{programs}: {counts}; {unexpected} not as the table says"
 
 
 def _ask(probes: list[Probe], region: str | None, *, yes: bool) -> None:

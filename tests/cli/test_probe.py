@@ -118,6 +118,13 @@ def test_what_could_not_be_deleted_is_said(monkeypatch: pytest.MonkeyPatch) -> N
     assert "could not be deleted: a role (ZeroDivisionError: division by zero)" in result.stdout
 
 
+def test_an_engine_that_can_run_none_of_the_programs_says_why() -> None:
+    result = probe("--only", "scheduler-undelivered")
+    assert result.exit_code == 2
+    assert "memory lacks a service of each program" in result.stderr
+    assert "scheduler" in result.stderr
+
+
 STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
