@@ -13,6 +13,7 @@ from click.testing import CliRunner, Result
 from flowguard.cli import main
 from flowguard.probe.lab import Lab
 from flowguard.probe.made import queue
+from flowguard.probe.probed import chosen
 from flowguard.probe.saw import PROBES, Probe, Saw
 from flowguard.sim.calls import Recorder, intercept
 
@@ -126,6 +127,12 @@ def test_an_engine_that_can_run_none_of_the_programs_says_why() -> None:
 
 
 STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+@pytest.fixture(autouse=True)
+def programs() -> None:
+    """A test that replaces a program needs the others to be there."""
+    chosen(())
 
 
 @pytest.fixture(autouse=True)

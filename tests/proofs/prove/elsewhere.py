@@ -1200,6 +1200,11 @@ TESTED: Final = (
         "letters of every kind, forged and broken ones, and what is shown of them",
     ),
     Elsewhere(
+        r"^recorded\.awaitables\.",
+        ("tests/recorded/test_awaitables.py", "tests/worker/test_wait_planner.py"),
+        "questions that cannot be asked, and tokens that cannot be made",
+    ),
+    Elsewhere(
         r"^operate\.begun_anew\.",
         ("tests/worker/test_begun_anew.py", "tests/cli/test_again.py"),
         "nobody begins a run anew from its letter",

@@ -53,6 +53,7 @@ MODULES: Final = (
     "flowguard.protocol.group_answers",
     "flowguard.operate.begun_anew",
     "flowguard.recorded.read_answers",
+    "flowguard.recorded.awaitables",
     "flowguard.recorded.remembered",
     "flowguard.recorded.side_messages",
     "flowguard.worker.group_parts",
