@@ -201,3 +201,68 @@ def test_a_long_source_is_not_repeated_in_full() -> None:
     with pytest.raises(EnvelopeError, match="records are not messages") as caught:
         open_record({"eventSource": f"aws:{'x' * 250_000}"}, "record")
     assert len(str(caught.value)) < 500
+
+
+# -- what is hardly a record -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        {"Records": 5},
+        {"Records": {"a": RECORD}},
+        without(RECORD, "messageId", "eventSource"),
+        without(PRINTED, "MessageId"),
+        [{"messageId": "m-1"}],
+        {"Messages": [{"MessageId": "m-1"}]},
+    ],
+)
+def test_what_names_no_message_is_a_payload(event: Any) -> None:
+    assert find_records(event) is None
+
+
+def test_a_record_that_its_queue_hands_out_is_one_without_its_source_or_text() -> None:
+    handed = {"messageId": "m-1", "receiptHandle": "handle-1"}
+    assert find_records(handed) == [("record", handed)]
+
+
+def test_an_empty_id_is_none() -> None:
+    assert record_id({"MessageId": ""}) is None
+
+
+def test_another_services_record_is_none_whatever_it_has() -> None:
+    with pytest.raises(EnvelopeError, match="aws:s3 records are not messages"):
+        open_record({"eventSource": "aws:s3", "messageId": "m-1", "body": "tea"}, "record")
+
+
+@pytest.mark.parametrize("field", ["attributes", "messageAttributes", "eventSource"])
+def test_what_a_record_by_hand_leaves_out_is_filled_in_and_nothing_else(field: str) -> None:
+    full = {**RECORD, "attributes": {"SentTimestamp": "5"}}
+    empty: dict[str, Any] = {"attributes": {}, "messageAttributes": {}, "eventSource": "aws:sqs"}
+    assert open_record(without(full, field), "record").record == full | {field: empty[field]}
+
+
+def test_a_notification_that_names_no_subscription_came_by_its_topic() -> None:
+    opened = open_record(without(FROM_SNS, "EventSubscriptionArn"), "record")
+    assert opened.record["eventSourceARN"] == TOPIC_ARN
+
+
+def test_a_notification_as_a_payload_keeps_its_id_where_the_invocation_has_none() -> None:
+    assert open_invocation(SNS, None, None, None).record["messageId"] == SNS["MessageId"]
+    assert open_invocation(SNS, "i-1", None, None).record["messageId"] == "i-1"
+
+
+def test_a_payload_that_is_no_json_is_named_by_its_invocation_if_that_has_an_id() -> None:
+    for invocation, name in (("i-1", "i-1"), (None, "invocation")):
+        with pytest.raises(EnvelopeError, match="is not JSON") as refused:
+            open_invocation({"price": float("nan")}, invocation, None, None)
+        assert refused.value.record == name
+
+
+def test_an_invocation_of_what_is_no_function_names_none() -> None:
+    assert "eventSourceARN" not in open_invocation({}, "i-1", "orders", None).record
+
+
+def test_a_record_with_an_empty_id_has_none() -> None:
+    with pytest.raises(EnvelopeError, match="record: messageId: missing"):
+        open_record({**RECORD, "messageId": ""}, "record")

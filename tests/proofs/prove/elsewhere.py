@@ -1182,6 +1182,18 @@ TESTED: Final = (
         "records that no sender of ours makes, and whose source AWS says",
     ),
     Elsewhere(
+        r"^wire\.records\.",
+        (
+            "tests/wire/test_records.py",
+            "tests/wire/test_notification.py",
+            "tests/wire/envelope/test_corners.py",
+            "tests/wire/envelope/test_invocation.py",
+            "tests/wire/envelope/test_sns.py",
+            "tests/wire/envelope/test_unreadable.py",
+        ),
+        "records that AWS does not make, printed ones and those written by hand",
+    ),
+    Elsewhere(
         r"^wire\.notification\.",
         ("tests/wire/test_notification.py", "tests/wire/envelope/"),
         "nobody forges a notification, or sends one that is none",

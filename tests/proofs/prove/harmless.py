@@ -68,9 +68,14 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
     "reading a text raises nothing else": (
         "worker.dead_letters.Letter.read: except (EnvelopeError, ValueError) → catches every Exception",
         "worker.dead_letters._is_json: except (ValueError, RecursionError) → catches every Exception",
+        "wire.records._text: except (TypeError, ValueError, RecursionError) → catches every Exception",
     ),
     "a parked letter was read": ("worker.dead_letters.Letter.home_arn: self.envelope is None → forced false",),
-    "what is no text has no service": ("wire.envelope._origin: isinstance(arn, str) → forced true",),
+    "what has a kind is an object": ("wire.records.open_record: not isinstance(record, dict) → forced false",),
+    "what is no text has no service": (
+        "wire.records._made_record: isinstance(arn, str) → forced true",
+        "wire.envelope._origin: isinstance(arn, str) → forced true",
+    ),
     "an empty mapping is false already": ("wire.envelope.resend_alone: {} → forced false",),
     "most stages' messages are told from events without reading their place": (
         "wire.envelope._may_be_event: "

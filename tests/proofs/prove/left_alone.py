@@ -81,6 +81,7 @@ MODULES: Final = (
     "flowguard.wire.message",
     "flowguard.wire.envelope",
     "flowguard.wire.notification",
+    "flowguard.wire.records",
     "flowguard.retry",
     "flowguard.payload_names",
     "flowguard.worker.routing",
