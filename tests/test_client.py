@@ -11,13 +11,20 @@ import pytest
 from flowguard.client import FlowClient, Started
 from flowguard.clock import ManualClock
 from flowguard.destinations import Function, Queue, Topic
-from flowguard.errors import RunFailed, SendFailed
+from flowguard.errors import Reject, RunFailed, SendFailed, TokenRefused
 from flowguard.events import EventType
-from flowguard.flow import UNTIL_RESET, AnyFlow, Flow
+from flowguard.flow import ATTACH, UNTIL_RESET, AnyFlow, Flow
 from flowguard.ids import SeededIds
+from flowguard.protocol.run import Status
+from flowguard.protocol.verdicts import AnswerVerdict
+from flowguard.sim.calls import intercept
 from flowguard.wire.attributes import Attribute
+from flowguard.wire.message import LATEST_TIME
+from flowguard.wire.signing import Keyring, Keys
+from flowguard.wire.tokens import Tokens, token_row_id
 from flowguard.worker.ports import Refusal
-from tests.scene import START, Order, Orders, Scene, scene
+from tests.scene import START, Order, Orders, Scene, Script, scene, two_stages
+from tests.worker.runtime.mishaps import refuses
 
 
 def client(at: Scene) -> FlowClient:
@@ -251,3 +258,59 @@ def test_a_flow_that_keeps_no_result_has_that_of_its_last_run() -> None:
             pass_on(at, "close-order")
             at.clock.advance(seconds=3_600)
             assert reading.result(Orders, "o1") is not None
+
+
+def test_what_a_fifo_queue_orders_by_is_the_object() -> None:
+    with scene() as at:
+        at.aws.create_queue("orders.fifo", FifoQueue="true")
+        client(at).start(Orders, Order(order_id="o1"), request_id="r1", to=Queue("orders.fifo"))
+        [message] = at.sent("orders.fifo")
+        assert message["Attributes"]["MessageGroupId"] == "o1"
+
+
+@pytest.mark.parametrize("moment", [0, LATEST_TIME])
+def test_the_first_and_the_last_moment_can_be_asked_for(moment: int) -> None:
+    sent = Invoked()
+    FlowClient(sent, clock=ManualClock(START)).start(Orders, Order(order_id="o1"), requested_at=moment)
+    assert len(sent.sends) == 1
+
+
+def refuse(step: Any) -> None:
+    raise Reject("out of stock")
+
+
+def test_a_run_that_failed_has_no_result() -> None:
+    with scene() as at:
+        reading = FlowClient.of(at.handler._services)
+        at.script.pricing = refuse
+        reading.start(Orders, Order(order_id="o1"))
+        pass_on(at, "price-order")
+        item = at.item()
+        assert item is not None
+        assert (item.status, reading.result(Orders, "o1")) == (Status.FAILED, None)
+
+
+def test_a_reset_or_a_cancellation_whose_message_is_not_taken_says_so() -> None:
+    def shared(script: Script) -> AnyFlow:
+        class Shared(Flow, name="orders", object_id="order_id", on_conflict=ATTACH, dead_letters="dead"):
+            stages = two_stages(script)
+
+        return Shared
+
+    with scene(shared) as at:
+        asked = FlowClient.of(at.handler._services)
+        asked.start(at.flow, Order(order_id="o1"))
+        pass_on(at, "price-order")
+        with intercept(refuses("price-order")), pytest.raises(SendFailed, match="price-order"):
+            asked.reset(at.flow, "o1")
+
+
+def test_an_expired_token_answers_nothing_and_one_that_never_was_good_is_refused() -> None:
+    tokens = Tokens(Keyring(lambda: Keys.parse(f"k1:{'x' * 32}"), ManualClock(START)))
+    row = token_row_id("kept", "o1", "r1", START, 1, "approval")
+    store: Any = object
+    asked = FlowClient(Invoked(), clock=ManualClock(START + 5), tokens=tokens, store=store)
+    assert asked.answer(Kept, tokens.make("kept", row, START + 5), True) is AnswerVerdict.EXPIRED
+    good = tokens.make("kept", row, START + 6)
+    with pytest.raises(TokenRefused):
+        asked.answer(Kept, good[:-1] + ("A" if good[-1] != "A" else "B"), True)
