@@ -28,6 +28,7 @@ COMPLETED = Event(EventType.COMPLETED, MESSAGE, {"epoch": 5})
 
 @pytest.fixture(autouse=True)
 def _of_no_invocation() -> None:
+    lambda_log._invocation.cache_clear()
     lambda_log.begin(None)
 
 

@@ -1,8 +1,8 @@
 """What may go wrong while the samples of a flow are worked off. A mishap needs more permissions than a quiet run.
 
 A stage's handler fails once, or rejects its payload. Workers die, once or each time. A newer request comes, or many of
-them at once, or the same one while it is worked at. Requests name where their end is told. Queues are gone. Answers are
-too long, or of another type than the stage wants.
+them at once, or the same one while it is worked at. Requests name where their end is told. Queues are gone, or take no
+more. Answers are too long, or of another type than the stage wants.
 """
 
 from __future__ import annotations
@@ -158,7 +158,8 @@ def mishaps(flows: Sequence[AnyFlow]) -> Iterator[Mishap]:
             "answers are too long", broken=partial(_with_long_state, flows), answers=partial(_too_long, answering)
         )
         for queue in sorted({inbox.name for flow in flows for inbox in _later_inboxes(flow)}):
-            yield Mishap(f"{queue} is gone", broken=partial(_gone, queue))
+            yield Mishap(f"{queue} is gone", broken=partial(_refuses, queue, "QueueDoesNotExist"))
+            yield Mishap(f"{queue} takes no more", broken=partial(_refuses, queue, "InvalidMessageContents"))
 
 
 def _later_inboxes(flow: AnyFlow) -> Iterator[Queue]:
@@ -170,16 +171,16 @@ def _later_inboxes(flow: AnyFlow) -> Iterator[Queue]:
 
 
 @contextmanager
-def _gone(queue: str) -> Iterator[None]:
-    """Refuse for good what is sent to the queue, from the first message on that is for a run under way."""
-    is_gone = False
+def _refuses(queue: str, code: str) -> Iterator[None]:
+    """Refuse what is sent to the queue, from the first message on that is for a run under way."""
+    refuses = False
 
     def refuse(call: ApiCall, proceed: Proceed, /) -> Response:
-        nonlocal is_gone
+        nonlocal refuses
         is_send = call.operation == "SendMessageBatch" and queue_name(call.params) == queue
-        is_gone = is_gone or (is_send and any(_hop(entry) > 1 for entry in call.params["Entries"]))
-        if is_send and is_gone:
-            error: Any = {"Code": "AWS.SimpleQueueService.NonExistentQueue", "Message": "it is gone"}
+        refuses = refuses or (is_send and any(_hop(entry) > 1 for entry in call.params["Entries"]))
+        if is_send and refuses:
+            error: Any = {"Code": code, "Message": "it is refused"}
             status: Any = {"HTTPStatusCode": 400}
             raise ClientError({"Error": error, "ResponseMetadata": status}, call.operation)
         return proceed()

@@ -233,6 +233,7 @@ TESTED: Final = (
             "tests/worker/runtime/test_kills.py",
             "tests/worker/runtime/test_codes.py",
             "tests/worker/runtime/test_releases.py",
+            "tests/worker/runtime/test_denials.py",
         ),
         "records that are received again and again, that went back, or that are of another release",
     ),
@@ -667,6 +668,11 @@ TESTED: Final = (
             "tests/worker/runtime/test_on_failed.py::test_whoever_attached_to_the_run",
         ),
         "no explored flow takes callers",
+    ),
+    Elsewhere(
+        r"^worker\.commit_phase\.CommitPhase\.answered: commit\.error",
+        ("tests/test_handler.py",),
+        "what a direct caller is told of its run",
     ),
     Elsewhere(
         r"^worker\.commit_phase\.CommitPhase\.answered: .*callers",

@@ -60,6 +60,7 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "worker.dead_letters.Letter.read: {} → forced false",
         "worker.dead_letters.Letter.read: 0 → forced false",
         "worker.dead_letters._sent_at: 0 → forced false",
+        "worker.commit_phase.CommitPhase.answered: '' → forced false",
         "worker.dead_letters._message: ObjectId('') → forced false",
     ),
     "a record without an ARN is as one whose ARN is none": (

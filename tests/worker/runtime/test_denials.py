@@ -229,6 +229,14 @@ def test_a_table_that_nobody_knows_to_be_denied_for_minutes_parks_the_message(at
     assert (item.status, len(at.sent("dead"))) == (Status.RUNNING, 1)
 
 
+def test_a_record_that_went_back_is_as_old_as_its_first_in_a_function_too(at: Scene) -> None:
+    at.receives = 3
+    with intercept(refuses_writes("AccessDeniedException")):
+        assert at.deliver(at.message(since=START - DAY_MS + 1)) == [False]
+        assert at.deliver(at.message(since=START - DAY_MS)) == [True]
+    assert len(at.sent("dead")) == 1
+
+
 def test_nothing_is_parked_for_a_table_where_the_run_table_takes_no_lease_back(at: Scene) -> None:
     def denied(call: ApiCall, proceed: Proceed) -> Response:
         is_claim = "if_not_exists" in str(call.params.get("UpdateExpression"))
