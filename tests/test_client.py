@@ -169,6 +169,7 @@ def asking(method: str, **arguments: Any) -> Callable[[FlowClient], Any]:
         "answer": {"flow": Kept, "awaited": "a1", "payload": 7},
         "fail": {"flow": Kept, "awaited": "a1", "why": "no card"},
         "reset": {"flow": Kept, "object_id": "o1"},
+        "cancel": {"flow": Kept, "object_id": "o1", "why": "sold out"},
         "result": {"flow": Kept, "object_id": "o1"},
     }
     return lambda client: getattr(client, method)(**good[method] | arguments)
@@ -184,8 +185,11 @@ HOSTILE: list[tuple[Any, str]] = [
 NOTHING = (None, "is of type NoneType, and an id is text")
 
 IDS = [("start", "object_id"), ("start", "request_id")]
-NEEDED_IDS = [("reset", "object_id"), ("result", "object_id"), ("answer", "awaited"), ("fail", "awaited")]
-METHODS = ("start", "answer", "fail", "reset", "result")
+NEEDED_IDS = [
+    *((method, "object_id") for method in ("reset", "cancel", "result")),
+    *((method, "awaited") for method in ("answer", "fail")),
+]
+METHODS = ("start", "answer", "fail", "reset", "cancel", "result")
 
 REFUSED = [
     *(
