@@ -290,8 +290,8 @@ CLOSE: Final = "SET closed = :yes"
 
 KEY_NAMES: Final = {"#status": "status", "#owner": "owner"}
 
-# no call holds the key: there is none, its lease has ended, or the lease ends later than any call may ask for, since
-# the clock of its worker was fast. A call whose answer was lost holds the key itself, and may take it again
+# The key may be taken: it is free, or its lease has ended, or its lease ends later than any lease can (a worker whose
+# clock is fast wrote it), or this is the same call, repeated because its first answer was lost.
 _NOBODY: Final = (
     "(attribute_not_exists(#owner) OR lease_until <= :now OR lease_until > :believed_until OR #owner = :owner)"
 )

@@ -61,8 +61,9 @@ class LiveView:
             self._print(f"{clock}  {name} reads {', '.join(queues) or 'no queue'}", "bold")
         if said["environment"]:
             self._print(f"  {_export(said['environment'])}")
-        for one in said["weather"]:
-            self._print(f"{clock}  weather: {one['name']} from {iso(one['begins'])} until {iso(one['ends'])}", "bold")
+        for spell in said["weather"]:
+            lasts = f"from {iso(spell['begins'])} until {iso(spell['ends'])}"
+            self._print(f"{clock}  weather: {spell['name']} {lasts}", "bold")
         for note in said["notes"]:
             complain(note)
 

@@ -81,8 +81,9 @@ def probe(
     with _stopped() as stop, opened(name, endpoint_url, region, stop) as engine:
         able = [program for program in probes if can_run(program, engine)]
         if not able:
-            called = sorted({service for program in probes for service in program.services})
-            raise NotProbed(f"{name} lacks a service of each program that was chosen: they call {', '.join(called)}")
+            called = {service for program in probes for service in program.services}
+            missing = ", ".join(sorted(called - {*(engine.services or ())}))
+            raise NotProbed(f"{name} has no {missing}, which the programs call; choose another engine")
         for finding in run_all(able, engine, stop):
             findings.append(finding)
             _say(finding, as_lines=as_lines)

@@ -155,39 +155,26 @@ def alarms_of(needed: Deployment, oldest_message: int) -> Iterator[MetricAlarm]:
                 5,
             )
     for function in needed.functions:
-        yield MetricAlarm(
-            f"{function.name}-throttled",
+        yield _of_function(
+            function.name,
+            "throttled",
             "Lambda refuses to start the function: raise the account's or the function's concurrency.",
-            "AWS/Lambda",
             "Throttles",
-            ("FunctionName", function.name),
-            "Sum",
-            0,
-            60,
-            5,
+            period=60,
+            periods=5,
         )
-        yield MetricAlarm(
-            f"{function.name}-chain-stopped",
+        yield _of_function(
+            function.name,
+            "chain-stopped",
             "Lambda takes a chain of requests for an endless loop and stops it: set RecursiveLoop to Allow.",
-            "AWS/Lambda",
             "RecursiveInvocationsDropped",
-            ("FunctionName", function.name),
-            "Sum",
-            0,
-            300,
-            1,
         )
         if function.has_url:
-            yield MetricAlarm(
-                f"{function.name}-failing",
+            yield _of_function(
+                function.name,
+                "failing",
                 "The function fails before it can answer, and nobody sends its requests again: see its log.",
-                "AWS/Lambda",
                 "Errors",
-                ("FunctionName", function.name),
-                "Sum",
-                0,
-                300,
-                1,
             )
     for table in needed.tables:
         if not table.existing:
@@ -216,6 +203,14 @@ def alarms_of(needed: Deployment, oldest_message: int) -> Iterator[MetricAlarm]:
             300,
             event.periods,
         )
+
+
+def _of_function(
+    name: str, problem: str, about: str, metric: str, *, period: int = 300, periods: int = 1
+) -> MetricAlarm:
+    """Return an alarm that rings for each count of one of Lambda's metrics of a function."""
+    dimension = ("FunctionName", name)
+    return MetricAlarm(f"{name}-{problem}", about, "AWS/Lambda", metric, dimension, "Sum", 0, period, periods)
 
 
 def _lasting(seconds: int) -> str:

@@ -126,7 +126,9 @@ def _open_printed(message: dict[str, Any], place: str) -> Opened:
     sent = message.get("MessageAttributes")
     attributes = read_attributes(sent, Attribute.of_receive_message, name, "MessageAttributes")
     record = {_uncapitalised(field): value for field, value in message.items()}
-    record |= {
+    record |= {  # its own fields count, whatever it has under the names of a trigger's record
+        "messageId": name,
+        "body": message["Body"],
         "attributes": {} if message.get("Attributes") is None else message["Attributes"],
         "messageAttributes": attributes_to(Attribute.to_sqs_record, attributes),
         "eventSource": SQS,

@@ -65,8 +65,9 @@ class Denials:
         return envelope.queue_arn is None or has_waited
 
     def have_lasted(self, what: Refused, now: int) -> bool:
-        """Answer whether this process knows by ``now`` (ms) that it was refused for minutes. It is refused now."""
-        return timedelta(milliseconds=now - self._denied[what].first) >= patience.SOME_MINUTES
+        """Answer whether this process knows by ``now`` (ms) that it was refused for minutes, and never taken."""
+        denied = self._denied.get(what)  # None where another thread's write was taken just now
+        return denied is not None and timedelta(milliseconds=now - denied.first) >= patience.SOME_MINUTES
 
     def _last_until(self, what: Refused, now: int) -> timedelta:
         """Note the refusal. Return for how long it is refused by now, taken never between."""

@@ -236,7 +236,10 @@ class _Told:
     def add(
         self, verdicts: Sequence[AnswerVerdict], missed: Sequence[RunFailed], left: Sequence[Ending], *, is_held: bool
     ) -> bool:
-        """Add a part, with what is ``left`` to be sent. False for one of which a run has to be asked again."""
+        """Add the verdicts of one part. ``left`` are the endings whose next hops could not be sent.
+
+        Returns False where the answer has to come again for a run of this part.
+        """
         self.is_held = self.is_held or is_held
         self.verdicts.update(verdicts)
         self.rows += len(verdicts)

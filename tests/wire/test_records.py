@@ -226,6 +226,12 @@ def test_a_record_that_its_queue_hands_out_is_one_without_its_source_or_text() -
     assert find_records(handed) == [("record", handed)]
 
 
+@pytest.mark.parametrize("other", [{"messageId": 5}, {"body": 7}])
+def test_what_is_printed_counts_where_a_message_has_both_forms(other: dict[str, Any]) -> None:
+    opened = open_record({**PRINTED, **other}, "record")
+    assert (opened.record["messageId"], opened.record["body"]) == ("m-1", "tea")
+
+
 def test_an_empty_id_is_none() -> None:
     assert record_id({"MessageId": ""}) is None
 

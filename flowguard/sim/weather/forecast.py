@@ -36,7 +36,7 @@ class Spell(NamedTuple):
 
 
 class _Kind(NamedTuple):
-    """How a layer is made, how long it lasts where nothing is said, ms, and whether it is over then."""
+    """A kind of weather: how its layer is made, its default length in ms, and whether it ends after that length."""
 
     make: Callable[[Spell], Layer]
     lasts: int = _HOUR

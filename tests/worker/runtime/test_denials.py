@@ -59,6 +59,15 @@ def test_a_record_that_no_queue_brings_again_cannot_wait() -> None:
     assert Denials().are_final("a queue", received(1, eventSourceARN=None), SENT)
 
 
+def test_what_another_thread_has_taken_just_now_has_not_lasted() -> None:
+    denials, table = Denials(), frozenset(["a"])
+    denials.are_final(table, received(9), SENT)
+    assert denials.have_lasted(table, SENT + MINUTES)
+    assert not denials.have_lasted(table, SENT + MINUTES - 1)
+    denials.ended_for(table)
+    assert not denials.have_lasted(table, SENT + MINUTES)
+
+
 def test_what_was_taken_between_is_denied_anew() -> None:
     denials = Denials()
     queue, table = "sqs:q", frozenset(["a", "b"])

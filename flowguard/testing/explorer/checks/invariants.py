@@ -30,7 +30,7 @@ from flowguard.testing.explorer.checks.problem import EXPLODED, HANGS, Problem
 from flowguard.testing.explorer.checks.remembering import hops_remember_once
 from flowguard.testing.explorer.checks.retrying import redrives_are_judged_right, retries_keep_to_their_policy
 from flowguard.testing.explorer.checks.settling import outboxes_are_sent, requests_are_settled, success_stays
-from flowguard.testing.explorer.checks.standing import may_go_round, refusals_are_settled
+from flowguard.testing.explorer.checks.standing import comes_until_it_expires, refusals_are_settled
 from flowguard.testing.explorer.record.history import History
 from flowguard.testing.explorer.record.view import Same, View
 
@@ -85,7 +85,7 @@ def broken(
         if (hung := one.hung) is not None:  # nothing that holds at an end need hold here
             yield Problem(HANGS, hung.stage or hung.queue or "a function", str(hung.why))
             return
-        if not one.at_rest and not may_go_round(one, flows):
+        if not one.at_rest and not comes_until_it_expires(one, flows):
             yield Problem(EXPLODED, "queues", "messages still come after hundreds of deliveries")
         for promise in PROMISES:
             yield from promise(one, flows)

@@ -204,8 +204,8 @@ def _committed(history: History) -> Iterator[tuple[int, str | None]]:
             yield from ((version.worker, one.id) for one in posted)
 
 
-def may_go_round(history: History, flows: Sequence[AnyFlow]) -> bool:
-    """Answer whether a message comes until its queue deletes it: the dead letters refuse it."""
+def comes_until_it_expires(history: History, flows: Sequence[AnyFlow]) -> bool:
+    """Answer whether a message may come until its queue deletes it: the dead letters refuse it for good."""
     return Standing.of(history, flows).dead_letters
 
 

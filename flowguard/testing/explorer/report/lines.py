@@ -50,7 +50,7 @@ def struck(history: History) -> tuple[str, ...]:
 
 
 def _struck(history: History) -> dict[str, list[int]]:
-    """Return the numbers of the calls that were struck by what struck them."""
+    """Group the numbers of the calls that met a fault by the fault and the place of the call."""
     calls: dict[str, list[int]] = {}
     for made in history.struck():
         calls.setdefault(f"{called(made)}: {fault(made)[2:]}", []).append(made.number)

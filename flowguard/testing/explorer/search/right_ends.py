@@ -47,9 +47,9 @@ class RightEnds:
 
     In all these each function of flows gets one record at once: a batch has to end as its records do one by one.
 
-    ``ends`` are those in which all parties outside answer, ``without`` those without some answers. ``undisturbed``
-    holds the effects of all these runs. ``ordered`` are the orders in which all answer, if the search ``has_all``, and
-    none otherwise. ``most`` orders are run at most, where it is given.
+    ``ends`` are those in which all parties outside answer, ``without`` those without some answers or first messages.
+    ``undisturbed`` holds the effects of all these runs. ``ordered`` are the orders in which all answer, if the search
+    ``has_all``, and none otherwise. ``most`` orders are run at most, where it is given.
     """
 
     def __init__(self, runs: Runs) -> None:
