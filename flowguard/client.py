@@ -308,7 +308,7 @@ def _check_age(max_age: timedelta | None) -> None:
 
 
 def _awaited_problem(awaited: str) -> str | None:
-    return name_problem(awaited) or (None if is_token(awaited) else awaited_id_problem(awaited))
+    return name_problem(awaited) or awaited_id_problem(awaited)
 
 
 def _object(object_id: str) -> ObjectId:

@@ -11,17 +11,20 @@ import pytest
 from flowguard.client import FlowClient, Started
 from flowguard.clock import ManualClock
 from flowguard.destinations import Function, Queue, Topic
-from flowguard.errors import Reject, RunFailed, SendFailed, TokenRefused
+from flowguard.errors import Reject, RunFailed, SendFailed, SettingsError, TokenRefused
 from flowguard.events import EventType
 from flowguard.flow import ATTACH, UNTIL_RESET, AnyFlow, Flow
 from flowguard.ids import SeededIds
+from flowguard.outcome import Done, Outcome
 from flowguard.protocol.run import Status
 from flowguard.protocol.verdicts import AnswerVerdict
 from flowguard.sim.calls import intercept
+from flowguard.stage import Stage
+from flowguard.step import Step
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.message import LATEST_TIME
 from flowguard.wire.signing import Keyring, Keys
-from flowguard.wire.tokens import Tokens, token_row_id
+from flowguard.wire.tokens import NO_TOKENS, Tokens, token_row_id
 from flowguard.worker.ports import Refusal
 from tests.scene import START, Order, Orders, Scene, Script, scene, two_stages
 from tests.worker.runtime.mishaps import refuses
@@ -243,12 +246,48 @@ def test_no_result_is_younger_than_the_call_that_asks_for_one() -> None:
     with scene(kept) as at:
         reading = FlowClient.of(at.handler._services)
         reading.start(Kept, Order(order_id="o1"))
-        for queue in ("price-order", "close-order"):
-            pass_on(at, queue)
+        pass_on(at, "price-order")
+        at.clock.advance(ms=5)
+        pass_on(at, "close-order")
         assert reading.result(Kept, "o1", max_age=timedelta(0)) is not None, "it is of this very millisecond"
         at.clock.advance(seconds=1)
         assert reading.result(Kept, "o1", max_age=timedelta(0)) is None
         assert reading.result(Kept, "o1") is not None
+
+
+def test_the_time_of_a_result_is_that_of_its_commit() -> None:
+    def kept(_: Any) -> AnyFlow:
+        return Kept
+
+    with scene(kept) as at:
+        reading = FlowClient.of(at.handler._services)
+        reading.start(Kept, Order(order_id="o1"))
+        pass_on(at, "price-order")
+        at.clock.advance(ms=5)
+        pass_on(at, "close-order")
+        kept_result = reading.result(Kept, "o1", max_age=timedelta(0))
+        assert kept_result is not None
+        assert kept_result.completed_at.timestamp() * 1_000 == at.clock.now()
+
+
+def test_a_run_that_ended_without_a_result_has_none() -> None:
+    class Empty(Stage[Order], name="price-order", inbox="price-order"):
+        def handle(self, order: Order, step: Step) -> Outcome:
+            return Done()
+
+    class Nothing(Flow, name="nothing", object_id="order_id"):
+        stages = (Empty,)
+
+    def nothing(_: Any) -> AnyFlow:
+        return Nothing
+
+    with scene(nothing) as at:
+        reading = FlowClient.of(at.handler._services)
+        reading.start(Nothing, Order(order_id="o1"))
+        pass_on(at, "price-order")
+        ended = reading.result(Nothing, "o1")
+        assert ended is not None
+        assert ended.value is None
 
 
 def test_a_flow_that_keeps_no_result_has_that_of_its_last_run() -> None:
@@ -316,5 +355,8 @@ def test_an_expired_token_answers_nothing_and_one_that_never_was_good_is_refused
     asked = FlowClient(Invoked(), clock=ManualClock(START + 5), tokens=tokens, store=store)
     assert asked.answer(Kept, tokens.make("kept", row, START + 5), True) is AnswerVerdict.EXPIRED
     good = tokens.make("kept", row, START + 6)
+    keyless = FlowClient(Invoked(), clock=ManualClock(START + 5), tokens=NO_TOKENS, store=store)
+    with pytest.raises(SettingsError, match="FLOWGUARD_TOKEN_KEYS: is not set"):
+        keyless.answer(Kept, good, True)
     with pytest.raises(TokenRefused):
         asked.answer(Kept, good[:-1] + ("A" if good[-1] != "A" else "B"), True)

@@ -1362,6 +1362,20 @@ TESTED: Final = (
         ("tests/worker/test_again.py", "tests/cli/test_again.py"),
         "a person begins a run anew that failed for good",
     ),
+    Elsewhere(
+        r"^client\.",
+        (
+            "tests/test_client.py",
+            "tests/worker/runtime/test_cancelled.py",
+            "tests/worker/runtime/test_cancelled_children.py",
+            "tests/worker/runtime/test_resets.py",
+            "tests/aws/test_cache_costs.py",
+            "tests/worker/test_callbacks.py",
+            "tests/worker/test_typed_results.py",
+            "tests/worker/test_insider.py",
+        ),
+        "arguments that no explored client gives, and services that take nothing",
+    ),
     Elsewhere(r"^retry\.", ("tests/test_retry.py",), "how long a delay is, which nobody outside can see"),
 )
 

@@ -14,6 +14,10 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "worker.batch.Batch.run: len(envelopes) > 1 → becomes len(envelopes) >= 1",
         "worker.batch.Batch._ended: len(work) > 1 → becomes len(work) >= 1",
     ),
+    "of two arguments that cannot be meant either is named first": (
+        "client.FlowClient.result: _check_flow(flow); then _check_age(max_age) → the other way round",
+    ),
+    "no destination stays none where one is made of it": ("client.FlowClient.start: reply_to is None → forced false",),
     "nothing looks at the first text of a later hop": ("protocol.claims.taken: first → forced true",),
     "a topic in the place of an inbox says whether it is a FIFO one, too": (
         "deploy.queue_plan.times_of: isinstance(inbox, Queue) → forced true",

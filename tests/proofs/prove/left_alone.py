@@ -26,6 +26,7 @@ MODULES: Final = (
     "flowguard.worker.baton",
     "flowguard.worker.together",
     "flowguard.handler",
+    "flowguard.client",
     "flowguard.lambda_log",
     "flowguard.worker.dispatch",
     "flowguard.worker.ending",

@@ -13,7 +13,7 @@ from flowguard.aws.cancellations import MOST_TRIES
 from flowguard.aws.clients import Clients
 from flowguard.aws.signing_keys import aws_signer
 from flowguard.client import FlowClient
-from flowguard.errors import Reject, RunFailed, RunTooBusy, SendFailed
+from flowguard.errors import Reject, RunFailed, RunTooBusy, SendFailed, SettingsError
 from flowguard.events import EventType
 from flowguard.ids import RequestId
 from flowguard.protocol.run import Status
@@ -26,7 +26,7 @@ from flowguard.testing import hostile
 from flowguard.wire.cancel_reason import LONGEST_REASON
 from flowguard.wire.message import Message
 from tests.scene import START, OrderState, Scene, scene
-from tests.waits import SCRIPT, WaitScene, wait_scene
+from tests.waits import SCRIPT, SignedCarts, WaitScene, wait_scene
 from tests.worker.runtime.failing import hand_over, undoing_scene, undone
 from tests.worker.runtime.mishaps import Died, boom, dies_at
 from tests.worker.runtime.test_callers import answers, caller, shared
@@ -330,6 +330,14 @@ def test_a_run_that_waits_is_ended_at_once_and_its_answers_are_expired() -> None
         at.time_out()
         assert at.resume() == 0
         assert at.told(EventType.TIMED_OUT) == 0
+
+
+def test_a_run_that_waits_is_not_cancelled_without_the_keys_that_its_flow_needs() -> None:
+    with wait_scene() as at:
+        at.begin()
+        with pytest.raises(SettingsError, match="carts believes the message that ends a run which waits only when it"):
+            client(at).cancel(SignedCarts, "c1", why="ordered by mistake")
+        assert (at.item().status, at.item().cancelled_because) == (Status.WAITING, None)
 
 
 def test_a_wait_whose_answers_are_there_is_cancelled_before_it_goes_on() -> None:
