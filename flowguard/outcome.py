@@ -64,18 +64,19 @@ class AwaitedEvent(NamedTuple):
     keep_early: bool = False
 
 
-class AwaitedToken(NamedTuple):
+class AwaitedToken:
     """The answer of a person or a third party, made by ``step.token``.
 
-    Send them its :meth:`link`, or a URL of your own that ends with its ``text``.
+    Send them its :meth:`link`, or a URL of your own that ends with its ``text``. The token itself is no JSON, and its
+    repr does not show the text: who has that can answer.
     """
 
-    text: str
-    row_id: str
-    shown: str = ""
-    """The title and the facts that its page shows, sealed."""
-    base: str | None = None
-    """What ``FLOWGUARD_ANSWERS_URL`` says."""
+    __slots__ = ("base", "row_id", "shown", "text")
+
+    def __init__(self, text: str, row_id: str, shown: str = "", base: str | None = None) -> None:
+        self.text, self.row_id = text, row_id
+        self.shown = shown  # the title and the facts that its page shows, sealed
+        self.base = base  # what FLOWGUARD_ANSWERS_URL says
 
     def link(
         self,

@@ -143,7 +143,8 @@ REMEMBERS_SHORTLY: Final = Rule(
     "FG112",
     "remembers-shortly",
     "looks at the run before, which its flow remembers only as long as its queues keep messages",
-    "a newer version that comes after four weeks finds nothing to take back, and does everything once more",
+    "a newer version that comes after that (by default four weeks, twice the 14 days of a queue) finds nothing to take "
+    "back, and does everything once more",
     "say how long an object may be changed: class Orders(Flow, …, remember=timedelta(days=365))",
     "guides/sagas.md",
 )
@@ -152,7 +153,8 @@ UNDOES_SHORTLY: Final = Rule(
     "FG113",
     "undoes-shortly",
     "undoes a run that its flow remembers only as long as its queues keep messages",
-    "four weeks later nobody can look up what was undone, or retry it, and the same request is a new run",
+    "after that (by default four weeks, twice the 14 days of a queue) nobody can look up what was undone, or retry "
+    "it, and the same request is a new run",
     "say how long a failed run may be asked for: class Orders(Flow, …, remember=timedelta(days=365))",
     "guides/sagas.md",
 )

@@ -23,6 +23,15 @@ def test_a_token_makes_the_link_with_which_a_person_answers() -> None:
     assert token.link("https://example.com", failed=True) == f"https://example.com/{token.text}?failed=true"
 
 
+def test_a_token_is_sent_as_its_link_or_not_at_all() -> None:
+    step = step_for(Price)
+    token = step.token("approval")
+    with pytest.raises(TypeError, match=r"cannot become JSON: .*AwaitedToken"):
+        step.send("mails", {"approve": token})
+    assert step.sends == []
+    assert token.text not in repr(token)
+
+
 def test_the_base_of_links_is_a_setting() -> None:
     token = step_for(Price).token("approval", title="Pay?")
     assert token.link().startswith(f"{SIMULATED_ANSWERS}/{token.text}?shown=")
