@@ -1227,7 +1227,7 @@ TESTED: Final = (
         ("tests/worker/test_begun_anew.py", "tests/cli/test_again.py"),
         "nobody begins a run anew from its letter",
     ),
-    Elsewhere(r"^wire\.tokens\.", ("tests/wire/test_tokens.py",), "no explored flow hands out a token"),
+    Elsewhere(r"^wire\.token(s|_form)\.", ("tests/wire/test_tokens.py",), "no explored flow hands out a token"),
     Elsewhere(
         r"^(wire\.(answer_link|http_(source|request))|worker\.http_callbacks)\.",
         (
