@@ -189,11 +189,12 @@ class Message(NamedTuple):
 
     @property
     def text_digest(self) -> str:
-        """Return a digest of its payload, stage and addresses of the end.
+        """Return a digest of its payload, stage, addresses of the end, and depth.
 
         It is the same in each copy, retry and redrive of one message, whatever source they come from.
         """
-        text = json.dumps([self.stage, self.body, self.reply_to, self.answer_to])
+        deep = [self.depth] if self.depth else []
+        text = json.dumps([self.stage, self.body, self.reply_to, self.answer_to, *deep])
         return sha256(text.encode()).hexdigest()[:_TEXT_DIGEST]
 
     def for_object(self, object_id: ObjectId) -> Message:
