@@ -41,7 +41,7 @@ def modified(
     still = _Still(table, key, found, compare, tries)
     if wanted is None:
         return still.check() if found is None else Delete(table, key, still.condition())
-    if other := [name for name, value in key.items() if wanted.get(name, value) != value]:
+    if other := [name for name, value in key.items() if not _is_same(value, wanted.get(name, value))]:
         raise RunFailed(f"the change of an item of {shown(table)} changes its key ({other[0]}); nothing was written")
     if found is None:
         return Put(table, {**key, **wanted}, still.condition())

@@ -57,13 +57,31 @@ def to_text(value: Any, *, place: str = "result", sort_keys: bool = False) -> st
 def to_plain_text(value: Any, encode: Callable[[Any], str]) -> str:
     """Return the text of a value in which ``encode`` makes JSON of what is none of the types above, such as a model.
 
+    A ``datetime`` whose time zone has no name, such as boto3's, comes back with the zone's offset at that moment.
     Raises :class:`Unstorable` for numbers that JSON does not have, and what ``encode`` does.
     """
 
     def as_json(model: Any, place: str, level: int) -> Any:
         return _tree(json.loads(encode(model)), place, level, _refuse)
 
-    return _text_of(_tree(value, "result", 1, as_json))
+    return _text_of(_tree(_at_offsets(value), "result", 1, as_json))
+
+
+def _at_offsets(value: Any) -> Any:
+    """Return the value with each ``datetime`` of a zone that has no name at its offset. It is equal to the first."""
+    own = type(value)
+    if own is datetime:
+        return _at_offset(value)
+    if own is dict:
+        return {name: _at_offsets(one) for name, one in value.items()}
+    return own(map(_at_offsets, value)) if own in (list, tuple) else value
+
+
+def _at_offset(moment: datetime) -> datetime:
+    zone, offset = moment.tzinfo, moment.utcoffset()
+    if offset is None or type(zone) is timezone or isinstance(zone, ZoneInfo):
+        return moment
+    return moment.replace(tzinfo=timezone(offset))
 
 
 def from_text(text: str) -> Any:

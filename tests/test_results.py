@@ -30,7 +30,7 @@ from pydantic import (
     field_validator,
 )
 
-from flowguard.results import ResultType, Unstorable, difference, from_text, result_type, to_text
+from flowguard.results import ResultType, Unstorable, difference, from_text, result_type, to_plain_text, to_text
 
 
 class Color(enum.Enum):
@@ -245,6 +245,27 @@ class Other(tzinfo):
         return timedelta(hours=1)
 
     dst = tzname = lambda self, dt: None
+
+
+WESTWARD = timezone(timedelta(hours=-4), "EDT")
+
+
+@pytest.mark.parametrize(
+    ("moment", "zone"),
+    [
+        (datetime(2026, 7, 2, tzinfo=Other()), timezone(timedelta(hours=1))),
+        (datetime(2026, 7, 2, tzinfo=WESTWARD), WESTWARD),
+        (datetime(2026, 7, 2, tzinfo=ZoneInfo("America/New_York")), ZoneInfo("America/New_York")),
+        (datetime(2026, 7, 2), None),  # noqa: DTZ001 - one without a zone
+    ],
+)
+@pytest.mark.parametrize("wrap", [lambda one: one, lambda one: [(1, {"at": one})]])
+def test_a_plain_moment_of_a_zone_without_a_name_comes_back_at_its_offset(
+    moment: datetime, zone: tzinfo | None, wrap: Callable[[Any], Any]
+) -> None:
+    back = from_text(to_plain_text(wrap(moment), json.dumps))
+    assert back == wrap(moment)
+    assert difference(wrap(moment.replace(tzinfo=zone)), back) is None
 
 
 class Derived(Money):

@@ -22,6 +22,7 @@ from flowguard.protocol.outbox import Kind, Send, largest
 from flowguard.retry import LONGEST_SQS_DELAY, LONGEST_VISIBILITY
 from flowguard.wire.attributes import Attribute, attributes_to
 from flowguard.wire.bodies import bus_detail, function_payload
+from flowguard.wire.cancel_order import read_cancel
 from flowguard.wire.message import PLACE, Place
 from flowguard.wire.trace_context import HEADER, xray_header
 from flowguard.worker.ports import Refusal
@@ -262,10 +263,17 @@ def _deduplication_id(send: Send) -> str:
     taken first, and the next hop dropped as its copy.
     """
     try:
-        signature = _place(send).signature
+        signature = _signature(send)
     except ValueError:  # a letter of a message that nobody could read
         signature = None
     return _plain(send.id) if signature is None else hashlib.sha256(f"{send.id} {signature}".encode()).hexdigest()
+
+
+def _signature(send: Send) -> str | None:
+    """Return the signature of a message. That of an order to cancel stands in its address."""
+    said = send.attributes.get(PLACE)
+    order = None if said is None else read_cancel(said.value)
+    return _place(send).signature if order is None else order.address.signature
 
 
 def _place(send: Send) -> Place:

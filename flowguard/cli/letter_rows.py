@@ -18,7 +18,7 @@ from flowguard.cli.printing import complain, say, say_json
 from flowguard.operate.moments import duration, seconds_in
 from flowguard.printable import bounded
 from flowguard.wire.notification import to_json
-from flowguard.wire.tokens import without_tokens
+from flowguard.wire.token_form import without_tokens
 from flowguard.worker.dead_letters import Letter
 
 _COLUMNS: Final = (

@@ -17,7 +17,7 @@ from flowguard.operate.wait_facts import wait_facts
 from flowguard.protocol.callers import Caller
 from flowguard.protocol.outbox import Send
 from flowguard.protocol.run import ENDED, BackOff, RunItem, Status
-from flowguard.wire.tokens import without_tokens
+from flowguard.wire.token_form import without_tokens
 from flowguard.worker.again import again_command, again_refusal
 
 

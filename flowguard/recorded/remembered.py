@@ -143,7 +143,7 @@ def _plain_text(found: object) -> str:
 
     try:
         return to_plain_text(found, encode_json)
-    except Unstorable:
+    except (Unstorable, RecursionError):
         return encode_json(found)
 
 

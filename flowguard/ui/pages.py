@@ -35,7 +35,7 @@ from flowguard.ui.guards import HEADERS, is_own_token, request_problem
 from flowguard.ui.inspected import Inspected
 from flowguard.ui.timeline import time_line
 from flowguard.wire.notification import to_json
-from flowguard.wire.tokens import without_tokens
+from flowguard.wire.token_form import without_tokens
 from flowguard.worker.dead_letters import Letter
 
 LARGEST_FORM: Final = 16_384

@@ -24,6 +24,7 @@ from flowguard.ids import ObjectId, RequestId, id_problem
 from flowguard.payloads import problems_of
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.cancel_reason import read_reason
+from flowguard.wire.token_form import without_tokens
 from flowguard.wire.trace_context import TRACE, read_trace
 
 REQUEST_ID = "uniquerequestid"
@@ -107,8 +108,11 @@ class ErrorNote(NamedTuple):
 
     @classmethod
     def storable(cls, kind: str, text: str, at: int) -> ErrorNote:
-        """Make a note of any texts. Long ones are cut, and half surrogate pairs are written as escapes."""
-        return cls(_storable(kind)[:_LONGEST_TYPE], _storable(text)[:_LONGEST_ERROR], at)
+        """Make a note of any texts.
+
+        Tokens in them are left out, long ones are cut, and half surrogate pairs are written as escapes.
+        """
+        return cls(_storable(kind)[:_LONGEST_TYPE], _storable(without_tokens(text))[:_LONGEST_ERROR], at)
 
     def because(self, why: str) -> ErrorNote:
         """Return the same error with why it was the last. The end of a long text gives way to that."""
@@ -185,11 +189,12 @@ class Message(NamedTuple):
 
     @property
     def text_digest(self) -> str:
-        """Return a digest of its payload, stage and addresses of the end.
+        """Return a digest of its payload, stage, addresses of the end, and depth.
 
         It is the same in each copy, retry and redrive of one message, whatever source they come from.
         """
-        text = json.dumps([self.stage, self.body, self.reply_to, self.answer_to])
+        deep = [self.depth] if self.depth else []
+        text = json.dumps([self.stage, self.body, self.reply_to, self.answer_to, *deep])
         return sha256(text.encode()).hexdigest()[:_TEXT_DIGEST]
 
     def for_object(self, object_id: ObjectId) -> Message:

@@ -28,6 +28,7 @@ from flowguard.errors import SettingsError, TokenProblem, TokenRefused, shown
 from flowguard.ids import id_problem
 from flowguard.wire.shown_facts import ShownFacts, read_shown
 from flowguard.wire.signing import Keyring, Keys
+from flowguard.wire.token_form import FORM
 
 SETTING: Final = "FLOWGUARD_TOKEN_KEYS"
 
@@ -37,7 +38,6 @@ LONGEST_TOKEN: Final = 32 + 1 + 84
 SEALED_IDS: Final = "#token#"
 """What the awaited ids of tokens begin with. The id of an ask begins with a name, which has no such character."""
 
-_FORM: Final = re.compile("([A-Za-z0-9_-]{1,32})[.]([A-Za-z0-9_-]{84})")
 _ROW_ID: Final = re.compile("[0-9a-f]{32}")
 _TAG, _ROW, _EXPIRY, _FLOW = 32, 16, 6, 9
 _LAST_EXPIRY: Final = (1 << 8 * _EXPIRY) - 1
@@ -92,7 +92,7 @@ class Tokens:
         A token is in time before its expiry, and not at it. Raises :class:`TokenRefused` for every other ``text``.
         """
         ring = self._known()
-        found = _FORM.fullmatch(text) if isinstance(text, str) and len(text) <= LONGEST_TOKEN else None
+        found = FORM.fullmatch(text) if isinstance(text, str) and len(text) <= LONGEST_TOKEN else None
         if found is None:
             raise TokenRefused(TokenProblem.MALFORMED)
         name, packed = found[1], base64.urlsafe_b64decode(found[2])
@@ -126,7 +126,7 @@ NO_TOKENS: Final = Tokens(None)
 
 def is_token(text: str) -> bool:
     """Answer whether the text has the form of a token. Whether it is genuine is another question."""
-    return len(text) <= LONGEST_TOKEN and _FORM.fullmatch(text) is not None
+    return len(text) <= LONGEST_TOKEN and FORM.fullmatch(text) is not None
 
 
 def token_of(awaited: str) -> str:
@@ -136,11 +136,6 @@ def token_of(awaited: str) -> str:
         return awaited
     last = awaited.partition("?")[0].partition("#")[0].rpartition("/")[2]
     return last if is_token(last) else awaited
-
-
-def without_tokens(text: str) -> str:
-    """Return the text with ``<token>`` in place of whatever has the form of a token."""
-    return _FORM.sub("<token>", text)
 
 
 def token_row_id(flow: str, object_id: str, request_id: str, requested_at: int, hop: int, name: str) -> str:

@@ -170,7 +170,7 @@ class Routes:
             first_error=place.first_error if place.retry else None,
             carried=self._carried(envelope, flow),
             is_event=envelope.event is not None,
-            resumed=place.resumed,
+            resumed=place.resumed and place.hop > 1,  # a request comes after no wait
             answer_to=place.answer_to,
             cancelled=place.cancelled,
             since=min(place.since, now),  # one ahead would never be long ago

@@ -335,6 +335,13 @@ def test_what_cannot_work_is_named_before_anything_is_written(
     assert there(clients) is None
 
 
+@pytest.mark.parametrize("found", [None, {"id": 1, "n": 1}])
+def test_a_key_of_another_type_is_another_key_though_python_takes_it_for_equal(found: Any) -> None:
+    for key, other in (({"id": 1}, True), ({"id": 0}, False)):
+        with pytest.raises(RunFailed, match=r"changes its key \(id\)"):
+            modified("carts", key, found, {"id": other, "n": 2})
+
+
 def test_an_item_with_too_many_attributes_asks_for_those_that_decide(clients: Clients) -> None:
     put(clients, **{f"a{place}": {"N": "1"} for place in range(101)})
     with pytest.raises(RunFailed, match=r"101 attributes.*compare=\('version',\)"):

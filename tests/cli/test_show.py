@@ -30,7 +30,8 @@ from flowguard.sim.calls import ApiCall, Proceed, Recorder, Response, intercept
 from flowguard.stage import Stage
 from flowguard.step import Step
 from flowguard.wire.message import ErrorNote
-from flowguard.wire.tokens import token_row_id, without_tokens
+from flowguard.wire.token_form import without_tokens
+from flowguard.wire.tokens import token_row_id
 from tests.aws.engines import same_clients
 from tests.cli.test_hostile_text import CONTROL, OBJECT
 from tests.scene import START, OrderState, Scene, Script, orders, scene, told_orders, two_stages

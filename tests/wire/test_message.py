@@ -225,6 +225,13 @@ def test_pydantics_error_names_the_field_and_quotes_no_value() -> None:
     assert (note.type, note.text[:14], "secret" in note.text) == ("ValidationError", "Card: number: ", False)
 
 
+def test_an_error_is_noted_without_the_tokens_that_it_quotes_even_where_it_is_cut() -> None:
+    token = f"k1.{'a' * 84}"
+    for before in ("", "x" * 450):
+        noted = ErrorNote.of(ValueError(f"{before} {token} is refused"), 5)
+        assert noted.text == f"{before} <token> is refused"[:500]
+
+
 def test_an_error_that_cannot_say_what_it_is_is_kept_by_its_type() -> None:
     assert ErrorNote.of(Unreadable(), 5) == ErrorNote("Unreadable", "(its text cannot be read)", 5)
 

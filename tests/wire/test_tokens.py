@@ -17,6 +17,7 @@ from flowguard.errors import SettingsError, TokenProblem, TokenRefused
 from flowguard.wire import tokens as module
 from flowguard.wire.shown_facts import ShownFacts
 from flowguard.wire.signing import FRESH_FOR, LOADED_AGAIN_AFTER, Keyring, Keys
+from flowguard.wire.token_form import without_tokens
 from flowguard.wire.tokens import (
     LONGEST_TOKEN,
     NO_TOKENS,
@@ -28,7 +29,6 @@ from flowguard.wire.tokens import (
     token_awaited_id,
     token_of,
     token_row_id,
-    without_tokens,
 )
 
 OLD, NEW = "old-secret-" + "o" * 32, "new-secret-" + "n" * 32

@@ -73,7 +73,7 @@ TESTED: Final = (
     ),
     Elsewhere(
         r"^(wire\.message\.Message\.text_digest|aws\.commit_call\._ending: \[\*expressions\.FIRST_TEXT|"
-        r"aws\.commit_call\._ending: .*FIRST_TEXT)",
+        r"aws\.commit_call\._ending: .*FIRST_TEXT|worker\.routing\.Routes\.resolve: place\.hop >)",
         ("tests/worker/runtime/test_first_texts.py",),
         "nobody says something else under the id of a request",
     ),
@@ -314,7 +314,7 @@ TESTED: Final = (
         r"^(worker\.unsent\._next_hop: Message\(trace|wire\.message\.Message\._of_waits: .*(TRACE|trace)|"
         r"protocol\.waiting\.WaitPlan\.(to_text: (self\.trace|\[dict|\[self\.trace)|from_text: more\[)|"
         r"worker\.settler\.message_at: (plan|item\.wait is None → forced true)|"
-        r"worker\.routing\.Routes\.resolve: (Message\(trace|place\.(trace|hop)|made_in)|"
+        r"worker\.routing\.Routes\.resolve: (Message\(trace|place\.(trace|hop ==)|made_in)|"
         r"worker\.group_planner\.group_ask: Message\(trace|"
         r"aws\.sender\.(_traced|queue_entry: .*_traced|queue_entry: send\.kind))",
         ("tests/wire/test_trace_context.py", "tests/observers/test_linked.py", "tests/protocol/test_waiting.py"),
@@ -1227,7 +1227,7 @@ TESTED: Final = (
         ("tests/worker/test_begun_anew.py", "tests/cli/test_again.py"),
         "nobody begins a run anew from its letter",
     ),
-    Elsewhere(r"^wire\.tokens\.", ("tests/wire/test_tokens.py",), "no explored flow hands out a token"),
+    Elsewhere(r"^wire\.token(s|_form)\.", ("tests/wire/test_tokens.py",), "no explored flow hands out a token"),
     Elsewhere(
         r"^(wire\.(answer_link|http_(source|request))|worker\.http_callbacks)\.",
         (

@@ -431,7 +431,7 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "worker.outside._payload: except (ValueError, RecursionError) → catches every Exception",
         "recorded.read_answers._read: except ValidationError → catches every Exception",
         "recorded.remembered._text_of: except TypeError → catches every Exception",
-        "recorded.remembered._plain_text: except Unstorable → catches every Exception",
+        "recorded.remembered._plain_text: except (Unstorable, RecursionError) → catches every Exception",
         "aws.redriver.Redriver.redrive: except (FlowguardError, ValueError) → catches every Exception",
         "worker.group_asks.find_group: except (ValueError, RecursionError) → catches every Exception",
         "worker.group_asks.find_group: except ValueError → catches every Exception",

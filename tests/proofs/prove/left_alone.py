@@ -91,6 +91,7 @@ MODULES: Final = (
     "flowguard.wire.home",
     "flowguard.wire.send_ids",
     "flowguard.wire.signing",
+    "flowguard.wire.token_form",
     "flowguard.wire.tokens",
     "flowguard.wire.shown_facts",
     "flowguard.wire.answer_link",

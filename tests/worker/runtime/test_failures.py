@@ -22,6 +22,8 @@ from flowguard.step import Step
 from flowguard.testing import hostile
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.message import ErrorNote, Message
+from flowguard.wire.signing import Keyring, Keys
+from flowguard.wire.tokens import Tokens
 from tests.scene import START, OrderState, Scene, Script, record, two_stages
 from tests.worker.runtime.mishaps import boom, reject_once
 
@@ -211,3 +213,19 @@ def test_a_message_that_no_run_item_can_hold_goes_to_the_dead_letters(at: Scene)
         "RunFailed",
         "the message can have no run: its request id has 2,000 bytes of at most 1,024",
     ]
+
+
+def test_an_error_that_quotes_the_link_of_a_question_is_noted_without_its_token(at: Scene) -> None:
+    """Who sees it in a log, on a page or in a dead letter could answer in place of its holder."""
+    token = Tokens(Keyring(lambda: Keys.parse(f"k1:{'s' * 40}"), at.clock)).make("orders", "0" * 32, START * 2)
+
+    def pricing(step: Step[OrderState]) -> None:
+        raise ValueError(f"the mail with https://shop.example/{token} was refused")
+
+    at.script.pricing = pricing
+    for retry in range(5):
+        at.deliver(at.message(retry=retry))
+    told = [str(event.facts) for event in at.tally.events]
+    shown = [*told, str(at.item()), json.dumps(at.sent("dead")), json.dumps(at.sent("completed"))]
+    assert "https://shop.example/<token> was refused" in "".join(shown)
+    assert [text for text in shown if token in text] == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -16,6 +17,7 @@ from flowguard.aws.services import aws_services, aws_store
 from flowguard.destinations import Queue
 from flowguard.ids import ObjectId, RequestId
 from flowguard.protocol.outbox import Kind, Send
+from flowguard.recorded.side_messages import SideMessages
 from flowguard.retry import Fixed, RetryPolicy
 from flowguard.settings import Settings
 from flowguard.sim.memory.aws import MemoryAWS
@@ -118,6 +120,28 @@ def test_messages_under_the_ids_of_a_run_keep_nothing_of_it_from_arriving_where_
         FlowClient.of(services).start(Ordered, Order(order="o1"), request_id="run-1", requested_at=START)
         work_off(aws, lambda_handler(Ordered).using(services))
         assert ended() == end
+
+
+@pytest.mark.parametrize(("keys", "arrives"), [(KEYS, True), (None, False)])
+def test_an_order_to_cancel_arrives_whatever_was_sent_under_its_id_where_messages_are_signed(
+    keys: str | None, arrives: bool
+) -> None:
+    """It carries its signature within its address, and goes to the FIFO inbox of the run that it ends."""
+    with fifo(keys) as (aws, _, services):
+        poison(aws)
+        recorded = SideMessages(RUN._replace(hop=2), services.signer, START)
+        recorded.cancel(Ordered, "o1", "sold out")
+        assert [send.id for send in recorded.recorded] == [id_of(IdKind.SEND, RUN._replace(hop=2), 0)]
+        assert services.sender.send(recorded.recorded) == {}
+        arrived: list[str] = []
+        work_off(aws, lambda event: taken_from(event, arrived))
+        assert ("sold out" in "".join(arrived)) is arrives
+
+
+def taken_from(event: Any, arrived: list[str]) -> dict[str, Any]:
+    """Note what each record says of itself, and take it."""
+    arrived += [json.dumps(one.get("MessageAttributes", {})) for one in event["Messages"]]
+    return {"batchItemFailures": []}
 
 
 def signer(secret: str) -> Signer:

@@ -55,6 +55,7 @@ FORGED: dict[str, Callable[[Scene], Message]] = {
     "at a later time": lambda at: at.message(body=HIS, requested_at=START),
     "somebody else to tell": lambda at: at.message(body=HERS, reply_to="sqs:completed"),
     "nobody to tell": lambda at: at.message(body=HERS),
+    "deep in a chain": lambda at: at.message(body=HERS, reply_to="sqs:emails", depth=at.flow.max_depth),
 }
 
 
@@ -91,6 +92,15 @@ def test_a_forged_message_that_is_quicker_than_the_retry_does_not_end_the_run(at
     item = at.item()
     assert item is not None
     assert (item.status, item.requested_at, at.priced()) == (Status.RUNNING, START - 1_000, 1)
+
+
+def test_a_request_that_says_it_comes_after_a_wait_is_a_request(at: Scene) -> None:
+    """No wait is there, and a run is not to fail because somebody says that there was one."""
+    fails(at, at.message(body=HERS))
+    assert at.deliver(at.message(body=HERS, resumed=True)) == [True]
+    item = at.item()
+    assert item is not None
+    assert (item.status, at.priced()) == (Status.RUNNING, 1)
 
 
 def test_its_own_text_may_come_again_with_a_later_time(at: Scene) -> None:
@@ -166,12 +176,11 @@ def _stored(at: Scene) -> Any:
 # -- what tells one text from another
 
 
-def test_a_text_is_its_stage_its_payload_and_who_is_told() -> None:
+def test_a_text_is_its_stage_its_payload_its_depth_and_who_is_told() -> None:
     hers = Message("orders", "price-order", 1, ObjectId("o1"), RequestId("run-1"), START, HERS, reply_to="sqs:emails")
     same = (
         hers._replace(retry=2, redrive=1),
         hers._replace(requested_at=START + 5),
-        hers._replace(depth=9),
         hers._replace(carried={"x": Attribute("String", "1")}),
     )
     others = (
@@ -181,7 +190,14 @@ def test_a_text_is_its_stage_its_payload_and_who_is_told() -> None:
         hers._replace(reply_to=None),
         hers._replace(reply_to="sqs:emails "),
         hers._replace(answer_to="a"),
+        hers._replace(depth=9),
+        hers._replace(depth=10),
         hers._replace(reply_to=None, answer_to="sqs:emails"),
     )
     assert {one.text_digest for one in same} == {hers.text_digest}
     assert len({one.text_digest for one in (hers, *others)}) == len(others) + 1
+
+
+def test_the_text_of_a_request_that_began_its_chain_is_what_earlier_releases_wrote() -> None:
+    hers = Message("orders", "price-order", 1, ObjectId("o1"), RequestId("run-1"), START, HERS)
+    assert hers.text_digest == "4246cc0683f418013bfaa686424bc424"

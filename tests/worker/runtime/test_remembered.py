@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import EndpointConnectionError
+from botocore.utils import parse_timestamp
 from pydantic import BaseModel
 
 from flowguard.errors import ConditionFailed, Reject
@@ -23,9 +24,19 @@ from flowguard.wire.message import Message
 from tests.scene import START, OrderState, Scene
 from tests.worker.runtime.mishaps import Died, boom, die, reject_once, supersede
 
+OF_BOTO3 = parse_timestamp("2026-01-02T09:00:00Z"), parse_timestamp("2026-07-02T09:00:00-04:00")
+"""As boto3 reads them from answers of AWS: in time zones of its own."""
+
 
 class Receipt(BaseModel):
     number: int
+
+
+def itself() -> list[Any]:
+    """Return what contains itself."""
+    made: list[Any] = []
+    made.append(made)
+    return made
 
 
 class Bank:
@@ -233,6 +244,7 @@ def test_the_first_attempt_gets_the_result_in_the_form_in_which_later_ones_do(at
         (lambda step: step.key("\ud800"), "names nothing to remember"),
         (lambda step: step.modify("orders", {"id": "x"}, 5), "has 5 for its change"),
         (lambda step: step.once("a", object), "has made its call, and cannot remember the result"),
+        (lambda step: step.once("a", itself), "has made its call, and cannot remember the result"),
         (lambda step: step.once("a", lambda: {"id": 1}, Charge), "remembers is no"),
         (
             lambda step: step.once("a", lambda: random.Random(1).randbytes(450_000).hex()),
@@ -472,6 +484,7 @@ def test_a_copy_with_a_later_time_remembers_what_its_hop_has_done(at: Scene) -> 
     [
         ({"paid": Decimal("1.10"), "on": date(2026, 1, 2)}, {"paid": Decimal("1.10"), "on": date(2026, 1, 2)}),
         ([datetime(2026, 1, 2, tzinfo=UTC), timedelta(days=1)], [datetime(2026, 1, 2, tzinfo=UTC), timedelta(days=1)]),
+        ([{"at": OF_BOTO3}, Decimal("1.10")], [{"at": OF_BOTO3}, Decimal("1.10")]),
         ({"$": "as it is"}, {"$": "as it is"}),
         ({"n": 1, "text": "é", "none": None}, {"n": 1, "text": "é", "none": None}),
         ({"receipt": Receipt(number=7), "paid": Decimal("1.10")}, {"receipt": {"number": 7}, "paid": Decimal("1.10")}),

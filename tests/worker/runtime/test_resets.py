@@ -212,6 +212,22 @@ def test_what_a_run_before_its_reset_had_sent_changes_nothing_any_more() -> None
         assert (at.priced(), at.told(EventType.SUPERSEDED)) == (2, 1)
 
 
+@pytest.mark.parametrize("fast", [6, 48])
+def test_a_run_that_a_fast_clock_has_reset_begins_anew_with_the_next_request_at_the_latest(fast: int) -> None:
+    with scene(triggered_cache) as at:
+        at.deliver(at.message())
+        at.deliver(caller(at))
+        at.clock.advance(seconds=fast * 3_600)
+        assert client(at).reset(at.flow, "o1") is ResetVerdict.RESTARTED
+        at.clock.advance(seconds=-fast * 3_600 + 60)
+        work_off(at)
+        assert answers(at) == []
+        assert not client(at).cancel(at.flow, "o1", why="it was asked for later, by its own time")
+        at.deliver(caller(at, 1, requested_at=at.clock.now()))
+        work_off(at)
+        assert [(asked, by) for asked, by, _ in answers(at)] == [("caller-0", "caller-1"), ("caller-1", "caller-1")]
+
+
 def test_the_same_order_to_reset_is_carried_out_once() -> None:
     with scene(triggered_cache) as at:
         built(at)
