@@ -69,12 +69,12 @@ def to_plain_text(value: Any, encode: Callable[[Any], str]) -> str:
 
 def _at_offsets(value: Any) -> Any:
     """Return the value with each ``datetime`` of a zone that has no name at its offset. It is equal to the first."""
-    own = type(value)
-    if own is datetime:
+    kind = type(value)
+    if kind is datetime:
         return _at_offset(value)
-    if own is dict:
-        return {name: _at_offsets(one) for name, one in value.items()}
-    return own(map(_at_offsets, value)) if own in (list, tuple) else value
+    if kind is dict:
+        return {name: _at_offsets(inner) for name, inner in value.items()}
+    return kind(map(_at_offsets, value)) if kind in (list, tuple) else value
 
 
 def _at_offset(moment: datetime) -> datetime:

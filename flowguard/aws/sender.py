@@ -271,8 +271,8 @@ def _deduplication_id(send: Send) -> str:
 
 def _signature(send: Send) -> str | None:
     """Return the signature of a message. That of an order to cancel stands in its address."""
-    said = send.attributes.get(PLACE)
-    order = None if said is None else read_cancel(said.value)
+    place = send.attributes.get(PLACE)
+    order = None if place is None else read_cancel(place.value)
     return _place(send).signature if order is None else order.address.signature
 
 

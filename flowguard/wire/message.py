@@ -189,7 +189,7 @@ class Message(NamedTuple):
 
     @property
     def text_digest(self) -> str:
-        """Return a digest of its payload, stage, addresses of the end, and depth.
+        """Return a digest of the payload, the stage, the addresses of the end and the depth.
 
         It is the same in each copy, retry and redrive of one message, whatever source they come from.
         """

@@ -8,19 +8,24 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from itertools import groupby
 
 from flowguard.events import EventType
+from flowguard.testing.explorer.record.happened import Happened
 from flowguard.testing.explorer.record.history import DeliveryRecord, History
 from flowguard.testing.explorer.record.question import PARTIES
 from flowguard.wire.envelope import Source
 from flowguard.wire.message import Message
 
 
-def is_of_whole_runs(history: History) -> bool:
-    """Answer whether the runs followed one another without overlap."""
-    blocks = [first for first, _ in groupby(_firsts(history))]
-    return len(blocks) == len(set(blocks))
+def is_of_whole_runs(history: History, happened: Happened) -> bool:
+    """Answer whether the runs followed one another, but for steps that commute.
+
+    A deadline or an answer that changed nothing does not count: it came when its run was over.
+    """
+    runs: list[int | None] = []
+    for delivery, first in zip(history.deliveries, first_records(history), strict=True):
+        runs.append(first if not delivery.settles or _has_changed(history, delivery) else None)
+    return happened.is_serial(runs)
 
 
 def are_of_one_object(history: History) -> bool:
@@ -53,11 +58,8 @@ def _run_of(message: Message) -> tuple[str, str]:
     return f"run#{message.flow}#{message.object_id}", str(message.request_id)
 
 
-def _firsts(history: History) -> Sequence[int]:
-    """Return the first record of the run that each delivery is part of.
-
-    A deadline or an answer that changed nothing does not count: it came when its run was over.
-    """
+def first_records(history: History) -> Sequence[int]:
+    """Return for each delivery the first record of the run that it is part of."""
     of_record: dict[int, int] = {}
     for delivery in history.deliveries:
         for record in (delivery.record, *delivery.batch):
@@ -65,7 +67,17 @@ def _firsts(history: History) -> Sequence[int]:
             of_record.setdefault(
                 record, record if call is None else of_record[history.deliveries[_worker(history, call)].record]
             )
-    return [of_record[one.record] for one in history.deliveries if not one.settles or _has_changed(history, one)]
+    return [of_record[one.record] for one in history.deliveries]
+
+
+def happened_in(history: History) -> Happened:
+    """Return what had to happen before what."""
+
+    def sender_of(delivery: DeliveryRecord) -> int | None:
+        call = _call_behind(history, delivery, delivery.record)
+        return None if call is None else _worker(history, call)
+
+    return Happened(history, sender_of)
 
 
 def _worker(history: History, call: int) -> int:

@@ -17,6 +17,7 @@ from flowguard.testing.explorer.record.question import Question
 from flowguard.testing.explorer.record.refusal import LastingRefusal
 from flowguard.testing.explorer.record.schedule import FaultKind, Schedule
 from flowguard.testing.explorer.record.site import Site
+from flowguard.testing.explorer.record.touched import Place
 from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.envelope import Envelope
 from flowguard.wire.message import Message
@@ -32,6 +33,7 @@ class CallRecord:
     ``error`` is the code of its last refusal and ``held`` how its worker was held up before it. ``entries`` counts
     those of a batch send, ``refused`` are the numbers of those that were not taken. ``key`` is that of an object in S3.
     ``conditional`` says that it writes under a condition, ``eventual`` that it reads what may be behind a write.
+    ``places`` are what it touches.
     """
 
     number: int
@@ -50,6 +52,7 @@ class CallRecord:
     key: str = ""
     conditional: bool = False
     eventual: bool = False
+    places: tuple[Place, ...] = ()
 
     @property
     def is_read(self) -> bool:
@@ -60,7 +63,8 @@ class CallRecord:
 class DeliveryRecord:
     """A delivery and what its worker did.
 
-    ``others`` is how many other records waited when this one was chosen, ``last`` that its worker died at the record's
+    ``others`` is how many other records waited when this one was chosen, ``waiting`` the numbers of those that could
+    have gone instead of the first one, ``last`` that its worker died at the record's
     last receive. ``failures`` are the ids of records that it answered were not processed. ``why`` is the error that it
     ended with and ``raised_at`` the innermost line of user code that the error passed. ``settles`` says that the record
     brings an answer or a deadline and no stage's message, ``address`` which run it says that it is for. ``is_request``
@@ -95,6 +99,7 @@ class DeliveryRecord:
     batch: dict[int, bool] = field(default_factory=dict)
     is_request: bool = False
     shared: bool = False
+    waiting: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,7 @@ look a name up, such as ``GetQueueUrl``, are not counted: whether they are made 
           call names, ``f3-2`` the second), the object that it stores in S3 is gone afterwards
 ``w3``    before call 3 the weather begins that was given, such as an outage of an hour
 ``k1``    nothing that has expired is removed: DynamoDB may take days. Otherwise it is removed at once
+``2+4/``  before all of these: of the first messages only the second and the fourth come
 ========  ====================================================================================================
 """
 
@@ -96,6 +97,8 @@ NOTHING: Final = "none"
 
 _CHOICE = re.compile(r"([a-z])([1-9][0-9]{0,5})(?:-([1-9][0-9]{0,5}))?")
 
+_NUMBER: Final = re.compile(r"[1-9][0-9]{0,5}")
+
 
 class NoSuchSchedule(FlowguardError):
     """The id cannot be read. The error says which part of it."""
@@ -107,7 +110,8 @@ class NoSuchSchedule(FlowguardError):
 
     def __str__(self) -> str:
         letters = ", ".join(FaultKind)
-        return f"{self.text!r} is no schedule: {self.part!r} is not one of {letters} with a number, such as d3.l7"
+        form = f"one of {letters} with a number, such as d3.l7, after 2+4/ where only these messages come"
+        return f"{self.text!r} is no schedule: {self.part!r} is not {form}"
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -127,31 +131,42 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """The choices of one run. Equal schedules of equal flows and messages give equal runs."""
+    """The choices of one run. Equal schedules of equal flows and messages give equal runs.
+
+    ``only`` are the numbers of the first messages that come, from 1. Where it is empty all of them do.
+    """
 
     choices: tuple[Choice, ...] = ()
+    only: tuple[int, ...] = ()
 
     @property
     def id(self) -> str:
-        return ".".join(map(str, self.choices)) or NOTHING
+        of = f"{'+'.join(map(str, self.only))}/" if self.only else ""
+        return of + (".".join(map(str, self.choices)) or NOTHING)
 
     @classmethod
     def parse(cls, text: str) -> Schedule:
         """Parse an id. Raises :class:`NoSuchSchedule`."""
-        if text == NOTHING:
-            return cls()
-        return cls(tuple(_choice(text, part) for part in text.split(".")))
+        of, slash, choices = text.rpartition("/")
+        only = tuple(_message(text, part) for part in of.split("+")) if slash else ()
+        if choices == NOTHING:
+            return cls((), only)
+        return cls(tuple(_choice(text, part) for part in choices.split(".")), only)
+
+    def of(self, only: tuple[int, ...]) -> Schedule:
+        """Return the same choices for these first messages alone."""
+        return replace(self, only=only)
 
     def and_then(self, choice: Choice) -> Schedule:
-        return Schedule((*self.choices, choice))
+        return replace(self, choices=(*self.choices, choice))
 
     def without(self, place: int) -> Schedule:
-        return Schedule(self.choices[:place] + self.choices[place + 1 :])
+        return replace(self, choices=self.choices[:place] + self.choices[place + 1 :])
 
     def plainer(self, place: int) -> Schedule:
         """Return the schedule with the choice at this place without what it says behind the hyphen."""
         plain = replace(self.choices[place], more=0)
-        return Schedule((*self.choices[:place], plain, *self.choices[place + 1 :]))
+        return replace(self, choices=(*self.choices[:place], plain, *self.choices[place + 1 :]))
 
     def find(self, at: int, kinds: frozenset[FaultKind]) -> list[Choice]:
         """Return what goes wrong at this call or delivery."""
@@ -159,6 +174,12 @@ class Schedule:
 
     def has(self, kinds: frozenset[FaultKind]) -> bool:
         return any(choice.kind in kinds for choice in self.choices)
+
+
+def _message(text: str, part: str) -> int:
+    if _NUMBER.fullmatch(part) is None:
+        raise NoSuchSchedule(text, part)
+    return int(part)
 
 
 def _choice(text: str, part: str) -> Choice:

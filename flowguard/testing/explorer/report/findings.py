@@ -51,7 +51,8 @@ class Report:
     the services that moto answered for the engine in memory. ``has_all_orders`` is false where there are more
     undisturbed orders than were run: then runs that met are not judged. ``unjudged`` counts the schedules that ended as
     none of those orders does, and may be right, ``singles_left`` the single faults that there was no time for.
-    ``has_run`` is false where no message was for what is explored.
+    ``has_run`` is false where no message was for what is explored. Of several ``parts`` the first messages touch
+    nothing of one another's, and each part was searched by itself.
     """
 
     flows: tuple[str, ...]
@@ -71,6 +72,7 @@ class Report:
     unjudged: int = 0
     singles_left: int = 0
     has_run: bool = True
+    parts: int = 1
     seconds: float = field(compare=False, default=0.0)
 
     @property
@@ -119,6 +121,8 @@ class Report:
     def _limits(self) -> list[str]:
         """Return what the exploration did not see, as lines."""
         lines = [f"answered by moto: {', '.join(self.elsewhere)}"] if self.elsewhere else []
+        if self.parts > 1:
+            lines.append(f"searched apart: {self.parts} parts of the messages, which touch nothing of one another's")
         if self.uncounted:
             lines.append(f"not compared, what these leave: {', '.join(self.uncounted)}")
         if not self.has_all_orders:
@@ -151,6 +155,7 @@ class Report:
             "unjudged": self.unjudged,
             "singles_left": self.singles_left,
             "has_run": self.has_run,
+            "parts": self.parts,
             "complete": self.is_complete and self.stopped_after is None,
             "seconds": round(self.seconds, 3),
         }

@@ -99,6 +99,7 @@ class _Driver:
         self._later = sorted(sandbox.coming, key=lambda one: one.after)
         self._with_token: list[Coming] = []
         self._looks = 0
+        self._waiting: tuple[int, ...] = ()
         self._held = HeldWorkers(schedule, sandbox, self._source, self)
         self.faults = FaultInjector(sandbox, schedule, self.history, self._source, self._before, self._day)
 
@@ -229,6 +230,7 @@ class _Driver:
     def _reordered(self, first: Delivery) -> Delivery:
         number = len(self.history.deliveries) + 1
         others = self._others(first)
+        self._waiting = tuple(other.number for other in others)
         for choice in self._schedule.find(number, OF_DELIVERIES):
             if choice.kind is FaultKind.REORDERED and len(others) >= choice.more > 0:
                 self.note(None, f"delivery {number} goes to a later record first")
@@ -308,7 +310,7 @@ class _Driver:
             worker, self._sandbox.now(), delivery.queue, delivery.number, delivery.receives, others, delivery.from_dlq
         )
         entry.message_id, entry.envelope = delivery.message_id, delivery.envelope
-        entry.is_request = delivery.is_request
+        entry.is_request, entry.waiting = delivery.is_request, self._waiting
         entry.address = address_in(delivery.envelope.attributes)
         entry.settles = entry.address is not None or delivery.queue == PARTIES
         return entry

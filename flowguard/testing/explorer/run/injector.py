@@ -18,6 +18,7 @@ from flowguard.testing.explorer.record.history import CallRecord, History, Refus
 from flowguard.testing.explorer.record.refusal import refusal_at, refusal_of_user
 from flowguard.testing.explorer.record.schedule import AT_CALLS, FOR_GOOD, Choice, FaultKind, Schedule
 from flowguard.testing.explorer.record.site import calling_site
+from flowguard.testing.explorer.record.touched import places_of
 from flowguard.testing.explorer.run.bad_day import BadDay
 from flowguard.testing.explorer.run.earlier import EarlierStates
 from flowguard.testing.explorer.run.fault_effects import LAST_RECEIVE, LOOKUPS, Killed, failure
@@ -201,6 +202,7 @@ class FaultInjector:
             key=str(call.params["Key"]) if call.service == "s3" and "Key" in call.params else "",
             conditional=_is_conditional(call.params),
             eventual=site.is_users and self._earlier.may_be_behind(call, now, self.history.calls),
+            places=places_of(call, target, self._sandbox.hash_keys),
         )
         self.history.calls.append(made)
         worker.entry.calls.append(number)

@@ -113,6 +113,7 @@ class Sandbox:
         self._given = read_items(declared_items(modules_of(explored)) if items is None else items, self.keys)
         self.topics = {**topics(flows), **{one.queue: one.topic for one in self.plain if one.topic is not None}}
         self.settings = _settings(offload_above)
+        self.hash_keys = {**{table: key.names[0] for table, key in self.keys.items()}, self.settings.table: "pk"}
         self.coming = read_given(flows, given, START, [one.queue for one in self.plain], _direct(self.plain))
         sent = [one.recorded.sent_at for one in self.coming if not one.after]
         self.start = min((at for at in sent if at is not None), default=START)
@@ -142,6 +143,11 @@ class Sandbox:
         self._exit = ExitStack()
         self._same = SameClients()
         self._snapshot: Any = None
+
+    @property
+    def has_batches(self) -> bool:
+        """Answer whether an invocation may get several records, which then share their fate."""
+        return self.batching.size > 1 or any(function.batch > 1 for function in self.plain)
 
     def now(self) -> int:
         return self.time.now()

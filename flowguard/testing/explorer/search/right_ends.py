@@ -8,11 +8,12 @@ from typing import Final, NamedTuple, TypeAlias
 
 from flowguard.testing.explorer.checks.equivalence import End, nearest
 from flowguard.testing.explorer.checks.problem import Problem
-from flowguard.testing.explorer.checks.whole_runs import are_of_one_object, is_of_whole_runs
+from flowguard.testing.explorer.checks.whole_runs import are_of_one_object, happened_in, is_of_whole_runs
 from flowguard.testing.explorer.record.history import History
 from flowguard.testing.explorer.record.schedule import Choice, Schedule
 from flowguard.testing.explorer.report.diagnosis import Effects, effects
 from flowguard.testing.explorer.search.next_schedules import reorderings
+from flowguard.testing.explorer.search.orders import Orders
 from flowguard.testing.explorer.search.runs import Runs
 
 MOST_ORDERS: Final = 200
@@ -113,11 +114,12 @@ class RightEnds:
     ) -> tuple[list[OrderedEnd], bool]:
         """Run the undisturbed orders of one schedule up to a bound. Return also whether these are all.
 
-        Those that change least come first.
+        Of orders that end alike since what they change commutes, one is run. Those that change least come first.
         """
         found: list[OrderedEnd] = []
         ends: set[str] = set()
         ahead = deque([schedule])
+        orders = Orders(schedule)
         is_few = not schedule.choices and len(self._runs.sandbox.coming) <= FEW
         while ahead and not (found and is_over()):
             if len(found) >= (self.most or (MOST_ORDERS_OF_FEW if is_few and len(ends) > 1 else MOST_ORDERS)):
@@ -125,9 +127,18 @@ class RightEnds:
             ordered = ahead.popleft()
             history = first if ordered is schedule else self._runs.run_one_by_one(ordered, overtaken)
             end = self._runs.end(history)
+            happened = happened_in(history)
             ends.add(end.digest)
-            found.append(OrderedEnd(ordered, end, is_of_whole_runs(history), are_of_one_object(history)))
+            is_whole = is_of_whole_runs(history, happened)
+            found.append(OrderedEnd(ordered, end, is_whole, are_of_one_object(history)))
             self.undisturbed.append(effects(history))
-            ahead += [ordered.and_then(choice) for choice in reorderings(history)]
+            if self._commutes(history):
+                ahead += orders.others(ordered, history, happened)
+            else:
+                ahead += [ordered.and_then(choice) for choice in reorderings(history)]
         self.orders += len(found)
         return found, not ahead
+
+    def _commutes(self, history: History) -> bool:
+        """Answer whether all that the records have to do with one another is seen: no module keeps any of it."""
+        return not (history.kept or self._runs.sandbox.has_batches)

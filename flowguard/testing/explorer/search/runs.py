@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Final, TypeAlias
 
 from flowguard.sim.functions import ONE_BY_ONE
 from flowguard.testing.explorer.checks.compared import is_compared
 from flowguard.testing.explorer.checks.equivalence import End, Free, end_of
 from flowguard.testing.explorer.record.history import History
 from flowguard.testing.explorer.record.schedule import FaultKind, Schedule
+from flowguard.testing.explorer.record.touched import Touched
 from flowguard.testing.explorer.record.view import Same
 from flowguard.testing.explorer.report.lines import called
 from flowguard.testing.explorer.run.driver import run
+from flowguard.testing.explorer.run.inbox import Coming
 from flowguard.testing.explorer.run.sandbox import Sandbox
 
 LATER: Final = 90_061_001
 """By how much a run is moved to see what depends on the time, ms: another day, hour, minute, second and millisecond."""
+
+Messages: TypeAlias = tuple[int, ...]
+"""The numbers of first messages, from 1. None of them stands for all."""
 
 
 class Lacking(Exception):
@@ -30,7 +37,8 @@ class Runs:
     """Runs and counts schedules in a sandbox and notes which faults each call met.
 
     ``free`` and ``same`` are what the ends of runs are compared without and by. Without ``may_lack`` a service that
-    the engine does not have raises :class:`Lacking`.
+    the engine does not have raises :class:`Lacking`. ``all`` are the first messages, ``touched`` is by the messages
+    that came what calls have read and written.
     """
 
     def __init__(
@@ -40,6 +48,9 @@ class Runs:
         self.free = free or {}
         self.same = same or {}
         self.count = 0
+        self.touched: dict[Messages, Touched] = {}
+        self.all: Sequence[Coming] = sandbox.coming
+        self._only: Messages = ()
         self._may_lack = may_lack
         self._uncounted: set[str] = set()
         self._coverage: dict[str, set[FaultKind]] = {}
@@ -58,10 +69,29 @@ class Runs:
         """Return the end of a history."""
         return end_of(history, self.sandbox.keys, self.free, self.same)
 
+    @property
+    def has_all(self) -> bool:
+        """Answer whether all first messages come now."""
+        return not self._only
+
+    @contextmanager
+    def only(self, messages: Messages) -> Iterator[None]:
+        """Let none but these first messages come in a block."""
+        before, self._only = self._only, messages
+        self.sandbox.coming = self._coming()
+        try:
+            yield
+        finally:
+            self._only = before
+            self.sandbox.coming = self._coming()
+
+    def _coming(self) -> list[Coming]:
+        return [message for number, message in enumerate(self.all, 1) if number in self._only or not self._only]
+
     def run(self, schedule: Schedule) -> History:
         """Run a schedule. Raises :class:`Lacking`."""
         self.count += 1
-        history = run(self.sandbox, schedule)
+        history = run(self.sandbox, schedule.of(self._only))
         lacking = frozenset(lack.service for lack in history.lacks if lack.service)
         if lacking and not self._may_lack:
             raise Lacking(lacking)
@@ -107,7 +137,9 @@ class Runs:
     def _cover(self, history: History) -> None:
         of_record = {delivery.record: delivery.stage for delivery in history.deliveries if delivery.stage}
         stages = {delivery.worker: of_record.get(delivery.record) for delivery in history.deliveries}
+        touched = self.touched.setdefault(self._only, Touched())
         for made in history.calls:
+            touched.add(made.places, is_read=made.is_read)
             met = self._coverage.setdefault(f"{stages[made.worker] or '?'}: {called(made)}", set())
             met |= {*made.held, *([made.fault] if made.fault is not None else ())}
             if made.site.is_users and made.applied and not is_compared(made):

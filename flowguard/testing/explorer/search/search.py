@@ -6,6 +6,7 @@ It runs undisturbed orders first, then every single fault, then pairs, then rand
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final, TypeAlias
@@ -20,6 +21,7 @@ from flowguard.testing.explorer.checks.undisturbed import lacking, sent_twice, u
 from flowguard.testing.explorer.checks.whole_runs import overtaken
 from flowguard.testing.explorer.record.history import History
 from flowguard.testing.explorer.record.schedule import OF_ANSWERS, OF_WEATHER, RAISED, Choice, FaultKind, Schedule
+from flowguard.testing.explorer.report.diagnosis import effects
 from flowguard.testing.explorer.report.findings import Report, Violation
 from flowguard.testing.explorer.report.lanes import lanes
 from flowguard.testing.explorer.report.lines import timeline
@@ -27,9 +29,10 @@ from flowguard.testing.explorer.run.sandbox import Sandbox
 from flowguard.testing.explorer.search.found_violations import Found, Group, own_group, violations_of
 from flowguard.testing.explorer.search.kept_state import KeptState
 from flowguard.testing.explorer.search.next_schedules import SearchBudget, choices_in, follow_ups, planned
+from flowguard.testing.explorer.search.parts import joined, parts_of
 from flowguard.testing.explorer.search.record_orders import RecordOrders
 from flowguard.testing.explorer.search.right_ends import Missing, RightEnds
-from flowguard.testing.explorer.search.runs import Runs
+from flowguard.testing.explorer.search.runs import Messages, Runs
 from flowguard.testing.explorer.search.shrink import shrunk
 
 FOR_ORDERS: Final = 0.3
@@ -56,10 +59,13 @@ class Search:
         any_order: bool = False,
         may_fail: Sequence[str] = (),
         invariants_only: bool = False,
+        found: Found | None = None,
     ) -> None:
         self.runs = runs
         self.right = RightEnds(runs)
-        self.found = Found()
+        self.found = Found() if found is None else found
+        self._within: list[Search] = []
+        self._pairs_left = 0
         self._sandbox = runs.sandbox
         self._kept = KeptState(runs, self.right)
         self._any_order = any_order or self._sandbox.any_order
@@ -86,24 +92,34 @@ class Search:
 
         Returns the first order's history.
         """
-        first = self._first = self.runs.run_one_by_one(Schedule())
-        check_free(self.runs.free, first, self._sandbox.keys, _dead_letters(self._sandbox))
-        check_same(self.runs.same, first)
-        if not self._sandbox.answers_are_declared:  # a module's are for all messages, and these may await nothing
-            check_answers(self._sandbox.parties.given, first)
+        first = self._first or self._begin()
         if first.hung is None and not first.lacks and first.at_rest:
             self.right.learn(first, (lambda: True) if self._invariants_only else self._has_learnt_for_long)
         return first
 
+    def _begin(self) -> History:
+        """Run what is undisturbed. Raises :class:`SettingsError` for arguments of which all messages know nothing."""
+        first = self._first = self.runs.run_one_by_one(Schedule())
+        if self.runs.has_all:
+            check_free(self.runs.free, first, self._sandbox.keys, _dead_letters(self._sandbox))
+            check_same(self.runs.same, first)
+            if not self._sandbox.answers_are_declared:  # a module's are for all messages, and these may await nothing
+                check_answers(self._sandbox.parties.given, first)
+        return first
+
     def again(self, schedule: Schedule) -> tuple[History, tuple[Violation, ...]]:
         """Run a schedule of a report once more and return its history with all that the report said of it."""
+        with self.runs.only(schedule.only):
+            return self._again(schedule)
+
+    def _again(self, schedule: Schedule) -> tuple[History, tuple[Violation, ...]]:
         first = self.references()
-        if schedule == Schedule():
+        if not schedule.choices:
             self._judge_undisturbed(first)
         if not (self._is_useless(first) or self.runs.is_batched):
             self._kept.judge(first, self.found)
             if self._orders is not None and all(choice.kind is FaultKind.REORDERED for choice in schedule.choices):
-                self._orders.judge(first, self.found, schedule)
+                self._orders.judge(first, self.found, schedule.of(()))
         named = self.found.of(schedule)
         history, found = self.check(schedule)
         for group, violation in found.items():
@@ -155,21 +171,81 @@ class Search:
             return replace(self.report(self._first), is_complete=False)
 
     def _searched(self, budget: SearchBudget) -> Report:
-        first = self.references()
-        self._judge_undisturbed(first)
+        first = self._begin()
+        parts = self._parts(first)
+        if len(parts) > 1:
+            self.right.undisturbed.append(effects(first))
+            self._judge_undisturbed(first)
+            self._in_parts(parts, budget)
+        else:
+            self.references()
+            self._judge_undisturbed(first)
+            self._whole(first, budget)
+        return self.report(first)
+
+    def _whole(self, first: History, budget: SearchBudget) -> None:
+        """Search with all messages that come now."""
+        seconds: list[Schedule] = []
         if self._is_useless(first):
             if not first.at_rest:
                 self._try(Schedule())
-            return self.report(first)
+            return
         if self.runs.is_batched:
             first = self.runs.run(Schedule())
         else:
             self._kept.judge(first, self.found)
             if self._orders is not None:
                 self._orders.judge(first, self.found)
-        seconds: list[Schedule] = []
         self._search(first, seconds, budget)
-        return self.report(first, pairs_left=max(0, len(seconds) - budget.bound))
+        self._pairs_left = max(0, len(seconds) - budget.bound)
+
+    # -- in parts
+
+    def _parts(self, first: History) -> list[Messages]:
+        """Return the first messages in parts that can be searched by themselves. One where they cannot.
+
+        An invariant that holds with all of them and not with some needs them all.
+        """
+        if self._sandbox.has_batches or not first.at_rest or first.hung or first.lacks:
+            return []
+        parts = parts_of(first, self.runs.all)
+        if len(parts) > 1 and self._invariants:
+            for part in parts:
+                with self.runs.only(part):
+                    alone = self.runs.run(Schedule())
+                if any(broken(alone, self._sandbox.flows, self._invariants, self.runs.same)):
+                    return []
+        return parts
+
+    def _in_parts(self, parts: Sequence[Messages], budget: SearchBudget) -> None:
+        """Search each part, and those together that have met under some fault."""
+        shared = replace(budget, bound=-(-budget.bound // len(parts)), walks=-(-budget.walks // len(parts)))
+        ahead, done = deque(parts), set[Messages]()
+        while ahead and len(self.found) < budget.most:
+            part = ahead.popleft()
+            done.add(part)
+            self._part(part, shared, len(ahead) + 1)
+            if not ahead:
+                touched = {messages: self.runs.touched[messages] for messages in done}
+                ahead.extend(messages for messages in joined(touched) if messages not in done)
+
+    def _part(self, part: Messages, budget: SearchBudget, left: int) -> None:
+        """Search with these messages alone. ``left`` parts share the time that is left."""
+        search = Search(
+            self.runs,
+            self._invariants,
+            self._failing,
+            self._progress,
+            any_order=self._any_order,
+            may_fail=tuple(self._may_fail),
+            invariants_only=self._invariants_only,
+            found=self.found,
+        )
+        if self._seconds is not None:
+            search._seconds = max(0.0, self._seconds - (time.perf_counter() - self._began)) / left
+        self._within.append(search)
+        with self.runs.only(part):
+            search._whole(search.references(), budget)
 
     def _is_over(self) -> bool:
         """Answer whether the search has lasted as long as it may."""
@@ -220,25 +296,29 @@ class Search:
             ):
                 seconds += [schedule.and_then(choice) for choice in choices_in(history, after=schedule.choices[-1])]
 
-    def report(self, first: History, pairs_left: int = 0) -> Report:
+    def report(self, first: History) -> Report:
         """Return what has been found so far."""
+        every = [self, *self._within]
         return Report(
             flows=self._sandbox.names,
             schedules=self.runs.count,
-            orders=self.right.orders,
-            ends=len(self._distinct),
-            pairs_left=pairs_left,
+            orders=sum(search.right.orders for search in every),
+            ends=len(set[str]().union(*(search._distinct for search in every))),
+            pairs_left=sum(search._pairs_left for search in every),
             coverage=self.runs.coverage,
             violations=self.found.all,
             undisturbed=lanes(first),
             undisturbed_ends=undisturbed_ends(first),
-            stopped_after=self._stopped,
+            stopped_after=None if all(search._stopped is None for search in every) else self._seconds,
             uncounted=self.runs.uncounted,
-            has_all_orders=self.right.has_all or not self._sandbox.flows or self._invariants_only,
-            unjudged=self._unjudged,
-            singles_left=self._singles_left,
+            has_all_orders=not self._sandbox.flows
+            or self._invariants_only
+            or all(search.right.has_all for search in every),
+            unjudged=sum(search._unjudged for search in every),
+            singles_left=sum(search._singles_left for search in every),
             has_run=_has_run(first),
             elsewhere=tuple(sorted(self._sandbox.elsewhere)),
+            parts=len(self._within) or 1,
         )
 
     @staticmethod

@@ -11,10 +11,11 @@ from pydantic import BaseModel
 from flowguard import Done, Flow, Outcome, Stage, Step
 from flowguard.sim.engines import in_memory
 from flowguard.testing.explorer import Schedule
-from flowguard.testing.explorer.checks.whole_runs import are_of_one_object, is_of_whole_runs
+from flowguard.testing.explorer.checks.whole_runs import are_of_one_object, happened_in, is_of_whole_runs
 from flowguard.testing.explorer.run.driver import run
 from flowguard.testing.explorer.run.sandbox import Needs, Sandbox
-from tests.testing.explorer.interleaved import CountStock
+from tests.testing.explorer import interleaved
+from tests.testing.explorer.interleaved import CountStock, TakeStock
 
 
 class Order(BaseModel):
@@ -48,9 +49,10 @@ class BookPaid(Flow, name="book-paid", object_id="order_id"):
 def judged(flow: Any, schedule: str, objects: tuple[str, ...]) -> tuple[bool, bool]:
     entry = flow.entry().payload
     messages = [entry(order_id=one) for one in objects]
-    with Sandbox([flow], messages, {}, in_memory, 0, needs=Needs(answers={"paid": 5})) as sandbox:
+    items = interleaved.STOCK if flow is TakeStock else {}
+    with Sandbox([flow], messages, {}, in_memory, 0, items, needs=Needs(answers={"paid": 5})) as sandbox:
         history = run(sandbox, Schedule.parse(schedule))
-    return is_of_whole_runs(history), are_of_one_object(history)
+    return is_of_whole_runs(history, happened_in(history)), are_of_one_object(history)
 
 
 @pytest.mark.parametrize(
@@ -59,7 +61,11 @@ def judged(flow: Any, schedule: str, objects: tuple[str, ...]) -> tuple[bool, bo
     ids=["A B a b", "A a B b", "B A b a", "B b A a"],
 )
 def test_a_run_is_whole_where_no_other_began_before_its_end(schedule: str, is_whole: bool) -> None:
-    assert judged(CountStock, schedule, ("o1", "o2")) == (is_whole, False)
+    assert judged(TakeStock, schedule, ("o1", "o2")) == (is_whole, False)
+
+
+def test_runs_that_meet_and_change_nothing_of_one_anothers_are_whole() -> None:
+    assert judged(CountStock, "none", ("o1", "o2")) == (True, False)
 
 
 def test_what_another_request_for_the_object_stopped_is_not_whole() -> None:

@@ -1,0 +1,80 @@
+"""What had to happen before what in a run, and which two deliveries raced.
+
+A delivery comes after the one that sent its record, after the earlier ones of its record, and after each before it that
+touched what it touches. Orders that agree on these pairs are one order: all else commutes. Two race where they touch
+the same and nothing between them forces their order; then the other order may end otherwise. This is the reduction of
+Flanagan and Godefroid (POPL 2005), with the sources of Abdulla and others (POPL 2014).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from flowguard.testing.explorer.record.history import DeliveryRecord, History
+from flowguard.testing.explorer.record.touched import Touched
+
+
+def touched_at(history: History, delivery: DeliveryRecord) -> Touched:
+    """Return what a delivery has touched. A write that was refused has read what refused it."""
+    touched = Touched()
+    for number in delivery.calls:
+        made = history.calls[number - 1]
+        touched.add(made.places, is_read=made.is_read or not made.applied)
+    if delivery.queue is not None and delivery.queue.endswith(".fifo"):  # which keeps its records in their order
+        touched.add([("sqs", delivery.queue)], is_read=False)
+    return touched
+
+
+class Happened:
+    """The order that a run's deliveries have to keep. They are counted from 0.
+
+    ``sender_of`` answers which delivery sent the record of another one, None for a first message.
+    """
+
+    def __init__(self, history: History, sender_of: Callable[[DeliveryRecord], int | None]) -> None:
+        touched = [touched_at(history, delivery) for delivery in history.deliveries]
+        self._races: list[tuple[int, int]] = []
+        self._before: list[int] = []  # by delivery the others that come before it, as bits
+        records: dict[int, int] = {}
+        for later, delivery in enumerate(history.deliveries):
+            causes = {records.get(delivery.record), sender_of(delivery)}
+            self._before.append(self._met(later, causes, touched))
+            records[delivery.record] = later
+
+    def _met(self, later: int, causes: set[int | None], touched: Sequence[Touched]) -> int:
+        before = 0
+        for earlier in reversed(range(later)):
+            if before >> earlier & 1:
+                continue
+            is_cause = earlier in causes
+            if is_cause or touched[earlier].meets(touched[later]):
+                before |= self._before[earlier] | 1 << earlier
+                if not is_cause:
+                    self._races.append((earlier, later))
+        return before
+
+    def comes_before(self, earlier: int, later: int) -> bool:
+        """Answer whether the one had to happen before the other."""
+        return bool(self._before[later] >> earlier & 1)
+
+    def turned(self) -> Iterator[tuple[int, Sequence[int]]]:
+        """Yield for each race its first delivery and those of which one has to go first for the other order."""
+        for first, second in self._races:
+            between = [place for place in range(first + 1, second) if not self.comes_before(first, place)]
+            bits = sum(1 << place for place in (*between, second))
+            yield first, [place for place in (*between, second) if not self._before[place] & bits]
+
+    def is_serial(self, run_of: Sequence[int | None]) -> bool:
+        """Answer whether the runs could have followed one another: none came both before and after another one.
+
+        ``run_of`` names the run of each delivery, None for one that does not count.
+        """
+        before: dict[int, set[int]] = {run: set() for run in run_of if run is not None}
+        for later, run in enumerate(run_of):
+            if run is not None:
+                earlier = {run_of[place] for place in range(later) if self.comes_before(place, later)}
+                before[run] |= {other for other in earlier if other is not None and other != run}
+        while begin := [run for run, others in before.items() if not others & before.keys()]:
+            for run in begin:
+                del before[run]
+        return not before

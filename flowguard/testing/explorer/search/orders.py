@@ -1,0 +1,40 @@
+"""The orders of deliveries that may end differently, found by what raced in those that were run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from flowguard.testing.explorer.record.happened import Happened
+from flowguard.testing.explorer.record.history import History
+from flowguard.testing.explorer.record.schedule import Choice, FaultKind, Schedule
+
+
+class Orders:
+    """Remembers which record went first where, so that no order is asked for twice."""
+
+    def __init__(self, base: Schedule) -> None:
+        self._base = base
+        self._gone: dict[tuple[tuple[Choice, ...], int], set[int]] = {}
+
+    def others(self, schedule: Schedule, history: History, happened: Happened) -> Iterator[Schedule]:
+        """Yield the orders in which two deliveries of this one that raced come the other way round.
+
+        ``schedule`` is the base with a choice at each delivery where another record went than the first.
+        """
+        made = schedule.choices[len(self._base.choices) :]
+        for place, delivery in enumerate(history.deliveries):
+            self._gone.setdefault((_until(made, place), place), set()).add(delivery.record)
+        for place, free in happened.turned():
+            before = _until(made, place)
+            gone, waiting = self._gone[before, place], history.deliveries[place].waiting
+            records = [history.deliveries[other].record for other in free]
+            other = next((record for record in records if record in waiting), None)
+            if other is not None and gone.isdisjoint(records):
+                gone.add(other)
+                turned = Choice(place + 1, FaultKind.REORDERED, waiting.index(other) + 1)
+                yield Schedule((*self._base.choices, *before, turned))
+
+
+def _until(made: tuple[Choice, ...], place: int) -> tuple[Choice, ...]:
+    """Return the choices before this delivery. They say all that came before it."""
+    return tuple(choice for choice in made if choice.at <= place)

@@ -1,0 +1,84 @@
+"""Messages that have nothing to do with one another are searched apart."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from flowguard.testing.explorer import View, explore, replay
+from flowguard.testing.explorer.record.schedule import Schedule
+from flowguard.testing.explorer.record.touched import Touched
+from flowguard.testing.explorer.search.parts import joined, parts_of
+from tests.testing.explorer import seeded
+from tests.testing.explorer.search.worlds import TABLES, Booked, Kept, Order, Replaced, runs_of
+
+o1, o2, o3 = (Order(order_id=f"o{number}") for number in (1, 2, 3))
+
+
+@pytest.mark.parametrize(
+    ("flow", "orders", "parts"),
+    [
+        (Booked, (o1, o2, o3), [(1,), (2,), (3,)]),
+        (Booked, (o1, o2, o1), [(1, 3), (2,)]),
+        (Replaced, (o1, o2, Order(order_id="o3", shelf="b")), [(1, 2), (3,)]),
+        (Kept, (o1, o2), [(1, 2)]),
+    ],
+    ids=["all add to one item", "two are of one object", "two write one item", "a module keeps something"],
+)
+def test_messages_are_apart_whose_runs_touch_nothing_of_one_anothers(
+    flow: Any, orders: tuple[Order, ...], parts: list[tuple[int, ...]]
+) -> None:
+    with runs_of(flow, *orders) as runs:
+        assert parts_of(runs.run(Schedule()), runs.all) == parts
+
+
+def test_a_message_that_nobody_received_may_touch_anything() -> None:
+    with runs_of(Booked, o1, o2) as runs:
+        with runs.only((1,)):
+            first = runs.run(Schedule())
+        assert parts_of(first, runs.all) == [(1, 2)]
+
+
+def test_parts_are_joined_by_what_a_third_has_touched() -> None:
+    left, right, both = Touched(), Touched(), Touched()
+    left.add([("dynamodb", "t", "1")], is_read=False)
+    right.add([("dynamodb", "t", "2")], is_read=False)
+    assert joined({(1,): left, (2,): right}) == [(1,), (2,)]
+    both.add([("dynamodb", "t")], is_read=True)
+    assert joined({(1,): left, (2,): right, (4,): both}) == [(1, 2, 4)]
+
+
+def test_each_part_is_searched_and_the_report_counts_them() -> None:
+    report = explore(Booked, [o1, o2], tables=TABLES, bound=0, walks=0)
+    alone = explore(Booked, [o1], tables=TABLES, bound=0, walks=0)
+    assert (report.ok, report.parts, report.as_json()["parts"], alone.parts) == (True, 2, 2, 1)
+    assert "searched apart: 2 parts of the messages, which touch nothing of one another's" in report.summary()
+    assert not any("searched apart" in line for line in alone.summary())
+    assert report.schedules - 2 * alone.schedules == 1, "the run of both, by which they are told apart"
+    assert report.orders == 2 * alone.orders == 2
+
+
+def test_a_schedule_of_a_part_says_which_messages_come_and_shows_the_same_again() -> None:
+    flow, messages = seeded.flow_of(seeded.PlainAdd), [seeded.Order(order_id="o1"), seeded.Order(order_id="o2")]
+    report = explore(flow, messages, tables=seeded.TABLES, bound=0, walks=0)
+    violation = report.violations[0]
+    assert violation.schedule.startswith("1/")
+    trace = replay(flow, messages, violation.schedule, tables=seeded.TABLES)
+    assert trace.schedule == violation.schedule
+    assert [(one.rule, one.site) for one in trace.violations] == [(violation.rule, violation.site)]
+
+
+def both(view: View) -> str | None:
+    return None if len(view.table("closed")) != 1 else "one of two is closed"
+
+
+def test_an_invariant_that_needs_all_messages_gets_them() -> None:
+    report = explore(Booked, [o1, o2], tables=TABLES, invariants=[both], bound=0, walks=0, most=1)
+    assert report.parts == 1
+
+
+def test_a_search_in_parts_ends_in_time_and_is_no_verdict_then() -> None:
+    report = explore(Booked, [o1, o2], tables=TABLES, seconds=0.000_001)
+    assert (report.parts, report.stopped_after, report.is_judged) == (2, 0.000_001, False)
+    assert report.singles_left > 20

@@ -1,0 +1,77 @@
+"""Small worlds of several messages, whose orders can all be run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from pydantic import BaseModel
+
+from flowguard import Done, Flow, Outcome, Stage, Step
+from flowguard.testing.explorer import in_memory
+from flowguard.testing.explorer.run.sandbox import Sandbox
+from flowguard.testing.explorer.search.runs import Runs
+
+
+class Order(BaseModel):
+    order_id: str
+    shelf: str = "a"
+
+
+KEPT: list[str] = []
+
+
+class Book(Stage[Order], name="book", inbox="orders", then="close"):
+    def handle(self, order: Order, step: Step) -> Outcome:
+        step.update("shelves", {"shelf": order.shelf}, "ADD n :one", values={":one": 1})
+        return Close.message(order)
+
+
+class Close(Stage[Order], name="close"):
+    def handle(self, order: Order, step: Step) -> Outcome:
+        step.put("closed", {"order_id": order.order_id, "shelf": order.shelf})
+        return Done()
+
+
+class Booked(Flow, name="booked", object_id="order_id"):
+    """Its runs add to shelves, and meet nowhere else."""
+
+    stages = (Book, Close)
+
+
+class Last(Stage[Order], name="last", inbox="lasts", then="again"):
+    def handle(self, order: Order, step: Step) -> Outcome:
+        step.put("shelves", {"shelf": order.shelf, "last": order.order_id})
+        return Again.message(order)
+
+
+class Again(Stage[Order], name="again"):
+    def handle(self, order: Order, step: Step) -> Outcome:
+        step.put("shelves", {"shelf": order.shelf, "again": order.order_id})
+        return Done()
+
+
+class Replaced(Flow, name="replaced", object_id="order_id"):
+    """Its runs write the item of their shelf, so that the last one decides."""
+
+    stages = (Last, Again)
+
+
+class Keep(Stage[Order], name="keep", inbox="keeps"):
+    def handle(self, order: Order, step: Step) -> Outcome:
+        KEPT.append(order.order_id)
+        return Done()
+
+
+class Kept(Flow, name="kept-in-module", object_id="order_id"):
+    stages = (Keep,)
+
+
+TABLES = {"shelves": "shelf", "closed": "order_id"}
+
+
+@contextmanager
+def runs_of(flow: Any, *orders: Order) -> Iterator[Runs]:
+    with Sandbox([flow], orders, TABLES, in_memory, 0) as sandbox:
+        yield Runs(sandbox)
