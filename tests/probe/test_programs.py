@@ -53,7 +53,14 @@ def check_served(name: str, names: Iterable[str], request: pytest.FixtureRequest
 
 
 @pytest.mark.proof("some 140 programs of which some wait for a real engine")
-@pytest.mark.parametrize("name", ["dynamodb-local", "elasticmq", "ministack"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("dynamodb-local", marks=pytest.mark.long("repeats it on an engine that has tables alone")),
+        pytest.param("elasticmq", marks=pytest.mark.long("repeats it on an engine that has queues alone")),
+        "ministack",
+    ],
+)
 def test_a_served_engine_does_what_the_table_says(name: str, request: pytest.FixtureRequest) -> None:
     check_served(name, PROBES.keys() - {FORGETS}, request)
 

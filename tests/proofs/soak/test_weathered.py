@@ -60,7 +60,7 @@ def test_after_an_hour_without_the_database_all_ends_as_it_would_have_ended(day:
     ("messages", "minutes"),
     [
         pytest.param(FEW, 60, marks=pytest.mark.slow("sends a hundred requests into an outage of an hour")),
-        pytest.param(500, 10, marks=pytest.mark.proof("sends as many as the soak of `make prove`")),
+        pytest.param(500, 10, marks=pytest.mark.long("sends as many as the soak of `make prove`")),
     ],
 )
 def test_records_that_come_again_together_are_noticed(
@@ -99,16 +99,19 @@ def test_records_that_use_up_their_receives_are_noticed(monkeypatch: pytest.Monk
     assert "ledger: no account has an entry before an earlier one of its group" in names(broken(soaked(AT_ONCE)))
 
 
+ANOTHER = pytest.mark.long("repeats the outage of an hour with other weather")
+
+
 @pytest.mark.proof("sends hundreds of requests into outages of an hour")
 @pytest.mark.parametrize(
     "weather",
     [
         "dynamodb-away=60m@2m",
-        "sqs-away=60m@2m",
+        pytest.param("sqs-away=60m@2m", marks=ANOTHER),
         "throttled=45m@2m",
-        "dynamodb-away=2d@2m",
-        "dynamodb-away=60m@2m,hot-items=4,loops-allowed",
-        "pollers,throttled=60m@2m,late-copies=2h",
+        pytest.param("dynamodb-away=2d@2m", marks=ANOTHER),
+        pytest.param("dynamodb-away=60m@2m,hot-items=4,loops-allowed", marks=ANOTHER),
+        pytest.param("pollers,throttled=60m@2m,late-copies=2h", marks=ANOTHER),
         "new-permissions=2m,sqs-away=1m@3m,dynamodb-away=60m@4m",
     ],
 )
