@@ -15,6 +15,7 @@ _DYNAMODB: Final = Document(
 )
 _RETRIES: Final = Document("Retries (boto3)", "https://docs.aws.amazon.com/boto3/latest/guide/retries.html")
 _CREDENTIALS: Final = Document("Error responses", "https://docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html")
+_CLOCK: Final = Document("Clock-skew correction", "https://aws.amazon.com/blogs/developer/clock-skew-correction/")
 
 ERROR_FACTS: Final = (
     Fact(
@@ -141,6 +142,15 @@ ERROR_FACTS: Final = (
         ),
         engines=NOWHERE,
         by_hand="Wrong credentials show each.",
+    ),
+    Fact(
+        name="errors-clock",
+        sentence="A call that is signed more than 15 minutes ahead of AWS's clock is refused, and boto3 does not correct "
+        "its clock: who can call AWS has a clock that is fast by less.",
+        source=_CLOCK,
+        relied_on_by=("worker/routing.py:CLOCKS_DIFFER_BY",),
+        engines=NOWHERE,
+        by_hand="Set a machine's clock ahead: a call is answered `InvalidSignatureException`, not yet current.",
     ),
     Fact(
         name="errors-unknown-operation",

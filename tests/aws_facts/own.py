@@ -129,7 +129,7 @@ OWN_NUMBERS: Final[Mapping[str, tuple[str, ...]]] = {
             "worker/denials.py:MOST_KNOWN",
         ),
         *("worker/patience.py:_SHORTEST_DELAY", "worker/resets.py:GOOD_FOR", "worker/routing.py:CLAIMED_AT_RECEIVE"),
-        *("worker/routing.py:CLOCKS_DIFFER_BY", "worker/runtime.py:MOST_CALLS", "worker/together.py:LITTLE_TIME_MS"),
+        *("worker/runtime.py:MOST_CALLS", "worker/together.py:LITTLE_TIME_MS"),
         *("worker/together.py:LONGEST_WAIT_MS",),
     ),
     "how times are written, and which numbers are none": (
