@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from flowguard.aws import expressions
-from flowguard.aws.items import ASKER, callers_item, number, run_key
+from flowguard.aws.items import ASKER, number, record_item, run_key
 from flowguard.protocol.callers import Callers, asker_key, caller_key
 from flowguard.protocol.claims import begins_list, noted_asker
 from flowguard.protocol.conflict import OnConflict
@@ -91,7 +91,7 @@ def _noted(request: ClaimRequest, names: dict[str, str], values: dict[str, Any])
     noted = []
     if begins_list(request):
         noted.append(expressions.BEGIN_LIST)
-        values[":nobody"] = callers_item(Callers(request.owner))
+        values[":nobody"] = record_item(Callers(request.owner))
     if (asker := noted_asker(request.message)) is not None:
         noted.append(expressions.NOTE_ASKER)
         names["#asker"], values[":asker"] = f"{ASKER}{asker_key(asker.request_id)}", {"S": asker.to_text()}

@@ -19,15 +19,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from flowguard.aws.commit_texts import PackedTexts
-from flowguard.aws.items import (
-    ASKER,
-    Item,
-    callers_item,
-    cancellation_item,
-    failed_item,
-    late_item,
-    size_of_value,
-)
+from flowguard.aws.items import ASKER, Item, record_item, size_of_value
 from flowguard.protocol.callers import Callers, caller_key
 from flowguard.protocol.claims import answered_askers
 from flowguard.protocol.run import Claim, Commit, RunItem, Status
@@ -128,11 +120,11 @@ def _kept(claim: Claim, commit: Commit | None) -> Iterator[int]:
     if item.memo is not None and commit is None:
         yield len("memo") + item.memo.size
     if item.failed is not None and (commit is None or (commit.failed is None and item.own_failure is not None)):
-        yield len("failed") + _value_size(failed_item(item.failed))
+        yield len("failed") + _value_size(record_item(item.failed))
     if item.late is not None:
-        yield len("late") + _value_size(late_item(item.late))
+        yield len("late") + _value_size(record_item(item.late))
     if item.cancellation is not None:
-        yield len("cancelled") + _value_size(cancellation_item(item.cancellation))
+        yield len("cancelled") + _value_size(record_item(item.cancellation))
     if item.first_text is not None and commit is None:
         yield _FIRST_TEXT
     if item.kills and commit is not None:
@@ -147,14 +139,14 @@ def _kept_callers(claim: Claim, commit: Commit | None) -> Iterator[int]:
     item = claim.item
     if commit is not None and commit.closes_list:
         answered = item.callers if item.callers is not None else Callers(item.owner)
-        yield len("answered") + _value_size(callers_item(answered))
+        yield len("answered") + _value_size(record_item(answered))
         yield len("answered_by") + _bytes(item.request_id)
         yield len("answered_key") + len(caller_key(item.request_id, item.requested_at))
     else:
         if item.callers is not None:
-            yield len("callers") + _value_size(callers_item(item.callers))
+            yield len("callers") + _value_size(record_item(item.callers))
         if item.answered is not None:
-            yield len("answered") + _value_size(callers_item(item.answered))
+            yield len("answered") + _value_size(record_item(item.answered))
         if item.answered_key is not None:
             yield len("answered_key") + _bytes(item.answered_key)
     if item.askers:
