@@ -16,9 +16,10 @@ from flowguard.aws.commit_texts import (
 )
 from flowguard.aws.history_room import NAME as HISTORY
 from flowguard.aws.history_room import room_after_commit, room_in_claimed
-from flowguard.aws.items import ASKER, Item, number, record_item, run_key
+from flowguard.aws.items import ASKER, Item, number, record_item, run_key, values_of
 from flowguard.protocol.callers import Callers, asker_key, caller_key
 from flowguard.protocol.claims import answered_askers, noted_asker
+from flowguard.protocol.fields import IN_PLACE_OF_A_CLAIM
 from flowguard.protocol.run import ENDED, BackOff, Claim, ClaimRequest, Commit, NewWait, RunItem, Status
 from flowguard.protocol.run_history import after_commit, after_retry, newest
 
@@ -250,15 +251,7 @@ def _add_history(update: _Update, claim: Claim, commit: Commit, texts: PackedTex
 def _take(update: _Update, claim: Claim, request: ClaimRequest, commit: Commit) -> str:
     """Add to a commit what the claim of its hop would have written. Return the condition for both."""
     m, found = claim.message, claim.before
-    update.values |= {
-        ":requested_at": number(m.requested_at),
-        ":version": number(m.version),
-        ":stage": {"S": m.stage},
-        ":hop": number(m.hop),
-        ":retry": number(m.retry),
-        ":redrive": number(m.redrive),
-        ":lease_until": number(request.lease_until),
-    }
+    update.values |= values_of(IN_PLACE_OF_A_CLAIM, claim.item)
     update.changes.append(expressions.TAKE)
     if commit.status is not Status.COMPLETED and m.hop == 1:
         update.set("stages", ":stages", {"M": {m.stage: {"S": m.request_id}}})

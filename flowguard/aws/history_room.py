@@ -22,6 +22,7 @@ from flowguard.aws.commit_texts import PackedTexts
 from flowguard.aws.items import ASKER, Item, record_item, size_of_value
 from flowguard.protocol.callers import Callers, caller_key
 from flowguard.protocol.claims import answered_askers
+from flowguard.protocol.fields import FIELDS
 from flowguard.protocol.run import Claim, Commit, RunItem, Status
 from flowguard.protocol.run_history import LONGEST
 
@@ -35,10 +36,7 @@ UNSURE: Final = 32
 _LATER_STAGE: Final = 48
 """Bytes of the name of a stage that the next claim may add. A longer one may cost a unit more."""
 
-_NAMES: Final = (
-    *("pk", "sk", "request_id", "requested_at", "version", "status", "stage", "hop", "retry", "redrive", "epoch"),
-    *("owner", "lease_until", "done", "committed_at", "ttl"),
-)
+_NAMES: Final = ("pk", "sk", *(field.attribute for field in FIELDS if field.always))
 _TIMES_AND_FLAG: Final = 3 * 8 + 6 + 1
 _FIXED: Final = sum(map(len, _NAMES)) + _TIMES_AND_FLAG
 _COUNTS: Final = 5

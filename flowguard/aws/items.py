@@ -6,11 +6,11 @@ It has keys, attribute names and types; conditions are in ``expressions``.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, NamedTuple, TypeVar
 
 from flowguard.ids import ObjectId
-from flowguard.protocol.fields import BY_NAME, FIELDS, PARTS, Kind
+from flowguard.protocol.fields import BY_NAME, FIELDS, PARTS, Field, Kind
 from flowguard.protocol.groups import key_of
 from flowguard.protocol.run import RunItem, Status
 from flowguard.protocol.run_history import LONGEST as LONGEST_HISTORY
@@ -138,6 +138,11 @@ _CODECS: Final[Mapping[Kind, _Codec]] = {
 def stored(kind: Kind | type, value: Any) -> Item:
     """Return a value of a kind as the item holds it."""
     return _CODECS[kind].write(value) if isinstance(kind, Kind) else record_item(value)
+
+
+def values_of(fields: Iterable[Field], item: Any) -> Item:
+    """Return the values of fields as an expression names them, each from what ``item`` has under its name."""
+    return {f":{field.attribute}": stored(field.kind, getattr(item, field.value_name)) for field in fields}
 
 
 def record_item(record: Any) -> Item:

@@ -16,7 +16,7 @@ from flowguard.protocol.conflict import OnConflict
 from flowguard.protocol.failed_hop import FailedHop
 from flowguard.protocol.run import BackOff, Cancellation, ClaimRequest, RunItem
 from flowguard.protocol.waiting import Late
-from flowguard.wire.message import ErrorNote
+from flowguard.wire.message import ErrorNote, Message
 
 
 class Kind(StrEnum):
@@ -33,7 +33,7 @@ class Kind(StrEnum):
     MARK = "true, or not there"
     NAMES = "set of texts"
     TEXTS = "map of texts"
-    LONG = "long text: text, compressed bytes, or a map that points to S3"
+    LONG = "long text"
     """It is read only where it is needed."""
     MAP = "map"
     """It has code of its own that reads it."""
@@ -79,7 +79,8 @@ CLAIMS: Final = FIRST_HOPS | LATER_HOPS
 class Field(NamedTuple):
     """An attribute of the run item.
 
-    ``written_by`` are the writes that may set it, or a part of it, and ``removed_by`` those that may remove it.
+    ``written_by`` are the writes that may set it, or a part of it, and ``removed_by`` those that may remove it. The
+    commit of a hop that was only read does what its claim would have done.
     """
 
     attribute: str
@@ -245,7 +246,7 @@ FIELDS: Final = (
         reserved=True,
         origin="AwaitingStep",
     ),
-    Field("late", Late, "What an earlier hop waited for in vain", _W.COMMIT, FIRST_HOPS | _W.COMMIT),
+    Field("late", Late, "What an earlier hop waited for in vain", _W.COMMIT, FIRST_HOPS),
     Field(
         "reset_at",
         Kind.TIME,
@@ -260,7 +261,7 @@ FIELDS: Final = (
         "stages",
         Kind.TEXTS,
         "The stages passed, and for each the request id",
-        CLAIMS | _W.COMMIT,
+        CLAIMS,
         _W.COMMIT,
         origin="`uniquerequestid` of each stage, until all are complete",
     ),
@@ -282,7 +283,13 @@ FIELDS: Final = (
     ),
     Field("failed", FailedHop, "Where a run failed for good that went on at `on_failed`", _W.COMMIT, _W.COMMIT),
     Field("cancelled", Cancellation, "The last cancellation", _W.CANCELLATION, name="cancellation"),
-    Field("callers", Callers, "Those who get the end of this run", CLAIMS | _W.CALLER, _W.COMMIT),
+    Field(
+        "callers",
+        Callers,
+        "Those who get the end of this run",
+        _W.CALLERS_FIRST_HOP | LATER_HOPS | _W.CALLER,
+        _W.COMMIT,
+    ),
     Field("answered", Callers, "Those who got the last end", _W.COMMIT),
     Field("answered_by", Kind.TEXT, "The request of the run that ended last", _W.COMMIT, _W.COMMIT),
     Field("answered_key", Kind.TEXT, "A digest of its id and time", _W.COMMIT),
@@ -290,7 +297,7 @@ FIELDS: Final = (
         "asker-",
         Kind.TEXT,
         "A request with a `reply_to` that has no answer yet. The name goes on with a digest of its id",
-        CLAIMS | _W.COMMIT,
+        CLAIMS,
         _W.COMMIT,
         name="askers",
     ),
@@ -309,7 +316,13 @@ FIELDS: Final = (
 BY_NAME: Final[Mapping[str, Field]] = {field.value_name: field for field in FIELDS if not field.part_of}
 
 OF_EVERY_CLAIM: Final = tuple(field for field in FIELDS if field.always and CLAIMS in field.written_by)
-"""What each claim writes. The commit of a hop that was only read writes it in its place."""
+"""What each claim writes."""
+
+IN_PLACE_OF_A_CLAIM: Final = tuple(field for field in OF_EVERY_CLAIM if Writer.COMMIT not in field.written_by)
+"""What the commit of a hop that was only read writes beside what every commit does."""
+
+OF_THE_MESSAGE: Final = tuple(field for field in IN_PLACE_OF_A_CLAIM if field.attribute in Message._fields)
+"""What a claim has from its message, under the same name."""
 
 
 def claiming(request: ClaimRequest) -> Writer:
