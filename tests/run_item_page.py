@@ -2,35 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Final
 
 from flowguard.protocol.fields import CLAIMS, FIELDS, FIRST_HOPS, LATER_HOPS, PARTS, Field, Kind, Writer
 
 FILE: Final = "run-item.md"
 
-_WORDS: Final = {
+_TOGETHER: Final = {
     CLAIMS: "claim",
     FIRST_HOPS: "claim of a first hop",
     LATER_HOPS: "claim of a later hop",
-    Writer.FIRST_HOP: "claim of a first hop, not under ATTACH",
-    Writer.CALLERS_FIRST_HOP: "claim of a first hop under ATTACH",
-    Writer.LATER_HOP: "claim of a hop that follows no wait",
-    Writer.RESUMED_HOP: "claim of a hop that follows a wait",
-    Writer.COMMIT: "commit",
-    Writer.RELEASE: "release",
-    Writer.BACK_OFF: "note of a back-off",
-    Writer.KILLS: "note of killed workers",
-    Writer.MEMORY: "memory of a hop",
-    Writer.ANSWER: "answer",
-    Writer.DEADLINE: "deadline",
-    Writer.GROUP: "message of a group",
-    Writer.CALLER: "request that attaches",
-    Writer.RESET: "reset",
-    Writer.CANCELLATION: "cancellation",
-    Writer.FAILED_ATTEMPT: "row of a failed attempt",
 }
-"""What writes, in the words of the page. Those that stand for several come first."""
+"""What several writers are called together."""
 
 _HEAD: Final = """\
 <!-- Made from flowguard/protocol/fields.py by `python -m tests.reference`. Change that. -->
@@ -82,12 +65,10 @@ def _stored_as(kind: Kind | type) -> str:
     return f"map: {', '.join(parts)}"
 
 
-def _words(writers: Writer) -> str:
-    return "; ".join(_each(writers))
-
-
-def _each(writers: Writer) -> Iterator[str]:
-    for some, words in _WORDS.items():
-        if some in writers:
-            writers &= ~some
-            yield words
+def _words(writers: frozenset[Writer]) -> str:
+    words = []
+    for several, together in _TOGETHER.items():
+        if several <= writers:
+            words.append(together)
+            writers -= several
+    return "; ".join([*words, *sorted(writers)])

@@ -8,21 +8,13 @@ from __future__ import annotations
 
 from typing import Final
 
+from flowguard.protocol import fields
 from flowguard.protocol.conflict import OnConflict
-from flowguard.protocol.fields import (
-    CLAIMS,
-    FIELDS,
-    IN_PLACE_OF_A_CLAIM,
-    OF_EVERY_CLAIM,
-    Field,
-    Writer,
-    removed_by,
-)
 
 CLAIM_NAMES: Final = {
     field.placeholder: field.attribute
-    for field in FIELDS
-    if field.reserved and (field.written_by | field.removed_by) & CLAIMS
+    for field in fields.FIELDS
+    if field.reserved and (field.written_by | field.removed_by) & fields.CLAIMS
 }
 """Attribute names that DynamoDB reserves."""
 
@@ -116,7 +108,7 @@ LATER_HOP_OF_CALLERS: Final = f"attribute_not_exists(reset_at) AND ({LATER_HOP})
 """A run that was reset does not go on: another message restarts it."""
 
 
-def _assigned(field: Field) -> str:
+def _assigned(field: fields.Field) -> str:
     """Return what a claim assigns to a field."""
     match field.attribute:
         case "status":
@@ -129,27 +121,27 @@ def _assigned(field: Field) -> str:
             return f":{attribute}"
 
 
-def _removed(claim: Writer) -> str:
-    return ", ".join(field.placeholder for field in removed_by(claim))
+def _removed(claim: fields.Writer) -> str:
+    return ", ".join(field.placeholder for field in fields.removed_by(claim))
 
 
-_CLAIM: Final = ", ".join(f"{field.placeholder} = {_assigned(field)}" for field in OF_EVERY_CLAIM)
+_CLAIM: Final = ", ".join(f"{field.placeholder} = {_assigned(field)}" for field in fields.OF_EVERY_CLAIM)
 _CLAIM_FIRST: Final = (
     f"{_CLAIM}, stages = :stages, first_text = :first_text, text_epoch = if_not_exists(epoch, :zero) + :one"
 )
-CLAIM_FIRST_HOP: Final = f"SET {_CLAIM_FIRST} REMOVE {_removed(Writer.FIRST_HOP)}"
+CLAIM_FIRST_HOP: Final = f"SET {_CLAIM_FIRST} REMOVE {_removed(fields.FIRST_HOP)}"
 """Leaves the outbox, the state and the failure of a run that is taken over, for this run's first stage."""
 
-CLAIM_FIRST_HOP_OF_CALLERS: Final = f"SET {_CLAIM_FIRST} REMOVE {_removed(Writer.CALLERS_FIRST_HOP)}"
+CLAIM_FIRST_HOP_OF_CALLERS: Final = f"SET {_CLAIM_FIRST} REMOVE {_removed(fields.CALLERS_FIRST_HOP)}"
 """Leaves the result or error of an end as well: its callers may not have been answered yet."""
 
 BEGIN_LIST: Final = "callers = if_not_exists(callers, :nobody)"
 NOTE_ASKER: Final = "#asker = :asker"
 
-CLAIM_LATER_HOP: Final = f"SET {_CLAIM}, stages.#stage = :request_id REMOVE {_removed(Writer.LATER_HOP)}"
+CLAIM_LATER_HOP: Final = f"SET {_CLAIM}, stages.#stage = :request_id REMOVE {_removed(fields.LATER_HOP)}"
 """Clears the outbox: this hop's message was the last of it."""
 
-CLAIM_RESUMED_HOP: Final = f"SET {_CLAIM}, stages.#stage = :request_id REMOVE {_removed(Writer.RESUMED_HOP)}"
+CLAIM_RESUMED_HOP: Final = f"SET {_CLAIM}, stages.#stage = :request_id REMOVE {_removed(fields.RESUMED_HOP)}"
 """Leaves the outbox: an answer from outside may have come before anything of it was sent."""
 
 # only the run, the attempt and the very worker that claimed may commit, and only once. The owner is compared because
@@ -164,7 +156,7 @@ NOTE_KILLS: Final = "SET kills = :kills"
 UNCHANGED: Final = (
     "request_id = :read_request_id AND epoch = :read_epoch AND #owner = :read_owner AND done = :read_done"
 )
-TAKE: Final = ", ".join(f"{field.placeholder} = :{field.attribute}" for field in IN_PLACE_OF_A_CLAIM)
+TAKE: Final = ", ".join(f"{field.placeholder} = :{field.attribute}" for field in fields.IN_PLACE_OF_A_CLAIM)
 """Of such a commit: what a claim would have written, beside what the commit writes in any case."""
 
 # -- those who are answered with the end of a run

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, TypeVar
 
 from flowguard.ids import ObjectId
 from flowguard.protocol.fields import BY_NAME, FIELDS, PARTS, Field, Kind
@@ -110,34 +110,31 @@ def _history(found: Item) -> str:
     return text if len(text) <= LONGEST_HISTORY else ""
 
 
-class _Codec(NamedTuple):
-    """How values of a kind are written and read."""
-
-    write: Callable[[Any], Item]
-    read: Callable[[Item], Any]
-
-
-_NUMBER: Final = _Codec(number, lambda stored: int(stored["N"]))
-_CODECS: Final[Mapping[Kind, _Codec]] = {
-    Kind.TEXT: _Codec(lambda text: {"S": text}, lambda stored: stored["S"]),
-    Kind.STATUS: _Codec(lambda status: {"S": status.value}, lambda stored: Status(stored["S"])),
-    Kind.HISTORY: _Codec(lambda text: {"S": text}, _history),
+_NUMBER: Final = (number, lambda stored: int(stored["N"]))
+_CODECS: Final[Mapping[Kind, tuple[Callable[[Any], Item], Callable[[Item], Any]]]] = {
+    Kind.TEXT: (lambda text: {"S": text}, lambda stored: stored["S"]),
+    Kind.STATUS: (lambda status: {"S": status.value}, lambda stored: Status(stored["S"])),
+    Kind.HISTORY: (lambda text: {"S": text}, _history),
     Kind.COUNT: _NUMBER,
     Kind.TIME: _NUMBER,
     Kind.SECONDS: _NUMBER,
-    Kind.FLAG: _Codec(lambda flag: {"BOOL": flag}, lambda stored: stored["BOOL"]),
-    Kind.MARK: _Codec(lambda _: {"BOOL": True}, lambda _: True),
-    Kind.NAMES: _Codec(lambda names: {"SS": sorted(names)}, lambda stored: frozenset(stored["SS"])),
-    Kind.TEXTS: _Codec(
+    Kind.FLAG: (lambda flag: {"BOOL": flag}, lambda stored: stored["BOOL"]),
+    Kind.MARK: (lambda _: {"BOOL": True}, lambda _: True),
+    Kind.NAMES: (lambda names: {"SS": sorted(names)}, lambda stored: frozenset(stored["SS"])),
+    Kind.TEXTS: (
         lambda texts: {"M": {name: {"S": text} for name, text in texts.items()}},
         lambda stored: {name: text["S"] for name, text in stored["M"].items()},
     ),
 }
+"""How values of each kind are written and read. Long texts and maps have code of their own."""
 
 
 def stored(kind: Kind | type, value: Any) -> Item:
     """Return a value of a kind as the item holds it."""
-    return _CODECS[kind].write(value) if isinstance(kind, Kind) else record_item(value)
+    if not isinstance(kind, Kind):
+        return record_item(value)
+    write, _ = _CODECS[kind]
+    return write(value)
 
 
 def values_of(fields: Iterable[Field], item: Any) -> Item:
@@ -164,7 +161,7 @@ def read_record(kind: type[_Record], found: Item) -> _Record:
 
 
 def _reader(kind: Kind | type) -> Callable[[Item], Any]:
-    return _CODECS[kind].read if isinstance(kind, Kind) else functools.partial(read_record, kind)
+    return _CODECS[kind][1] if isinstance(kind, Kind) else functools.partial(read_record, kind)
 
 
 _READ: Final = tuple(

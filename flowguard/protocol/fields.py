@@ -8,8 +8,8 @@ rows. Conditions are written by hand, in ``flowguard.aws.expressions``.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from enum import Flag, StrEnum, auto
-from typing import Any, Final, NamedTuple
+from enum import StrEnum
+from typing import Any, Final, NamedTuple, NewType
 
 from flowguard.protocol.callers import Callers
 from flowguard.protocol.conflict import OnConflict
@@ -39,41 +39,31 @@ class Kind(StrEnum):
     """It has code of its own that reads it."""
 
 
-class Writer(Flag):
-    """What writes a run item. Several are joined by ``|``."""
+Writer = NewType("Writer", str)
+"""What writes a run item."""
 
-    FIRST_HOP = auto()
-    """The claim of a first hop."""
-    CALLERS_FIRST_HOP = auto()
-    """The same in a flow that takes callers."""
-    LATER_HOP = auto()
-    """The claim of a later hop."""
-    RESUMED_HOP = auto()
-    """The same where the hop before has waited."""
-    COMMIT = auto()
-    RELEASE = auto()
-    BACK_OFF = auto()
-    """The note of why a hop rests."""
-    KILLS = auto()
-    """The note of how many workers were killed."""
-    MEMORY = auto()
-    """What a hop remembers before its commit, or forgets."""
-    ANSWER = auto()
-    DEADLINE = auto()
-    GROUP = auto()
-    """A message of a group, which asks on or closes a shard."""
-    CALLER = auto()
-    """A request that attaches."""
-    RESET = auto()
-    CANCELLATION = auto()
-    FAILED_ATTEMPT = auto()
-    """The row that tells of one, in a full history."""
+FIRST_HOP: Final = Writer("claim of a first hop, not under ATTACH")
+CALLERS_FIRST_HOP: Final = Writer("claim of a first hop under ATTACH")
+LATER_HOP: Final = Writer("claim of a hop that follows no wait")
+RESUMED_HOP: Final = Writer("claim of a hop that follows a wait")
+COMMIT: Final = Writer("commit")
+RELEASE: Final = Writer("release")
+BACK_OFF: Final = Writer("note of a back-off")
+KILLS: Final = Writer("note of killed workers")
+MEMORY: Final = Writer("memory of a hop")
+ANSWER: Final = Writer("answer")
+DEADLINE: Final = Writer("deadline")
+GROUP: Final = Writer("message of a group")
+CALLER: Final = Writer("request that attaches")
+RESET: Final = Writer("reset")
+CANCELLATION: Final = Writer("cancellation")
+FAILED_ATTEMPT: Final = Writer("row of a failed attempt")
 
-
-_W: Final = Writer
-FIRST_HOPS: Final = _W.FIRST_HOP | _W.CALLERS_FIRST_HOP
-LATER_HOPS: Final = _W.LATER_HOP | _W.RESUMED_HOP
+NOBODY: Final[frozenset[Writer]] = frozenset()
+FIRST_HOPS: Final = frozenset({FIRST_HOP, CALLERS_FIRST_HOP})
+LATER_HOPS: Final = frozenset({LATER_HOP, RESUMED_HOP})
 CLAIMS: Final = FIRST_HOPS | LATER_HOPS
+_COMMIT: Final = frozenset({COMMIT})
 
 
 class Field(NamedTuple):
@@ -87,8 +77,8 @@ class Field(NamedTuple):
     kind: Kind | type
     """A named tuple has its parts in :data:`PARTS`."""
     holds: str
-    written_by: Writer
-    removed_by: Writer = Writer(0)
+    written_by: frozenset[Writer]
+    removed_by: frozenset[Writer] = NOBODY
     name: str = ""
     """The field of :class:`RunItem` that has its value, if that is not named as the attribute."""
     part_of: str = ""
@@ -150,7 +140,7 @@ FIELDS: Final = (
         "status",
         Kind.STATUS,
         "Where the run stands",
-        CLAIMS | _W.COMMIT,
+        CLAIMS | _COMMIT,
         always=True,
         reserved=True,
         origin="`status`: IN_PROGRESS, COMPLETE",
@@ -161,7 +151,7 @@ FIELDS: Final = (
         "retry",
         Kind.COUNT,
         "Which attempt of the hop, from 0",
-        CLAIMS | _W.RELEASE,
+        CLAIMS | {RELEASE},
         always=True,
         origin="number of retries, `consumption_count`",
     ),
@@ -170,7 +160,7 @@ FIELDS: Final = (
         "epoch",
         Kind.COUNT,
         "Grows with every claim",
-        CLAIMS | _W.RESET | _W.CANCELLATION,
+        CLAIMS | {RESET, CANCELLATION},
         always=True,
         origin="`uniquerequestid` that each update compares",
     ),
@@ -178,7 +168,7 @@ FIELDS: Final = (
         "owner",
         Kind.TEXT,
         "The random id of the last claim",
-        CLAIMS | _W.RESET,
+        CLAIMS | {RESET},
         always=True,
         reserved=True,
         origin="`uniquerequestid` of each stage",
@@ -187,16 +177,16 @@ FIELDS: Final = (
         "lease_until",
         Kind.TIME,
         "How long the claim keeps other workers from the attempt",
-        CLAIMS | _W.RELEASE | _W.RESET | _W.CANCELLATION,
+        CLAIMS | {RELEASE, RESET, CANCELLATION},
         always=True,
         origin="`updated`, plus the timeout of the function",
     ),
-    Field("done", Kind.FLAG, "Whether the hop is committed", CLAIMS | _W.COMMIT, always=True),
+    Field("done", Kind.FLAG, "Whether the hop is committed", CLAIMS | _COMMIT, always=True),
     Field(
         "committed_at",
         Kind.TIME,
         "When a hop was last committed, of this run or the one before",
-        _W.COMMIT,
+        _COMMIT,
         always=True,
         origin="`updated`",
     ),
@@ -204,19 +194,19 @@ FIELDS: Final = (
         "ttl",
         Kind.SECONDS,
         "When DynamoDB may remove the item",
-        CLAIMS | _W.COMMIT | _W.CALLER,
+        CLAIMS | {COMMIT, CALLER},
         always=True,
         reserved=True,
         origin="`expiry`, `expiry_ttl`",
     ),
-    Field("outbox", Kind.LONG, "The messages of the last commit", _W.COMMIT, _W.LATER_HOP | _W.COMMIT),
-    Field("state", Kind.LONG, "The state of the run, JSON", _W.COMMIT, _W.COMMIT, reserved=True),
+    Field("outbox", Kind.LONG, "The messages of the last commit", _COMMIT, frozenset({LATER_HOP, COMMIT})),
+    Field("state", Kind.LONG, "The state of the run, JSON", _COMMIT, _COMMIT, reserved=True),
     Field(
         "result",
         Kind.LONG,
         "What the run has ended with, JSON",
-        _W.COMMIT,
-        _W.FIRST_HOP | LATER_HOPS | _W.COMMIT,
+        _COMMIT,
+        LATER_HOPS | {FIRST_HOP, COMMIT},
         reserved=True,
         origin="`result`, `responseData`",
     ),
@@ -224,16 +214,16 @@ FIELDS: Final = (
         "error",
         Kind.LONG,
         "Why the run has failed",
-        _W.COMMIT,
-        _W.FIRST_HOP | LATER_HOPS | _W.COMMIT,
+        _COMMIT,
+        LATER_HOPS | {FIRST_HOP, COMMIT},
         reserved=True,
     ),
     Field(
         "waiting",
         Kind.NAMES,
         "The names without an answer, or the open shards of a group",
-        _W.COMMIT | _W.ANSWER | _W.GROUP,
-        FIRST_HOPS | _W.COMMIT,
+        frozenset({COMMIT, ANSWER, GROUP}),
+        FIRST_HOPS | _COMMIT,
         part_of="wait",
         origin="pending steps",
     ),
@@ -241,84 +231,84 @@ FIELDS: Final = (
         "wait",
         Kind.MAP,
         "What the hop waits for: its deadline, its plan, the answers, and the bytes left for more",
-        _W.COMMIT | _W.ANSWER | _W.DEADLINE | _W.GROUP | _W.CANCELLATION,
-        FIRST_HOPS | _W.COMMIT,
+        frozenset({COMMIT, ANSWER, DEADLINE, GROUP, CANCELLATION}),
+        FIRST_HOPS | _COMMIT,
         reserved=True,
         origin="AwaitingStep",
     ),
-    Field("late", Late, "What an earlier hop waited for in vain", _W.COMMIT, FIRST_HOPS),
+    Field("late", Late, "What an earlier hop waited for in vain", _COMMIT, FIRST_HOPS),
     Field(
         "reset_at",
         Kind.TIME,
         "When the run was reset",
-        _W.RESET,
-        _W.CALLERS_FIRST_HOP,
+        frozenset({RESET}),
+        frozenset({CALLERS_FIRST_HOP}),
         origin="reset of a cache",
     ),
-    Field("back_off", BackOff, "Why the hop rests, and until when", _W.BACK_OFF, CLAIMS),
-    Field("kills", Kind.COUNT, "How many workers of the attempt were killed", _W.RELEASE | _W.KILLS, CLAIMS),
+    Field("back_off", BackOff, "Why the hop rests, and until when", frozenset({BACK_OFF}), CLAIMS),
+    Field("kills", Kind.COUNT, "How many workers of the attempt were killed", frozenset({RELEASE, KILLS}), CLAIMS),
     Field(
         "stages",
         Kind.TEXTS,
         "The stages passed, and for each the request id",
         CLAIMS,
-        _W.COMMIT,
+        _COMMIT,
         origin="`uniquerequestid` of each stage, until all are complete",
     ),
-    Field("first_text", Kind.TEXT, "A digest of the text that has the first hop", FIRST_HOPS, _W.COMMIT),
+    Field("first_text", Kind.TEXT, "A digest of the text that has the first hop", FIRST_HOPS, _COMMIT),
     Field(
         "text_epoch",
         Kind.COUNT,
         "The epoch of the claim that wrote `first_text`",
         FIRST_HOPS,
-        _W.COMMIT,
+        _COMMIT,
         part_of="first_text",
     ),
     Field(
         "memo",
         Kind.MAP,
         "What a hop remembers before its commit: request id, hop and results",
-        _W.MEMORY,
-        _W.MEMORY | _W.COMMIT,
+        frozenset({MEMORY}),
+        frozenset({MEMORY, COMMIT}),
     ),
-    Field("failed", FailedHop, "Where a run failed for good that went on at `on_failed`", _W.COMMIT, _W.COMMIT),
-    Field("cancelled", Cancellation, "The last cancellation", _W.CANCELLATION, name="cancellation"),
+    Field("failed", FailedHop, "Where a run failed for good that went on at `on_failed`", _COMMIT, _COMMIT),
+    Field("cancelled", Cancellation, "The last cancellation", frozenset({CANCELLATION}), name="cancellation"),
     Field(
         "callers",
         Callers,
         "Those who get the end of this run",
-        _W.CALLERS_FIRST_HOP | LATER_HOPS | _W.CALLER,
-        _W.COMMIT,
+        LATER_HOPS | {CALLERS_FIRST_HOP, CALLER},
+        _COMMIT,
     ),
-    Field("answered", Callers, "Those who got the last end", _W.COMMIT),
-    Field("answered_by", Kind.TEXT, "The request of the run that ended last", _W.COMMIT, _W.COMMIT),
-    Field("answered_key", Kind.TEXT, "A digest of its id and time", _W.COMMIT),
+    Field("answered", Callers, "Those who got the last end", _COMMIT),
+    Field("answered_by", Kind.TEXT, "The request of the run that ended last", _COMMIT, _COMMIT),
+    Field("answered_key", Kind.TEXT, "A digest of its id and time", _COMMIT),
     Field(
         "asker-",
         Kind.TEXT,
         "A request with a `reply_to` that has no answer yet. The name goes on with a digest of its id",
         CLAIMS,
-        _W.COMMIT,
+        _COMMIT,
         name="askers",
     ),
-    Field("reset_by", Kind.TEXT, "The reset that came last", _W.RESET),
-    Field("first_message", Kind.LONG, "The message that a reset sends again", _W.COMMIT, _W.COMMIT),
-    Field("history", Kind.HISTORY, "What has happened lately", _W.COMMIT | _W.RELEASE, _W.COMMIT),
+    Field("reset_by", Kind.TEXT, "The reset that came last", frozenset({RESET})),
+    Field("first_message", Kind.LONG, "The message that a reset sends again", _COMMIT, _COMMIT),
+    Field("history", Kind.HISTORY, "What has happened lately", frozenset({COMMIT, RELEASE}), _COMMIT),
     Field(
         "full_history",
         Kind.MARK,
         "Whether rows beside the item tell all of it",
-        _W.COMMIT | _W.FAILED_ATTEMPT,
+        frozenset({COMMIT, FAILED_ATTEMPT}),
     ),
 )
 """The attributes beside the keys. What is removed by claims stands in the order of their texts."""
 
 BY_NAME: Final[Mapping[str, Field]] = {field.value_name: field for field in FIELDS if not field.part_of}
 
-OF_EVERY_CLAIM: Final = tuple(field for field in FIELDS if field.always and CLAIMS in field.written_by)
+OF_EVERY_CLAIM: Final = tuple(field for field in FIELDS if field.always and field.written_by >= CLAIMS)
 """What each claim writes."""
 
-IN_PLACE_OF_A_CLAIM: Final = tuple(field for field in OF_EVERY_CLAIM if Writer.COMMIT not in field.written_by)
+IN_PLACE_OF_A_CLAIM: Final = tuple(field for field in OF_EVERY_CLAIM if COMMIT not in field.written_by)
 """What the commit of a hop that was only read writes beside what every commit does."""
 
 OF_THE_MESSAGE: Final = tuple(field for field in IN_PLACE_OF_A_CLAIM if field.attribute in Message._fields)
@@ -329,8 +319,8 @@ def claiming(request: ClaimRequest) -> Writer:
     """Return which claim takes a hop."""
     m = request.message
     if m.hop == 1:
-        return Writer.CALLERS_FIRST_HOP if request.on_conflict is OnConflict.ATTACH else Writer.FIRST_HOP
-    return Writer.RESUMED_HOP if m.resumed else Writer.LATER_HOP
+        return CALLERS_FIRST_HOP if request.on_conflict is OnConflict.ATTACH else FIRST_HOP
+    return RESUMED_HOP if m.resumed else LATER_HOP
 
 
 def removed_by(writer: Writer) -> tuple[Field, ...]:

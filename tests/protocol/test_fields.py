@@ -16,6 +16,7 @@ from flowguard.aws.claim_call import claim_call
 from flowguard.aws.commit_call import back_off_call, note_kills_call, release_call
 from flowguard.aws.items import FIXED, read_item, read_record, record_item
 from flowguard.ids import RequestId
+from flowguard.protocol import fields
 from flowguard.protocol.callers import Callers
 from flowguard.protocol.claims import taken
 from flowguard.protocol.conflict import OnConflict
@@ -68,11 +69,11 @@ def test_what_is_read_for_a_list() -> None:
 @pytest.mark.parametrize(
     ("policy", "hop", "resumed", "claim"),
     [
-        (OnConflict.SUPERSEDE, 1, False, Writer.FIRST_HOP),
-        (OnConflict.IGNORE, 1, False, Writer.FIRST_HOP),
-        (OnConflict.ATTACH, 1, False, Writer.CALLERS_FIRST_HOP),
-        (OnConflict.ATTACH, 2, False, Writer.LATER_HOP),
-        (OnConflict.SUPERSEDE, 2, True, Writer.RESUMED_HOP),
+        (OnConflict.SUPERSEDE, 1, False, fields.FIRST_HOP),
+        (OnConflict.IGNORE, 1, False, fields.FIRST_HOP),
+        (OnConflict.ATTACH, 1, False, fields.CALLERS_FIRST_HOP),
+        (OnConflict.ATTACH, 2, False, fields.LATER_HOP),
+        (OnConflict.SUPERSEDE, 2, True, fields.RESUMED_HOP),
     ],
 )
 def test_which_claim_takes_a_hop(policy: OnConflict, hop: int, resumed: bool, claim: Writer) -> None:
@@ -175,12 +176,12 @@ def test_the_table_has_every_value_of_the_item_but_those_that_are_made_of_others
 
 
 def test_each_write_sets_and_removes_what_the_table_says() -> None:
-    written = {field.attribute: Writer(0) for field in FIELDS}
-    removed = dict(written)
+    written: dict[str, set[Writer]] = {field.attribute: set() for field in FIELDS}
+    removed: dict[str, set[Writer]] = {field.attribute: set() for field in FIELDS}
     for writer, update, names in _updates():
         for section, name in _changes(update, names):
             where = removed if section == "REMOVE" else written
-            where[name] |= writer
+            where[name].add(writer)
     assert written == {field.attribute: field.written_by for field in FIELDS}
     assert removed == {field.attribute: field.removed_by for field in FIELDS}
 
@@ -189,23 +190,23 @@ def _updates() -> Iterator[tuple[Writer, str, Mapping[str, str]]]:
     """Yield the updates of run items: who writes, the text, and its placeholders."""
     calls: list[tuple[Writer, Any]] = [(claiming(one), claim_call("table", one)) for one in _requests()]
     claim = _claim(_asked(OnConflict.ATTACH, 2, False))
-    calls += [(Writer.COMMIT, one) for one in _commits()]
-    calls.append((Writer.RELEASE, release_call("table", claim, NOW, failed=True, history="x")))
-    calls.append((Writer.BACK_OFF, back_off_call("table", claim, BackOff(NOTE, NOW))))
-    calls.append((Writer.KILLS, note_kills_call("table", claim)))
-    calls += [(Writer.MEMORY, memos._update("table", claim, "name", {}, first)) for first in (True, False)]
+    calls += [(fields.COMMIT, one) for one in _commits()]
+    calls.append((fields.RELEASE, release_call("table", claim, NOW, failed=True, history="x")))
+    calls.append((fields.BACK_OFF, back_off_call("table", claim, BackOff(NOTE, NOW))))
+    calls.append((fields.KILLS, note_kills_call("table", claim)))
+    calls += [(fields.MEMORY, memos._update("table", claim, "name", {}, first)) for first in (True, False)]
     for writer, call in calls:
         yield writer, call["UpdateExpression"], call["ExpressionAttributeNames"]
-    yield Writer.FAILED_ATTEMPT, "SET full_history = :yes", {}
+    yield fields.FAILED_ATTEMPT, "SET full_history = :yes", {}
     e = expressions
     for writer, texts in {
-        Writer.MEMORY: (e.FORGET,),
-        Writer.ANSWER: (e.KEEP_ANSWER, e.KEEP_FAILURE),
-        Writer.DEADLINE: (e.END_WAIT, e.LOOK),
-        Writer.GROUP: (e.ASKED, e.DROP_SHARD),
-        Writer.CALLER: (e.SET_CALLER, e.SET_ROWS),
-        Writer.RESET: (e.RESET,),
-        Writer.CANCELLATION: (e.CANCEL, e.CANCEL_RESTART, e.CANCEL_WAIT),
+        fields.MEMORY: (e.FORGET,),
+        fields.ANSWER: (e.KEEP_ANSWER, e.KEEP_FAILURE),
+        fields.DEADLINE: (e.END_WAIT, e.LOOK),
+        fields.GROUP: (e.ASKED, e.DROP_SHARD),
+        fields.CALLER: (e.SET_CALLER, e.SET_ROWS),
+        fields.RESET: (e.RESET,),
+        fields.CANCELLATION: (e.CANCEL, e.CANCEL_RESTART, e.CANCEL_WAIT),
     }.items():
         for text in texts:
             yield writer, text, {}
