@@ -1,6 +1,7 @@
 """Writes the reference of the public names from their docstrings: ``python -m tests.reference``.
 
-One page stands for each module, in ``docs/reference/``. ``tests/test_reference.py`` fails while a page is out of date.
+One page stands for each module, in ``docs/reference/``, and one for the run item. ``tests/test_reference.py`` fails
+while a page is out of date.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ import flowguard.observers
 import flowguard.testing
 from flowguard import LambdaHandler, Step
 from flowguard.cli import main
+from tests import run_item_page
 
 FOLDER: Final = Path(__file__).parents[1] / "docs" / "reference"
 MADE: Final = "<!-- Made from the docstrings by `python -m tests.reference`. Change those. -->\n"
@@ -83,6 +85,7 @@ USED: Final[Mapping[str, str]] = {
     "observers": "operate/observing",
     "testing": "guides/test-your-flow",
     "commands": "operate/command-line",
+    "run-item": "operate/find-one-order",
 }
 """The page that shows how the names of each module are used."""
 
@@ -341,6 +344,7 @@ def pages() -> dict[str, str]:
     for page in BESIDE:
         found[f"{page}.md"] = _page(page, [one for one in everything if one.page == page])
     found["commands.md"] = _commands()
+    found[run_item_page.FILE] = run_item_page.text()
     found["README.md"] = _index(everything)
     return found
 
@@ -368,6 +372,7 @@ def _index(everything: list[Name]) -> str:
         links = ", ".join(f"[{one.name}]({file}#{one.name.lower()})" for one in everything if one.page == module)
         rows.append(f"| [flowguard.{module}]({file}) | {said} | {links} | {_guide(module)} |")
     rows.append(f"| [commands](commands.md) | What `flowguard` does in a terminal. | | {_guide('commands')} |")
+    rows.append(f"| [The run item]({run_item_page.FILE}) | What the table holds of a run. | | {_guide('run-item')} |")
     table = "\n".join(["| page | | names | how to use them |", "| --- | --- | --- | --- |", *rows])
     return f"{MADE}\n# Reference\n\nEvery public name, option, default and error.\n\n{table}\n"
 

@@ -93,6 +93,7 @@ LAYERS = (
         "wire.reset_order",
     },
     {"observers", "protocol.run", "recorded.awaitables", "recorded.side_messages", "recorded.read_answers", "step"},
+    {"protocol.fields"},
     {"protocol.answers", "protocol.claims", "protocol.group_answers", "protocol.run_history", "stage"},
     {"flow"},
     {

@@ -10,7 +10,7 @@ from botocore.exceptions import ClientError
 
 from flowguard.aws import expressions
 from flowguard.aws.faults import error_code, patiently
-from flowguard.aws.items import Item, cancellation_item, number, read_item, run_key
+from flowguard.aws.items import Item, number, read_item, record_item, run_key
 from flowguard.errors import RunTooBusy
 from flowguard.ids import ObjectId, RequestId
 from flowguard.protocol.claims import is_waiting
@@ -80,7 +80,7 @@ class DynamoDBCancellations(NamedTuple):
             **change,
             "ReturnValues": "ALL_NEW",
         }
-        call["ExpressionAttributeValues"][":cancelled"] = cancellation_item(note)
+        call["ExpressionAttributeValues"][":cancelled"] = record_item(note)
         try:
             return patiently(lambda: self.client.update_item(**call), self.pause)["Attributes"]
         except ClientError as error:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from flowguard.aws import expressions
-from flowguard.aws.items import ASKER, callers_item, number, run_key
+from flowguard.aws.items import ASKER, number, record_item, run_key, values_of
 from flowguard.protocol.callers import Callers, asker_key, caller_key
 from flowguard.protocol.claims import begins_list, noted_asker
 from flowguard.protocol.conflict import OnConflict
+from flowguard.protocol.fields import OF_THE_MESSAGE
 from flowguard.protocol.run import ClaimRequest, Status
 
 _WAITING = {"S": Status.WAITING.value}
@@ -27,13 +28,7 @@ def claim_call(table: str, request: ClaimRequest) -> Any:
     """Build the UpdateItem that claims a hop, under the condition of its kind."""
     m = request.message
     values: dict[str, Any] = {
-        ":request_id": {"S": m.request_id},
-        ":requested_at": number(m.requested_at),
-        ":version": number(m.version),
-        ":stage": {"S": m.stage},
-        ":hop": number(m.hop),
-        ":retry": number(m.retry),
-        ":redrive": number(m.redrive),
+        **values_of(OF_THE_MESSAGE, m),
         ":owner": {"S": request.owner},
         ":now": number(request.now),
         ":lease_until": number(request.lease_until),
@@ -91,7 +86,7 @@ def _noted(request: ClaimRequest, names: dict[str, str], values: dict[str, Any])
     noted = []
     if begins_list(request):
         noted.append(expressions.BEGIN_LIST)
-        values[":nobody"] = callers_item(Callers(request.owner))
+        values[":nobody"] = record_item(Callers(request.owner))
     if (asker := noted_asker(request.message)) is not None:
         noted.append(expressions.NOTE_ASKER)
         names["#asker"], values[":asker"] = f"{ASKER}{asker_key(asker.request_id)}", {"S": asker.to_text()}

@@ -16,9 +16,10 @@ from flowguard.aws.commit_texts import (
 )
 from flowguard.aws.history_room import NAME as HISTORY
 from flowguard.aws.history_room import room_after_commit, room_in_claimed
-from flowguard.aws.items import ASKER, Item, back_off_item, callers_item, failed_item, late_item, number, run_key
+from flowguard.aws.items import ASKER, Item, number, record_item, run_key, values_of
 from flowguard.protocol.callers import Callers, asker_key, caller_key
 from flowguard.protocol.claims import answered_askers, noted_asker
+from flowguard.protocol.fields import IN_PLACE_OF_A_CLAIM
 from flowguard.protocol.run import ENDED, BackOff, Claim, ClaimRequest, Commit, NewWait, RunItem, Status
 from flowguard.protocol.run_history import after_commit, after_retry, newest
 
@@ -79,7 +80,7 @@ def release_call(table: str, claim: Claim, now: int, *, failed: bool, history: s
 
 def back_off_call(table: str, claim: Claim, back_off: BackOff) -> Any:
     """Build the UpdateItem that notes why a hop rests, under the commit's own fence. The next claim removes it."""
-    return _noting(table, claim, "SET back_off = :back_off", {":back_off": back_off_item(back_off)})
+    return _noting(table, claim, "SET back_off = :back_off", {":back_off": record_item(back_off)})
 
 
 def note_kills_call(table: str, claim: Claim) -> Any:
@@ -174,7 +175,7 @@ def _add_failed(update: _Update, item: RunItem, commit: Commit) -> None:
     if memo is not None and not (commit.can_be_redriven and memo.is_of(item.request_id, item.hop)):
         update.removed.append("memo")
     if commit.failed is not None:
-        update.set("failed", ":failed", failed_item(commit.failed))
+        update.set("failed", ":failed", record_item(commit.failed))
     elif commit.undone:
         update.changes.append("failed.undone = :yes")
     elif not keeps_failed(item, commit):
@@ -191,7 +192,7 @@ def _add_callers(update: _Update, claim: Claim, commit: Commit) -> None:
         update.removed.append("callers")
         own = caller_key(item.request_id, item.requested_at)
         update.changes.append(expressions.CLOSE_CALLERS)
-        update.values |= {":nobody": callers_item(Callers(item.owner)), ":caller": {"S": own}}
+        update.values |= {":nobody": record_item(Callers(item.owner)), ":caller": {"S": own}}
     elif item.answered_by is not None:  # they were answered before the hop; their result goes now
         update.removed.append("answered_by")
 
@@ -199,7 +200,7 @@ def _add_callers(update: _Update, claim: Claim, commit: Commit) -> None:
 def _add_wait(update: _Update, item: RunItem, commit: Commit, texts: PackedTexts) -> None:
     """Write the wait that the hop begins, or remove the one that it has ended."""
     if (late := kept_late(item, commit)) is not None:
-        update.set("late", ":late", late_item(late))
+        update.set("late", ":late", record_item(late))
     if commit.wait is not None:
         update.set("waiting", ":names", {"SS": sorted(commit.wait.plan.awaited)})
         update.names["#wait"] = "wait"
@@ -250,15 +251,7 @@ def _add_history(update: _Update, claim: Claim, commit: Commit, texts: PackedTex
 def _take(update: _Update, claim: Claim, request: ClaimRequest, commit: Commit) -> str:
     """Add to a commit what the claim of its hop would have written. Return the condition for both."""
     m, found = claim.message, claim.before
-    update.values |= {
-        ":requested_at": number(m.requested_at),
-        ":version": number(m.version),
-        ":stage": {"S": m.stage},
-        ":hop": number(m.hop),
-        ":retry": number(m.retry),
-        ":redrive": number(m.redrive),
-        ":lease_until": number(request.lease_until),
-    }
+    update.values |= values_of(IN_PLACE_OF_A_CLAIM, claim.item)
     update.changes.append(expressions.TAKE)
     if commit.status is not Status.COMPLETED and m.hop == 1:
         update.set("stages", ":stages", {"M": {m.stage: {"S": m.request_id}}})

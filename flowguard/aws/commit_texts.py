@@ -13,10 +13,8 @@ from flowguard.aws.items import (
     KEPT_FREE_AT_THE_END,
     KEPT_FREE_TO_UNDO,
     LARGEST_ITEM,
-    cancellation_item,
-    failed_item,
-    late_item,
     number,
+    record_item,
     rest_size,
     run_key,
     size_of_value,
@@ -151,9 +149,9 @@ def _sizes_beside(claim: Claim, commit: Commit) -> dict[str, int]:
         sizes["the wait"] = _size_of_names(commit.wait)
     sizes |= {**_failed_sizes(item, commit), **_sizes_of_callers(item)}
     if item.cancellation is not None:
-        sizes["the cancelled run"] = size_of_value(cancellation_item(item.cancellation))
+        sizes["the cancelled run"] = size_of_value(record_item(item.cancellation))
     if (late := kept_late(item, commit) or item.late) is not None:
-        sizes["the names without an answer"] = size_of_value(late_item(late))
+        sizes["the names without an answer"] = size_of_value(record_item(late))
     return sizes
 
 
@@ -162,7 +160,7 @@ def _failed_sizes(item: RunItem, commit: Commit) -> dict[str, int]:
     sizes: dict[str, int] = {}
     failed = commit.failed or (item.failed if keeps_failed(item, commit) else None)
     if failed is not None:
-        sizes["the failure"] = size_of_value(failed_item(failed))
+        sizes["the failure"] = size_of_value(record_item(failed))
     if item.wait is not None and commit.can_be_redriven:  # its answers stay, for a redrive
         sizes["the answers"] = item.wait.size
     memo = item.memo

@@ -8,17 +8,14 @@ from __future__ import annotations
 
 from typing import Final
 
+from flowguard.protocol import fields
 from flowguard.protocol.conflict import OnConflict
 
-_RESERVED: Final = {
-    "#status": "status",
-    "#owner": "owner",
-    "#ttl": "ttl",
-    "#result": "result",
-    "#error": "error",
-    "#wait": "wait",
+CLAIM_NAMES: Final = {
+    field.placeholder: field.attribute
+    for field in fields.FIELDS
+    if field.reserved and (field.written_by | field.removed_by) & fields.CLAIMS
 }
-CLAIM_NAMES: Final = _RESERVED
 """Attribute names that DynamoDB reserves."""
 
 ABSENT: Final = "attribute_not_exists(pk)"
@@ -111,27 +108,40 @@ LATER_HOP_OF_CALLERS: Final = f"attribute_not_exists(reset_at) AND ({LATER_HOP})
 """A run that was reset does not go on: another message restarts it."""
 
 
-_CLAIM: Final = (
-    "request_id = :request_id, requested_at = :requested_at, version = :version, #status = :running, stage = :stage, "
-    "hop = :hop, retry = :retry, redrive = :redrive, epoch = if_not_exists(epoch, :zero) + :one, #owner = :owner, "
-    "lease_until = :lease_until, done = :no, #ttl = :ttl"
-)
+def _assigned(field: fields.Field) -> str:
+    """Return what a claim assigns to a field."""
+    match field.attribute:
+        case "status":
+            return ":running"
+        case "epoch":
+            return "if_not_exists(epoch, :zero) + :one"
+        case "done":
+            return ":no"
+        case attribute:
+            return f":{attribute}"
+
+
+def _removed(claim: fields.Writer) -> str:
+    return ", ".join(field.placeholder for field in fields.removed_by(claim))
+
+
+_CLAIM: Final = ", ".join(f"{field.placeholder} = {_assigned(field)}" for field in fields.OF_EVERY_CLAIM)
 _CLAIM_FIRST: Final = (
     f"{_CLAIM}, stages = :stages, first_text = :first_text, text_epoch = if_not_exists(epoch, :zero) + :one"
 )
-CLAIM_FIRST_HOP: Final = f"SET {_CLAIM_FIRST} REMOVE #result, #error, waiting, #wait, late, back_off, kills"
+CLAIM_FIRST_HOP: Final = f"SET {_CLAIM_FIRST} REMOVE {_removed(fields.FIRST_HOP)}"
 """Leaves the outbox, the state and the failure of a run that is taken over, for this run's first stage."""
 
-CLAIM_FIRST_HOP_OF_CALLERS: Final = f"SET {_CLAIM_FIRST} REMOVE waiting, #wait, late, reset_at, back_off, kills"
+CLAIM_FIRST_HOP_OF_CALLERS: Final = f"SET {_CLAIM_FIRST} REMOVE {_removed(fields.CALLERS_FIRST_HOP)}"
 """Leaves the result or error of an end as well: its callers may not have been answered yet."""
 
 BEGIN_LIST: Final = "callers = if_not_exists(callers, :nobody)"
 NOTE_ASKER: Final = "#asker = :asker"
 
-CLAIM_LATER_HOP: Final = f"SET {_CLAIM}, stages.#stage = :request_id REMOVE outbox, #result, #error, back_off, kills"
+CLAIM_LATER_HOP: Final = f"SET {_CLAIM}, stages.#stage = :request_id REMOVE {_removed(fields.LATER_HOP)}"
 """Clears the outbox: this hop's message was the last of it."""
 
-CLAIM_RESUMED_HOP: Final = f"SET {_CLAIM}, stages.#stage = :request_id REMOVE #result, #error, back_off, kills"
+CLAIM_RESUMED_HOP: Final = f"SET {_CLAIM}, stages.#stage = :request_id REMOVE {_removed(fields.RESUMED_HOP)}"
 """Leaves the outbox: an answer from outside may have come before anything of it was sent."""
 
 # only the run, the attempt and the very worker that claimed may commit, and only once. The owner is compared because
@@ -146,10 +156,7 @@ NOTE_KILLS: Final = "SET kills = :kills"
 UNCHANGED: Final = (
     "request_id = :read_request_id AND epoch = :read_epoch AND #owner = :read_owner AND done = :read_done"
 )
-TAKE: Final = (
-    "request_id = :request_id, requested_at = :requested_at, version = :version, stage = :stage, hop = :hop, "
-    "retry = :retry, redrive = :redrive, epoch = :epoch, #owner = :owner, lease_until = :lease_until"
-)
+TAKE: Final = ", ".join(f"{field.placeholder} = :{field.attribute}" for field in fields.IN_PLACE_OF_A_CLAIM)
 """Of such a commit: what a claim would have written, beside what the commit writes in any case."""
 
 # -- those who are answered with the end of a run

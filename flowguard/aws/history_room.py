@@ -19,17 +19,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from flowguard.aws.commit_texts import PackedTexts
-from flowguard.aws.items import (
-    ASKER,
-    Item,
-    callers_item,
-    cancellation_item,
-    failed_item,
-    late_item,
-    size_of_value,
-)
+from flowguard.aws.items import ASKER, Item, record_item, size_of_value
 from flowguard.protocol.callers import Callers, caller_key
 from flowguard.protocol.claims import answered_askers
+from flowguard.protocol.fields import FIELDS
 from flowguard.protocol.run import Claim, Commit, RunItem, Status
 from flowguard.protocol.run_history import LONGEST
 
@@ -43,10 +36,7 @@ UNSURE: Final = 32
 _LATER_STAGE: Final = 48
 """Bytes of the name of a stage that the next claim may add. A longer one may cost a unit more."""
 
-_NAMES: Final = (
-    *("pk", "sk", "request_id", "requested_at", "version", "status", "stage", "hop", "retry", "redrive", "epoch"),
-    *("owner", "lease_until", "done", "committed_at", "ttl"),
-)
+_NAMES: Final = ("pk", "sk", *(field.attribute for field in FIELDS if field.always))
 _TIMES_AND_FLAG: Final = 3 * 8 + 6 + 1
 _FIXED: Final = sum(map(len, _NAMES)) + _TIMES_AND_FLAG
 _COUNTS: Final = 5
@@ -128,11 +118,11 @@ def _kept(claim: Claim, commit: Commit | None) -> Iterator[int]:
     if item.memo is not None and commit is None:
         yield len("memo") + item.memo.size
     if item.failed is not None and (commit is None or (commit.failed is None and item.own_failure is not None)):
-        yield len("failed") + _value_size(failed_item(item.failed))
+        yield len("failed") + _value_size(record_item(item.failed))
     if item.late is not None:
-        yield len("late") + _value_size(late_item(item.late))
+        yield len("late") + _value_size(record_item(item.late))
     if item.cancellation is not None:
-        yield len("cancelled") + _value_size(cancellation_item(item.cancellation))
+        yield len("cancelled") + _value_size(record_item(item.cancellation))
     if item.first_text is not None and commit is None:
         yield _FIRST_TEXT
     if item.kills and commit is not None:
@@ -147,14 +137,14 @@ def _kept_callers(claim: Claim, commit: Commit | None) -> Iterator[int]:
     item = claim.item
     if commit is not None and commit.closes_list:
         answered = item.callers if item.callers is not None else Callers(item.owner)
-        yield len("answered") + _value_size(callers_item(answered))
+        yield len("answered") + _value_size(record_item(answered))
         yield len("answered_by") + _bytes(item.request_id)
         yield len("answered_key") + len(caller_key(item.request_id, item.requested_at))
     else:
         if item.callers is not None:
-            yield len("callers") + _value_size(callers_item(item.callers))
+            yield len("callers") + _value_size(record_item(item.callers))
         if item.answered is not None:
-            yield len("answered") + _value_size(callers_item(item.answered))
+            yield len("answered") + _value_size(record_item(item.answered))
         if item.answered_key is not None:
             yield len("answered_key") + _bytes(item.answered_key)
     if item.askers:

@@ -5,19 +5,21 @@ It has keys, attribute names and types; conditions are in ``expressions``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+import functools
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, TypeVar
 
-from flowguard.ids import ObjectId, Owner, RequestId
-from flowguard.protocol.callers import Callers
-from flowguard.protocol.failed_hop import FailedHop
+from flowguard.ids import ObjectId
+from flowguard.protocol.fields import BY_NAME, FIELDS, PARTS, Field, Kind
 from flowguard.protocol.groups import key_of
-from flowguard.protocol.run import BackOff, Cancellation, RunItem, Status
+from flowguard.protocol.run import RunItem, Status
 from flowguard.protocol.run_history import LONGEST as LONGEST_HISTORY
-from flowguard.protocol.waiting import Late, Wait
-from flowguard.wire.message import ErrorNote, Message
+from flowguard.protocol.waiting import Wait
+from flowguard.wire.message import Message
 
 Item = dict[str, Any]
+
+_Record = TypeVar("_Record")
 """An item as DynamoDB's low-level API writes it: ``{"hop": {"N": "1"}, …}``."""
 
 LARGEST_ITEM = 409_600
@@ -102,123 +104,89 @@ def number(value: int) -> dict[str, str]:
     return {"N": str(value)}
 
 
-def read_item(item: Item) -> RunItem:
-    """Read the item without its long texts. The store unpacks those when they are needed."""
-    return RunItem(
-        request_id=RequestId(item["request_id"]["S"]),
-        requested_at=int(item["requested_at"]["N"]),
-        version=int(item["version"]["N"]),
-        status=Status(item["status"]["S"]),
-        stage=item["stage"]["S"],
-        hop=int(item["hop"]["N"]),
-        retry=int(item["retry"]["N"]),
-        redrive=int(item["redrive"]["N"]),
-        epoch=int(item["epoch"]["N"]),
-        owner=Owner(item["owner"]["S"]),
-        lease_until=int(item["lease_until"]["N"]),
-        done=item["done"]["BOOL"],
-        committed_at=int(item["committed_at"]["N"]) if "committed_at" in item else 0,
-        stages={name: RequestId(value["S"]) for name, value in item.get("stages", {"M": {}})["M"].items()},
-        ttl=int(item["ttl"]["N"]) if "ttl" in item else 0,
-        wait=_wait(item) if "wait" in item else None,
-        late=_late(item["late"]["M"]) if "late" in item else None,
-        failed=_failed(item["failed"]["M"]) if "failed" in item else None,
-        cancellation=_cancellation(item["cancelled"]["M"]) if "cancelled" in item else None,
-        callers=read_callers(item["callers"]) if "callers" in item else None,
-        reset_at=int(item["reset_at"]["N"]) if "reset_at" in item else None,
-        reset_by=item["reset_by"]["S"] if "reset_by" in item else None,
-        answered=read_callers(item["answered"]) if "answered" in item else None,
-        answered_by=RequestId(item["answered_by"]["S"]) if "answered_by" in item else None,
-        answered_key=item["answered_key"]["S"] if "answered_key" in item else None,
-        back_off=_back_off(item["back_off"]["M"]) if "back_off" in item else None,
-        history=_history(item["history"]) if "history" in item else "",
-        kills=int(item["kills"]["N"]) if "kills" in item else 0,
-        first_text=item["first_text"]["S"] if item.get("text_epoch") == item["epoch"] else None,
-        full_history="full_history" in item,
-        askers={name[len(ASKER) :]: item[name]["S"] for name in sorted(item) if name.startswith(ASKER)},
-    )
-
-
-ASKER = "asker-"
-"""What the name of an attribute begins with that holds a request which has not been answered."""
-
-
-def callers_item(callers: Callers) -> Item:
-    """Return a list of callers as the item holds it."""
-    held = {key: {"S": text} for key, text in callers.held.items()}
-    return {
-        "M": {"term": {"S": callers.term}, "held": {"M": held}, **({"rows": {"BOOL": True}} if callers.rows else {})}
-    }
-
-
-def read_callers(found: Item) -> Callers:
-    """Read what :func:`callers_item` made."""
-    stored = found["M"]
-    held = {key: one["S"] for key, one in stored["held"]["M"].items()}
-    return Callers(stored["term"]["S"], held, "rows" in stored)
-
-
-def late_item(late: Late) -> Item:
-    """Return the names that came too late as the item holds them."""
-    group = {} if late.group is None else {"group": {"S": late.group}}
-    return {"M": {"hop": number(late.hop), "names": {"SS": sorted(late.names)}, **group}}
-
-
-def _late(found: Item) -> Late:
-    group = found["group"]["S"] if "group" in found else None
-    return Late(int(found["hop"]["N"]), frozenset(found["names"]["SS"]), group)
-
-
-def cancellation_item(cancellation: Cancellation) -> Item:
-    """Return a cancelled run as the item holds it."""
-    c = cancellation
-    return {"M": {"request_id": {"S": c.request_id}, "at": number(c.at), "why": {"S": c.why}}}
-
-
-def _cancellation(found: Item) -> Cancellation:
-    return Cancellation(RequestId(found["request_id"]["S"]), int(found["at"]["N"]), found["why"]["S"])
-
-
-def back_off_item(back_off: BackOff) -> Item:
-    """Return why and until when a hop rests as the item holds it."""
-    return {"M": {"error": _error_item(back_off.error), "until": number(back_off.until)}}
-
-
-def _back_off(found: Item) -> BackOff:
-    return BackOff(_error(found["error"]["M"]), int(found["until"]["N"]))
-
-
-def _error_item(error: ErrorNote) -> Item:
-    return {"M": {"type": {"S": error.type}, "text": {"S": error.text}, "at": number(error.at)}}
-
-
-def _error(found: Item) -> ErrorNote:
-    return ErrorNote(found["type"]["S"], found["text"]["S"], int(found["at"]["N"]))
-
-
-def failed_item(failed: FailedHop) -> Item:
-    """Return where a run failed as the item holds it."""
-    undone = {"undone": {"BOOL": True}} if failed.undone else {}
-    run = {"request_id": {"S": failed.request_id}, "requested_at": number(failed.requested_at)}
-    place = {"hop": number(failed.hop), "redrive": number(failed.redrive)}
-    return {"M": {**run, **place, "error": _error_item(failed.error), **undone}}
-
-
-def _failed(found: Item) -> FailedHop:
-    return FailedHop(
-        request_id=RequestId(found["request_id"]["S"]),
-        requested_at=int(found["requested_at"]["N"]),
-        hop=int(found["hop"]["N"]),
-        redrive=int(found["redrive"]["N"]),
-        error=_error(found["error"]["M"]),
-        undone="undone" in found,
-    )
-
-
 def _history(found: Item) -> str:
     """Return the history of an item. What is none is left out: nothing decides by it."""
     text = found.get("S", "")
     return text if len(text) <= LONGEST_HISTORY else ""
+
+
+_NUMBER: Final = (number, lambda stored: int(stored["N"]))
+_CODECS: Final[Mapping[Kind, tuple[Callable[[Any], Item], Callable[[Item], Any]]]] = {
+    Kind.TEXT: (lambda text: {"S": text}, lambda stored: stored["S"]),
+    Kind.STATUS: (lambda status: {"S": status.value}, lambda stored: Status(stored["S"])),
+    Kind.HISTORY: (lambda text: {"S": text}, _history),
+    Kind.COUNT: _NUMBER,
+    Kind.TIME: _NUMBER,
+    Kind.SECONDS: _NUMBER,
+    Kind.FLAG: (lambda flag: {"BOOL": flag}, lambda stored: stored["BOOL"]),
+    Kind.MARK: (lambda _: {"BOOL": True}, lambda _: True),
+    Kind.NAMES: (lambda names: {"SS": sorted(names)}, lambda stored: frozenset(stored["SS"])),
+    Kind.TEXTS: (
+        lambda texts: {"M": {name: {"S": text} for name, text in texts.items()}},
+        lambda stored: {name: text["S"] for name, text in stored["M"].items()},
+    ),
+}
+"""How values of each kind are written and read. Long texts and maps have code of their own."""
+
+
+def stored(kind: Kind | type, value: Any) -> Item:
+    """Return a value of a kind as the item holds it."""
+    if not isinstance(kind, Kind):
+        return record_item(value)
+    write, _ = _CODECS[kind]
+    return write(value)
+
+
+def values_of(fields: Iterable[Field], item: Any) -> Item:
+    """Return the values of fields as an expression names them, each from what ``item`` has under its name."""
+    return {f":{field.attribute}": stored(field.kind, getattr(item, field.value_name)) for field in fields}
+
+
+def record_item(record: Any) -> Item:
+    """Return a named tuple as the item holds it."""
+    parts: Item = {}
+    for part, kind in PARTS[type(record)].items():
+        value = getattr(record, part)
+        if value is not None and value is not False:
+            parts[part] = stored(kind, value)
+    return {"M": parts}
+
+
+def read_record(kind: type[_Record], found: Item) -> _Record:
+    """Read what :func:`record_item` made."""
+    parts, optional = found["M"], kind._field_defaults  # type: ignore[attr-defined]
+    return kind(
+        **{part: _reader(of)(parts[part]) for part, of in PARTS[kind].items() if part in parts or part not in optional}
+    )
+
+
+def _reader(kind: Kind | type) -> Callable[[Item], Any]:
+    return _CODECS[kind][1] if isinstance(kind, Kind) else functools.partial(read_record, kind)
+
+
+_READ: Final = tuple(
+    (field.value_name, field.attribute, _reader(field.kind))
+    for field in FIELDS
+    if field.kind not in (Kind.LONG, Kind.MAP) and not field.part_of
+)
+_REQUIRED: Final = tuple(one for one in _READ if one[0] not in RunItem._field_defaults)
+_OPTIONAL: Final = tuple(one for one in _READ if one[0] in RunItem._field_defaults)
+
+
+def read_item(item: Item) -> RunItem:
+    """Read the item without its long texts. The store unpacks those when they are needed."""
+    values = {name: read(item[attribute]) for name, attribute, read in _REQUIRED}
+    values |= {name: read(item[attribute]) for name, attribute, read in _OPTIONAL if attribute in item}
+    if "wait" in item:
+        values["wait"] = _wait(item)
+    if item.get("text_epoch") != item["epoch"]:
+        values["first_text"] = None
+    values["askers"] = {name[len(ASKER) :]: item[name]["S"] for name in sorted(item) if name.startswith(ASKER)}
+    return RunItem(**values)
+
+
+ASKER: Final = BY_NAME["askers"].attribute
+"""What the name of an attribute begins with that holds a request which has not been answered."""
 
 
 def _wait(item: Item) -> Wait:

@@ -22,10 +22,9 @@ from flowguard.aws.items import (
     KEPT_FREE,
     LARGEST_ITEM,
     Item,
-    cancellation_item,
-    failed_item,
     number,
     read_item,
+    record_item,
     rest_size,
     run_key,
     size_of_value,
@@ -139,9 +138,9 @@ class DynamoDBMemos:
         if item.wait is not None:
             sizes["the answers"] = item.wait.size
         if item.failed is not None:
-            sizes["the failure"] = size_of_value(failed_item(item.failed))
+            sizes["the failure"] = size_of_value(record_item(item.failed))
         if item.cancellation is not None:
-            sizes["the cancelled run"] = size_of_value(cancellation_item(item.cancellation))
+            sizes["the cancelled run"] = size_of_value(record_item(item.cancellation))
         if sum(sizes.values()) > LARGEST_ITEM:
             raise TooLarge(f"what {name!a} is to remember", sizes, LARGEST_ITEM)
 

@@ -11,6 +11,7 @@ from flowguard.aws.dead_letter_queue import Unusable
 from flowguard.aws.items import Item
 from flowguard.aws.run_reader import RunReader, SeenRun
 from flowguard.errors import FlowguardError, shown
+from flowguard.protocol.fields import FIELDS
 from flowguard.protocol.run import Status
 
 if TYPE_CHECKING:
@@ -18,11 +19,12 @@ if TYPE_CHECKING:
 
 ITEMS_A_PAGE: Final = 1_000
 
-_NAMES: Final = {"#status": "status", "#owner": "owner", "#ttl": "ttl", "#wait": "wait", "#error": "error"}
-_PARTS: Final = (
-    "pk, sk, request_id, requested_at, version, stage, hop, retry, redrive, epoch, lease_until, done, committed_at, "
-    "waiting, failed, cancelled, reset_at, back_off"
-)
+_NEEDED: Final = ("error", "waiting", "wait", "failed", "cancelled", "reset_at", "back_off")
+"""What a list shows of a run beside what each item has."""
+
+_LISTED: Final = tuple(field for field in FIELDS if field.always or field.attribute in _NEEDED)
+_NAMES: Final = {field.placeholder: field.attribute for field in _LISTED if field.reserved}
+_PARTS: Final = ", ".join(["pk", "sk", *(field.placeholder for field in _LISTED)])
 
 
 class NoCursor(FlowguardError):
@@ -132,6 +134,6 @@ def _call(table: str, wanted: Wanted) -> dict[str, Any]:
         "FilterExpression": " AND ".join(conditions),
         "ExpressionAttributeValues": values,
         "ExpressionAttributeNames": _NAMES,
-        "ProjectionExpression": ", ".join([_PARTS, *_NAMES]),
+        "ProjectionExpression": _PARTS,
         "ReturnConsumedCapacity": "TOTAL",
     }

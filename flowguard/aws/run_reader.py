@@ -13,6 +13,7 @@ from flowguard.aws.history_rows import ROWS_SHOWN, FullHistory, read_rows
 from flowguard.aws.items import Item, read_item, run_key, size_of_value
 from flowguard.aws.packing import Packing
 from flowguard.ids import ObjectId, RequestId
+from flowguard.protocol.fields import FIELDS, Kind
 from flowguard.protocol.outbox import Outbox, StoredOutbox
 from flowguard.protocol.run import RunItem
 from flowguard.protocol.waiting import WaitPlan
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
     from flowguard.aws.clients import Clients
 
-_LONG: Final[tuple[str, ...]] = ("state", "result", "error", "outbox")
+_LONG: Final = tuple(field.attribute for field in FIELDS if field.kind is Kind.LONG)
 
 
 class SeenRun(NamedTuple):

@@ -17,7 +17,7 @@ from flowguard.aws.commit_call import CommitCalls, back_off_call, note_kills_cal
 from flowguard.aws.commit_texts import CommitTexts
 from flowguard.aws.faults import error_code, patiently
 from flowguard.aws.item_texts import ItemTexts
-from flowguard.aws.items import Item, message_problem, read_callers, read_item, run_key
+from flowguard.aws.items import Item, message_problem, read_item, read_record, run_key
 from flowguard.aws.packing import Packing
 from flowguard.aws.refused_writes import is_at_fence, item_at_fence, refusal_of
 from flowguard.aws.waits import DynamoDBWaits
@@ -203,7 +203,7 @@ class DynamoDBStore:
     def _closed(self, claim: Claim, answer: Any) -> Callers:
         """Return the list that the commit has closed, from its answer. A transaction answers nothing, so it is read."""
         if answer is not None:
-            return read_callers(answer["Attributes"]["answered"])
+            return read_record(Callers, answer["Attributes"]["answered"])
         key = run_key(claim.message.flow, claim.message.object_id)
         read: Any = patiently(
             lambda: self._client.get_item(
@@ -213,7 +213,8 @@ class DynamoDBStore:
         )
         found = read.get("Item", {})
         mine = found.get("answered_by", {}).get("S") == claim.item.request_id
-        return read_callers(found["answered"]) if mine else Callers("")  # whoever closed another list has answered this
+        # whoever closed another list has answered this
+        return read_record(Callers, found["answered"]) if mine else Callers("")
 
     def _fenced(self, claim: Claim, commit: Commit, found: Any) -> Committed | Fenced | Refused:
         item = read_item(found) if found else None

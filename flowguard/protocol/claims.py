@@ -7,10 +7,12 @@ table and holds the two to the same answer.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
-from flowguard.ids import Owner
+from flowguard.ids import Owner, RequestId
 from flowguard.protocol.callers import Caller, Callers, asker_key, caller_key
 from flowguard.protocol.conflict import OnConflict
+from flowguard.protocol.fields import REMOVED_BY_CLAIM, claiming
 from flowguard.protocol.run import ENDED, Claim, ClaimRequest, Commit, Committed, Fenced, FencedBy, RunItem, Status
 from flowguard.protocol.verdicts import Verdict
 from flowguard.wire.message import Message
@@ -153,14 +155,17 @@ def begins_anew(item: RunItem | None, message: Message) -> bool:
 
 
 def taken(item: RunItem | None, request: ClaimRequest) -> RunItem:
-    """Return the item as a granted claim leaves it. What is not in the message is from the item that it found.
+    """Return the item as a granted claim leaves it.
 
+    It removes what :mod:`flowguard.protocol.fields` says, and what it neither removes nor writes stays as it is.
     A first hop starts from an empty state. It touches neither the outbox, which is of a run taken over or of this run's
     own end, nor the state that the run before has left. A later hop clears the outbox, for its message was the last
     that the outbox had to send. A resumed hop keeps it: an answer from outside may come before anything was sent.
     """
     m, first = request.message, request.message.hop == 1
-    return RunItem(
+    before = _NOTHING if item is None else item
+    return before._replace(
+        **REMOVED_BY_CLAIM[claiming(request)],
         request_id=m.request_id,
         requested_at=m.requested_at,
         version=m.version,
@@ -169,35 +174,22 @@ def taken(item: RunItem | None, request: ClaimRequest) -> RunItem:
         hop=m.hop,
         retry=m.retry,
         redrive=m.redrive,
-        epoch=item.epoch + 1 if item is not None else 1,
+        epoch=before.epoch + 1,
         owner=request.owner,
         lease_until=request.lease_until,
         done=False,
-        committed_at=item.committed_at if item is not None else 0,
-        outbox=item.outbox if item is not None and (first or m.resumed) else None,
-        state=None if item is None or begins_anew(item, m) else item.state,
-        stages={m.stage: m.request_id} if item is None or first else {**item.stages, m.stage: m.request_id},
         ttl=request.expires_at // 1000,
-        wait=None if item is None or first else item.wait,
-        late=None if item is None or first else item.late,
-        lost=None if item is None or first else item.lost,
-        left=item.left if item is not None else None,
-        memo=item.memo if item is not None else None,
-        failed=item.failed if item is not None else None,
-        cancellation=item.cancellation if item is not None else None,
-        callers=_callers(item, request),
-        answered=item.answered if item is not None else None,
-        answered_by=item.answered_by if item is not None else None,
-        answered_key=item.answered_key if item is not None else None,
-        askers=_askers(item, request),
-        reset_at=None if item is None or begins_work(request) else item.reset_at,
-        reset_by=item.reset_by if item is not None else None,
-        first_message=item.first_message if item is not None else None,
-        left_end=item.left_end if item is not None and first else None,
-        history=item.history if item is not None else "",
+        state=None if begins_anew(item, m) else before.state,
+        stages={m.stage: m.request_id} if first else {**before.stages, m.stage: m.request_id},
         first_text=m.text_digest if first else None,
-        full_history=item is not None and item.full_history,
+        callers=_callers(item, request),
+        askers=_askers(item, request),
+        lost=None if first else before.lost,
+        left_end=before.left_end if first else None,
     )
+
+
+_NOTHING: Final = RunItem(RequestId(""), 0, 0, Status.RUNNING, "", 0, 0, 0, 0, Owner(""), 0, False)
 
 
 def kills_before(found: RunItem | None, message: Message, owner: Owner | None = None) -> int:

@@ -74,7 +74,7 @@ class RunItem(NamedTuple):
     owner: Owner
     lease_until: int
     done: bool
-    committed_at: int
+    committed_at: int = 0
     outbox: Outbox | StoredOutbox | None = None
     state: str | None = None
     result: str | None = None

@@ -8,7 +8,7 @@ from datetime import timedelta
 from itertools import chain, islice, product
 from typing import Any
 
-from flowguard.aws.items import ASKER, callers_item, failed_item, late_item, number, run_key
+from flowguard.aws.items import ASKER, number, record_item, run_key
 from flowguard.ids import ObjectId, Owner, RequestId
 from flowguard.protocol.callers import Caller, Callers, asker_key, caller_key
 from flowguard.protocol.conflict import OnConflict
@@ -269,7 +269,7 @@ KINDS: dict[str, Callable[[], Iterator[Meeting]]] = {
 
 def _held(*requests: tuple[int, str], rows: bool = False) -> dict[str, Any]:
     callers = [Caller(RequestId(one), time, "sqs:replies") for time, one in requests]
-    return callers_item(Callers("term", {one.key: one.to_text() for one in callers}, rows))
+    return record_item(Callers("term", {one.key: one.to_text() for one in callers}, rows))
 
 
 def _text(digest: str, epoch: int = 7) -> dict[str, Any]:
@@ -331,13 +331,13 @@ def item(
 
 def late(hop: int, *names: str) -> dict[str, Any]:
     """What came too late for the hop."""
-    return {"late": late_item(Late(hop, frozenset(names)))}
+    return {"late": record_item(Late(hop, frozenset(names)))}
 
 
 def failed(run: tuple[int, str], hop: int, undone: bool) -> dict[str, Any]:
     """Where a run failed for good."""
     note = ErrorNote("Reject", "sold out", NOW)
-    return {"failed": failed_item(FailedHop(RequestId(run[1]), run[0], hop, 0, note, undone))}
+    return {"failed": record_item(FailedHop(RequestId(run[1]), run[0], hop, 0, note, undone))}
 
 
 WAITS: dict[str, dict[str, Any]] = {

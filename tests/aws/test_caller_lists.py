@@ -11,7 +11,7 @@ from botocore.exceptions import ClientError
 
 from flowguard.aws.caller_lists import LARGEST_ROW, ROWS_A_PAGE, DynamoDBCallers, RowsLeft
 from flowguard.aws.clients import Clients
-from flowguard.aws.items import ASKER, callers_item, number, run_key
+from flowguard.aws.items import ASKER, number, record_item, run_key
 from flowguard.aws.services import aws_store
 from flowguard.errors import TextGone, TooLarge
 from flowguard.ids import ObjectId, RequestId
@@ -42,7 +42,7 @@ def lists(clients: Clients) -> DynamoDBCallers:
 
 
 def put(clients: Clients, state: str = "running", **has: Any) -> None:
-    found = {**item(1, state, (0, 0), "over", "other"), "callers": callers_item(OPEN), **has}
+    found = {**item(1, state, (0, 0), "over", "other"), "callers": record_item(OPEN), **has}
     clients.dynamodb.put_item(TableName="flowguard", Item=found)
 
 
@@ -129,16 +129,16 @@ def attach(lists: DynamoDBCallers, callers: Callers, one: Caller) -> tuple[bool,
 def test_a_caller_is_held_by_the_item_until_that_expires(clients: Clients, lists: DynamoDBCallers) -> None:
     put(clients)
     assert attach(lists, OPEN, caller()) == (True, ["UpdateItem"])
-    assert there(clients)["callers"] == callers_item(held(caller()))
+    assert there(clients)["callers"] == record_item(held(caller()))
     assert there(clients)["ttl"] == number(EXPIRES // 1000)
 
 
 def test_a_caller_that_is_held_is_not_written_again(clients: Clients, lists: DynamoDBCallers) -> None:
-    put(clients, callers=callers_item(held(caller())))
+    put(clients, callers=record_item(held(caller())))
     assert attach(lists, held(caller()), caller()) == (True, [])
     redriven = caller()._replace(redrive=1)
     assert attach(lists, held(caller()), redriven) == (True, ["UpdateItem"])
-    assert there(clients)["callers"] == callers_item(held(redriven))
+    assert there(clients)["callers"] == record_item(held(redriven))
 
 
 @pytest.mark.parametrize(("size", "is_held"), [(LARGEST_HELD, True), (LARGEST_HELD + 1, False)])
@@ -164,7 +164,7 @@ FULL = held(*(caller(name) for name in range(MOST_HELD)))
 
 
 def test_one_too_many_is_a_row_of_the_list(clients: Clients, lists: DynamoDBCallers) -> None:
-    put(clients, callers=callers_item(FULL))
+    put(clients, callers=record_item(FULL))
     assert attach(lists, FULL, caller("more")) == (True, ["PutItem", "UpdateItem"])
     [row] = rows(clients)
     more = caller("more")
@@ -174,7 +174,7 @@ def test_one_too_many_is_a_row_of_the_list(clients: Clients, lists: DynamoDBCall
         "caller": {"S": more.to_text()},
         "ttl": number(ROWS_EXPIRE // 1000),
     }
-    assert there(clients)["callers"] == callers_item(FULL._replace(rows=True))
+    assert there(clients)["callers"] == record_item(FULL._replace(rows=True))
     assert there(clients)["ttl"] == number(EXPIRES // 1000)
 
 
@@ -206,14 +206,14 @@ def test_an_item_without_a_ttl_takes_callers(clients: Clients, lists: DynamoDBCa
 
 
 def test_of_a_full_list_one_that_is_held_is_replaced(clients: Clients, lists: DynamoDBCallers) -> None:
-    put(clients, callers=callers_item(FULL))
+    put(clients, callers=record_item(FULL))
     redriven = caller(0)._replace(redrive=1)
     assert attach(lists, FULL, redriven) == (True, ["UpdateItem"])
     assert rows(clients) == []
 
 
 def test_a_list_that_has_filled_since_takes_a_row(clients: Clients, lists: DynamoDBCallers) -> None:
-    put(clients, callers=callers_item(FULL))
+    put(clients, callers=record_item(FULL))
     assert attach(lists, OPEN, caller("more")) == (True, ["UpdateItem", "PutItem", "UpdateItem"])
 
 
@@ -223,7 +223,7 @@ def test_nobody_attaches_to_a_list_that_is_closed(
     has: str, size: int, calls: list[str], clients: Clients, lists: DynamoDBCallers
 ) -> None:
     if has == "another list":
-        put(clients, callers=callers_item(Callers("another")))
+        put(clients, callers=record_item(Callers("another")))
     elif has == "no list":
         clients.dynamodb.put_item(TableName="flowguard", Item=item(1, "completed", (0, 0), "over", "other"))
     before = there(clients)

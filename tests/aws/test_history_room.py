@@ -16,7 +16,7 @@ import pytest
 from flowguard.aws import history_room
 from flowguard.aws.clients import Clients
 from flowguard.aws.history_rows import read_rows
-from flowguard.aws.items import ASKER, callers_item, failed_item, late_item, number, run_key
+from flowguard.aws.items import ASKER, number, record_item, run_key
 from flowguard.aws.services import aws_store
 from flowguard.aws.store import DynamoDBStore
 from flowguard.destinations import Queue
@@ -183,11 +183,11 @@ def test_a_real_engine_counts_no_unit_for_a_history(no_room: Callable[[], None],
 
 # -- the count --------------------------------------------------------------------------------------------------------
 
-LATE = late_item(Late(1, frozenset({"left", "right"}), None))
+LATE = record_item(Late(1, frozenset({"left", "right"}), None))
 NEWER = {"M": {"request_id": {"S": "web-1"}, "at": number(AT), "why": {"S": "the customer called"}}}
-OLD_FAILURE = failed_item(FailedHop(RequestId("web-0"), AT - 90_017, 1, 0, ErrorNote("Reject", "no", AT - 80_017)))
-OWN_FAILURE = failed_item(FailedHop(RequestId("web-1"), AT - 6, 1, 0, ErrorNote("Reject", "no", AT - 80_017)))
-LIST = callers_item(Callers("owner", {"web-3": Caller(RequestId("web-3"), AT, "sqs:replies").to_text()}))
+OLD_FAILURE = record_item(FailedHop(RequestId("web-0"), AT - 90_017, 1, 0, ErrorNote("Reject", "no", AT - 80_017)))
+OWN_FAILURE = record_item(FailedHop(RequestId("web-1"), AT - 6, 1, 0, ErrorNote("Reject", "no", AT - 80_017)))
+LIST = record_item(Callers("owner", {"web-3": Caller(RequestId("web-3"), AT, "sqs:replies").to_text()}))
 ASKED = {f"{ASKER}0123": {"S": "x" * 99}}
 MEMO = {
     "M": {

@@ -10,7 +10,7 @@ import pytest
 
 from flowguard.aws import expressions
 from flowguard.aws.clients import Clients
-from flowguard.aws.items import cancellation_item, number, read_item, run_key
+from flowguard.aws.items import number, read_item, record_item, run_key
 from flowguard.aws.services import aws_store
 from flowguard.aws.store import DynamoDBStore
 from flowguard.ids import ObjectId, RequestId
@@ -34,7 +34,7 @@ def states() -> Iterator[dict[str, Any] | None]:
     ):
         yield {**item(2, "failed" if undone else "running", (0, 0), "alive", "other"), **failed(run, 1, undone)}
     for (name, own), at in product((("its own", STORED[1]), ("another's", "other")), (499, 500, 501)):
-        note = cancellation_item(Cancellation(RequestId(own), at, name))
+        note = record_item(Cancellation(RequestId(own), at, name))
         found = {**item(2, "running", (0, 0), "alive", "other"), "cancelled": note}
         yield found
         yield {**found, "reset_at": number(500)}

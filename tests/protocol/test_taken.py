@@ -81,12 +81,19 @@ def test_a_claim_leaves_what_is_not_of_its_message(name: str, asked: ClaimReques
 
 @pytest.mark.parametrize("asked", [OF_THE_FIRST, OF_LATER], ids=["first hop", "later hop"])
 def test_a_claim_writes_what_its_message_says(asked: ClaimRequest) -> None:
+    asked = asked._replace(message=asked.message._replace(version=2))
     m, found = asked.message, taken(stored(), asked)
     assert (found.request_id, found.requested_at, found.version) == (m.request_id, m.requested_at, m.version)
     assert (found.stage, found.hop, found.retry, found.redrive) == (m.stage, m.hop, m.retry, m.redrive)
     assert (found.status, found.done, found.ttl) == (Status.RUNNING, False, asked.expires_at // 1000)
     assert (found.owner, found.lease_until) == (Owner("mine"), asked.lease_until)
     assert (found.epoch, taken(None, asked).epoch) == (stored().epoch + 1, 1)
+
+
+def test_the_text_of_a_first_hop_is_kept_until_its_commit() -> None:
+    before = stored()._replace(first_text="of the run before")
+    assert taken(before, OF_THE_FIRST).first_text == OF_THE_FIRST.message.text_digest
+    assert taken(before, OF_LATER).first_text is None
 
 
 def test_a_first_hop_names_its_own_stage_alone() -> None:

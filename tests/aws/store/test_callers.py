@@ -8,7 +8,7 @@ import pytest
 from botocore.exceptions import EndpointConnectionError
 
 from flowguard.aws.clients import Clients
-from flowguard.aws.items import ASKER, callers_item
+from flowguard.aws.items import ASKER, record_item
 from flowguard.aws.services import aws_store
 from flowguard.aws.store import DynamoDBStore
 from flowguard.errors import TooLarge
@@ -283,7 +283,7 @@ def test_a_flow_that_takes_no_callers_any_more_is_brought_no_end(memory: DynamoD
 
 @pytest.mark.parametrize("part", ["answered", "answered_by"])
 def test_an_item_without_an_end_brings_none(part: str) -> None:
-    whole = {"answered": callers_item(Callers("term")), "answered_by": {"S": "before"}}
+    whole = {"answered": record_item(Callers("term")), "answered_by": {"S": "before"}}
     with on_memory() as clients:
         meet(clients, {**item(1, "running", (0, 0), "abandoned", "other"), part: whole[part]})
         assert newer(aws_store(Settings(), clients), policy=OnConflict.ATTACH).left_end is None

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from flowguard.aws.clients import Clients
-from flowguard.aws.items import back_off_item, number
+from flowguard.aws.items import number, record_item
 from flowguard.aws.services import aws_store
 from flowguard.aws.store import DynamoDBStore
 from flowguard.ids import ObjectId, RequestId
@@ -141,7 +141,7 @@ def test_a_resumed_hop_begins_without_the_kills_and_the_rest_of_the_hop_that_wai
     with on_memory() as clients:
         store = aws_store(Settings(), clients)
         left = item(1, "waiting", ZERO, "over", "other", wait(waiting=(), answered=("a",)))
-        rest = back_off_item(BackOff(ErrorNote("Retry", "later", 1), NOW))
+        rest = record_item(BackOff(ErrorNote("Retry", "later", 1), NOW))
         meet(clients, {**left, "kills": number(4), "back_off": rest})
         asked = request(STORED, hop=2)
         assert isinstance(store.claim(asked._replace(message=asked.message._replace(resumed=True))), Claim)
@@ -168,7 +168,7 @@ def test_the_item_of_a_claim_is_the_stored_one(policy: OnConflict, memory: Dynam
 def test_a_new_run_has_no_kills_and_no_rest_of_the_run_before(
     policy: OnConflict, clients: Clients, store: DynamoDBStore
 ) -> None:
-    back_off = back_off_item(BackOff(ErrorNote("Boom", "no", 1), 60))
+    back_off = record_item(BackOff(ErrorNote("Boom", "no", 1), 60))
     meet(clients, {**item(1, "completed", ZERO, "over", "other"), "kills": number(3), "back_off": back_off})
     claimed(store, (ENDED_AT + 1, "request-n"), policy=policy)
     key: Any = {"pk": {"S": "run#flow#object"}, "sk": {"S": "run"}}

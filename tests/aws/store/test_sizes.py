@@ -12,8 +12,7 @@ from flowguard.aws.items import (
     KEPT_FREE,
     KEPT_FREE_AT_THE_END,
     KEPT_FREE_TO_UNDO,
-    cancellation_item,
-    failed_item,
+    record_item,
     rest_size,
     run_key,
     size_of_value,
@@ -125,14 +124,14 @@ def test_where_a_run_failed_counts_as_long_as_it_stays(
     wanted: Commit, there: FailedHop | None, counted: FailedHop | None, sizes: Sizes
 ) -> None:
     found = sizes.of(wanted, failed=there)
-    assert found.get("the failure") == (None if counted is None else size_of_value(failed_item(counted)))
+    assert found.get("the failure") == (None if counted is None else size_of_value(record_item(counted)))
 
 
 CANCELLED = Cancellation(RequestId(STORED[1]), STORED[0], "a mistake")
 
 
 def test_a_cancelled_run_counts_as_long_as_its_item(sizes: Sizes) -> None:
-    counted = size_of_value(cancellation_item(CANCELLED))
+    counted = size_of_value(record_item(CANCELLED))
     assert sizes.of(commit(), cancellation=CANCELLED)["the cancelled run"] == counted
     assert "the cancelled run" not in sizes.of(commit())
 
@@ -148,8 +147,8 @@ def test_what_a_hop_remembers_leaves_room_for_what_its_item_says_of_failures(
         return refused.value.sizes
 
     found = counted(failed=BEFORE, cancellation=CANCELLED)
-    assert found["the failure"] == size_of_value(failed_item(BEFORE))
-    assert found["the cancelled run"] == size_of_value(cancellation_item(CANCELLED))
+    assert found["the failure"] == size_of_value(record_item(BEFORE))
+    assert found["the cancelled run"] == size_of_value(record_item(CANCELLED))
     assert {"the failure", "the cancelled run"}.isdisjoint(counted())
 
 

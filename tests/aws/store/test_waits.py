@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from flowguard.aws.items import LARGEST_ITEM, late_item, run_key, size_of_value
+from flowguard.aws.items import LARGEST_ITEM, record_item, run_key, size_of_value
 from flowguard.aws.store import DynamoDBStore
 from flowguard.errors import TooLarge
 from flowguard.ids import RequestId
@@ -96,14 +96,14 @@ def test_the_names_that_came_too_late_stay_and_are_counted(store: DynamoDBStore)
     second = resumed(store)
     with pytest.raises(TooLarge) as at_once:
         store.commit(second, commit(state=noise(600_000)))
-    assert at_once.value.sizes["the names without an answer"] == size_of_value(late_item(late))
+    assert at_once.value.sizes["the names without an answer"] == size_of_value(record_item(late))
     assert store.commit(second, commit(state="{}", outbox=None)) == Committed()
     assert (stored(store).late, stored(store).wait) == (late, None)
     third = store.claim(request(STORED, hop=3))
     assert isinstance(third, Claim)
     with pytest.raises(TooLarge) as refused:
         store.commit(third, commit(state=noise(600_000)))
-    assert refused.value.sizes["the names without an answer"] == size_of_value(late_item(late))
+    assert refused.value.sizes["the names without an answer"] == size_of_value(record_item(late))
     assert store.commit(third, commit(state="{}")) == Committed()
     assert stored(store).late == late
 

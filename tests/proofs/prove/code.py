@@ -37,7 +37,7 @@ NEUTRAL: Final[Mapping[str, str | int]] = {
 """Calls with an effect whose answer is used, and what stands for the answer: a source, or an argument's place."""
 
 CARRIERS: Final = frozenset(
-    {"Commit", "RunItem", "Ending", "Send", "Message", "replace", "self._replace", "ClaimRequest"}
+    {"Commit", "RunItem", "Ending", "Send", "Message", "replace", "self._replace", "before._replace", "ClaimRequest"}
 )
 """Values that are carried on: each loses each of its named fields once."""
 

@@ -18,7 +18,7 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "client.FlowClient.result: _check_flow(flow); then _check_age(max_age) → the other way round",
     ),
     "no destination stays none where one is made of it": ("client.FlowClient.start: reply_to is None → forced false",),
-    "nothing looks at the first text of a later hop": ("protocol.claims.taken: first → forced true",),
+    "nothing looks at the first text of a later hop": ("protocol.claims.taken: first → forced true (2)",),
     "a topic in the place of an inbox says whether it is a FIFO one, too": (
         "deploy.queue_plan.times_of: isinstance(inbox, Queue) → forced true",
     ),
@@ -149,18 +149,13 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "expressions.CLAIM_LATER_HOP: REMOVE outbox → left out",
     ),
     "nobody reads it of a claim: neither the runtime nor the commit": (
-        "protocol.claims.taken: RunItem(stages={m.stage: m.request_id} if item is None or first else {**item.stages, m.stage: m.request_id}) → left out",
-        "protocol.claims.taken: RunItem(ttl=request.expires_at // 1000) → left out",
-        "protocol.claims.taken: item is None or first → forced true (2)",
-        "protocol.claims.taken: item is None → forced false (2)",
-        "protocol.claims.taken: first → forced false (3)",
+        "protocol.claims.taken: before._replace(stages={m.stage: m.request_id} if first else {**before.stages, m.stage: m.request_id}) → left out",
+        "protocol.claims.taken: before._replace(ttl=request.expires_at // 1000) → left out",
+        "protocol.claims.taken: first → forced true",
+        "protocol.claims.taken: first → forced false",
         "protocol.claims.taken: {m.stage: …} → left out",
-        "protocol.claims.taken: {**item.stages: …} → left out",
+        "protocol.claims.taken: {**before.stages: …} → left out",
         "protocol.claims.taken: {m.stage: …} → left out (2)",
-    ),
-    "the store reads the outbox for a first hop alone, and the state for a later one alone: nothing is there": (
-        "protocol.claims.taken: first or m.resumed → forced true",
-        "protocol.claims.taken: first → forced false (2)",
     ),
     "what a validator of the user's own raises is raised here as well, or names what the wait has not asked for": (
         "worker.resumed._decoded: except RunFailed → catches every Exception",
@@ -184,9 +179,6 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "aws.waits.DynamoDBWaits._changed: item.wait is not None → forced true",
     ),
     "False is counted as zero": ("worker.outside.OutsideAnswers._has_come_again: 0 → forced false",),
-    "without an item only a first hop is claimed, and that is asked too: this is for the type checker": (
-        "protocol.claims.taken: item is None → forced false",
-    ),
     "an absent set is smaller than any number: it is asked for because moto refuses to tell its size": (
         "expressions.ANSWER: attribute_exists(waiting) → true",
         "expressions.TIME_OUT: attribute_exists(waiting) → true",
@@ -439,12 +431,6 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
     "what proves nothing is not believed either: this saves the digest of what nobody signed": (
         "worker.trust.Trust._is_signed: required → forced true",
         "wire.signing.signed_attributes: not signer.is_on → forced false",
-    ),
-    "a later hop finds its item, and of an item that a first hop finds nothing was read that could be lost": (
-        "protocol.claims.taken: item is None → forced false (3)",
-        "protocol.claims.taken: item is None → forced false (4)",
-        "protocol.claims.taken: item is None → forced false (5)",
-        "protocol.claims.taken: first → forced false (5)",
     ),
     "the same answer, found the slower way": (
         "worker.settler.find_arrived: f'\"{ANSWER}\"' not in found.value and f'\"{DEADLINE}\"' not in found.value → forced false",

@@ -47,6 +47,7 @@ MODULES: Final = (
     "flowguard.wire.bodies",
     "flowguard.worker.unsent",
     "flowguard.protocol.run",
+    "flowguard.protocol.fields",
     "flowguard.protocol.run_history",
     "flowguard.protocol.waiting",
     "flowguard.protocol.answers",
@@ -149,6 +150,9 @@ FUNCTIONS: Final = {
         "judges a class when it is defined; no message has come yet"
     ),
     r"^payload_names\.(path|rule|_paths|_function)_problems$": "judges a class when it is defined",
+    r"^protocol\.fields\.(Field\.|removed_by$)": (
+        "makes constants when it is imported; tests/protocol/test_fields.py has each of them word for word"
+    ),
     r"^wire\.message\.ErrorNote\.": "a text for people",
     r"^worker\.routing\.(_shown|Routes\._served)$": "a text for people",
     r"^worker\.routing\.Routes\.serves$": "for tools that list functions",
