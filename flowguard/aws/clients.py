@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
+from collections.abc import Iterable
 from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
@@ -142,6 +143,8 @@ class Clients:
 _KEY: Final = "clients"
 _prepared: dict[str, Clients] = {}
 
+_INITIALISED = "AWS_LAMBDA_INITIALIZATION_TYPE"
+
 
 def prepare_clients(*services: str) -> None:
     """Make the clients that a function needs at each event, where this process is Lambda's.
@@ -152,9 +155,17 @@ def prepare_clients(*services: str) -> None:
     if "AWS_LAMBDA_FUNCTION_NAME" in os.environ:
         clients = prepared_clients()
         with suppress(Exception):
-            for service in services:
-                getattr(clients, service)
+            made = [getattr(clients, service) for service in services]
             _prepared[_KEY] = clients
+            if os.environ.get(_INITIALISED) != "snap-start":  # a snapshot's connections are nobody's
+                _connect(made)
+
+
+def _connect(clients: Iterable[Any]) -> None:
+    """Open connections for the first event. Clients of botocore open none before they need it."""
+    for client in clients:
+        if hasattr(type(client), "connect"):
+            client.connect()
 
 
 def prepared_clients() -> Clients:

@@ -36,12 +36,12 @@ def read(service: Service, answer: Answer) -> Read:
     """Read an answer. Raises ValueError for a damaged one: its checksum is another, or a success is no JSON object."""
     if service.has_checksums and CHECKSUM in answer.headers and not _is_whole(answer):
         raise ValueError("its checksum is another")
-    found = _read_error(service, answer) if answer.status >= 300 else Read(_content(answer.body), is_error=False)
+    result = _read_error(service, answer) if answer.status >= 300 else Read(_content(answer.body), is_error=False)
     metadata: dict[str, Any] = {"HTTPStatusCode": answer.status, "HTTPHeaders": answer.headers}
     if REQUEST_ID in answer.headers:
         metadata = {"RequestId": answer.headers[REQUEST_ID], **metadata}
-    found.content["ResponseMetadata"] = metadata
-    return found
+    result.content["ResponseMetadata"] = metadata
+    return result
 
 
 def _is_whole(answer: Answer) -> bool:

@@ -95,8 +95,8 @@ def why_watched(modules: Mapping[str, Any], importers: Sequence[Any]) -> str | N
     """Return what may change botocore, such as a tracer that waits for its import. None where nothing does."""
     if "moto" in modules:
         return "moto is loaded"
-    for one in importers:
-        name = getattr(one, "__name__", type(one).__name__)
-        if one not in _IMPORTERS and name not in _HARMLESS_IMPORTERS:
+    for importer in importers:
+        name = getattr(importer, "__name__", type(importer).__name__)
+        if importer not in _IMPORTERS and name not in _HARMLESS_IMPORTERS:
             return f"{name} changes what is imported"
     return None

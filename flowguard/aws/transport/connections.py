@@ -1,6 +1,6 @@
 """Connections to one endpoint, kept open from call to call.
 
-A connection that has become useless while it was kept is told apart before anything is sent over it::
+Before anything is sent over a kept connection, it is checked whether the other side has closed it::
 
     asked ── kept too long? ── yes ──────────────────────────┐
                 │ no                                         ├─ close it, open another
@@ -177,7 +177,7 @@ class Connections:
 
 
 def _close(kept: list[_Kept]) -> None:
-    """Close connections on this side alone: nothing is sent, for another process may go on with them."""
+    """Close connections on this side alone. Another process may go on with them."""
     while kept:
         kept.pop().connection.close()
 

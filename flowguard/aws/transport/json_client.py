@@ -53,7 +53,7 @@ _TRACE, _FUNCTION = "_X_AMZN_TRACE_ID", "AWS_LAMBDA_FUNCTION_NAME"
 
 
 class Place(NamedTuple):
-    """Where the calls go, and by whom: ``credentials`` returns what is good at the moment of the call."""
+    """Where the calls go. ``credentials`` returns what is good at the moment of a call."""
 
     region: str
     connections: Connections
@@ -82,6 +82,7 @@ class JSONClient:
         self._make = botocore
         self._made: Any = None
         self._making = threading.Lock()
+        self._is_heard = False
         self._attempts = 1 if once else MOST_ATTEMPTS
         self._pause = pause
         self._clock = clock
@@ -99,7 +100,7 @@ class JSONClient:
         setattr(self, name, method)
         return method
 
-    def open(self) -> None:
+    def connect(self) -> None:
         """Open a connection for the first call. Raises BotoCoreError where none can be made."""
         self._place.connections.open()
 
@@ -112,16 +113,14 @@ class JSONClient:
             return self._made
 
     def _all_by_botocore(self) -> Any:
-        """Return botocore's client, which makes all calls from now on: its listeners must hear of them."""
-        found = self._botocore()
-        for name in self._service.operations:
-            setattr(self, name, getattr(found, name))
-        return found
+        """Return botocore's client, which makes all calls from now on. Its listeners must hear of them."""
+        self._is_heard = True
+        return self._botocore()
 
     # -- calls
 
     def _call(self, method: str, operation: Operation, **parameters: Any) -> dict[str, Any]:
-        if is_patched():
+        if self._is_heard or is_patched():
             return self._by_botocore(method, parameters)
         if operation.token is not None:
             parameters.setdefault(operation.token, str(uuid.uuid4()))
@@ -129,10 +128,10 @@ class JSONClient:
             body = _JSON.encode(parameters).encode()
         except TypeError:  # no bytes, and no value of JSON: botocore knows its form, or what to say of it
             return self._by_botocore(method, parameters)
-        found = self._answered(operation, body)
-        if found.is_error:
-            raise found.error(operation.name)
-        return found.content
+        result = self._answered(operation, body)
+        if result.is_error:
+            raise result.error(operation.name)
+        return result.content
 
     def _by_botocore(self, method: str, parameters: dict[str, Any]) -> dict[str, Any]:
         answer: dict[str, Any] = getattr(self._botocore(), method)(**parameters)
@@ -143,8 +142,8 @@ class JSONClient:
         call, attempt, paid, is_corrected = str(uuid.uuid4()), 0, 1, False
         while True:
             attempt += 1
-            found = self._tried(operation, body, call, attempt)
-            if (failed := _failure(found)) is None:
+            result = self._tried(operation, body, call, attempt)
+            if (failed := _failure(result)) is None:
                 self._quota.earn(paid)
                 break
             if not is_corrected and self._corrects(failed):
@@ -154,15 +153,15 @@ class JSONClient:
                 break
             paid = price(operation, failed)
             if not self._quota.take(paid):
-                _note(found, RetryQuotaReached=True)
+                _note(result, RetryQuotaReached=True)
                 break
             self._pause(delay(self._service, operation, failed, attempt))
-        if isinstance(found, BotoCoreError):
-            raise found
+        if isinstance(result, BotoCoreError):
+            raise result
         if attempt >= self._attempts:
-            _note(found, MaxAttemptsReached=True)
-        _note(found, RetryAttempts=attempt - 1)
-        return found
+            _note(result, MaxAttemptsReached=True)
+        _note(result, RetryAttempts=attempt - 1)
+        return result
 
     def _tried(self, operation: Operation, body: bytes, call: str, attempt: int) -> Read | BotoCoreError:
         connections = self._place.connections
@@ -228,19 +227,19 @@ def is_patched() -> bool:
     return type(make) is not FunctionType or not make.__code__.co_filename.startswith(home)
 
 
-def _failure(found: Read | BotoCoreError) -> Failed | None:
+def _failure(result: Read | BotoCoreError) -> Failed | None:
     """Return how the attempt failed. None for a success."""
-    if isinstance(found, BotoCoreError):
+    if isinstance(result, BotoCoreError):
         return Failed()
-    if not found.is_error:
+    if not result.is_error:
         return None
-    metadata = found.content["ResponseMetadata"]
-    return Failed(metadata["HTTPStatusCode"], found.code, metadata["HTTPHeaders"])
+    metadata = result.content["ResponseMetadata"]
+    return Failed(metadata["HTTPStatusCode"], result.code, metadata["HTTPHeaders"])
 
 
-def _note(found: Read | BotoCoreError, **facts: Any) -> None:
-    if isinstance(found, Read):
-        found.content["ResponseMetadata"].update(facts)
+def _note(result: Read | BotoCoreError, **facts: Any) -> None:
+    if isinstance(result, Read):
+        result.content["ResponseMetadata"].update(facts)
 
 
 def _trace() -> str:

@@ -23,20 +23,22 @@ def json_client(
     *,
     once: bool = False,
 ) -> JSONClient | None:
-    """Make the client of a service for an environment in which botocore is not needed. None for other services.
+    """Make the client of a service for an environment in which botocore is not needed.
+
+    None for other services, and where nobody has credentials: botocore says so with each call.
 
     ``session`` returns the process' session of botocore, ``botocore`` makes botocore's client.
     """
-    found = SERVICES.get(service)
+    spoken = SERVICES.get(service)
     region = environment["AWS_DEFAULT_REGION"]
     endpoint = endpoint_of(service, region)
-    if found is None or endpoint is None:
+    if spoken is None or endpoint is None or (credentials := _credentials(environment, session)) is None:
         return None
     connections = Connections(endpoint, environment.get("AWS_CA_BUNDLE") or _roots())
-    return JSONClient(found, Place(region, connections, _credentials(environment, session)), botocore, once=once)
+    return JSONClient(spoken, Place(region, connections, credentials), botocore, once=once)
 
 
-def _credentials(environment: Mapping[str, str], session: Callable[[], Any]) -> Callable[[], Credentials]:
+def _credentials(environment: Mapping[str, str], session: Callable[[], Any]) -> Callable[[], Credentials] | None:
     """Return what knows the credentials at any time. Those of a container end, and botocore renews them before."""
     if "AWS_ACCESS_KEY_ID" in environment:
         fixed = Credentials(
@@ -45,7 +47,8 @@ def _credentials(environment: Mapping[str, str], session: Callable[[], Any]) -> 
             environment.get("AWS_SESSION_TOKEN"),
         )
         return lambda: fixed
-    kept = session().get_credentials()
+    if (kept := session().get_credentials()) is None:
+        return None
 
     def renewed() -> Credentials:
         frozen = kept.get_frozen_credentials()
@@ -55,7 +58,7 @@ def _credentials(environment: Mapping[str, str], session: Callable[[], Any]) -> 
 
 
 def _roots() -> str:
-    """Return the file of the certificates that botocore trusts: certifi's, or else its own."""
+    """Return the file of certificates that botocore trusts. It is certifi's, or else its own."""
     try:
         from certifi import where  # it need not be installed
     except ImportError:

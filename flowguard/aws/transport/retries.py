@@ -1,4 +1,4 @@
-"""When a call is made again, and after how long: as in botocore's retry mode ``standard``."""
+"""Decides when a call is made again, and after how long, as botocore's retry mode ``standard`` does."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _JITTER: Final = random.SystemRandom()
 
 
 class Failed(NamedTuple):
-    """How an attempt failed: with an answer, or without one (``status`` is 0)."""
+    """How an attempt failed. Without an answer ``status`` is 0."""
 
     status: int = 0
     code: str = ""
@@ -59,7 +59,7 @@ class Quota:
         self._lock = threading.Lock()
 
     def take(self, price: int) -> bool:
-        """Pay for another try. False where too little is left."""
+        """Take the price of another try. False where too little is left."""
         with self._lock:
             if price > self.left:
                 return False
@@ -67,7 +67,7 @@ class Quota:
             return True
 
     def earn(self, amount: int) -> None:
-        """Give back for a success: what its last try has cost, or 1."""
+        """Give back what the last try of a success has cost, or 1."""
         if self.left < self._most:
             with self._lock:
                 self.left = min(self._most, self.left + amount)

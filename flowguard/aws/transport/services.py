@@ -1,16 +1,15 @@
-"""The services whose calls are made without botocore: what their requests are named, and their errors."""
+"""The services whose calls are made without botocore, with their operations and errors."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from typing import Final, NamedTuple
 
-_NO_FIELDS: Final = frozenset[str]()
 _MESSAGE: Final = frozenset({"message"})
 
 
 class Operation(NamedTuple):
-    """An operation, the codes of the errors that it declares, and the parameter that makes a repeated call the same."""
+    """An operation. It declares the codes of ``errors``; the parameter ``token`` tells its calls apart."""
 
     name: str
     errors: frozenset[str]
@@ -21,9 +20,9 @@ class Service(NamedTuple):
     """How a service is spoken to.
 
     ``target`` is what the names of its operations follow in ``X-Amz-Target``. ``operations`` are by the names of their
-    methods. ``errors`` has the fields of each error of the service, by its code; those in ``repeats`` are worth another
-    try. ``is_query_compatible`` is a service that has codes of an older protocol too. ``backoff`` is the longest first
-    pause (s) after what is no throttling.
+    methods. ``errors`` has the fields of each error that they declare, by its code; those in ``repeats`` are worth
+    another try. ``is_query_compatible`` is a service that has codes of an older protocol too. ``backoff`` is the
+    longest first pause (s) after what is no throttling.
     """
 
     name: str
@@ -39,7 +38,10 @@ class Service(NamedTuple):
 
 def _operations(*operations: Operation) -> dict[str, Operation]:
     """Return the operations by the names of their methods: ``update_item`` for ``UpdateItem``."""
-    return {"".join(f"_{c.lower()}" if c.isupper() else c for c in one.name)[1:]: one for one in operations}
+    return {
+        "".join(f"_{c.lower()}" if c.isupper() else c for c in operation.name)[1:]: operation
+        for operation in operations
+    }
 
 
 def _errors(fields: Collection[str], *codes: str) -> dict[str, frozenset[str]]:
@@ -74,32 +76,10 @@ DYNAMODB: Final = Service(
     errors={
         **_errors(
             _MESSAGE,
-            "BackupInUseException",
-            "BackupNotFoundException",
-            "ContinuousBackupsUnavailableException",
-            "DuplicateItemException",
-            "ExportConflictException",
-            "ExportNotFoundException",
-            "GlobalTableAlreadyExistsException",
-            "GlobalTableNotFoundException",
-            "ImportConflictException",
-            "ImportNotFoundException",
-            "IndexNotFoundException",
             "InternalServerError",
-            "InvalidExportTimeException",
-            "InvalidRestoreTimeException",
             "ItemCollectionSizeLimitExceededException",
-            "LimitExceededException",
-            "PointInTimeRecoveryUnavailableException",
-            "PolicyNotFoundException",
-            "ReplicaAlreadyExistsException",
-            "ReplicaNotFoundException",
             "ReplicatedWriteConflictException",
-            "ResourceInUseException",
             "ResourceNotFoundException",
-            "TableAlreadyExistsException",
-            "TableInUseException",
-            "TableNotFoundException",
             "TransactionConflictException",
         ),
         "ConditionalCheckFailedException": frozenset({"message", "Item"}),
@@ -153,16 +133,10 @@ SQS: Final = Service(
             *(_BATCH | _KMS),
             "BatchRequestTooLong",
             "InvalidAttributeName",
-            "InvalidAttributeValue",
-            "InvalidMessageContents",
-            "OverLimit",
-            "PurgeQueueInProgress",
-            "QueueDeletedRecently",
-            "QueueNameExists",
             "ReceiptHandleIsInvalid",
             "ResourceNotFoundException",
         ),
-        **_errors(_NO_FIELDS, "InvalidIdFormat", "MessageNotInflight"),
+        "MessageNotInflight": frozenset(),
     },
     is_query_compatible=True,
 )

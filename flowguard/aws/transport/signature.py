@@ -1,4 +1,4 @@
-"""Signatures of requests, as AWS asks for them: Signature Version 4 of a POST to ``/``."""
+"""Signs requests by Signature Version 4: a POST to ``/`` of a service."""
 
 from __future__ import annotations
 

@@ -39,6 +39,7 @@ class Server:
 
     def __init__(self) -> None:
         self._replies: list[Reply] = []
+        self.echoes = False
         self._listening = socket.create_server(("127.0.0.1", 0))
         self._connections: list[socket.socket] = []
         self.requests: list[Request] = []
@@ -60,8 +61,7 @@ class Server:
 
     def close(self) -> None:
         self._listening.close()
-        for connection in self._connections:
-            connection.close()
+        self.drop()
 
     def drop(self) -> None:
         """Close the connections that are open, as a service closes those that are idle."""
@@ -73,9 +73,12 @@ class Server:
 
     def _serve(self, connection: socket.socket, number: int) -> None:
         try:
-            with connection.makefile("rb") as incoming:
+            with connection, connection.makefile("rb") as incoming:
                 while line := incoming.readline():
-                    self.requests.append(_request(line, incoming, number))
+                    self.requests.append(request := _request(line, incoming, number))
+                    if self.echoes:
+                        connection.sendall(answer(200, request.body))
+                        continue
                     reply = self._replies.pop(0) if len(self._replies) > 1 else self._replies[0]
                     if not _answer(connection, incoming, reply):
                         return

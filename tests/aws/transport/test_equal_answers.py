@@ -80,7 +80,7 @@ ANSWERS: Final[dict[str, bytes]] = {
     "of SQS, twice one code": answer(
         400, {"__type": "#InvalidAddress", "message": "m"}, {"x-amzn-query-error": "InvalidAddress;Sender"}
     ),
-    "of SQS, half": answer(400, {"__type": "#OverLimit"}, {"x-amzn-query-error": "OverLimit"}),
+    "of SQS, half": answer(400, {"__type": "#InvalidSecurity"}, {"x-amzn-query-error": "InvalidSecurity"}),
 }
 
 BROKEN: Final[dict[str, Reply]] = {

@@ -1,0 +1,296 @@
+"""A connection is kept from call to call, and one that has become useless is noticed before anything is sent."""
+
+from __future__ import annotations
+
+import os
+import socket
+import ssl
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from botocore.exceptions import (
+    ConnectionClosedError,
+    ConnectTimeoutError,
+    EndpointConnectionError,
+    ReadTimeoutError,
+    SSLError,
+)
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from flowguard.aws.transport.connections import KEPT_SECONDS, MOST_KEPT, Connections
+from tests.aws.transport.served import Reply, Server, answer, served
+
+FINE: Final = Reply(answer(200, {}))
+HELLO: Final = b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\n{}"
+
+
+class Now:
+    """A clock that stands still."""
+
+    def __init__(self) -> None:
+        self.now = 1_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def used(server: Server) -> list[int]:
+    """The connections that the requests came over, in turn."""
+    return [request.connection for request in server.requests]
+
+
+def test_calls_share_a_connection() -> None:
+    with served(FINE) as server:
+        connections = Connections(server.url)
+        for _ in range(3):
+            assert connections.exchange(HELLO).body == b"{}"
+        assert used(server) == [1, 1, 1]
+
+
+def test_the_first_call_has_the_connection_that_was_opened_before() -> None:
+    with served(FINE) as server:
+        connections = Connections(server.url)
+        connections.open()
+        [kept] = connections._kept
+        connections.exchange(HELLO)
+        assert [one.connection for one in connections._kept] == [kept.connection]
+
+
+@pytest.mark.parametrize("how", ["closed", "spoken out of turn"])
+def test_what_the_service_has_done_meanwhile_is_noticed_and_the_request_is_sent_once(how: str) -> None:
+    with served(FINE) as server:
+        connections = Connections(server.url)
+        connections.exchange(HELLO)
+        [kept] = connections._kept
+        if how == "closed":
+            server.drop()
+        else:
+            server._connections[0].sendall(b"HTTP/1.1 408 Gone\r\n\r\n")
+        wait_for_something_to_read(kept.connection)
+        assert connections.exchange(HELLO).status == 200
+        assert len(server.requests) == 2
+
+
+def wait_for_something_to_read(connection: socket.socket) -> None:
+    connection.settimeout(5)
+    connection.recv(1, socket.MSG_PEEK)
+
+
+@pytest.mark.parametrize(("later", "expected"), [(KEPT_SECONDS, [1, 1]), (KEPT_SECONDS + 0.1, [1, 2]), (-1, [1, 2])])
+def test_one_that_was_kept_for_long_is_not_used(later: float, expected: list[int]) -> None:
+    """A frozen function hears nothing. A clock that jumps back says nothing of how long it was."""
+    now = Now()
+    with served(FINE) as server:
+        connections = Connections(server.url, clock=now)
+        connections.exchange(HELLO)
+        now.now += later
+        connections.exchange(HELLO)
+        assert used(server) == expected
+
+
+def test_an_answer_that_ends_the_connection_ends_it() -> None:
+    with served(Reply(answer(200, {}, {"Connection": "close"}), "close"), FINE) as server:
+        connections = Connections(server.url)
+        connections.exchange(HELLO)
+        assert connections._kept == []
+        connections.exchange(HELLO)
+        assert used(server) == [1, 2]
+
+
+@pytest.mark.parametrize("then", ["close", "reset"])
+def test_a_connection_that_failed_is_not_kept(then: str) -> None:
+    with served(Reply(b"HTTP/1.1 20", then), FINE) as server:
+        connections = Connections(server.url)
+        with pytest.raises(ConnectionClosedError) as raised:
+            connections.exchange(HELLO)
+        assert vars(raised.value)["request"] is None, "it would have the signature"
+        assert connections._kept == []
+
+
+def test_a_call_that_is_broken_off_leaves_no_connection_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The answer to it would be taken for that to the next call."""
+
+    def broken(*_: Any) -> Any:
+        raise KeyboardInterrupt
+
+    with served(FINE) as server:
+        connections = Connections(server.url)
+        with monkeypatch.context() as patch:
+            patch.setattr("http.client.HTTPResponse.begin", broken)
+            with pytest.raises(KeyboardInterrupt):
+                connections.exchange(HELLO)
+        connections.exchange(HELLO)
+        assert used(server) == [1, 2]
+
+
+def test_no_more_are_kept_than_may_be_used_at_once() -> None:
+    with served(FINE) as server:
+        connections = Connections(server.url)
+        for _ in range(MOST_KEPT + 3):
+            connections.open()
+        assert len(connections._kept) == MOST_KEPT
+
+
+def test_each_thread_gets_the_answer_to_its_own_request() -> None:
+    with served(FINE) as server:
+        server.echoes = True
+        connections = Connections(server.url)
+
+        def asked(number: int) -> bytes:
+            body = str(number).encode()
+            head = f"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: {len(body)}\r\n\r\n".encode()
+            return connections.exchange(head + body).body
+
+        with ThreadPoolExecutor(16) as threads:
+            assert [*threads.map(asked, range(400))] == [str(number).encode() for number in range(400)]
+
+
+def test_a_forked_process_has_connections_of_its_own() -> None:
+    with served(FINE) as server:
+        connections = Connections(server.url)
+        connections.exchange(HELLO)
+        if (child := os.fork()) == 0:
+            try:
+                os._exit(0 if connections.exchange(HELLO).status == 200 else 1)
+            finally:
+                os._exit(2)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        connections.exchange(HELLO)
+        assert used(server) == [1, 2, 1]
+
+
+# -- what cannot be connected
+
+
+def test_nobody_listens() -> None:
+    with closing(socket.create_server(("127.0.0.1", 0))) as listening:
+        port = listening.getsockname()[1]
+    with pytest.raises(EndpointConnectionError, match=f"http://127.0.0.1:{port}/"):
+        Connections(f"http://127.0.0.1:{port}").open()
+
+
+def test_nobody_has_the_name() -> None:
+    with pytest.raises(EndpointConnectionError):
+        Connections("https://nobody.invalid").open()
+
+
+def test_nobody_accepts() -> None:
+    with closing(socket.socket()) as listening:
+        listening.bind(("127.0.0.1", 0))
+        listening.listen(0)
+        url = f"http://127.0.0.1:{listening.getsockname()[1]}"
+        connections = Connections(url, connect_seconds=0.05)
+        with pytest.raises(ConnectTimeoutError):
+            _opened_until_there_is_no_room(connections)
+
+
+def _opened_until_there_is_no_room(connections: Connections) -> None:
+    for _ in range(4):
+        connections.open()
+
+
+def test_no_answer_comes_in_time() -> None:
+    with served(Reply(b"HTTP/1.1 200", held=True)) as server, pytest.raises(ReadTimeoutError):
+        Connections(server.url, read_seconds=0.05).exchange(HELLO)
+
+
+# -- TLS
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A key and a certificate of localhost, in one file."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
+    now = datetime.now(UTC)
+    made = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    file = tmp_path_factory.mktemp("tls") / "localhost.pem"
+    plain = serialization.NoEncryption()
+    pem = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, plain)
+    file.write_bytes(pem + made.public_bytes(serialization.Encoding.PEM))
+    return file
+
+
+@contextmanager
+def secure(certificate: Path) -> Iterator[tuple[str, list[int]]]:
+    """A server that speaks TLS. Its URL, and over which connection each request came."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate)
+    listening, came = socket.create_server(("127.0.0.1", 0)), []
+
+    def serve(plain: socket.socket, number: int) -> None:
+        try:
+            with context.wrap_socket(plain, server_side=True) as connection:
+                while connection.recv(65_536):
+                    came.append(number)
+                    connection.sendall(FINE.sent)
+        except OSError:
+            pass
+
+    def accept() -> None:
+        number = 0
+        while True:
+            try:
+                plain, _ = listening.accept()
+            except OSError:
+                return
+            number += 1
+            threading.Thread(target=serve, args=(plain, number), daemon=True).start()
+
+    threading.Thread(target=accept, daemon=True).start()
+    with closing(listening):
+        yield f"https://localhost:{listening.getsockname()[1]}", came
+        listening.shutdown(socket.SHUT_RDWR)
+
+
+def test_a_service_is_believed_by_its_certificate_and_tickets_end_no_connection(certificate: Path) -> None:
+    """A ticket of TLS 1.3 comes after the handshake: there is something to read before the first request."""
+    with secure(certificate) as (url, came):
+        connections = Connections(url, str(certificate))
+        connections.open()
+        [kept] = connections._kept
+        wait_until_readable(kept.connection)
+        for _ in range(3):
+            assert connections.exchange(HELLO).status == 200
+        assert came == [1, 1, 1]
+        assert kept.connection.gettimeout() == 5.0
+
+
+def wait_until_readable(connection: socket.socket) -> None:
+    """Wait for what TLS sends by itself, without reading it."""
+    import select
+
+    poll = select.poll()
+    poll.register(connection, select.POLLIN)
+    assert poll.poll(5_000)
+
+
+def test_one_that_nobody_vouches_for_is_not(certificate: Path) -> None:
+    with secure(certificate) as (url, came):
+        with pytest.raises(SSLError, match="certificate"):
+            Connections(url).open()
+        with pytest.raises(SSLError, match=r"mismatch|127\.0\.0\.1"):
+            Connections(url.replace("localhost", "127.0.0.1"), str(certificate)).open()
+        assert came == []
+
+
+def test_a_handshake_that_is_not_answered_ends() -> None:
+    with closing(socket.create_server(("127.0.0.1", 0))) as listening:
+        url = f"https://127.0.0.1:{listening.getsockname()[1]}"
+        with pytest.raises(ReadTimeoutError):
+            Connections(url, connect_seconds=0.05).open()
