@@ -11,7 +11,7 @@ from botocore.config import Config
 
 from flowguard.aws.request_bodies import write_bodies
 from flowguard.aws.service_models import ServiceModels
-from flowguard.aws.transport.json_client import AGENT
+from flowguard.aws.transport.agent import AGENT
 
 if TYPE_CHECKING:
     from boto3.session import Session

@@ -62,9 +62,9 @@ def _content(body: bytes) -> dict[str, Any]:
 def _with_bytes(value: dict[str, Any]) -> dict[str, Any]:
     """Decode bytes where the object is a value of DynamoDB. An attribute called B has an object for its value."""
     match value:
-        case {"B": str(text), **others} if not others:
+        case {"B": str(text)}:
             return {"B": b64decode(text)}
-        case {"BS": [*texts], **others} if not others:
+        case {"BS": [*texts]}:
             return {"BS": [b64decode(text) for text in texts]}
         case _:
             return value

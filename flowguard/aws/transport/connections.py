@@ -139,8 +139,6 @@ class Connections:
         poll.register(connection, select.POLLIN)
         if not poll.poll(0):
             return True
-        if not isinstance(connection, ssl.SSLSocket):
-            return False
         connection.setblocking(False)
         try:
             connection.recv(1)
@@ -152,6 +150,7 @@ class Connections:
         return False
 
     def _opened(self) -> socket.socket:
+        context = self._context()
         try:
             connection = socket.create_connection((self._name, self._port), self._connect_seconds)
         except TimeoutError as error:
@@ -160,13 +159,19 @@ class Connections:
             raise EndpointConnectionError(endpoint_url=self.endpoint, error=error) from None
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         try:
-            if self._is_secure:
-                connection = trusted(self._bundle).wrap_socket(connection, server_hostname=self._name)
+            if context is not None:
+                connection = context.wrap_socket(connection, server_hostname=self._name)
         except OSError as error:
             connection.close()
             self._raise(error)
         connection.settimeout(self._read_seconds)
         return connection
+
+    def _context(self) -> ssl.SSLContext | None:
+        try:
+            return trusted(self._bundle) if self._is_secure else None
+        except OSError as error:
+            raise SSLError(endpoint_url=self.endpoint, error=error) from None
 
     def _raise(self, error: Exception) -> NoReturn:
         if isinstance(error, TimeoutError):

@@ -17,20 +17,15 @@ from types import FunctionType
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote
 
-import botocore
 from botocore.exceptions import BotoCoreError, ConnectionClosedError
 
+from flowguard.aws.transport.agent import AGENT
 from flowguard.aws.transport.answers import Read, read
 from flowguard.aws.transport.connections import Connections
 from flowguard.aws.transport.credentials import Credentials
 from flowguard.aws.transport.retries import Failed, Quota, delay, may_pass, price
 from flowguard.aws.transport.services import Operation, Service
 from flowguard.aws.transport.signature import Signer
-
-AGENT: Final = (
-    f"Botocore/{botocore.__version__} lang/python#{sys.version_info.major}.{sys.version_info.minor} lib/flowguard"
-)
-"""What a request says of its sender."""
 
 MOST_ATTEMPTS: Final = 4
 

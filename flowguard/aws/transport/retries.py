@@ -68,9 +68,8 @@ class Quota:
 
     def earn(self, amount: int) -> None:
         """Give back what the last try of a success has cost, or 1."""
-        if self.left < self._most:
-            with self._lock:
-                self.left = min(self._most, self.left + amount)
+        with self._lock:
+            self.left = min(self._most, self.left + amount)
 
 
 def may_pass(service: Service, operation: Operation, failed: Failed) -> bool:

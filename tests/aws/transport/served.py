@@ -63,11 +63,11 @@ class Server:
         self._listening.close()
         self.drop()
 
-    def drop(self) -> None:
+    def drop(self, *, politely: bool = True) -> None:
         """Close the connections that are open, as a service closes those that are idle."""
         for connection in self._connections:
             with suppress(OSError):
-                connection.shutdown(socket.SHUT_RDWR)
+                connection.shutdown(socket.SHUT_RDWR if politely else socket.SHUT_RD)
             connection.close()
         self._connections = []
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import subprocess
 import sys
@@ -22,6 +21,7 @@ from flowguard.aws.transport.choice import endpoint_of, why_botocore, why_watche
 from flowguard.aws.transport.json_client import JSONClient
 from flowguard.aws.transport.made import json_client
 from flowguard.aws.transport.services import SERVICES
+from tests.aws.transport.logged import logged
 
 LAMBDA: Final = {
     "AWS_ACCESS_KEY_ID": "AKIAIOSFODNN7EXAMPLE",
@@ -189,27 +189,23 @@ def in_lambda(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
 
 
 @pytest.mark.usefixtures("in_lambda")
-def test_clients_are_lean_where_the_environment_asks_for_it(caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.DEBUG, "flowguard"):
+def test_clients_are_lean_where_the_environment_asks_for_it() -> None:
+    with logged("flowguard") as lines:
         clients = Clients()
         found: list[Any] = [clients.dynamodb, clients.dynamodb_once, clients.sqs]
     assert [type(one) for one in found] == [JSONClient] * 3
     assert [one.meta.region_name for one in found] == ["eu-west-1"] * 3
     assert [one._attempts for one in found] == [4, 1, 4]
     assert clients.sns.meta.service_model.service_name == "sns"
-    assert [r.getMessage() for r in caplog.records if r.name == "flowguard"] == [
-        "calls of AWS are made by the lean client"
-    ]
+    assert lines == ["calls of AWS are made by the lean client"]
 
 
 @pytest.mark.usefixtures("in_lambda")
 @pytest.mark.parametrize("handed_in", [{"session": botocore.session}, {"endpoint_urls": {"sqs": "http://x"}}])
-def test_a_session_or_an_endpoint_of_the_callers_own_is_botocores(
-    handed_in: dict[str, Any], caplog: pytest.LogCaptureFixture
-) -> None:
-    with caplog.at_level(logging.DEBUG, "flowguard"):
+def test_a_session_or_an_endpoint_of_the_callers_own_is_botocores(handed_in: dict[str, Any]) -> None:
+    with logged("flowguard") as lines:
         assert Clients(**handed_in)._why_botocore == "a session or an endpoint was handed in"
-    assert caplog.messages == ["calls of AWS are made by boto3: a session or an endpoint was handed in"]
+    assert lines == ["calls of AWS are made by boto3: a session or an endpoint was handed in"]
 
 
 @pytest.mark.parametrize(("kind", "connected"), [("on-demand", ["dynamodb", "sqs"]), ("snap-start", [])])

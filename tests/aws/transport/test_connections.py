@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import select
 import socket
 import ssl
+import struct
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -25,7 +27,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from flowguard.aws.transport.connections import KEPT_SECONDS, MOST_KEPT, Connections
+from flowguard.aws.transport.connections import KEPT_SECONDS, MOST_KEPT, READ_SECONDS, Connections
 from tests.aws.transport.served import Reply, Server, answer, served
 
 FINE: Final = Reply(answer(200, {}))
@@ -60,11 +62,13 @@ def test_the_first_call_has_the_connection_that_was_opened_before() -> None:
         connections = Connections(server.url)
         connections.open()
         [kept] = connections._kept
+        assert kept.connection.gettimeout() == READ_SECONDS
+        assert kept.connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY), "small requests wait for nothing"
         connections.exchange(HELLO)
         assert [one.connection for one in connections._kept] == [kept.connection]
 
 
-@pytest.mark.parametrize("how", ["closed", "spoken out of turn"])
+@pytest.mark.parametrize("how", ["closed", "reset", "spoken out of turn"])
 def test_what_the_service_has_done_meanwhile_is_noticed_and_the_request_is_sent_once(how: str) -> None:
     with served(FINE) as server:
         connections = Connections(server.url)
@@ -72,19 +76,26 @@ def test_what_the_service_has_done_meanwhile_is_noticed_and_the_request_is_sent_
         [kept] = connections._kept
         if how == "closed":
             server.drop()
+        elif how == "reset":
+            server._connections[0].setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            server.drop(politely=False)
         else:
             server._connections[0].sendall(b"HTTP/1.1 408 Gone\r\n\r\n")
-        wait_for_something_to_read(kept.connection)
+        wait_until_readable(kept.connection)
         assert connections.exchange(HELLO).status == 200
         assert len(server.requests) == 2
 
 
-def wait_for_something_to_read(connection: socket.socket) -> None:
-    connection.settimeout(5)
-    connection.recv(1, socket.MSG_PEEK)
+def wait_until_readable(connection: socket.socket) -> None:
+    """Wait for what comes by itself, without reading it."""
+    poll = select.poll()
+    poll.register(connection, select.POLLIN)
+    assert poll.poll(5_000)
 
 
-@pytest.mark.parametrize(("later", "expected"), [(KEPT_SECONDS, [1, 1]), (KEPT_SECONDS + 0.1, [1, 2]), (-1, [1, 2])])
+@pytest.mark.parametrize(
+    ("later", "expected"), [(0, [1, 1]), (KEPT_SECONDS, [1, 1]), (KEPT_SECONDS + 0.1, [1, 2]), (-1, [1, 2])]
+)
 def test_one_that_was_kept_for_long_is_not_used(later: float, expected: list[int]) -> None:
     """A frozen function hears nothing. A clock that jumps back says nothing of how long it was."""
     now = Now()
@@ -115,20 +126,23 @@ def test_a_connection_that_failed_is_not_kept(then: str) -> None:
         assert connections._kept == []
 
 
-def test_a_call_that_is_broken_off_leaves_no_connection_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The answer to it would be taken for that to the next call."""
+@pytest.mark.parametrize("error", [KeyboardInterrupt, ZeroDivisionError])
+def test_a_call_that_is_broken_off_leaves_no_connection_for_others(
+    error: type[BaseException], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The answer to it would be taken for that to the next call. An error that is no service's is not hidden."""
 
     def broken(*_: Any) -> Any:
-        raise KeyboardInterrupt
+        raise error
 
     with served(FINE) as server:
         connections = Connections(server.url)
         with monkeypatch.context() as patch:
             patch.setattr("http.client.HTTPResponse.begin", broken)
-            with pytest.raises(KeyboardInterrupt):
+            with pytest.raises(error):
                 connections.exchange(HELLO)
         connections.exchange(HELLO)
-        assert used(server) == [1, 2]
+        assert sorted(used(server)) == [1, 2]
 
 
 def test_no_more_are_kept_than_may_be_used_at_once() -> None:
@@ -159,12 +173,36 @@ def test_a_forked_process_has_connections_of_its_own() -> None:
         connections.exchange(HELLO)
         if (child := os.fork()) == 0:
             try:
+                connections.exchange(HELLO)
                 os._exit(0 if connections.exchange(HELLO).status == 200 else 1)
             finally:
                 os._exit(2)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
         connections.exchange(HELLO)
-        assert used(server) == [1, 2, 1]
+        assert used(server) == [1, 2, 2, 1]
+
+
+# -- where an answer ends
+
+CHUNKED: Final = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n{\r\n1\r\n}\r\n0\r\n\r\n"
+
+
+def test_an_answer_in_chunks_is_whole() -> None:
+    with served(Reply(CHUNKED), FINE) as server:
+        connections = Connections(server.url)
+        assert [connections.exchange(HELLO).body for _ in range(2)] == [b"{}", b"{}"]
+        assert used(server) == [1, 1]
+
+
+def test_a_success_that_does_not_say_where_it_ends_is_no_answer() -> None:
+    with served(Reply(b"HTTP/1.1 200 OK\r\n\r\n{}", "close")) as server, pytest.raises(ConnectionClosedError):
+        Connections(server.url).exchange(HELLO)
+
+
+def test_an_error_that_does_not_say_it_is_one_all_the_same() -> None:
+    with served(Reply(b"HTTP/1.1 503 Busy\r\n\r\nbusy", "close")) as server:
+        answered = Connections(server.url).exchange(HELLO)
+        assert (answered.status, answered.body) == (503, b"busy")
 
 
 # -- what cannot be connected
@@ -231,6 +269,7 @@ def secure(certificate: Path) -> Iterator[tuple[str, list[int]]]:
     """A server that speaks TLS. Its URL, and over which connection each request came."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate)
+    context.set_alpn_protocols(["h2", "http/1.1"])
     listening, came = socket.create_server(("127.0.0.1", 0)), []
 
     def serve(plain: socket.socket, number: int) -> None:
@@ -268,16 +307,9 @@ def test_a_service_is_believed_by_its_certificate_and_tickets_end_no_connection(
         for _ in range(3):
             assert connections.exchange(HELLO).status == 200
         assert came == [1, 1, 1]
-        assert kept.connection.gettimeout() == 5.0
-
-
-def wait_until_readable(connection: socket.socket) -> None:
-    """Wait for what TLS sends by itself, without reading it."""
-    import select
-
-    poll = select.poll()
-    poll.register(connection, select.POLLIN)
-    assert poll.poll(5_000)
+        secured: Any = kept.connection
+        assert secured.gettimeout() == READ_SECONDS
+        assert secured.selected_alpn_protocol() == "http/1.1"
 
 
 def test_one_that_nobody_vouches_for_is_not(certificate: Path) -> None:
@@ -292,5 +324,42 @@ def test_one_that_nobody_vouches_for_is_not(certificate: Path) -> None:
 def test_a_handshake_that_is_not_answered_ends() -> None:
     with closing(socket.create_server(("127.0.0.1", 0))) as listening:
         url = f"https://127.0.0.1:{listening.getsockname()[1]}"
-        with pytest.raises(ReadTimeoutError):
+        with pytest.raises(ReadTimeoutError) as raised:
             Connections(url, connect_seconds=0.05).open()
+        with closing(listening.accept()[0]) as accepted:
+            accepted.settimeout(5)
+            while accepted.recv(65_536):
+                pass
+    assert raised.value is not None, "what still knows the connection keeps it open no longer"
+
+
+def test_a_file_of_certificates_that_is_not_there_is_said() -> None:
+    with served(FINE) as server, pytest.raises(SSLError, match="No such file"):
+        Connections(server.url.replace("http:", "https:"), "/nowhere/roots.pem").open()
+
+
+class Breaks:
+    """Is a context of TLS, or a function of sockets, with a mistake in it."""
+
+    def __call__(self, *_: Any, **__: Any) -> Any:
+        raise ZeroDivisionError
+
+    def wrap_socket(self, connection: socket.socket, **_: Any) -> Any:
+        connection.close()
+        raise ZeroDivisionError
+
+
+@pytest.mark.parametrize(
+    ("place", "broken"),
+    [
+        ("flowguard.aws.transport.connections.trusted", Breaks()),
+        ("flowguard.aws.transport.connections.trusted", lambda _: Breaks()),
+        ("socket.create_connection", Breaks()),
+    ],
+)
+def test_an_error_that_is_no_services_is_not_hidden(place: str, broken: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    with served(FINE) as server:
+        connections = Connections(server.url.replace("http:", "https:"))
+        monkeypatch.setattr(place, broken)
+        with pytest.raises(ZeroDivisionError):
+            connections.open()

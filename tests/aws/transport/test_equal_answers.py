@@ -39,6 +39,7 @@ def failed(status: int, code: str, message: str = "no", *, key: str = "message",
 ANSWERS: Final[dict[str, bytes]] = {
     "an item": answer(200, {"Item": ITEM, "ConsumedCapacity": {"TableName": "t", "CapacityUnits": 0.5}}),
     "nothing": answer(200, {}),
+    "no checksum": answer(200, {}, {"x-amz-crc32": ""}),
     "no body": answer(200, b""),
     "no request id": answer(200, {}, {"x-amzn-RequestId": ""}),
     "a condition": failed(400, "ConditionalCheckFailedException", Item=ITEM),
@@ -80,6 +81,7 @@ ANSWERS: Final[dict[str, bytes]] = {
     "of SQS, twice one code": answer(
         400, {"__type": "#InvalidAddress", "message": "m"}, {"x-amzn-query-error": "InvalidAddress;Sender"}
     ),
+    "of SQS, without a name": answer(400, {"__type": "#InvalidAddress"}, {"x-amzn-query-error": ";Sender"}),
     "of SQS, half": answer(400, {"__type": "#InvalidSecurity"}, {"x-amzn-query-error": "InvalidSecurity"}),
 }
 
@@ -200,6 +202,17 @@ def test_a_damaged_success_is_no_answer_where_botocore_may_take_it_for_an_empty_
         with pytest.raises(BotoCoreError, match="Connection was closed"):
             get_item(lean("dynamodb", server.url))
         assert len(server.requests) == 4
+
+
+def test_nobody_else_s_answers_have_a_checksum_of_dynamodbs(servers: tuple[Server, Server]) -> None:
+    ours, theirs = both(servers, "sqs", Reply(answer(200, {"QueueUrl": "u"}, {"x-amz-crc32": "1"})))
+    assert ours == theirs
+    assert ours.returned["QueueUrl"] == "u"
+
+
+def test_a_status_of_300_is_an_error() -> None:
+    with served(Reply(answer(300, {}))) as server, pytest.raises(ClientError, match="300"):
+        get_item(lean("dynamodb", server.url))
 
 
 def test_an_error_can_be_pickled_as_botocores() -> None:

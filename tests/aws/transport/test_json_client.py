@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import re
 import time
 from collections.abc import Iterator
@@ -18,6 +17,7 @@ from flowguard.aws.transport.json_client import MOST_ATTEMPTS, JSONClient, is_pa
 from flowguard.aws.transport.retries import Quota
 from flowguard.sim.calls import Recorder, intercept
 from tests.aws.transport.clients import KEYS, REGION, lean
+from tests.aws.transport.logged import logged
 from tests.aws.transport.served import Reply, Request, Server, answer, served
 
 FINE: Final = Reply(answer(200, {}))
@@ -214,6 +214,21 @@ def test_without_a_date_nothing_is_corrected(server: Server) -> None:
     assert len(server.requests) == 1
 
 
+# -- methods
+
+
+def test_a_method_is_made_once() -> None:
+    client: Any = lean("dynamodb", "http://x")
+    assert client.get_item is client.get_item
+
+
+def test_a_function_without_a_trace_has_no_header_of_one(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_LAMBDA_FUNCTION_NAME", "orders")
+    monkeypatch.delenv("_X_AMZN_TRACE_ID", raising=False)
+    get_item(lean("dynamodb", server.url))
+    assert "x-amzn-trace-id" not in server.requests[0].headers
+
+
 # -- what is left to botocore
 
 
@@ -289,12 +304,12 @@ def test_what_has_no_form_in_json_botocore_says(server: Server) -> None:
 # -- secrets
 
 
-def test_no_secret_is_in_a_log_an_error_or_a_text(server: Server, caplog: pytest.LogCaptureFixture) -> None:
+def test_no_secret_is_in_a_log_an_error_or_a_text(server: Server) -> None:
     server.script(Reply(b"", "close"))
     client: JSONClient = lean("dynamodb", server.url)
-    with caplog.at_level(logging.DEBUG), pytest.raises(ConnectionClosedError) as raised:
+    with logged("") as lines, pytest.raises(ConnectionClosedError) as raised:
         get_item(client)
     signature = server.requests[0].headers["authorization"].rpartition("=")[2]
-    texts = [caplog.text, repr(raised.value), repr(vars(raised.value)), repr(client), repr(vars(client))]
+    texts = [*lines, repr(raised.value), repr(vars(raised.value)), repr(client), repr(vars(client))]
     for secret in (KEYS.secret_key, str(KEYS.token), signature):
         assert not any(secret in text for text in texts)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import hmac
 import random
 from typing import Any, Final
 
@@ -54,6 +55,22 @@ def botocores(keys: Credentials, service: str, region: str, headers: dict[str, s
     SigV4Auth(BotocoresCredentials(*keys), service, region).add_auth(request)
     found: str = request.headers["Authorization"]
     return found
+
+
+def test_the_key_of_a_day_is_derived_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[int] = []
+    digest = hmac.digest
+
+    def counted(*given: Any) -> bytes:
+        made[-1] += 1
+        return digest(*given)
+
+    monkeypatch.setattr(hmac, "digest", counted)
+    signer = Signer("sqs", "eu-west-1")
+    for day, secret in (("20261126", "a"), ("20261126", "a"), ("20261127", "a"), ("20261127", "b"), ("20261127", "b")):
+        made.append(0)
+        signer.authorization({"x-amz-date": f"{day}T000000Z"}, b"", Credentials("AK", secret))
+    assert made == [5, 1, 5, 5, 1]
 
 
 def test_a_secret_is_in_no_text_of_credentials() -> None:
