@@ -161,8 +161,7 @@ class Connections:
         try:
             if context is not None:
                 connection = context.wrap_socket(connection, server_hostname=self._name)
-        except OSError as error:
-            connection.close()
+        except OSError as error:  # it is closed by then
             self._raise(error)
         connection.settimeout(self._read_seconds)
         return connection

@@ -314,8 +314,9 @@ def test_credentials_of_a_container_are_botocores_at_each_call() -> None:
     assert fixed._place.credentials() == ("AKIAIOSFODNN7EXAMPLE", "a-secret/+", "a-token==")
 
 
-def test_other_services_have_no_lean_client() -> None:
+def test_other_services_and_regions_have_no_lean_client() -> None:
     assert json_client("sns", LAMBDA, _Session, lambda: None) is None
+    assert json_client("sqs", {**LAMBDA, "AWS_DEFAULT_REGION": "local"}, _Session, lambda: None) is None
 
 
 def test_where_nobody_has_credentials_botocore_says_so() -> None:

@@ -236,8 +236,31 @@ def _opened_until_there_is_no_room(connections: Connections) -> None:
 
 
 def test_no_answer_comes_in_time() -> None:
-    with served(Reply(b"HTTP/1.1 200", held=True)) as server, pytest.raises(ReadTimeoutError):
-        Connections(server.url, read_seconds=0.05).exchange(HELLO)
+    """The connection is closed at once, though the error still knows of it."""
+    with closing(socket.create_server(("127.0.0.1", 0))) as listening:
+        url = f"http://127.0.0.1:{listening.getsockname()[1]}"
+        with pytest.raises(ReadTimeoutError) as raised:
+            Connections(url, read_seconds=0.05).exchange(HELLO)
+        with closing(listening.accept()[0]) as accepted:
+            accepted.settimeout(5)
+            while accepted.recv(65_536):
+                pass
+    assert raised.value is not None
+
+
+class Emptied(list[Any]):
+    """A list from which another thread has taken the last element between two steps of this one."""
+
+    def __bool__(self) -> bool:
+        return True
+
+
+def test_another_thread_was_quicker() -> None:
+    with served(FINE) as server:
+        connections = Connections(server.url)
+        connections._kept = Emptied()
+        assert connections.exchange(HELLO).status == 200
+        connections._kept[0].connection.close()
 
 
 # -- TLS

@@ -13,6 +13,7 @@ from botocore.client import BaseClient
 from botocore.exceptions import ClientError, ConnectionClosedError, ParamValidationError
 
 from flowguard.aws.botocore_clients import BotocoreClients
+from flowguard.aws.transport.credentials import Credentials
 from flowguard.aws.transport.json_client import MOST_ATTEMPTS, JSONClient, is_patched
 from flowguard.aws.transport.retries import Quota
 from flowguard.sim.calls import Recorder, intercept
@@ -165,6 +166,29 @@ def test_a_call_that_must_not_come_late_is_sent_once(server: Server) -> None:
     with pytest.raises(ConnectionClosedError):
         get_item(lean("dynamodb", server.url, once=True))
     assert len(server.requests) == 1
+
+
+def test_without_a_quota_a_broken_connection_is_an_error_at_once(server: Server) -> None:
+    server.script(Reply(b"", "close"))
+    client: Any = lean("dynamodb", server.url)
+    client._quota = Quota(0)
+    with pytest.raises(ConnectionClosedError):
+        get_item(client)
+    assert len(server.requests) == 1
+
+
+def test_an_error_that_is_no_services_is_not_hidden(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: Any) -> Any:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("flowguard.aws.transport.json_client.read", broken)
+    with pytest.raises(ZeroDivisionError):
+        get_item(lean("dynamodb", server.url))
+
+
+def test_a_key_without_a_token_sends_none(server: Server) -> None:
+    get_item(lean("dynamodb", server.url, keys=Credentials("AK", "s")))
+    assert "x-amz-security-token" not in server.requests[0].headers
 
 
 # -- a clock that is wrong
