@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from functools import cache
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
 
@@ -52,6 +53,10 @@ class Settings(BaseModel):
     observers: str = Field(
         "logs",
         description="What watches: logs, and module:attribute for one of your own, with commas between them.",
+    )
+
+    client: Literal["boto3", "lean"] = Field(
+        "boto3", description="Who makes the calls of DynamoDB and SQS: boto3, or lean for flowguard's own client."
     )
 
     debug_sampled: bool = Field(

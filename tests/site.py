@@ -85,6 +85,7 @@ NAVIGATION: Final[Mapping[str, tuple[str, ...]]] = {
         "operate/find-one-order",
         "operate/inspector",
         "operate/observing",
+        "operate/lean-client",
         "operate/command-line",
         "operate/probe",
         "operate/leaving",

@@ -5,20 +5,17 @@ A function that sends nothing to SNS never loads SNS.
 
 from __future__ import annotations
 
+import logging
 import os
-import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Iterable
 from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
-import botocore.session
-from botocore.config import Config
 from botocore.exceptions import NoRegionError
 
-from flowguard.aws.request_bodies import write_bodies
-from flowguard.aws.service_models import ServiceModels
+from flowguard.aws.transport.choice import why_botocore
 from flowguard.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -31,22 +28,11 @@ if TYPE_CHECKING:
     from mypy_boto3_sns import SNSClient
     from mypy_boto3_sqs import SQSClient
 
-_AGENT = f"Botocore/{botocore.__version__} lang/python#{sys.version_info.major}.{sys.version_info.minor} lib/flowguard"
-"""What a request says of its sender. botocore would put it together anew each time: a quarter of a call's CPU."""
+    from flowguard.aws.botocore_clients import BotocoreClients
 
-_CONFIG = Config(retries={"mode": "standard", "max_attempts": 3}, connect_timeout=2, read_timeout=5, user_agent=_AGENT)
-"""A call that hangs must not use up the lease: botocore's own defaults wait for a minute."""
+logger = logging.getLogger("flowguard")
 
-_BY_CONSTRUCTION = _CONFIG.merge(Config(parameter_validation=False, max_pool_connections=20))
-"""For DynamoDB, whose calls are all made here: what botocore would check again is right by construction, and checking
-costs a fifth of a call's CPU. What is wrong in a user's recorded write, DynamoDB itself says.
-
-Ten handlers may call it while ten commits are made."""
-
-_ONCE = _BY_CONSTRUCTION.merge(Config(retries={"mode": "standard", "total_max_attempts": 1}))
-"""For writes that must not come late: botocore repeats what was not answered, and the first one may still be done."""
-
-_MAKING = threading.Lock()
+_MAKING = threading.RLock()
 
 
 class NoRegion(SettingsError):
@@ -57,8 +43,8 @@ class Clients:
     """The AWS clients of one session, each made when it is first needed.
 
     ``session`` is a boto3 session of the caller's own, with its credentials and region; else botocore's default.
-    Without one boto3 itself is not loaded: its clients are botocore's, and the rest of it (resources, transfers) costs
-    a tenth of a cold start. ``endpoint_urls`` maps a service's name to where an emulator listens.
+    ``endpoint_urls`` maps a service's name to where an emulator listens. Without either, the environment chooses who
+    makes the calls of DynamoDB and SQS (:mod:`flowguard.aws.transport.choice`).
     """
 
     def __init__(self, session: Session | None = None, endpoint_urls: dict[str, str] | None = None) -> None:
@@ -66,21 +52,38 @@ class Clients:
         self._endpoint_urls = endpoint_urls or {}
 
     @cached_property
-    def _create(self) -> Callable[..., Any]:
-        """Return the function that makes a client, from one session for all clients.
+    def _why_botocore(self) -> str | None:
+        """Return why botocore makes all calls. None where the lean client makes those that it can."""
+        is_own = self._session is not None or self._endpoint_urls
+        why = "a session or an endpoint was handed in" if is_own else why_botocore(os.environ)
+        logger.debug("calls of AWS are made by %s", "the lean client" if why is None else f"boto3: {why}")
+        return why
 
-        Each session reads botocore's tables of endpoints and defaults anew, which takes 40 ms of CPU.
-        """
-        if self._session is not None:
-            return self._session.client
-        session = botocore.session.Session()
-        session.register_component("data_loader", ServiceModels(session.get_component("data_loader")))
-        return session.create_client
+    @cached_property
+    def _botocore(self) -> BotocoreClients:
+        from flowguard.aws.botocore_clients import BotocoreClients  # a third of a cold start, which may not be needed
 
-    def _client(self, service: str, config: Config = _CONFIG) -> Any:
+        return BotocoreClients(self._session)
+
+    def _client(self, service: str, *, once: bool = False) -> Any:
+        if self._why_botocore is None:
+            from flowguard.aws.transport.made import json_client  # loads TLS, as botocore does for itself
+
+            made = json_client(
+                service,
+                os.environ,
+                lambda: self._botocore.session,
+                lambda: self._botocore_client(service, once=once),
+                once=once,
+            )
+            if made is not None:
+                return made
+        return self._botocore_client(service, once=once)
+
+    def _botocore_client(self, service: str, *, once: bool) -> Any:
         try:
             with _MAKING:  # botocore's sessions are not made for threads, its clients are
-                return self._create(service, config=config, endpoint_url=self._endpoint_urls.get(service))
+                return self._botocore.client(service, self._endpoint_urls.get(service), once=once)
         except NoRegionError:
             problem = (
                 f"no AWS region is set, so {service} was not asked; set it, or hand in Clients(a session with one)"
@@ -89,15 +92,13 @@ class Clients:
 
     @cached_property
     def dynamodb(self) -> DynamoDBClient:
-        client: DynamoDBClient = self._client("dynamodb", _BY_CONSTRUCTION)
-        write_bodies(client)
+        client: DynamoDBClient = self._client("dynamodb")
         return client
 
     @cached_property
     def dynamodb_once(self) -> DynamoDBClient:
         """Make no call twice by itself."""
-        client: DynamoDBClient = self._client("dynamodb", _ONCE)
-        write_bodies(client)
+        client: DynamoDBClient = self._client("dynamodb", once=True)
         return client
 
     @cached_property
@@ -142,6 +143,8 @@ class Clients:
 _KEY: Final = "clients"
 _prepared: dict[str, Clients] = {}
 
+_INITIALISED = "AWS_LAMBDA_INITIALIZATION_TYPE"
+
 
 def prepare_clients(*services: str) -> None:
     """Make the clients that a function needs at each event, where this process is Lambda's.
@@ -152,9 +155,17 @@ def prepare_clients(*services: str) -> None:
     if "AWS_LAMBDA_FUNCTION_NAME" in os.environ:
         clients = prepared_clients()
         with suppress(Exception):
-            for service in services:
-                getattr(clients, service)
+            made = [getattr(clients, service) for service in services]
             _prepared[_KEY] = clients
+            if os.environ.get(_INITIALISED) != "snap-start":  # a snapshot's connections are nobody's
+                _connect(made)
+
+
+def _connect(clients: Iterable[Any]) -> None:
+    """Open connections for the first event. Clients of botocore open none before they need it."""
+    for client in clients:
+        if hasattr(type(client), "connect"):
+            client.connect()
 
 
 def prepared_clients() -> Clients:

@@ -145,8 +145,8 @@ ERROR_FACTS: Final = (
     ),
     Fact(
         name="errors-clock",
-        sentence="A call that is signed more than 15 minutes ahead of AWS's clock is refused, and boto3 does not correct "
-        "its clock: who can call AWS has a clock that is fast by less.",
+        sentence="A call that is signed more than 15 minutes ahead of AWS's clock is refused, and boto3 does not "
+        "correct its clock: who can call AWS has a clock that is fast by less.",
         source=_CLOCK,
         relied_on_by=("worker/routing.py:CLOCKS_DIFFER_BY",),
         engines=NOWHERE,

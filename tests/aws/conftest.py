@@ -7,14 +7,14 @@ import pytest
 
 from flowguard.aws.clients import Clients
 from flowguard.sim.in_process import AWSInProcess
-from tests.aws.engines import ENGINES, IN_PROCESS, empty, in_process, on_dynamodb_local
+from tests.aws.engines import ENGINES_AND_CLIENTS, IN_PROCESS, LEAN, empty, in_process, on_dynamodb_local
 
 
-@pytest.fixture(params=ENGINES)
+@pytest.fixture(params=ENGINES_AND_CLIENTS)
 def clients(request: pytest.FixtureRequest) -> Iterator[Clients]:
-    """boto3 clients of each engine in turn, with an empty table."""
-    if request.param == "dynamodb-local":
-        yield on_dynamodb_local(request.getfixturevalue("dynamodb_local_url"))
+    """Clients of each engine in turn, with an empty table."""
+    if request.param in ("dynamodb-local", LEAN):
+        yield on_dynamodb_local(request.getfixturevalue("dynamodb_local_url"), lean=request.param == LEAN)
     else:
         with in_process(request.param) as found:
             yield found

@@ -8,21 +8,26 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Final
 
-import boto3
 import pytest
 
 from flowguard.aws.clients import Clients
+from flowguard.aws.transport.credentials import Credentials
 from flowguard.sim.in_process import AWSInProcess
 from flowguard.sim.keyed import create_run_table, create_table
 from flowguard.sim.memory.aws import MemoryAWS
 from flowguard.sim.moto import EmbeddedAWS
 from flowguard.sim.reused_clients import SameClients
+from tests.aws.transport.clients import LeanClients, session
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
 IN_PROCESS = ("moto", "memory")
+LEAN: Final = "dynamodb-local, lean"
+"""The real engine, asked by flowguard's own client instead of botocore's."""
+
 ENGINES = (*IN_PROCESS, "dynamodb-local")
+ENGINES_AND_CLIENTS: Final = (*ENGINES, pytest.param(LEAN, marks=pytest.mark.proof("once more by the lean client")))
 EVERY_STATE: Final = (
     "memory",
     pytest.param("dynamodb-local", marks=pytest.mark.long("every small state, on a real engine")),
@@ -71,9 +76,9 @@ def _set_up(clients: Clients) -> Clients:
     return clients
 
 
-def on_dynamodb_local(url: str) -> Clients:
+def on_dynamodb_local(url: str, *, lean: bool = False) -> Clients:
     """The same on DynamoDB Local, in the one database of this process, whose two tables are emptied."""
-    clients = _local_clients(url)
+    clients = _lean_clients(url) if lean else _local_clients(url)
     there = clients.dynamodb.list_tables()["TableNames"]
     for table in there:
         _clear(clients.dynamodb, table)
@@ -96,9 +101,16 @@ def _clear(dynamodb: DynamoDBClient, table: str) -> None:
 
 
 @functools.cache
+def _local_keys() -> Credentials:
+    """An access key of this process, and so a database: each costs threads until the engine ends."""
+    return Credentials(uuid.uuid4().hex[:20], "local")
+
+
+@functools.cache
 def _local_clients(url: str) -> Clients:
-    """Clients with an access key of their own, and so a database: each costs threads until the engine ends."""
-    session = boto3.session.Session(
-        aws_access_key_id=uuid.uuid4().hex[:20], aws_secret_access_key="local", region_name="us-east-1"
-    )
-    return Clients(session, {"dynamodb": url})
+    return Clients(session(_local_keys(), "us-east-1"), {"dynamodb": url})
+
+
+@functools.cache
+def _lean_clients(url: str) -> Clients:
+    return LeanClients(_local_keys(), "us-east-1", {"dynamodb": url})

@@ -15,7 +15,8 @@ from flowguard import Settings, lambda_handler
 from flowguard.aws.clients import Clients
 from flowguard.aws.request_bodies import OPERATIONS, RequestBodies, write_bodies
 from flowguard.aws.services import aws_services
-from tests.proofs.bench.batches import RECORDS, a_batch, one_answer, taken
+from tests.proofs.bench.answering import RECORDS, one_answer
+from tests.proofs.bench.batches import a_batch, taken
 from tests.proofs.bench.flow import Context, OneStage
 from tests.proofs.bench.stub import a_session, answer, recorded
 

@@ -79,9 +79,9 @@ def test_each_client_of_flowguard_is_made_so(monkeypatch: pytest.MonkeyPatch) ->
         asked.append(service)
 
     clients = Clients()
-    session: Any = clients._create.__self__  # type: ignore[attr-defined]  # a bound method
+    session = clients._botocore.session
     assert type(session.get_component("data_loader")) is ServiceModels
-    monkeypatch.setattr(clients, "_create", create)
+    monkeypatch.setattr(session, "create_client", create)
     for name in ("dynamodb", "events", "lambda_", "s3", "scheduler", "secretsmanager", "sns", "sqs", "ssm"):
         getattr(clients, name)
     assert asked == list(SERVICES)

@@ -27,6 +27,16 @@ OWN_NUMBERS: Final[Mapping[str, tuple[str, ...]]] = {
             "observers/opentelemetry.py:LONGEST_FLUSH_MS",
         ),
     ),
+    "how long the lean client waits, keeps a connection, and bears a clock": (
+        *("aws/transport/connections.py:CONNECT_SECONDS", "aws/transport/connections.py:READ_SECONDS"),
+        *("aws/transport/connections.py:KEPT_SECONDS", "aws/transport/connections.py:MOST_KEPT"),
+        "aws/transport/json_client.py:SKEW_SECONDS",
+    ),
+    "numbers of botocore's retry mode, with which the tests compare them": (
+        *("aws/transport/json_client.py:MOST_ATTEMPTS", "aws/transport/retries.py:TOO_MANY"),
+        *("aws/transport/retries.py:CAPACITY", "aws/transport/retries.py:_LONGEST"),
+        "aws/transport/retries.py:_MOST_LONGER",
+    ),
     "room that flowguard keeps in an item or a request": (
         *("aws/batch_calls.py:LARGEST_CALL", "aws/commit_texts.py:SMALLEST_ANSWER", "aws/items.py:KEPT_FREE"),
         *(
@@ -163,8 +173,27 @@ OWN_WORDS: Final[Mapping[str, tuple[str, ...]]] = {
         *("Queue", "Queues", "Topic", "Url", "RuleNames", "SubscriptionArn", "Subscriptions", "TargetArn", "Targets"),
         *("Account", "NextToken", "Values"),
     ),
+    "codes of botocore's models and of its retry mode, with which the tests compare them": (
+        *("EC2ThrottledException", "InvalidSecurity", "KmsThrottled", "RequestThrottled"),
+        *("RequestThrottledException", "ThrottledException"),
+    ),
     "names that say only what they stand before": (
-        *("S", "N", "B", "M", "L", "BOOL", "NULL", "QueueUrl", "QueueArn", "TopicArn", "Messages", "MessageId"),
+        *(
+            "S",
+            "N",
+            "B",
+            "BS",
+            "M",
+            "L",
+            "BOOL",
+            "NULL",
+            "QueueUrl",
+            "RequestId",
+            "QueueArn",
+            "TopicArn",
+            "Messages",
+            "MessageId",
+        ),
         *("Body", "ContentType", "ProjectionExpression", "Event", "QueueOwnerAWSAccountId", "Limit"),
     ),
 }
@@ -186,6 +215,7 @@ OWN_OPERATIONS: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
     "a call that a handler must not make, which flowguard check looks for": {
         "lint/": ("CopyObject", "DeleteItem", "DeleteObject", "SendMessage", "TransactGetItems"),
     },
+    "a function of Python's sockets": {"aws/": ("CreateConnection",)},
     "a method of flowguard's signers": {"wire/": ("Sign",), "worker/": ("Sign",)},
 }
 """Operations without a row, by why they need none, and by where they stand."""

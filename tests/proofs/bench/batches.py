@@ -22,12 +22,12 @@ from flowguard.aws.services import aws_services
 from flowguard.flow import AnyFlow
 from flowguard.sim.calls import Recorder, intercept
 from flowguard.sim.memory.aws import MemoryAWS
+from tests.proofs.bench.answering import RECORDS, one_answer
 from tests.proofs.bench.cpu import Work, ratio
 from tests.proofs.bench.figure import Figure
 from tests.proofs.bench.flow import Context, OneStage, Unleased, a_cart, a_request
 from tests.proofs.bench.stub import Answer, a_session, answer, recorded
 
-RECORDS = 10
 ROUNDS = 40
 SLOW_MS = 10
 OF_PEER = 0.3
@@ -123,11 +123,6 @@ def batch_and_bare() -> tuple[Work, Work, Work, Work]:
     with recorded(clients.dynamodb) as single_calls:
         taken(alone())
     return together, alone, repeated(by_hand, single_calls), repeated(clients.dynamodb, shared_calls)
-
-
-def one_answer(operation: str) -> Answer:
-    """No item was there, and the commits have nothing to answer."""
-    return {"Responses": [{"TableName": "flowguard"}] * RECORDS} if operation == "BatchExecuteStatement" else {}
 
 
 def repeated(client: Any, calls: list[tuple[str, Answer]]) -> Work:

@@ -27,7 +27,8 @@ from flowguard.sim.calls import Recorder, intercept
 from flowguard.sim.keyed import create_table
 from flowguard.sim.memory.aws import MemoryAWS
 from flowguard.sim.moto import EmbeddedAWS
-from tests.proofs.bench.batches import RECORDS, SLOW_MS, a_batch, batch_and_bare, of_powertools, powertools, taken
+from tests.proofs.bench.answering import RECORDS
+from tests.proofs.bench.batches import SLOW_MS, a_batch, batch_and_bare, of_powertools, powertools, taken
 from tests.proofs.bench.cpu import Work
 from tests.proofs.bench.figure import Figure
 from tests.proofs.bench.flow import Cart, Context, a_cart

@@ -101,6 +101,10 @@ class Program(NamedTuple):
 
     work: str
     python: str = sys.executable
+    client: str = "boto3"
+
+
+LEAN: Final = Program(FLOWGUARD, client="lean")
 
 
 class Start(NamedTuple):
@@ -114,17 +118,27 @@ def figures(rounds: int = ROUNDS) -> list[Figure]:
     try:
         python = str(engine_home("rivals") / "bin" / "python")
     except EngineMissing as missing:
-        ours, bare = least(rounds, Program(FLOWGUARD), Program(BARE))
-        return [*_of_bare(ours, bare), Figure("  of Powertools, of the durable SDK", None, None, "×", str(missing))]
+        ours, lean, bare = least(rounds, Program(FLOWGUARD), LEAN, Program(BARE))
+        return [
+            *_of_bare(ours, bare),
+            _of_lean(lean, bare),
+            Figure("  of Powertools, of the durable SDK", None, None, "×", str(missing)),
+        ]
     rivals = (Program(POWERTOOLS, python), Program(DURABLE, python))
-    ours, bare, powertools, durable = least(rounds, Program(FLOWGUARD), Program(BARE), *rivals)
+    ours, lean, bare, powertools, durable = least(rounds, Program(FLOWGUARD), LEAN, Program(BARE), *rivals)
     cpu, memory = _of_bare(ours, bare)
     return [
         cpu,
+        _of_lean(lean, bare),
         Figure("  of Powertools' batch and idempotency", ours.cpu / powertools.cpu, None, "×", _ms(powertools)),
         Figure("  of the durable execution SDK", ours.cpu / durable.cpu, None, "×", _ms(durable)),
         memory,
     ]
+
+
+def _of_lean(lean: Start, bare: Start) -> Figure:
+    memory = f"it takes {bare.memory - lean.memory:.0f} MiB less"
+    return Figure("  with the lean client", lean.cpu / bare.cpu, None, "×", memory)
 
 
 def _of_bare(ours: Start, bare: Start) -> tuple[Figure, Figure]:
@@ -157,10 +171,11 @@ def start(program: Program, frames: int = 0) -> Start:
     environment = {
         "PATH": os.defpath,
         "AWS_ACCESS_KEY_ID": "AKIAIOSFODNN7EXAMPLE",
-        "AWS_SECRET_ACCESS_KEY": "a secret",
+        "AWS_SECRET_ACCESS_KEY": "a-secret",
         "AWS_DEFAULT_REGION": "us-east-1",
         "AWS_CONFIG_FILE": os.devnull,
         "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
+        "FLOWGUARD_CLIENT": program.client,
     }
     command = [program.python, "-c", _MEASURED.format(work=program.work, frames=frames)]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)

@@ -436,6 +436,36 @@ TESTED: Final = (
         "the engine in memory takes calls before they are serialised",
     ),
     Elsewhere(
+        r"^aws\.transport\.signature\.",
+        ("tests/aws/transport/test_signature.py",),
+        "the explored flows are on an engine of the process, whose calls botocore makes",
+    ),
+    Elsewhere(
+        r"^aws\.transport\.connections\.",
+        ("tests/aws/transport/test_connections.py",),
+        "the explored flows are on an engine of the process, whose calls botocore makes",
+    ),
+    Elsewhere(
+        r"^aws\.transport\.answers\.",
+        ("tests/aws/transport/test_equal_answers.py",),
+        "the explored flows are on an engine of the process, whose calls botocore makes",
+    ),
+    Elsewhere(
+        r"^aws\.transport\.retries\.",
+        ("tests/aws/transport/test_retries.py",),
+        "the explored flows are on an engine of the process, whose calls botocore makes",
+    ),
+    Elsewhere(
+        r"^aws\.transport\.(choice|made)\.",
+        ("tests/aws/transport/test_choice.py",),
+        "the explored flows are on an engine of the process, whose calls botocore makes",
+    ),
+    Elsewhere(
+        r"^aws\.transport\.json_client\.",
+        ("tests/aws/transport/test_json_client.py", "tests/aws/transport/test_equal_answers.py"),
+        "the explored flows are on an engine of the process, whose calls botocore makes",
+    ),
+    Elsewhere(
         r"^aws\.service_models\.",
         ("tests/aws/test_service_models.py",),
         "what clients are made of; no message meets it",

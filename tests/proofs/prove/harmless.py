@@ -9,6 +9,24 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
+    "nothing else goes wrong there": (
+        "aws.transport.answers._read_error: except ValueError → catches every Exception",
+        "aws.transport.connections.Connections._is_open: except OSError → catches every Exception",
+    ),
+    "no service answers with a status of 300": (
+        "aws.transport.connections._read: response.status < 300 → becomes response.status <= 300",
+    ),
+    "a loop without an end is one": ("aws.transport.json_client.JSONClient._answered: True → forced true",),
+    "nothing but an empty list keeps an element from being taken": (
+        "aws.transport.connections.Connections._kept_one: except IndexError → catches every Exception",
+    ),
+    "the way of an empty list ends where another thread was quicker, too": (
+        "aws.transport.connections.Connections._kept_one: self._kept → forced true",
+    ),
+    "an answer that has no bytes of DynamoDB is the same after they are looked for": (
+        "aws.transport.answers._content: has_bytes → forced true",
+        "aws.transport.answers._content: b'\"B\"' in body or b'\"BS\"' in body → forced true",
+    ),
     "a record that is alone shares no call, and needs no thread: it ends the same on the longer way": (
         "worker.batch.Batch.run: len(envelopes) > 1 → forced true",
         "worker.batch.Batch.run: len(envelopes) > 1 → becomes len(envelopes) >= 1",

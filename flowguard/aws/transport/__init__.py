@@ -1,0 +1,1 @@
+"""Calls of the services that speak JSON over POST, made without botocore where that is certain to be right."""

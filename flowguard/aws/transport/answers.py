@@ -1,0 +1,108 @@
+"""Answers of services, read into what botocore's clients return and raise."""
+
+from __future__ import annotations
+
+import json
+from base64 import b64decode
+from http.client import responses
+from typing import Any, Final, NamedTuple
+from zlib import crc32
+
+from botocore.exceptions import ClientError
+
+from flowguard.aws.transport.connections import Answer
+from flowguard.aws.transport.services import Service
+
+CHECKSUM: Final = "x-amz-crc32"
+QUERY_ERROR: Final = "x-amzn-query-error"
+REQUEST_ID: Final = "x-amzn-requestid"
+
+
+class Read(NamedTuple):
+    """What has been read. ``code`` is that of an error, ``modelled`` the name that its service has for it."""
+
+    content: dict[str, Any]
+    is_error: bool
+    code: str = ""
+    modelled: str = ""
+
+    def error(self, operation: str) -> ClientError:
+        """Return the error that botocore raises for it."""
+        content: Any = self.content
+        return (_kind(self.modelled) if self.modelled else ClientError)(content, operation)
+
+
+def read(service: Service, answer: Answer) -> Read:
+    """Read an answer. Raises ValueError for a damaged one: its checksum is another, or a success is no JSON object."""
+    if service.has_checksums and CHECKSUM in answer.headers and not _is_whole(answer):
+        raise ValueError("its checksum is another")
+    result = _read_error(service, answer) if answer.status >= 300 else Read(_content(answer.body), is_error=False)
+    metadata: dict[str, Any] = {"HTTPStatusCode": answer.status, "HTTPHeaders": answer.headers}
+    if REQUEST_ID in answer.headers:
+        metadata = {"RequestId": answer.headers[REQUEST_ID], **metadata}
+    result.content["ResponseMetadata"] = metadata
+    return result
+
+
+def _is_whole(answer: Answer) -> bool:
+    return answer.headers[CHECKSUM] == str(crc32(answer.body))
+
+
+def _content(body: bytes) -> dict[str, Any]:
+    """Return an object of JSON as Python has it, with the bytes among DynamoDB's values."""
+    if not body:
+        return {}
+    has_bytes = b'"B"' in body or b'"BS"' in body
+    content = json.loads(body, object_hook=_with_bytes if has_bytes else None)
+    if not isinstance(content, dict):
+        raise ValueError("it is no object")
+    return content
+
+
+def _with_bytes(value: dict[str, Any]) -> dict[str, Any]:
+    """Decode bytes where the object is a value of DynamoDB. An attribute called B has an object for its value."""
+    match value:
+        case {"B": str(text)}:
+            return {"B": b64decode(text)}
+        case {"BS": [*texts]}:
+            return {"BS": [b64decode(text) for text in texts]}
+        case _:
+            return value
+
+
+def _read_error(service: Service, answer: Answer) -> Read:
+    try:
+        body = _content(answer.body)
+    except ValueError:
+        body = {"message": answer.body.decode(errors="replace")}
+    if _is_generic(answer):
+        code, message, body = str(answer.status), responses.get(answer.status, ""), {}
+    else:
+        code, message = _code(body, answer.status), body.get("message", body.get("Message", ""))
+    error = {"Message": message, "Code": code}
+    name = code
+    if (older := answer.headers.get(QUERY_ERROR, "").split(";"))[0] and len(older) == 2:
+        error |= {"QueryErrorCode": code, "Type": older[1], "Code": older[0]}
+        code = older[0]
+    fields = service.errors.get(code, ())
+    content = {"Error": error, **{field: body[field] for field in fields if body.get(field) is not None}}
+    return Read(content, is_error=True, code=code, modelled=name if name in service.errors else "")
+
+
+def _is_generic(answer: Answer) -> bool:
+    """Answer whether it is not the service's own: it comes from something in front of it."""
+    text = answer.body.strip()
+    return answer.status >= 500 and (not text or text.startswith(b"<html>"))
+
+
+def _code(body: dict[str, Any], status: int) -> str:
+    code = str(body.get("__type", status))
+    return code.partition(":")[0].rpartition("#")[2]
+
+
+_kinds: dict[str, type[ClientError]] = {}
+
+
+def _kind(name: str) -> type[ClientError]:
+    """Return the class of an error, such as ``ConditionalCheckFailedException``. Each is made once."""
+    return _kinds.setdefault(name, type(name, (ClientError,), {}))

@@ -1,0 +1,102 @@
+"""Which client makes the calls of this process, and why."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from importlib.machinery import BuiltinImporter, FrozenImporter, PathFinder
+from typing import Any, Final
+
+VARIABLE: Final = "FLOWGUARD_CLIENT"
+LEAN: Final = "lean"
+
+_REGIONS: Final = {
+    "(us|eu|ap|sa|ca|me|af|il|mx)-[a-z]+-[0-9]+": "amazonaws.com",
+    "us-gov-[a-z]+-[0-9]+": "amazonaws.com",
+    "cn-[a-z]+-[0-9]+": "amazonaws.com.cn",
+}
+"""The regions of the standard partitions, and how the names of their endpoints end."""
+
+_KEYS: Final = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
+CONTAINER: Final = ("AWS_CONTAINER_CREDENTIALS_FULL_URI", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI")
+"""Where ECS and functions with SnapStart get their credentials from."""
+
+_FILES: Final = {"AWS_CONFIG_FILE": "~/.aws/config", "AWS_SHARED_CREDENTIALS_FILE": "~/.aws/credentials"}
+_MODELS: Final = "~/.aws/models"
+
+_KNOWN: Final = frozenset(
+    {
+        *_KEYS,
+        *CONTAINER,
+        *_FILES,
+        "AWS_CA_BUNDLE",
+        "AWS_CONTAINER_AUTHORIZATION_TOKEN",
+        "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE",
+        "AWS_DEFAULT_REGION",
+        "AWS_EXECUTION_ENV",
+        "AWS_REGION",
+        "AWS_SESSION_TOKEN",
+        "AWS_XRAY_CONTEXT_MISSING",
+        "AWS_XRAY_DAEMON_ADDRESS",
+    }
+)
+"""The variables of AWS that are understood here, or change nothing. Lambda sets more, which tell of the function."""
+
+_LAMBDA, _WRAPPER = "AWS_LAMBDA_", "AWS_LAMBDA_EXEC_WRAPPER"
+_PROXIES: Final = frozenset({"all_proxy", "http_proxy", "https_proxy"})
+
+_IMPORTERS: Final = (BuiltinImporter, FrozenImporter, PathFinder)
+_HARMLESS_IMPORTERS: Final = frozenset({"_SixMetaPathImporter", "DistutilsMetaFinder"})
+"""Those of the packages six and setuptools, which change no module of botocore."""
+
+
+def endpoint_of(service: str, region: str) -> str | None:
+    """Return where the service is in a region of a standard partition. None for any other region."""
+    for pattern, suffix in _REGIONS.items():
+        if re.fullmatch(pattern, region):
+            return f"https://{service}.{region}.{suffix}"
+    return None
+
+
+def why_botocore(environment: Mapping[str, str]) -> str | None:
+    """Return why botocore makes the calls of a process with this environment. None where the lean client does."""
+    if environment.get(VARIABLE) != LEAN:
+        return f"{VARIABLE} does not say {LEAN}"
+    return _of_variables(environment) or _of_files(environment) or why_watched(sys.modules, sys.meta_path)
+
+
+def _of_variables(environment: Mapping[str, str]) -> str | None:
+    for name in sorted(environment):
+        if name.lower() in _PROXIES:
+            return f"{name} is set"
+        is_known = name in _KNOWN or (name.startswith(_LAMBDA) and name != _WRAPPER)
+        if name.startswith("AWS_") and not is_known:
+            return f"{name} is set"
+    if endpoint_of("dynamodb", environment.get("AWS_DEFAULT_REGION", "")) is None:
+        return "AWS_DEFAULT_REGION names no region of a standard partition"
+    keys = [environment.get(name, "") for name in _KEYS]
+    if any(keys):
+        keys.append(environment.get("AWS_SESSION_TOKEN", "-"))
+        is_whole = all(key.isascii() and key.isprintable() and " " not in key for key in keys) and all(keys)
+        return None if is_whole else "the access key is not whole"
+    return None if any(name in environment for name in CONTAINER) else "no access key is set"
+
+
+def _of_files(environment: Mapping[str, str]) -> str | None:
+    for place in (*(environment.get(name, usual) for name, usual in _FILES.items()), _MODELS):
+        if place != os.devnull and os.path.exists(os.path.expanduser(place)):  # noqa: PTH110, PTH111 - loads no pathlib
+            return f"there is {place}"
+    return None
+
+
+def why_watched(modules: Mapping[str, Any], importers: Sequence[Any]) -> str | None:
+    """Return what may change botocore, such as a tracer that waits for its import. None where nothing does."""
+    if "moto" in modules:
+        return "moto is loaded"
+    for importer in importers:
+        name = getattr(importer, "__name__", type(importer).__name__)
+        if importer not in _IMPORTERS and name not in _HARMLESS_IMPORTERS:
+            return f"{name} changes what is imported"
+    return None

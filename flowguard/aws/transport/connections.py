@@ -1,0 +1,203 @@
+"""Connections to one endpoint, kept open from call to call.
+
+Before anything is sent over a kept connection, it is checked whether the other side has closed it::
+
+    asked ── kept too long? ── yes ──────────────────────────┐
+                │ no                                         ├─ close it, open another
+             something to read? ── closed, or out of turn ───┘
+                │ no, or only of TLS itself
+             send
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import socket
+import ssl
+import time
+import weakref
+from collections.abc import Callable
+from functools import cache
+from http.client import HTTPException, HTTPResponse
+from typing import Final, NamedTuple, NoReturn
+from urllib.parse import urlsplit
+
+from botocore.exceptions import (
+    ConnectionClosedError,
+    ConnectTimeoutError,
+    EndpointConnectionError,
+    ReadTimeoutError,
+    SSLError,
+)
+
+CONNECT_SECONDS: Final = 2.0
+READ_SECONDS: Final = 5.0
+KEPT_SECONDS: Final = 50.0
+"""How long a connection may have been idle. A frozen function does not hear that the other side has closed it."""
+
+MOST_KEPT: Final = 20
+
+
+class Answer(NamedTuple):
+    """What a service has answered. The names of ``headers`` are in lower case."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+
+class _Kept(NamedTuple):
+    """An open connection, idle since ``since`` (s)."""
+
+    connection: socket.socket
+    since: float
+
+
+class Connections:
+    """Sends requests to an endpoint, such as ``https://sqs.eu-west-1.amazonaws.com``. Safe in threads and after a fork.
+
+    ``bundle`` is a file of certificates to trust. ``clock`` returns seconds; they may jump.
+    """
+
+    def __init__(
+        self,
+        endpoint: str,
+        bundle: str | None = None,
+        *,
+        connect_seconds: float = CONNECT_SECONDS,
+        read_seconds: float = READ_SECONDS,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        parts = urlsplit(endpoint)
+        self.endpoint = f"{parts.scheme}://{parts.netloc}/"
+        self.host = parts.netloc
+        self._name = parts.hostname or ""
+        self._port = parts.port or (443 if parts.scheme == "https" else 80)
+        self._is_secure = parts.scheme == "https"
+        self._bundle = bundle
+        self._connect_seconds = connect_seconds
+        self._read_seconds = read_seconds
+        self._clock = clock
+        self._kept: list[_Kept] = []
+        self._process = os.getpid()
+        weakref.finalize(self, _close, self._kept)
+
+    def open(self) -> None:
+        """Open a connection, and keep it for the next request. Raises what :meth:`exchange` raises."""
+        self._keep(self._opened())
+
+    def exchange(self, request: bytes) -> Answer:
+        """Send a whole request, and return the answer to it.
+
+        Raises botocore's errors: :class:`EndpointConnectionError`, :class:`ConnectTimeoutError` and :class:`SSLError`
+        where no connection could be made, :class:`ReadTimeoutError` and :class:`ConnectionClosedError` where the
+        service may have got the request.
+        """
+        connection = self._kept_one() or self._opened()
+        response, is_reusable = HTTPResponse(connection, method="POST"), False
+        try:
+            connection.sendall(request)
+            answer = _read(response)
+            is_reusable = not response.will_close
+        except (OSError, HTTPException) as error:
+            self._raise(error)
+        finally:
+            response.close()
+            if is_reusable:
+                self._keep(connection)
+            else:
+                connection.close()
+        return answer
+
+    # -- connections
+
+    def _keep(self, connection: socket.socket) -> None:
+        if len(self._kept) < MOST_KEPT:
+            self._kept.append(_Kept(connection, self._clock()))
+        else:
+            connection.close()
+
+    def _kept_one(self) -> socket.socket | None:
+        """Return a kept connection that is certainly open, the one that was used last."""
+        if self._process != os.getpid():  # what is kept belongs to the process that this one was forked from
+            _close(self._kept)
+            self._process = os.getpid()
+        while self._kept:
+            try:
+                connection, since = self._kept.pop()
+            except IndexError:  # another thread was quicker
+                return None
+            if 0 <= self._clock() - since <= KEPT_SECONDS and self._is_open(connection):
+                return connection
+            connection.close()
+        return None
+
+    def _is_open(self, connection: socket.socket) -> bool:
+        """Answer whether nothing has come. What TLS itself sends, such as a ticket, is read and changes nothing."""
+        poll = select.poll()
+        poll.register(connection, select.POLLIN)
+        if not poll.poll(0):
+            return True
+        connection.setblocking(False)
+        try:
+            connection.recv(1)
+        except ssl.SSLWantReadError:
+            connection.settimeout(self._read_seconds)
+            return True
+        except OSError:
+            return False
+        return False
+
+    def _opened(self) -> socket.socket:
+        context = self._context()
+        try:
+            connection = socket.create_connection((self._name, self._port), self._connect_seconds)
+        except TimeoutError as error:
+            raise ConnectTimeoutError(endpoint_url=self.endpoint, error=error) from None
+        except OSError as error:
+            raise EndpointConnectionError(endpoint_url=self.endpoint, error=error) from None
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        try:
+            if context is not None:
+                connection = context.wrap_socket(connection, server_hostname=self._name)
+        except OSError as error:  # it is closed by then
+            self._raise(error)
+        connection.settimeout(self._read_seconds)
+        return connection
+
+    def _context(self) -> ssl.SSLContext | None:
+        try:
+            return trusted(self._bundle) if self._is_secure else None
+        except OSError as error:
+            raise SSLError(endpoint_url=self.endpoint, error=error) from None
+
+    def _raise(self, error: Exception) -> NoReturn:
+        if isinstance(error, TimeoutError):
+            raise ReadTimeoutError(endpoint_url=self.endpoint, error=error) from None
+        if isinstance(error, ssl.SSLError):
+            raise SSLError(endpoint_url=self.endpoint, error=error) from None
+        raise ConnectionClosedError(endpoint_url=self.endpoint, error=error) from None
+
+
+def _close(kept: list[_Kept]) -> None:
+    """Close connections on this side alone. Another process may go on with them."""
+    while kept:
+        kept.pop().connection.close()
+
+
+@cache
+def trusted(bundle: str | None) -> ssl.SSLContext:
+    """Return what verifies the certificates of services. ``bundle`` is a file; None stands for the system's."""
+    context = ssl.create_default_context(cafile=bundle)
+    context.set_alpn_protocols(["http/1.1"])
+    return context
+
+
+def _read(response: HTTPResponse) -> Answer:
+    """Read the whole answer. Raises HTTPException for a success that does not say where it ends: it may be cut."""
+    response.begin()
+    if response.length is None and not response.chunked and response.status < 300:
+        raise HTTPException("nobody knows where the answer ends")
+    headers = {name.lower(): value for name, value in response.getheaders()}
+    return Answer(response.status, headers, response.read())

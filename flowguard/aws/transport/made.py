@@ -1,0 +1,66 @@
+"""The lean clients of a process, made of its environment."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import botocore
+
+from flowguard.aws.transport.choice import endpoint_of
+from flowguard.aws.transport.connections import Connections
+from flowguard.aws.transport.credentials import Credentials
+from flowguard.aws.transport.json_client import JSONClient, Place
+from flowguard.aws.transport.services import SERVICES
+
+
+def json_client(
+    service: str,
+    environment: Mapping[str, str],
+    session: Callable[[], Any],
+    botocore: Callable[[], Any],
+    *,
+    once: bool = False,
+) -> JSONClient | None:
+    """Make the client of a service for an environment in which botocore is not needed.
+
+    None for other services, and where nobody has credentials: botocore says so with each call.
+
+    ``session`` returns the process' session of botocore, ``botocore`` makes botocore's client.
+    """
+    spoken = SERVICES.get(service)
+    region = environment["AWS_DEFAULT_REGION"]
+    endpoint = endpoint_of(service, region)
+    if spoken is None or endpoint is None or (credentials := _credentials(environment, session)) is None:
+        return None
+    connections = Connections(endpoint, environment.get("AWS_CA_BUNDLE") or _roots())
+    return JSONClient(spoken, Place(region, connections, credentials), botocore, once=once)
+
+
+def _credentials(environment: Mapping[str, str], session: Callable[[], Any]) -> Callable[[], Credentials] | None:
+    """Return what knows the credentials at any time. Those of a container end, and botocore renews them before."""
+    if "AWS_ACCESS_KEY_ID" in environment:
+        fixed = Credentials(
+            environment["AWS_ACCESS_KEY_ID"],
+            environment["AWS_SECRET_ACCESS_KEY"],
+            environment.get("AWS_SESSION_TOKEN"),
+        )
+        return lambda: fixed
+    if (kept := session().get_credentials()) is None:
+        return None
+
+    def renewed() -> Credentials:
+        frozen = kept.get_frozen_credentials()
+        return Credentials(frozen.access_key, frozen.secret_key, frozen.token)
+
+    return renewed
+
+
+def _roots() -> str:
+    """Return the file of certificates that botocore trusts. It is certifi's, or else its own."""
+    try:
+        from certifi import where  # it need not be installed
+    except ImportError:
+        return os.path.join(os.path.dirname(botocore.__file__), "cacert.pem")  # noqa: PTH118, PTH120 - loads no pathlib
+    return where()

@@ -1,0 +1,328 @@
+"""The lean client is chosen only where it is certain to do as botocore would."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from importlib.machinery import PathFinder
+from pathlib import Path
+from typing import Any, Final
+
+import botocore.session
+import pytest
+from botocore.exceptions import EndpointConnectionError
+from botocore.regions import EndpointResolver
+
+from flowguard.aws import clients as made
+from flowguard.aws.clients import Clients, prepare_clients
+from flowguard.aws.transport import choice
+from flowguard.aws.transport.choice import endpoint_of, why_botocore, why_watched
+from flowguard.aws.transport.json_client import JSONClient
+from flowguard.aws.transport.made import json_client
+from flowguard.aws.transport.services import SERVICES
+from tests.aws.transport.logged import logged
+
+LAMBDA: Final = {
+    "AWS_ACCESS_KEY_ID": "AKIAIOSFODNN7EXAMPLE",
+    "AWS_SECRET_ACCESS_KEY": "a-secret/+",
+    "AWS_SESSION_TOKEN": "a-token==",
+    "AWS_DEFAULT_REGION": "eu-west-1",
+    "AWS_REGION": "eu-west-1",
+    "AWS_EXECUTION_ENV": "AWS_Lambda_python3.13",
+    "AWS_LAMBDA_FUNCTION_NAME": "orders",
+    "AWS_LAMBDA_FUNCTION_MEMORY_SIZE": "512",
+    "AWS_LAMBDA_INITIALIZATION_TYPE": "on-demand",
+    "AWS_LAMBDA_RUNTIME_API": "127.0.0.1:9001",
+    "AWS_XRAY_CONTEXT_MISSING": "LOG_ERROR",
+    "AWS_XRAY_DAEMON_ADDRESS": "169.254.79.129:2000",
+    "AWS_CONFIG_FILE": os.devnull,
+    "AWS_SHARED_CREDENTIALS_FILE": "/nowhere/credentials",
+    "FLOWGUARD_CLIENT": "lean",
+    "PATH": "/usr/bin",
+    "no_proxy": "169.254.79.129",
+}
+"""What Lambda sets."""
+
+
+@pytest.fixture(autouse=True)
+def home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A home without files of AWS, and nothing that watches imports."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setattr(choice, "why_watched", lambda *_: None)
+    return tmp_path
+
+
+def test_a_function_of_lambda_is_certain() -> None:
+    assert why_botocore(LAMBDA) is None
+
+
+@pytest.mark.parametrize("said", [None, "boto3", "", "LEAN"])
+def test_botocore_is_the_default(said: str | None) -> None:
+    environment = {name: value for name, value in LAMBDA.items() if name != "FLOWGUARD_CLIENT"}
+    if said is not None:
+        environment["FLOWGUARD_CLIENT"] = said
+    assert why_botocore(environment) == "FLOWGUARD_CLIENT does not say lean"
+
+
+@pytest.mark.parametrize(
+    "variable",
+    [
+        "AWS_ACCOUNT_ID",
+        "AWS_CREDENTIAL_EXPIRATION",
+        "AWS_DATA_PATH",
+        "AWS_ENDPOINT_URL",
+        "AWS_ENDPOINT_URL_SQS",
+        "AWS_LAMBDA_EXEC_WRAPPER",
+        "AWS_MAX_ATTEMPTS",
+        "AWS_PROFILE",
+        "AWS_RETRY_MODE",
+        "AWS_SECURITY_TOKEN",
+        "AWS_USE_DUALSTACK_ENDPOINT",
+        "AWS_USE_FIPS_ENDPOINT",
+        "AWS_WHAT_COMES_ONE_DAY",
+        "HTTPS_PROXY",
+        "all_proxy",
+        "http_proxy",
+    ],
+)
+def test_a_variable_that_may_change_something_is_left_to_botocore(variable: str) -> None:
+    assert why_botocore({**LAMBDA, variable: "x"}) == f"{variable} is set"
+
+
+@pytest.mark.parametrize("region", ["", "eu", "local", "aws-global", "us-iso-east-1", "eusc-de-east-1", "eu-west-1/x"])
+def test_a_region_of_no_standard_partition_is_left_to_botocore(region: str) -> None:
+    why = "AWS_DEFAULT_REGION names no region of a standard partition"
+    assert why_botocore({**LAMBDA, "AWS_DEFAULT_REGION": region}) == why
+
+
+def test_no_region_at_all_too() -> None:
+    del (environment := dict(LAMBDA))["AWS_DEFAULT_REGION"]
+    assert why_botocore(environment) is not None
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("AWS_ACCESS_KEY_ID", ""),
+        ("AWS_SECRET_ACCESS_KEY", ""),
+        ("AWS_SECRET_ACCESS_KEY", "a b"),
+        ("AWS_SECRET_ACCESS_KEY", "a\n"),
+        ("AWS_SESSION_TOKEN", ""),
+        ("AWS_SESSION_TOKEN", "é"),
+    ],
+)
+def test_an_access_key_that_is_not_whole_is_left_to_botocore(name: str, value: str) -> None:
+    assert why_botocore({**LAMBDA, name: value}) == "the access key is not whole"
+
+
+def test_a_key_without_a_token_is_whole() -> None:
+    del (environment := dict(LAMBDA))["AWS_SESSION_TOKEN"]
+    assert why_botocore(environment) is None
+
+
+def test_where_there_is_no_key_a_container_has_one() -> None:
+    keys = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
+    environment = {name: value for name, value in LAMBDA.items() if name not in keys}
+    assert why_botocore(environment) == "no access key is set"
+    for name in choice.CONTAINER:
+        assert why_botocore({**environment, name: "/v2/credentials"}) is None
+
+
+@pytest.mark.parametrize("place", ["config", "credentials", "models"])
+def test_a_file_in_the_home_is_left_to_botocore(home: Path, place: str) -> None:
+    (home / ".aws" / place).mkdir(parents=True)
+    environment = {name: value for name, value in LAMBDA.items() if "FILE" not in name}
+    assert why_botocore(environment) == f"there is ~/.aws/{place}"
+
+
+@pytest.mark.parametrize("variable", ["AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"])
+def test_a_file_that_a_variable_names_is_left_to_botocore(home: Path, variable: str) -> None:
+    (file := home / "settings").write_text("", encoding="utf-8")
+    assert why_botocore({**LAMBDA, variable: str(file)}) == f"there is {file}"
+
+
+class ATracer:
+    """Finds modules, and changes some."""
+
+
+class _SixMetaPathImporter:
+    """Is called as that of the package six."""
+
+
+def test_what_may_change_botocore_is_noticed() -> None:
+    assert why_watched({}, [PathFinder, _SixMetaPathImporter()]) is None
+    assert why_watched({"moto": None}, []) == "moto is loaded"
+    assert why_watched({}, [PathFinder, ATracer()]) == "ATracer changes what is imported"
+    assert why_watched({}, [ATracer]) == "ATracer changes what is imported"
+
+
+def test_it_is_asked_of_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    def watched(modules: Any, importers: Any) -> str:
+        return f"{modules is sys.modules}, {importers is sys.meta_path}"
+
+    monkeypatch.setattr(choice, "why_watched", watched)
+    assert why_botocore(LAMBDA) == "True, True"
+
+
+def test_a_bare_process_has_nothing_that_watches_it() -> None:
+    code = (
+        "import sys; from flowguard.aws.transport.choice import why_watched as w; print(w(sys.modules, sys.meta_path))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", f"import sys; sys.path.insert(0, '.'); {code}"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.strip() == "None"
+
+
+# -- the clients of a process
+
+
+@pytest.fixture
+def in_lambda(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    environment = dict(LAMBDA)
+    monkeypatch.setattr(os, "environ", environment)
+    return environment
+
+
+@pytest.mark.usefixtures("in_lambda")
+def test_clients_are_lean_where_the_environment_asks_for_it() -> None:
+    with logged("flowguard") as lines:
+        clients = Clients()
+        found: list[Any] = [clients.dynamodb, clients.dynamodb_once, clients.sqs]
+    assert [type(one) for one in found] == [JSONClient] * 3
+    assert [one.meta.region_name for one in found] == ["eu-west-1"] * 3
+    assert [one._attempts for one in found] == [4, 1, 4]
+    assert clients.sns.meta.service_model.service_name == "sns"
+    assert lines == ["calls of AWS are made by the lean client"]
+
+
+@pytest.mark.usefixtures("in_lambda")
+@pytest.mark.parametrize("handed_in", [{"session": botocore.session}, {"endpoint_urls": {"sqs": "http://x"}}])
+def test_a_session_or_an_endpoint_of_the_callers_own_is_botocores(handed_in: dict[str, Any]) -> None:
+    with logged("flowguard") as lines:
+        assert Clients(**handed_in)._why_botocore == "a session or an endpoint was handed in"
+    assert lines == ["calls of AWS are made by boto3: a session or an endpoint was handed in"]
+
+
+@pytest.mark.parametrize(("kind", "connected"), [("on-demand", ["dynamodb", "sqs"]), ("snap-start", [])])
+def test_connections_are_opened_while_a_function_is_initialised(
+    in_lambda: dict[str, str], monkeypatch: pytest.MonkeyPatch, kind: str, connected: list[str]
+) -> None:
+    """With SnapStart they would be those of a moment that is long over."""
+    found: list[str] = []
+    monkeypatch.setattr(made, "_prepared", {})
+    monkeypatch.setattr(JSONClient, "connect", lambda client: found.append(client._service.name))
+    in_lambda["AWS_LAMBDA_INITIALIZATION_TYPE"] = kind
+    prepare_clients("dynamodb", "sqs")
+    assert found == connected
+    assert {"dynamodb", "sqs"} <= vars(made.prepared_clients()).keys()
+
+
+@pytest.mark.usefixtures("in_lambda")
+def test_a_connection_that_cannot_be_opened_is_for_the_first_event_to_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: JSONClient) -> None:
+        raise EndpointConnectionError(endpoint_url="u")
+
+    monkeypatch.setattr(made, "_prepared", {})
+    monkeypatch.setattr(JSONClient, "connect", refuse)
+    prepare_clients("dynamodb", "sqs")
+    assert made._prepared != {}
+
+
+def test_without_it_clients_are_botocores(in_lambda: dict[str, str]) -> None:
+    in_lambda["FLOWGUARD_CLIENT"] = "boto3"
+    assert not isinstance(Clients().dynamodb, JSONClient)
+
+
+@pytest.mark.slow("looks up each region of two services")
+def test_endpoints_are_botocores() -> None:
+    session = botocore.session.Session()
+    resolver: Any = EndpointResolver(session.get_data("endpoints"))
+    regions = {
+        region
+        for service in SERVICES
+        for partition in resolver.get_available_partitions()
+        for region in resolver.get_available_endpoints(service, partition)
+    }
+    found = {region: endpoint_of("sqs", region) for region in regions}
+    assert sum(endpoint is not None for endpoint in found.values()) > 25
+    for service in SERVICES:
+        for region in regions:
+            if (ours := endpoint_of(service, region)) is not None:
+                assert ours == botocores_endpoint(session, service, region)
+
+
+def botocores_endpoint(session: Any, service: str, region: str) -> str:
+    """What the rules of botocore's client say, without making one for each region."""
+    client = _client(session, service)
+    rules = client._ruleset_resolver._provider
+    found: str = rules.resolve_endpoint(Region=region, UseFIPS=False, UseDualStack=False).url
+    return found
+
+
+_made: dict[str, Any] = {}
+
+
+def _client(session: Any, service: str) -> Any:
+    if service not in _made:
+        keys = {"aws_access_key_id": "a", "aws_secret_access_key": "b"}
+        _made[service] = session.create_client(service, region_name="eu-west-1", **keys)
+    return _made[service]
+
+
+def test_certificates_are_those_of_the_variable_or_botocores() -> None:
+    def made(**more: str) -> Any:
+        return json_client("sqs", {**LAMBDA, **more}, lambda: None, lambda: None)
+
+    from botocore.httpsession import get_cert_path
+
+    assert made()._place.connections._bundle == get_cert_path(True)
+    assert made(AWS_CA_BUNDLE="/etc/mine.pem")._place.connections._bundle == "/etc/mine.pem"
+
+
+def test_without_certifi_they_are_the_file_of_botocore(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "certifi", None)
+    client: Any = json_client("sqs", LAMBDA, lambda: None, lambda: None)
+    file = Path(client._place.connections._bundle)
+    assert file == Path(botocore.__file__).parent / "cacert.pem"
+    assert file.exists()
+
+
+class _Session:
+    """A session whose credentials are renewed each time they are looked at."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def get_credentials(self) -> _Session:
+        return self
+
+    def get_frozen_credentials(self) -> Any:
+        self.asked += 1
+        return botocore.credentials.ReadOnlyCredentials(f"AK{self.asked}", "s", "t")
+
+
+def test_credentials_of_a_container_are_botocores_at_each_call() -> None:
+    environment = {name: value for name, value in LAMBDA.items() if name != "AWS_ACCESS_KEY_ID"}
+    client: Any = json_client("sqs", environment, _Session, lambda: None)
+    assert [client._place.credentials().access_key for _ in range(2)] == ["AK1", "AK2"]
+    fixed: Any = json_client("sqs", LAMBDA, _Session, lambda: None)
+    assert fixed._place.credentials() == ("AKIAIOSFODNN7EXAMPLE", "a-secret/+", "a-token==")
+
+
+def test_other_services_and_regions_have_no_lean_client() -> None:
+    assert json_client("sns", LAMBDA, _Session, lambda: None) is None
+    assert json_client("sqs", {**LAMBDA, "AWS_DEFAULT_REGION": "local"}, _Session, lambda: None) is None
+
+
+def test_where_nobody_has_credentials_botocore_says_so() -> None:
+    class Without(_Session):
+        def get_credentials(self) -> Any:
+            return None
+
+    environment = {name: value for name, value in LAMBDA.items() if name != "AWS_ACCESS_KEY_ID"}
+    assert json_client("sqs", environment, Without, lambda: None) is None
