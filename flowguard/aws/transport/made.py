@@ -58,9 +58,5 @@ def _credentials(environment: Mapping[str, str], session: Callable[[], Any]) -> 
 
 
 def _roots() -> str:
-    """Return the file of certificates that botocore trusts. It is certifi's, or else its own."""
-    try:
-        from certifi import where  # it need not be installed
-    except ImportError:
-        return os.path.join(os.path.dirname(botocore.__file__), "cacert.pem")  # noqa: PTH118, PTH120 - loads no pathlib
-    return where()
+    """Return the file of certificates that botocore brings."""
+    return os.path.join(os.path.dirname(botocore.__file__), "cacert.pem")  # noqa: PTH118, PTH120 - loads no pathlib

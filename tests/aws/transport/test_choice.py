@@ -278,18 +278,10 @@ def test_certificates_are_those_of_the_variable_or_botocores() -> None:
     def made(**more: str) -> Any:
         return json_client("sqs", {**LAMBDA, **more}, lambda: None, lambda: None)
 
-    from botocore.httpsession import get_cert_path
-
-    assert made()._place.connections._bundle == get_cert_path(True)
-    assert made(AWS_CA_BUNDLE="/etc/mine.pem")._place.connections._bundle == "/etc/mine.pem"
-
-
-def test_without_certifi_they_are_the_file_of_botocore(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "certifi", None)
-    client: Any = json_client("sqs", LAMBDA, lambda: None, lambda: None)
-    file = Path(client._place.connections._bundle)
+    file = Path(made()._place.connections._bundle)
     assert file == Path(botocore.__file__).parent / "cacert.pem"
     assert file.exists()
+    assert made(AWS_CA_BUNDLE="/etc/mine.pem")._place.connections._bundle == "/etc/mine.pem"
 
 
 class _Session:

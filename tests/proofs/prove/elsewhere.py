@@ -1392,6 +1392,7 @@ TESTED: Final = (
         ("tests/worker/test_again.py", "tests/cli/test_again.py"),
         "a person begins a run anew that failed for good",
     ),
+    Elsewhere(r"^protocol\.memo\.", ("tests/aws/store/test_memos.py",), "what a hop of another run remembers"),
     Elsewhere(
         r"^client\.",
         (

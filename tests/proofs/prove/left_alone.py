@@ -43,6 +43,7 @@ MODULES: Final = (
     "flowguard.failure",
     "flowguard.worker.hop_memory",
     "flowguard.worker.plan",
+    "flowguard.protocol.memo",
     "flowguard.protocol.outbox",
     "flowguard.wire.bodies",
     "flowguard.worker.unsent",

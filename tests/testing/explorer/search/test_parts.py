@@ -49,6 +49,7 @@ def test_parts_are_joined_by_what_a_third_has_touched() -> None:
     assert joined({(1,): left, (2,): right, (4,): both}) == [(1, 2, 4)]
 
 
+@pytest.mark.slow("explores one message, and two")
 def test_each_part_is_searched_and_the_report_counts_them() -> None:
     report = explore(Booked, [o1, o2], tables=TABLES, bound=0, walks=0)
     alone = explore(Booked, [o1], tables=TABLES, bound=0, walks=0)
