@@ -45,7 +45,8 @@ _KNOWN: Final = frozenset(
 """The variables of AWS that are understood here, or change nothing. Lambda sets more, which tell of the function."""
 
 _LAMBDA, _WRAPPER = "AWS_LAMBDA_", "AWS_LAMBDA_EXEC_WRAPPER"
-_PROXIES: Final = frozenset({"all_proxy", "http_proxy", "https_proxy"})
+_NETWORK: Final = frozenset({"all_proxy", "http_proxy", "https_proxy", "requests_ca_bundle"})
+"""Variables that botocore obeys, in lower case: proxies, and certificates to trust."""
 
 _IMPORTERS: Final = (BuiltinImporter, FrozenImporter, PathFinder)
 _HARMLESS_IMPORTERS: Final = frozenset({"_SixMetaPathImporter", "DistutilsMetaFinder"})
@@ -69,7 +70,7 @@ def why_botocore(environment: Mapping[str, str]) -> str | None:
 
 def _of_variables(environment: Mapping[str, str]) -> str | None:
     for name in sorted(environment):
-        if name.lower() in _PROXIES:
+        if name.lower() in _NETWORK:
             return f"{name} is set"
         is_known = name in _KNOWN or (name.startswith(_LAMBDA) and name != _WRAPPER)
         if name.startswith("AWS_") and not is_known:

@@ -18,6 +18,7 @@ import ssl
 import time
 import weakref
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from http.client import HTTPException, HTTPResponse
 from typing import Final, NamedTuple, NoReturn
@@ -181,9 +182,10 @@ class Connections:
 
 
 def _close(kept: list[_Kept]) -> None:
-    """Close connections on this side alone. Another process may go on with them."""
-    while kept:
-        kept.pop().connection.close()
+    """Close connections on this side alone. Another process may go on with them, and another thread close them too."""
+    with suppress(IndexError):
+        while kept:
+            kept.pop().connection.close()
 
 
 @cache
@@ -191,6 +193,7 @@ def trusted(bundle: str | None) -> ssl.SSLContext:
     """Return what verifies the certificates of services. ``bundle`` is a file; None stands for the system's."""
     context = ssl.create_default_context(cafile=bundle)
     context.set_alpn_protocols(["http/1.1"])
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT  # which Python 3.13 sets, and botocore does not
     return context
 
 

@@ -17,7 +17,7 @@ from types import FunctionType
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote
 
-from botocore.exceptions import BotoCoreError, ConnectionClosedError
+from botocore.exceptions import BotoCoreError, ClientError, ConnectionClosedError
 
 from flowguard.aws.transport.agent import AGENT
 from flowguard.aws.transport.answers import Read, read
@@ -78,6 +78,7 @@ class JSONClient:
         self._made: Any = None
         self._making = threading.Lock()
         self._is_heard = False
+        self._names_errors = False
         self._attempts = 1 if once else MOST_ATTEMPTS
         self._pause = pause
         self._clock = clock
@@ -100,6 +101,12 @@ class JSONClient:
         self._place.connections.open()
 
     # -- botocore's client
+
+    @property
+    def exceptions(self) -> Any:
+        """Return botocore's classes of the service's errors. From now on those are raised that are looked for here."""
+        self._names_errors = True
+        return self._botocore().exceptions
 
     def _botocore(self) -> Any:
         with self._making:
@@ -125,8 +132,16 @@ class JSONClient:
             return self._by_botocore(method, parameters)
         result = self._answered(operation, body)
         if result.is_error:
-            raise result.error(operation.name)
+            raise self._error(result, operation)
         return result.content
+
+    def _error(self, result: Read, operation: Operation) -> ClientError:
+        """Return the error of an answer, of the class that :attr:`exceptions` has for it once somebody has looked."""
+        if not self._names_errors:
+            return result.error(operation.name)
+        content: Any = result.content
+        error: ClientError = self._botocore().exceptions.from_code(result.modelled)(content, operation.name)
+        return error
 
     def _by_botocore(self, method: str, parameters: dict[str, Any]) -> dict[str, Any]:
         answer: dict[str, Any] = getattr(self._botocore(), method)(**parameters)
@@ -213,13 +228,20 @@ class _Meta:
 
 
 def is_patched() -> bool:
-    """Answer whether somebody has put a function of their own in the place of the one that makes botocore's calls."""
-    module = sys.modules.get("botocore.client")
-    if module is None:
+    """Answer whether somebody has replaced a function that makes botocore's clients or its calls.
+
+    Tracers do: X-Ray and OpenTelemetry that of the calls, Sentry that of the clients.
+    """
+    module: Any = sys.modules.get("botocore.client")
+    base = getattr(module, "BaseClient", None)
+    if base is None:  # botocore is not loaded, or another thread is loading it
         return False
-    make = vars(module.BaseClient)["_make_api_call"]
-    home = str(module.__file__).removesuffix("client.py")
-    return type(make) is not FunctionType or not make.__code__.co_filename.startswith(home)
+    home = os.path.dirname(module.__file__)  # noqa: PTH120 - loads no pathlib
+    return any(_is_foreign(vars(base)[name], home) for name in ("__init__", "_make_api_call"))
+
+
+def _is_foreign(function: Any, home: str) -> bool:
+    return type(function) is not FunctionType or not function.__code__.co_filename.startswith(home)
 
 
 def _failure(result: Read | BotoCoreError) -> Failed | None:

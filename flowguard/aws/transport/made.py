@@ -40,7 +40,7 @@ def json_client(
 
 def _credentials(environment: Mapping[str, str], session: Callable[[], Any]) -> Callable[[], Credentials] | None:
     """Return what knows the credentials at any time. Those of a container end, and botocore renews them before."""
-    if "AWS_ACCESS_KEY_ID" in environment:
+    if environment.get("AWS_ACCESS_KEY_ID"):
         fixed = Credentials(
             environment["AWS_ACCESS_KEY_ID"],
             environment["AWS_SECRET_ACCESS_KEY"],

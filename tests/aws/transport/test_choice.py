@@ -82,6 +82,7 @@ def test_botocore_is_the_default(said: str | None) -> None:
         "AWS_USE_FIPS_ENDPOINT",
         "AWS_WHAT_COMES_ONE_DAY",
         "HTTPS_PROXY",
+        "REQUESTS_CA_BUNDLE",
         "all_proxy",
         "http_proxy",
     ],
@@ -302,6 +303,8 @@ def test_credentials_of_a_container_are_botocores_at_each_call() -> None:
     environment = {name: value for name, value in LAMBDA.items() if name != "AWS_ACCESS_KEY_ID"}
     client: Any = json_client("sqs", environment, _Session, lambda: None)
     assert [client._place.credentials().access_key for _ in range(2)] == ["AK1", "AK2"]
+    empty: Any = json_client("sqs", {**environment, "AWS_ACCESS_KEY_ID": ""}, _Session, lambda: None)
+    assert empty._place.credentials().access_key == "AK1", "an empty key is none, as for botocore"
     fixed: Any = json_client("sqs", LAMBDA, _Session, lambda: None)
     assert fixed._place.credentials() == ("AKIAIOSFODNN7EXAMPLE", "a-secret/+", "a-token==")
 

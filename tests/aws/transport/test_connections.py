@@ -27,7 +27,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from flowguard.aws.transport.connections import KEPT_SECONDS, MOST_KEPT, READ_SECONDS, Connections
+from flowguard.aws.transport.connections import KEPT_SECONDS, MOST_KEPT, READ_SECONDS, Connections, trusted
 from tests.aws.transport.served import Reply, Server, answer, served
 
 FINE: Final = Reply(answer(200, {}))
@@ -333,6 +333,11 @@ def test_a_service_is_believed_by_its_certificate_and_tickets_end_no_connection(
         secured: Any = kept.connection
         assert secured.gettimeout() == READ_SECONDS
         assert secured.selected_alpn_protocol() == "http/1.1"
+
+
+def test_certificates_are_judged_no_stricter_than_by_botocore() -> None:
+    """Python 3.13 refuses those of private authorities that lack an extension."""
+    assert not trusted(None).verify_flags & ssl.VERIFY_X509_STRICT
 
 
 def test_one_that_nobody_vouches_for_is_not(certificate: Path) -> None:

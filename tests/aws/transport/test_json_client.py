@@ -6,6 +6,7 @@ import re
 import time
 from collections.abc import Iterator
 from email.utils import formatdate
+from types import ModuleType
 from typing import Any, Final
 
 import pytest
@@ -287,6 +288,22 @@ def test_a_proxy_that_shows_the_code_of_what_it_wraps_is_noticed(monkeypatch: py
     assert is_patched()
 
 
+def test_who_patches_what_makes_clients_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    base: Any = BaseClient
+    before = base.__init__
+
+    def watched(self: Any, *arguments: Any, **named: Any) -> None:
+        before(self, *arguments, **named)
+
+    monkeypatch.setattr(base, "__init__", watched)
+    assert is_patched()
+
+
+def test_while_another_thread_loads_botocore_nobody_has_patched_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "botocore.client", ModuleType("botocore.client"))
+    assert not is_patched()
+
+
 def test_where_botocore_is_not_loaded_nobody_has_patched_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(__import__("sys").modules, "botocore.client")
     assert not is_patched()
@@ -318,6 +335,19 @@ def test_other_calls_and_names_are_botocores(server: Server) -> None:
     assert client._made is client._botocore()
     with pytest.raises(AttributeError):
         client.what_is_no_call  # noqa: B018 - it raises
+
+
+def test_an_error_can_be_caught_by_the_class_that_the_client_names(server: Server) -> None:
+    refused = Reply(answer(400, {"__type": "a#ConditionalCheckFailedException", "message": "no"}))
+    server.script(refused, refused)
+    client: Any = lean("dynamodb", server.url)
+    with pytest.raises(ClientError) as raised:
+        get_item(client)
+    assert type(raised.value).__name__ == "ConditionalCheckFailedException"
+    with pytest.raises(client.exceptions.ConditionalCheckFailedException) as named:
+        get_item(client)
+    assert named.value.response["Error"] == raised.value.response["Error"]
+    assert named.value.operation_name == "GetItem"
 
 
 def test_what_has_no_form_in_json_botocore_says(server: Server) -> None:
