@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from itertools import groupby
 
 from flowguard.events import EventType
 from flowguard.testing.explorer.record.happened import Happened
@@ -17,15 +18,20 @@ from flowguard.wire.envelope import Source
 from flowguard.wire.message import Message
 
 
-def is_of_whole_runs(history: History, happened: Happened) -> bool:
-    """Answer whether the runs followed one another, but for steps that commute.
+def is_of_whole_runs(history: History, happened: Happened | None) -> bool:
+    """Answer whether the runs followed one another, but for steps that commute by what ``happened``.
+
+    Where that is not known they followed one another without overlap.
 
     A deadline or an answer that changed nothing does not count: it came when its run was over.
     """
     runs: list[int | None] = []
     for delivery, first in zip(history.deliveries, first_records(history), strict=True):
         runs.append(first if not delivery.settles or _has_changed(history, delivery) else None)
-    return happened.is_serial(runs)
+    if happened is not None:
+        return happened.is_serial(runs)
+    blocks = [first for first, _ in groupby(run for run in runs if run is not None)]
+    return len(blocks) == len(set(blocks))
 
 
 def are_of_one_object(history: History) -> bool:

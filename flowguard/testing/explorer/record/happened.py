@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from flowguard.testing.explorer.record.history import DeliveryRecord, History
-from flowguard.testing.explorer.record.touched import Touched
+from flowguard.testing.explorer.record.touched import Touched, is_reading
 
 
 def touched_at(history: History, delivery: DeliveryRecord) -> Touched:
@@ -19,7 +19,7 @@ def touched_at(history: History, delivery: DeliveryRecord) -> Touched:
     touched = Touched()
     for number in delivery.calls:
         made = history.calls[number - 1]
-        touched.add(made.places, is_read=made.is_read or not made.applied)
+        touched.add(made.places, is_read=not made.applied or is_reading(made.operation, is_read=made.is_read))
     if delivery.queue is not None and delivery.queue.endswith(".fifo"):  # which keeps its records in their order
         touched.add([("sqs", delivery.queue)], is_read=False)
     return touched
@@ -32,8 +32,8 @@ class Happened:
     """
 
     def __init__(self, history: History, sender_of: Callable[[DeliveryRecord], int | None]) -> None:
-        touched = [touched_at(history, delivery) for delivery in history.deliveries]
-        self._races: list[tuple[int, int]] = []
+        touched = self._touched = [touched_at(history, delivery) for delivery in history.deliveries]
+        self.races: list[tuple[int, int]] = []
         self._before: list[int] = []  # by delivery the others that come before it, as bits
         records: dict[int, int] = {}
         for later, delivery in enumerate(history.deliveries):
@@ -50,19 +50,28 @@ class Happened:
             if is_cause or touched[earlier].meets(touched[later]):
                 before |= self._before[earlier] | 1 << earlier
                 if not is_cause:
-                    self._races.append((earlier, later))
+                    self.races.append((earlier, later))
         return before
 
     def comes_before(self, earlier: int, later: int) -> bool:
         """Answer whether the one had to happen before the other."""
         return bool(self._before[later] >> earlier & 1)
 
-    def turned(self) -> Iterator[tuple[int, Sequence[int]]]:
-        """Yield for each race its first delivery and those of which one has to go first for the other order."""
-        for first, second in self._races:
-            between = [place for place in range(first + 1, second) if not self.comes_before(first, place)]
-            bits = sum(1 << place for place in (*between, second))
-            yield first, [place for place in (*between, second) if not self._before[place] & bits]
+    def meeting(self, first: int, second: int) -> Iterator[int]:
+        """Yield the first delivery of a race, then those before it that the second one meets, too.
+
+        They matter where the first one cannot come after the second.
+        """
+        yield first
+        for earlier in reversed(range(first)):
+            if self._touched[earlier].meets(self._touched[second]):
+                yield earlier
+
+    def sources(self, first: int, second: int) -> Sequence[int]:
+        """Return those deliveries of which one goes first, instead of ``first``, where ``second`` comes before that."""
+        between = [place for place in range(first + 1, second) if not self.comes_before(first, place)]
+        bits = sum(1 << place for place in (*between, second))
+        return [place for place in (*between, second) if not self._before[place] & bits]
 
     def is_serial(self, run_of: Sequence[int | None]) -> bool:
         """Answer whether the runs could have followed one another: none came both before and after another one.

@@ -148,7 +148,7 @@ class Schedule:
     def parse(cls, text: str) -> Schedule:
         """Parse an id. Raises :class:`NoSuchSchedule`."""
         of, slash, choices = text.rpartition("/")
-        only = tuple(_message(text, part) for part in of.split("+")) if slash else ()
+        only = tuple(sorted({_message(text, part) for part in of.split("+")})) if slash else ()
         if choices == NOTHING:
             return cls((), only)
         return cls(tuple(_choice(text, part) for part in choices.split(".")), only)

@@ -15,14 +15,13 @@ from typing import Any, Final, TypeAlias
 
 from flowguard.sim.calls import ApiCall
 from flowguard.sim.limits.queues import queue_name
-from flowguard.sim.limits.refusing import tables_of_statements
 
 Place: TypeAlias = tuple[str, ...]
-ADDED: Final = "+"
+ADDED: Final = "\0added"
 """The last part of the place of an item to whose numbers a call adds, and which it neither reads nor replaces."""
 
 _HASH: Final = re.compile(r"\s*\(?\s*([\w#]+)\s*=\s*(:\w+)")
-_COMMUTE: Final = ("Send", "Publish", "Put", "Invoke", "ChangeMessageVisibility", "DeleteMessage")
+_ADDING: Final = ("Send", "Publish", "Put", "Invoke", "ChangeMessageVisibility", "DeleteMessage")
 """Operations of queues, topics, buses and functions whose order no receiver can rely on, unless it is FIFO."""
 
 _SENDING: Final = frozenset({"sqs", "sns", "events", "lambda", "ses", "sesv2"})
@@ -31,18 +30,32 @@ _SENDING: Final = frozenset({"sqs", "sns", "events", "lambda", "ses", "sesv2"})
 def places_of(call: ApiCall, target: str, hash_keys: Mapping[str, str]) -> tuple[Place, ...]:
     """Return the places that a call reads or writes. ``hash_keys`` are the names of tables' hash keys.
 
-    ``target`` is what it is for, as its record says. A call of which less is known touches more.
+    ``target`` is what it is for, as its record says. A call of which less is known touches all of its service.
     """
+    try:
+        return _places(call, target, hash_keys)
+    except Exception:  # the call is malformed, as its service will say
+        return ((call.service,),)
+
+
+def is_reading(operation: str, *, is_read: bool) -> bool:
+    """Answer whether a call changes nothing for others. Who receives a message takes it."""
+    return is_read and not operation.startswith("Receive")
+
+
+def _places(call: ApiCall, target: str, hash_keys: Mapping[str, str]) -> tuple[Place, ...]:
     match call.service:
         case "dynamodb":
             return tuple(dict.fromkeys(_items(call.params, hash_keys))) or (("dynamodb",),)
-        case "s3" if "Bucket" in call.params:
+        case "s3" if "Bucket" in call.params and "CopySource" not in call.params:
             return (("s3", *(str(call.params[name]) for name in ("Bucket", "Key") if name in call.params)),)
-        case service if service in _SENDING and call.operation.startswith(_COMMUTE):
+        case service if service in _SENDING and call.operation.startswith(_ADDING):
             to = queue_name(call.params) if "QueueUrl" in call.params else target
-            return ((service, to),) if to.endswith(".fifo") else ()
+            return ((service, to),) if to.endswith(".fifo") else ((service, to, ADDED),)
+        case "sqs" if "QueueUrl" in call.params:
+            return (("sqs", queue_name(call.params)),)
         case service:
-            return ((service, target),)
+            return ((service,),)
 
 
 def _items(params: Mapping[str, Any], hash_keys: Mapping[str, str]) -> Iterator[Place]:
@@ -55,7 +68,6 @@ def _items(params: Mapping[str, Any], hash_keys: Mapping[str, str]) -> Iterator[
     for table, requests in params.get("RequestItems", {}).items():
         keys = requests["Keys"] if isinstance(requests, Mapping) else map(_written, requests)
         yield from (_place(table, key, hash_keys) for key in keys)
-    yield from (_place(table, {}, hash_keys) for table in tables_of_statements(params))
 
 
 def _only_adds(action: Mapping[str, Any]) -> bool:
@@ -85,6 +97,7 @@ def _partition(params: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _place(table: str, key: Mapping[str, Any], hash_keys: Mapping[str, str]) -> Place:
+    table = table.rpartition("/")[2]  # of an ARN the name
     value = key.get(hash_keys.get(table, ""))
     return ("dynamodb", table) if value is None else ("dynamodb", table, _text(value))
 
@@ -94,7 +107,9 @@ def _text(value: Any) -> str:
     if isinstance(value, Mapping):
         ((kind, value),) = value.items()
         value = Decimal(value) if kind == "N" else value
-    return str(Decimal(value).normalize()) if isinstance(value, int | Decimal) else str(value)
+    if isinstance(value, int | Decimal):
+        return str(Decimal(value).normalize())
+    return value if isinstance(value, str) else repr(getattr(value, "value", value))
 
 
 @dataclass(slots=True)

@@ -52,7 +52,7 @@ class Report:
     undisturbed orders than were run: then runs that met are not judged. ``unjudged`` counts the schedules that ended as
     none of those orders does, and may be right, ``singles_left`` the single faults that there was no time for.
     ``has_run`` is false where no message was for what is explored. Of several ``parts`` the first messages touch
-    nothing of one another's, and each part was searched by itself.
+    nothing of one another's, and each part was searched by itself; ``parts_left`` were not searched to their end.
     """
 
     flows: tuple[str, ...]
@@ -73,6 +73,7 @@ class Report:
     singles_left: int = 0
     has_run: bool = True
     parts: int = 1
+    parts_left: int = 0
     seconds: float = field(compare=False, default=0.0)
 
     @property
@@ -83,7 +84,7 @@ class Report:
     @property
     def is_judged(self) -> bool:
         """Return whether every single fault ran and each end could be judged."""
-        return self.has_run and not self.unjudged and not self.singles_left
+        return self.has_run and not (self.unjudged or self.singles_left or self.parts_left)
 
     @property
     def rate(self) -> float:
@@ -123,6 +124,8 @@ class Report:
         lines = [f"answered by moto: {', '.join(self.elsewhere)}"] if self.elsewhere else []
         if self.parts > 1:
             lines.append(f"searched apart: {self.parts} parts of the messages, which touch nothing of one another's")
+        if self.parts_left:
+            lines.append(f"not searched to the end, {_many(self.parts_left, 'part')} of the messages")
         if self.uncounted:
             lines.append(f"not compared, what these leave: {', '.join(self.uncounted)}")
         if not self.has_all_orders:
@@ -156,6 +159,7 @@ class Report:
             "singles_left": self.singles_left,
             "has_run": self.has_run,
             "parts": self.parts,
+            "parts_left": self.parts_left,
             "complete": self.is_complete and self.stopped_after is None,
             "seconds": round(self.seconds, 3),
         }

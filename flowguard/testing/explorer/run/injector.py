@@ -308,7 +308,7 @@ def _target(call: ApiCall) -> str:
         case _:
             target = call.params.get("Target")
             own = {"Arn": target.get("Arn")} if isinstance(target, dict) else call.params
-            named = (own.get(name) for name in ("Arn", "TopicArn", "FunctionName", "Bucket", "Name"))
+            named = (own.get(name) for name in ("Arn", "TopicArn", "TargetArn", "FunctionName", "Bucket", "Name"))
             return next((str(name).rpartition(":")[2] for name in named if name), "")
 
 

@@ -149,6 +149,11 @@ class Sandbox:
         """Answer whether an invocation may get several records, which then share their fate."""
         return self.batching.size > 1 or any(function.batch > 1 for function in self.plain)
 
+    @property
+    def has_stub_functions(self) -> bool:
+        """Answer whether other services answer by functions, which may keep something from one call for the next."""
+        return self._stubs.have_functions
+
     def now(self) -> int:
         return self.time.now()
 

@@ -34,6 +34,11 @@ class Stubs:
         """Answer whether there is any."""
         return bool(self._given)
 
+    @property
+    def have_functions(self) -> bool:
+        """Answer whether any is a function, which may answer by what it was asked before."""
+        return any(map(callable, self._given.values()))
+
     def __call__(self, call: ApiCall, proceed: Proceed, /) -> Response:
         answer = self._given.get(f"{call.service}.{call.operation}")
         if answer is None:

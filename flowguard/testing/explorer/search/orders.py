@@ -24,15 +24,18 @@ class Orders:
         made = schedule.choices[len(self._base.choices) :]
         for place, delivery in enumerate(history.deliveries):
             self._gone.setdefault((_until(made, place), place), set()).add(delivery.record)
-        for place, free in happened.turned():
-            before = _until(made, place)
-            gone, waiting = self._gone[before, place], history.deliveries[place].waiting
-            records = [history.deliveries[other].record for other in free]
-            other = next((record for record in records if record in waiting), None)
-            if other is not None and gone.isdisjoint(records):
-                gone.add(other)
-                turned = Choice(place + 1, FaultKind.REORDERED, waiting.index(other) + 1)
-                yield Schedule((*self._base.choices, *before, turned))
+        for first, second in happened.races:
+            for place in happened.meeting(first, second):
+                before = _until(made, place)
+                gone, waiting = self._gone[before, place], history.deliveries[place].waiting
+                records = [history.deliveries[source].record for source in happened.sources(place, second)]
+                if not gone.isdisjoint(records):
+                    break
+                if (other := next((record for record in records if record in waiting), None)) is not None:
+                    gone.add(other)
+                    turned = Choice(place + 1, FaultKind.REORDERED, waiting.index(other) + 1)
+                    yield Schedule((*self._base.choices, *before, turned))
+                    break
 
 
 def _until(made: tuple[Choice, ...], place: int) -> tuple[Choice, ...]:

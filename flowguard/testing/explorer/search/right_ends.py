@@ -119,7 +119,7 @@ class RightEnds:
         found: list[OrderedEnd] = []
         ends: set[str] = set()
         ahead = deque([schedule])
-        orders = Orders(schedule)
+        orders: Orders | None = Orders(schedule)
         is_few = not schedule.choices and len(self._runs.sandbox.coming) <= FEW
         while ahead and not (found and is_over()):
             if len(found) >= (self.most or (MOST_ORDERS_OF_FEW if is_few and len(ends) > 1 else MOST_ORDERS)):
@@ -127,12 +127,15 @@ class RightEnds:
             ordered = ahead.popleft()
             history = first if ordered is schedule else self._runs.run_one_by_one(ordered, overtaken)
             end = self._runs.end(history)
+            if orders is not None and not self._commutes(history):
+                found, ends, ahead, orders = [], set(), deque([schedule]), None  # each order may end otherwise
+                continue
             happened = happened_in(history)
             ends.add(end.digest)
-            is_whole = is_of_whole_runs(history, happened)
+            is_whole = is_of_whole_runs(history, None if orders is None else happened)
             found.append(OrderedEnd(ordered, end, is_whole, are_of_one_object(history)))
             self.undisturbed.append(effects(history))
-            if self._commutes(history):
+            if orders is not None:
                 ahead += orders.others(ordered, history, happened)
             else:
                 ahead += [ordered.and_then(choice) for choice in reorderings(history)]
@@ -140,5 +143,5 @@ class RightEnds:
         return found, not ahead
 
     def _commutes(self, history: History) -> bool:
-        """Answer whether all that the records have to do with one another is seen: no module keeps any of it."""
-        return not (history.kept or self._runs.sandbox.has_batches)
+        """Answer whether all that records have to do with one another is seen. What modules and stubs keep is not."""
+        return not (history.kept or self._runs.sandbox.has_batches or self._runs.sandbox.has_stub_functions)

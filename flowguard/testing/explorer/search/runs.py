@@ -11,7 +11,7 @@ from flowguard.testing.explorer.checks.compared import is_compared
 from flowguard.testing.explorer.checks.equivalence import End, Free, end_of
 from flowguard.testing.explorer.record.history import History
 from flowguard.testing.explorer.record.schedule import FaultKind, Schedule
-from flowguard.testing.explorer.record.touched import Touched
+from flowguard.testing.explorer.record.touched import Touched, is_reading
 from flowguard.testing.explorer.record.view import Same
 from flowguard.testing.explorer.report.lines import called
 from flowguard.testing.explorer.run.driver import run
@@ -38,7 +38,8 @@ class Runs:
 
     ``free`` and ``same`` are what the ends of runs are compared without and by. Without ``may_lack`` a service that
     the engine does not have raises :class:`Lacking`. ``all`` are the first messages, ``touched`` is by the messages
-    that came what calls have read and written.
+    that came what calls have read and written. ``has_kept`` says that a module kept something from one record for the
+    next.
     """
 
     def __init__(
@@ -48,6 +49,7 @@ class Runs:
         self.free = free or {}
         self.same = same or {}
         self.count = 0
+        self.has_kept = False
         self.touched: dict[Messages, Touched] = {}
         self.all: Sequence[Coming] = sandbox.coming
         self._only: Messages = ()
@@ -137,9 +139,10 @@ class Runs:
     def _cover(self, history: History) -> None:
         of_record = {delivery.record: delivery.stage for delivery in history.deliveries if delivery.stage}
         stages = {delivery.worker: of_record.get(delivery.record) for delivery in history.deliveries}
+        self.has_kept |= bool(history.kept)
         touched = self.touched.setdefault(self._only, Touched())
         for made in history.calls:
-            touched.add(made.places, is_read=made.is_read)
+            touched.add(made.places, is_read=is_reading(made.operation, is_read=made.is_read))
             met = self._coverage.setdefault(f"{stages[made.worker] or '?'}: {called(made)}", set())
             met |= {*made.held, *([made.fault] if made.fault is not None else ())}
             if made.site.is_users and made.applied and not is_compared(made):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final, TypeAlias
 
@@ -21,6 +21,7 @@ from flowguard.testing.explorer.checks.undisturbed import lacking, sent_twice, u
 from flowguard.testing.explorer.checks.whole_runs import overtaken
 from flowguard.testing.explorer.record.history import History
 from flowguard.testing.explorer.record.schedule import OF_ANSWERS, OF_WEATHER, RAISED, Choice, FaultKind, Schedule
+from flowguard.testing.explorer.record.unmet import UnmetSchedule
 from flowguard.testing.explorer.report.diagnosis import effects
 from flowguard.testing.explorer.report.findings import Report, Violation
 from flowguard.testing.explorer.report.lanes import lanes
@@ -65,6 +66,7 @@ class Search:
         self.right = RightEnds(runs)
         self.found = Found() if found is None else found
         self._within: list[Search] = []
+        self._ahead: deque[Messages] = deque()
         self._pairs_left = 0
         self._sandbox = runs.sandbox
         self._kept = KeptState(runs, self.right)
@@ -109,12 +111,15 @@ class Search:
 
     def again(self, schedule: Schedule) -> tuple[History, tuple[Violation, ...]]:
         """Run a schedule of a report once more and return its history with all that the report said of it."""
+        if schedule.only and schedule.only[-1] > len(self.runs.all):
+            part = "+".join(map(str, schedule.only))
+            raise UnmetSchedule(schedule.id, f"{part}/", f"there are {len(self.runs.all)} first messages")
         with self.runs.only(schedule.only):
             return self._again(schedule)
 
     def _again(self, schedule: Schedule) -> tuple[History, tuple[Violation, ...]]:
         first = self.references()
-        if not schedule.choices:
+        if not schedule.choices and self.runs.has_all:
             self._judge_undisturbed(first)
         if not (self._is_useless(first) or self.runs.is_batched):
             self._kept.judge(first, self.found)
@@ -202,32 +207,30 @@ class Search:
     # -- in parts
 
     def _parts(self, first: History) -> list[Messages]:
-        """Return the first messages in parts that can be searched by themselves. One where they cannot.
+        """Return the first messages in parts that can be searched by themselves. One or none where they cannot.
 
-        An invariant that holds with all of them and not with some needs them all.
+        An invariant may be about all of them, and what a stub's function answers may depend on what it was asked.
         """
-        if self._sandbox.has_batches or not first.at_rest or first.hung or first.lacks:
+        if self._invariants or self._sandbox.has_batches or self._sandbox.has_stub_functions:
             return []
-        parts = parts_of(first, self.runs.all)
-        if len(parts) > 1 and self._invariants:
-            for part in parts:
-                with self.runs.only(part):
-                    alone = self.runs.run(Schedule())
-                if any(broken(alone, self._sandbox.flows, self._invariants, self.runs.same)):
-                    return []
-        return parts
+        return parts_of(first, self.runs.all) if first.at_rest and not (first.hung or first.lacks) else []
 
     def _in_parts(self, parts: Sequence[Messages], budget: SearchBudget) -> None:
         """Search each part, and those together that have met under some fault."""
         shared = replace(budget, bound=-(-budget.bound // len(parts)), walks=-(-budget.walks // len(parts)))
-        ahead, done = deque(parts), set[Messages]()
+        ahead, done = self._ahead, set[Messages]()
+        ahead.extend(parts)
         while ahead and len(self.found) < budget.most:
-            part = ahead.popleft()
-            done.add(part)
-            self._part(part, shared, len(ahead) + 1)
+            self._part(ahead[0], shared, len(ahead))
+            done.add(ahead.popleft())
             if not ahead:
-                touched = {messages: self.runs.touched[messages] for messages in done}
-                ahead.extend(messages for messages in joined(touched) if messages not in done)
+                ahead.extend(messages for messages in self._joined(done) if messages not in done)
+
+    def _joined(self, done: Iterable[Messages]) -> list[Messages]:
+        """Return these parts after joining those that met under some fault: all, where a module kept something then."""
+        if self.runs.has_kept:
+            return [tuple(range(1, len(self.runs.all) + 1))]
+        return joined({messages: self.runs.touched[messages] for messages in done})
 
     def _part(self, part: Messages, budget: SearchBudget, left: int) -> None:
         """Search with these messages alone. ``left`` parts share the time that is left."""
@@ -319,6 +322,7 @@ class Search:
             has_run=_has_run(first),
             elsewhere=tuple(sorted(self._sandbox.elsewhere)),
             parts=len(self._within) or 1,
+            parts_left=len(self._ahead),
         )
 
     @staticmethod

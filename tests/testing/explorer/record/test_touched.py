@@ -6,9 +6,10 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+from boto3.dynamodb.types import Binary
 
 from flowguard.sim.calls import ApiCall
-from flowguard.testing.explorer.record.touched import ADDED, Place, Touched, places_of
+from flowguard.testing.explorer.record.touched import ADDED, Place, Touched, is_reading, places_of
 
 ADD: dict[str, Any] = {
     "TableName": "t",
@@ -62,11 +63,11 @@ def touched(service: str, operation: str, **params: Any) -> tuple[Place, ...]:
         ),
         ("BatchGetItem", {"RequestItems": {"t": {"Keys": [{"id": {"S": "a"}}]}}}, (ITEM,)),
         ("ExecuteStatement", {"Statement": "UPDATE t SET n = 1 WHERE id = 'a'"}, (("dynamodb",),)),
-        (
-            "BatchExecuteStatement",
-            {"Statements": [{"Statement": "UPDATE \"t\" SET n = 1 WHERE id = 'a'"}]},
-            (("dynamodb", "t"),),
-        ),
+        ("GetItem", {"TableName": "arn:aws:dynamodb:us-east-1:1:table/t", "Key": {"id": {"S": "a"}}}, (ITEM,)),
+        ("GetItem", {"TableName": "t", "Key": {"id": Binary(b"a")}}, (("dynamodb", "t", "b'a'"),)),
+        ("GetItem", {"TableName": "t", "Key": {"id": {"N": "no number"}}}, (("dynamodb",),)),
+        ("GetItem", {"TableName": "t", "Key": {"id": {}}}, (("dynamodb",),)),
+        ("GetItem", {"TableName": "t", "Key": {"id": {"S": "+"}}}, (("dynamodb", "t", "+"),)),
         ("ListTables", {}, (("dynamodb",),)),
         ("UpdateItem", ADD, ((*ITEM, ADDED),)),
         ("UpdateItem", {**ADD, "ConditionExpression": "attribute_exists(id)"}, (ITEM,)),
@@ -84,21 +85,30 @@ def test_an_item_is_a_place_by_its_hash_key(operation: str, params: dict[str, An
 @pytest.mark.parametrize(
     ("service", "operation", "params", "places"),
     [
-        ("sqs", "SendMessage", {"QueueUrl": "https://sqs/1/orders"}, ()),
+        ("sqs", "SendMessage", {"QueueUrl": "https://sqs/1/orders"}, (("sqs", "orders", ADDED),)),
+        ("sqs", "ReceiveMessage", {"QueueUrl": "https://sqs/1/orders"}, (("sqs", "orders"),)),
         ("sqs", "SendMessage", {"QueueUrl": "https://sqs/1/orders.fifo"}, (("sqs", "orders.fifo"),)),
-        ("sqs", "PurgeQueue", {"QueueUrl": "https://sqs/1/orders"}, (("sqs", "target"),)),
-        ("sns", "Publish", {}, ()),
-        ("ses", "SendEmail", {}, ()),
+        ("sqs", "PurgeQueue", {"QueueUrl": "https://sqs/1/orders"}, (("sqs", "orders"),)),
+        ("sqs", "ListQueues", {}, (("sqs",),)),
+        ("sns", "Publish", {}, (("sns", "target", ADDED),)),
+        ("ses", "SendEmail", {}, (("ses", "target", ADDED),)),
         ("s3", "PutObject", {"Bucket": "b", "Key": "k"}, (("s3", "b", "k"),)),
         ("s3", "ListObjectsV2", {"Bucket": "b"}, (("s3", "b"),)),
-        ("s3", "ListBuckets", {}, (("s3", "target"),)),
-        ("ssm", "PutParameter", {}, (("ssm", "target"),)),
+        ("s3", "ListBuckets", {}, (("s3",),)),
+        ("s3", "CopyObject", {"Bucket": "b", "Key": "k", "CopySource": "c/k"}, (("s3",),)),
+        ("ssm", "PutParameter", {}, (("ssm",),)),
     ],
 )
 def test_what_is_sent_comes_in_any_order_but_to_fifo(
     service: str, operation: str, params: dict[str, Any], places: tuple[Place, ...]
 ) -> None:
     assert touched(service, operation, **params) == places
+
+
+@pytest.mark.parametrize(("operation", "reads"), [("GetItem", True), ("ReceiveMessage", False)])
+def test_who_receives_a_message_takes_it(operation: str, *, reads: bool) -> None:
+    assert is_reading(operation, is_read=True) is reads
+    assert not is_reading(operation, is_read=False)
 
 
 def of(place: Place, *, is_read: bool = False) -> Touched:
@@ -119,6 +129,7 @@ def of(place: Place, *, is_read: bool = False) -> Touched:
         (of((*ITEM, ADDED)), of((*ITEM, ADDED)), False),
         (of((*ITEM, ADDED)), of(ITEM), True),
         (of((*ITEM, ADDED)), of(ITEM, is_read=True), True),
+        (of(("dynamodb", "t", "+")), of(("dynamodb", "t", "+")), True),
     ],
 )
 def test_two_meet_where_either_writes_what_the_other_touches(one: Touched, other: Touched, meets: bool) -> None:

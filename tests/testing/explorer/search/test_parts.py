@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 
-from flowguard.testing.explorer import View, explore, replay
+from flowguard.testing.explorer import UnmetSchedule, View, explore, replay
 from flowguard.testing.explorer.record.schedule import Schedule
 from flowguard.testing.explorer.record.touched import Touched
 from flowguard.testing.explorer.search.parts import joined, parts_of
 from tests.testing.explorer import seeded
-from tests.testing.explorer.search.worlds import TABLES, Booked, Kept, Order, Replaced, runs_of
+from tests.testing.explorer.search.worlds import TABLES, Booked, Degrading, Kept, Order, Replaced, runs_of
 
 o1, o2, o3 = (Order(order_id=f"o{number}") for number in (1, 2, 3))
 
@@ -68,6 +69,39 @@ def test_a_schedule_of_a_part_says_which_messages_come_and_shows_the_same_again(
     trace = replay(flow, messages, violation.schedule, tables=seeded.TABLES)
     assert trace.schedule == violation.schedule
     assert [(one.rule, one.site) for one in trace.violations] == [(violation.rule, violation.site)]
+
+
+def test_a_schedule_of_messages_that_there_are_not_is_refused() -> None:
+    for schedule in ("3/none", "1+3/none"):
+        with pytest.raises(UnmetSchedule, match=f"{re.escape(schedule[:-4])} of the schedule .* 2 first messages"):
+            replay(Booked, [o1, o2], schedule, tables=TABLES)
+
+
+def test_a_schedule_of_a_part_says_nothing_of_the_runs_of_others() -> None:
+    assert replay(Booked, [o1, o2], "1/none", tables=TABLES, failing=["o2"]).ok
+    assert not replay(Booked, [o1, o2], "none", tables=TABLES, failing=["o2"]).ok
+
+
+def test_what_a_module_keeps_under_a_fault_alone_is_met_by_the_other_messages() -> None:
+    report = explore(Degrading, [o1, o2], tables=TABLES, bound=0, walks=0, for_good=False)
+    assert report.parts == 3, "each by itself, and then both"
+    assert {one.schedule for one in report.violations} == {"1+2/e2"}
+
+
+def test_a_stub_that_may_remember_keeps_messages_together() -> None:
+    about: Any = {"tables": TABLES, "bound": 0, "walks": 0, "for_good": False}
+    stub: Any = {"ssm.GetParameter": lambda params: {"Parameter": {"Value": "x"}}}
+    assert explore(Booked, [o1, o2], stubs=stub, **about).parts == 1
+
+
+def test_a_search_that_is_interrupted_in_a_part_is_no_verdict() -> None:
+    def stop(schedules: int, violations: int) -> None:
+        if schedules == 30:
+            raise KeyboardInterrupt
+
+    report = explore(Booked, [o1, o2], tables=TABLES, progress=stop)
+    assert (report.is_complete, report.parts_left, report.is_judged, report.ok) == (False, 2, False, False)
+    assert "not searched to the end, 2 parts of the messages" in report.summary()
 
 
 def both(view: View) -> str | None:

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import boto3
+from botocore.exceptions import ClientError
 from pydantic import BaseModel
 
 from flowguard import Done, Flow, Outcome, Stage, Step
@@ -66,6 +68,28 @@ class Keep(Stage[Order], name="keep", inbox="keeps"):
 
 class Kept(Flow, name="kept-in-module", object_id="order_id"):
     stages = (Keep,)
+
+
+MODE = "normal"
+
+
+class Price(Stage[Order], name="price", inbox="prices"):
+    def handle(self, order: Order, step: Step) -> Outcome:
+        global MODE  # noqa: PLW0603 - what the flow is about
+        mode = MODE
+        try:
+            client: Any = boto3.client("dynamodb", region_name="us-east-1")
+            client.get_item(TableName="shelves", Key={"shelf": {"S": "a"}})
+        except ClientError:
+            MODE = "degraded"
+        step.put("closed", {"order_id": order.order_id, "mode": mode})
+        return Done()
+
+
+class Degrading(Flow, name="degrading", object_id="order_id"):
+    """Once a call has failed, the module is in another mode."""
+
+    stages = (Price,)
 
 
 TABLES = {"shelves": "shelf", "closed": "order_id"}
