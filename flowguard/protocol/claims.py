@@ -255,11 +255,6 @@ def waits_unseen(claim: Claim, commit: Commit) -> bool:
     return found is None or found.hop >= claim.message.hop
 
 
-def begins_work(request: ClaimRequest) -> bool:
-    """Answer whether the claim begins the work anew that a reset has asked for."""
-    return request.message.hop == 1 and request.on_conflict is OnConflict.ATTACH
-
-
 def can_be_reset(item: RunItem | None, by: str, at: int) -> bool:
     """Answer whether a reset changes the item. One run that was asked for after the reset is as good as reset.
 

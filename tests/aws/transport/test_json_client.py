@@ -171,7 +171,7 @@ def test_a_call_that_must_not_come_late_is_sent_once(server: Server) -> None:
     assert len(server.requests) == 1
 
 
-def test_without_a_quota_a_broken_connection_is_an_error_at_once(server: Server) -> None:
+def test_a_broken_connection_is_an_error_at_once_where_the_quota_is_used_up(server: Server) -> None:
     server.script(Reply(b"", "close"))
     client: Any = lean("dynamodb", server.url)
     client._quota = Quota(0)
@@ -234,7 +234,7 @@ def test_no_other_refusal_is_tried_again(server: Server, code: str, off: int) ->
     assert len(server.requests) == 1
 
 
-def test_without_a_date_nothing_is_corrected(server: Server) -> None:
+def test_a_clock_is_not_corrected_where_the_service_says_no_time(server: Server) -> None:
     server.script(Reply(answer(403, {"__type": "#InvalidSignatureException"}, {"Date": ""})))
     with pytest.raises(ClientError, match="InvalidSignatureException"):
         get_item(lean("dynamodb", server.url))

@@ -16,6 +16,12 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
     "no service answers with a status of 300": (
         "aws.transport.connections._read: response.status < 300 → becomes response.status <= 300",
     ),
+    "what JSON refuses for another reason botocore refuses, too": (
+        "aws.transport.json_client.JSONClient._call: except TypeError → catches every Exception",
+    ),
+    "a clock may be off by just so much, or more": (
+        "aws.transport.json_client.JSONClient._corrects: abs(skew - self._skew) < SKEW_SECONDS → becomes abs(skew - self._skew) <= SKEW_SECONDS",
+    ),
     "a loop without an end is one": ("aws.transport.json_client.JSONClient._answered: True → forced true",),
     "nothing but an empty list keeps an element from being taken": (
         "aws.transport.connections.Connections._kept_one: except IndexError → catches every Exception",
