@@ -108,6 +108,7 @@ def both(view: View) -> str | None:
     return None if len(view.table("closed")) != 1 else "one of two is closed"
 
 
+@pytest.mark.slow("explores two messages together")
 def test_an_invariant_that_needs_all_messages_gets_them() -> None:
     report = explore(Booked, [o1, o2], tables=TABLES, invariants=[both], bound=0, walks=0, most=1)
     assert report.parts == 1
