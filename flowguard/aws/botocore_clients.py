@@ -21,10 +21,10 @@ _CONFIG = Config(retries={"mode": "standard", "max_attempts": 3}, connect_timeou
 agent together anew each time: a quarter of a call's CPU."""
 
 _BY_CONSTRUCTION = _CONFIG.merge(Config(parameter_validation=False, max_pool_connections=20))
-"""For DynamoDB, whose calls are all made here: what botocore would check again is right by construction, and checking
-costs a fifth of a call's CPU. What is wrong in a user's recorded write, DynamoDB itself says.
+"""The settings for DynamoDB. botocore checks no parameters of it: flowguard writes them itself, and the check costs a
+fifth of a call's CPU. An error in a write that a user records is reported by DynamoDB.
 
-Ten handlers may call it while ten commits are made."""
+The pool has room for ten handlers and ten commits at once."""
 
 _ONCE = _BY_CONSTRUCTION.merge(Config(retries={"mode": "standard", "total_max_attempts": 1}))
 """For writes that must not come late: botocore repeats what was not answered, and the first one may still be done."""

@@ -297,8 +297,11 @@ CLOSE: Final = "SET closed = :yes"
 
 KEY_NAMES: Final = {"#status": "status", "#owner": "owner"}
 
-# The key may be taken: it is free, or its lease has ended, or its lease ends later than any lease can (a worker whose
-# clock is fast wrote it), or this is the same call, repeated because its first answer was lost.
+# A call may take the key if
+# - nobody holds it,
+# - the holder's lease has ended,
+# - the lease ends later than any lease can: a worker whose clock is fast wrote it,
+# - the holder is this call itself, which is repeated because its first answer was lost.
 _NOBODY: Final = (
     "(attribute_not_exists(#owner) OR lease_until <= :now OR lease_until > :believed_until OR #owner = :owner)"
 )

@@ -18,9 +18,9 @@ from flowguard.protocol.waiting import Wait
 from flowguard.wire.message import Message
 
 Item = dict[str, Any]
+"""An item as DynamoDB's low-level API writes it: ``{"hop": {"N": "1"}, …}``."""
 
 _Record = TypeVar("_Record")
-"""An item as DynamoDB's low-level API writes it: ``{"hop": {"N": "1"}, …}``."""
 
 LARGEST_ITEM = 409_600
 """400 KB, DynamoDB's limit for an item, names included."""
@@ -154,10 +154,10 @@ def record_item(record: Any) -> Item:
 
 def read_record(kind: type[_Record], found: Item) -> _Record:
     """Read what :func:`record_item` made."""
-    parts, optional = found["M"], kind._field_defaults  # type: ignore[attr-defined]
-    return kind(
-        **{part: _reader(of)(parts[part]) for part, of in PARTS[kind].items() if part in parts or part not in optional}
-    )
+    record: Any = kind  # a named tuple, for which there is no bound
+    parts, optional = found["M"], record._field_defaults
+    present = {part: of for part, of in PARTS[kind].items() if part in parts or part not in optional}
+    return kind(**{part: _reader(of)(parts[part]) for part, of in present.items()})
 
 
 def _reader(kind: Kind | type) -> Callable[[Item], Any]:
@@ -169,8 +169,8 @@ _READ: Final = tuple(
     for field in FIELDS
     if field.kind not in (Kind.LONG, Kind.MAP) and not field.part_of
 )
-_REQUIRED: Final = tuple(one for one in _READ if one[0] not in RunItem._field_defaults)
-_OPTIONAL: Final = tuple(one for one in _READ if one[0] in RunItem._field_defaults)
+_REQUIRED: Final = tuple(field for field in _READ if field[0] not in RunItem._field_defaults)
+_OPTIONAL: Final = tuple(field for field in _READ if field[0] in RunItem._field_defaults)
 
 
 def read_item(item: Item) -> RunItem:

@@ -213,7 +213,7 @@ class DynamoDBStore:
         )
         found = read.get("Item", {})
         mine = found.get("answered_by", {}).get("S") == claim.item.request_id
-        # whoever closed another list has answered this
+        # where another run has ended since, it has answered these callers too: nobody is left
         return read_record(Callers, found["answered"]) if mine else Callers("")
 
     def _fenced(self, claim: Claim, commit: Commit, found: Any) -> Committed | Fenced | Refused:

@@ -80,7 +80,7 @@ class Field(NamedTuple):
     written_by: frozenset[Writer]
     removed_by: frozenset[Writer] = NOBODY
     name: str = ""
-    """The field of :class:`RunItem` that has its value, if that is not named as the attribute."""
+    """The name of the field in :class:`RunItem`, where it differs from the attribute's."""
     part_of: str = ""
     """The attribute that it is read with, if its value is none by itself."""
     always: bool = False

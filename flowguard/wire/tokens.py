@@ -92,10 +92,10 @@ class Tokens:
         A token is in time before its expiry, and not at it. Raises :class:`TokenRefused` for every other ``text``.
         """
         ring = self._known()
-        found = FORM.fullmatch(text) if isinstance(text, str) and len(text) <= LONGEST_TOKEN else None
-        if found is None:
+        parts = FORM.fullmatch(text) if isinstance(text, str) and len(text) <= LONGEST_TOKEN else None
+        if parts is None:
             raise TokenRefused(TokenProblem.MALFORMED)
-        name, packed = found[1], base64.urlsafe_b64decode(found[2])
+        name, packed = parts[1], base64.urlsafe_b64decode(parts[2])
         keys = ring.keys_with(name)
         if keys is None:
             raise TokenRefused(TokenProblem.UNKNOWN_KEY)

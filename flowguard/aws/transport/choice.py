@@ -46,7 +46,7 @@ _KNOWN: Final = frozenset(
 
 _LAMBDA, _WRAPPER = "AWS_LAMBDA_", "AWS_LAMBDA_EXEC_WRAPPER"
 _NETWORK: Final = frozenset({"all_proxy", "http_proxy", "https_proxy", "requests_ca_bundle"})
-"""Variables that botocore obeys, in lower case: proxies, and certificates to trust."""
+"""Variables of proxies and certificates, in lower case. botocore reads them, the lean client does not."""
 
 _IMPORTERS: Final = (BuiltinImporter, FrozenImporter, PathFinder)
 _HARMLESS_IMPORTERS: Final = frozenset({"_SixMetaPathImporter", "DistutilsMetaFinder"})

@@ -85,7 +85,7 @@ class Connections:
         weakref.finalize(self, _close, self._kept)
 
     def open(self) -> None:
-        """Open a connection, and keep it for the next request. Raises what :meth:`exchange` raises."""
+        """Open a connection for the next request. It raises the errors of :meth:`exchange`."""
         self._keep(self._opened())
 
     def exchange(self, request: bytes) -> Answer:

@@ -104,7 +104,7 @@ class JSONClient:
 
     @property
     def exceptions(self) -> Any:
-        """Return botocore's classes of the service's errors. From now on those are raised that are looked for here."""
+        """Return botocore's exception classes for this service. From now on the client raises these."""
         self._names_errors = True
         return self._botocore().exceptions
 
@@ -136,7 +136,10 @@ class JSONClient:
         return result.content
 
     def _error(self, result: Read, operation: Operation) -> ClientError:
-        """Return the error of an answer, of the class that :attr:`exceptions` has for it once somebody has looked."""
+        """Return the exception for a failed call.
+
+        Once :attr:`exceptions` was read its classes are raised, so that ``except client.exceptions.…`` catches them.
+        """
         if not self._names_errors:
             return result.error(operation.name)
         content: Any = result.content

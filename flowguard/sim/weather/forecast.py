@@ -36,7 +36,10 @@ class Spell(NamedTuple):
 
 
 class _Kind(NamedTuple):
-    """A kind of weather: how its layer is made, its default length in ms, and whether it ends after that length."""
+    """A kind of weather.
+
+    ``make`` makes its interceptor. It lasts for ``lasts`` ms by default; ``passes`` says that it ends after that.
+    """
 
     make: Callable[[Spell], Layer]
     lasts: int = _HOUR

@@ -34,7 +34,7 @@ def places_of(call: ApiCall, target: str, hash_keys: Mapping[str, str]) -> tuple
     """
     try:
         return _places(call, target, hash_keys)
-    except Exception:  # the call is malformed, as its service will say
+    except Exception:  # malformed parameters: the service refuses them, and the explorer must not fail first
         return ((call.service,),)
 
 

@@ -60,11 +60,10 @@ class Search:
         any_order: bool = False,
         may_fail: Sequence[str] = (),
         invariants_only: bool = False,
-        found: Found | None = None,
     ) -> None:
         self.runs = runs
         self.right = RightEnds(runs)
-        self.found = Found() if found is None else found
+        self.found = Found()
         self._within: list[Search] = []
         self._ahead: deque[Messages] = deque()
         self._pairs_left = 0
@@ -242,8 +241,8 @@ class Search:
             any_order=self._any_order,
             may_fail=tuple(self._may_fail),
             invariants_only=self._invariants_only,
-            found=self.found,
         )
+        search.found = self.found
         if self._seconds is not None:
             search._seconds = max(0.0, self._seconds - (time.perf_counter() - self._began)) / left
         self._within.append(search)

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
 
+from flowguard import Done, Flow, Outcome, Stage, Step
+from flowguard.sim.world import START
+from flowguard.testing.explorer import Later
 from flowguard.testing.explorer.record.schedule import Schedule
+from flowguard.testing.explorer.run.inbox import arn_of
 from flowguard.testing.explorer.search.right_ends import RightEnds
+from flowguard.testing.lambda_events import sqs_event
+from tests.testing.explorer.histories import history_of
 from tests.testing.explorer.interleaved import CountStock
 from tests.testing.explorer.interleaved import Order as Stocked
-from tests.testing.explorer.search.worlds import Booked, Kept, Order, Replaced, runs_of
+from tests.testing.explorer.search.worlds import TABLES, Booked, Kept, Order, Replaced, runs_of
+from tests.testing.explorer.waiting import Finds, Part
 
 
 class EveryOrder(RightEnds):
@@ -53,3 +62,65 @@ def test_the_orders_that_are_run_have_all_ends_that_there_are(flow: Any, orders:
     assert reduced.ends.keys() == every.ends.keys()
     assert wholes(reduced) == wholes(every)
     assert (reduced.orders, every.orders) == (run, of)
+
+
+# -- a delivery that cannot come later hides one that can
+
+
+class Collected(BaseModel):
+    a: dict[str, int] | None = None
+    b: dict[str, int] | None = None
+    c: dict[str, int] | None = None
+
+
+class Collect(Stage[Order], name="collect", then=("won", "late"), inbox="to-collect"):
+    def handle(self, order: Order, step: Step) -> Outcome:
+        asks: dict[str, Any] = {name: step.ask(Finds, Part(part_id=f"p{name}")) for name in "cab"}
+        return Won.when(quorum=2, within=timedelta(minutes=10), on_timeout="late", **asks)
+
+
+class Won(Stage[Collected], name="won", inbox="to-won"):
+    def handle(self, collected: Collected, step: Step) -> Outcome:
+        step.put("closed", {"order_id": "o1", "by": "".join(n for n in "abc" if getattr(collected, n))})
+        return Done()
+
+
+class Late(Stage[dict[str, Any]], name="late", inbox="to-won"):
+    def handle(self, answers: dict[str, Any], step: Step) -> Outcome:
+        return Done()
+
+
+class FirstTwo(Flow, name="first-two", object_id="order_id", answers="to-answers"):
+    """Goes on with the first two answers of three: which they are decides its end."""
+
+    stages = (Collect, Won, Late)
+
+
+def answers_of() -> dict[str, Any]:
+    """The messages that answer the run, by what they are for."""
+    history = history_of([FirstTwo, Finds], [o1], "none", tables=TABLES)
+    found: dict[str, Any] = {}
+    for message in history.posted:
+        attributes = {name: attribute.value for name, attribute in message.attributes.items()}
+        for name in "abc":
+            if f'"name":"{name}"' in attributes.get("flowguard", "") and '"answer":' in attributes["flowguard"]:
+                found[name] = (message.body, attributes)
+    return found
+
+
+def test_an_answer_that_comes_twice_hides_no_order_of_the_others() -> None:
+    posted = answers_of()
+
+    def answer(name: str, copy: int) -> Later:
+        body, attributes = posted[name]
+        event = sqs_event(
+            arn_of("to-answers"), body, attributes=attributes, message_id=f"m-{name}-{copy}", sent_at=START + 60_000
+        )
+        return Later(event, timedelta(minutes=1))
+
+    messages = (o1, answer("a", 1), answer("a", 2), answer("b", 1), answer("c", 1))
+    reduced, every = learnt(RightEnds, FirstTwo, messages), learnt(EveryOrder, FirstTwo, messages)
+    assert (reduced.has_all, every.has_all) == (True, True)
+    assert reduced.ends.keys() == every.ends.keys()
+    assert len(every.ends) == 3
+    assert reduced.orders < every.orders

@@ -12,7 +12,7 @@ from flowguard.testing.explorer.record.schedule import Schedule
 from flowguard.testing.explorer.record.touched import Touched
 from flowguard.testing.explorer.search.parts import joined, parts_of
 from tests.testing.explorer import seeded
-from tests.testing.explorer.search.worlds import TABLES, Booked, Degrading, Kept, Order, Replaced, runs_of
+from tests.testing.explorer.search.worlds import TABLES, Booked, Degrading, Kept, Order, Replaced, Reporting, runs_of
 
 o1, o2, o3 = (Order(order_id=f"o{number}") for number in (1, 2, 3))
 
@@ -80,6 +80,11 @@ def test_a_schedule_of_messages_that_there_are_not_is_refused() -> None:
 def test_a_schedule_of_a_part_says_nothing_of_the_runs_of_others() -> None:
     assert replay(Booked, [o1, o2], "1/none", tables=TABLES, failing=["o2"]).ok
     assert not replay(Booked, [o1, o2], "none", tables=TABLES, failing=["o2"]).ok
+
+
+def test_parts_that_meet_under_a_fault_are_searched_together_too() -> None:
+    report = explore(Reporting, [o1, o2], tables=TABLES, bound=0, walks=0, for_good=False, any_order=True)
+    assert report.parts == 3, "each by itself, and then both"
 
 
 def test_what_a_module_keeps_under_a_fault_alone_is_met_by_the_other_messages() -> None:
