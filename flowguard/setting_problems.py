@@ -18,6 +18,7 @@ _WORDS: Final = {
     "int_type": "is no whole number",
     "less_than_equal": "is more than {le}",
     "list_type": "is no list",
+    "literal_error": "is not {expected}",
     "missing": "is missing",
     "string_too_short": "has fewer than {min_length} characters",
     "string_type": "is no text",

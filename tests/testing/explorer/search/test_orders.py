@@ -64,6 +64,17 @@ def test_the_orders_that_are_run_have_all_ends_that_there_are(flow: Any, orders:
     assert (reduced.orders, every.orders) == (run, of)
 
 
+def test_what_a_stub_remembers_may_depend_on_each_order() -> None:
+    def asked(stub: Any) -> int:
+        with runs_of(Booked, o1, o2, stubs={"ssm.GetParameter": stub}) as runs:
+            right = RightEnds(runs)
+            right.learn(runs.run_one_by_one(Schedule()), lambda: False)
+            return right.orders
+
+    assert asked({"Parameter": {"Value": "x"}}) == 1
+    assert asked(lambda params: {"Parameter": {"Value": "x"}}) == 6
+
+
 # -- a delivery that cannot come later hides one that can
 
 

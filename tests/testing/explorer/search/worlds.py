@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from flowguard import Done, Flow, Outcome, Stage, Step
 from flowguard.testing.explorer import in_memory
-from flowguard.testing.explorer.run.sandbox import Sandbox
+from flowguard.testing.explorer.run.sandbox import Needs, Sandbox
 from flowguard.testing.explorer.search.runs import Runs
 
 
@@ -112,6 +112,6 @@ TABLES = {"shelves": "shelf", "closed": "order_id"}
 
 
 @contextmanager
-def runs_of(flow: Any, *orders: Any) -> Iterator[Runs]:
-    with Sandbox([flow], orders, TABLES, in_memory, 0) as sandbox:
+def runs_of(flow: Any, *orders: Any, stubs: Any = None) -> Iterator[Runs]:
+    with Sandbox([flow], orders, TABLES, in_memory, 0, needs=Needs(stubs=stubs)) as sandbox:
         yield Runs(sandbox)
