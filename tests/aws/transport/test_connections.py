@@ -335,9 +335,17 @@ def test_a_service_is_believed_by_its_certificate_and_tickets_end_no_connection(
         assert secured.selected_alpn_protocol() == "http/1.1"
 
 
-def test_certificates_are_judged_no_stricter_than_by_botocore() -> None:
+def test_certificates_are_judged_no_stricter_than_by_botocore(monkeypatch: pytest.MonkeyPatch) -> None:
     """Python 3.13 refuses those of private authorities that lack an extension."""
-    assert not trusted(None).verify_flags & ssl.VERIFY_X509_STRICT
+    default = ssl.create_default_context
+
+    def as_of_3_13(**options: Any) -> ssl.SSLContext:
+        context = default(**options)
+        context.verify_flags |= ssl.VERIFY_X509_STRICT
+        return context
+
+    monkeypatch.setattr(ssl, "create_default_context", as_of_3_13)
+    assert not trusted.__wrapped__(None).verify_flags & ssl.VERIFY_X509_STRICT
 
 
 def test_one_that_nobody_vouches_for_is_not(certificate: Path) -> None:

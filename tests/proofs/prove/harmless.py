@@ -22,6 +22,7 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
     "a clock may be off by just so much, or more": (
         "aws.transport.json_client.JSONClient._corrects: abs(skew - self._skew) < SKEW_SECONDS → becomes abs(skew - self._skew) <= SKEW_SECONDS",
     ),
+    "a list that is empty ends the loop by its error, too": ("aws.transport.connections._close: kept → forced true",),
     "a loop without an end is one": ("aws.transport.json_client.JSONClient._answered: True → forced true",),
     "nothing but an empty list keeps an element from being taken": (
         "aws.transport.connections.Connections._kept_one: except IndexError → catches every Exception",
