@@ -132,7 +132,8 @@ def test_a_call_that_is_broken_off_leaves_no_connection_for_others(
 ) -> None:
     """The answer to it would be taken for that to the next call. An error that is no service's is not hidden."""
 
-    def broken(*_: Any) -> Any:
+    def broken(response: Any) -> Any:
+        response.fp.read(1)  # the server has the request by now
         raise error
 
     with served(FINE) as server:
