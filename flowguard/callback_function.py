@@ -55,7 +55,8 @@ class CallbackHandler:
         invocation = getattr(context, "aws_request_id", None)
         callbacks = Callbacks(self.flows, self._services, budget_of(context))
         function_arn = getattr(context, "invoked_function_arn", None)
-        records = normalize(event, invocation_id=invocation, function_arn=function_arn)
+        names = self._services.names
+        records = normalize(event, invocation_id=invocation, function_arn=function_arn, names=names)
         bad = [record for record in records if isinstance(record, BadRecord)]
         for record in bad:
             tell_unreadable(self._services, record)

@@ -10,8 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 from flowguard.aws.clients import Clients
-from flowguard.aws.sender import AWSSender
-from flowguard.aws.services import aws_store
+from flowguard.aws.services import aws_sender, aws_store
 from flowguard.aws.signing_keys import aws_signer, aws_tokens
 from flowguard.clock import Clock, SystemClock
 from flowguard.destinations import Destination, destination, form_problem
@@ -96,12 +95,12 @@ class FlowClient:
         """Build a client on AWS with boto3's own configuration. It signs where ``FLOWGUARD_SIGNING_KEYS`` is set."""
         clients, clock, settings = Clients(), SystemClock(), Settings.from_environment(os.environ)
         return cls(
-            AWSSender(clients),
+            aws_sender(settings, clients),
             clock=clock,
             signer=aws_signer(settings, clients, clock),
             store=lambda: aws_store(settings, clients),
             tokens=aws_tokens(settings, clients, clock),
-            observer=named_observers(settings.observers),
+            observer=named_observers(settings.observers, settings.at_aws),
         )
 
     @classmethod

@@ -81,6 +81,7 @@ class LambdaHandler:
                 event,
                 invocation_id=getattr(context, "aws_request_id", None),
                 function_arn=function_arn,
+                names=self._services.names,
             )
             budget = budget_of(context)
             bad = [record for record in records if isinstance(record, BadRecord)]

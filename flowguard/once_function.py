@@ -116,7 +116,7 @@ class _Guarded:
             return self._given
         settings = Settings.from_environment(os.environ)
         ledger = ledger_of(settings, prepared_clients(), self.rule.table)
-        return OnceServices(ledger, observer=named_observers(settings.observers))
+        return OnceServices(ledger, observer=named_observers(settings.observers, settings.at_aws))
 
     @functools.cached_property
     def results(self) -> ResultType:

@@ -31,6 +31,9 @@ POLICY: Final = r"^arn:[a-z0-9-]+:iam::([0-9]{12}|aws):policy/[A-Za-z0-9_+=,.@/-
 ACCOUNT: Final = "^[0-9]{12}$"
 VARIABLE: Final = "^[A-Za-z][A-Za-z0-9_]+$"
 QUEUE: Final = r"^[A-Za-z0-9_-]+(\.fifo)?$"
+ANY_QUEUE: Final = r"^(arn:[a-z0-9-]+:sqs:[a-z0-9-]+:[0-9]{12}:)?[A-Za-z0-9_-]{1,80}(\.fifo)?$"
+ANY_TABLE: Final = "^(arn:[a-z0-9-]+:dynamodb:[a-z0-9-]+:[0-9]{12}:table/)?[A-Za-z0-9_.-]{3,255}$"
+ANY_TOPIC: Final = r"^(arn:[a-z0-9-]+:sns:[a-z0-9-]+:[0-9]{12}:)?[A-Za-z0-9_-]{1,256}(\.fifo)?$"
 SCHEDULE_GROUP: Final = "^[0-9a-zA-Z_.-]{1,64}$"
 KEYS: Final = "^(ssm|secretsmanager):.+$"
 LINKS: Final = "^https?://[^/?#]+[^?#]*$"
@@ -44,6 +47,9 @@ PATTERNS: Final = {
     ACCOUNT: "is no account, which has 12 digits",
     VARIABLE: "is no name of a variable: a letter, then one or more of a-z, A-Z, 0-9 and _",
     QUEUE: "is no name of a queue: one or more of a-z, A-Z, 0-9, _ and -, and .fifo at the end of a FIFO queue",
+    ANY_QUEUE: "is no name or ARN of a queue",
+    ANY_TABLE: "is no name or ARN of a table",
+    ANY_TOPIC: "is no name or ARN of a topic",
     SCHEDULE_GROUP: "is no name of a group of schedules: up to 64 of a-z, A-Z, 0-9, _, . and -",
     KEYS: "does not say where the keys are: ssm:<parameter> or secretsmanager:<secret>",
     LINKS: "is no URL of http or https without ? and #",

@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
 
 from flowguard.errors import SettingsError, shown
+from flowguard.naming import Names
 from flowguard.setting_problems import ACCOUNT, LINKS, setting_problem
 
 logger = logging.getLogger("flowguard")
@@ -22,6 +23,11 @@ class Settings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     table: str = Field("flowguard", min_length=3, description="The table of the run items.")
+    names: str = Field(
+        "*",
+        description="The names of tables, queues, topics and functions at AWS, with * for those in the code, such as "
+        "staging-*. Behind a comma single ones: queues.parcels=shared-parcels.",
+    )
     bucket: str | None = Field(None, description="An S3 bucket for texts too long for an item; none: they are refused.")
     bucket_owner: str | None = Field(
         None, pattern=ACCOUNT, description="The account of the bucket. One that another owns is not touched."
@@ -62,6 +68,21 @@ class Settings(BaseModel):
     debug_sampled: bool = Field(
         False, description="Whether step.log writes the level DEBUG too, in runs whose trace is sampled."
     )
+
+    @field_validator("names")
+    @classmethod
+    def _are_names(cls, text: str) -> str:
+        return str(Names.parse(text))
+
+    @property
+    def at_aws(self) -> Names:
+        """Return the names that resources have at AWS."""
+        return Names.parse(self.names)
+
+    @property
+    def run_table(self) -> str:
+        """Return the name at AWS of the table of the run items."""
+        return self.at_aws.table(self.table)
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> Settings:

@@ -29,6 +29,7 @@ LAYERS = (
         "key_table",
         "lambda_log",
         "lint",
+        "naming",
         "printable",
         "protocol.conflict",
         "protocol.entry",

@@ -22,6 +22,7 @@ from flowguard.aws.sender import MOST_ENTRIES, AWSSender
 from flowguard.clock import Clock, SystemClock
 from flowguard.errors import FlowguardError
 from flowguard.flow import AnyFlow
+from flowguard.naming import AS_IN_CODE, Names
 from flowguard.worker.dead_letters import Letter
 
 if TYPE_CHECKING:
@@ -55,10 +56,12 @@ class DeadLetterQueue:
     looked_up_at: int
 
     @classmethod
-    def find(cls, clients: Clients, name: str, clock: Clock | None = None) -> DeadLetterQueue:
-        """Look up a queue by its name, URL or ARN. Raises :class:`Unusable`."""
+    def find(
+        cls, clients: Clients, name: str, clock: Clock | None = None, *, names: Names = AS_IN_CODE
+    ) -> DeadLetterQueue:
+        """Look up a queue by its name in the code or at AWS, its URL or ARN. Raises :class:`Unusable`."""
         with explained(f"queue {name!r}"):
-            url = AWSSender(clients).queue_url(name)
+            url = AWSSender(clients, names=names).queue_url(names.queue_in_code(name))
             answer = clients.sqs.get_queue_attributes(
                 QueueUrl=url, AttributeNames=["QueueArn", "ApproximateNumberOfMessages"]
             )

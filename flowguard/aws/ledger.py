@@ -261,7 +261,8 @@ def ledger_of(settings: Settings, clients: Clients, table: KeyTable | None = Non
     """Build the ledger in flowguard's own table, or in another one."""
     packing = Packing.of(settings, clients)
     own = table if table is not None else KeyTable(settings.table, "pk", "sk", "ttl")
-    return DynamoDBLedger(clients.dynamodb, own, packing, settings.prefix)
+    at_aws = own._replace(name=settings.at_aws.table(own.name))
+    return DynamoDBLedger(clients.dynamodb, at_aws, packing, settings.prefix)
 
 
 def lasting(item: Mapping[str, Any]) -> Mapping[str, Any]:

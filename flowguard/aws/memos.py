@@ -33,6 +33,7 @@ from flowguard.aws.refused_writes import is_at_fence, item_at_fence, refusal_of
 from flowguard.aws.writes import write_action
 from flowguard.errors import TooLarge
 from flowguard.ids import RequestId
+from flowguard.naming import AS_IN_CODE, Names
 from flowguard.protocol.claims import fenced_by, is_claimed_by
 from flowguard.protocol.memo import Memo
 from flowguard.protocol.run import Claim, Fenced
@@ -57,12 +58,14 @@ class DynamoDBMemos:
         packing: Packing,
         key_of: Callable[[Claim, str], str],
         pause: Callable[[float], None],
+        names: Names = AS_IN_CODE,
     ) -> None:
         self._client = client
         self._table = table
         self._packing = packing
         self._key_of = key_of
         self._pause = pause
+        self._names = names
 
     def remember(
         self, claim: Claim, name: str, text: str, *, is_first: bool, writes: Sequence[Write] = ()
@@ -72,7 +75,7 @@ class DynamoDBMemos:
         size = packed.size + len(name.encode()) + _BESIDE
         self._check_room(claim, name, size, is_first)
         update = _update(self._table, claim, name, packed.value, is_first)
-        actions: Any = [{"Update": update}, *(write_action(write) for write in writes)]
+        actions: Any = [{"Update": update}, *(write_action(write, self._names) for write in writes)]
         try:
             if writes:
                 patiently(lambda: self._client.transact_write_items(TransactItems=actions), self._pause)

@@ -14,6 +14,7 @@ from flowguard.clock import Clock, SystemClock
 from flowguard.destinations import Destination, Queue
 from flowguard.errors import FlowguardError, shown
 from flowguard.flow import AnyFlow
+from flowguard.naming import AS_IN_CODE, Names
 from flowguard.printable import LONGEST_PART, bounded
 from flowguard.protocol.groups import GROUP
 from flowguard.protocol.outbox import Send
@@ -73,6 +74,7 @@ class Redriver:
         unreadable: bool = False,
         clock: Clock | None = None,
         signer: Signer = UNSIGNED,
+        names: Names = AS_IN_CODE,
     ) -> None:
         self._clients = clients
         self._table = table
@@ -83,7 +85,7 @@ class Redriver:
         self._unreadable = unreadable
         self._clock = clock if clock is not None else SystemClock()
         self._signer = signer
-        self._sender = AWSSender(clients)
+        self._sender = AWSSender(clients, names=names)
         self._homes: dict[str, str] = {}
         if to is not None:
             with explained(f"queue {to!r}"):

@@ -68,7 +68,7 @@ class RunReader:
     def of(cls, settings: Settings, clients: Clients) -> RunReader:
         """Build the reader of the table that the settings name."""
         packing = Packing.of(settings, clients)
-        return cls(clients.dynamodb, settings.table, packing)
+        return cls(clients.dynamodb, settings.run_table, packing)
 
     def read(self, flow: str, object_id: str) -> SeenRun | None:
         """Read one run consistently. None where there is none.

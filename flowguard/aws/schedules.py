@@ -20,6 +20,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from flowguard.aws.faults import error_code, is_final, is_for_minutes
 from flowguard.clock import Clock, SystemClock
+from flowguard.naming import AS_IN_CODE, Names
 from flowguard.protocol.outbox import Kind, Send
 from flowguard.protocol.waiting import DEADLINE
 from flowguard.retry import LONGEST_SQS_DELAY
@@ -47,12 +48,14 @@ class Schedules:
         *,
         undelivered: str | None = None,
         clock: Clock | None = None,
+        names: Names = AS_IN_CODE,
     ) -> None:
         self._clients = clients
         self._role = role
         self._group = group
         self._undelivered = undelivered
         self._clock = clock if clock is not None else SystemClock()
+        self._names = names
         self._arns: dict[str, str] = {}
 
     def timed(self, send: Send) -> Send:
@@ -103,6 +106,7 @@ class Schedules:
 
     def _arn(self, queue: str) -> str:
         """Return the ARN of a queue given by name, ARN or URL. It is looked up once a queue, with two calls."""
+        queue = self._names.queue(queue)
         if queue.startswith("arn:"):
             return queue
         if queue not in self._arns:

@@ -10,6 +10,7 @@ import logging
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, assert_never
 
 from botocore.exceptions import BotoCoreError, ClientError
@@ -17,6 +18,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from flowguard.aws.faults import FOR_MINUTES, is_final, is_final_code, is_for_minutes
 from flowguard.aws.schedules import Schedules
 from flowguard.destinations import Bus, Destination, Function, Queue, Topic
+from flowguard.naming import AS_IN_CODE, Names
 from flowguard.printable import bounded
 from flowguard.protocol.outbox import Kind, Send, largest
 from flowguard.retry import LONGEST_SQS_DELAY, LONGEST_VISIBILITY
@@ -47,9 +49,10 @@ _PLAIN = re.compile(r"[A-Za-z0-9!\"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~]{1,128}")
 class AWSSender:
     """Implements :class:`flowguard.worker.ports.Sender`. Queue URLs are looked up once a queue and kept."""
 
-    def __init__(self, clients: Clients, schedules: Schedules | None = None) -> None:
+    def __init__(self, clients: Clients, schedules: Schedules | None = None, *, names: Names = AS_IN_CODE) -> None:
         self._clients = clients
-        self._schedules = schedules if schedules is not None else Schedules(clients)
+        self._schedules = schedules if schedules is not None else Schedules(clients, names=names)
+        self._names = names
         self._urls: dict[str, str] = {}
 
     def send(self, sends: Sequence[Send]) -> Mapping[int, Refusal]:
@@ -97,7 +100,8 @@ class AWSSender:
                     self._clients.sqs.change_message_visibility_batch(QueueUrl=self.queue_url(arn), Entries=entries)
 
     def queue_url(self, name: str) -> str:
-        """Return the URL of a queue given by name, ARN or URL."""
+        """Return the URL of a queue given by its name in the code, its ARN or its URL."""
+        name = self._names.queue(name)
         if name.startswith(("https://", "http://")):
             return name
         if name not in self._urls:
@@ -141,11 +145,12 @@ class AWSSender:
 
     def _to_topic(self, to: Topic, batch: list[Numbered]) -> Mapping[int, Refusal]:
         entries: Any = [topic_entry(place, send, fifo=to.fifo) for place, send in batch]
-        answer = self._clients.sns.publish_batch(TopicArn=to.arn, PublishBatchRequestEntries=entries)
+        answer = self._clients.sns.publish_batch(TopicArn=self._names.topic(to.arn), PublishBatchRequestEntries=entries)
         return _refused(answer.get("Failed", []))
 
     def _to_bus(self, to: Bus, batch: list[Numbered]) -> Mapping[int, Refusal]:
-        entries: Any = [bus_entry(to, send) for _, send in batch]
+        bus = replace(to, name=self._names.bus(to.name))
+        entries: Any = [bus_entry(bus, send) for _, send in batch]
         answers = self._clients.events.put_events(Entries=entries)["Entries"]
         return {
             place: Refusal(
@@ -159,7 +164,7 @@ class AWSSender:
         """Invoke the function asynchronously once for each send. Lambda has no batch call."""
         refusals: dict[int, Refusal] = {}
         for place, send in batch:
-            request: Any = invocation(to, send)
+            request: Any = invocation(replace(to, name=self._names.function(to.name)), send)
             try:
                 self._clients.lambda_.invoke(**request)
             except (ClientError, BotoCoreError) as error:

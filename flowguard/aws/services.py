@@ -27,7 +27,19 @@ from flowguard.worker.ports import Services
 def aws_store(settings: Settings, clients: Clients) -> DynamoDBStore:
     """Build the run items' store on DynamoDB."""
     packing = Packing.of(settings, clients)
-    return DynamoDBStore(clients.dynamodb, settings.table, packing, settings.prefix, once=lambda: clients.dynamodb_once)
+    return DynamoDBStore(
+        clients.dynamodb,
+        settings.run_table,
+        packing,
+        settings.prefix,
+        once=lambda: clients.dynamodb_once,
+        names=settings.at_aws,
+    )
+
+
+def aws_sender(settings: Settings, clients: Clients, clock: Clock | None = None) -> AWSSender:
+    """Build the sender to the destinations that the code names."""
+    return AWSSender(clients, _schedules(clients, settings, clock), names=settings.at_aws)
 
 
 def aws_services(
@@ -50,25 +62,28 @@ def aws_services(
     jitter = draw if draw is not None else random.Random()  # noqa: S311 - jitter needs no secrecy
     return Services(
         store=aws_store(settings, clients),
-        sender=AWSSender(clients, _schedules(clients, settings, clock)),
+        sender=aws_sender(settings, clients, clock),
         clock=clock,
         ids=ids if ids is not None else RandomIds(),
         observer=observer,
         draw=jitter,
-        tables=DynamoDBTables(clients, jitter, pause),
+        tables=DynamoDBTables(clients, jitter, pause, names=settings.at_aws),
         signer=aws_signer(settings, clients, clock, jitter, pause),
         tokens=aws_tokens(settings, clients, clock, jitter, pause),
         is_outage=is_outage,
         debug_sampled=settings.debug_sampled,
+        names=settings.at_aws,
     )
 
 
 def services_of_environment() -> Services:
     """Build the services with the settings of the process: what runs in production."""
     settings, clients = Settings.from_environment(os.environ), prepared_clients()
-    return replace(aws_services(settings, clients, observer=named_observers(settings.observers)), threads=True)
+    return replace(
+        aws_services(settings, clients, observer=named_observers(settings.observers, settings.at_aws)), threads=True
+    )
 
 
-def _schedules(clients: Clients, settings: Settings, clock: Clock) -> Schedules:
+def _schedules(clients: Clients, settings: Settings, clock: Clock | None) -> Schedules:
     role, group, undelivered = settings.scheduler_role, settings.scheduler_group, settings.scheduler_undelivered
-    return Schedules(clients, role, group, undelivered=undelivered, clock=clock)
+    return Schedules(clients, role, group, undelivered=undelivered, clock=clock, names=settings.at_aws)

@@ -23,6 +23,7 @@ from flowguard.aws.refused_writes import is_at_fence, item_at_fence, refusal_of
 from flowguard.aws.waits import DynamoDBWaits
 from flowguard.aws.writes import write_action
 from flowguard.errors import RunFailed, SettingsError, shown
+from flowguard.naming import AS_IN_CODE, Names
 from flowguard.protocol.callers import Callers
 from flowguard.protocol.claims import begins_anew, decide, refused_commit, taken
 from flowguard.protocol.conflict import OnConflict
@@ -50,14 +51,19 @@ class DynamoDBStore:
         prefix: str = "flowguard/",
         pause: Callable[[float], None] = time.sleep,
         once: Callable[[], DynamoDBClient] | None = None,
+        names: Names = AS_IN_CODE,
     ) -> None:
-        """``once`` returns a client that makes no call twice by itself, for the requests of groups."""
+        """``once`` returns a client that makes no call twice by itself, for the requests of groups.
+
+        ``table`` is a name at AWS; ``names`` say what tables of recorded writes are called there.
+        """
         self._client = client
         self._once = once
         self._table = table
         self._packing = packing
         self._prefix = prefix
         self._pause = pause
+        self._names = names
         self._item_texts = ItemTexts(packing)
         self._commit_texts = CommitTexts(packing, prefix)
         self._calls = CommitCalls(table, self._commit_texts)
@@ -181,7 +187,7 @@ class DynamoDBStore:
         Of a hop that was only read, a refusal is the verdict on its message now.
         """
         update = self._calls.commit(claim, commit)
-        actions: Any = [{"Update": update}, *(write_action(write) for write in commit.writes)]
+        actions: Any = [{"Update": update}, *(write_action(write, self._names) for write in commit.writes)]
         if commit.told_until is not None:
             from flowguard.aws.history_rows import row_of_commit  # most flows have no full history
 
@@ -276,7 +282,7 @@ class DynamoDBStore:
         """Return what keeps the memory of hops, in the same table."""
         from flowguard.aws.memos import DynamoDBMemos  # a function that remembers nothing starts quicker
 
-        return DynamoDBMemos(self._client, self._table, self._packing, self._commit_texts.key, self._pause)
+        return DynamoDBMemos(self._client, self._table, self._packing, self._commit_texts.key, self._pause, self._names)
 
     # -- for tools and tests, never called while a message is handled
 

@@ -12,6 +12,7 @@ from botocore.exceptions import ClientError
 from flowguard.aws.faults import error_code, is_final, is_refusal
 from flowguard.aws.writes import from_item, to_item
 from flowguard.errors import WriteDenied, WriteInvalid, shown
+from flowguard.naming import AS_IN_CODE, Names
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -25,15 +26,23 @@ _FIRST_PAUSE = 0.02
 class DynamoDBTables:
     """Implements :class:`flowguard.recorded.table_writes.ReadsTables`. A client is made when something is read."""
 
-    def __init__(self, clients: Clients, draw: random.Random, pause: Callable[[float], None] = time.sleep) -> None:
+    def __init__(
+        self,
+        clients: Clients,
+        draw: random.Random,
+        pause: Callable[[float], None] = time.sleep,
+        *,
+        names: Names = AS_IN_CODE,
+    ) -> None:
         self._clients = clients
         self._draw = draw
         self._pause = pause
+        self._names = names
 
     def read(self, table: str, key: Mapping[str, Any], *, again: int = 0) -> dict[str, Any] | None:
         """Read an item consistently, after a pause at random where ``again`` reads before were in vain."""
         wait_at_random(again, self._draw, self._pause)
-        return read_consistently(self._clients.dynamodb, table, key)
+        return read_consistently(self._clients.dynamodb, self._names.table(table), key)
 
 
 def wait_at_random(again: int, draw: random.Random, pause: Callable[[float], None]) -> None:

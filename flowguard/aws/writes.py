@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, assert_never
 from pydantic import BaseModel
 
 from flowguard.errors import ConditionFailed, ConditionRejected, ItemChanged, NotHeld, WriteInvalid
+from flowguard.naming import AS_IN_CODE, Names
 from flowguard.writes import Check, Condition, Delete, Put, Update, Write
 
 if TYPE_CHECKING:
@@ -61,8 +62,10 @@ def _plain(value: Any) -> Any:
             return bytes(value)
 
 
-def write_action(write: Write) -> Any:
+def write_action(write: Write, names: Names = AS_IN_CODE) -> Any:
     """Return one action of ``TransactItems`` that asks for the item where its condition does not hold.
+
+    ``names`` say what its table is called at AWS.
 
     Raises :class:`flowguard.errors.WriteInvalid` for a value that DynamoDB cannot hold, and for a table, expression or
     alias that is no text.
@@ -70,16 +73,16 @@ def write_action(write: Write) -> Any:
     if not _is_text(write.table) or not write.table:
         raise WriteInvalid("a recorded write cannot be stored: its table is empty, or no text")
     try:
-        return _action(write)
+        return _action(write, names.table(write.table))
     except (TypeError, RecursionError) as error:
         raise WriteInvalid(f"a recorded write to {write.table[:80]!a} cannot be stored: {error}") from None
 
 
-def _action(write: Write) -> Any:
+def _action(write: Write, table: str) -> Any:
     match write:
-        case Put(table, item, condition):
+        case Put(_, item, condition):
             return {"Put": {"TableName": table, "Item": to_item(item), **_condition(condition)}}
-        case Update(table, key, change, condition):
+        case Update(_, key, change, condition):
             if not change.expression:
                 raise TypeError("its change is empty")
             both = Condition(
@@ -89,9 +92,9 @@ def _action(write: Write) -> Any:
             )
             action = {"TableName": table, "Key": to_item(key), "UpdateExpression": change.expression}
             return {"Update": {**action, **_condition(both)}}
-        case Delete(table, key, condition):
+        case Delete(_, key, condition):
             return {"Delete": {"TableName": table, "Key": to_item(key), **_condition(condition)}}
-        case Check(table, key, condition):
+        case Check(_, key, condition):
             return {"ConditionCheck": {"TableName": table, "Key": to_item(key), **_condition(condition)}}
         case _:
             assert_never(write)

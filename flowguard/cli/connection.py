@@ -13,8 +13,7 @@ import click
 
 from flowguard.aws.clients import Clients
 from flowguard.aws.dead_letter_queue import Unusable, explained
-from flowguard.aws.sender import AWSSender
-from flowguard.aws.services import aws_store
+from flowguard.aws.services import aws_sender, aws_store
 from flowguard.aws.signing_keys import aws_signer, aws_tokens
 from flowguard.client import FlowClient
 from flowguard.clock import Clock, SystemClock
@@ -100,7 +99,7 @@ def flow_client(options: Mapping[str, Any], sender: Sender | None = None) -> Flo
     """Build the client that the options ask for, at the time of the command. ``sender`` is used instead of AWS's."""
     clients, clock, settings = clients_of(options), command_time().clock, settings_of(options)
     return FlowClient(
-        sender if sender is not None else AWSSender(clients),
+        sender if sender is not None else aws_sender(settings, clients),
         clock=clock,
         signer=aws_signer(settings, clients, clock),
         store=lambda: aws_store(settings, clients),

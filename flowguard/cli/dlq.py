@@ -120,13 +120,14 @@ def redrive(
         signer = aws_signer(settings, clients, SystemClock())
         redriver = Redriver(
             clients,
-            settings.table,
+            settings.run_table,
             reading,
             to=to,
             drop_obsolete=drop_obsolete,
             elsewhere=elsewhere,
             unreadable=unreadable or bool(ids),
             signer=signer,
+            names=settings.at_aws,
         )
         for page in _pages(reading, Filters.of(options), ids, limit):
             telling.redriven(redriver.redrive(page))
@@ -164,7 +165,7 @@ def _reading(options: dict[str, Any]) -> Iterator[Reading]:
         raise click.BadParameter(str(error), param_hint="--flow-class") from None
     try:
         clients = clients_of(options)
-        queue = DeadLetterQueue.find(clients, options["queue"])
+        queue = DeadLetterQueue.find(clients, options["queue"], names=settings_of(options).at_aws)
         reading = Reading(clients, queue, flow=flow, visibility=options["visibility"], wait=options["wait"])
         with reading:
             yield reading

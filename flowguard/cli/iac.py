@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
@@ -37,7 +38,8 @@ class NoTemplate(click.ClickException):
 def read_needs(modules: tuple[str, ...], options_file: Path | None) -> tuple[Deployment, DeployOptions]:
     """Describe the deployment of modules. Raises :class:`NoTemplate` for what cannot be deployed."""
     try:
-        options = DeployOptions.read(options_file) if options_file is not None else DeployOptions()
+        read = DeployOptions.read(options_file) if options_file is not None else DeployOptions()
+        options = read.of_environment(os.environ)
         return needs_of(find_functions(modules), options), options
     except (CannotDeploy, NoSuchFlow, DefinitionError, SettingsError) as error:
         raise NoTemplate(str(error)) from None

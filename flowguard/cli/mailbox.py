@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import click
 
-from flowguard.cli.connection import CannotRun
+from flowguard.cli.connection import CannotRun, settings_of
 from flowguard.cli.printing import say, say_json
 from flowguard.dev.local_pages import MAILBOX
 from flowguard.operate.moments import iso
@@ -33,7 +33,9 @@ def mailbox(queues: tuple[str, ...], *, endpoint_url: str | None, as_json: bool)
     The exit code is 0 where there is a message, 1 where there is none, and 2 where no flowguard dev answers.
     """
     url = endpoint_url or os.environ.get("AWS_ENDPOINT_URL") or ""
-    messages = [message for message in _messages(url) if not queues or message["queue"] in queues]
+    names = settings_of({"table": None}).at_aws
+    wanted = {*queues, *map(names.queue, queues)}
+    messages = [message for message in _messages(url) if not queues or message["queue"] in wanted]
     for one in messages:
         shown = {**one, "sent_at": iso(one["sent_at"]), "due_at": iso(one["due_at"])}
         say_json(to_json(shown)) if as_json else _show(shown)

@@ -11,7 +11,7 @@ import click
 from flowguard.aws.dead_letter_queue import DeadLetterQueue, Reading
 from flowguard.aws.redriver import Redriver
 from flowguard.aws.run_reader import RunReader
-from flowguard.aws.sender import AWSSender
+from flowguard.aws.services import aws_sender
 from flowguard.aws.signing_keys import aws_signer
 from flowguard.cli.connection import (
     CannotRun,
@@ -162,7 +162,7 @@ def _begun(
         with connection_errors(f"queue {name}"):
             first = first_in_letters(flow, object_id, item, _opened(flow, name, options)[0], signer)
     with connection_errors("the first stage's inbox"):
-        return begin_again(flow, first, item, now, sender=AWSSender(clients), signer=signer)
+        return begin_again(flow, first, item, now, sender=aws_sender(settings, clients), signer=signer)
 
 
 def _given(flow: AnyFlow, file: str, object_id: str, item: RunItem, signer: Signer) -> Message:
@@ -181,8 +181,8 @@ def _queue_of(flow: AnyFlow) -> str:
 
 def _opened(flow: AnyFlow, name: str, options: Mapping[str, Any]) -> tuple[Reading, Redriver]:
     settings, clients, clock = settings_of(options), clients_of(options), command_time().clock
-    dead = DeadLetterQueue.find(clients, name)
+    dead = DeadLetterQueue.find(clients, name, names=settings.at_aws)
     visibility, wait = options["visibility"], options["wait"]
     reading = Reading(clients, dead, flow=flow, visibility=visibility, wait=wait, clock=clock)
     signer = aws_signer(settings, clients, clock)
-    return reading, Redriver(clients, settings.table, reading, clock=clock, signer=signer)
+    return reading, Redriver(clients, settings.run_table, reading, clock=clock, signer=signer, names=settings.at_aws)

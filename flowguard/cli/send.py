@@ -10,8 +10,8 @@ from uuid import uuid4
 
 import click
 
-from flowguard.aws.clients import Clients
 from flowguard.aws.sender import AWSSender
+from flowguard.aws.services import aws_sender
 from flowguard.cli.connection import (
     CannotRun,
     check_id,
@@ -20,6 +20,7 @@ from flowguard.cli.connection import (
     connection_errors,
     flow_class,
     flow_client,
+    settings_of,
 )
 from flowguard.cli.printing import complain, say_json
 from flowguard.cli.recordings import Unreadable, read_files, read_payload
@@ -145,8 +146,8 @@ def _send_request(
         payload = decode(flow.entry().payload, text, what=f"the payload of {flow.name}/{flow.entry().name}")
         clients = clients_of(options)
         if not dry_run:
-            _find(clients, inbox)
-        client = flow_client(options, kept_back if dry_run else AWSSender(clients))
+            _find(aws_sender(settings_of(options), clients), inbox)
+        client = flow_client(options, kept_back if dry_run else None)
         started = client.start(flow, payload, object_id=object_id, request_id=request_id)
     if dry_run:
         _show(kept_back.kept, as_json=as_json)
@@ -170,11 +171,11 @@ def _as_errors_of(what: str) -> Iterator[None]:
         sys.exit(REFUSED)
 
 
-def _find(clients: Clients, inbox: Destination) -> None:
+def _find(sender: AWSSender, inbox: Destination) -> None:
     """Look a queue up, so that one which is not there is named as that."""
     if isinstance(inbox, Queue):
         with connection_errors(f"queue {inbox.name}"):
-            AWSSender(clients).queue_url(inbox.name)
+            sender.queue_url(inbox.name)
 
 
 # -- messages as they are ---------------------------------------------------------------------------------------------
@@ -221,9 +222,8 @@ def _send_all(queue: Queue, sends: Sequence[Send], options: Mapping[str, Any], *
     if dry_run:
         _show(sends, as_json=as_json)
         return
-    clients = clients_of(options)
-    _find(clients, queue)
-    sender, refused = AWSSender(clients), 0
+    sender, refused = aws_sender(settings_of(options), clients_of(options)), 0
+    _find(sender, queue)
     for number, one in enumerate(sends, 1):
         ids = MessageIds()
         with connection_errors(f"queue {queue.name}"), intercept(ids):

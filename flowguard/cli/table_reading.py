@@ -58,9 +58,9 @@ class TableReading:
 
     def __init__(self, options: Mapping[str, Any]) -> None:
         settings, clients = settings_of(options), clients_of(options)
-        self._table = settings.table
+        self._table = settings.run_table
         self.runs = RunReader.of(settings, clients)
-        self._pages = RunPages(clients.dynamodb, settings.table, self.runs)
+        self._pages = RunPages(clients.dynamodb, settings.run_table, self.runs)
         self._after, self._most = options["after"], options["most_read"]
         self._read, self._units, self._unreadable = 0, 0.0, 0
         self.stopped = False
@@ -107,7 +107,7 @@ class TableReading:
 @contextmanager
 def reading_errors(options: Mapping[str, Any]) -> Iterator[None]:
     """Turn errors of a list into errors of the command."""
-    with connection_errors(f"table {settings_of(options).table}"):
+    with connection_errors(f"table {settings_of(options).run_table}"):
         try:
             yield
         except NoCursor as error:

@@ -49,7 +49,7 @@ def tail(flow: str, object_id: str, *, every: int, most: int | None, as_json: bo
     name, _ = flow_named(flow)
     settings, (clock, pause) = settings_of(options), command_time()
     until = None if most is None else clock.now() + most * 1000
-    with connection_errors(f"table {settings.table}"):
+    with connection_errors(f"table {settings.run_table}"):
         runs = RunReader.of(settings, clients_of(options))
         before: object = ()
         while True:

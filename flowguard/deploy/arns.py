@@ -120,7 +120,7 @@ def queue_arn(needed: Deployment, name: str) -> Arn:
 
 def table_arn(name: str) -> Arn:
     """Return the ARN of a table."""
-    return Arn("dynamodb", f"table/{name}")
+    return Arn(whole=name) if name.startswith("arn:") else Arn("dynamodb", f"table/{name}")
 
 
 def rule_name(queue: str, bus: Bus) -> str:

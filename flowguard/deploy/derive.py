@@ -9,6 +9,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Final
 
+from flowguard.deploy.at_aws import names_of, under_names
 from flowguard.deploy.batch_plan import MOST_RECORDS, BatchPlan, batching_of, batching_problems
 from flowguard.deploy.found import FoundFunction, FunctionKind, flows_of, keys_of, plain_name, what_calls_it_needs
 from flowguard.deploy.needs import ANSWERS_URL, Deployment, FunctionNeed, Permission, TableNeed, Target, TopicNeed
@@ -67,7 +68,7 @@ def needs_of(functions: Sequence[FoundFunction], options: DeployOptions) -> Depl
     needed = tuple(_linked(needed))
     unknown = tuple(_unknown(flows))
     topics = tuple(TopicNeed(arn, _is_existing(arn, options)) for arn in plan.topics)
-    return Deployment(
+    deployment = Deployment(
         names=tuple(dict.fromkeys(name for one in functions for name in one.names)),
         flows=flows,
         functions=needed,
@@ -91,6 +92,7 @@ def needs_of(functions: Sequence[FoundFunction], options: DeployOptions) -> Depl
         ),
         unknown=unknown,
     )
+    return under_names(deployment, names_of(options))
 
 
 def name_of(function: FoundFunction, options: DeployOptions) -> str:

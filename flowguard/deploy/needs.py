@@ -11,6 +11,7 @@ from flowguard.deploy.found import FoundFunction, FunctionKind
 from flowguard.deploy.used import SourcePlace
 from flowguard.destinations import Bus
 from flowguard.flow import AnyFlow
+from flowguard.naming import AS_IN_CODE, Names
 from flowguard.sim.declared import TableKey
 from flowguard.worker.patience import MANY_RECEIVES
 
@@ -152,11 +153,12 @@ class FunctionNeed:
     options name the base."""
     reserved: int | None = None
     """Invocations at once that are kept for it, and the most that it has."""
+    at_aws: Names = AS_IN_CODE
 
     @property
     def owner(self) -> str:
-        """Return the name of the first of its flows, or of its rule."""
-        return self.found.owner
+        """Return the name of the first of its flows, or of its rule, as resources at AWS are called."""
+        return self.at_aws.by_rule(self.found.owner)
 
     @property
     def brings_work(self) -> bool:
@@ -188,11 +190,17 @@ class Deployment:
     """The name of the secret with the keys of signatures that the template makes. None where none is to be made."""
     notes: tuple[str, ...] = ()
     unknown: tuple[SourcePlace, ...] = ()
+    at_aws: Names = AS_IN_CODE
+
+    @property
+    def tags(self) -> list[str]:
+        """Return the names by which the tags of this deployment's resources are told from those of another."""
+        return list(map(self.at_aws.by_rule, self.names))
 
     @property
     def owners(self) -> str:
         """Return the names, as many as a tag takes."""
-        return " ".join(self.names)[:LONGEST_TAG]
+        return " ".join(self.tags)[:LONGEST_TAG]
 
     def queue(self, name: str) -> QueueNeed:
         """Return the queue of that name."""

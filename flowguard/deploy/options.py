@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Final, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from flowguard.deploy.problems import CannotDeploy
+from flowguard.errors import shown
+from flowguard.naming import Names
 from flowguard.setting_problems import (
     ACCOUNT,
+    ANY_QUEUE,
+    ANY_TABLE,
+    ANY_TOPIC,
     ARCHITECTURE,
     KEYS,
     POLICY,
@@ -29,6 +35,8 @@ FIRST_WRITES: Final = 4_000
 
 LONGEST_TIMEOUT: Final = 900
 """Seconds after which Lambda stops any function."""
+
+NAMES: Final = "FLOWGUARD_NAMES"
 
 _KEY: Final = "[key]"
 """The last part of the place of an error that is in a name and not in its value."""
@@ -72,6 +80,8 @@ class QueueOptions(Frozen):
     """Options of one queue. An ``existing`` queue is named and not made."""
 
     existing: bool = False
+    name: str | None = Field(None, pattern=ANY_QUEUE)
+    """Its name at AWS, or its ARN, where that does not follow from the rule of the names."""
     senders: tuple[Annotated[str, Field(pattern=ROLE)], ...] = ()
     """ARNs of further roles that may send to the queue: of flows and services that are deployed elsewhere.
 
@@ -85,6 +95,8 @@ class TableOptions(Frozen):
     """Options of one table."""
 
     existing: bool = False
+    name: str | None = Field(None, pattern=ANY_TABLE)
+    """Its name at AWS, or its ARN, where that does not follow from the rule of the names."""
     warm_writes: int | None = Field(None, ge=FIRST_WRITES)
     """Write units a second that the table takes at once. A new one takes ``FIRST_WRITES`` anyway."""
     warm_reads: int | None = Field(None, ge=12_000)
@@ -94,6 +106,8 @@ class TopicOptions(Frozen):
     """Options of one topic, by its name."""
 
     existing: bool = False
+    name: str | None = Field(None, pattern=ANY_TOPIC)
+    """Its name at AWS, or its ARN, where that does not follow from the rule of the names."""
 
 
 class ScheduleGroupOptions(Frozen):
@@ -109,6 +123,8 @@ class SettingsOptions(Frozen):
     """
 
     table: str = Field("flowguard", min_length=3)
+    names: str = "*"
+    """The names at AWS: a rule with * for the name in the code."""
     bucket: str | None = None
     bucket_owner: str | None = Field(None, pattern=ACCOUNT)
     """The account of the bucket, where that is another than the functions'."""
@@ -124,6 +140,16 @@ class SettingsOptions(Frozen):
     observers: str | None = None
     """What watches, where that is not the logs alone. What it calls needs ``policies`` of the functions."""
     debug_sampled: bool | None = None
+
+    @field_validator("names")
+    @classmethod
+    def _are_names(cls, text: str) -> str:
+        return str(Names.parse(text))
+
+    @property
+    def at_aws(self) -> Names:
+        """Return the names that resources have at AWS."""
+        return Names.parse(self.names)
 
 
 class DeployOptions(Frozen):
@@ -165,6 +191,23 @@ class DeployOptions(Frozen):
                 f"{'.'.join(str(part) for part in one['loc'] if part != _KEY)} {setting_problem(one)}" for one in wrong
             )
             raise CannotDeploy(str(file), problems) from None
+
+    def of_environment(self, environment: Mapping[str, str]) -> DeployOptions:
+        """Return the options with the names at AWS that the environment gives.
+
+        Raises :class:`CannotDeploy` where the options give other ones.
+        """
+        text = environment.get(NAMES)
+        if text is None:
+            return self
+        try:
+            names = str(Names.parse(text))
+        except ValueError as error:
+            raise CannotDeploy(NAMES, (f"it {error}",)) from None
+        if self.settings.names not in ("*", names):
+            problem = f"it is {shown(names)}, and the options say names = {shown(self.settings.names)}; leave one out"
+            raise CannotDeploy(NAMES, (problem,))
+        return self.model_copy(update={"settings": self.settings.model_copy(update={"names": names})})
 
     def of_function(self, attribute: str, handler: str) -> FunctionOptions:
         """Return the options of a function by its handler's name or whole path. Defaults are filled in."""

@@ -59,7 +59,7 @@ def check_queues(needed: Deployment, live: LiveAccount) -> Iterator[LiveFinding]
 def check_left_over(needed: Deployment, live: LiveAccount) -> Iterator[LiveFinding]:
     """Yield the queues that there were in an earlier release, and that still hold messages."""
     known = {queue.name for queue in needed.queues}
-    for name in live.queues_of(TAG, [*needed.names]) or ():
+    for name in live.queues_of(TAG, needed.tags) or ():
         found = live.queue(name) if name not in known else None
         count = 0 if found is None else sum(int(found.get(attribute, "0")) for attribute in _COUNTS)
         if count:

@@ -30,7 +30,7 @@ from flowguard.clock import SystemClock
 from flowguard.deploy.derive import needs_of
 from flowguard.deploy.found import FoundFunction, FunctionKind, find_functions
 from flowguard.deploy.needs import Deployment, FunctionNeed, Role
-from flowguard.deploy.options import DeployOptions
+from flowguard.deploy.options import NAMES, DeployOptions
 from flowguard.deploy.problems import CannotDeploy
 from flowguard.dev.delivery import Listener
 from flowguard.dev.due_schedules import DueSchedules
@@ -52,6 +52,7 @@ from flowguard.sim.weather.weather import Weather
 NOT_LOADED: Final = 3
 """The exit code where the modules cannot be loaded or deployed. What is wrong was said."""
 
+_TABLE: Final[str] = Settings.model_fields["table"].default
 _KEYS: Final = ("FLOWGUARD_SIGNING_KEYS", "FLOWGUARD_TOKEN_KEYS")
 _ANSWERS_URL: Final = "FLOWGUARD_ANSWERS_URL"
 _OF_LETTERS: Final = (Role.DEAD_LETTERS, Role.KILLED)
@@ -83,7 +84,8 @@ def main(order: Order) -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the starter stops this process
     say = _speaker()
     try:
-        options = DeployOptions.read(Path(order.options)) if order.options is not None else DeployOptions()
+        read = DeployOptions.read(Path(order.options)) if order.options is not None else DeployOptions()
+        options = read.of_environment(os.environ)
         base = os.environ.get(_ANSWERS_URL, order.answers_url)
         for function in (options.defaults, *options.functions.values()):
             os.environ.update(function.environment)
@@ -161,7 +163,7 @@ def mapping_of(need: FunctionNeed, queue: str, order: Order, clients: Clients, s
     listener, settings = Listener(), settings_of(need, os.environ)
     own: Observer = listener
     if "FLOWGUARD_OBSERVERS" in {**dict(need.environment), **os.environ}:
-        own = combined((listener, named_observers(settings.observers)))
+        own = combined((listener, named_observers(settings.observers, settings.at_aws)))
     return QueueMapping(
         function=need.name,
         queue=queue,
@@ -183,7 +185,7 @@ def answers_of(deployment: Deployment, order: Order, clients: Clients, say: Say)
     if not needs:
         return LocalAnswers(None, order.region, order.account, say)
     settings = settings_of(needs[0], os.environ)
-    services = aws_services(settings, clients, observer=named_observers(settings.observers))
+    services = aws_services(settings, clients, observer=named_observers(settings.observers, settings.at_aws))
     return LocalAnswers(CallbackHandler(flows, services), order.region, order.account, say)
 
 
@@ -214,8 +216,9 @@ def outside_environment(deployment: Deployment, environment: Mapping[str, str]) 
     """Return the settings that commands in another terminal need to understand these functions."""
     own = {name: value for need in deployment.functions for name, value in need.environment}
     own |= {name: value for name, value in environment.items() if name.startswith("FLOWGUARD_")}
-    table = {"FLOWGUARD_TABLE": deployment.run_table} if deployment.run_table != Settings().table else {}
-    return {**table, **_keys(own)}
+    table = {"FLOWGUARD_TABLE": table} if (table := own.get("FLOWGUARD_TABLE", _TABLE)) != _TABLE else {}
+    names = {NAMES: own[NAMES]} if NAMES in own else {}
+    return {**table, **names, **_keys(own)}
 
 
 if __name__ == "__main__":

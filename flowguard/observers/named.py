@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from flowguard.errors import shown
 from flowguard.events import Observer, log
+from flowguard.naming import AS_IN_CODE, Names
 from flowguard.observers.combined import combined, text_of
 
 logger = logging.getLogger("flowguard")
@@ -22,21 +23,21 @@ BUILT_IN: Final[dict[str, str]] = {
 """Where the class of each name is. ``logs`` needs none."""
 
 
-def named_observers(names: str) -> Observer:
-    """Load the observers of these names, which commas separate.
+def named_observers(names: str, at_aws: Names = AS_IN_CODE) -> Observer:
+    """Load the observers of these names, which commas separate. Metrics get a namespace of the names at AWS.
 
     One that cannot be loaded is reported and left out: what only watches must not stop the messages.
     """
-    found = tuple(_loaded(names))
+    found = tuple(_loaded(names, at_aws))
     return log if found == (log,) else combined(found)
 
 
-def _loaded(names: str) -> Iterator[Observer]:
+def _loaded(names: str, at_aws: Names) -> Iterator[Observer]:
     for name in dict.fromkeys(part.strip() for part in names.split(",")):
         if not name:
             continue
         try:
-            yield _load(name)
+            yield _load(name, at_aws)
         except BaseException as error:
             if isinstance(error, KeyboardInterrupt):
                 raise
@@ -49,7 +50,7 @@ def _loaded(names: str) -> Iterator[Observer]:
             )
 
 
-def _load(name: str) -> Observer:
+def _load(name: str, at_aws: Names) -> Observer:
     if name == "logs":
         return log
     module, colon, attribute = BUILT_IN.get(name, name).partition(":")
@@ -59,10 +60,15 @@ def _load(name: str) -> Observer:
     found: Any = importlib.import_module(module)
     for part in attribute.split("."):
         found = getattr(found, part)
-    made = found() if isinstance(found, type) else found
+    made = found(*_given(name, at_aws)) if isinstance(found, type) else found
     if not callable(made):
         raise TypeError("it cannot be called, so it is no observer")
     return made  # type: ignore[no-any-return]  # whether it takes an event is seen when it gets one
+
+
+def _given(name: str, at_aws: Names) -> tuple[str, ...]:
+    """Return what the class of an observer is made with: of metrics their namespace."""
+    return (at_aws.by_rule("flowguard"),) if name == "metrics" else ()
 
 
 def _fix(name: str, error: BaseException) -> str:

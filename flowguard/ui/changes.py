@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from flowguard.aws.dead_letter_queue import Reading
 from flowguard.aws.redriver import Outcome, Redriver
-from flowguard.aws.sender import AWSSender
+from flowguard.aws.services import aws_sender
 from flowguard.aws.signing_keys import aws_signer
 from flowguard.client import FlowClient
 from flowguard.destinations import Queue
@@ -74,7 +74,9 @@ class Changes:
         try:
             letters = own.reading(flow.dead_letters.name, flow)
             first = first_in_letters(flow, object_id, seen.item, letters, signer)
-            begun = begin_again(flow, first, seen.item, now, sender=AWSSender(own.clients), signer=signer)
+            begun = begin_again(
+                flow, first, seen.item, now, sender=aws_sender(own.settings, own.clients), signer=signer
+            )
         except NotAnew as error:
             return Change(False, [f"nothing was begun anew: {error}"])
         return Change(True, [f"begun anew: request {begun.message.request_id} to {begun.to}"])
@@ -95,7 +97,15 @@ class Changes:
     def _redriver(self, reading: Reading) -> Redriver:
         own = self.inspected
         signer = aws_signer(own.settings, own.clients, own.clock)
-        return Redriver(own.clients, own.settings.table, reading, unreadable=True, clock=own.clock, signer=signer)
+        return Redriver(
+            own.clients,
+            own.settings.run_table,
+            reading,
+            unreadable=True,
+            clock=own.clock,
+            signer=signer,
+            names=own.settings.at_aws,
+        )
 
 
 def _named(page: Sequence[Letter], message_id: str) -> list[Letter]:

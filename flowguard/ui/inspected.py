@@ -186,7 +186,7 @@ class Inspected:
 
     def reading(self, queue: str, flow: AnyFlow | None) -> Reading:
         """Open a queue of dead letters. With the class of its flow, letters can be read that do not name their flow."""
-        dead = DeadLetterQueue.find(self.clients, queue)
+        dead = DeadLetterQueue.find(self.clients, queue, names=self.settings.at_aws)
         return Reading(self.clients, dead, flow=flow, visibility=HIDDEN, wait=self.wait, clock=self.clock)
 
     def reader(self) -> RunReader:
@@ -199,11 +199,11 @@ class Inspected:
         return found[0] if len(found) == 1 else None
 
     def _pages(self, reader: RunReader) -> RunPages:
-        return RunPages(self.clients.dynamodb, self.settings.table, reader)
+        return RunPages(self.clients.dynamodb, self.settings.run_table, reader)
 
     @contextmanager
     def _table(self) -> Iterator[RunReader]:
-        with explained(f"table {self.settings.table}"):
+        with explained(f"table {self.settings.run_table}"):
             yield self.reader()
 
 

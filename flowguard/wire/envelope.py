@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Final, NamedTuple, assert_never
 
 from flowguard.errors import EnvelopeError
+from flowguard.naming import AS_IN_CODE, Names
 from flowguard.printable import bounded
 from flowguard.wire.attributes import Attribute, attributes_to, json_kind, read_attributes
 from flowguard.wire.bus_event import BusEvent, find_bus_event
@@ -73,6 +74,8 @@ class Envelope(NamedTuple):
     attributes: Mapping[str, Attribute]  # the notification's, and over them the record's own
     notification: Mapping[str, Any] | None  # the body, parsed; None where it is the message itself
     event: BusEvent | None = None
+    names: Names = AS_IN_CODE
+    """Of the queues and topics that it came through."""
 
     @property
     def record(self) -> dict[str, Any]:
@@ -112,7 +115,8 @@ class Envelope(NamedTuple):
 
     @property
     def topic_arn(self) -> str | None:
-        return self._by_sns["TopicArn"] if self._by_sns else None
+        """Return the ARN of the topic that published it, as the code has it."""
+        return self.names.topic_in_code(self._by_sns["TopicArn"]) if self._by_sns else None
 
     @property
     def published_at(self) -> int | None:
@@ -162,8 +166,8 @@ class Envelope(NamedTuple):
 
     @property
     def queue(self) -> str | None:
-        """Return the queue's name."""
-        return self.queue_arn.rpartition(":")[2] if self.queue_arn else None
+        """Return the queue's name in the code."""
+        return self.names.queue_in_code(self.queue_arn.rpartition(":")[2]) if self.queue_arn else None
 
     @property
     def came_through(self) -> str | None:
@@ -172,7 +176,7 @@ class Envelope(NamedTuple):
         Nothing of the message is read for it. None for a record that no queue delivered.
         """
         arn = _moved_from(self.received) or self.queue_arn
-        return None if arn is None else arn.rpartition(":")[2]
+        return None if arn is None else self.names.queue_in_code(arn.rpartition(":")[2])
 
     @property
     def is_fifo(self) -> bool:
@@ -208,16 +212,25 @@ def normalize(
     invocation_id: str | None = None,
     function_arn: str | None = None,
     received_at: int | None = None,
+    names: Names = AS_IN_CODE,
 ) -> list[Envelope | BadRecord]:
     """Read every record of a Lambda event or of pasted JSON, in order. Raises nothing: any JSON is legal here.
 
     What is no event of records is the payload of a direct invocation, and becomes one envelope; ``invocation_id``,
-    ``function_arn`` and ``received_at`` (milliseconds) are its message id, origin and time of sending.
+    ``function_arn`` and ``received_at`` (milliseconds) are its message id, origin and time of sending. ``names`` are
+    those of the queues and topics at AWS.
     """
     found = find_records(event)
     if found is None:
         return [_read_invocation(event, invocation_id, function_arn, received_at)]
-    return [_read_or_bad(record, place, index) for index, (place, record) in enumerate(found)]
+    read = [_read_or_bad(record, place, index) for index, (place, record) in enumerate(found)]
+    return read if names.are_those_of_the_code else [_named(one, names) for one in read]
+
+
+def _named(record: Envelope | BadRecord, names: Names) -> Envelope | BadRecord:
+    if isinstance(record, Envelope):
+        return record._replace(names=names)
+    return record if record.envelope is None else replace(record, envelope=record.envelope._replace(names=names))
 
 
 def normalize_record(record: object, *, place: str = "record") -> Envelope:

@@ -10,6 +10,7 @@ from typing import NamedTuple, Protocol
 from flowguard.clock import Clock, SystemClock
 from flowguard.events import Observer, log
 from flowguard.ids import Ids, ObjectId, RandomIds, RequestId
+from flowguard.naming import AS_IN_CODE, Names
 from flowguard.protocol.callers import Caller, Callers, StoredEnd
 from flowguard.protocol.group_answers import NewShard
 from flowguard.protocol.groups import GroupRequest
@@ -382,6 +383,8 @@ class Services:
     """Answers whether an error says that a service fails for now, whatever it is asked."""
     debug_sampled: bool = False
     """Whether handlers log at DEBUG in runs whose trace is sampled."""
+    names: Names = AS_IN_CODE
+    """The names of queues and topics at AWS, for where records come from."""
     watched: Callable[[Calls], Calls] = lambda calls: calls
     """Returns the store with its claims, reads and commits watched."""
 

@@ -1,0 +1,165 @@
+"""A deployment under the names that its resources have at AWS."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from typing import Final
+
+from flowguard.deploy.needs import Deployment, FunctionNeed, Permission, QueueNeed, TableNeed, Target, TopicNeed
+from flowguard.deploy.options import DeployOptions
+from flowguard.deploy.problems import CannotDeploy
+from flowguard.deploy.queue_plan import arn_of
+from flowguard.destinations import Queue
+from flowguard.naming import NameKind, Names
+
+DEFAULT_GROUP: Final = "default"
+"""The group of schedules that each account has."""
+
+_FORMS: Final = {
+    "function": (re.compile("[A-Za-z0-9_-]{1,64}"), "Lambda takes up to 64 of a-z, A-Z, 0-9, '-', '_'"),
+    "queue": (re.compile(r"(?=.{1,80}\Z)[A-Za-z0-9_-]+(?:\.fifo)?"), "SQS takes up to 80 of a-z, A-Z, 0-9, '-', '_'"),
+    "table": (re.compile("[A-Za-z0-9_.-]{3,255}"), "DynamoDB takes 3 to 255 of a-z, A-Z, 0-9, '-', '_', '.'"),
+    "topic": (re.compile(r"[A-Za-z0-9_-]{1,256}(?:\.fifo)?"), "SNS takes up to 256 of a-z, A-Z, 0-9, '-', '_'"),
+    "schedule group": (
+        re.compile("[0-9a-zA-Z_.-]{1,64}"),
+        "it has up to 64 of a-z, A-Z, 0-9, '-', '_', '.'",
+    ),
+}
+
+
+def names_of(options: DeployOptions) -> Names:
+    """Return the names at AWS that the options ask for."""
+    names = options.settings.at_aws
+    for kind, given in (
+        (NameKind.TABLES, options.tables),
+        (NameKind.QUEUES, options.queues),
+        (NameKind.TOPICS, options.topics),
+    ):
+        names = names.with_given(kind, {name: one.name for name, one in given.items() if one.name is not None})
+    return names
+
+
+def under_names(needed: Deployment, names: Names) -> Deployment:
+    """Return a deployment whose resources are called by their names at AWS, and whose functions know these.
+
+    Raises :class:`CannotDeploy` where AWS does not take a name, or two resources would have the same one.
+    """
+    if names.are_those_of_the_code:
+        return needed
+    renamed = _Renaming(needed, names).done()
+    if problems := tuple(_problems(renamed)):
+        raise CannotDeploy(f"FLOWGUARD_NAMES={names}", problems)
+    return renamed
+
+
+class _Renaming:
+    def __init__(self, needed: Deployment, names: Names) -> None:
+        self._needed = needed
+        self._names = names
+        self._exact = {queue.name for queue in needed.queues if queue.arn is not None}
+
+    def done(self) -> Deployment:
+        needed = self._needed
+        return replace(
+            needed,
+            functions=tuple(map(self._function, needed.functions)),
+            tables=tuple(map(self._table, needed.tables)),
+            queues=tuple(map(self._queue, needed.queues)),
+            topics=tuple(map(self._topic, needed.topics)),
+            run_table=self._names.table(needed.run_table),
+            scheduler_group=self._group(needed.scheduler_group),
+            undelivered_schedules=self._queue_name(needed.undelivered_schedules),
+            signing_secret=None if needed.signing_secret is None else self._names.by_rule(needed.signing_secret),
+            at_aws=self._names,
+        )
+
+    def _queue_name(self, name: str | None) -> str | None:
+        """Return the name of a queue of the deployment, also of one that is given by its ARN."""
+        return name if name is None or name in self._exact else Queue(self._names.queue(name)).short_name
+
+    def _some_queue(self, name: str) -> str:
+        return self._queue_name(name) or name
+
+    def _group(self, name: str) -> str:
+        return name if name == DEFAULT_GROUP else self._names.by_rule(name)
+
+    def _table(self, table: TableNeed) -> TableNeed:
+        name = self._names.table(table.name)
+        return replace(table, name=name, existing=table.existing or _is_elsewhere(name))
+
+    def _topic(self, topic: TopicNeed) -> TopicNeed:
+        given = self._names.given.get(f"{NameKind.TOPICS}.{topic.name}", "")
+        return TopicNeed(self._names.topic(topic.arn), topic.existing or _is_elsewhere(given))
+
+    def _queue(self, queue: QueueNeed) -> QueueNeed:
+        return replace(
+            queue,
+            name=self._some_queue(queue.name),
+            reader=None if queue.reader is None else self._names.by_rule(queue.reader),
+            give_up_to=self._queue_name(queue.give_up_to),
+            topics=tuple(map(self._names.topic, queue.topics)),
+            rules=tuple(replace(bus, name=self._names.bus(bus.name)) for bus in queue.rules),
+            arn=queue.arn if queue.arn is not None else arn_of(Queue(self._names.queue(queue.name))),
+            undelivered=tuple(map(self._some_queue, queue.undelivered)),
+            owner=self._names.by_rule(queue.owner),
+        )
+
+    def _function(self, function: FunctionNeed) -> FunctionNeed:
+        return replace(
+            function,
+            name=self._names.by_rule(function.name),
+            reads=tuple(map(self._some_queue, function.reads)),
+            permissions=tuple(replace(one, name=self._resource(one)) for one in function.permissions),
+            environment=tuple(sorted({**dict(function.environment), **self._settings(function)}.items())),
+            links_to=None if function.links_to is None else self._names.by_rule(function.links_to),
+            at_aws=self._names,
+        )
+
+    def _settings(self, function: FunctionNeed) -> dict[str, str]:
+        given = dict(function.environment)
+        changed = {"FLOWGUARD_NAMES": str(self._names)}
+        if "FLOWGUARD_SCHEDULER_GROUP" in given:
+            changed["FLOWGUARD_SCHEDULER_GROUP"] = self._group(given["FLOWGUARD_SCHEDULER_GROUP"])
+        secret = self._needed.signing_secret
+        for variable in ("FLOWGUARD_SIGNING_KEYS", "FLOWGUARD_TOKEN_KEYS"):
+            if secret is not None and given.get(variable) == f"secretsmanager:{secret}":
+                changed[variable] = f"secretsmanager:{self._names.by_rule(secret)}"
+        return changed
+
+    def _resource(self, one: Permission) -> str:
+        names: dict[Target, Callable[[str], str]] = {
+            Target.TABLE: self._names.table,
+            Target.QUEUE: self._names.queue,
+            Target.TOPIC: self._names.topic,
+            Target.FUNCTION: self._names.function,
+            Target.BUS: self._names.bus,
+            Target.LOGS: self._names.by_rule,
+            Target.SCHEDULES: self._group,
+        }
+        is_named = one.on in names and one.name not in self._exact
+        is_made = one.on is Target.SECRET and one.name == self._needed.signing_secret
+        return names.get(one.on, self._names.by_rule)(one.name) if is_named or is_made else one.name
+
+
+def _is_elsewhere(name: str) -> bool:
+    """Answer whether a name is an ARN: such a resource is there already, perhaps in another account."""
+    return name.startswith("arn:")
+
+
+def _problems(needed: Deployment) -> Iterator[str]:
+    names: dict[str, Iterable[str]] = {
+        "function": [function.name for function in needed.functions],
+        "queue": [queue.name for queue in needed.queues],
+        "table": [table.name for table in needed.tables if not table.name.startswith("arn:")],
+        "topic": [topic.name for topic in needed.topics],
+        "schedule group": [needed.scheduler_group],
+    }
+    for kind, (form, rule) in _FORMS.items():
+        for name, times in Counter(names[kind]).items():
+            if not form.fullmatch(name):
+                yield f"a {kind} would be named {name!r} ({len(name)} characters), and {rule}; shorten the rule"
+            elif times > 1:
+                yield f"{times} {kind}s would be named {name!r}; give one of them another name"

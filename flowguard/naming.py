@@ -1,0 +1,137 @@
+"""The names that resources have at AWS, where these are not the names in the code.
+
+An account and region can hold several deployments of one flow then: ``FLOWGUARD_NAMES=staging-*`` calls the queue
+``orders`` of the code ``staging-orders`` at AWS.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from enum import StrEnum
+from functools import lru_cache
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+RULE: Final = r"[A-Za-z0-9_-]*\*[A-Za-z0-9_-]*"
+"""The pattern of a rule: what stands before and after a name, with ``*`` for the name."""
+
+_GIVEN: Final = re.compile(r"(?P<kind>[a-z]+)\.(?P<name>[^=,\s]+)=(?P<at_aws>[^=,\s]+)")
+_FIFO: Final = ".fifo"
+_DEFAULT_BUS: Final = "default"
+
+
+class NameKind(StrEnum):
+    """A kind of resource that code names."""
+
+    TABLES = "tables"
+    QUEUES = "queues"
+    TOPICS = "topics"
+    FUNCTIONS = "functions"
+    BUSES = "buses"
+
+
+class Names(NamedTuple):
+    """The rule for the names of a deployment, and the names that are ``given`` one by one, as ``queues.parcels``.
+
+    A name given by its ARN or URL is the same everywhere. Of a topic, which code names by its ARN, the rule changes the
+    last part.
+    """
+
+    rule: str = "*"
+    given: Mapping[str, str] = MappingProxyType({})
+
+    @classmethod
+    def parse(cls, text: str) -> Names:
+        """Read a rule, and after it names that are given: ``staging-*,queues.parcels=shared-parcels``.
+
+        Raises ValueError, saying what is wrong, for anything else.
+        """
+        rule, *others = (part.strip() for part in text.split(","))
+        if not re.fullmatch(RULE, rule):
+            raise ValueError("does not begin with a rule that has * for the name in the code, such as staging-*")
+        given: dict[str, str] = {}
+        for part in others:
+            read = _GIVEN.fullmatch(part)
+            if read is None or read["kind"] not in set(NameKind):
+                kinds = ", ".join(NameKind)
+                raise ValueError(f"has a part that is not <kind>.<name>=<name at AWS>; kinds are {kinds}")
+            given[f"{read['kind']}.{read['name']}"] = read["at_aws"]
+        return cls(rule, MappingProxyType(given))
+
+    def __str__(self) -> str:
+        return ",".join([self.rule, *(f"{place}={name}" for place, name in sorted(self.given.items()))])
+
+    def with_given(self, kind: NameKind, names: Mapping[str, str]) -> Names:
+        """Return these names, with further ones given of a kind."""
+        return self._replace(given={**self.given, **{f"{kind}.{name}": at_aws for name, at_aws in names.items()}})
+
+    @property
+    def are_those_of_the_code(self) -> bool:
+        return self.rule == "*" and not self.given
+
+    def by_rule(self, name: str) -> str:
+        """Return a name as the rule has it. ``.fifo`` stays its end."""
+        stem = name.removesuffix(_FIFO)
+        return self.rule.replace("*", stem) + name[len(stem) :]
+
+    def table(self, name: str) -> str:
+        """Return a table's name at AWS, or its ARN."""
+        return self._at_aws(NameKind.TABLES, name)
+
+    def queue(self, name: str) -> str:
+        """Return a queue's name at AWS, or its ARN or URL."""
+        return self._at_aws(NameKind.QUEUES, name)
+
+    def topic(self, arn: str) -> str:
+        """Return a topic's ARN at AWS."""
+        place, _, name = arn.rpartition(":")
+        at_aws = self.given.get(f"{NameKind.TOPICS}.{name}", self.by_rule(name))
+        return at_aws if at_aws.startswith("arn:") else f"{place}:{at_aws}"
+
+    def function(self, name: str) -> str:
+        """Return a function's name at AWS, or its ARN. An alias behind it stays."""
+        bare, colon, alias = name.partition(":")
+        if ":" in alias or bare == "function":
+            return name  # a part of an ARN
+        return self._at_aws(NameKind.FUNCTIONS, bare) + colon + alias
+
+    def bus(self, name: str) -> str:
+        """Return a bus's name at AWS, or its ARN. Each account has the bus ``default``."""
+        return name if name == _DEFAULT_BUS else self._at_aws(NameKind.BUSES, name)
+
+    def queue_in_code(self, name: str) -> str:
+        """Return what the code calls the queue that has this name at AWS. Another queue's name is returned as it is."""
+        return name if self.are_those_of_the_code else _in_code(self, NameKind.QUEUES, name)
+
+    def topic_in_code(self, arn: str) -> str:
+        """Return the ARN by which the code names the topic that has this ARN at AWS."""
+        if self.are_those_of_the_code:
+            return arn
+        place, _, name = arn.rpartition(":")
+        return f"{place}:{_in_code(self, NameKind.TOPICS, name)}"
+
+    def _at_aws(self, kind: NameKind, name: str) -> str:
+        if name.startswith("arn:") or "://" in name:
+            return name
+        return self.given.get(f"{kind}.{name}") or self.by_rule(name)
+
+    def __hash__(self) -> int:
+        return hash(str(self))
+
+
+AS_IN_CODE: Final = Names()
+"""The names of a deployment that are those in the code."""
+
+
+@lru_cache(maxsize=1_024)  # records of direct invocations can name any queue
+def _in_code(names: Names, kind: NameKind, name: str) -> str:
+    for place, at_aws in names.given.items():
+        if place.startswith(f"{kind}.") and at_aws.rpartition(":")[2].rpartition("/")[2] == name:
+            return place.removeprefix(f"{kind}.")
+    before, _, after = names.rule.partition("*")
+    stem = name.removesuffix(_FIFO)
+    if len(stem) <= len(before) + len(after) or not (stem.startswith(before) and stem.endswith(after)):
+        return name
+    found = stem[len(before) : len(stem) - len(after)] + name[len(stem) :]
+    return name if f"{kind}.{found}" in names.given else found
