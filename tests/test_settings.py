@@ -37,8 +37,8 @@ def test_what_is_not_ours_is_passed_over(caplog: pytest.LogCaptureFixture) -> No
     [
         ("FLOWGUARD_TABEL", "did you mean FLOWGUARD_TABLE?"),
         ("FLOWGUARD_SIGNING_KEY", "did you mean FLOWGUARD_SIGNING_KEYS?"),
-        ("FLOWGUARD_DEBUG", "there are FLOWGUARD_TABLE, BUCKET, "),
-        ("FLOWGUARD_\x1b[31m" + "x" * 100_000, "there are FLOWGUARD_TABLE, BUCKET, "),
+        ("FLOWGUARD_DEBUG", "there are FLOWGUARD_TABLE, NAMES, "),
+        ("FLOWGUARD_\x1b[31m" + "x" * 100_000, "there are FLOWGUARD_TABLE, NAMES, "),
     ],
 )
 def test_an_unknown_one_is_warned_of_once_with_the_nearest_name(

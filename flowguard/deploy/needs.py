@@ -194,7 +194,7 @@ class Deployment:
 
     @property
     def tags(self) -> list[str]:
-        """Return the names by which the tags of this deployment's resources are told from those of another."""
+        """Return the names in the tags of its resources. Another deployment of the flows has other ones."""
         return list(map(self.at_aws.by_rule, self.names))
 
     @property

@@ -353,10 +353,7 @@ class Sender(Protocol):
         ...
 
     def hand_back(self, records: Sequence[tuple[Envelope, int]]) -> None:
-        """Let records be seen again, each after its seconds, as :meth:`postpone` does one. Ten of a queue are a call.
-
-        Raises nothing.
-        """
+        """Postpone each record by its seconds, as :meth:`postpone` does. Ten of a queue are a call. Raises nothing."""
         ...
 
 

@@ -202,7 +202,7 @@ def test_keys_that_aws_keeps_are_those_of_simulations() -> None:
     assert found.signing_keys.get_secret_value() == found.token_keys.get_secret_value() == SIMULATED_KEYS
     told = {"FLOWGUARD_SIGNING_KEYS": SIMULATED_KEYS, "FLOWGUARD_TOKEN_KEYS": SIMULATED_KEYS}
     assert outside_environment(needs, {}) == told
-    assert outside_environment(replace(needs, run_table="mine"), {}) == {"FLOWGUARD_TABLE": "mine", **told}
+    assert outside_environment(needs, {"FLOWGUARD_TABLE": "mine"}) == {"FLOWGUARD_TABLE": "mine", **told}
     own = {"FLOWGUARD_TOKEN_KEYS": "mine:0123456789abcdef0123456789abcdef"}
     assert "FLOWGUARD_TOKEN_KEYS" not in outside_environment(needs, own)
     mine = settings_of(need, {"FLOWGUARD_TOKEN_KEYS": "mine:0123456789abcdef0123456789abcdef", "FLOWGUARD_BUCKET": "b"})

@@ -22,7 +22,7 @@ from flowguard.settings import Settings
 
 REGION: Final = "us-east-1"
 ACCOUNT: Final = "123456789012"
-STACKS: Final = ("flows", "others")
+STACKS: Final = ("flows", "others", "renamed")
 TEXTS: Final = "long-texts"
 """The bucket of texts that no item holds."""
 SIGNING_KEYS: Final = "ssm:/flowguard/signing-keys"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -64,8 +64,11 @@ _SECONDS_TO_DEPLOY: Final = 120
 
 
 @contextmanager
-def deployed(modules: Sequence[str]) -> Iterator[Cloud]:
-    """Everything that the handlers of modules need, as long as the block."""
+def deployed(modules: Sequence[str], renamed: Mapping[str, str]) -> Iterator[Cloud]:
+    """Everything that the handlers of modules need, as long as the block.
+
+    ``renamed`` has further modules, each by the names under which it is deployed.
+    """
     with tempfile.TemporaryDirectory(prefix="e2e-") as scratch, ministack(enforced=True) as endpoint_url:
         directory = Path(scratch)
         cloud = Cloud(endpoint_url, directory / "switches")
@@ -75,11 +78,16 @@ def deployed(modules: Sequence[str]) -> Iterator[Cloud]:
         given = {"texts": TEXTS, "signing_keys": SIGNING_KEYS, "switches": cloud.switches}
         first.write_text(OPTIONS.format(runtime=RUNTIME, boto3=runtime, **given))
         second.write_text(first.read_text() + SHARED)
-        code = packed(modules, first, directory, include=PROJECT / "switches.py")
+        code = packed(
+            [*dict.fromkeys((*modules, *renamed.values()))], first, directory, include=PROJECT / "switches.py"
+        )
         assert _denies(cloud), "MiniStack lets anybody do anything"
         _prepare(cloud, code)
         for stack, (some, options) in zip(STACKS, _stacks(modules, first, second), strict=False):
             _create(cloud, stack, for_ministack(flowguard("iac", *some, "--options", str(options))), code)
+        for names, module in renamed.items():
+            env = {"FLOWGUARD_NAMES": names}
+            _create(cloud, STACKS[-1], for_ministack(flowguard("iac", module, "--options", str(first), env=env)), code)
         yield cloud
 
 

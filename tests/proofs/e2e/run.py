@@ -14,6 +14,7 @@ from tests.proofs.e2e.scenes import (
     caches,
     carts,
     depot,
+    environments,
     ledger,
     orders,
     pages,
@@ -30,13 +31,20 @@ SCENES: Final[Mapping[str, ModuleType]] = {
     "pages": pages,
     "recount": recount,
     "orders": orders,
+    "environments": environments,
     "appointments": appointments,
     "caches": caches,
 }
-"""Each module has ``MODULE``, where its handlers are, and ``scene``. Those that wait longest come first."""
+"""Each module has ``MODULE``, where its handlers are, and ``scene``. Those that wait longest come first.
+
+One with ``NAMES`` is deployed once more, under these names.
+"""
 
 
 def played(names: Sequence[str]) -> Iterator[Check]:
     """Deploy what the scenes need, play them, and yield their checks as they are made."""
-    with deployed([SCENES[name].MODULE for name in names]) as cloud:
+    chosen = [SCENES[name] for name in names]
+    modules = [one.MODULE for one in chosen if not hasattr(one, "NAMES")]
+    renamed = {one.NAMES: one.MODULE for one in chosen if hasattr(one, "NAMES")}
+    with deployed(modules, renamed) as cloud:
         yield from Play({name: SCENES[name].scene(cloud) for name in names}).checks()

@@ -1,0 +1,219 @@
+"""Two deployments of the same flows in one account: no resource of one is a resource of the other."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any, Final
+
+import pytest
+
+from flowguard.aws.clients import Clients
+from flowguard.cli.iac import FORMATS
+from flowguard.deploy.derive import needs_of
+from flowguard.deploy.found import find_functions
+from flowguard.deploy.needs import Deployment, Permission
+from flowguard.deploy.options import DeployOptions
+from flowguard.deploy.problems import CannotDeploy
+from flowguard.dev.functions import Order, mapping_of, outside_environment
+from flowguard.dev.provided import Provider
+from flowguard.sim.account import ACCOUNT_ID, REGION
+from flowguard.sim.moto import EmbeddedAWS
+from tests.deploy.templates import MODULES, options_of
+
+RULE: Final = "staging-*"
+ORDERS: Final = "flows.orders.handlers"
+
+
+def under(options: DeployOptions, names: str) -> DeployOptions:
+    return options.of_environment({"FLOWGUARD_NAMES": names})
+
+
+def described(name: str, names: str = RULE) -> Deployment:
+    options = options_of(name)
+    return needs_of(find_functions([MODULES[name]]), under(options, names) if names != "*" else options)
+
+
+def resources(needed: Deployment) -> dict[str, set[str]]:
+    return {
+        "functions": {one.name for one in needed.functions},
+        "tables": {one.name for one in needed.tables},
+        "queues": {one.name for one in needed.queues if one.arn is None},
+        "topics": {one.arn for one in needed.topics},
+        "rest": {needed.scheduler_group, str(needed.signing_secret)} - {"None"},
+    }
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_every_resource_has_another_name_and_only_that(name: str) -> None:
+    plain, staging = described(name, "*"), described(name)
+    for kind, names in resources(plain).items():
+        renamed = resources(staging)[kind]
+        assert renamed == {re.sub("([^:]+)$", r"staging-\1", one) for one in names}, kind
+        assert not renamed & names, kind
+
+
+def test_a_role_of_one_deployment_may_touch_nothing_of_the_other() -> None:
+    def named(needed: Deployment) -> set[Permission]:
+        return {one for function in needed.functions for one in function.permissions}
+
+    for name in MODULES:
+        shared = {(one.target, one.name) for one in named(described(name, "*")) & named(described(name))}
+        assert {target for target, _ in shared} <= {
+            "objects",
+            "bucket",
+            "parameter",
+            "bus",
+            "queue",
+            "secret",
+            "scheduler role",
+        }, name
+        exact = [where for target, where in shared if target == "queue"]
+        assert all(where.startswith(("arn:", "https:")) for where in exact), name
+        assert [where for target, where in shared if target == "bus"] in ([], ["default"])
+        assert [where for target, where in shared if target == "secret"] in ([], ["flowguard/keys"]), "it was given"
+
+
+def test_functions_know_the_names_and_the_secret_that_is_made() -> None:
+    for function in described("approval").functions:
+        given = dict(function.environment)
+        assert (given["FLOWGUARD_TABLE"], given["FLOWGUARD_NAMES"]) == ("flowguard", RULE)
+        assert given["FLOWGUARD_SIGNING_KEYS"] == "secretsmanager:staging-flowguard/signing-keys"
+    [group] = {dict(one.environment).get("FLOWGUARD_SCHEDULER_GROUP") for one in described("everything").functions} - {
+        None
+    }
+    assert group == "staging-flowguard"
+
+
+def test_metrics_alarms_and_tags_are_told_apart() -> None:
+    from flowguard.deploy.alarms import alarms_of, metrics_of
+
+    plain, staging = described("take_payment", "*"), described("take_payment")
+    assert not {one.metric for one in metrics_of(plain)} & {one.metric for one in metrics_of(staging)}
+    assert not {one.name for one in alarms_of(plain, 900)} & {one.name for one in alarms_of(staging, 900)}
+    assert (plain.tags, staging.tags) == (["take-payment"], ["staging-take-payment"])
+    assert {one.owner for one in staging.queues} == {"staging-take-payment"}
+
+
+def test_single_resources_can_have_a_name_of_their_own() -> None:
+    theirs = "arn:aws:sqs:us-east-1:210987654321:settled-orders"
+    stock = "arn:aws:dynamodb:us-east-1:210987654321:table/stock"
+    options = DeployOptions.model_validate(
+        {
+            "settings": {"names": RULE},
+            "queues": {"orders-settled": {"name": theirs}, "goods-received": {"existing": True, "name": "goods"}},
+            "tables": {"stock": {"name": stock}},
+        }
+    )
+    needed = needs_of(find_functions([ORDERS]), options)
+    settled, goods = needed.queue("settled-orders"), needed.queue("goods")
+    assert (settled.arn, settled.made, goods.made, goods.reader) == (
+        theirs,
+        False,
+        False,
+        "staging-receive-goods",
+    )
+    [table] = [one for one in needed.tables if "stock" in one.name and one.name.startswith("arn:")]
+    assert table.existing
+    given = dict(needed.functions[0].environment)["FLOWGUARD_NAMES"]
+    assert given == f"{RULE},queues.goods-received=goods,queues.orders-settled={theirs},tables.stock={stock}"
+    text = FORMATS["cloudformation"](needed, options)
+    assert f'"{stock}"' in text, "the role may use it"
+    assert text.count(theirs) >= 1
+
+
+@pytest.mark.parametrize(
+    ("names", "problem"),
+    [
+        ("x" * 60 + "*", "Lambda takes up to 64"),
+        (f"{RULE},tables.orders=staging-stock", "2 tables would be named 'staging-stock'"),
+    ],
+)
+def test_a_name_that_aws_does_not_take_is_refused(names: str, problem: str) -> None:
+    with pytest.raises(CannotDeploy, match=problem):
+        needs_of(find_functions([ORDERS]), under(DeployOptions(), names))
+
+
+def test_options_and_environment_say_the_same() -> None:
+    options = DeployOptions.model_validate({"settings": {"names": RULE}})
+    assert under(options, RULE).settings.names == options.of_environment({}).settings.names == RULE
+    with pytest.raises(CannotDeploy, match="leave one out"):
+        under(options, "test-*")
+    with pytest.raises(CannotDeploy, match=r"FLOWGUARD_NAMES: it does not begin with a rule"):
+        under(options, "staging")
+
+
+# -- at work ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def aws() -> Iterator[EmbeddedAWS]:
+    with EmbeddedAWS() as found:
+        yield found
+
+
+class Served:
+    """The functions of a deployment, with everything that they need."""
+
+    def __init__(self, aws: EmbeddedAWS, names: str) -> None:
+        self.aws, self.said = aws, list[dict[str, Any]]()
+        self.needed = described("orders", names)
+        assert Provider(Clients(), ACCOUNT_ID, REGION).provide(self.needed, None) == []
+        order = Order((ORDERS,), None, ACCOUNT_ID, REGION)
+        self.mappings = [
+            mapping_of(need, queue, order, Clients(), self.said.append)
+            for need in self.needed.functions
+            for queue in need.reads
+        ]
+
+    def send(self, queue: str, payload: object) -> None:
+        sqs = self.aws.client("sqs")
+        sqs.send_message(QueueUrl=sqs.get_queue_url(QueueName=queue)["QueueUrl"], MessageBody=json.dumps(payload))
+
+    def work(self) -> list[str | None]:
+        self.said.clear()
+        while waiting := [mapping for mapping in self.mappings if self._has_messages(mapping.queue)]:
+            waiting[0].poll()
+        return [one["outcome"] for one in self.said if one["event"] == "delivery"]
+
+    def _has_messages(self, queue: str) -> bool:
+        """Answer whether a message is there: a poll of an empty queue waits for one."""
+        sqs = self.aws.client("sqs")
+        url = sqs.get_queue_url(QueueName=queue)["QueueUrl"]
+        found = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["ApproximateNumberOfMessages"])
+        return found["Attributes"]["ApproximateNumberOfMessages"] != "0"
+
+    def items(self, table: str) -> list[Any]:
+        return list(self.aws.client("dynamodb").scan(TableName=table)["Items"])
+
+
+DELIVERY: Final = {"delivery_id": "delivery-1", "sku": "tea", "pieces": 10}
+
+
+def test_the_same_request_runs_once_in_each_deployment_and_neither_sees_the_other(aws: EmbeddedAWS) -> None:
+    plain, staging = Served(aws, "*"), Served(aws, RULE)
+    staging.send("staging-goods-received", DELIVERY)
+    assert (plain.work(), set(staging.work())) == ([], {"completed"})
+    assert plain.items("stock") == plain.items("flowguard") == []
+    assert len(staging.items("staging-stock")) == len(staging.items("staging-flowguard")) == 1
+    plain.send("goods-received", DELIVERY)
+    assert (set(plain.work()), staging.work()) == ({"completed"}, [])
+    assert plain.items("stock") == staging.items("staging-stock")
+
+
+def test_an_order_goes_through_all_its_stages_under_other_names(aws: EmbeddedAWS) -> None:
+    staging = Served(aws, RULE)
+    staging.send("staging-goods-received", DELIVERY)
+    staging.work()
+    staging.send("staging-orders-placed", {"order_id": "order-1", "customer": "ada", "lines": {"tea": 2}})
+    assert set(staging.work()) == {"completed"}
+    [order] = staging.items("staging-orders")
+    assert order["status"] == {"S": "PLACED"}
+    sqs = aws.client("sqs")
+    url = sqs.get_queue_url(QueueName="staging-orders-settled")["QueueUrl"]
+    assert len(sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10)["Messages"]) >= 1
+
+
+def test_commands_in_another_terminal_are_told_the_names(aws: EmbeddedAWS) -> None:
+    assert outside_environment(Served(aws, RULE).needed, {})["FLOWGUARD_NAMES"] == RULE
