@@ -98,6 +98,27 @@ def test_what_cannot_be_read_is_refused_with_how_to_write_it(text: str, problem:
         Names.parse(text)
 
 
+@pytest.mark.parametrize("name", ["a-b", "a--b", "ab", "x-orders-b", "a-orders-x", "orders"])
+def test_a_name_that_no_rule_has_made_stays_as_it_is(name: str) -> None:
+    names = Names.parse("a-*-b")
+    assert names.queue_in_code(name) == name
+
+
+def test_a_name_given_to_a_table_is_none_of_a_queue() -> None:
+    names = Names.parse("staging-*,tables.stock=shared")
+    assert names.queue_in_code("shared") == "shared"
+    assert names.queue_in_code("staging-stock") == "stock"
+
+
+def test_names_may_be_given_without_a_rule() -> None:
+    names = Names.parse("*,queues.parcels=theirs")
+    assert (names.queue("parcels"), names.queue_in_code("theirs")) == ("theirs", "parcels")
+    assert (names.queue("orders"), names.queue_in_code("orders")) == ("orders", "orders")
+    assert not names.are_those_of_the_code
+    assert Names.parse("*").are_those_of_the_code
+    assert Names.parse("*").topic_in_code(TOPIC) == TOPIC
+
+
 NAME = st.from_regex(r"[A-Za-z0-9_-]{1,20}(\.fifo)?", fullmatch=True)
 PART = st.from_regex(r"[A-Za-z0-9_-]{0,8}", fullmatch=True)
 

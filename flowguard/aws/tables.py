@@ -42,7 +42,7 @@ class DynamoDBTables:
     def read(self, table: str, key: Mapping[str, Any], *, again: int = 0) -> dict[str, Any] | None:
         """Read an item consistently, after a pause at random where ``again`` reads before were in vain."""
         wait_at_random(again, self._draw, self._pause)
-        return read_consistently(self._clients.dynamodb, self._names.table(table), key)
+        return read_consistently(self._clients.dynamodb, table, key, self._names)
 
 
 def wait_at_random(again: int, draw: random.Random, pause: Callable[[float], None]) -> None:
@@ -51,13 +51,16 @@ def wait_at_random(again: int, draw: random.Random, pause: Callable[[float], Non
         pause(draw.uniform(0, _FIRST_PAUSE * 2 ** (again - 1)))
 
 
-def read_consistently(client: DynamoDBClient, table: str, key: Mapping[str, Any]) -> dict[str, Any] | None:
+def read_consistently(
+    client: DynamoDBClient, table: str, key: Mapping[str, Any], names: Names = AS_IN_CODE
+) -> dict[str, Any] | None:
     """Read an item in plain Python values, numbers as Decimals. None where there is none.
 
-    Raises :class:`flowguard.errors.WriteInvalid` for a key that DynamoDB cannot hold, and where it refuses for good.
+    Errors name the table as the code does. Raises :class:`flowguard.errors.WriteInvalid` for a key that DynamoDB cannot
+    hold, and where it refuses for good.
     """
     try:
-        found: Any = client.get_item(TableName=table, Key=to_item(key), ConsistentRead=True)
+        found: Any = client.get_item(TableName=names.table(table), Key=to_item(key), ConsistentRead=True)
     except TypeError as error:
         raise WriteInvalid(f"an item of {shown(table)} cannot be read: {error}") from None
     except ClientError as error:

@@ -18,6 +18,8 @@ from flowguard.naming import NameKind, Names
 DEFAULT_GROUP: Final = "default"
 """The group of schedules that each account has."""
 
+_SECRETS: Final = "secretsmanager:"
+
 _FORMS: Final = {
     "function": (re.compile("[A-Za-z0-9_-]{1,64}"), "Lambda takes up to 64 of a-z, A-Z, 0-9, '-', '_'"),
     "queue": (re.compile(r"(?=.{1,80}\Z)[A-Za-z0-9_-]+(?:\.fifo)?"), "SQS takes up to 80 of a-z, A-Z, 0-9, '-', '_'"),
@@ -71,17 +73,17 @@ class _Renaming:
             topics=tuple(map(self._topic, needed.topics)),
             run_table=self._names.table(needed.run_table),
             scheduler_group=self._group(needed.scheduler_group),
-            undelivered_schedules=self._queue_name(needed.undelivered_schedules),
+            undelivered_schedules=self._some_queue(needed.undelivered_schedules),
             signing_secret=None if needed.signing_secret is None else self._names.by_rule(needed.signing_secret),
             at_aws=self._names,
         )
 
-    def _queue_name(self, name: str | None) -> str | None:
+    def _queue_name(self, name: str) -> str:
         """Return the name of a queue of the deployment, also of one that is given by its ARN."""
-        return name if name is None or name in self._exact else Queue(self._names.queue(name)).short_name
+        return name if name in self._exact else Queue(self._names.queue(name)).short_name
 
-    def _some_queue(self, name: str) -> str:
-        return self._queue_name(name) or name
+    def _some_queue(self, name: str | None) -> str | None:
+        return None if name is None else self._queue_name(name)
 
     def _group(self, name: str) -> str:
         return name if name == DEFAULT_GROUP else self._names.by_rule(name)
@@ -97,13 +99,13 @@ class _Renaming:
     def _queue(self, queue: QueueNeed) -> QueueNeed:
         return replace(
             queue,
-            name=self._some_queue(queue.name),
+            name=self._queue_name(queue.name),
             reader=None if queue.reader is None else self._names.by_rule(queue.reader),
-            give_up_to=self._queue_name(queue.give_up_to),
+            give_up_to=self._some_queue(queue.give_up_to),
             topics=tuple(map(self._names.topic, queue.topics)),
             rules=tuple(replace(bus, name=self._names.bus(bus.name)) for bus in queue.rules),
             arn=queue.arn if queue.arn is not None else arn_of(Queue(self._names.queue(queue.name))),
-            undelivered=tuple(map(self._some_queue, queue.undelivered)),
+            undelivered=tuple(map(self._queue_name, queue.undelivered)),
             owner=self._names.by_rule(queue.owner),
         )
 
@@ -111,7 +113,7 @@ class _Renaming:
         return replace(
             function,
             name=self._names.by_rule(function.name),
-            reads=tuple(map(self._some_queue, function.reads)),
+            reads=tuple(map(self._queue_name, function.reads)),
             permissions=tuple(replace(one, name=self._resource(one)) for one in function.permissions),
             environment=tuple(sorted({**dict(function.environment), **self._settings(function)}.items())),
             links_to=None if function.links_to is None else self._names.by_rule(function.links_to),
@@ -123,11 +125,14 @@ class _Renaming:
         changed = {"FLOWGUARD_NAMES": str(self._names)}
         if "FLOWGUARD_SCHEDULER_GROUP" in given:
             changed["FLOWGUARD_SCHEDULER_GROUP"] = self._group(given["FLOWGUARD_SCHEDULER_GROUP"])
-        secret = self._needed.signing_secret
         for variable in ("FLOWGUARD_SIGNING_KEYS", "FLOWGUARD_TOKEN_KEYS"):
-            if secret is not None and given.get(variable) == f"secretsmanager:{secret}":
-                changed[variable] = f"secretsmanager:{self._names.by_rule(secret)}"
+            if given.get(variable) == f"{_SECRETS}{self._needed.signing_secret}":
+                changed[variable] = f"{_SECRETS}{self._secret(given[variable].removeprefix(_SECRETS))}"
         return changed
+
+    def _secret(self, name: str) -> str:
+        """Return the name of a secret. One that is not made by the template stays as it is."""
+        return self._names.by_rule(name) if name == self._needed.signing_secret else name
 
     def _resource(self, one: Permission) -> str:
         names: dict[Target, Callable[[str], str]] = {
@@ -138,10 +143,9 @@ class _Renaming:
             Target.BUS: self._names.bus,
             Target.LOGS: self._names.by_rule,
             Target.SCHEDULES: self._group,
+            Target.SECRET: self._secret,
         }
-        is_named = one.on in names and one.name not in self._exact
-        is_made = one.on is Target.SECRET and one.name == self._needed.signing_secret
-        return names.get(one.on, self._names.by_rule)(one.name) if is_named or is_made else one.name
+        return names[one.on](one.name) if one.on in names else one.name
 
 
 def _is_elsewhere(name: str) -> bool:

@@ -5,19 +5,23 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, Final
 
 import pytest
 
 from flowguard.aws.clients import Clients
 from flowguard.cli.iac import FORMATS
+from flowguard.deploy.at_aws import under_names
 from flowguard.deploy.derive import needs_of
 from flowguard.deploy.found import find_functions
 from flowguard.deploy.needs import Deployment, Permission
-from flowguard.deploy.options import DeployOptions
+from flowguard.deploy.options import DeployOptions, TopicOptions
 from flowguard.deploy.problems import CannotDeploy
+from flowguard.destinations import Bus
 from flowguard.dev.functions import Order, mapping_of, outside_environment
 from flowguard.dev.provided import Provider
+from flowguard.naming import Names
 from flowguard.sim.account import ACCOUNT_ID, REGION
 from flowguard.sim.moto import EmbeddedAWS
 from tests.deploy.templates import MODULES, options_of
@@ -75,11 +79,105 @@ def test_a_role_of_one_deployment_may_touch_nothing_of_the_other() -> None:
         assert [where for target, where in shared if target == "secret"] in ([], ["flowguard/keys"]), "it was given"
 
 
+def test_each_resource_of_a_role_is_the_one_of_its_deployment() -> None:
+    found = {(one.target, one.name) for one in described("everything").function("staging-everything-pack").permissions}
+    assert found == {
+        ("bucket", "long-texts/here/*"),
+        ("bus", "default"),
+        ("function", "staging-print-label"),
+        ("logs", "staging-everything-pack"),
+        ("objects", "long-texts/here/*"),
+        ("parameter", "/flowguard/token-keys"),
+        ("queue", "arn:aws:sqs:eu-west-1:210987654321:theirs"),
+        ("queue", "https://sqs.eu-west-1.amazonaws.com/123456789012/answers-here"),
+        ("queue", "staging-everything"),
+        ("queue", "staging-everything-dead-letters"),
+        ("queue", "staging-everything-pack"),
+        ("queue", "staging-parcels"),
+        ("queue", "staging-replies"),
+        ("queue", "staging-to-ship.fifo"),
+        ("scheduler role", ""),
+        ("schedules", "staging-flowguard"),
+        ("secret", "flowguard/keys"),
+        ("table", "staging-flowguard"),
+        ("table", "staging-lines"),
+        ("topic", "arn:aws:sns:eu-west-1:123456789012:staging-news.fifo"),
+    }
+    secrets = {
+        one.name
+        for function in described("approval").functions
+        for one in function.permissions
+        if one.target == "secret"
+    }
+    assert secrets == {"staging-flowguard/signing-keys"}
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_what_refers_to_a_queue_or_function_refers_to_that_of_its_deployment(name: str) -> None:
+    plain, staging = described(name, "*"), described(name)
+    exact = {queue.name for queue in plain.queues if queue.arn is not None}
+
+    def called(name: str | None) -> str | None:
+        return name if name is None or name in exact else f"staging-{name}"
+
+    for queue in plain.queues:
+        found = staging.queue(str(called(queue.name)))
+        assert (found.reader, found.give_up_to) == (called(queue.reader), called(queue.give_up_to))
+        assert found.undelivered == tuple(map(called, queue.undelivered))
+        assert found.topics == tuple(re.sub("([^:]+)$", r"staging-\1", arn) for arn in queue.topics)
+        assert (found.arn, found.rules, found.owner) == (queue.arn, queue.rules, f"staging-{queue.owner}")
+    for function in plain.functions:
+        there = staging.function(f"staging-{function.name}")
+        assert (there.reads, there.links_to) == (tuple(map(called, function.reads)), called(function.links_to))
+    assert staging.undelivered_schedules == called(plain.undelivered_schedules)
+    assert staging.run_table == f"staging-{plain.run_table}"
+    assert [topic.existing for topic in staging.topics] == [topic.existing for topic in plain.topics]
+    kept = {table.name for table in plain.tables if table.existing}
+    assert {table.name for table in staging.tables if table.existing} == {f"staging-{name}" for name in kept}
+    assert not any("FLOWGUARD_NAMES" in dict(one.environment) for one in plain.functions)
+
+
+def test_a_bus_and_a_permission_on_it_have_its_name_at_aws() -> None:
+    plain = described("everything", "*")
+    shop = Bus("shop", "shop", "Placed")
+    events = replace(plain.queue("everything-events"), rules=(shop,))
+    [first, *_] = plain.functions
+    sending = replace(first, permissions=(Permission("bus", "shop", ("events:PutEvents",)),))
+    needed = under_names(replace(plain, queues=(events,), functions=(sending,)), Names(RULE))
+    assert needed.queues[0].rules == (replace(shop, name="staging-shop"),)
+    assert needed.functions[0].permissions[0].name == "staging-shop"
+
+
+def test_each_account_has_the_schedule_group_default() -> None:
+    options = DeployOptions.model_validate({"settings": {"names": RULE, "scheduler_group": "default"}})
+    needed = needs_of(find_functions(["flows.approval.handlers"]), options)
+    assert needed.scheduler_group == "default"
+    groups = {one.name for function in needed.functions for one in function.permissions if one.target == "schedules"}
+    assert groups == {"default"}
+
+
+def test_a_topic_of_another_account_is_not_made() -> None:
+    theirs = "arn:aws:sns:eu-west-1:210987654321:news-of-all.fifo"
+    options = options_of("everything")
+    topics = {**options.topics, "news.fifo": TopicOptions(name=theirs)}
+    needed = needs_of(
+        find_functions([MODULES["everything"]]), under(options.model_copy(update={"topics": topics}), RULE)
+    )
+    assert {(topic.arn, topic.existing) for topic in needed.topics} == {
+        (theirs, True),
+        ("arn:aws:sns:eu-west-1:123456789012:staging-orders-placed", True),
+    }
+
+
 def test_functions_know_the_names_and_the_secret_that_is_made() -> None:
     for function in described("approval").functions:
         given = dict(function.environment)
         assert (given["FLOWGUARD_TABLE"], given["FLOWGUARD_NAMES"]) == ("flowguard", RULE)
         assert given["FLOWGUARD_SIGNING_KEYS"] == "secretsmanager:staging-flowguard/signing-keys"
+    for function in described("everything").functions:
+        given = dict(function.environment)
+        assert given["FLOWGUARD_SIGNING_KEYS"] == "secretsmanager:flowguard/keys", "the options name it"
+        assert given.get("FLOWGUARD_TOKEN_KEYS") in (None, "ssm:/flowguard/token-keys")
     [group] = {dict(one.environment).get("FLOWGUARD_SCHEDULER_GROUP") for one in described("everything").functions} - {
         None
     }

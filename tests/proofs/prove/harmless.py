@@ -42,6 +42,10 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
     "of two arguments that cannot be meant either is named first": (
         "client.FlowClient.result: _check_flow(flow); then _check_age(max_age) → the other way round",
     ),
+    "names of the code are translated into themselves": (
+        "naming.Names.queue_in_code: self.are_those_of_the_code → forced false",
+        "naming.Names.topic_in_code: self.are_those_of_the_code → forced false",
+    ),
     "no destination stays none where one is made of it": ("client.FlowClient.start: reply_to is None → forced false",),
     "nothing looks at the first text of a later hop": ("protocol.claims.taken: first → forced true (2)",),
     "a topic in the place of an inbox says whether it is a FIFO one, too": (

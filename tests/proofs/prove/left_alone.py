@@ -148,6 +148,8 @@ MODULES: Final = (
     "flowguard.deploy.batch_plan",
     "flowguard.deploy.permissions",
     "flowguard.deploy.queue_plan",
+    "flowguard.deploy.at_aws",
+    "flowguard.naming",
 )
 """Where decisions are made."""
 
