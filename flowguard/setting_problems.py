@@ -34,6 +34,11 @@ QUEUE: Final = r"^[A-Za-z0-9_-]+(\.fifo)?$"
 ANY_QUEUE: Final = r"^(arn:[a-z0-9-]+:sqs:[a-z0-9-]+:[0-9]{12}:)?[A-Za-z0-9_-]{1,80}(\.fifo)?$"
 ANY_TABLE: Final = "^(arn:[a-z0-9-]+:dynamodb:[a-z0-9-]+:[0-9]{12}:table/)?[A-Za-z0-9_.-]{3,255}$"
 ANY_TOPIC: Final = r"^(arn:[a-z0-9-]+:sns:[a-z0-9-]+:[0-9]{12}:)?[A-Za-z0-9_-]{1,256}(\.fifo)?$"
+ROLE_PATH: Final = r"^/([A-Za-z0-9_+=,.@-]+/)*$"
+SUBNET: Final = "^subnet-[0-9a-f]+$"
+SECURITY_GROUP: Final = "^sg-[0-9a-f]+$"
+TAG_TEXT: Final = "^[A-Za-z0-9 _.:/=+@-]*$"
+TAG_KEY: Final = "^[A-Za-z0-9 _.:/=+@-]{1,128}$"
 SCHEDULE_GROUP: Final = "^[0-9a-zA-Z_.-]{1,64}$"
 KEYS: Final = "^(ssm|secretsmanager):.+$"
 LINKS: Final = "^https?://[^/?#]+[^?#]*$"
@@ -47,6 +52,11 @@ PATTERNS: Final = {
     ACCOUNT: "is no account, which has 12 digits",
     VARIABLE: "is no name of a variable: a letter, then one or more of a-z, A-Z, 0-9 and _",
     QUEUE: "is no name of a queue: one or more of a-z, A-Z, 0-9, _ and -, and .fifo at the end of a FIFO queue",
+    ROLE_PATH: "is no path of a role, such as /shop/",
+    SUBNET: "is no subnet, such as subnet-0a1b2c3d",
+    SECURITY_GROUP: "is no security group, such as sg-0a1b2c3d",
+    TAG_TEXT: "is no text of a tag: it has a-z, A-Z, 0-9, spaces and _ . : / = + @ -",
+    TAG_KEY: "is no key of a tag: up to 128 of a-z, A-Z, 0-9, spaces and _ . : / = + @ -",
     ANY_QUEUE: "is no name or ARN of a queue",
     ANY_TABLE: "is no name or ARN of a table",
     ANY_TOPIC: "is no name or ARN of a topic",

@@ -11,7 +11,7 @@ from flowguard.deploy.arns import Arn, rule_name
 from flowguard.deploy.needs import Deployment, FunctionNeed, QueueNeed, TableNeed, TopicNeed
 from flowguard.deploy.options import DeployOptions
 from flowguard.deploy.problems import CannotDeploy
-from flowguard.deploy.template import LOOPS, POLICY_VERSION, SYSTEM_LOG_LEVEL, TAG, Json, Template, warm_units
+from flowguard.deploy.template import LOOPS, POLICY_VERSION, SYSTEM_LOG_LEVEL, Json, Template, warm_units
 from flowguard.destinations import Bus
 from flowguard.sim.limits.queues import LARGEST as LARGEST_MESSAGE
 
@@ -103,7 +103,7 @@ class _CloudFormation(Template):
                     for place, name in enumerate(table.key.names)
                 ],
                 "PointInTimeRecoverySpecification": {"PointInTimeRecoveryEnabled": True},
-                "Tags": _tags(self.needed.owners),
+                "Tags": self._tags(self.needed.owners),
                 **({"WarmThroughput": warm} if (warm := warm_units(table, *_WARM)) else {}),
                 **(
                     {"TimeToLiveSpecification": {"AttributeName": table.ttl, "Enabled": True}}
@@ -124,7 +124,7 @@ class _CloudFormation(Template):
                 "MessageRetentionPeriod": queue.retention,
                 "MaximumMessageSize": LARGEST_MESSAGE,
                 "SqsManagedSseEnabled": True,
-                "Tags": _tags(queue.owner),
+                "Tags": self._tags(queue.owner),
                 **({"RedrivePolicy": redrive_policy} if redrive_policy is not None else {}),
             },
         }
@@ -135,7 +135,7 @@ class _CloudFormation(Template):
             "Properties": {
                 "TopicName": topic.name,
                 **({"FifoTopic": True} if topic.fifo else {}),
-                "Tags": _tags(self.needed.owners),
+                "Tags": self._tags(self.needed.owners),
             },
         }
 
@@ -191,24 +191,47 @@ class _CloudFormation(Template):
                 "Name": name,
                 "Description": about,
                 "GenerateSecretString": generated,
-                "Tags": _tags(self.needed.owners),
+                "Tags": self._tags(self.needed.owners),
             },
         }
 
     # -- the scheduler
 
     def add_schedule_group(self, name: str) -> None:
-        properties = {"Name": name, "Tags": _tags(self.needed.owners)}
+        properties = {"Name": name, "Tags": self._tags(self.needed.owners)}
         self.resources[_GROUP] = {"Type": "AWS::Scheduler::ScheduleGroup", **_KEEP, "Properties": properties}
 
     def add_scheduler_role(self, statements: Sequence[Json]) -> None:
-        self.resources[_SCHEDULER] = _role("scheduler.amazonaws.com", statements, self.needed.owners)
+        self.resources[_SCHEDULER] = self._role("scheduler.amazonaws.com", statements, self.needed.owners)
+
+    def _tags(self, owner: str) -> list[Json]:
+        return [{"Key": key, "Value": value} for key, value in self.tagged(owner).items()]
+
+    def _role(self, service: str, statements: Sequence[Json], owner: str, policies: tuple[str, ...] = ()) -> Json:
+        boundary = self.options.permissions_boundary
+        policy = {"Version": POLICY_VERSION, "Statement": [*statements]}
+        return {
+            "Type": "AWS::IAM::Role",
+            "Properties": {
+                "AssumeRolePolicyDocument": {
+                    "Version": POLICY_VERSION,
+                    "Statement": [
+                        {"Effect": "Allow", "Principal": {"Service": service}, "Action": "sts:AssumeRole"},
+                    ],
+                },
+                **({"Path": self.options.role_path} if self.options.role_path != "/" else {}),
+                **({"PermissionsBoundary": boundary} if boundary is not None else {}),
+                **({"ManagedPolicyArns": [*policies]} if policies else {}),
+                "Tags": self._tags(owner),
+                "Policies": [{"PolicyName": "flowguard", "PolicyDocument": policy}],
+            },
+        }
 
     # -- functions
 
     def add_function_role(self, function: FunctionNeed, statements: Sequence[Json]) -> Json:
         own = self.ids.camel("Role", function.name)
-        self.resources[own] = _role("lambda.amazonaws.com", statements, function.owner, function.policies)
+        self.resources[own] = self._role("lambda.amazonaws.com", statements, function.owner, function.policies)
         return {"Fn::GetAtt": [own, "Arn"]}
 
     def add_log_group(self, function: FunctionNeed) -> Json:
@@ -220,7 +243,7 @@ class _CloudFormation(Template):
             "Properties": {
                 "LogGroupName": f"/aws/lambda/{function.name}",
                 "RetentionInDays": self.options.log_retention,
-                "Tags": _tags(function.owner),
+                "Tags": self._tags(function.owner),
             },
         }
         return {"Ref": logs}
@@ -264,11 +287,16 @@ class _CloudFormation(Template):
             },
             "RecursiveLoop": LOOPS,
             **({"ReservedConcurrentExecutions": function.reserved} if function.reserved is not None else {}),
+            **({"VpcConfig": network} if (network := self._network()) else {}),
             "Tags": self.tags(function),
         }
 
+    def _network(self) -> Json:
+        vpc = self.options.vpc
+        return {} if vpc is None else {"SubnetIds": [*vpc.subnets], "SecurityGroupIds": [*vpc.security_groups]}
+
     def tags(self, function: FunctionNeed) -> Any:
-        return _tags(function.owner)
+        return self._tags(function.owner)
 
     @staticmethod
     def source(function: FunctionNeed) -> Json:
@@ -341,7 +369,7 @@ class _CloudFormation(Template):
                 "Threshold": alarm.threshold,
                 "ComparisonOperator": "GreaterThanThreshold",
                 "TreatMissingData": "notBreaching",
-                "Tags": _tags(self.needed.owners),
+                "Tags": self._tags(self.needed.owners),
                 "AlarmActions": {"Fn::If": ["HasAlarmTopic", [{"Ref": "AlarmTopic"}], {"Ref": "AWS::NoValue"}]},
             },
         }
@@ -381,7 +409,7 @@ class _Sam(_CloudFormation):
         return {}
 
     def tags(self, function: FunctionNeed) -> Any:
-        return {TAG: function.owner}
+        return self.tagged(function.owner)
 
     def add_function(self, function: FunctionNeed, role: Any, log_group: Any) -> None:
         own = self.ids.camel("Function", function.name)
@@ -409,26 +437,3 @@ class _Sam(_CloudFormation):
 
     def url_reference(self, function: str) -> Any:
         return {"Fn::GetAtt": [f"{self.ids.camel('Function', function)}Url", "FunctionUrl"]}
-
-
-def _tags(owner: str) -> list[Json]:
-    return [{"Key": TAG, "Value": owner}]
-
-
-def _role(service: str, statements: Sequence[Json], owner: str, policies: tuple[str, ...] = ()) -> Json:
-    return {
-        "Type": "AWS::IAM::Role",
-        "Properties": {
-            "AssumeRolePolicyDocument": {
-                "Version": POLICY_VERSION,
-                "Statement": [
-                    {"Effect": "Allow", "Principal": {"Service": service}, "Action": "sts:AssumeRole"},
-                ],
-            },
-            **({"ManagedPolicyArns": [*policies]} if policies else {}),
-            "Tags": _tags(owner),
-            "Policies": [
-                {"PolicyName": "flowguard", "PolicyDocument": {"Version": POLICY_VERSION, "Statement": [*statements]}}
-            ],
-        },
-    }

@@ -15,7 +15,7 @@ from flowguard.deploy.found import FoundFunction, FunctionKind, flows_of, keys_o
 from flowguard.deploy.needs import ANSWERS_URL, Deployment, FunctionNeed, Permission, TableNeed, Target, TopicNeed
 from flowguard.deploy.options import RETENTIONS, DeployOptions, FunctionOptions
 from flowguard.deploy.own_calls import note_of
-from flowguard.deploy.permissions import Scope, makes_tokens, needs_signatures, permissions_of, tables_of_stage
+from flowguard.deploy.permissions import IN_VPC, Scope, makes_tokens, needs_signatures, permissions_of, tables_of_stage
 from flowguard.deploy.problems import CannotDeploy
 from flowguard.deploy.queue_plan import FIFO_RETENTION, LONGEST_RETENTION, QueuePlan, Retentions
 from flowguard.deploy.used import SourcePlace
@@ -298,6 +298,7 @@ def _function(
 ) -> FunctionNeed:
     own = _options_of(function, options)
     permissions = permissions_of(function, reads, name=name, scope=scope, settings=options.settings)
+    permissions = permissions if options.vpc is None else (*permissions, IN_VPC)
     return FunctionNeed(
         name=name,
         found=function,

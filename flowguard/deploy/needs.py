@@ -8,6 +8,7 @@ from enum import Enum
 from typing import Final
 
 from flowguard.deploy.found import FoundFunction, FunctionKind
+from flowguard.deploy.options import LONGEST_TAG
 from flowguard.deploy.used import SourcePlace
 from flowguard.destinations import Bus
 from flowguard.flow import AnyFlow
@@ -17,9 +18,6 @@ from flowguard.worker.patience import MANY_RECEIVES
 
 ANSWERS_URL: Final = "FLOWGUARD_ANSWERS_URL"
 """The variable that names the base of the links that a function makes."""
-
-LONGEST_TAG: Final = 256
-"""Characters of a tag's value."""
 
 
 class Role(Enum):
@@ -51,6 +49,8 @@ class Target(Enum):
     SCHEDULES = "schedules"
     SCHEDULER_ROLE = "scheduler role"
     LOGS = "logs"
+    NETWORK = "network"
+    """The network interfaces of a VPC, which have no ARN before they are made."""
 
 
 @dataclass(frozen=True, order=True)

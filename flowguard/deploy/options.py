@@ -22,9 +22,14 @@ from flowguard.setting_problems import (
     POLICY,
     QUEUE,
     ROLE,
+    ROLE_PATH,
     RUNTIME,
     SCHEDULE_GROUP,
     SECURE_LINKS,
+    SECURITY_GROUP,
+    SUBNET,
+    TAG_KEY,
+    TAG_TEXT,
     VARIABLE,
     setting_problem,
 )
@@ -37,6 +42,12 @@ LONGEST_TIMEOUT: Final = 900
 """Seconds after which Lambda stops any function."""
 
 NAMES: Final = "FLOWGUARD_NAMES"
+
+LONGEST_TAG: Final = 256
+"""Characters of a tag's value."""
+
+MOST_TAGS: Final = 40
+"""Tags of a resource, of the 50 that AWS takes: CloudFormation has some of its own."""
 
 _KEY: Final = "[key]"
 """The last part of the place of an error that is in a name and not in its value."""
@@ -152,6 +163,13 @@ class SettingsOptions(Frozen):
         return Names.parse(self.names)
 
 
+class VpcOptions(Frozen):
+    """The network in which functions run. It needs ways to the services of AWS: endpoints, or a NAT."""
+
+    subnets: tuple[Annotated[str, Field(pattern=SUBNET)], ...] = Field(min_length=1)
+    security_groups: tuple[Annotated[str, Field(pattern=SECURITY_GROUP)], ...] = Field(min_length=1)
+
+
 class DeployOptions(Frozen):
     """All options of a deployment. Functions are named by their handlers, other resources by their names at AWS."""
 
@@ -165,6 +183,15 @@ class DeployOptions(Frozen):
     """Queues that requests may name as their ``reply_to``, of flows that list none."""
     operators: tuple[Annotated[str, Field(pattern=ROLE)], ...] = ()
     """ARNs of the roles of those who redrive, retry and cancel. Named, inboxes of later stages are closed to others."""
+    tags: dict[
+        Annotated[str, Field(pattern=TAG_KEY)], Annotated[str, Field(pattern=TAG_TEXT, max_length=LONGEST_TAG)]
+    ] = Field({}, max_length=MOST_TAGS)
+    """Further tags of each resource that can have some. ``flowguard`` is the template's own."""
+    role_path: str = Field("/", pattern=ROLE_PATH, max_length=512)
+    """The path of the roles that are made."""
+    permissions_boundary: str | None = Field(None, pattern=POLICY)
+    """The ARN of the policy that bounds the permissions of each role that is made."""
+    vpc: VpcOptions | None = None
     settings: SettingsOptions = SettingsOptions()
     defaults: FunctionOptions = FunctionOptions()
     functions: dict[str, FunctionOptions] = {}
@@ -172,6 +199,13 @@ class DeployOptions(Frozen):
     tables: dict[str, TableOptions] = {}
     topics: dict[str, TopicOptions] = {}
     schedule_groups: dict[str, ScheduleGroupOptions] = {}
+
+    @field_validator("tags")
+    @classmethod
+    def _are_free(cls, tags: dict[str, str]) -> dict[str, str]:
+        if taken := sorted(key for key in tags if key.lower().startswith("aws:") or key == "flowguard"):
+            raise ValueError(f"has {', '.join(taken)}, which AWS or the template itself sets")
+        return tags
 
     @property
     def log_level(self) -> str:

@@ -27,6 +27,23 @@ _ANSWERED: Final = ("dynamodb:BatchWriteItem", "dynamodb:Query")
 
 _LOGS: Final = ("logs:CreateLogStream", "logs:PutLogEvents")
 
+IN_VPC: Final = Permission(
+    Target.NETWORK.value,
+    "*",
+    (
+        "ec2:AssignPrivateIpAddresses",
+        "ec2:CreateNetworkInterface",
+        "ec2:DeleteNetworkInterface",
+        "ec2:DescribeNetworkInterfaces",
+        "ec2:DescribeSubnets",
+        "ec2:UnassignPrivateIpAddresses",
+    ),
+)
+"""What Lambda does with the role of a function in a VPC.
+
+https://docs.aws.amazon.com/lambda/latest/dg/configuration-vpc.html
+"""
+
 
 @dataclass(frozen=True)
 class Scope:

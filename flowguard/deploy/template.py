@@ -58,6 +58,10 @@ class Template(ABC):
         for alarm in alarms_of(self.needed, self.options.oldest_message):
             self.add_alarm(alarm)
 
+    def tagged(self, owner: str) -> dict[str, str]:
+        """Return the tags of a resource of a flow, or of several."""
+        return {**self.options.tags, TAG: owner}
+
     # -- tables, queues, topics
 
     def _add_tables_queues_and_topics(self) -> None:

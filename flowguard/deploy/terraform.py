@@ -10,7 +10,7 @@ from flowguard.deploy.alarms import DIMENSION, NAMESPACE, LoggedMetric, MetricAl
 from flowguard.deploy.arns import Arn, rule_name
 from flowguard.deploy.needs import Deployment, FunctionNeed, QueueNeed, TableNeed, TopicNeed
 from flowguard.deploy.options import DeployOptions
-from flowguard.deploy.template import LOOPS, POLICY_VERSION, SYSTEM_LOG_LEVEL, TAG, Json, Template, warm_units
+from flowguard.deploy.template import LOOPS, POLICY_VERSION, SYSTEM_LOG_LEVEL, Json, Template, warm_units
 from flowguard.destinations import Bus
 from flowguard.sim.limits.queues import LARGEST as LARGEST_MESSAGE
 
@@ -138,7 +138,7 @@ class _Terraform(Template):
             "point_in_time_recovery": {"enabled": True},
             **({"warm_throughput": warm} if (warm := warm_units(table, *_WARM)) else {}),
             **({"ttl": {"attribute_name": table.ttl, "enabled": True}} if table.ttl is not None else {}),
-            "tags": {TAG: self.needed.owners},
+            "tags": self.tagged(self.needed.owners),
             **_STAYS,
         }
         self._add("aws_dynamodb_table", table.name, block)
@@ -152,14 +152,14 @@ class _Terraform(Template):
             "max_message_size": LARGEST_MESSAGE,
             "sqs_managed_sse_enabled": True,
             **({"redrive_policy": json.dumps(redrive_policy)} if redrive_policy is not None else {}),
-            "tags": {TAG: queue.owner},
+            "tags": self.tagged(queue.owner),
             **_STAYS,
         }
         self._add("aws_sqs_queue", queue.name, block)
 
     def add_topic(self, topic: TopicNeed) -> None:
         kind = {"fifo_topic": True} if topic.fifo else {}
-        self._add("aws_sns_topic", topic.arn, {"name": topic.name, **kind, "tags": {TAG: self.needed.owners}})
+        self._add("aws_sns_topic", topic.arn, {"name": topic.name, **kind, "tags": self.tagged(self.needed.owners)})
 
     # -- the senders of queues
 
@@ -205,7 +205,7 @@ class _Terraform(Template):
         secret = self._add(
             "aws_secretsmanager_secret",
             name,
-            {"name": name, "description": about, "tags": {TAG: self.needed.owners}, **_STAYS},
+            {"name": name, "description": about, "tags": self.tagged(self.needed.owners), **_STAYS},
         )
         own = self.ids.snake("aws_secretsmanager_random_password", name)
         generated = {own: {"password_length": 64, "exclude_punctuation": True}}
@@ -225,7 +225,9 @@ class _Terraform(Template):
 
     def add_schedule_group(self, name: str) -> None:
         self._add(
-            "aws_scheduler_schedule_group", _SCHEDULER, {"name": name, "tags": {TAG: self.needed.owners}, **_STAYS}
+            "aws_scheduler_schedule_group",
+            _SCHEDULER,
+            {"name": name, "tags": self.tagged(self.needed.owners), **_STAYS},
         )
 
     def add_scheduler_role(self, statements: Sequence[Json]) -> None:
@@ -248,7 +250,7 @@ class _Terraform(Template):
             {
                 "name": f"/aws/lambda/{function.name}",
                 "retention_in_days": self.options.log_retention,
-                "tags": {TAG: function.owner},
+                "tags": self.tagged(function.owner),
             },
         )
         return f"${{{logs}.name}}"
@@ -274,7 +276,8 @@ class _Terraform(Template):
                     "application_log_level": self.options.log_level,
                     "system_log_level": SYSTEM_LOG_LEVEL,
                 },
-                "tags": {TAG: function.owner},
+                "tags": self.tagged(function.owner),
+                **({"vpc_config": network} if (network := self._network()) else {}),
                 **({"reserved_concurrent_executions": function.reserved} if function.reserved is not None else {}),
                 **({"depends_on": after} if (after := self._permissions_of(function)) else {}),
             },
@@ -285,6 +288,10 @@ class _Terraform(Template):
             self._source(function, own, name)
         if function.has_url:
             self._url(function, own)
+
+    def _network(self) -> Json:
+        vpc = self.options.vpc
+        return {} if vpc is None else {"subnet_ids": [*vpc.subnets], "security_group_ids": [*vpc.security_groups]}
 
     def _source(self, function: FunctionNeed, own: str, queue: str) -> None:
         concurrency = function.max_concurrency
@@ -331,7 +338,9 @@ class _Terraform(Template):
             name,
             {
                 "name_prefix": prefix,
-                "tags": {TAG: owner},
+                "tags": self.tagged(owner),
+                **({"path": self.options.role_path} if self.options.role_path != "/" else {}),
+                **({"permissions_boundary": boundary} if (boundary := self.options.permissions_boundary) else {}),
                 "assume_role_policy": json.dumps({"Version": POLICY_VERSION, "Statement": [trust]}),
             },
         )
@@ -368,7 +377,7 @@ class _Terraform(Template):
             "threshold": alarm.threshold,
             "comparison_operator": "GreaterThanThreshold",
             "treat_missing_data": "notBreaching",
-            "tags": {TAG: self.needed.owners},
+            "tags": self.tagged(self.needed.owners),
             "alarm_actions": '${var.alarm_topic == "" ? [] : [var.alarm_topic]}',
         }
         self._add("aws_cloudwatch_metric_alarm", alarm.name, block)

@@ -1,0 +1,145 @@
+"""What an account asks of all that is made in it: tags, bounded roles under a path, functions in a network."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from flowguard.cli.iac import FORMATS
+from flowguard.deploy.options import DeployOptions
+from flowguard.deploy.problems import CannotDeploy
+from tests.deploy import everything, templates
+from tests.deploy.exercised import needs
+from tests.deploy.terraform_schema import problems_of_configuration
+
+BOUNDARY: Final = "arn:aws:iam::123456789012:policy/bounds"
+SUBNETS: Final = ["subnet-0a1b2c3d", "subnet-0a1b2c3e"]
+OPTIONS: Final = DeployOptions.model_validate(
+    {
+        **everything.OPTIONS,
+        "tags": {"team": "checkout", "cost centre": "42 = all"},
+        "role_path": "/shop/",
+        "permissions_boundary": BOUNDARY,
+        "vpc": {"subnets": SUBNETS, "security_groups": ["sg-0a1b2c3d"]},
+    }
+)
+UNTAGGED: Final = {
+    "AWS::Events::Rule",
+    "AWS::Lambda::EventSourceMapping",
+    "AWS::Lambda::Permission",
+    "AWS::Lambda::Url",
+    "AWS::Logs::MetricFilter",
+    "AWS::SNS::Subscription",
+    "AWS::SQS::QueuePolicy",
+}
+
+
+@cache
+def text_of(form: str) -> str:
+    return FORMATS[form](needs("tests.deploy.everything", options=OPTIONS), OPTIONS)
+
+
+def template(form: str = "cloudformation") -> Any:
+    return json.loads(text_of(form))
+
+
+def roles() -> list[dict[str, Any]]:
+    return [one["Properties"] for one in template()["Resources"].values() if one["Type"] == "AWS::IAM::Role"]
+
+
+def plain_roles() -> list[dict[str, Any]]:
+    return [role for _, role in templates.of_type("everything", "AWS::IAM::Role")]
+
+
+def test_terraform_knows_every_argument() -> None:
+    assert problems_of_configuration(template("terraform-json")) == []
+
+
+@pytest.mark.proof("cfn-lint takes a second for each template")
+@pytest.mark.parametrize("form", ["cloudformation", "sam"])
+def test_cfn_lint_has_nothing_to_say(form: str, tmp_path: Path) -> None:
+    file = tmp_path / "template.json"
+    file.write_text(text_of(form))
+    command = [Path(sys.executable).with_name("cfn-lint"), file]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (ran.stdout, ran.returncode) == ("", 0)
+
+
+def test_each_resource_that_can_have_tags_has_them_beside_the_flow() -> None:
+    for name, resource in template()["Resources"].items():
+        if resource["Type"] in UNTAGGED:
+            continue
+        tags = {tag["Key"]: tag["Value"] for tag in resource["Properties"]["Tags"]}
+        assert tags == {"team": "checkout", "cost centre": "42 = all", "flowguard": "everything"}, name
+    for kind, blocks in template("terraform-json")["resource"].items():
+        for name, block in blocks.items():
+            if "tags" in block:
+                assert set(block["tags"]) == {"team", "cost centre", "flowguard"}, f"{kind}.{name}"
+
+
+def test_each_role_is_bounded_and_under_the_path() -> None:
+    assert len(roles()) > 1
+    assert {(role["Path"], role["PermissionsBoundary"]) for role in roles()} == {("/shop/", BOUNDARY)}
+    blocks = template("terraform-json")["resource"]["aws_iam_role"].values()
+    assert {(block["path"], block["permissions_boundary"]) for block in blocks} == {("/shop/", BOUNDARY)}
+    for role in plain_roles():
+        assert not {"Path", "PermissionsBoundary"} & role.keys()
+
+
+@pytest.mark.parametrize(
+    ("form", "kind"), [("cloudformation", "AWS::Lambda::Function"), ("sam", "AWS::Serverless::Function")]
+)
+def test_each_function_is_in_the_network(form: str, kind: str) -> None:
+    functions = [one["Properties"] for one in template(form)["Resources"].values() if one["Type"] == kind]
+    networks = [one["VpcConfig"] for one in functions]
+    assert networks == [{"SubnetIds": SUBNETS, "SecurityGroupIds": ["sg-0a1b2c3d"]}] * len(functions)
+
+
+def test_terraform_puts_each_function_in_the_network() -> None:
+    for block in template("terraform-json")["resource"]["aws_lambda_function"].values():
+        assert block["vpc_config"] == {"subnet_ids": SUBNETS, "security_group_ids": ["sg-0a1b2c3d"]}
+    assert "vpc_config" not in templates.text_of("everything", "terraform-json")
+
+
+def _network(role: dict[str, Any]) -> list[Any]:
+    statements = role["Policies"][0]["PolicyDocument"]["Statement"]
+    return [one for one in statements if any(action.startswith("ec2:") for action in one["Action"])]
+
+
+def test_its_role_lets_lambda_connect_it() -> None:
+    allowed = [_network(role) for role in roles()]
+    of_functions = [statements for statements in allowed if statements]
+    assert len(of_functions) == len(allowed) - 1, "all but that of the scheduler"
+    for [statement] in of_functions:
+        assert statement["Resource"] == ["*"]
+        assert "ec2:CreateNetworkInterface" in statement["Action"]
+    assert not any(map(_network, plain_roles()))
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ('role_path = "shop"', "role_path is no path of a role, such as /shop/"),
+        ('permissions_boundary = "bounds"', "permissions_boundary is no ARN of a policy"),
+        ('tags = { flowguard = "mine" }', "tags has flowguard, which AWS or the template itself sets"),
+        ('tags = { "aws:x" = "mine" }', "tags has aws:x, which AWS or the template itself sets"),
+        ('tags = { "a%b" = "mine" }', "is no key of a tag"),
+        ('tags = { team = "a%b" }', "tags.team is no text of a tag"),
+        ('[vpc]\nsubnets = []\nsecurity_groups = ["sg-0a1b2c3d"]', "vpc.subnets"),
+        ('[vpc]\nsubnets = ["subnet-1"]', "vpc.security_groups is missing"),
+        ('[vpc]\nsubnets = ["net-1"]\nsecurity_groups = ["sg-1"]', "vpc.subnets.0 is no subnet"),
+        ('[vpc]\nsubnets = ["subnet-1"]\nsecurity_groups = ["group"]', "vpc.security_groups.0 is no security group"),
+    ],
+)
+def test_what_aws_does_not_take_is_named(text: str, problem: str, tmp_path: Path) -> None:
+    file = tmp_path / "deploy.toml"
+    file.write_text(text)
+    with pytest.raises(CannotDeploy) as raised:
+        DeployOptions.read(file)
+    assert problem in str(raised.value)
