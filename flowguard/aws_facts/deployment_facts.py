@@ -30,6 +30,13 @@ _LIMITS: Final = Document("CloudFormation quotas", f"{_CFN}/UserGuide/cloudforma
 _TAGS: Final = Document(
     "Tags", "https://docs.aws.amazon.com/resourcegroupstagging/latest/APIReference/API_GetResources.html"
 )
+_TAGGING: Final = Document(
+    "Tag naming limits and requirements", "https://docs.aws.amazon.com/tag-editor/latest/userguide/tagging.html"
+)
+_VPC: Final = Document(
+    "Giving Lambda functions access to resources in an Amazon VPC",
+    "https://docs.aws.amazon.com/lambda/latest/dg/configuration-vpc.html",
+)
 _NAMES: Final = Document("Name type", f"{_CFN}/TemplateReference/aws-properties-name.html")
 
 DEPLOYMENT_FACTS: Final = (
@@ -170,10 +177,28 @@ DEPLOYMENT_FACTS: Final = (
         name="tag-value-length",
         sentence="The value of a tag has at most 256 characters.",
         source=_TAGS,
-        relied_on_by=("deploy/needs.py:LONGEST_TAG",),
+        relied_on_by=("deploy/options.py:LONGEST_TAG",),
         limit=256,
         engines=NOWHERE,
         by_hand="The refusal shows at deployment.",
+    ),
+    Fact(
+        name="tags-of-a-resource",
+        sentence="A resource has at most 50 tags, and CloudFormation sets some of its own.",
+        source=_TAGGING,
+        relied_on_by=("deploy/options.py:MOST_TAGS",),
+        engines=NOWHERE,
+        by_hand="The refusal shows at deployment. The template leaves ten free.",
+    ),
+    Fact(
+        name="function-in-a-vpc",
+        sentence="Lambda connects a function to a VPC with the permissions of the function's role, which may make, "
+        "see and delete network interfaces. Without them the function is not made.",
+        source=_VPC,
+        relied_on_by=("deploy/permissions.py:IN_VPC",),
+        words=("VpcConfig", "SubnetIds", "SecurityGroupIds"),
+        engines=NOWHERE,
+        by_hand="The refusal shows at deployment. No engine has networks.",
     ),
     Fact(
         name="tag-lists-resources",

@@ -52,6 +52,8 @@ MOST_TAGS: Final = 40
 _KEY: Final = "[key]"
 """The last part of the place of an error that is in a name and not in its value."""
 
+TagKey = Annotated[str, Field(pattern=TAG_KEY)]
+TagText = Annotated[str, Field(pattern=TAG_TEXT, max_length=LONGEST_TAG)]
 Days = Annotated[int, Field(ge=1)]
 
 
@@ -183,9 +185,7 @@ class DeployOptions(Frozen):
     """Queues that requests may name as their ``reply_to``, of flows that list none."""
     operators: tuple[Annotated[str, Field(pattern=ROLE)], ...] = ()
     """ARNs of the roles of those who redrive, retry and cancel. Named, inboxes of later stages are closed to others."""
-    tags: dict[
-        Annotated[str, Field(pattern=TAG_KEY)], Annotated[str, Field(pattern=TAG_TEXT, max_length=LONGEST_TAG)]
-    ] = Field({}, max_length=MOST_TAGS)
+    tags: dict[TagKey, TagText] = Field({}, max_length=MOST_TAGS)
     """Further tags of each resource that can have some. ``flowguard`` is the template's own."""
     role_path: str = Field("/", pattern=ROLE_PATH, max_length=512)
     """The path of the roles that are made."""

@@ -165,6 +165,7 @@ OWN_WORDS: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "parts of a template, which cfn-lint and the provider's schema check, and of descriptions that the doctor reads": (
         *("Action", "Condition", "Description", "Outputs", "Principal", "Properties", "Resource", "Resources"),
+        *("Path", "PermissionsBoundary"),
         *("Role", "Tags", "Version", "Policies", "AssumeRolePolicyDocument", "ManagedPolicyArns", "Enabled"),
         *("Architectures", "Environment", "Handler", "Runtime", "Variables", "State", "FunctionArn", "FunctionUrl"),
         *("AttributeDefinitions", "AttributeName", "AttributeType", "KeySchema", "KeyType", "Table", "Get"),
