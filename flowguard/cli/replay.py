@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict
 from typing import Any, Final, NamedTuple
 
@@ -209,7 +209,8 @@ def _complain_of_failed(
 
 def _failures(rows: list[Delivered], left: FinalState) -> list[_Failure]:
     """Return what failed. A message that its stage cannot read fails without a run: only its dead letter is left."""
-    failures = [_failure_of(run) for run in left.runs if run.status != Status.COMPLETED.value]
+    failed_at = {(one.object_id, one.request_id): str(one.stage).rpartition("/")[2] for one in left.dead_letters}
+    failures = [_failure_of(run, failed_at) for run in left.runs if run.status != Status.COMPLETED.value]
     for letter in left.dead_letters:
         name = (None if letter.unread else letter.object_id) or letter.stage or letter.queue
         if name not in {known.name for known in failures}:
@@ -223,10 +224,16 @@ def _failures(rows: list[Delivered], left: FinalState) -> list[_Failure]:
     ]
 
 
-def _failure_of(run: RunLeft) -> _Failure:
+def _failure_of(run: RunLeft, failed_at: Mapping[tuple[str | None, str | None], str]) -> _Failure:
+    """Return how a run failed. The stage of a run that was taken back is that of its dead letter."""
     whose = f"{run.flow} of {run.object_id} {run.status}"
     if run.status == Status.FAILED.value:
-        return _Failure(run.object_id, whose, run.error, (*_kinds(run.error), run.stage))
+        return _Failure(
+            run.object_id,
+            whose,
+            run.error,
+            (*_kinds(run.error), failed_at.get((run.object_id, run.request_id), run.stage)),
+        )
     why = "nothing comes any more that it would go on with"
     return _Failure(run.object_id, whose, why, (run.status, run.stage), is_end=False)
 

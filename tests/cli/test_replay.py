@@ -19,7 +19,7 @@ from flowguard.cli import main
 from flowguard.cli.recordings import without_reason
 from flowguard.cli.replay import _complain_of_failed
 from flowguard.sim import loading
-from flowguard.sim.final_state import FinalState, RunLeft
+from flowguard.sim.final_state import DeadLetter, FinalState, RunLeft
 from flowguard.sim.points import Point
 from flowguard.testing import sqs_event
 from flowguard.wire.attributes import Attribute
@@ -229,6 +229,16 @@ def test_a_failure_is_excused_by_its_error_or_its_stage(
     told = capsys.readouterr().err
     assert ("where that is expected: --failing o1=Reject" in told) is not excuses
     assert (f"--failing {failing}: none of its runs failed" in told) is not excuses
+
+
+def test_a_run_that_was_taken_back_is_excused_by_the_stage_of_its_letter() -> None:
+    left = RunLeft(
+        flow="f", object_id="o1", request_id="r", status="FAILED", stage="undo", hop=3, epoch=1, error="Reject: no"
+    )
+    letter = DeadLetter(queue="dead", stage="f/charge", object_id="o1", request_id="r", error="Reject: no")
+    state = FinalState(runs=(left,), tables={}, dead_letters=(letter,), queues={})
+    assert not _complain_of_failed([], state, ("o1=charge",), ())
+    assert _complain_of_failed([], state, ("o1=undo",), ())
 
 
 def test_an_error_without_a_type_is_excused_by_the_status(capsys: pytest.CaptureFixture[str]) -> None:
