@@ -239,7 +239,7 @@ class World:
         """Do what follows from the answer, and answer whether the record was given up.
 
         What came too early comes again as often as in queues of templates. So does a request over HTTP, whose sender
-        was told when to try again, until that gives up. Any other request is sent once.
+        got the time of its next try, until that gives up. Any other request is sent once.
         """
         early = trace.verdict == Verdict.EARLY and not died
         left = (delivery.is_request and not early) or (trace.verdict in LEFT_THERE and not died)
