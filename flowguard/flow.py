@@ -19,6 +19,7 @@ from flowguard.payloads import Payload, decode, encode
 from flowguard.protocol.conflict import OnConflict
 from flowguard.retry import LONGEST_SQS_DELAY
 from flowguard.stage import AnyStage, Stage, StageOrName, is_good_name, name_of
+from flowguard.step import NoState
 from flowguard.wire.message import HIGHEST_VERSION, MOST_CARRIED, MOST_HOPS, OWN_ATTRIBUTES, Message
 
 
@@ -535,7 +536,10 @@ def _state_problems(stages: tuple[AnyStage, ...]) -> list[str]:
     if len(kinds) == 1:
         return []
     listed = ", ".join(f"{stage.name}: {stage.state.__name__}" for stage in stages)
-    return [f"its stages disagree on the run's state ({listed}); a run has one"]
+    kind = next(stage.state.__name__ for stage in stages if stage.state is not NoState)
+    return [
+        f"its stages disagree on the run's state ({listed}); a run has one: give all the same, as in Stage[…, {kind}]"
+    ]
 
 
 def _delay_problems(flow: AnyFlow, stages: tuple[AnyStage, ...]) -> list[str]:

@@ -193,7 +193,8 @@ BASE_OF_A_STAGE = types.new_class("BaseOfAStage", (CONFIRM,), {"abstract": True}
         ),
         (
             (PRICE, stage("confirm", state=OtherState)),
-            "its stages disagree on the run's state (price: CartState, confirm: OtherState); a run has one",
+            "its stages disagree on the run's state (price: CartState, confirm: OtherState); a run has one: give "
+            "all the same, as in Stage[…, CartState]",
         ),
         (
             (stage("price", retry=RetryPolicy(max_delay=timedelta(hours=1))),),

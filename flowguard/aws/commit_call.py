@@ -46,9 +46,12 @@ class _Update:
         return f"SET {', '.join(self.changes)}{removed}"
 
 
-def release_call(table: str, claim: Claim, now: int, *, failed: bool, history: str = "") -> Any:
-    """Build the UpdateItem that ends a lease. With ``failed`` the item counts the attempt, ``history`` tells of it.
+def release_call(
+    table: str, claim: Claim, now: int, *, failed: bool, history: str = "", back_off: BackOff | None = None
+) -> Any:
+    """Build the UpdateItem that ends a lease. With ``failed`` the item counts the attempt.
 
+    ``history`` tells of it, and ``back_off`` notes why it failed.
     The worker was not killed: ``kills`` is one less, since the next claim of the attempt adds one for each lease.
     """
     item = claim.item
@@ -68,6 +71,8 @@ def release_call(table: str, claim: Claim, now: int, *, failed: bool, history: s
     )
     if history:
         update.set(HISTORY, ":history", {"S": history})
+    if back_off is not None:
+        update.set("back_off", ":back_off", record_item(back_off))
     return {
         "TableName": table,
         "Key": run_key(claim.message.flow, claim.message.object_id),
@@ -139,10 +144,11 @@ class CommitCalls:
             "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
         }
 
-    def history_after_retry(self, claim: Claim, now: int) -> str:
-        """Return the history with an attempt that has failed, as much as the item has room for."""
+    def history_after_retry(self, claim: Claim, now: int, back_off: BackOff | None) -> str:
+        """Return the history with an attempt that has failed, as much as the item has room for beside its error."""
         key = run_key(claim.message.flow, claim.message.object_id)
-        return newest(after_retry(claim, now), room_in_claimed(claim, key, self._texts.stored_state(claim.item)))
+        state = self._texts.stored_state(claim.item)
+        return newest(after_retry(claim, now), room_in_claimed(claim, key, state, back_off))
 
 
 def _ending(item: RunItem, commit: Commit) -> _Update:
@@ -151,7 +157,7 @@ def _ending(item: RunItem, commit: Commit) -> _Update:
         changes=["#status = :status", "done = :yes", "committed_at = :committed_at", "#ttl = :ttl"],
         removed=[
             *(["stages"] if commit.status is Status.COMPLETED else []),
-            *expressions.FIRST_TEXT,
+            *expressions.OF_ATTEMPTS,
         ],
         names=dict(expressions.END_NAMES if commit.leaves_state else expressions.COMMIT_NAMES),
         values={

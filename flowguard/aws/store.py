@@ -147,13 +147,13 @@ class DynamoDBStore:
 
     # -- release
 
-    def release(self, claim: Claim, now: int, *, failed: bool) -> None:
-        """End the lease with one UpdateItem under the commit's own fence.
+    def release(self, claim: Claim, now: int, *, failed: bool, back_off: BackOff | None = None) -> None:
+        """End the lease with one UpdateItem under the commit's own fence, and note why the attempt failed.
 
         Repeated after a lost answer it writes the same again.
         """
-        history = self._calls.history_after_retry(claim, now) if failed else ""
-        self._write_fenced(release_call(self._table, claim, now, failed=failed, history=history))
+        history = self._calls.history_after_retry(claim, now, back_off) if failed else ""
+        self._write_fenced(release_call(self._table, claim, now, failed=failed, history=history, back_off=back_off))
 
     def back_off(self, claim: Claim, back_off: BackOff) -> None:
         """Note with one UpdateItem why the hop rests. Nothing is written where its worker is fenced."""

@@ -84,9 +84,10 @@ def dev(  # noqa: PLR0913 - the options of a command
             stop = held.enter_context(_stop_signals())
             if kept is not None:
                 put_back(kept, engine.client, seconds_now(), where=str(state))
-            view.show(_listening(engine, modules))
+            view.show({"event": "starting", "modules": list(modules)})
             order = order._replace(answers_url=engine.answers_url)
-            _Session(engine, order, view, Sources(Path.cwd(), *([options] if options else []))).run(stop)
+            sources = Sources(Path.cwd(), *([options] if options else []))
+            _Session(engine, order, view, sources, _listening(engine, modules)).run(stop)
             if state is not None:
                 write_state(state, take_state(engine.client, travelling, seconds_now()))
             view.show({"event": "stopped", "state": None if state is None else str(state)})
@@ -103,13 +104,19 @@ def _check_weather(text: str) -> None:
 
 
 class _Session:
-    """The functions of one start of the command: loaded again after each change, and after a death."""
+    """The functions of one start of the command: loaded again after each change, and after a death.
 
-    def __init__(self, engine: ServedEngine, order: Order, view: LiveView, sources: Sources) -> None:
+    ``listening`` is shown once they are loaded for the first time: before that their queues are not there.
+    """
+
+    def __init__(
+        self, engine: ServedEngine, order: Order, view: LiveView, sources: Sources, listening: Mapping[str, Any]
+    ) -> None:
         self._environment = engine.environment()
         self._order = order
         self._view = view
         self._sources = sources
+        self._listening: Mapping[str, Any] | None = listening
         self._said: Queue[dict[str, Any]] = Queue()
         self._mailbox = engine.pages.mailbox
         self._process = self._started()
@@ -143,6 +150,9 @@ class _Session:
                 return
 
     def _show(self, said: Mapping[str, Any]) -> None:
+        if said["event"] == "loaded" and self._listening is not None:
+            self._view.show(self._listening)
+            self._listening = None
         self._view.show(said)
         if said["event"] == "loaded":
             self._loaded = True

@@ -117,6 +117,8 @@ def _other(said: Mapping[str, Any]) -> str:
     match said["event"]:
         case "problem":
             return f"{said['queue']}: {said['why']}"
+        case "starting":
+            return f"starting AWS and the functions of {', '.join(said['modules'])}"
         case "died":
             return f"the functions' process ended with code {said['code']}"
         case "answer":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 import tomllib
 from collections.abc import Iterable, Iterator
@@ -65,13 +66,21 @@ def expected_to_fail(names: Iterable[str]) -> tuple[str, ...]:
     ::
 
         [failing]
-        "03-declined.json" = ["pay-3003"]
+        "03-declined.json" = ["pay-3003=Reject"]
 
     Raises :class:`CannotRun` for such a file that says something else, or names a file that is not there.
     """
     files = [Path(file) for name in names for file in _files(name) if file != STDIN]
     said = {folder: _expected(folder / EXPECTED) for folder in dict.fromkeys(file.parent for file in files)}
     return tuple(dict.fromkeys(one for file in files for one in said[file.parent].get(file.name, ())))
+
+
+def without_reason(name: str) -> str:
+    """Return the object of OBJECT=WHY."""
+    return _REASON.sub("", name)
+
+
+_REASON: Final = re.compile(r"=[\w-]+$")
 
 
 def _expected(file: Path) -> dict[str, list[str]]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import click
 
@@ -61,9 +61,10 @@ _REPLAYED: Final = Words(
 )
 @click.option(
     "--failing",
-    metavar="OBJECT",
+    metavar="OBJECT[=WHY]",
     multiple=True,
-    help="Its run is expected to fail; repeat it. FLOW/STAGE for a message without one.",
+    help="Its run is expected to fail; repeat it. OBJECT=WHY for this error, stage or status alone. FLOW/STAGE for a "
+    "message without one.",
 )
 @click.option(
     "--network", "--allow-network", metavar="HOST", multiple=True, help="May be reached; nothing else is. Repeat it."
@@ -98,7 +99,8 @@ def replay(  # noqa: PLR0913 - the options of a command
 
     What cannot be read is named on standard error; the rest is run all the same. So is a run that FAILED or did not
     end, and a record that stays in its queue, unless --failing names its object or record, or an expected.toml beside
-    FILE does.
+    FILE does. OBJECT=WHY excuses one failure alone: WHY is the type of its error (o-1=Reject), its stage (o-1=charge)
+    or its status (o-1=WAITING). OBJECT excuses whatever error, and no run that does not end.
 
     The exit code is 0 where everything could be read and no run failed unexpectedly, 1 where one did, 2 where something
     could not be read or used: a record that is for no flow here, too.
@@ -173,35 +175,73 @@ def _complain_of_unroutable(rows: list[Delivered], told: Collection[str]) -> int
     return len(unroutable)
 
 
+class _Failure(NamedTuple):
+    """What failed. ``whys`` are what --failing may name it by, the most precise first."""
+
+    name: str
+    whose: str
+    error: str | None
+    whys: tuple[str, ...]
+    is_end: bool = True
+
+    def is_expected(self, names: Collection[str]) -> bool:
+        """Answer whether one of the names is of this failure. One without a reason is of any that is an end."""
+        return (self.is_end and self.name in names) or any(f"{self.name}={why}" in names for why in self.whys)
+
+
 def _complain_of_failed(
     rows: list[Delivered], left: FinalState, failing: tuple[str, ...], expected: tuple[str, ...]
 ) -> bool:
     """Print what failed or did not end unexpectedly, and what of --failing did not. Returns whether any.
 
     What is ``expected`` to fail need not: its flow may not be among those that ran, or a newer run may have ended well.
-    A message that its stage cannot read fails without a run: only its dead letter is left.
     """
-    runs = [run for run in left.runs if run.status != Status.COMPLETED.value]
-    failures = [(run.object_id, f"{run.flow} of {run.object_id} {run.status}", _why(run)) for run in runs]
-    for letter in left.dead_letters:
-        name = (None if letter.unread else letter.object_id) or letter.stage or letter.queue
-        if name not in {known for known, _, _ in failures}:
-            whose = f"{letter.stage or letter.queue} of {'no object' if letter.unread else letter.object_id} FAILED"
-            failures.append((name, whose, letter.error))
-    last = {row.record: row for row in rows}
-    failures += [(row.record, f"{row.record} is {row.verdict}", row.why) for row in last.values() if _is_refused(row)]
-    unexpected = [failure for failure in failures if failure[0] not in (*failing, *expected)]
-    for name, whose, error in unexpected:
-        complain(f"{whose}: {bounded(str(error))}; where that is expected: --failing {name}")
-    failed = {name for name, _, _ in failures}
-    missing = [name for name in dict.fromkeys(failing) if name not in failed]
+    failures = _failures(rows, left)
+    unexpected = [failure for failure in failures if not failure.is_expected((*failing, *expected))]
+    for one in unexpected:
+        how = f"--failing {one.name}={one.whys[0]}"
+        complain(f"{one.whose}: {bounded(str(one.error))}; where that is expected: {how}")
+    missing = [name for name in dict.fromkeys(failing) if not any(one.is_expected((name,)) for one in failures)]
     for name in missing:
-        complain(f"--failing {name}: none of its runs failed")
+        complain(f"--failing {name}: none of its runs failed{' so' if '=' in name else ''}")
     return bool(unexpected or missing)
 
 
-def _why(run: RunLeft) -> str | None:
-    return run.error if run.status == Status.FAILED.value else "nothing comes any more that it would go on with"
+def _failures(rows: list[Delivered], left: FinalState) -> list[_Failure]:
+    """Return what failed. A message that its stage cannot read fails without a run: only its dead letter is left."""
+    failed_at = {(one.object_id, one.request_id): str(one.stage).rpartition("/")[2] for one in left.dead_letters}
+    failures = [_failure_of(run, failed_at) for run in left.runs if run.status != Status.COMPLETED.value]
+    for letter in left.dead_letters:
+        name = (None if letter.unread else letter.object_id) or letter.stage or letter.queue
+        if name not in {known.name for known in failures}:
+            whose = f"{letter.stage or letter.queue} of {'no object' if letter.unread else letter.object_id} FAILED"
+            failures.append(_Failure(name, whose, letter.error, _kinds(letter.error)))
+    last = {row.record: row for row in rows}
+    return failures + [
+        _Failure(row.record, f"{row.record} is {row.verdict}", row.why, (str(row.verdict),))
+        for row in last.values()
+        if _is_refused(row)
+    ]
+
+
+def _failure_of(run: RunLeft, failed_at: Mapping[tuple[str | None, str | None], str]) -> _Failure:
+    """Return how a run failed. The stage of a run that was taken back is that of its dead letter."""
+    whose = f"{run.flow} of {run.object_id} {run.status}"
+    if run.status == Status.FAILED.value:
+        return _Failure(
+            run.object_id,
+            whose,
+            run.error,
+            (*_kinds(run.error), failed_at.get((run.object_id, run.request_id), run.stage)),
+        )
+    why = "nothing comes any more that it would go on with"
+    return _Failure(run.object_id, whose, why, (run.status, run.stage), is_end=False)
+
+
+def _kinds(error: str | None) -> tuple[str, ...]:
+    """Return the type that an error's text begins with."""
+    kind = (error or "").partition(": ")[0]
+    return (kind,) if kind.isidentifier() else (Status.FAILED.value,)
 
 
 def _is_refused(row: Delivered) -> bool:

@@ -17,7 +17,10 @@ from flowguard.worker.dead_letters import Letter
 from flowguard.worker.ports import Sender
 from flowguard.worker.sent_back import check_returnable
 
-NOT_KEPT: Final = "its first message is not kept, for it failed at hop {hop}; give the payload with --from FILE"
+NOT_KEPT: Final = (
+    "its first message is not kept, for it failed at hop {hop}, and a run begins anew at its first stage. Type "
+    "'flowguard retry {flow} OBJECT --again --from FILE', FILE being the {payload} that {stage} takes"
+)
 
 
 class NotAnew(FlowguardError):
@@ -56,7 +59,10 @@ def first_in_letters(
     check_again(flow, item)
     failed = item.own_failure
     if failed is not None and not kept_first_message(item):
-        raise NotAnew(NOT_KEPT.format(hop=failed.hop))
+        entry = flow.entry()
+        named = f"{flow.__module__}:{flow.__qualname__}"
+        payload = getattr(entry.payload, "__name__", "payload")
+        raise NotAnew(NOT_KEPT.format(hop=failed.hop, flow=named, payload=payload, stage=entry.name))
     with reading as opened:
         for page in opened.pages():
             for letter in _first(page, flow, object_id, item):

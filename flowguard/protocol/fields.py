@@ -245,8 +245,15 @@ FIELDS: Final = (
         frozenset({CALLERS_FIRST_HOP}),
         origin="reset of a cache",
     ),
-    Field("back_off", BackOff, "Why the hop rests, and until when", frozenset({BACK_OFF}), CLAIMS),
+    Field("back_off", BackOff, "Why the hop rests, and until when", frozenset({BACK_OFF, RELEASE}), CLAIMS),
     Field("kills", Kind.COUNT, "How many workers of the attempt were killed", frozenset({RELEASE, KILLS}), CLAIMS),
+    Field(
+        "first_error",
+        ErrorNote,
+        "Why the first attempt of the hop failed, in at most 200 characters",
+        CLAIMS,
+        CLAIMS | _COMMIT,
+    ),
     Field(
         "stages",
         Kind.TEXTS,

@@ -120,7 +120,9 @@ class RunItem(NamedTuple):
     It is this run (then :attr:`own_failure` is the same) or the run before, whose state the item still holds.
     """
     back_off: BackOff | None = None
-    """Why the last attempt failed, and when the next one comes. Only where that takes long."""
+    """Why the last attempt failed, and when the next one comes. Only where that takes long, or the record stays."""
+    first_error: ErrorNote | None = None
+    """Why the first attempt of the hop failed, as the message of a later one says. Nothing decides by it."""
     history: str = ""
     """What has happened lately, as :mod:`flowguard.protocol.run_history` writes it. Nothing decides by it."""
     kills: int = 0

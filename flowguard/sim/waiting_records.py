@@ -43,7 +43,7 @@ class Delivery:
 
     @property
     def is_request(self) -> bool:
-        """Answer whether it is an HTTP request, which is not delivered again."""
+        """Answer whether it is an HTTP request, which is delivered again only where it came too early."""
         return self.queue is None and self.envelope.source is Source.INVOCATION and http_source(self.raw) is not None
 
     def event(self) -> Any:

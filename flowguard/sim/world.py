@@ -31,6 +31,7 @@ from flowguard.errors import NotProcessed
 from flowguard.events import Event, EventType, Observer
 from flowguard.flow import AnyFlow
 from flowguard.ids import SeededIds
+from flowguard.protocol.verdicts import Verdict
 from flowguard.settings import Settings
 from flowguard.sim.account import SIMULATED_ROLE, SIMULATED_SECRETS
 from flowguard.sim.calls import intercept
@@ -225,8 +226,7 @@ class World:
         finally:
             self._watch.open.pop()
             self._hands.pop()
-        left = delivery.is_request or (trace.verdict in LEFT_THERE and crash is None)
-        to_dlq = self.source.end(delivery, acked=acked, left=left)
+        to_dlq = self._end(delivery, trace, acked=acked, died=crash is not None)
         for moment in self.weather.copies(delivery, at) if acked else ():
             self.source.copy(delivery, moment)
         self.clock.move_to(self.clock.now() + STEP)
@@ -234,6 +234,19 @@ class World:
             delivery, trace, at, receive=receive, crash=crash, acked=acked, to_dlq=to_dlq, from_dlq=from_dlq
         )
         return replace(row, expired=expired)
+
+    def _end(self, delivery: Delivery, trace: DeliveryTrace, *, acked: bool, died: bool) -> bool:
+        """Do what follows from the answer, and answer whether the record was given up.
+
+        What came too early comes again as often as in queues of templates. So does a request over HTTP, whose sender
+        got the time of its next try, until that gives up. Any other request is sent once.
+        """
+        early = trace.verdict == Verdict.EARLY and not died
+        left = (delivery.is_request and not early) or (trace.verdict in LEFT_THERE and not died)
+        given_up = self.source.end(delivery, acked=acked, left=left, too_early=early)
+        if given_up and delivery.is_request:
+            self.source.end(delivery, acked=True)
+        return given_up and not delivery.is_request
 
     def _expire(self, now: int) -> tuple[str, ...]:
         """Remove what has expired in the run table by now, and return its keys. DynamoDB looks now and then, too."""
@@ -260,7 +273,7 @@ class World:
         trace.status = answer.get("statusCode") if delivery.is_request and isinstance(answer, dict) else None
         if trace.sends:
             self._pass(Point.AFTER_DISPATCH, None)
-        if failures_of(answer):
+        if failures_of(answer) or (delivery.is_request and trace.verdict == Verdict.EARLY):
             return False
         self._pass(Point.BEFORE_ACK, None)
         self._pass(Point.AFTER_ACK, None)

@@ -212,16 +212,16 @@ class FailPhase:
         It stays in a FIFO queue for order's sake, else because there is no queue to send to.
         """
         self._tell(arrival, claim, note)
-        self._note_back_off(claim, note, delay)
-        self._services.store.release(claim, self._services.clock.now(), failed=True)
+        now = self._services.clock.now()
+        self._services.store.release(claim, now, failed=True, back_off=BackOff(note, now + delay * 1000))
         self._services.sender.postpone(arrival.envelope, delay)
         self._emitter.emit(EventType.RETRIED, arrival, error=note.type, delay=delay)
         return kept(arrival, Verdict.CLAIMED, str(note))
 
     def _note_back_off(self, claim: Claim, note: ErrorNote, delay: int) -> None:
-        """Note for those who look why the run rests. It costs a write, so a short rest is not noted.
+        """Note for those who look why the run rests. It costs a write, so a short rest is left to the next claim.
 
-        Nothing depends on it: the next attempt's message has gone.
+        Nothing depends on it: the next attempt's message has gone, with the error.
         """
         if delay < NOTED_FROM.total_seconds() or claim.unwritten is not None:
             return

@@ -285,9 +285,10 @@ class Store(Protocol):
         """
         ...
 
-    def release(self, claim: Claim, now: int, *, failed: bool) -> None:
+    def release(self, claim: Claim, now: int, *, failed: bool, back_off: BackOff | None = None) -> None:
         """End the lease (``now``, ms) of a hop that is not committed. A ``failed`` attempt is counted in the item.
 
+        ``back_off`` notes why it failed, and until when the hop rests, as :meth:`back_off` does.
         Writes nothing where another owns the hop by now.
         """
         ...

@@ -225,7 +225,10 @@ class Routes:
             inbox = flow.inbox_of(flow.entry())
             if isinstance(inbox, Queue) and inbox.short_name == envelope.queue:
                 return flow
-        raise Unroutable(f"the message names no flow ({FLOW_STAGE}), and its queue tells none of {self._served()}")
+        raise Unroutable(
+            f"the message names no flow ({FLOW_STAGE}), and its queue tells none of {self._served()}; put "
+            f"it into the inbox of a first stage, or name that in {FLOW_STAGE}, as FLOW/STAGE"
+        )
 
     def _served(self) -> str:
         return ", ".join(f"{flow}/{stage}" for flow, stages in self._stages.items() for stage in stages)

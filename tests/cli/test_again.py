@@ -147,7 +147,11 @@ def test_a_run_that_failed_later_needs_the_payload(at: Scene, tmp_path: Path) ->
     assert "'flowguard retry --again --from FILE' begins the run anew" in retry(at, code=1).stderr
     given_up = dlq("redrive", "--all").stdout
     assert "use 'flowguard retry --again --from FILE', FILE being its payload, or send the request" in given_up
-    assert "it failed at hop 2; give the payload with --from FILE" in retry(at, "--again", code=1).stderr
+    told = (
+        "it failed at hop 2, and a run begins anew at its first stage. Type 'flowguard retry tests.scene:"
+        "orders.<locals>.Orders OBJECT --again --from FILE', FILE being the Order that price-order takes"
+    )
+    assert told in retry(at, "--again", code=1).stderr
     file = tmp_path / "order.json"
     file.write_text('{"order_id": "o2"}')
     assert "contradicts" in retry(at, "--again", "--from", str(file), code=2).stderr

@@ -110,6 +110,7 @@ def test_no_control_of_a_sender_reaches_the_terminal(capsys: pytest.CaptureFixtu
         ),
         ({"event": "problem", "queue": "orders", "why": HOSTILE}, "orders: h"),
         ({"event": "died", "code": -9, "pid": 1}, "ended with code -9"),
+        ({"event": "starting", "modules": ["shop", "mails"]}, "starting AWS and the functions of shop, mails\n"),
         ({"event": "killed"}, "comes back after the visibility timeout"),
         ({"event": "stopped", "state": None}, "stopped\n"),
         ({"event": "stopped", "state": "dir"}, "the state is in dir"),

@@ -16,9 +16,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 from flowguard.cli import main
+from flowguard.cli.recordings import without_reason
 from flowguard.cli.replay import _complain_of_failed
 from flowguard.sim import loading
-from flowguard.sim.final_state import FinalState, RunLeft
+from flowguard.sim.final_state import DeadLetter, FinalState, RunLeft
 from flowguard.sim.points import Point
 from flowguard.testing import sqs_event
 from flowguard.wire.attributes import Attribute
@@ -163,7 +164,7 @@ def test_a_message_whose_object_cannot_be_read_has_failed(tmp_path: Path) -> Non
     event, *flow = unread_cart(tmp_path)
     result = replay(event, *flow)
     assert (result.exit_code, result.stderr.startswith(f"{PRICE_CART} of no object FAILED: RunFailed: ")) == (1, True)
-    assert result.stderr.endswith(f"; where that is expected: --failing {PRICE_CART}\n")
+    assert result.stderr.endswith(f"; where that is expected: --failing {PRICE_CART}=RunFailed\n")
     assert replay(event, *flow, *expecting(PRICE_CART)).exit_code == 0
 
 
@@ -189,9 +190,68 @@ def test_a_run_that_does_not_end_has_failed(capsys: pytest.CaptureFixture[str]) 
     state = FinalState(runs=(left,), tables={}, dead_letters=(), queues={})
     assert _complain_of_failed([], state, (), ())
     assert capsys.readouterr().err == (
-        "orders of o1 WAITING: nothing comes any more that it would go on with; where that is expected: --failing o1\n"
+        "orders of o1 WAITING: nothing comes any more that it would go on with; where that is expected: --failing "
+        "o1=WAITING\n"
     )
-    assert not _complain_of_failed([], state, ("o1",), ())
+    for why in ("WAITING", "ask"):
+        assert not _complain_of_failed([], state, (f"o1={why}",), ())
+    assert _complain_of_failed([], state, ("o1",), ()), "a run that does not end is no failure of its stage"
+
+
+@pytest.mark.parametrize(
+    ("failing", "excuses"),
+    [
+        ("o1", True),
+        ("o1=Reject", True),
+        ("o1=charge", True),
+        ("o1=KeyError", False),
+        ("o1=price", False),
+        ("o1=FAILED", False),
+        ("o2=Reject", False),
+    ],
+)
+def test_a_failure_is_excused_by_its_error_or_its_stage(
+    failing: str, excuses: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    left = RunLeft(
+        flow="orders",
+        object_id="o1",
+        request_id="r1",
+        status="FAILED",
+        stage="charge",
+        hop=1,
+        epoch=1,
+        error="Reject: the card is declined",
+    )
+    state = FinalState(runs=(left,), tables={}, dead_letters=(), queues={})
+    assert _complain_of_failed([], state, (failing,), ()) is not excuses
+    assert _complain_of_failed([], state, (), (failing,)) is not excuses
+    told = capsys.readouterr().err
+    assert ("where that is expected: --failing o1=Reject" in told) is not excuses
+    assert (f"--failing {failing}: none of its runs failed" in told) is not excuses
+
+
+def test_a_run_that_was_taken_back_is_excused_by_the_stage_of_its_letter() -> None:
+    left = RunLeft(
+        flow="f", object_id="o1", request_id="r", status="FAILED", stage="undo", hop=3, epoch=1, error="Reject: no"
+    )
+    letter = DeadLetter(queue="dead", stage="f/charge", object_id="o1", request_id="r", error="Reject: no")
+    state = FinalState(runs=(left,), tables={}, dead_letters=(letter,), queues={})
+    assert not _complain_of_failed([], state, ("o1=charge",), ())
+    assert _complain_of_failed([], state, ("o1=undo",), ())
+
+
+def test_an_error_without_a_type_is_excused_by_the_status(capsys: pytest.CaptureFixture[str]) -> None:
+    left = RunLeft(flow="f", object_id="o1", request_id="r", status="FAILED", stage="s", hop=1, epoch=1, error=None)
+    state = FinalState(runs=(left,), tables={}, dead_letters=(), queues={})
+    assert not _complain_of_failed([], state, ("o1=FAILED",), ())
+
+
+@pytest.mark.parametrize(
+    ("said", "name"), [("o1", "o1"), ("o1=Reject", "o1"), ("a=b=Reject", "a=b"), ("abc=", "abc="), ("f/s=x", "f/s")]
+)
+def test_an_exploration_goes_by_the_object_alone(said: str, name: str) -> None:
+    assert without_reason(said) == name
 
 
 EXPECTED = sorted((ROOT / "samples").rglob("expected.toml"))
@@ -439,10 +499,14 @@ def test_a_run_that_fails_is_named_and_found_unless_it_is_expected(tmp_path: Pat
     told = (
         "take-payment of pay-3003 FAILED: Reject: the card was declined: insufficient funds; where that is expected: "
     )
-    assert unexpected.stderr == f"{told}--failing pay-3003\n"
-    expected = replay(declined, "--failing", "pay-3003")
-    assert (expected.exit_code, expected.stderr) == (0, "")
-    assert expected.stdout == unexpected.stdout
+    assert unexpected.stderr == f"{told}--failing pay-3003=Reject\n"
+    for failing in ("pay-3003", "pay-3003=Reject", "pay-3003=charge-card"):
+        expected = replay(declined, "--failing", failing)
+        assert (expected.exit_code, expected.stderr) == (0, ""), failing
+        assert expected.stdout == unexpected.stdout
+    another = replay(declined, "--failing", "pay-3003=KeyError")
+    assert another.exit_code == 1
+    assert "--failing pay-3003=KeyError: none of its runs failed so" in another.stderr
 
 
 def test_a_run_that_works_is_not_to_be_expected_to_fail() -> None:

@@ -34,7 +34,7 @@ from flowguard.wire.token_form import without_tokens
 from flowguard.wire.tokens import token_row_id
 from tests.aws.engines import same_clients
 from tests.cli.test_hostile_text import CONTROL, OBJECT
-from tests.scene import START, OrderState, Scene, Script, orders, scene, told_orders, two_stages
+from tests.scene import START, OrderState, Scene, Script, orders, record, scene, told_orders, two_stages
 from tests.waits import START as WAITS_START
 from tests.waits import AnyOf, Progress, WaitScene, asks, wait_scene
 
@@ -116,13 +116,51 @@ def test_a_short_rest_is_not_noted_and_a_note_that_fails_harms_nothing(at: Scene
     assert at.told(EventType.RETRIED) == 2
 
 
+def test_a_run_that_rests_for_seconds_says_why_once_its_next_attempt_is_claimed(at: Scene) -> None:
+    at.script.pricing = break_down
+    again = at.message().again(ErrorNote("RuntimeError", "no tariff", START))
+    at.deliver(again)
+    assert at.calls == ["UpdateItem"], "the claim: nothing else was written"
+    shown = lines(at)
+    assert shown[1] == (
+        "now          attempt 1 has failed (RuntimeError), which is tried again: a worker has attempt 2 until "
+        "2027-01-15T08:00:30.000Z (in 30 s), or it has failed too and attempt 3 comes within a minute"
+    )
+    assert "first error  2027-01-15T08:00:00.000Z: RuntimeError: no tariff" in shown
+    assert facts(at)["first_error"] == {"error": "RuntimeError: no tariff", "at": "2027-01-15T08:00:00.000Z"}
+    at.script.pricing = lambda step: None
+    at.deliver(again.again(ErrorNote("RuntimeError", "no tariff", START)))
+    assert facts(at)["first_error"] is None
+    item = at.item()
+    assert item is not None
+    assert item.first_error is None, "the commit has removed it"
+
+
+def test_a_first_error_is_cut_and_goes_with_the_next_run(at: Scene) -> None:
+    at.script.pricing = break_down
+    at.deliver(at.message().again(ErrorNote("RuntimeError", "x" * 400, START)))
+    assert facts(at)["first_error"]["error"] == f"RuntimeError: {'x' * 200}"
+    at.deliver(at.newer())
+    assert facts(at)["first_error"] is None
+
+
+def test_a_record_that_stays_in_its_queue_says_at_once_why_it_failed_and_when_it_comes_again(at: Scene) -> None:
+    at.script.pricing = break_down
+    came = record(at.message())
+    queue = {"eventSourceARN": came["eventSourceARN"].replace("price-order", "price-order.fifo")}
+    at.handler({"Records": [{**came, **queue}]})
+    back_off = facts(at)["back_off"]
+    assert back_off["error"] == "RuntimeError: no tariff"
+    assert back_off["next_attempt_at"] == "2027-01-15T08:00:20.000Z"
+
+
 def test_a_failing_order_from_its_first_attempt_to_its_end(at: Scene) -> None:
     at.script.pricing = break_down
     at.deliver(at.message())
     assert lines(at) == [
         "orders of o1: RUNNING at price-order, hop 1, attempt 1",
         "now      a worker has it until 2027-01-15T08:00:30.000Z (in 30 s), or its attempt has failed and the next "
-        "one comes",
+        "one comes within a minute",
         "request  run-1, of 2027-01-15T07:59:59.000Z (1 s ago)",
         "stages   price-order",
         "expires  2027-02-12T08:00:00.000Z (in 28 d)",

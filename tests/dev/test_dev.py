@@ -117,6 +117,7 @@ def test_a_terminal_an_editor_and_a_client(tmp_path: Path) -> None:
     source.write_text(SHOP)
     with started(tmp_path, "--state", "kept") as dev:
         assert dev.wait("loaded")["functions"] == {"shop-place": ["shop"]}
+        assert [one["event"] for one in dev.said[:3]] == ["starting", "listening", "loaded"], "its queues are there"
         dev.send("o1")
         assert dev.result("o1") == "first"
 

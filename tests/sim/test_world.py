@@ -16,10 +16,12 @@ from pydantic import BaseModel
 
 from flowguard.destinations import Bus, Function, Topic
 from flowguard.errors import Retry
+from flowguard.events import Event, EventType
 from flowguard.flow import PER_REQUEST, AnyFlow, Flow
 from flowguard.outcome import Done, Outcome
 from flowguard.sim.crash import Crashes, Died
 from flowguard.sim.delivered import Counts, Delivered
+from flowguard.sim.delivery_trace import DeliveryTrace
 from flowguard.sim.event_source import STEP
 from flowguard.sim.final_state import FinalState, plain
 from flowguard.sim.in_process import AWSInProcess
@@ -34,6 +36,7 @@ from flowguard.stage import Stage
 from flowguard.step import Step
 from flowguard.testing import batch, invocation, sns_event, sqs_event
 from flowguard.wire.message import Message
+from flowguard.worker.patience import MANY_RECEIVES
 from tests.aws.engines import kept
 from tests.scene import ENGINES
 
@@ -222,6 +225,45 @@ def test_a_record_that_kills_its_worker_each_time_ends_among_the_dead_letters_an
     assert [(one.queue, one.stage, one.object_id) for one in left.dead_letters] == [
         ("shop-dead-letters", "shop/take", "order-1")
     ]
+
+
+REQUEST = {
+    "version": "2.0",
+    "routeKey": "$default",
+    "rawPath": "/answers/token",
+    "headers": {},
+    "requestContext": {"http": {"method": "POST", "path": "/answers/token"}, "timeEpoch": START},
+    "body": "{}",
+    "isBase64Encoded": False,
+}
+
+
+@pytest.mark.parametrize("is_request", [False, True])
+def test_what_came_too_early_comes_again_as_often_as_in_queues_of_templates(on: Stand, is_request: bool) -> None:
+    early = DeliveryTrace()
+    early.add(Event(EventType.ANSWERED, None, {"verdict": "EARLY"}))
+    with on.world() as world:
+        put(world, REQUEST if is_request else order(1))
+        delivery = world.source.next(world.clock, world)
+        assert delivery is not None
+        assert delivery.is_request is is_request
+        for receive in range(1, MANY_RECEIVES):
+            delivery.receives = receive
+            assert not world._end(delivery, early, acked=False, died=False)
+            assert world.source.is_waiting(delivery), receive
+        delivery.receives = MANY_RECEIVES
+        assert world._end(delivery, early, acked=False, died=False) is not is_request
+        assert world.source.is_waiting(delivery) is not is_request, "a sender gives up, a queue gives it on"
+
+
+@pytest.mark.parametrize("acked", [False, True])
+def test_a_request_that_came_in_time_is_sent_once(on: Stand, acked: bool) -> None:
+    with on.world() as world:
+        put(world, REQUEST)
+        delivery = world.source.next(world.clock, world)
+        assert delivery is not None
+        assert not world._end(delivery, DeliveryTrace(), acked=acked, died=False)
+        assert not world.source.is_waiting(delivery)
 
 
 def test_a_record_that_no_function_can_place_is_shown_once(on: Stand) -> None:

@@ -99,7 +99,7 @@ class Others:
     def judge(self, request: ClaimRequest) -> Refused:
         raise AssertionError("every stage takes a lease")
 
-    def release(self, claim: Claim, now: int, *, failed: bool) -> None:
+    def release(self, claim: Claim, now: int, *, failed: bool, back_off: BackOff | None = None) -> None:
         raise AssertionError("nothing was claimed")
 
     def back_off(self, claim: Claim, back_off: BackOff) -> None:

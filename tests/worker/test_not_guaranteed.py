@@ -48,6 +48,10 @@ ELSEWHERE: Final = {
         "tests/deploy/test_formats_agree.py",
         "test_what_bounds_a_backlog_is_in_every_format_where_it_is_given",
     ),
+    "that the last messages of a run are sent once where a newer request for its object comes": (
+        "tests/worker/runtime/test_takeover.py",
+        "test_the_last_messages_are_sent_once_until_a_newer_request_repeats_them_under_their_ids",
+    ),
     "that a chain is bounded through programs of your own": (
         "tests/worker/test_depth.py",
         "test_a_message_that_a_program_sends_on_without_the_attribute_begins_a_chain",

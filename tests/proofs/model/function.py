@@ -321,7 +321,7 @@ class _Outside:
             expires_at=request.expires_at - late_by,
         )
 
-    def release(self, claim: Claim, now: int, *, failed: bool) -> None:
+    def release(self, claim: Claim, now: int, *, failed: bool, back_off: BackOff | None = None) -> None:
         self.ask(Releasing(claim, failed))
 
     def note_kills(self, claim: Claim) -> None:

@@ -572,9 +572,6 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "worker.batch.Batch._note_time: before is not None → forced true",
         "worker.batch.Batch._note_time: after is not None → forced true",
     ),
-    "both are written under the claim's own fence, which neither of them ends, and each leaves the other's attributes": (
-        "worker.fail_phase.FailPhase._again_in_place: self._note_back_off(claim, note, delay); then self._services.store.release(claim, self._services.clock.now(), failed=True) → the other way round",
-    ),
     "what is claimed has found its stage: this is for the type checker": (
         "worker.claim_phase._longest_lease: arrival.stage is not None → forced true",
     ),

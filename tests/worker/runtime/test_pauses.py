@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from flowguard.errors import Retry
-from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
+from flowguard.sim.calls import ApiCall, Proceed, Recorder, Response, intercept
 from flowguard.step import Step
 from flowguard.wire.message import Message
 from tests.scene import OrderState, Scene, record
@@ -72,15 +72,26 @@ def test_a_hop_that_comes_before_its_time_comes_again_after_a_pause(at: Scene) -
     assert 5 <= pause <= 10
 
 
-@pytest.mark.parametrize("queue", ["price-order", "price-order.fifo"])
-@pytest.mark.parametrize(("seconds", "is_noted"), [(59, False), (60, True)])
-def test_why_a_run_rests_is_noted_from_a_minute_on(at: Scene, seconds: int, is_noted: bool, queue: str) -> None:
+@pytest.mark.parametrize(
+    ("seconds", "queue", "is_noted"),
+    [
+        (59, "price-order", False),
+        (60, "price-order", True),
+        (0, "price-order.fifo", True),
+        (60, "price-order.fifo", True),
+    ],
+)
+def test_why_a_run_rests_is_noted_from_a_minute_on_or_with_what_is_written_in_any_case(
+    at: Scene, seconds: int, is_noted: bool, queue: str
+) -> None:
     def rest(step: Step[OrderState]) -> None:
         raise Retry(after=timedelta(seconds=seconds))
 
     at.script.pricing = rest
     came = record(at.message())
-    at.handler({"Records": [{**came, "eventSourceARN": came["eventSourceARN"].replace("price-order", queue)}]})
+    with intercept(Recorder()) as calls:
+        at.handler({"Records": [{**came, "eventSourceARN": came["eventSourceARN"].replace("price-order", queue)}]})
     item = at.item()
     assert item is not None
     assert (item.back_off is not None) is is_noted
+    assert calls.count("dynamodb") == (2 if is_noted else 1), "the claim, and the note or the release"

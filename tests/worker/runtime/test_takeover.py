@@ -60,3 +60,20 @@ def test_a_takeover_within_that_time_sends_the_old_complete_message_once_more(at
     at.clock.advance(seconds=13 * 86_400)
     at.deliver(at.message(request_id=RequestId("run-9"), requested_at=at.clock.now()))
     assert len(at.sent("completed")) == 1
+
+
+def test_the_last_messages_are_sent_once_until_a_newer_request_repeats_them_under_their_ids(at: Scene) -> None:
+    at.deliver(at.message())
+    at.deliver(at.second())
+    [first] = [m["MessageAttributes"]["uniquerequestid"]["StringValue"] for m in at.sent("completed")]
+    at.deliver(at.message(requested_at=START - 5_000, request_id=RequestId("older")))
+    at.deliver(at.message(redrive=1))
+    assert at.sent("completed") == [], (
+        "an older request takes nothing over, and a copy of the run's first message neither"
+    )
+    at.clock.advance(seconds=60)
+    at.deliver(at.message(request_id=RequestId("run-9"), requested_at=at.clock.now()))
+    ids = [m["MessageAttributes"]["uniquerequestid"]["StringValue"] for m in at.sent("completed")]
+    assert ids == [first], "the newer request cannot know that it was sent"
+    at.deliver(at.second(request_id=RequestId("run-9"), requested_at=at.clock.now()))
+    assert len(at.sent("completed")) == 1, "its own end"

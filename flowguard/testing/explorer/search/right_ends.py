@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple, TypeAlias
 
 from flowguard.testing.explorer.checks.equivalence import End, nearest
@@ -43,12 +43,21 @@ class OrderedEnd(NamedTuple):
     of_one_object: bool
 
 
+class _Tried:
+    """The orders of a schedule that were run, and whether these are all."""
+
+    def __init__(self) -> None:
+        self.found: list[OrderedEnd] = []
+        self.has_all = False
+
+
 class RightEnds:
     """The ends of the first undisturbed orders by their digests. Others have to end like one of them.
 
     In all these each function of flows gets one record at once: a batch has to end as its records do one by one.
 
-    ``ends`` are those in which all parties outside answer, ``without`` those without some answers or first messages.
+    ``ends`` are those in which all parties outside answer, ``without`` those without some answers or first messages:
+    of these only so many orders are run as it takes to meet the ends that are asked for.
     ``undisturbed`` holds the effects of all these runs. ``ordered`` are the orders in which all answer, if the search
     ``has_all``, and none otherwise. ``most`` orders are run at most, where it is given.
     """
@@ -58,6 +67,7 @@ class RightEnds:
         self._known: dict[tuple[tuple[Missing, ...], frozenset[str]], dict[str, list[Problem]]] = {}
         self.ends: dict[str, End] = {}
         self.without: dict[Without, dict[str, End]] = {}
+        self._ahead: dict[Without, Iterator[OrderedEnd]] = {}
         self.undisturbed: list[Effects] = []
         self.ordered: list[OrderedEnd] = []
         self.most: int | None = None
@@ -74,7 +84,9 @@ class RightEnds:
 
         Where the time of the search ``is_over`` before, the other ends are not known.
         """
-        self.ordered, self.has_all = self._in_every_order(Schedule(), first, is_over)
+        tried = _Tried()
+        deque(self._in_every_order(tried, Schedule(), first, is_over), maxlen=0)
+        self.ordered, self.has_all = tried.found, tried.has_all
         self.ends |= {one.end.digest: one.end for one in self.ordered}
         if not self.has_all:
             self.ordered = []
@@ -89,35 +101,49 @@ class RightEnds:
         known = self._known.setdefault((missing, overtaken), {})
         if end.digest not in known:
             sets = [(answers, messages) for answers in missing for messages in {frozenset[str](), overtaken}]
-            expected = {digest: end for without in sets for digest, end in self._expected(without).items()}
-            known[end.digest] = [] if end.digest in expected else nearest(end, expected.values())
+            is_right = any(self._is_expected(end, without) for without in sets)
+            expected = [one for without in sets for one in self._expected(without).values()]
+            known[end.digest] = [] if is_right else nearest(end, expected)
         return known[end.digest]
 
+    def _is_expected(self, end: End, without: Without) -> bool:
+        """Answer whether an undisturbed order ends like this where these answers and messages do not come.
+
+        Orders are run until one does: most ends are those of the first.
+        """
+        ends = self._expected(without)
+        while end.digest not in ends and (ordered := next(self._ahead.get(without, iter(())), None)) is not None:
+            ends.setdefault(ordered.end.digest, ordered.end)
+        return end.digest in ends
+
     def _expected(self, without: Without) -> dict[str, End]:
-        """Return the undisturbed ends where these answers and messages do not come."""
+        """Return the undisturbed ends so far where these answers and messages do not come."""
         missing, overtaken = without
         if not missing and not overtaken:
             return self.ends
         if without not in self.without:
-            schedule = Schedule(tuple(sorted(missing)))
-            first = self._runs.run_one_by_one(schedule, overtaken)
-            orders, _ = self._in_every_order(schedule, first, overtaken=overtaken)
-            self.without[without] = {order.end.digest: order.end for order in orders}
+            self.without[without] = {}
+            self._ahead[without] = self._ordered_without(missing, overtaken)
         return self.without[without]
+
+    def _ordered_without(self, missing: Missing, overtaken: frozenset[str]) -> Iterator[OrderedEnd]:
+        schedule = Schedule(tuple(sorted(missing)))
+        first = self._runs.run_one_by_one(schedule, overtaken)
+        yield from self._in_every_order(_Tried(), schedule, first, overtaken=overtaken)
 
     def _in_every_order(
         self,
+        tried: _Tried,
         schedule: Schedule,
         first: History,
         is_over: Callable[[], bool] = lambda: False,
         overtaken: frozenset[str] = frozenset(),
-    ) -> tuple[list[OrderedEnd], bool]:
-        """Run the undisturbed orders of one schedule up to a bound. Return also whether these are all.
+    ) -> Iterator[OrderedEnd]:
+        """Run the undisturbed orders of one schedule up to a bound, and yield each with its end.
 
         Of orders that end alike since what they change commutes, one is run. Those that change least come first.
         """
-        found: list[OrderedEnd] = []
-        ends: set[str] = set()
+        found, ends = tried.found, set[str]()
         ahead = deque([schedule])
         orders: Orders | None = Orders(schedule)
         is_few = not schedule.choices and len(self._runs.sandbox.coming) <= FEW
@@ -128,19 +154,22 @@ class RightEnds:
             history = first if ordered is schedule else self._runs.run_one_by_one(ordered, overtaken)
             end = self._runs.end(history)
             if orders is not None and not self._commutes(history):
-                found, ends, ahead, orders = [], set(), deque([schedule]), None  # each order may end otherwise
+                self.orders -= len(found)
+                found.clear()
+                ends, ahead, orders = set(), deque([schedule]), None  # each order may end otherwise
                 continue
             happened = happened_in(history)
             ends.add(end.digest)
             is_whole = is_of_whole_runs(history, None if orders is None else happened)
             found.append(OrderedEnd(ordered, end, is_whole, are_of_one_object(history)))
+            self.orders += 1
             self.undisturbed.append(effects(history))
             if orders is not None:
                 ahead += orders.others(ordered, history, happened)
             else:
                 ahead += [ordered.and_then(choice) for choice in reorderings(history)]
-        self.orders += len(found)
-        return found, not ahead
+            tried.has_all = not ahead
+            yield found[-1]
 
     def _commutes(self, history: History) -> bool:
         """Answer whether all that records have to do with one another is seen. What modules and stubs keep is not."""
