@@ -106,8 +106,9 @@ def _of_a_restart(item: RunItem) -> dict[str, Any]:
 
 
 def _of_a_worker(item: RunItem, now: int) -> dict[str, Any]:
+    """Return the change that fences a worker. A text that has the first hop keeps it: its sender is told the end."""
     return {
-        "UpdateExpression": expressions.CANCEL,
+        "UpdateExpression": expressions.CANCEL if item.first_text is None else expressions.CANCEL_OF_TEXT,
         "ConditionExpression": expressions.CAN_CANCEL,
         "ExpressionAttributeValues": {
             ":epoch": number(item.epoch),

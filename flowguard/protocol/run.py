@@ -128,7 +128,7 @@ class RunItem(NamedTuple):
     first_text: str | None = None
     """What tells the text that has claimed the first hop from others, until that hop is committed.
 
-    None where another release has claimed it, or a reset or a cancellation has taken it since.
+    None where another release has claimed it. A reset and a cancellation leave it.
     """
     full_history: bool = False
     """Whether rows beside the item tell what has happened. Nothing decides by it."""

@@ -478,7 +478,7 @@ class _Lists:
         self, flow: str, object_id: ObjectId, callers: Callers, caller: Caller, until: int, row_until: int
     ) -> bool:
         if not self.in_rows:
-            return callers.held.get(caller.key) == caller.to_text() or bool(self._ask(Attaching(callers.term, caller)))
+            return caller.key in callers.held or bool(self._ask(Attaching(callers.term, caller)))
         first: Calling = Attaching(callers.term, caller, in_row=True)
         second: Calling = NotingRows(callers.term)
         if not self.row_first:
