@@ -133,9 +133,7 @@ class DynamoDBCallers(NamedTuple):
         }
         try:
             patiently(
-                lambda: self.client.put_item(
-                    TableName=self.table, Item=item, ConditionExpression=expressions.IS_NEW
-                ),
+                lambda: self.client.put_item(TableName=self.table, Item=item, ConditionExpression=expressions.IS_NEW),
                 self.pause,
             )
         except ClientError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
@@ -9,13 +10,19 @@ import pytest
 
 from flowguard.errors import DefinitionError
 from flowguard.flow import ATTACH, UNTIL_RESET, AnyFlow, Flow
+from flowguard.ids import ObjectId, RequestId
 from flowguard.operate.moments import iso
 from flowguard.outcome import Done, Outcome
 from flowguard.protocol.run import Status
 from flowguard.retry import Fixed, RetryPolicy
+from flowguard.sim.calls import intercept
 from flowguard.stage import Stage
 from flowguard.step import Step
+from flowguard.wire.message import Message
+from flowguard.wire.resumed_body import ResumedBody
 from flowguard.worker.lifetimes import LONGEST_WAIT, Lifetimes
+from tests.waits import START, AnyOf, asks, wait_scene
+from tests.worker.runtime.mishaps import Died, dies_at
 
 NOW = 1_800_000_000_000
 DAY = timedelta(days=1) // timedelta(milliseconds=1)
@@ -62,6 +69,41 @@ def test_what_answers_are_found_by_outlives_their_deadline_and_is_not_remembered
 def test_what_is_remembered_for_ever_outlives_everybody() -> None:
     lives = Lifetimes(flow(remember=timedelta.max)).of_end(NOW, Status.COMPLETED)
     assert iso(lives) == "9999-12-31T23:59:59.000Z", "and every reader can print it"
+
+
+def resumes(until: int, **changes: Any) -> Message:
+    body = ResumedBody("answered", until).to_text()
+    message = Message("works", "work", 1, ObjectId("o"), RequestId("r"), NOW, body, hop=2, resumed=True)
+    return message._replace(**changes)
+
+
+def test_the_claim_after_a_wait_keeps_the_item_for_what_may_still_answer_it() -> None:
+    lifetimes = Lifetimes(flow())
+    assert days(lifetimes.of_claim(NOW, resumes(NOW + 60 * DAY))) == 88
+    assert days(lifetimes.of_claim(NOW + 70 * DAY, resumes(NOW + 60 * DAY))) == 98, "and for itself"
+    assert days(lifetimes.of_claim(NOW, resumes(NOW + 60 * DAY, resumed=False))) == 28, "a payload is none"
+    assert days(lifetimes.of_claim(NOW, resumes(0, body='{"wait": "answered"}'))) == 28, "of another release"
+
+
+def test_nobody_keeps_an_item_for_longer_than_a_wait_can_reach() -> None:
+    assert days(Lifetimes(flow()).of_claim(NOW, resumes(NOW + 9_999 * DAY))) == LONGEST_WAIT.days + 28
+
+
+def test_whoever_dies_after_a_long_wait_the_item_lives_until_its_deadline_and_for_copies() -> None:
+    with wait_scene() as at:
+        at.begin(lambda step: AnyOf.when_any(**asks(step), within=timedelta(days=60), on_timeout="late"))
+        lives = int(at.raw()["ttl"]["N"])
+        assert lives * 1_000 == START + 88 * DAY
+        at.answer("a", 7)
+        [onward] = at.waiting("carts")
+        for after in (False, True):
+            at.move_to(START + (2 + after) * DAY)
+            with intercept(dies_at("UpdateItem", after=after)), suppress(Died):
+                at.deliver(onward)
+            assert int(at.raw()["ttl"]["N"]) == lives
+        at.move_to(START + 4 * DAY)
+        assert at.deliver(onward)
+        assert int(at.raw()["ttl"]["N"]) == lives
 
 
 @pytest.mark.parametrize("status", [Status.COMPLETED, Status.FAILED])
