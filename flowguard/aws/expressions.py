@@ -245,6 +245,8 @@ END_WAIT: Final = "SET #wait.timed_out = :yes"
 CAN_CANCEL: Final = "epoch = :epoch AND done = :done"
 CANCEL: Final = "SET cancelled = :cancelled, epoch = epoch + :one, lease_until = :now"
 CANCEL_OF_TEXT: Final = f"{CANCEL}, text_epoch = epoch + :one"
+# an order to cancel is for one run, whenever it comes again: what stands there stays
+NOTE_CANCEL: Final = "SET of_run = if_not_exists(of_run, :run), #ttl = if_not_exists(#ttl, :ttl)"
 # a run that was reset is fenced already; a claim raises the epoch, and so does another reset
 CAN_CANCEL_RESTART: Final = "epoch = :epoch"
 CANCEL_RESTART: Final = "SET cancelled = :cancelled"

@@ -40,6 +40,13 @@ class Status(StrEnum):
 ENDED = frozenset({Status.COMPLETED, Status.FAILED})
 
 
+class RunName(NamedTuple):
+    """What names a run of an object: its request, and when that was made (ms)."""
+
+    request_id: RequestId
+    requested_at: int
+
+
 class Cancellation(NamedTuple):
     """A cancelled run: that of the request, unless it was asked for later than ``at`` (ms)."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from dataclasses import replace
 from typing import Any
@@ -114,6 +115,64 @@ def test_an_order_that_is_older_than_any_of_its_copies_cancels_nothing(later: in
         at.clock.advance(ms=START + Lifetimes(at.flow).copies + later - at.clock.now())
         assert ending(at, brought) == Ending(brought, ack=True)
         assert (item(at).cancelled_because == "a mistake") is is_cancelled
+
+
+def test_an_order_that_is_sent_again_cancels_no_run_but_its_own() -> None:
+    """Also one that was asked for before the order was given, and has the object only since."""
+    with scene() as at:
+        at.deliver(at.message())
+        ending(at, order())
+        at.deliver(at.newer())
+        before = item(at)
+        assert (before.request_id, before.requested_at < START) == ("run-2", True)
+        assert ending(at, order()) == Ending(order(), ack=True)
+        assert item(at) == before
+        assert at.told(EventType.WAS_CANCELLED) == 1
+
+
+def test_nor_does_one_that_came_when_there_was_no_run_or_another_order_of_its_id_or_time() -> None:
+    with scene() as at:
+        ending(at, order())
+        at.deliver(at.message())
+        before = item(at)
+        ending(at, order())
+        assert item(at) == before
+        assert ending(at, order(at=START + 1)).ack
+        assert item(at).cancelled_because == "a mistake", "another order is none that came before"
+
+
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("number", [1, 2])
+def test_whenever_its_function_dies_an_order_is_for_the_run_that_it_met(number: int, after: bool) -> None:
+    with scene() as at:
+        at.deliver(at.message())
+        with intercept(dies_at_update(number, after=after)), pytest.raises(Died):
+            ending(at, order())
+        assert ending(at, order()).ack
+        assert item(at).cancelled_because == "a mistake"
+
+
+def dies_at_update(number: int, *, after: bool) -> Any:
+    calls = itertools.count(1)
+
+    def interceptor(call: ApiCall, proceed: Proceed) -> Response:
+        if call.operation != "UpdateItem" or next(calls) != number:
+            return proceed()
+        if after:
+            proceed()
+        raise Died
+
+    return interceptor
+
+
+def test_the_row_of_an_order_lives_as_long_as_a_copy_may_come() -> None:
+    with scene() as at:
+        for given in (START, at.clock.now() + 60_000):
+            ending(at, order(at=given))
+        rows = at.aws.client("dynamodb").scan(TableName="flowguard")["Items"]
+        lives = [(max(given, START) + Lifetimes(at.flow).copies) // 1_000 for given in (START, START + 60_000)]
+        assert sorted(int(row["ttl"]["N"]) for row in rows) == lives
+        assert all(row["sk"]["S"].startswith("cancel#") for row in rows)
 
 
 def test_of_a_run_that_waits_each_copy_of_the_order_sends_the_message_that_ends_it() -> None:

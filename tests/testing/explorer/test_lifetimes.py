@@ -164,6 +164,7 @@ def test_each_item_of_the_table_has_a_kind() -> None:
         RowKind.RUN: ("run#f#o", "run"),
         RowKind.CALLER: ("run#f#o", "caller#t#k"),
         RowKind.ORDER: ("run#f#o", "order#d"),
+        RowKind.CANCEL: ("run#f#o", "cancel#d"),
         RowKind.HISTORY: ("run#f#o", "told#1"),
         RowKind.AWAITED: ("wait#f#i", "digest"),
         RowKind.EARLY: ("wait#f#i", "early"),

@@ -14,6 +14,7 @@ class RowKind(StrEnum):
     RUN = "run item"
     CALLER = "row of a caller"
     ORDER = "row of an order to reset"
+    CANCEL = "row of an order to cancel"
     HISTORY = "row of the history"
     AWAITED = "row of a wait"
     EARLY = "early answer"
@@ -26,6 +27,7 @@ _BEGINNINGS = (
     ("run#", "run", RowKind.RUN),
     ("run#", "caller#", RowKind.CALLER),
     ("run#", "order#", RowKind.ORDER),
+    ("run#", "cancel#", RowKind.CANCEL),
     ("run#", "", RowKind.HISTORY),
     ("wait#", "early", RowKind.EARLY),
     ("wait#", "#place#", RowKind.PLACE),
