@@ -471,6 +471,31 @@ TESTED: Final = (
         "what clients are made of; no message meets it",
     ),
     Elsewhere(
+        r"^deploy\.template\.",
+        ("tests/deploy/test_queue_policies.py",),
+        "who may send to a queue, which no message meets",
+    ),
+    Elsewhere(
+        r"^flow\.Flow\.",
+        ("tests/test_flow.py", "tests/test_client.py", "tests/worker/test_lifetimes.py", "tests/worker/test_trust.py"),
+        "a flow's own requests, and how long its ends are good",
+    ),
+    Elsewhere(
+        r"^worker\.redrive\.",
+        ("tests/aws/dead_letters/test_redriver.py", "tests/aws/dead_letters/test_redriver_unsent.py"),
+        "dead letters that a person sends back",
+    ),
+    Elsewhere(
+        r"^wire\.resumed_body\.",
+        ("tests/wire/test_resumed_body.py", "tests/worker/test_lifetimes.py"),
+        "how long a run lives after a wait, which a schedule meets where its worker dies",
+    ),
+    Elsewhere(
+        r"^worker\.lifetimes\.Lifetimes\.of_claim",
+        ("tests/worker/test_lifetimes.py",),
+        "how long a run lives after a wait, which a schedule meets where its worker dies",
+    ),
+    Elsewhere(
         r"^deploy\.(permissions|queue_plan|batch_plan)\.",
         (
             "tests/deploy/test_needed.py",
