@@ -332,6 +332,19 @@ def test_with_keys_no_forged_hop_or_cancellation_moves_or_ends_a_run(said: Recor
             assert world.tally.count(EventType.UNTRUSTED) == 1
 
 
+def test_a_signature_covers_whom_an_answer_is_for_and_not_what_it_says() -> None:
+    """Who has read it gives another answer with it, to that run and name alone, and in the queue of answers alone."""
+    for world in world_of(TwoQueues, KEYS):
+        signed = ADDRESS._replace(signature=world.services.signer.sign(ADDRESS.statement))
+        before = world.item
+        for place, queue in ((signed._replace(hop=2), "answers"), (signed, "expenses")):
+            forged = {"answer": place.as_json()}, {"status": "COMPLETED", "result": "another"}
+            assert not world.take(raw(queue)(forged, RecordKind.ANSWER))
+        assert world.item == before
+        assert world.take(raw("answers")(({"answer": signed.as_json()}, ENDED), RecordKind.ANSWER))
+        assert world.tally.count(EventType.ANSWERED) == 1
+
+
 @pytest.mark.parametrize("said", MOVES)
 @pytest.mark.parametrize("queue", ["answers", "told", "unknown"])
 def test_a_hop_or_cancellation_that_nobody_signs_is_believed_from_its_own_inbox_alone(

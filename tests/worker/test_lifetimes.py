@@ -14,17 +14,22 @@ from flowguard.ids import ObjectId, RequestId
 from flowguard.operate.moments import iso
 from flowguard.outcome import Done, Outcome
 from flowguard.protocol.run import Status
+from flowguard.protocol.verdicts import AnswerVerdict
+from flowguard.protocol.waiting import GivenAnswer
 from flowguard.retry import Fixed, RetryPolicy
-from flowguard.sim.calls import intercept
+from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
 from flowguard.stage import Stage
 from flowguard.step import Step
 from flowguard.wire.message import Message
 from flowguard.wire.resumed_body import ResumedBody
+from flowguard.worker.callbacks import Callbacks
+from flowguard.worker.found_answer import FoundAnswer
 from flowguard.worker.lifetimes import LONGEST_WAIT, Lifetimes
-from tests.waits import START, AnyOf, asks, wait_scene
+from tests.waits import START, AnyOf, Carts, Progress, asks, wait_scene
 from tests.worker.runtime.mishaps import Died, dies_at
 
 NOW = 1_800_000_000_000
+PAID = FoundAnswer(Carts, "paid", GivenAnswer("7"))
 DAY = timedelta(days=1) // timedelta(milliseconds=1)
 HELD_BACK = RetryPolicy(attempts=3, backoff=Fixed(10 * 86_400), max_delay=timedelta(days=10))
 
@@ -104,6 +109,33 @@ def test_whoever_dies_after_a_long_wait_the_item_lives_until_its_deadline_and_fo
         at.move_to(START + 4 * DAY)
         assert at.deliver(onward)
         assert int(at.raw()["ttl"]["N"]) == lives
+
+
+@pytest.mark.parametrize("later", [60_000, 27 * DAY])
+def test_a_late_worker_that_writes_the_rows_of_a_wait_again_keeps_no_answer_from_its_run(later: int) -> None:
+    """It was at work before the attempt that committed, whose deadline is later by as much."""
+    with wait_scene() as at:
+        late: list[ApiCall] = []
+
+        def stalls(call: ApiCall, proceed: Proceed) -> Response:
+            if call.operation != "BatchWriteItem":
+                return proceed()
+            late.append(call)
+            raise Died
+
+        def for_paid(step: Step[Progress]) -> Outcome:
+            return AnyOf.when_any(a=step.event("paid"), within=timedelta(days=60))
+
+        with intercept(stalls), suppress(Died):
+            at.begin(for_paid)
+        at.move_to(START + later)
+        assert at.begin(for_paid)
+        at.aws.client("dynamodb").batch_write_item(RequestItems=late[0].params["RequestItems"])
+        (row,) = at.waits.waiting_for("carts", "paid")
+        deadline = START + later + 60 * DAY
+        assert (at.wait.deadline, row.expires_at) == (deadline, START + 88 * DAY)
+        assert row.expires_at > deadline
+        assert Callbacks((Carts,), at.services).answer(PAID) is AnswerVerdict.RESUMED
 
 
 @pytest.mark.parametrize("status", [Status.COMPLETED, Status.FAILED])
