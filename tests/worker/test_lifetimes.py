@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
 
 from flowguard.errors import DefinitionError
 from flowguard.flow import ATTACH, UNTIL_RESET, AnyFlow, Flow
@@ -74,6 +75,29 @@ def test_what_answers_are_found_by_outlives_their_deadline_and_is_not_remembered
 def test_what_is_remembered_for_ever_outlives_everybody() -> None:
     lives = Lifetimes(flow(remember=timedelta.max)).of_end(NOW, Status.COMPLETED)
     assert iso(lives) == "9999-12-31T23:59:59.000Z", "and every reader can print it"
+
+
+def test_a_result_is_fresh_for_as_long_as_its_flow_says() -> None:
+    kept = flow(keep_result=timedelta(days=60), on_conflict=ATTACH)
+    assert (kept.fresh_since(NOW), kept.good_until(NOW)) == (NOW - 60 * DAY, NOW + 60 * DAY)
+    assert (flow().fresh_since(NOW), flow().good_until(NOW)) == (NOW, None)
+    assert flow(keep_result=UNTIL_RESET, on_conflict=ATTACH).fresh_since(NOW) == 0
+
+
+def test_a_request_that_tells_nobody_is_for_a_flow_that_tells_nobody_on_request() -> None:
+    class Asks(Stage[Asked], name="work"):
+        def handle(self, payload: Asked, step: Step) -> Outcome:
+            return Done()
+
+    class Silent(Flow, name="works", object_id="id", reply_to=()):
+        stages = (Asks,)
+
+    message, _ = Silent.request(Asked(id="o"), request_id=RequestId("r"), requested_at=NOW)
+    assert message.reply_to is None
+
+
+class Asked(BaseModel):
+    id: str
 
 
 def resumes(until: int, **changes: Any) -> Message:

@@ -472,17 +472,27 @@ TESTED: Final = (
     ),
     Elsewhere(
         r"^deploy\.template\.",
-        ("tests/deploy/test_queue_policies.py",),
+        ("tests/deploy/test_queue_policies.py", "tests/deploy/test_templates.py", "tests/deploy/test_resources.py"),
         "who may send to a queue, which no message meets",
     ),
     Elsewhere(
         r"^flow\.Flow\.",
-        ("tests/test_flow.py", "tests/test_client.py", "tests/worker/test_lifetimes.py", "tests/worker/test_trust.py"),
+        (
+            "tests/test_flow.py",
+            "tests/test_client.py",
+            "tests/worker/test_lifetimes.py",
+            "tests/worker/test_trust.py",
+            "tests/worker/runtime/test_resets.py",
+        ),
         "a flow's own requests, and how long its ends are good",
     ),
     Elsewhere(
         r"^worker\.redrive\.",
-        ("tests/aws/dead_letters/test_redriver.py", "tests/aws/dead_letters/test_redriver_unsent.py"),
+        (
+            "tests/aws/dead_letters/test_redriver.py",
+            "tests/aws/dead_letters/test_redriver_unsent.py",
+            "tests/worker/test_redrive.py",
+        ),
         "dead letters that a person sends back",
     ),
     Elsewhere(
