@@ -52,8 +52,8 @@ class DynamoDBCancellations(NamedTuple):
         One consistent GetItem, and one UpdateItem of the row that remembers it until ``known_until``. None where that
         was no run to cancel.
         """
-        found = self._read(flow, object_id)
-        item = None if found is None else read_item(found)
+        stored = self._read(flow, object_id)
+        item = None if stored is None else read_item(stored)
         run = None
         if item is not None and _goes_on(item):
             restart = restart_id(flow, object_id, item) if needs_restart(item) else None
@@ -151,7 +151,7 @@ def _of_a_restart(item: RunItem) -> dict[str, Any]:
 
 
 def _of_a_worker(item: RunItem, now: int) -> dict[str, Any]:
-    """Return the change that fences a worker. A text that has the first hop keeps it: its sender is told the end."""
+    """Return the change that fences a worker. A text that has the first hop keeps it: its sender gets the end."""
     return {
         "UpdateExpression": expressions.CANCEL if item.first_text is None else expressions.CANCEL_OF_TEXT,
         "ConditionExpression": expressions.CAN_CANCEL,

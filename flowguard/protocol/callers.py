@@ -68,7 +68,7 @@ class Caller(NamedTuple):
     def key(self) -> str:
         """Return what names the caller in a list.
 
-        Anybody may repeat a request's id. So whoever wants the answer elsewhere, or as another, is another caller:
+        Anybody may repeat a request's id. So a request for an answer elsewhere, or as another, is another caller:
         neither takes the other's place, whichever comes first. Carried attributes differ among copies of one message.
         """
         answer = [self.reply_to, self.answer_to, self.redrive, self.depth]

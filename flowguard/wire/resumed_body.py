@@ -23,10 +23,10 @@ class ResumedBody(NamedTuple):
     def read(cls, text: str) -> ResumedBody:
         """Read what :meth:`to_text` wrote. Whatever else stands there says nothing."""
         try:
-            found = json.loads(text)
+            body = json.loads(text)
         except (ValueError, RecursionError):
             return cls("")
-        if not isinstance(found, dict):
+        if not isinstance(body, dict):
             return cls("")
-        end, until = found.get("wait"), found.get("until")
+        end, until = body.get("wait"), body.get("until")
         return cls(end if isinstance(end, str) else "", until if type(until) is int else 0)

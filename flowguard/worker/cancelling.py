@@ -66,7 +66,7 @@ class Canceller:
     def ending(self, envelope: Envelope, flow: AnyFlow, order: CancelOrder) -> Ending:
         """Carry out the order that a record brings. One that comes twice changes nothing more.
 
-        Whoever reads the queue can send it again. It is for the run that had the object when it came first, whatever
+        A reader of the queue can send it again. It is for the run that had the object when it came first, whatever
         has the object then. One that is older than any copy of it can be changes nothing.
         """
         address, now, lifetimes = order.address, self._services.clock.now(), Lifetimes(flow)

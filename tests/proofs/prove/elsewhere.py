@@ -472,7 +472,12 @@ TESTED: Final = (
     ),
     Elsewhere(
         r"^deploy\.template\.",
-        ("tests/deploy/test_queue_policies.py", "tests/deploy/test_templates.py", "tests/deploy/test_resources.py"),
+        (
+            "tests/deploy/test_queue_policies.py",
+            "tests/deploy/test_templates.py",
+            "tests/deploy/test_resources.py",
+            "tests/deploy/test_formats_agree.py",
+        ),
         "who may send to a queue, which no message meets",
     ),
     Elsewhere(
@@ -642,6 +647,7 @@ TESTED: Final = (
         r"^(aws\.cancellations\.|expressions\.(CAN_)?CANCEL|protocol\.run\.RunItem\.cancelled_because)",
         (
             "tests/aws/test_cancellations.py",
+            "tests/worker/test_cancelling.py",
             "tests/worker/runtime/test_cancelled.py::test_a_run_that_never_holds_still",
             "tests/worker/runtime/test_cancelled.py::test_a_copy_of_the_request_with_a_later_time",
             "tests/worker/runtime/test_cancelled.py::test_a_newer_request",
@@ -684,7 +690,12 @@ TESTED: Final = (
     ),
     Elsewhere(
         r"^protocol\.callers\.",
-        ("tests/protocol/test_callers.py",),
+        (
+            "tests/protocol/test_callers.py",
+            "tests/aws/test_caller_lists.py",
+            "tests/worker/runtime/test_callers.py::test_who_repeats",
+            "tests/worker/runtime/test_callers.py::test_who_was_answered_first",
+        ),
         "no explored flow takes callers, and texts at their limits",
     ),
     Elsewhere(

@@ -21,43 +21,43 @@ class Allowed(NamedTuple):
     is_it: Callable[[Lifetimes, Shortened], bool]
 
 
-def _is_of_another_run(lifetimes: Lifetimes, one: Shortened) -> bool:
-    before, after = one.before, one.after
+def _is_of_another_run(lifetimes: Lifetimes, write: Shortened) -> bool:
+    before, after = write.before, write.after
     if before is None or after is None:
         return False
     return (before.request_id, before.requested_at) != (after.request_id, after.requested_at)
 
 
-def _is_claim_after_no_wait(lifetimes: Lifetimes, one: Shortened) -> bool:
-    return _is_claim(one) and (one.after is None or one.after.wait is None)
+def _is_claim_after_no_wait(lifetimes: Lifetimes, write: Shortened) -> bool:
+    return _is_claim(write) and (write.after is None or write.after.wait is None)
 
 
-def _is_claim_after_a_wait(lifetimes: Lifetimes, one: Shortened) -> bool:
-    wait = None if one.after is None else one.after.wait
-    return _is_claim(one) and wait is not None and _reaches(one, lifetimes.of_wait(wait.deadline))
+def _is_claim_after_a_wait(lifetimes: Lifetimes, write: Shortened) -> bool:
+    wait = None if write.after is None else write.after.wait
+    return _is_claim(write) and wait is not None and _reaches(write, lifetimes.of_wait(wait.deadline))
 
 
-def _is_claim(one: Shortened) -> bool:
-    before, after = one.before, one.after
+def _is_claim(write: Shortened) -> bool:
+    before, after = write.before, write.after
     return before is not None and after is not None and after.epoch > before.epoch and not after.done
 
 
-def _is_beyond_every_wait(lifetimes: Lifetimes, one: Shortened) -> bool:
-    after: RunItem | None = one.after
+def _is_beyond_every_wait(lifetimes: Lifetimes, write: Shortened) -> bool:
+    after: RunItem | None = write.after
     ends = after is not None and after.done and after.status is not Status.WAITING
-    return ends and _reaches(one, one.at + LONGEST_WAIT.total_seconds() * 1_000)
+    return ends and _reaches(write, write.at + LONGEST_WAIT.total_seconds() * 1_000)
 
 
-def _is_attempt_before(lifetimes: Lifetimes, one: Shortened) -> bool:
-    return not one.is_another and one.was - one.lives <= lifetimes.copies // 1_000
+def _is_attempt_before(lifetimes: Lifetimes, write: Shortened) -> bool:
+    return not write.is_another and write.was - write.lives <= lifetimes.copies // 1_000
 
 
-def _is_of_a_newer_answer(lifetimes: Lifetimes, one: Shortened) -> bool:
-    return one.is_another
+def _is_of_a_newer_answer(lifetimes: Lifetimes, write: Shortened) -> bool:
+    return write.is_another
 
 
-def _reaches(one: Shortened, moment: float) -> bool:
-    return one.lives >= moment // 1_000
+def _reaches(write: Shortened, moment: float) -> bool:
+    return write.lives >= moment // 1_000
 
 
 ALLOWED: Final = (
@@ -75,7 +75,9 @@ ALLOWED: Final = (
 def no_life_is_shortened(history: History, flows: Sequence[AnyFlow]) -> Iterator[Problem]:
     """Check that what something still needs lives as long as before (I15)."""
     known: Mapping[str, AnyFlow] = {flow.name: flow for flow in flows}
-    for one in history.shortened:
-        flow = known.get(one.key.split("#")[1])
-        if flow is None or not any(may.kind is one.kind and may.is_it(Lifetimes(flow), one) for may in ALLOWED):
-            yield Problem("I15", one.key, f"a write shortened the life of a {one.kind.value}", one.was, one.lives)
+    for write in history.shortened:
+        flow = known.get(write.key.split("#")[1])
+        if flow is None or not any(may.kind is write.kind and may.is_it(Lifetimes(flow), write) for may in ALLOWED):
+            yield Problem(
+                "I15", write.key, f"a write shortened the life of a {write.kind.value}", write.was, write.lives
+            )

@@ -4,7 +4,7 @@ While a run waits, an insider says everything that a record can be, through each
 what settles the wait, ends it early, asks for its group, resets or cancels the run, or moves it on. And says something
 under the ids of its next hops, of which a FIFO queue takes these for copies.
 
-Whoever may send to an inbox may request a run, and a newer request takes the object: that is none of the insider's
+Each sender to an inbox may request a run, and a newer request takes the object: that is none of the insider's
 forgeries. A request that repeats the run's own id is one, whatever else it says.
 """
 

@@ -28,8 +28,8 @@ class Lives:
             if (kind := kind_of(key)) is RowKind.OTHER:
                 continue
             name = " ".join(key[part]["S"] for part in _KEY)
-            found = self._sandbox.raw(key)
-            before, after = self._known.get(name), None if found is None else dict(found)
+            stored = self._sandbox.raw(key)
+            before, after = self._known.get(name), None if stored is None else dict(stored)
             self._known[name] = after
             if before is not None and after is not None and _life(after) < _life(before):
                 history.shortened.append(_shortened(kind, name, made, before, after))
@@ -51,7 +51,7 @@ def _life(item: Mapping[str, Any]) -> float:
 def _shortened(kind: RowKind, name: str, made: CallRecord, before: Any, after: Any) -> Shortened:
     lives = int(_life(after))
     was = lives if "ttl" not in before else int(before["ttl"]["N"])
-    found = Shortened(kind, name, made.number, made.at, was, lives)
+    write = Shortened(kind, name, made.number, made.at, was, lives)
     if kind is RowKind.RUN:
-        return found._replace(before=read_item(before), after=read_item(after))
-    return found._replace(is_another={**before, "ttl": None} != {**after, "ttl": None})
+        return write._replace(before=read_item(before), after=read_item(after))
+    return write._replace(is_another={**before, "ttl": None} != {**after, "ttl": None})

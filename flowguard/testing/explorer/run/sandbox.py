@@ -290,8 +290,8 @@ class Sandbox:
 
     def item(self, key: Mapping[str, Any]) -> RunItem | None:
         """Return a run item by its low-level key with its long texts as they are now."""
-        found = self.raw(key)
-        return None if found is None else self._whole(found)
+        stored = self.raw(key)
+        return None if stored is None else self._whole(stored)
 
     def raw(self, key: Mapping[str, Any]) -> Any:
         """Return an item of the run table by its low-level key, as it is stored. None where there is none."""
