@@ -15,7 +15,7 @@ from flowguard.events import EventType
 from flowguard.flow import Flow
 from flowguard.ids import ObjectId, RequestId
 from flowguard.protocol.failed_hop import FailedHop
-from flowguard.protocol.run import Refused, RunItem, Status
+from flowguard.protocol.run import Refused, RunItem, RunName, Status
 from flowguard.protocol.verdicts import Verdict
 from flowguard.sim.calls import ApiCall, Proceed, Recorder, Response, intercept
 from flowguard.testing import sqs_event
@@ -33,7 +33,8 @@ from flowguard.worker.trust import SignedOrder, Trust
 from tests.protocol.run_items import run_item
 from tests.scene import START, Scene, scene
 from tests.waits import DEADLINE, Late, WaitScene, wait_scene
-from tests.worker.runtime.mishaps import Died, die
+from tests.worker.runtime.mishaps import Died, boom, die
+from tests.worker.runtime.test_resets import triggered_cache
 
 SIGNER = KeySigner(Keyring(lambda: Keys.parse("k1:" + "x" * 32), ManualClock()))
 OTHERS = KeySigner(Keyring(lambda: Keys.parse("k1:" + "y" * 32), ManualClock()))
@@ -163,6 +164,38 @@ def dies_at_update(number: int, *, after: bool) -> Any:
         raise Died
 
     return interceptor
+
+
+def met(at: Scene, by: str = "cancel-1", given: int = START) -> RunName | None:
+    cancellations = at.handler._services.store.cancellations
+    return cancellations.run_of("orders", ObjectId("o1"), RunName(RequestId(by), given), START)
+
+
+def test_an_order_is_for_the_run_that_has_the_object_and_goes_on() -> None:
+    with scene() as at:
+        assert met(at, "before it") is None
+        assert met(at, "before it") is None, "which its copy reads"
+        at.deliver(at.message())
+        first = at.message()
+        assert met(at) == met(at) == (first.request_id, first.requested_at)
+        assert met(at, given=first.requested_at) == (first.request_id, first.requested_at)
+        assert met(at, given=first.requested_at - 1) is None, "it was asked for later"
+        at.deliver(at.second())
+        assert item(at).status is Status.COMPLETED
+        assert met(at, "after it") is None
+        assert met(at) == (first.request_id, first.requested_at), "whatever has become of it"
+
+
+@pytest.mark.parametrize("is_committed", [False, True])
+def test_an_order_is_for_what_begins_a_run_anew_that_was_reset(is_committed: bool) -> None:
+    with scene(triggered_cache) as at:
+        if not is_committed:
+            at.script.pricing = boom
+        at.deliver(at.message())
+        assert at.handler._services.store.callers.reset("orders", ObjectId("o1"), "reset-1", START, START)
+        name = met(at)
+        assert name is not None
+        assert name.request_id.startswith("reset-") is is_committed
 
 
 def test_the_row_of_an_order_lives_as_long_as_a_copy_may_come() -> None:
