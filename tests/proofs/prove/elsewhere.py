@@ -274,7 +274,7 @@ TESTED: Final = (
         "an engine makes no call twice by itself",
     ),
     Elsewhere(
-        r"^(?!aws\.partiql\.|worker\.dead_letters\.).*(depth|DEPTH|too_deep|CallerAnswers\.refused)",
+        r"^(?!aws\.partiql\.|worker\.dead_letters\.|protocol\.callers\.Caller\.key).*(depth|DEPTH|too_deep|CallerAnswers\.refused)",
         (
             "tests/worker/test_depth.py",
             "tests/recorded/test_side_messages.py",
