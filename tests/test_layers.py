@@ -47,6 +47,7 @@ LAYERS = (
         "wire.http_request",
         "wire.http_response",
         "wire.http_source",
+        "wire.resumed_body",
         "wire.token_form",
         "wire.trace_context",
         "worker.alarm",

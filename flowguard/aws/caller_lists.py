@@ -58,7 +58,7 @@ class DynamoDBCallers(NamedTuple):
     def attach(
         self, flow: str, object_id: ObjectId, callers: Callers, caller: Caller, until: int, row_until: int
     ) -> bool:
-        """Add the caller to the list, if that is still open. The same one may be added again.
+        """Add the caller to the list, if that is still open. One that is there stays as it was.
 
         One UpdateItem, and none for a caller that is there. Where the item holds as many as it may: a PutItem and an
         UpdateItem. The row is written before the update looks whether the list is open: the commit that closes it comes
@@ -68,9 +68,9 @@ class DynamoDBCallers(NamedTuple):
         text = caller.to_text()
         if len(text.encode()) > LARGEST_ROW:
             raise TooLarge("a caller's attributes", {"caller": len(text.encode())}, LARGEST_ROW)
-        if callers.held.get(caller.key) == text:
+        if caller.key in callers.held:
             return True  # a copy of its message: the list was open with it in it
-        if len(text.encode()) <= LARGEST_HELD and (caller.key in callers.held or not callers.is_full):
+        if len(text.encode()) <= LARGEST_HELD and not callers.is_full:
             found = self._changed(flow, object_id, self._held(callers, caller, text), until)
             if found is None:
                 return True
@@ -131,7 +131,14 @@ class DynamoDBCallers(NamedTuple):
             "caller": {"S": text},
             "ttl": number(until // 1000),
         }
-        patiently(lambda: self.client.put_item(TableName=self.table, Item=item), self.pause)
+        try:
+            patiently(
+                lambda: self.client.put_item(TableName=self.table, Item=item, ConditionExpression=expressions.IS_NEW),
+                self.pause,
+            )
+        except ClientError as error:
+            if error_code(error) != "ConditionalCheckFailedException":
+                raise
 
     def rows(self, flow: str, object_id: ObjectId, term: str) -> Iterator[Sequence[Caller]]:
         """Yield the callers of a list that are rows, with one consistent query a page."""
@@ -181,6 +188,7 @@ class DynamoDBCallers(NamedTuple):
                 ":latest": number(at if order is None else order.latest),
                 ":by": {"S": by},
                 ":one": number(1),
+                ":zero": number(0),
                 ":now": number(now),
             },
             "ReturnValuesOnConditionCheckFailure": "ALL_OLD",

@@ -1,7 +1,15 @@
-"""Cancels runs in DynamoDB, by a note in the run item that fences the worker."""
+"""Cancels runs in DynamoDB, by a note in the run item that fences the worker.
+
+::
+
+    pk run#<flow>#<object>   sk run               the run item
+    pk run#<flow>#<object>   sk cancel#<digest>   an order to cancel: the run that had the object when it first came
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -14,11 +22,14 @@ from flowguard.aws.items import Item, number, read_item, record_item, run_key
 from flowguard.errors import RunTooBusy
 from flowguard.ids import ObjectId, RequestId
 from flowguard.protocol.claims import is_waiting
-from flowguard.protocol.run import ENDED, Cancellation, RunItem, Status
-from flowguard.worker.restart import RestartId, needs_restart, restart_id
+from flowguard.protocol.run import ENDED, Cancellation, RunItem, RunName, Status
+from flowguard.worker.restart import needs_restart, restart_id
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
+
+_ORDER = 32
+"""Characters that name an order to cancel in the row that remembers it."""
 
 MOST_TRIES = 8
 """How often a cancellation is tried while its run keeps moving on."""
@@ -35,8 +46,38 @@ class DynamoDBCancellations(NamedTuple):
     with_plan: Callable[[RunItem, Any], RunItem]
     pause: Callable[[float], None] = time.sleep
 
+    def run_of(self, flow: str, object_id: ObjectId, by: RunName, known_until: int) -> RunName | None:
+        """Return the run that the order ``by`` is for: the one that had the object when the order came first.
+
+        One consistent GetItem, and one UpdateItem of the row that remembers it until ``known_until``. None where that
+        was no run to cancel.
+        """
+        stored = self._read(flow, object_id)
+        item = None if stored is None else read_item(stored)
+        run = None
+        if item is not None and _goes_on(item):
+            restart = restart_id(flow, object_id, item) if needs_restart(item) else None
+            run = RunName(*(restart or (item.request_id, item.requested_at)))
+        if run is None or run.requested_at > by.requested_at:
+            run = _NO_RUN
+        digest = hashlib.sha256(json.dumps(by).encode()).hexdigest()[:_ORDER]
+        call: Any = {
+            "TableName": self.table,
+            "Key": {**run_key(flow, object_id), "sk": {"S": f"cancel#{digest}"}},
+            "UpdateExpression": expressions.NOTE_CANCEL,
+            "ExpressionAttributeNames": {"#ttl": "ttl"},
+            "ExpressionAttributeValues": {
+                ":run": {"S": json.dumps(run)},
+                ":ttl": number(known_until // 1000),
+            },
+            "ReturnValues": "ALL_NEW",
+        }
+        noted: Any = patiently(lambda: self.client.update_item(**call), self.pause)["Attributes"]
+        first = RunName(*json.loads(noted["of_run"]["S"]))
+        return None if first == _NO_RUN else first
+
     def cancel(
-        self, flow: str, object_id: ObjectId, at: int, why: str, now: int, only: RequestId | None = None
+        self, flow: str, object_id: ObjectId, at: int, why: str, now: int, only: RequestId | RunName | None = None
     ) -> RunItem | None:
         """Fence the run, and note in its item that it is cancelled. None where there is no run to cancel.
 
@@ -49,9 +90,9 @@ class DynamoDBCancellations(NamedTuple):
             if item is None or not _goes_on(item) or not _is_meant(item, at, only):
                 return None
             restart = restart_id(flow, object_id, item) if needs_restart(item) else None
-            run = restart or RestartId(item.request_id, item.requested_at)
-            note = Cancellation(run.request_id, at if only is None else run.requested_at, why)
-            if run.requested_at > note.at:
+            run = RunName(*(restart or (item.request_id, item.requested_at)))
+            note = Cancellation(run.request_id, run.requested_at if isinstance(only, str) else at, why)
+            if run.requested_at > note.at or (isinstance(only, RunName) and run != only):
                 return None
             if _is_noted(item, note):
                 return self._at_rest(item, found)
@@ -89,6 +130,10 @@ class DynamoDBCancellations(NamedTuple):
             return None
 
 
+_NO_RUN = RunName(RequestId(""), 0)
+"""What the row of an order names that came when there was nothing to cancel."""
+
+
 def _of_a_run(item: RunItem, now: int) -> dict[str, Any]:
     return _of_a_wait(item) if is_waiting(item) else _of_a_worker(item, now)
 
@@ -106,8 +151,9 @@ def _of_a_restart(item: RunItem) -> dict[str, Any]:
 
 
 def _of_a_worker(item: RunItem, now: int) -> dict[str, Any]:
+    """Return the change that fences a worker. A text that has the first hop keeps it: its sender gets the end."""
     return {
-        "UpdateExpression": expressions.CANCEL,
+        "UpdateExpression": expressions.CANCEL if item.first_text is None else expressions.CANCEL_OF_TEXT,
         "ConditionExpression": expressions.CAN_CANCEL,
         "ExpressionAttributeValues": {
             ":epoch": number(item.epoch),
@@ -138,9 +184,9 @@ def _goes_on(item: RunItem) -> bool:
     return item.status not in ENDED and item.own_failure is None
 
 
-def _is_meant(item: RunItem, at: int, only: RequestId | None) -> bool:
+def _is_meant(item: RunItem, at: int, only: RequestId | RunName | None) -> bool:
     """Answer whether it is the run of the one request that a cancellation is for. Its id may come again later."""
-    return only is None or (item.request_id, item.requested_at) == (only, at)
+    return not isinstance(only, str) or (item.request_id, item.requested_at) == (only, at)
 
 
 def _is_noted(item: RunItem, note: Cancellation) -> bool:

@@ -6,7 +6,7 @@ from typing import Any
 
 from flowguard.aws import expressions
 from flowguard.aws.items import ASKER, number, record_item, run_key, values_of
-from flowguard.protocol.callers import Callers, asker_key, caller_key
+from flowguard.protocol.callers import Callers, asker_key, caller_key, listed_key
 from flowguard.protocol.claims import begins_list, noted_asker, noted_error
 from flowguard.protocol.conflict import OnConflict
 from flowguard.protocol.fields import OF_THE_MESSAGE
@@ -67,8 +67,9 @@ def _first_hop(request: ClaimRequest, names: dict[str, str], values: dict[str, A
         values[":waiting"] = _WAITING
     if request.on_conflict is OnConflict.ATTACH:
         update = expressions.CLAIM_FIRST_HOP_OF_CALLERS
-        names["#caller"] = caller_key(m.request_id, m.requested_at)
-        values[":caller"], values[":fresh_since"] = {"S": names["#caller"]}, number(request.fresh_since)
+        names["#caller"] = listed_key(m)
+        values[":caller"] = {"S": caller_key(m.request_id, m.requested_at)}
+        values[":fresh_since"] = number(request.fresh_since)
         del names["#result"], names["#error"]
     conditions = expressions.FIRST_HOP if m.cancelled is None else expressions.CANCELLED_FIRST_HOP
     return conditions[request.on_conflict], update

@@ -168,7 +168,9 @@ _LIVES_LONGER: Final = "NOT #ttl > :ttl"
 HOLD_CALLER: Final = (
     f"{_OPEN} AND {_LIVES_LONGER} AND (attribute_exists(callers.held.#caller) OR size(callers.held) < :most)"
 )
-SET_CALLER: Final = "SET callers.held.#caller = :caller, #ttl = :ttl"
+SET_CALLER: Final = "SET callers.held.#caller = if_not_exists(callers.held.#caller, :caller), #ttl = :ttl"
+"""A caller that is there stays as it was."""
+
 NOTE_ROWS: Final = f"{_OPEN} AND {_LIVES_LONGER}"
 SET_ROWS: Final = "SET callers.#rows = :yes, #ttl = :ttl"
 
@@ -182,7 +184,11 @@ CAN_RESET: Final = (
     "#status <> :failed AND requested_at <= :latest AND reset_by <> :by AND "
     f"NOT ({_FAILED_BEFORE}) AND NOT ({_CANCELLED})"
 )
-RESET: Final = "SET reset_at = :at, reset_by = :by, epoch = epoch + :one, #owner = :by, lease_until = :now"
+# the text that has the first hop keeps it: where there is none, the number stays behind the epoch
+RESET: Final = (
+    "SET reset_at = :at, reset_by = :by, epoch = epoch + :one, #owner = :by, lease_until = :now, "
+    "text_epoch = if_not_exists(text_epoch, :zero) + :one"
+)
 
 # an order to reset is carried out once, whatever was reset since
 IS_NEW: Final = "attribute_not_exists(pk)"
@@ -238,6 +244,9 @@ END_WAIT: Final = "SET #wait.timed_out = :yes"
 # a cancelled run: its epoch is the fence of its worker, and a wait that goes on ends as one that has timed out
 CAN_CANCEL: Final = "epoch = :epoch AND done = :done"
 CANCEL: Final = "SET cancelled = :cancelled, epoch = epoch + :one, lease_until = :now"
+CANCEL_OF_TEXT: Final = f"{CANCEL}, text_epoch = epoch + :one"
+# an order to cancel is for one run, whenever it comes again: what stands there stays
+NOTE_CANCEL: Final = "SET of_run = if_not_exists(of_run, :run), #ttl = if_not_exists(#ttl, :ttl)"
 # a run that was reset is fenced already; a claim raises the epoch, and so does another reset
 CAN_CANCEL_RESTART: Final = "epoch = :epoch"
 CANCEL_RESTART: Final = "SET cancelled = :cancelled"

@@ -4,6 +4,7 @@
 
     claim of a first hop    callers: {term}                        a list of its own until the run ends
     a request attaches      callers: {term, held: {caller}}        on condition that the list is still the same
+                            a caller that is there stays as it was, one who wants the answer elsewhere is another
     … and one too many      row caller#<term>#<key>, then callers: {term, held, rows}
     the commit of the end   answered: {term, held, rows}           the write that ends the run closes the list
 """
@@ -65,8 +66,13 @@ class Caller(NamedTuple):
 
     @property
     def key(self) -> str:
-        """Return what names the caller in a list."""
-        return caller_key(self.request_id, self.requested_at)
+        """Return what names the caller in a list.
+
+        Anybody may repeat a request's id. So a request for an answer elsewhere, or as another, is another caller:
+        neither takes the other's place, whichever comes first. Carried attributes differ among copies of one message.
+        """
+        answer = [self.reply_to, self.answer_to, self.redrive, self.depth]
+        return _digest(json.dumps([self.request_id, self.requested_at, *answer], separators=(",", ":")))
 
     def reply_id(self, flow: str, object_id: ObjectId) -> str:
         """Return the id of the answer. It is the same whichever run answers, however often; a redrive has another."""
@@ -97,8 +103,14 @@ class Caller(NamedTuple):
 
 
 def caller_key(request_id: RequestId, requested_at: int) -> str:
-    """Return what names a request in the lists of its object. The same id with another time is another request."""
+    """Return what names the request that was carried out. The same id with another time is another request."""
     return asker_key(RequestId(f"{requested_at} {request_id}"))
+
+
+def listed_key(message: Message) -> str:
+    """Return what names a request in the lists of its object. One that wants no answer is in none."""
+    caller = Caller.of(message)
+    return caller_key(message.request_id, message.requested_at) if caller is None else caller.key
 
 
 @lru_cache(maxsize=128)
@@ -107,7 +119,11 @@ def asker_key(request_id: RequestId) -> str:
 
     A hop asks for its own key several times.
     """
-    return sha256(request_id.encode("utf-8", "surrogatepass")).hexdigest()[:_KEY]
+    return _digest(request_id)
+
+
+def _digest(text: str) -> str:
+    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_KEY]
 
 
 class Callers(NamedTuple):

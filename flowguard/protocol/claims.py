@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from flowguard.ids import Owner, RequestId
-from flowguard.protocol.callers import Caller, Callers, asker_key, caller_key
+from flowguard.protocol.callers import Caller, Callers, asker_key, caller_key, listed_key
 from flowguard.protocol.conflict import OnConflict
 from flowguard.protocol.fields import REMOVED_BY_CLAIM, claiming
 from flowguard.protocol.run import ENDED, Claim, ClaimRequest, Commit, Committed, Fenced, FencedBy, RunItem, Status
@@ -82,8 +82,8 @@ def _calling(item: RunItem, request: ClaimRequest) -> Verdict:
     One that was answered, or is about to be, is not answered by a later run: it is a copy.
     """
     m = request.message
-    key = caller_key(m.request_id, m.requested_at)
-    if key == item.answered_key or (item.answered is not None and key in item.answered.held):
+    was_carried_out = caller_key(m.request_id, m.requested_at) == item.answered_key
+    if was_carried_out or (item.answered is not None and listed_key(m) in item.answered.held):
         return Verdict.KEPT if item.status in ENDED else Verdict.DUPLICATE
     newer = m.requested_at > item.requested_at
     if newer and (is_abandoned(item, request) or _is_past(item, request)):

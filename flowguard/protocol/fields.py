@@ -266,8 +266,8 @@ FIELDS: Final = (
     Field(
         "text_epoch",
         Kind.COUNT,
-        "The epoch of the claim that wrote `first_text`",
-        FIRST_HOPS,
+        "The epoch of the claim that wrote `first_text`, or of a reset or cancellation that has fenced it",
+        FIRST_HOPS | {RESET, CANCELLATION},
         _COMMIT,
         part_of="first_text",
     ),

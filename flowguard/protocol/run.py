@@ -40,6 +40,13 @@ class Status(StrEnum):
 ENDED = frozenset({Status.COMPLETED, Status.FAILED})
 
 
+class RunName(NamedTuple):
+    """What names a run of an object: its request, and when that was made (ms)."""
+
+    request_id: RequestId
+    requested_at: int
+
+
 class Cancellation(NamedTuple):
     """A cancelled run: that of the request, unless it was asked for later than ``at`` (ms)."""
 
@@ -130,7 +137,7 @@ class RunItem(NamedTuple):
     first_text: str | None = None
     """What tells the text that has claimed the first hop from others, until that hop is committed.
 
-    None where another release has claimed it, or a reset or a cancellation has taken it since.
+    None where another release has claimed it. A reset and a cancellation leave it.
     """
     full_history: bool = False
     """Whether rows beside the item tell what has happened. Nothing decides by it."""

@@ -9,7 +9,7 @@ from flowguard.events import Event, EventType
 from flowguard.flow import AnyFlow
 from flowguard.ids import ObjectId, RequestId
 from flowguard.protocol.outbox import Send
-from flowguard.protocol.run import ENDED, Refused, RunItem
+from flowguard.protocol.run import ENDED, Refused, RunItem, RunName
 from flowguard.protocol.verdicts import Verdict
 from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.cancel_order import CancelOrder, read_cancel
@@ -66,12 +66,18 @@ class Canceller:
     def ending(self, envelope: Envelope, flow: AnyFlow, order: CancelOrder) -> Ending:
         """Carry out the order that a record brings. One that comes twice changes nothing more.
 
-        One that is older than any copy of it can be is sent again by somebody who has read it, and changes nothing.
+        A reader of the queue can send it again. It is for the run that had the object when it came first, whatever
+        has the object then. One that is older than any copy of it can be changes nothing.
         """
-        address = order.address
-        if Lifetimes(flow).of_order(address.requested_at) <= self._services.clock.now():
+        address, now, lifetimes = order.address, self._services.clock.now(), Lifetimes(flow)
+        if lifetimes.of_order(address.requested_at) <= now:
             return Ending(envelope, ack=True)
-        cancelled = self._cancelled(flow, address.object_id, address.request_id, address.requested_at, order.why)
+        by = RunName(address.request_id, address.requested_at)
+        known_until = lifetimes.of_order(max(address.requested_at, now))
+        run = self._services.store.cancellations.run_of(flow.name, address.object_id, by, known_until)
+        if run is None:
+            return Ending(envelope, ack=True)
+        cancelled = self._cancelled(flow, address.object_id, *by, order.why, only=run)
         onward = None if cancelled is None else self._settler.onward(flow, envelope, *cancelled)
         if onward is None:
             return Ending(envelope, ack=True)
@@ -84,7 +90,9 @@ class Canceller:
         the other may never have been sent.
         """
         m = arrival.message
-        done = self._cancelled(arrival.flow, m.object_id, m.request_id, m.requested_at, str(m.cancelled), only=True)
+        done = self._cancelled(
+            arrival.flow, m.object_id, m.request_id, m.requested_at, str(m.cancelled), only=m.request_id
+        )
         if verdict is Verdict.BUSY:
             left = 0 if done is None else done.item.lease_until - self._services.clock.now()
             seconds = max(1, -(-left // 1000))
@@ -103,11 +111,18 @@ class Canceller:
         return CancelDone(None) if done is None else CancelDone(done.item, self._settler.next_hop(flow, *done))
 
     def _cancelled(
-        self, flow: AnyFlow, object_id: ObjectId, by: RequestId, at: int, why: str, *, only: bool = False
+        self,
+        flow: AnyFlow,
+        object_id: ObjectId,
+        by: RequestId,
+        at: int,
+        why: str,
+        *,
+        only: RequestId | RunName | None = None,
     ) -> _Cancelled | None:
-        """Cancel the run. With ``only``, it is the run of the request ``by`` and of that time, and no other."""
+        """Cancel the run. With ``only``, it is that run, or the run of that request and of that time, and no other."""
         now = self._services.clock.now()
-        item = self._services.store.cancellations.cancel(flow.name, object_id, at, why, now, by if only else None)
+        item = self._services.store.cancellations.cancel(flow.name, object_id, at, why, now, only)
         if item is None:
             return None
         about = Message(flow.name, item.stage, item.version, object_id, item.request_id, item.requested_at, "")

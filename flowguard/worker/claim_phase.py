@@ -94,7 +94,7 @@ class ClaimPhase:
             lease_until=lease_until,
             on_conflict=flow.on_conflict,
             abandoned_before=now - _ms(flow.abandoned_after),
-            expires_at=Lifetimes(flow).of_run(now),
+            expires_at=Lifetimes(flow).of_claim(now, arrival.message),
             fresh_since=flow.fresh_since(arrival.message.requested_at),
             longest_lease=_longest_lease(arrival),
         )

@@ -4,6 +4,7 @@
 what                    must be found by
 ======================  ===============================================================================
 a run item              a copy of a copy of its last message, and a retry that is delayed
+… that is claimed       the same; after a wait also what may still answer that, until its deadline
 … that waits            the same, from its deadline on
 … of a run that ended   newer requests too, for as long as its result is good, and it is remembered
 a row that is awaited   its answer, and copies of that, after its deadline; so the requests of a group
@@ -24,6 +25,8 @@ from typing import NamedTuple
 
 from flowguard.flow import FOR_EVER, AnyFlow
 from flowguard.protocol.run import Status
+from flowguard.wire.message import Message
+from flowguard.wire.resumed_body import ResumedBody
 
 LONGEST_WAIT = timedelta(days=365)
 """How long one stage can wait."""
@@ -60,6 +63,16 @@ class Lifetimes(NamedTuple):
         """Return until when the item is needed of a run that is claimed or goes on at this moment."""
         remembered = 0 if self.flow.remember is None else self.flow.remember // _MILLISECOND
         return min(moment + max(self.copies, remembered), FOR_EVER)
+
+    def of_claim(self, moment: int, message: Message) -> int:
+        """Return until when the item is needed of a run whose hop is claimed at this moment.
+
+        Of one that resumes, the wait's deadline and copies of what answers it still come: its message says until when.
+        """
+        if not message.resumed:
+            return self.of_run(moment)
+        until = min(ResumedBody.read(message.body).until, moment + LONGEST_WAIT // _MILLISECOND)
+        return max(self.of_run(moment), self.of_wait(until))
 
     def of_wait(self, deadline: int) -> int:
         """Return until when the item is needed of a run that waits until this deadline."""

@@ -27,6 +27,7 @@ from flowguard.protocol.run import (
     Refused,
     ResetOrder,
     RunItem,
+    RunName,
     Settled,
     TimedOut,
 )
@@ -60,10 +61,7 @@ class Groups(Protocol):
         ...
 
     def asked(self, address: AnswerAddress, key: str, start: int, end: int, by: str) -> bool:
-        """Note that the message ``by`` has asked the shards from ``start`` up to ``end``.
-
-        False where the run does not wait for them any more, and for a copy of a message that noted it before.
-        """
+        """Note that ``by`` has asked these shards. False for a copy, and where the run does not wait any more."""
         ...
 
     def answers(self, flow: str, key: str, shard: int) -> Sequence[tuple[GroupRequest, GivenAnswer | None]]:
@@ -78,10 +76,7 @@ class Waits(Protocol):
     def groups(self) -> Groups: ...
 
     def settle(self, address: AnswerAddress, answer: GivenAnswer) -> Settled:
-        """Keep the answer, if the run waits for it.
-
-        Raises :class:`flowguard.errors.TooLarge` for one that cannot be kept anywhere; the run goes on waiting.
-        """
+        """Keep the answer, if the run waits for it. Raises :class:`flowguard.errors.TooLarge`; then it waits on."""
         ...
 
     def take(self, address: AnswerAddress, answer: GivenAnswer, use: Use) -> Settled | None:
@@ -167,12 +162,16 @@ class Memos(Protocol):
 class Cancellations(Protocol):
     """Runs that are cancelled from outside."""
 
+    def run_of(self, flow: str, object_id: ObjectId, by: RunName, known_until: int) -> RunName | None:
+        """Return the run that had the object when the order ``by`` came first, until ``known_until`` (ms)."""
+        ...
+
     def cancel(
-        self, flow: str, object_id: ObjectId, at: int, why: str, now: int, only: RequestId | None = None
+        self, flow: str, object_id: ObjectId, at: int, why: str, now: int, only: RequestId | RunName | None = None
     ) -> RunItem | None:
         """Fence the run, and note that it is cancelled, unless it was asked for later than ``at``. Times are in ms.
 
-        With ``only``, it is that request's run of the time ``at``, and no other. A wait that goes on is over then.
+        With ``only``, it is that run, or that request's of the time ``at``. A wait that goes on is over then.
         Returns the item afterwards, with the plan of its wait where it waits; None where there is no run to cancel.
         """
         ...

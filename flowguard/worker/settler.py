@@ -23,6 +23,7 @@ from flowguard.retry import LONGEST_SQS_DELAY
 from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.envelope import Envelope
 from flowguard.wire.message import PLACE, REQUESTED_AT, ErrorNote, Message
+from flowguard.wire.resumed_body import ResumedBody
 from flowguard.wire.send_ids import IdKind, id_of
 from flowguard.wire.signing import signed_attributes
 from flowguard.worker.believed import RecordKind
@@ -359,7 +360,7 @@ def _resumed(address: AnswerAddress, item: RunItem | None) -> Message | None:
     end, plan = item.wait.end, item.wait.plan
     return message_at(address, item)._replace(
         stage=plan.stage_at(end),
-        body=json.dumps({"wait": end.value}),
+        body=ResumedBody(end.value, item.wait.deadline).to_text(),
         hop=item.hop + 1,
         reply_to=plan.reply_to,
         answer_to=plan.answer_to,

@@ -177,12 +177,14 @@ def _failures() -> Iterator[Meeting]:
 
 def _callers() -> Iterator[Meeting]:
     """What only a flow that takes callers tells apart: how fresh its end is, and who was answered with it."""
-    for (which, other), state, lease, (says, lists), fresh_since in product(
-        OTHERS.items(), STATES, ("over", "abandoned"), LISTS.items(), (0, 501)
+    for (which, other), state, lease, (says, lists), fresh_since, to in product(
+        OTHERS.items(), STATES, ("over", "abandoned"), LISTS.items(), (0, 501), ("sqs:replies", "sqs:elsewhere")
     ):
         asked = request(other, policy=OnConflict.ATTACH)._replace(fresh_since=fresh_since)
+        asked = asked._replace(message=asked.message._replace(reply_to=to))
         stored = {**item(1, state, (0, 0), lease, "other"), **lists}
-        yield Meeting(f"{which} caller, item {state} lease {lease}, {says}, fresh since {fresh_since}", stored, asked)
+        about = f"{which} caller to {to}, item {state} lease {lease}"
+        yield Meeting(f"{about}, {says}, fresh since {fresh_since}", stored, asked)
 
 
 def _own_hops_of_callers() -> Iterator[Meeting]:

@@ -136,9 +136,46 @@ def test_a_caller_is_held_by_the_item_until_that_expires(clients: Clients, lists
 def test_a_caller_that_is_held_is_not_written_again(clients: Clients, lists: DynamoDBCallers) -> None:
     put(clients, callers=record_item(held(caller())))
     assert attach(lists, held(caller()), caller()) == (True, [])
-    redriven = caller()._replace(redrive=1)
-    assert attach(lists, held(caller()), redriven) == (True, ["UpdateItem"])
-    assert there(clients)["callers"] == record_item(held(redriven))
+    assert attach(lists, held(caller()), caller(size=200)) == (True, []), "whatever it carries"
+    assert there(clients)["callers"] == record_item(held(caller()))
+
+
+APART: dict[str, dict[str, Any]] = {
+    "elsewhere": {"reply_to": "sqs:mine"},
+    "for another wait": {"answer_to": "{}"},
+    "from its dead letter": {"redrive": 1},
+    "deeper": {"depth": 99},
+}
+
+
+@pytest.mark.parametrize("changed", APART)
+@pytest.mark.parametrize("in_rows", [False, True])
+def test_who_repeats_the_id_of_a_caller_and_wants_another_answer_is_another_caller(
+    changed: str, in_rows: bool, clients: Clients, lists: DynamoDBCallers
+) -> None:
+    begun = FULL if in_rows else OPEN
+    put(clients, callers=record_item(begun))
+    for one in (caller(), caller()._replace(**APART[changed])):
+        assert attach(lists, begun, one)[0]
+    listed = {**there(clients)["callers"]["M"]["held"]["M"], **{row["sk"]["S"]: row["caller"] for row in rows(clients)}}
+    wanted = {caller().to_text(), caller()._replace(**APART[changed]).to_text()}
+    assert wanted <= {one["S"] for one in listed.values()}
+
+
+def test_a_caller_that_another_worker_has_listed_meanwhile_stays_as_it_was(
+    clients: Clients, lists: DynamoDBCallers
+) -> None:
+    for begun, sizes in ((OPEN, (0, 200)), (FULL, (0, 200))):
+        put(clients, callers=record_item(begun))
+        for size in sizes:
+            assert attach(lists, begun, caller("new", size))[0]
+    assert there(clients)["callers"]["M"]["held"]["M"].get(caller("new").key) is None, "the list was full"
+    [row] = rows(clients)
+    assert row["caller"] == {"S": caller("new").to_text()}
+    put(clients)
+    for size in (0, 200):
+        assert attach(lists, OPEN, caller("new", size))[0]
+    assert there(clients)["callers"] == record_item(held(caller("new")))
 
 
 @pytest.mark.parametrize(("size", "is_held"), [(LARGEST_HELD, True), (LARGEST_HELD + 1, False)])
@@ -205,10 +242,9 @@ def test_an_item_without_a_ttl_takes_callers(clients: Clients, lists: DynamoDBCa
     assert attach(lists, OPEN, caller()) == (True, ["UpdateItem"])
 
 
-def test_of_a_full_list_one_that_is_held_is_replaced(clients: Clients, lists: DynamoDBCallers) -> None:
+def test_one_that_is_held_since_keeps_its_place_in_a_full_list(clients: Clients, lists: DynamoDBCallers) -> None:
     put(clients, callers=record_item(FULL))
-    redriven = caller(0)._replace(redrive=1)
-    assert attach(lists, FULL, redriven) == (True, ["UpdateItem"])
+    assert attach(lists, OPEN, caller(0)) == (True, ["UpdateItem"])
     assert rows(clients) == []
 
 

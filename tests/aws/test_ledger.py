@@ -256,6 +256,15 @@ def test_what_is_completed_is_neither_freed_nor_completed_again_by_its_own_call(
 # -- who is late -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(("ahead", "is_busy"), [(12 * 60 + 15, True), (12 * 60 + 15 + 1, False)])
+def test_a_dead_worker_whose_clock_is_fast_has_its_key_for_no_longer_than_any_lease(
+    ahead: int, is_busy: bool, clients: Clients
+) -> None:
+    store = ledger(clients)
+    claimed(store, ask("fast", NOW + ahead * 60_000)._replace(lease_until=NOW + ahead * 60_000))
+    assert isinstance(store.claim(ask("next", NOW)), Met) is is_busy
+
+
 def test_a_call_whose_lease_is_over_changes_nothing_of_a_faster_one(clients: Clients) -> None:
     store = ledger(clients)
     slow = claimed(store, ask())

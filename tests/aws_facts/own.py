@@ -57,7 +57,7 @@ OWN_NUMBERS: Final[Mapping[str, tuple[str, ...]]] = {
         "sim/made_tokens.py:_MOST_NAMED",
     ),
     "how long names and numbers of flowguard's own may be": (
-        "aws/caller_lists.py:_ORDER",
+        *("aws/caller_lists.py:_ORDER", "aws/cancellations.py:_ORDER"),
         *("aws/items.py:LONGEST_ID", "aws/items.py:_LONGEST_STAGE", "aws/items.py:_MOST"),
         *("aws/items.py:_LARGEST_NUMBER", "aws/writes.py:_MOST_LEVELS", "deploy/logical_ids.py:_LONGEST"),
     ),

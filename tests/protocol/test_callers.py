@@ -116,3 +116,17 @@ def test_the_callers_of_an_item_are_always_in_one_order() -> None:
 def test_the_end_of_a_run_is_compared_without_what_reads_it() -> None:
     end = StoredEnd(RequestId("r"), 5, "COMPLETED", "7")
     assert LeftEnd(end.request_id, 5, Callers("t"), lambda: end) == LeftEnd(end.request_id, 5, Callers("t"), list)  # type: ignore[arg-type]  # it is not called
+
+
+def test_a_caller_is_named_by_all_that_its_answer_depends_on() -> None:
+    bare = Caller(RequestId("r"), 5, "sqs:replies")
+    others = (
+        bare._replace(request_id=RequestId("s")),
+        bare._replace(requested_at=6),
+        bare._replace(reply_to="sqs:mine"),
+        bare._replace(answer_to="{}"),
+        bare._replace(redrive=1),
+        bare._replace(depth=1),
+    )
+    assert len({bare.key, *(one.key for one in others)}) == len(others) + 1
+    assert bare._replace(carried=CALLER.carried).key == bare.key

@@ -209,7 +209,7 @@ def _updates() -> Iterator[tuple[Writer, str, Mapping[str, str]]]:
         fields.GROUP: (e.ASKED, e.DROP_SHARD),
         fields.CALLER: (e.SET_CALLER, e.SET_ROWS),
         fields.RESET: (e.RESET,),
-        fields.CANCELLATION: (e.CANCEL, e.CANCEL_RESTART, e.CANCEL_WAIT),
+        fields.CANCELLATION: (e.CANCEL, e.CANCEL_OF_TEXT, e.CANCEL_RESTART, e.CANCEL_WAIT),
     }.items():
         for text in texts:
             yield writer, text, {}

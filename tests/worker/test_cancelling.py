@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from dataclasses import replace
 from typing import Any
@@ -14,7 +15,7 @@ from flowguard.events import EventType
 from flowguard.flow import Flow
 from flowguard.ids import ObjectId, RequestId
 from flowguard.protocol.failed_hop import FailedHop
-from flowguard.protocol.run import Refused, RunItem, Status
+from flowguard.protocol.run import Refused, RunItem, RunName, Status
 from flowguard.protocol.verdicts import Verdict
 from flowguard.sim.calls import ApiCall, Proceed, Recorder, Response, intercept
 from flowguard.testing import sqs_event
@@ -32,7 +33,8 @@ from flowguard.worker.trust import SignedOrder, Trust
 from tests.protocol.run_items import run_item
 from tests.scene import START, Scene, scene
 from tests.waits import DEADLINE, Late, WaitScene, wait_scene
-from tests.worker.runtime.mishaps import Died, die
+from tests.worker.runtime.mishaps import Died, boom, die
+from tests.worker.runtime.test_resets import triggered_cache
 
 SIGNER = KeySigner(Keyring(lambda: Keys.parse("k1:" + "x" * 32), ManualClock()))
 OTHERS = KeySigner(Keyring(lambda: Keys.parse("k1:" + "y" * 32), ManualClock()))
@@ -114,6 +116,99 @@ def test_an_order_that_is_older_than_any_of_its_copies_cancels_nothing(later: in
         at.clock.advance(ms=START + Lifetimes(at.flow).copies + later - at.clock.now())
         assert ending(at, brought) == Ending(brought, ack=True)
         assert (item(at).cancelled_because == "a mistake") is is_cancelled
+
+
+def test_an_order_that_is_sent_again_cancels_no_run_but_its_own() -> None:
+    """Also one that was asked for before the order was given, and has the object only since."""
+    with scene() as at:
+        at.deliver(at.message())
+        ending(at, order())
+        at.deliver(at.newer())
+        before = item(at)
+        assert (before.request_id, before.requested_at < START) == ("run-2", True)
+        assert ending(at, order()) == Ending(order(), ack=True)
+        assert item(at) == before
+        assert at.told(EventType.WAS_CANCELLED) == 1
+
+
+def test_nor_does_one_that_came_when_there_was_no_run_or_another_order_of_its_id_or_time() -> None:
+    with scene() as at:
+        ending(at, order())
+        at.deliver(at.message())
+        before = item(at)
+        ending(at, order())
+        assert item(at) == before
+        assert ending(at, order(at=START + 1)).ack
+        assert item(at).cancelled_because == "a mistake", "another order is none that came before"
+
+
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("number", [1, 2])
+def test_whenever_its_function_dies_an_order_is_for_the_run_that_it_met(number: int, after: bool) -> None:
+    with scene() as at:
+        at.deliver(at.message())
+        with intercept(dies_at_update(number, after=after)), pytest.raises(Died):
+            ending(at, order())
+        assert ending(at, order()).ack
+        assert item(at).cancelled_because == "a mistake"
+
+
+def dies_at_update(number: int, *, after: bool) -> Any:
+    calls = itertools.count(1)
+
+    def interceptor(call: ApiCall, proceed: Proceed) -> Response:
+        if call.operation != "UpdateItem" or next(calls) != number:
+            return proceed()
+        if after:
+            proceed()
+        raise Died
+
+    return interceptor
+
+
+def met(at: Scene, by: str = "cancel-1", given: int = START) -> RunName | None:
+    cancellations = at.handler._services.store.cancellations
+    return cancellations.run_of("orders", ObjectId("o1"), RunName(RequestId(by), given), START)
+
+
+def test_an_order_is_for_the_run_that_has_the_object_and_goes_on() -> None:
+    with scene() as at:
+        assert met(at, "before it") is None
+        assert met(at, "before it") is None, "which its copy reads"
+        at.deliver(at.message())
+        first = at.message()
+        assert met(at) == met(at) == (first.request_id, first.requested_at)
+        assert met(at, given=first.requested_at) == (first.request_id, first.requested_at)
+        assert met(at, given=first.requested_at - 1) is None, "it was asked for later"
+        at.deliver(at.second())
+        assert item(at).status is Status.COMPLETED
+        assert met(at, "after it") is None
+        assert met(at) == (first.request_id, first.requested_at), "whatever has become of it"
+
+
+@pytest.mark.parametrize("is_committed", [False, True])
+def test_an_order_is_for_what_begins_a_run_anew_that_was_reset(is_committed: bool) -> None:
+    with scene(triggered_cache) as at:
+        if not is_committed:
+            at.script.pricing = boom
+        at.deliver(at.message())
+        assert at.handler._services.store.callers.reset("orders", ObjectId("o1"), "reset-1", START, START)
+        name = met(at)
+        assert name is not None
+        assert name.request_id.startswith("reset-") is is_committed
+
+
+def test_the_row_of_an_order_lives_as_long_as_a_copy_may_come() -> None:
+    with scene() as at:
+        at.clock.advance(seconds=30)
+        now = at.clock.now()
+        moments = (now - 20_000, now + 60_000)
+        for given in moments:
+            ending(at, order(at=given))
+        rows = at.aws.client("dynamodb").scan(TableName="flowguard")["Items"]
+        lives = [(max(given, now) + Lifetimes(at.flow).copies) // 1_000 for given in moments]
+        assert sorted(int(row["ttl"]["N"]) for row in rows) == lives
+        assert all(row["sk"]["S"].startswith("cancel#") for row in rows)
 
 
 def test_of_a_run_that_waits_each_copy_of_the_order_sends_the_message_that_ends_it() -> None:

@@ -21,18 +21,23 @@ from flowguard.protocol.waiting import GivenAnswer
 from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
 from flowguard.sim.keyed import create_table
 from flowguard.step import Step
+from flowguard.wire.envelope import Envelope
 from flowguard.wire.message import Message
 from flowguard.worker.emitter import Emitter
+from flowguard.worker.ending import Ending
 from flowguard.worker.found_answer import FoundAnswer
 from flowguard.worker.outside import OutsideAnswers
 from tests.aws.engines import same_clients
 from tests.once_world import ORDER, charge_in, once_world
 from tests.scene import Scene, scene
 from tests.waits import SCRIPT, START, WITHIN, AnyOf, Carts, Progress, WaitScene, wait_scene
+from tests.worker import test_cancelling, test_resets, test_together_crashes
 from tests.worker.runtime.test_callers import answers, caller, shared
 from tests.worker.runtime.test_codes import PASSING
+from tests.worker.runtime.test_resets import client, triggered_cache
 from tests.worker.test_groups import group_of, read_into
 from tests.worker.test_outside import sent_at
+from tests.worker.test_together import together
 
 pytestmark = pytest.mark.proof("carries a run out for each call and code")
 
@@ -221,3 +226,95 @@ def taken(at: Scene, message: Message) -> bool:
 def is_parked(code: str, letters: Sequence[object]) -> bool:
     """Whether a code that ends something ended it with a letter."""
     return code in FINAL | FOR_MINUTES and bool(letters)
+
+
+# -- orders to cancel and to reset, and records that share their calls -------------------------------------------------
+
+
+def ordered(at: Scene, give: Callable[[Any, Envelope], Ending], brought: Envelope) -> None:
+    """Let an order come again until it is taken."""
+
+    def is_taken() -> bool:
+        return give(at, brought).ack
+
+    repeated(at, is_taken)
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_a_code_that_comes_once_keeps_no_order_to_cancel_from_its_run(code: str) -> None:
+    def carry_out(refusing: Refusing) -> bool:
+        with scene() as at:
+            at.deliver(at.message())
+            with intercept(refusing):
+                ordered(at, test_cancelling.ending, test_cancelling.order())
+            item = at.item()
+            at.deliver(at.second())
+            ended = at.item()
+            assert item is not None
+            assert ended is not None
+            return (item.cancelled_because, ended.status) == ("a mistake", Status.FAILED)
+
+    assert swept(code, carry_out) == 4, "which run it is, the row of the order, and the run's own read and write"
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_a_code_that_comes_once_keeps_no_order_to_reset_from_its_run(code: str) -> None:
+    def carry_out(refusing: Refusing) -> bool:
+        with scene(triggered_cache) as at:
+            at.deliver(at.message())
+            with intercept(refusing):
+                ordered(at, test_resets.ending, test_resets.order())
+            item = at.item()
+            assert item is not None
+            return (item.reset_by, item.epoch) == ("reset-1", 2)
+
+    assert swept(code, carry_out) >= 2
+
+
+CLIENTS: Final[dict[str, Callable[[Scene], object]]] = {
+    "cancel": lambda at: client(at).cancel(at.flow, "o1", why="a mistake"),
+    "reset": lambda at: client(at).reset(at.flow, "o1"),
+}
+
+
+@pytest.mark.parametrize("what", CLIENTS)
+@pytest.mark.parametrize("code", CODES)
+def test_a_code_that_a_client_meets_is_told_and_its_next_try_does_it(code: str, what: str) -> None:
+    def carry_out(refusing: Refusing) -> bool:
+        with scene(triggered_cache) as at:
+            at.deliver(at.message())
+
+            def tried() -> bool:
+                CLIENTS[what](at)
+                return True
+
+            with intercept(refusing):
+                repeated(at, tried)
+            item = at.item()
+            assert item is not None
+            return item.cancelled_because == "a mistake" if what == "cancel" else item.reset_by is not None
+
+    assert swept(code, carry_out) >= 2
+
+
+@pytest.mark.parametrize("flow", test_together_crashes.FLOWS)
+@pytest.mark.parametrize("code", A_FEW)
+def test_a_code_that_comes_once_keeps_no_record_of_a_batch_from_its_end(code: str, flow: str) -> None:
+    wanted, _ = test_together_crashes.undisturbed(flow)
+
+    def carry_out(refusing: Refusing) -> bool:
+        with scene(test_together_crashes.FLOWS[flow]) as at:
+            together(at)
+            with intercept(refusing):
+                for messages in test_together_crashes.hops(at):
+                    repeated(at, partial(taken_together, at, messages))
+            found = test_together_crashes.end_of(at)
+            return found[:2] == wanted[:2] or (code in FINAL | FOR_MINUTES and bool(found.sent["dead"]))
+
+    assert swept(code, carry_out) > 2
+
+
+def taken_together(at: Scene, messages: list[Any]) -> bool:
+    """Deliver what is left of a batch, as SQS does. Whether nothing is left."""
+    messages[:] = test_together_crashes.deliver(at, messages, 2)
+    return not messages

@@ -558,6 +558,25 @@ def test_an_older_one_for_another_name_is_for_whoever_waits_for_that(at: WaitSce
     assert ends(at) == {"run-1": "COMPLETED"}
 
 
+def test_of_two_parties_the_newer_takes_the_place_of_the_other_under_one_id(at: WaitScene) -> None:
+    """Each may answer a name of its own. One answer is kept for each id, before anybody waits."""
+
+    def for_both(step: Step[Progress]) -> Outcome:
+        return AnyOf.when(
+            quorum=2,
+            a=step.event("paid", keep_early=True),
+            b=step.event("paid", keep_early=True),
+            within=WITHIN,
+        )
+
+    comes(at, "7", "m-1", 10, names=("a",))
+    comes(at, "8", "m-2", 20, names=("b",))
+    begins(at, 1, for_both)
+    assert ends(at) == {"run-1": "WAITING"}
+    comes(at, "7", "m-3", 30, names=("a",))
+    assert ends(at) == {"run-1": "COMPLETED"}, "where a run waits, each is for its own name"
+
+
 @pytest.mark.parametrize(
     ("waiting", "verdict"), [("a", AnswerVerdict.RESUMED), ("b", AnswerVerdict.UNKNOWN), ("", AnswerVerdict.UNKNOWN)]
 )

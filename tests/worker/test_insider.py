@@ -229,6 +229,53 @@ def test_no_forged_order_settles_or_undoes_a_run(
         assert not world.tally.count(EventType.ANSWERED) + world.tally.count(EventType.WAS_RESET)
 
 
+REPEATED: Final[Mapping[str, tuple[Mapping[str, Any], Mapping[str, str]]]] = {
+    "its own text": ({}, {}),
+    "another text": ({"note": "forged"}, {}),
+    "deeper in a chain": ({}, {"flowguard": '{"object":"e1","depth":90}'}),
+    "telling another": ({}, {"flowguard": '{"object":"e1","reply_to":"sqs:told"}'}),
+    "an older time": ({}, {"requestedat": str(START - 1)}),
+    "a newer time": ({"note": "forged"}, {"requestedat": str(START + 500)}),
+}
+
+
+def request(body: Mapping[str, Any], said: Mapping[str, str], queue: str = "expenses") -> Any:
+    first = {"uniquerequestid": "r1", "requestedat": str(START)}
+    return sqs_event(queue, {"expense_id": "e1", **body}, attributes={**first, **said})
+
+
+@pytest.mark.parametrize("repeated", REPEATED)
+def test_a_request_that_repeats_the_id_of_a_run_changes_nothing_of_it(repeated: str, world: World) -> None:
+    before = world.item
+    world.take(request(*REPEATED[repeated]))
+    assert world.item == before
+    assert world.tally.count(EventType.CLAIMED) == 1, "the first"
+
+
+def test_a_newer_request_is_a_request_of_whoever_may_send_one_and_an_older_one_is_none(world: World) -> None:
+    """Signatures do not decide who may ask. A flow that takes callers lets the run at work answer both."""
+    before = world.item
+    for at in (START - 1, START + 500):
+        world.take(request({}, {"uniquerequestid": f"r-{at}", "requestedat": str(at)}))
+    assert world.item == before
+    assert world.tally.count(EventType.ATTACHED) == 2
+
+
+class Other(Flow, name="other", object_id="expense_id"):
+    """Another flow of the same function, of the same objects."""
+
+    stages = (Lapse,)
+
+
+def test_a_request_for_another_flow_under_the_id_of_a_run_is_a_run_of_that_flow(world: World) -> None:
+    before = world.item
+    both = stages_handler(world.flow, Other).using(world.services)
+    both(request({}, {"flowstage": "other/lapse"}, "decisions"))
+    assert world.item == before
+    found = world.services.store.read("other", "e1")  # type: ignore[attr-defined]  # of this store
+    assert (found.request_id, found.status) == ("r1", Status.COMPLETED)
+
+
 @pytest.mark.parametrize("function", [stages_handler, callback_handler])
 @pytest.mark.parametrize("said", ORDERS)
 def test_nor_does_one_in_the_queue_of_answers_that_is_not_signed(
@@ -283,6 +330,19 @@ def test_with_keys_no_forged_hop_or_cancellation_moves_or_ends_a_run(said: Recor
             assert not world.take(WAYS[way](MOVES[said], said))
             assert world.item == before
             assert world.tally.count(EventType.UNTRUSTED) == 1
+
+
+def test_a_signature_covers_whom_an_answer_is_for_and_not_what_it_says() -> None:
+    """Who has read it gives another answer with it, to that run and name alone, and in the queue of answers alone."""
+    for world in world_of(TwoQueues, KEYS):
+        signed = ADDRESS._replace(signature=world.services.signer.sign(ADDRESS.statement))
+        before = world.item
+        for place, queue in ((signed._replace(hop=2), "answers"), (signed, "expenses")):
+            forged = {"answer": place.as_json()}, {"status": "COMPLETED", "result": "another"}
+            assert not world.take(raw(queue)(forged, RecordKind.ANSWER))
+        assert world.item == before
+        assert world.take(raw("answers")(({"answer": signed.as_json()}, ENDED), RecordKind.ANSWER))
+        assert world.tally.count(EventType.ANSWERED) == 1
 
 
 @pytest.mark.parametrize("said", MOVES)

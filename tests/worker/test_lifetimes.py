@@ -2,22 +2,35 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
 
 from flowguard.errors import DefinitionError
 from flowguard.flow import ATTACH, UNTIL_RESET, AnyFlow, Flow
+from flowguard.ids import ObjectId, RequestId
 from flowguard.operate.moments import iso
 from flowguard.outcome import Done, Outcome
 from flowguard.protocol.run import Status
+from flowguard.protocol.verdicts import AnswerVerdict
+from flowguard.protocol.waiting import GivenAnswer
 from flowguard.retry import Fixed, RetryPolicy
+from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
 from flowguard.stage import Stage
 from flowguard.step import Step
+from flowguard.wire.message import Message
+from flowguard.wire.resumed_body import ResumedBody
+from flowguard.worker.callbacks import Callbacks
+from flowguard.worker.found_answer import FoundAnswer
 from flowguard.worker.lifetimes import LONGEST_WAIT, Lifetimes
+from tests.waits import START, AnyOf, Carts, Progress, asks, wait_scene
+from tests.worker.runtime.mishaps import Died, dies_at
 
 NOW = 1_800_000_000_000
+PAID = FoundAnswer(Carts, "paid", GivenAnswer("7"))
 DAY = timedelta(days=1) // timedelta(milliseconds=1)
 HELD_BACK = RetryPolicy(attempts=3, backoff=Fixed(10 * 86_400), max_delay=timedelta(days=10))
 
@@ -62,6 +75,91 @@ def test_what_answers_are_found_by_outlives_their_deadline_and_is_not_remembered
 def test_what_is_remembered_for_ever_outlives_everybody() -> None:
     lives = Lifetimes(flow(remember=timedelta.max)).of_end(NOW, Status.COMPLETED)
     assert iso(lives) == "9999-12-31T23:59:59.000Z", "and every reader can print it"
+
+
+def test_a_result_is_fresh_for_as_long_as_its_flow_says() -> None:
+    kept = flow(keep_result=timedelta(days=60), on_conflict=ATTACH)
+    assert (kept.fresh_since(NOW), kept.good_until(NOW)) == (NOW - 60 * DAY, NOW + 60 * DAY)
+    assert (flow().fresh_since(NOW), flow().good_until(NOW)) == (NOW, None)
+    assert flow(keep_result=UNTIL_RESET, on_conflict=ATTACH).fresh_since(NOW) == 0
+
+
+def test_a_request_that_tells_nobody_is_for_a_flow_that_tells_nobody_on_request() -> None:
+    class Asks(Stage[Asked], name="work"):
+        def handle(self, payload: Asked, step: Step) -> Outcome:
+            return Done()
+
+    class Silent(Flow, name="works", object_id="id", reply_to=()):
+        stages = (Asks,)
+
+    message, _ = Silent.request(Asked(id="o"), request_id=RequestId("r"), requested_at=NOW)
+    assert message.reply_to is None
+
+
+class Asked(BaseModel):
+    id: str
+
+
+def resumes(until: int, **changes: Any) -> Message:
+    body = ResumedBody("answered", until).to_text()
+    message = Message("works", "work", 1, ObjectId("o"), RequestId("r"), NOW, body, hop=2, resumed=True)
+    return message._replace(**changes)
+
+
+def test_the_claim_after_a_wait_keeps_the_item_for_what_may_still_answer_it() -> None:
+    lifetimes = Lifetimes(flow())
+    assert days(lifetimes.of_claim(NOW, resumes(NOW + 60 * DAY))) == 88
+    assert days(lifetimes.of_claim(NOW + 70 * DAY, resumes(NOW + 60 * DAY))) == 98, "and for itself"
+    assert days(lifetimes.of_claim(NOW, resumes(NOW + 60 * DAY, resumed=False))) == 28, "a payload is none"
+    assert days(lifetimes.of_claim(NOW, resumes(0, body='{"wait": "answered"}'))) == 28, "of another release"
+
+
+def test_nobody_keeps_an_item_for_longer_than_a_wait_can_reach() -> None:
+    assert days(Lifetimes(flow()).of_claim(NOW, resumes(NOW + 9_999 * DAY))) == LONGEST_WAIT.days + 28
+
+
+def test_whoever_dies_after_a_long_wait_the_item_lives_until_its_deadline_and_for_copies() -> None:
+    with wait_scene() as at:
+        at.begin(lambda step: AnyOf.when_any(**asks(step), within=timedelta(days=60), on_timeout="late"))
+        lives = int(at.raw()["ttl"]["N"])
+        assert lives * 1_000 == START + 88 * DAY
+        at.answer("a", 7)
+        [onward] = at.waiting("carts")
+        for after in (False, True):
+            at.move_to(START + (2 + after) * DAY)
+            with intercept(dies_at("UpdateItem", after=after)), suppress(Died):
+                at.deliver(onward)
+            assert int(at.raw()["ttl"]["N"]) == lives
+        at.move_to(START + 4 * DAY)
+        assert at.deliver(onward)
+        assert int(at.raw()["ttl"]["N"]) == lives
+
+
+@pytest.mark.parametrize("later", [60_000, 27 * DAY])
+def test_a_late_worker_that_writes_the_rows_of_a_wait_again_keeps_no_answer_from_its_run(later: int) -> None:
+    """It was at work before the attempt that committed, whose deadline is later by as much."""
+    with wait_scene() as at:
+        late: list[ApiCall] = []
+
+        def stalls(call: ApiCall, proceed: Proceed) -> Response:
+            if call.operation != "BatchWriteItem":
+                return proceed()
+            late.append(call)
+            raise Died
+
+        def for_paid(step: Step[Progress]) -> Outcome:
+            return AnyOf.when_any(a=step.event("paid"), within=timedelta(days=60))
+
+        with intercept(stalls), suppress(Died):
+            at.begin(for_paid)
+        at.move_to(START + later)
+        assert at.begin(for_paid)
+        at.aws.client("dynamodb").batch_write_item(RequestItems=late[0].params["RequestItems"])
+        (row,) = at.waits.waiting_for("carts", "paid")
+        deadline = START + later + 60 * DAY
+        assert (at.wait.deadline, row.expires_at) == (deadline, START + 88 * DAY)
+        assert row.expires_at > deadline
+        assert Callbacks((Carts,), at.services).answer(PAID) is AnswerVerdict.RESUMED
 
 
 @pytest.mark.parametrize("status", [Status.COMPLETED, Status.FAILED])

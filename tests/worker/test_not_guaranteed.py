@@ -68,6 +68,27 @@ ELSEWHERE: Final = {
         "tests/worker/runtime/test_on_failed.py",
         "test_a_newer_request_that_takes_over_first_is_told_what_was_not_undone",
     ),
+    "that a late worker of another release, or a handler whose attempts wait for very different times, "
+    "leaves the rows of a wait alone": (
+        "tests/worker/test_lifetimes.py",
+        "test_a_late_worker_that_writes_the_rows_of_a_wait_again_keeps_no_answer_from_its_run",
+    ),
+    "that answers of several parties under one id are all kept before their wait": (
+        "tests/worker/test_early_answers.py",
+        "test_of_two_parties_the_newer_takes_the_place_of_the_other_under_one_id",
+    ),
+    "what an answer says, by a signature": (
+        "tests/worker/test_insider.py",
+        "test_a_signature_covers_whom_an_answer_is_for_and_not_what_it_says",
+    ),
+    "that a key of `@once` is free soon after the death of a worker whose clock was fast": (
+        "tests/aws/test_ledger.py",
+        "test_a_dead_worker_whose_clock_is_fast_has_its_key_for_no_longer_than_any_lease",
+    ),
+    "alarms for a function under `@once` that a handler of your own calls": (
+        "tests/deploy/test_derive_once.py",
+        "test_a_function_that_others_call_has_its_table_and_a_note_on_what_its_caller_needs",
+    ),
     "that a failed run is undone where its item is nearly full": (
         "tests/worker/runtime/test_on_failed.py",
         "test_where_even_its_message_has_no_room_the_run_ends_failed_and_says_so",

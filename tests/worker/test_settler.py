@@ -24,6 +24,7 @@ from flowguard.step import Step
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.envelope import Envelope, normalize_record
 from flowguard.wire.message import PLACE
+from flowguard.wire.resumed_body import ResumedBody
 from flowguard.worker.denials import _Denied
 from flowguard.worker.settler import ArrivedAnswer, ArrivedDeadline, Settler, find_arrived, message_at
 from tests.waits import (
@@ -45,6 +46,7 @@ from tests.waits import (
 )
 
 SEVEN = GivenAnswer("7")
+RESUMED = ResumedBody("answered", DEADLINE).to_text()
 
 
 @pytest.fixture
@@ -133,7 +135,7 @@ def test_each_ending_says_its_verdict_and_whether_the_record_may_go(at: WaitScen
     resumed = settled(at, "c")
     assert resumed[1:3] == (True, AnswerVerdict.RESUMED)
     [send] = resumed.sends
-    assert (send.kind, send.body, send.group) == (Kind.NEXT, '{"wait": "answered"}', "c1")
+    assert (send.kind, send.body, send.group) == (Kind.NEXT, RESUMED, "c1")
     assert resumed.arrival.message.hop == 2
 
 
@@ -177,7 +179,7 @@ def test_a_run_that_goes_on_at_a_stage_of_another_release_does_so_after_a_redriv
     assert list(denied) == ["sqs:carts"], "what is taken is denied no more"
     [letter] = at.waiting("carts-dead-letters")
     said = json.loads(letter["messageAttributes"][PLACE]["stringValue"])
-    assert letter["body"] == '{"wait": "answered"}'
+    assert letter["body"] == RESUMED
     assert (said["hop"], said["redrive"], said["resumed"], said["to"]) == (2, 1, True, str(Older.inbox))
     assert said["error"][0] == "OtherRelease"
     parked = last(at, EventType.PARKED).facts
@@ -212,7 +214,7 @@ def test_of_an_answer_whose_next_message_cannot_be_parked_now_the_record_itself_
     assert at.waiting("carts-dead-letters") == []
     assert at.deliver(found)
     [letter] = at.waiting("carts-dead-letters")
-    assert letter["body"] == '{"wait": "answered"}'
+    assert letter["body"] == RESUMED
 
 
 def test_an_answer_is_reported_with_the_hop_and_stage_that_wait(at: WaitScene) -> None:

@@ -500,7 +500,7 @@ def test_a_claim_after_a_wait_writes_where_the_run_stands_and_leaves_what_is_uns
     assert [first[name]["S"] for name in ("status", "stage", "request_id")] == ["RUNNING", "some", "run-1"]
     assert [one["retry"]["N"] for one in seen] == ["0", "1"]
     assert int(first["lease_until"]["N"]) > START + 60_000
-    assert int(first["ttl"]["N"]) == Lifetimes(Carts).of_run(START + 60_000) // 1000
+    assert int(first["ttl"]["N"]) == Lifetimes(Carts).of_wait(DEADLINE) // 1000
     assert first["stages"]["M"].keys() == {"begin", "some"}
     assert "outbox" in first
     assert "outbox" in second

@@ -116,16 +116,6 @@ def test_beyond_what_the_item_holds_callers_are_rows(store: DynamoDBStore) -> No
     assert in_rows(store, Callers("another")) == []
 
 
-def test_a_caller_that_comes_again_from_its_dead_letter_keeps_its_place_in_a_full_list(store: DynamoDBStore) -> None:
-    claim = taking(store)
-    attach(store, *range(MOST_HELD))
-    again = caller(1)._replace(redrive=1)
-    assert store.callers.attach("flow", OBJECT, met(store), again, LATER, ROWS)
-    found = closed(store.commit(claim, end()))
-    assert (len(found.held), found.rows) == (MOST_HELD, False)
-    assert again in found.in_item
-
-
 @pytest.mark.parametrize("before", [0, MOST_HELD])
 def test_an_item_outlives_its_callers(before: int, store: DynamoDBStore) -> None:
     """That of the first, and that of a row."""

@@ -16,7 +16,7 @@ def attached(item: RunItem | None, term: str, caller: Caller, *, looks: bool = T
     """The item with the caller in its list; None where that is not open any more."""
     if item is None or item.callers is None or (looks and item.callers.term != term):
         return None
-    held = {**item.callers.held, caller.key: caller.to_text()}
+    held = {caller.key: caller.to_text(), **item.callers.held}
     return item._replace(callers=item.callers._replace(held=held))
 
 
@@ -63,9 +63,7 @@ def committed(found: RunItem, claim: Claim, commit: Commit, *, closes: bool = Tr
 
 def reset(item: RunItem, now: int, *, fences: bool) -> RunItem:
     """The item of a run that was reset."""
-    fenced = (
-        item._replace(epoch=item.epoch + 1, owner=Owner(RESET), lease_until=now, first_text=None) if fences else item
-    )
+    fenced = item._replace(epoch=item.epoch + 1, owner=Owner(RESET), lease_until=now) if fences else item
     return fenced._replace(reset_at=now, reset_by=RESET)
 
 
@@ -83,7 +81,7 @@ def cancelled(
     if item.wait is not None and claims.is_waiting(item):
         after = after._replace(wait=item.wait._replace(timed_out=True))
     elif fences:
-        after = after._replace(epoch=item.epoch + 1, lease_until=now, first_text=None)
+        after = after._replace(epoch=item.epoch + 1, lease_until=now)
     return after, _at_rest(after)
 
 

@@ -40,6 +40,7 @@ from flowguard.protocol.run import (
     Refused,
     ResetOrder,
     RunItem,
+    RunName,
     Settled,
     TimedOut,
 )
@@ -292,9 +293,13 @@ class _Outside:
             raise answer
         return answer
 
+    def run_of(self, flow: str, object_id: ObjectId, by: RunName, known_until: int) -> RunName | None:
+        raise AssertionError("nobody orders a cancellation by a message here")
+
     def cancel(
-        self, flow: str, object_id: ObjectId, at: int, why: str, now: int, only: RequestId | None = None
+        self, flow: str, object_id: ObjectId, at: int, why: str, now: int, only: RequestId | RunName | None = None
     ) -> RunItem | None:
+        assert not isinstance(only, RunName)
         found: RunItem | None = self.ask(Cancelling(at, why, only))
         return found
 
@@ -478,7 +483,7 @@ class _Lists:
         self, flow: str, object_id: ObjectId, callers: Callers, caller: Caller, until: int, row_until: int
     ) -> bool:
         if not self.in_rows:
-            return callers.held.get(caller.key) == caller.to_text() or bool(self._ask(Attaching(callers.term, caller)))
+            return caller.key in callers.held or bool(self._ask(Attaching(callers.term, caller)))
         first: Calling = Attaching(callers.term, caller, in_row=True)
         second: Calling = NotingRows(callers.term)
         if not self.row_first:

@@ -274,7 +274,7 @@ TESTED: Final = (
         "an engine makes no call twice by itself",
     ),
     Elsewhere(
-        r"^(?!aws\.partiql\.|worker\.dead_letters\.).*(depth|DEPTH|too_deep|CallerAnswers\.refused)",
+        r"^(?!aws\.partiql\.|worker\.dead_letters\.|protocol\.callers\.Caller\.key).*(depth|DEPTH|too_deep|CallerAnswers\.refused)",
         (
             "tests/worker/test_depth.py",
             "tests/recorded/test_side_messages.py",
@@ -477,6 +477,46 @@ TESTED: Final = (
         "names at AWS that are not those in the code, which no world of the explorer has",
     ),
     Elsewhere(
+        r"^deploy\.template\.",
+        (
+            "tests/deploy/test_queue_policies.py",
+            "tests/deploy/test_templates.py",
+            "tests/deploy/test_resources.py",
+            "tests/deploy/test_formats_agree.py",
+        ),
+        "who may send to a queue, which no message meets",
+    ),
+    Elsewhere(
+        r"^flow\.Flow\.",
+        (
+            "tests/test_flow.py",
+            "tests/test_client.py",
+            "tests/worker/test_lifetimes.py",
+            "tests/worker/test_trust.py",
+            "tests/worker/runtime/test_resets.py",
+        ),
+        "a flow's own requests, and how long its ends are good",
+    ),
+    Elsewhere(
+        r"^worker\.redrive\.",
+        (
+            "tests/aws/dead_letters/test_redriver.py",
+            "tests/aws/dead_letters/test_redriver_unsent.py",
+            "tests/worker/test_redrive.py",
+        ),
+        "dead letters that a person sends back",
+    ),
+    Elsewhere(
+        r"^wire\.resumed_body\.",
+        ("tests/wire/test_resumed_body.py", "tests/worker/test_lifetimes.py"),
+        "how long a run lives after a wait, which a schedule meets where its worker dies",
+    ),
+    Elsewhere(
+        r"^worker\.lifetimes\.Lifetimes\.of_claim",
+        ("tests/worker/test_lifetimes.py",),
+        "how long a run lives after a wait, which a schedule meets where its worker dies",
+    ),
+    Elsewhere(
         r"^deploy\.(permissions|queue_plan|batch_plan)\.",
         (
             "tests/deploy/test_needed.py",
@@ -613,6 +653,7 @@ TESTED: Final = (
         r"^(aws\.cancellations\.|expressions\.(CAN_)?CANCEL|protocol\.run\.RunItem\.cancelled_because)",
         (
             "tests/aws/test_cancellations.py",
+            "tests/worker/test_cancelling.py",
             "tests/worker/runtime/test_cancelled.py::test_a_run_that_never_holds_still",
             "tests/worker/runtime/test_cancelled.py::test_a_copy_of_the_request_with_a_later_time",
             "tests/worker/runtime/test_cancelled.py::test_a_newer_request",
@@ -655,7 +696,12 @@ TESTED: Final = (
     ),
     Elsewhere(
         r"^protocol\.callers\.",
-        ("tests/protocol/test_callers.py",),
+        (
+            "tests/protocol/test_callers.py",
+            "tests/aws/test_caller_lists.py",
+            "tests/worker/runtime/test_callers.py::test_who_repeats",
+            "tests/worker/runtime/test_callers.py::test_who_was_answered_first",
+        ),
         "no explored flow takes callers, and texts at their limits",
     ),
     Elsewhere(

@@ -575,6 +575,14 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
     "what is claimed has found its stage: this is for the type checker": (
         "worker.claim_phase._longest_lease: arrival.stage is not None → forced true",
     ),
+    "a letter that is judged has a message: this is for the type checker": (
+        "worker.redrive._done: m is not None → forced true",
+        "worker.redrive._done: m is not None → forced true (2)",
+    ),
+    "no other error is raised there": (
+        "flow.Flow._object: except RunFailed → catches every Exception",
+        "wire.resumed_body.ResumedBody.read: except (ValueError, RecursionError) → catches every Exception",
+    ),
     "a first hop without its stage was refused before: this is for the type checker": (
         "worker.trust._checked_payload: stage is not None → forced true",
     ),

@@ -150,6 +150,10 @@ MODULES: Final = (
     "flowguard.deploy.queue_plan",
     "flowguard.deploy.at_aws",
     "flowguard.naming",
+    "flowguard.deploy.template",
+    "flowguard.flow",
+    "flowguard.worker.redrive",
+    "flowguard.wire.resumed_body",
 )
 """Where decisions are made."""
 
@@ -164,6 +168,12 @@ FUNCTIONS: Final = {
         "makes constants when it is imported; tests/protocol/test_fields.py has each of them word for word"
     ),
     r"^wire\.message\.ErrorNote\.": "a text for people",
+    r"^flow\.(_|is_flow$|takes_answers$|Flow\.(__init_subclass__|entry|entrance|stage|inbox_of|object_in)$)": (
+        "judges or reads a class when it is defined; no message has come yet"
+    ),
+    r"^deploy\.template\.(?!Template\.(_add_senders|_is_closed|_only_senders|_allowed_roles|_senders|_allow_senders)$|"
+    r"_but$)": "what it makes of a deployment's needs in each format; tests/deploy compares the formats",
+    r"^worker\.redrive\.(_elsewhere|_claimed|_went_on|_failed_for_good)$": "a text for people",
     r"^worker\.routing\.(_shown|Routes\._served)$": "a text for people",
     r"^worker\.routing\.Routes\.serves$": "for tools that list functions",
     r"^aws\.(store\._message|redriver\.(_unreadable|_name))$": "a text for people",

@@ -8,6 +8,7 @@ from typing import Any, Final
 import pytest
 
 from flowguard import ATTACH, Done, Flow, Outcome, Stage, Step
+from flowguard.aws import expressions
 from flowguard.testing.explorer import UnmetSchedule, explore, replay
 from flowguard.testing.explorer.record.schedule import OF_INSIDERS, Schedule
 from flowguard.testing.explorer.search.next_schedules import insiders
@@ -51,15 +52,16 @@ def test_nothing_of_an_insider_changes_a_run_and_the_true_answer_still_settles_i
     assert any("sends" in line and "forged records" in line for line in trace.timeline)
 
 
-def test_every_kind_of_record_but_a_request_is_forged_and_refused_in_every_queue() -> None:
+def test_every_kind_of_record_is_forged_and_refused_in_every_queue() -> None:
     history = history_of(waiting.FLOWS, [OF_EVERYBODY], "i2", tables=waiting.TABLES)
     came = [one for one in history.deliveries if one.record in history.forged]
-    kinds = {said.value for said in RecordKind if said is not RecordKind.REQUEST}
+    kinds = {said.value for said in RecordKind}
     queues = {"to-begin", "to-go-on", "to-find", "to-answers", "finds", "carriers-answers", "payments"}
     assert {(one.queue, history.forged[one.record]) for one in came} == {
         (queue, said) for queue in queues for said in kinds
     }
-    assert not any(one.acked for one in came)
+    acked = [(one.queue, history.forged[one.record]) for one in came if one.acked]
+    assert acked == 4 * [("to-begin", RecordKind.REQUEST.value)], "copies of the request, but for one that is to tell"
     names = [one.address.name for one in came if one.queue == "to-answers" and one.address is not None]
     assert sorted(names) == ["approval", "deadline", "paid", "parcel", "stock"]
 
@@ -115,6 +117,12 @@ def test_a_message_under_the_id_of_the_next_hop_keeps_it_from_no_fifo_queue(monk
     assert attacked(["i2"], flows) == {"i2": set()}
     monkeypatch.setattr("flowguard.aws.sender._deduplication_id", lambda send: send.id)
     assert attacked(["i2"], flows)["i2"]
+
+
+def test_a_request_that_repeats_the_id_of_a_run_and_takes_it_over_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    for policy, condition in expressions.FIRST_HOP.items():
+        monkeypatch.setitem(expressions.FIRST_HOP, policy, f"{condition} OR requested_at < :requested_at")
+    assert "I19" in attacked(["i2"])["i2"]
 
 
 GUARDS: Final = {

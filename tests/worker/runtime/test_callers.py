@@ -15,7 +15,7 @@ from flowguard.events import EventType
 from flowguard.flow import ATTACH, AnyFlow, Flow
 from flowguard.handler import LambdaHandler
 from flowguard.ids import ObjectId, RequestId
-from flowguard.protocol.callers import MOST_HELD
+from flowguard.protocol.callers import MOST_HELD, Caller
 from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
 from flowguard.step import Step
 from flowguard.wire.message import Message
@@ -112,6 +112,57 @@ def test_a_failed_run_says_so_to_its_callers_and_is_not_kept() -> None:
         assert answers(at) == [("caller-0", "run-1", "FAILED"), ("caller-1", "run-1", "FAILED")]
         at.deliver(caller(at, 2, requested_at=START + 1_000))
         assert at.priced() == 2
+
+
+def told(at: Scene, queue: str) -> list[tuple[str, str]]:
+    """The ids of the answers in a queue, and what they say."""
+    return [
+        (one["MessageAttributes"]["uniquerequestid"]["StringValue"], json.loads(one["Body"])["status"])
+        for one in at.sent(queue)
+    ]
+
+
+def answer_id(request: Message) -> str:
+    found = Caller.of(request)
+    assert found is not None
+    return found.reply_id(request.flow, request.object_id)
+
+
+REPEATED: dict[str, dict[str, Any]] = {
+    "to an address of its own": {"reply_to": "sqs:emails"},
+    "as the last of a chain": {"depth": 90},
+    "as one sent back": {"redrive": 1},
+}
+
+
+@pytest.mark.parametrize("how", REPEATED)
+@pytest.mark.parametrize("comes_first", [False, True])
+@pytest.mark.parametrize("before", [0, MOST_HELD])
+def test_who_repeats_a_callers_request_takes_nothing_from_that_caller(how: str, comes_first: bool, before: int) -> None:
+    with scene(shared) as at:
+        at.deliver(at.message())
+        for number in range(1, before + 1):
+            at.deliver(caller(at, number))
+        hers = caller(at)
+        for one in (hers._replace(**REPEATED[how]), hers)[:: 1 if comes_first else -1]:
+            assert at.deliver(one) == [True]
+        at.deliver(at.second())
+        assert (answer_id(hers), "COMPLETED") in told(at, "completed")
+
+
+def test_who_was_answered_first_under_an_id_keeps_no_one_else_from_the_answer() -> None:
+    """His request has been answered with the last end. Hers, under the same id, is another, and gets the next."""
+    with scene(shared) as at:
+        at.deliver(at.message())
+        at.deliver(caller(at, reply_to="sqs:dead"))
+        at.deliver(at.second())
+        at.deliver(at.message(request_id=RequestId("run-9"), requested_at=START + 1_000))
+        assert at.deliver(caller(at, reply_to="sqs:dead")) == [True]
+        assert at.told(EventType.DUPLICATE) == 1
+        assert at.deliver(caller(at)) == [True]
+        at.deliver(at.second(request_id=RequestId("run-9"), requested_at=START + 1_000))
+        assert told(at, "completed") == [(answer_id(caller(at)), "COMPLETED")]
+        assert set(told(at, "dead")) == {(answer_id(caller(at)), "COMPLETED")}
 
 
 def test_a_caller_whose_message_comes_twice_is_attached_once_and_without_a_write() -> None:

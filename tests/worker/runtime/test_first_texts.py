@@ -8,13 +8,17 @@ from typing import Any
 
 import pytest
 
+from flowguard.aws.services import aws_store
+from flowguard.aws.store import DynamoDBStore
 from flowguard.events import EventType
-from flowguard.flow import AnyFlow, Flow
+from flowguard.flow import ATTACH, AnyFlow, Flow
 from flowguard.ids import ObjectId, RequestId
 from flowguard.protocol.run import Status
+from flowguard.settings import Settings
 from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.message import Message
+from tests.aws.engines import same_clients
 from tests.scene import START, Scene, Script, scene, two_stages
 from tests.worker.runtime.mishaps import Died, boom, dies_at
 
@@ -171,6 +175,50 @@ def _stored(at: Scene) -> Any:
     found: Any = at.aws.client("dynamodb").scan(TableName="flowguard")["Items"]
     [item] = [one for one in found if one["sk"]["S"] == "run"]
     return item
+
+
+def shared(script: Script) -> AnyFlow:
+    class Shared(Flow, name="orders", object_id="order_id", on_conflict=ATTACH, dead_letters="dead"):
+        stages = two_stages(script)
+
+    return Shared
+
+
+def store_of(at: Scene) -> DynamoDBStore:
+    return aws_store(Settings(), same_clients())
+
+
+FENCES: dict[str, Callable[[Scene], object]] = {
+    "cancelled": lambda at: store_of(at).cancellations.cancel(
+        "orders", ObjectId("o1"), START, "no more", at.clock.now()
+    ),
+    "reset": lambda at: store_of(at).callers.reset("orders", ObjectId("o1"), "reset-1", START, at.clock.now()),
+}
+
+
+@pytest.mark.parametrize("fence", FENCES)
+def test_after_its_run_was_fenced_no_other_text_ends_it_or_is_told_in_its_place(fence: str) -> None:
+    with scene(shared) as at:
+        at.script.pricing = boom
+        hers = at.message(body=HERS, reply_to="sqs:emails")
+        again = fails(at, hers)
+        assert FENCES[fence](at) is not None
+        for forged in ("another payload", "somebody else to tell", "nobody to tell"):
+            assert at.deliver(FORGED[forged](at)) == [True]
+        assert (at.told(EventType.DUPLICATE), at.sent("completed"), at.priced()) == (3, [], 0)
+        assert at.told(EventType.CLAIMED) == 1
+        assert retries(at, again)
+        assert at.told(EventType.CLAIMED) == 2, "the next attempt of the text that came first"
+
+
+def test_a_reset_keeps_a_text_only_where_one_has_the_hop(at: Scene) -> None:
+    """The number stays behind the epoch for good where no text is there."""
+    at.script.pricing = lambda step: None
+    at.deliver(at.message(body=HERS))
+    for number in (1, 2):
+        assert store_of(at).callers.reset("orders", ObjectId("o1"), f"reset-{number}", START, START)
+        stored = _stored(at)
+        assert int(stored["text_epoch"]["N"]) < int(stored["epoch"]["N"])
 
 
 # -- what tells one text from another

@@ -20,6 +20,7 @@ from flowguard.testing.explorer.checks.awaiting import (
 from flowguard.testing.explorer.checks.calling import callers_are_answered
 from flowguard.testing.explorer.checks.fencing import only_owners_commit
 from flowguard.testing.explorer.checks.identity import ids_are_of_one_message
+from flowguard.testing.explorer.checks.lifetimes import no_life_is_shortened
 from flowguard.testing.explorer.checks.outsiders import (
     answers_reach_only_what_they_name,
     insiders_change_nothing,
@@ -56,6 +57,7 @@ PROMISES: Final[tuple[Promise, ...]] = (
     verdicts_of_answers_are_true,
     nothing_is_asked_for_another_run,
     waits_have_deadlines,
+    no_life_is_shortened,
     nothing_goes_where_no_flow_sends,
     runs_are_those_that_messages_name,
     answers_reach_only_what_they_name,

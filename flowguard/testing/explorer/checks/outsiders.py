@@ -22,6 +22,7 @@ from flowguard.testing.explorer.record.question import PARTIES
 from flowguard.testing.explorer.record.wait_messages import OF_STAGES
 from flowguard.testing.explorer.run.inbox import arn_of
 from flowguard.wire.home import Home, is_local
+from flowguard.worker.believed import RecordKind
 
 
 def nothing_goes_where_no_flow_sends(history: History, flows: Sequence[AnyFlow]) -> Iterator[Problem]:
@@ -88,24 +89,32 @@ def _bare(address: str) -> str:
 
 
 def insiders_change_nothing(history: History, flows: Sequence[AnyFlow]) -> Iterator[Problem]:
-    """Check that what an insider without a key says changes no run, and is refused or a dead letter (I19)."""
+    """Check that what an insider without a key says changes no run, and is refused or a dead letter (I19).
+
+    A request that repeats the run's id may be taken for its copy, which sends what the run has sent once more.
+    """
+    before = {message.id for message in history.posted if not history.is_of_insider(message.call)}
     for one in history.deliveries:
         if (said := history.forged.get(one.record)) is None:
             continue
         events = {event.type for event in one.events}
-        if not events & _REFUSALS or events & _BELIEVED:
+        refusals = _REFUSALS | _OF_COPIES if said == RecordKind.REQUEST.value else _REFUSALS
+        if not events & refusals or events & _BELIEVED:
             text = f"a forged record was believed that came through {one.queue}"
             yield Problem("I19", said, text, None, _words(events))
     for version in history.versions:
         if history.is_of_insider(version.call):
             yield Problem("I19", version.key, "a forged record changed the run")
     for message in history.posted:
-        if history.is_of_insider(message.call) and not message.is_letter:
+        if history.is_of_insider(message.call) and not message.is_letter and message.id not in before:
             yield Problem("I19", message.to, "a forged record led to a message", None, message.id)
 
 
 _REFUSALS: Final = frozenset({EventType.UNTRUSTED, EventType.UNROUTABLE, EventType.UNREADABLE, EventType.BROKEN})
 """What a function tells of a record that it does not believe."""
+
+_OF_COPIES: Final = frozenset({EventType.DUPLICATE, EventType.DONE, EventType.STALE, EventType.SUPERSEDED})
+"""What it tells of a request that it takes for a copy of one that it knows."""
 
 _BELIEVED: Final = frozenset(
     {EventType.CLAIMED, EventType.ANSWERED, EventType.TIMED_OUT, EventType.WAS_RESET, EventType.WAS_CANCELLED}

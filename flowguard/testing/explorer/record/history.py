@@ -13,6 +13,7 @@ from typing import Any, Final
 from flowguard.events import Event, EventType
 from flowguard.protocol.run import RunItem
 from flowguard.sim.posted import Posted
+from flowguard.testing.explorer.record.life import Shortened
 from flowguard.testing.explorer.record.question import Question
 from flowguard.testing.explorer.record.refusal import LastingRefusal
 from flowguard.testing.explorer.record.schedule import FaultKind, Schedule
@@ -189,6 +190,7 @@ class History:
     while they lasted, and has this one as ``before``; ``asked`` are its ids by the objects' keys.
     ``lacks`` is what handlers needed and there was not, ``hung`` an invocation that did not end.
     ``forged`` maps the records of an insider to what they say that they are.
+    ``shortened`` are the lives of items and rows that a write has made shorter.
     ``weathered`` counts the calls that the weather refused, ``weathered_users`` those of user code.
     ``expired`` counts the items and rows that had expired, of which some may have stayed.
     ``kept`` names what modules kept from one record to the next, ``recorded`` the last line of user code that recorded
@@ -222,6 +224,7 @@ class History:
     recorded: dict[str, Site] = field(default_factory=dict)
     expired: int = 0
     forged: dict[int, str] = field(default_factory=dict)
+    shortened: list[Shortened] = field(default_factory=list)
     weathered: int = 0
     weathered_users: int = 0
 

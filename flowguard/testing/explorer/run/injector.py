@@ -23,6 +23,7 @@ from flowguard.testing.explorer.run.bad_day import BadDay
 from flowguard.testing.explorer.run.earlier import EarlierStates
 from flowguard.testing.explorer.run.fault_effects import LAST_RECEIVE, LOOKUPS, Killed, failure
 from flowguard.testing.explorer.run.inbox import Inbox
+from flowguard.testing.explorer.run.lives import Lives
 from flowguard.testing.explorer.run.partial import refused, size, taken_in_part
 from flowguard.testing.explorer.run.sandbox import Sandbox
 from flowguard.testing.explorer.run.shared_statements import written_in
@@ -75,6 +76,7 @@ class FaultInjector:
         self._day = day
         self._invocation.history = history
         self._earlier = EarlierStates(sandbox.fast, are_kept=schedule.has(frozenset({FaultKind.STALE})))
+        self._lives = Lives(sandbox)
         self._quiet = False
         self.scheduled: list[Posted] = []
 
@@ -257,6 +259,8 @@ class FaultInjector:
             for table, key in written_in(call.params, answer):
                 if table == self._sandbox.settings.table and key is not None:
                     self._note_version(made, key)
+        if call.service == "dynamodb" and not made.is_read:
+            self._lives.note(history, made, call.params, answer)
         for message in posted(call, answer, call=made.number, at=now, from_user=made.site.is_users):
             history.posted.append(message)
             if message.due is not None:

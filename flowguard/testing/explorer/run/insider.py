@@ -1,8 +1,11 @@
 """The insider: somebody who may send to every queue, and knows every address, but has no signing key.
 
-While a run waits, an insider says everything that a record can be but a request, through each queue that a function of
-flows reads: what settles the wait, ends it early, asks for its group, resets or cancels the run, or moves it on. And
-says something under the ids of its next hops, of which a FIFO queue takes these for copies.
+While a run waits, an insider says everything that a record can be, through each queue that a function of flows reads:
+what settles the wait, ends it early, asks for its group, resets or cancels the run, or moves it on. And says something
+under the ids of its next hops, of which a FIFO queue takes these for copies.
+
+Each sender to an inbox may request a run, and a newer request takes the object: that is none of the insider's
+forgeries. A request that repeats the run's own id is one, whatever else it says.
 """
 
 from __future__ import annotations
@@ -36,6 +39,9 @@ _AT_ONCE: Final = 0
 _HOPS_AHEAD: Final = 3
 
 _SAID: Final = "forged"
+
+_DEEP: Final = 10
+"""How many runs stand before a forged request in its chain."""
 
 
 class Forged(NamedTuple):
@@ -79,6 +85,16 @@ def forged(flow: AnyFlow, object_id: str, item: RunItem) -> Iterator[Forged]:
     yield Forged(RecordKind.HOP, run, resumed, moved, {_SAID: True})
     yield Forged(RecordKind.RETRY, run, entry, {"object": object_id, "retry": 1}, {_SAID: True})
     yield Forged(RecordKind.CANCELLED, run, entry, {"object": object_id, "cancelled": _SAID}, {_SAID: True})
+    yield from _repeated(run, entry, object_id)
+
+
+def _repeated(run: tuple[str, int], entry: str, object_id: str) -> Iterator[Forged]:
+    """Yield requests under the run's own id: with another text, depth or address to tell, or of another time."""
+    request_id, at = run
+    for place in ({}, {"depth": _DEEP}, {"reply_to": f"sqs:{_SAID}"}):
+        yield Forged(RecordKind.REQUEST, run, entry, {"object": object_id, **place}, {_SAID: True})
+    for moment in (at - 1, at + 1):
+        yield Forged(RecordKind.REQUEST, (request_id, moment), entry, {"object": object_id}, {_SAID: True})
 
 
 def _later_hops(flow: str, object_id: str, item: RunItem) -> Iterator[str]:

@@ -290,11 +290,14 @@ class Sandbox:
 
     def item(self, key: Mapping[str, Any]) -> RunItem | None:
         """Return a run item by its low-level key with its long texts as they are now."""
+        stored = self.raw(key)
+        return None if stored is None else self._whole(stored)
+
+    def raw(self, key: Mapping[str, Any]) -> Any:
+        """Return an item of the run table by its low-level key, as it is stored. None where there is none."""
         if self.fast is not None:
-            found = [one for one in self.fast.items(self.settings.table) if key.items() <= one.items()]
-            return self._whole(found[0]) if found else None
-        answer = self.dynamodb.get_item(TableName=self.settings.table, Key=key, ConsistentRead=True)
-        return self._whole(answer["Item"]) if "Item" in answer else None
+            return next((one for one in self.fast.items(self.settings.table) if key.items() <= one.items()), None)
+        return self.dynamodb.get_item(TableName=self.settings.table, Key=key, ConsistentRead=True).get("Item")
 
     def _whole(self, found: Any) -> RunItem:
         item = self.store.whole(found)

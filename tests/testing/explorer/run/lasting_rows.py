@@ -46,6 +46,7 @@ class AskAll(Stage[Night], name="ask-all", then="sum-up", inbox="to-ask-all"):
 class SumUp(Stage[GroupEnd], name="sum-up", inbox="to-sum-up"):
     def handle(self, end: GroupEnd, step: Step) -> Outcome:
         step.reset(Pages, "milk")
+        step.cancel(Pages, "rum", why="nobody wants it")
         return Done(end.requests)
 
 

@@ -38,6 +38,7 @@ KINDS: Final = {
     "aws/caller_lists.py:_change": "run run",
     "aws/caller_lists.py:_noted": "run order",
     "aws/caller_lists.py:_put": "run caller",
+    "aws/cancellations.py:run_of": "run cancel",
     "aws/claim_call.py:claim_call": "run run",
     "aws/commit_call.py:_ending": "run run",
     "aws/group_items.py:_row_item": "group row",

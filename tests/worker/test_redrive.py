@@ -1,0 +1,143 @@
+"""The fate of a dead letter that is sent back, by its run item."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from flowguard.flow import ATTACH, IGNORE, AnyFlow, Flow
+from flowguard.ids import ObjectId, Owner, RequestId
+from flowguard.outcome import Done, Outcome
+from flowguard.protocol.failed_hop import FailedHop
+from flowguard.protocol.run import RunItem, Status
+from flowguard.stage import Stage
+from flowguard.step import Step
+from flowguard.testing import sqs_event
+from flowguard.wire.envelope import Envelope, normalize
+from flowguard.wire.message import ErrorNote, Message
+from flowguard.worker.dead_letters import Letter
+from flowguard.worker.redrive import Fate, judge
+from tests.protocol.run_items import run_item
+
+NOW = 1_800_000_000_000
+FIRST = Message("works", "work", 1, ObjectId("o"), RequestId("r"), 5, "{}")
+
+
+def flow(**options: Any) -> AnyFlow:
+    class Work(Stage[dict[str, Any]], name="work"):
+        def handle(self, payload: dict[str, Any], step: Step) -> Outcome:
+            return Done()
+
+    class Works(Flow, name="works", object_id="id", **options):
+        stages = (Work,)
+
+    return Works
+
+
+def moved(message: Message, queue: str = "works") -> Letter:
+    """A record that SQS has moved. Its redrive counts no attempt."""
+    [found] = normalize(sqs_event(queue, "{}", attributes=message.attributes()))
+    assert isinstance(found, Envelope)
+    return Letter("m", NOW, 1, None, None, "{}", envelope=found, message=message)
+
+
+def fate(letter: Letter, item: RunItem | None, **about: Any) -> tuple[Fate, str]:
+    found = judge(letter, item, now=NOW, **about)
+    return found.fate, found.why
+
+
+def of(letter: Letter, **changes: Any) -> Letter:
+    return Letter(**{name: changes.get(name, getattr(letter, name)) for name in Letter.__dataclass_fields__})
+
+
+BUSY = run_item(hop=1, done=False, owner=Owner("w"), lease_until=NOW + 60_000, requested_at=5)
+FAILED = FailedHop(RequestId("r"), 5, 1, 0, ErrorNote("E", "no", 1))
+
+
+def test_a_letter_whose_copy_is_worked_on_waits_behind_it() -> None:
+    item = BUSY._replace(lease_until=NOW + 60_000)
+    assert fate(moved(FIRST), item)[0] is Fate.REDRIVEN
+
+
+@pytest.mark.parametrize(("policy", "fate_of"), [(ATTACH, Fate.REDRIVEN), (IGNORE, Fate.SUPERSEDED)])
+def test_a_request_that_met_another_run_goes_by_its_flows_policy(policy: Any, fate_of: Fate) -> None:
+    item = run_item(request_id=RequestId("other"), requested_at=4, lease_until=NOW + 60_000, done=False)
+    newer = moved(FIRST._replace(requested_at=NOW - 1))
+    assert fate(of(newer, flow=flow(on_conflict=policy)), item)[0] is fate_of
+    assert fate(newer, item)[0] is Fate.REDRIVEN, "without the class the newest request wins"
+
+
+@pytest.mark.parametrize(("abandoned", "fate_of"), [(1, Fate.REDRIVEN), (10, Fate.SUPERSEDED)])
+def test_a_run_is_abandoned_after_what_its_flow_says(abandoned: int, fate_of: Fate) -> None:
+    item = run_item(request_id=RequestId("other"), requested_at=4, lease_until=NOW - 5 * 60_000, done=False)
+    patient = flow(on_conflict=IGNORE, abandoned_after=timedelta(minutes=abandoned))
+    assert fate(of(moved(FIRST._replace(requested_at=NOW - 1)), flow=patient), item)[0] is fate_of
+
+
+@pytest.mark.parametrize(("keeps", "why"), [(1, "newer than request"), (10, "answered with the end")])
+def test_an_end_is_good_for_a_request_as_long_as_its_flow_says(keeps: int, why: str) -> None:
+    item = run_item(
+        request_id=RequestId("other"), requested_at=4, status=Status.COMPLETED, committed_at=NOW - 5 * 60_000
+    )
+    kept = flow(on_conflict=ATTACH, keep_result=timedelta(minutes=keeps))
+    assert why in fate(of(moved(FIRST._replace(requested_at=NOW)), flow=kept), item)[1]
+
+
+def test_a_later_hop_goes_nowhere_where_its_run_went_on() -> None:
+    for changes in ({"hop": 3}, {"status": Status.WAITING, "hop": 3}):
+        found, why = fate(moved(FIRST), run_item(**changes))
+        assert (found, "the run went on: it is at hop 3" in why) == (Fate.SUPERSEDED, True)
+        assert "to begin anew" not in why
+
+
+def test_what_failed_for_good_and_was_undone_says_how_to_begin_anew() -> None:
+    item = run_item(hop=2, done=False, failed=FAILED)
+    found, why = fate(moved(FIRST._replace(redrive=1)), item)
+    assert (found, "to begin anew" in why) == (Fate.GIVEN_UP, True)
+    assert fate(moved(FIRST._replace(hop=2, stage="work")), item._replace(hop=3))[0] is Fate.SUPERSEDED
+
+
+def test_a_failed_hop_that_is_committed_says_so_too() -> None:
+    item = run_item(hop=1, failed=FAILED._replace(undone=True), status=Status.FAILED)
+    assert fate(moved(FIRST), item)[0] is Fate.GIVEN_UP
+    other = item._replace(failed=FAILED._replace(hop=2, undone=True))
+    assert fate(moved(FIRST), other)[0] is Fate.SUPERSEDED
+
+
+def test_a_letter_without_an_object_is_asked_about_by_its_claim() -> None:
+    nobody = moved(FIRST._replace(object_id=ObjectId("")))
+    found, why = fate(nobody, run_item(request_id=RequestId("other"), requested_at=NOW))
+    assert (found, "names no object" in why) == (Fate.REDRIVEN, True)
+
+
+COMMITTED = run_item(hop=1, retry=1)
+
+
+@pytest.mark.parametrize(
+    ("letter", "item", "is_sent"),
+    [
+        (moved(FIRST._replace(retry=1)), COMMITTED, True),
+        (moved(FIRST), COMMITTED, False),
+        (moved(FIRST, "works.fifo"), COMMITTED, True),
+        (of(moved(FIRST._replace(retry=1)), envelope=None), COMMITTED, True),
+        (of(moved(FIRST), envelope=None), COMMITTED, False),
+        (moved(FIRST._replace(redrive=1)), COMMITTED._replace(redrive=1, retry=0), False),
+        (moved(FIRST._replace(retry=1)), run_item(hop=2, retry=0, status=Status.COMPLETED), False),
+    ],
+    ids=[
+        "this attempt",
+        "an earlier one",
+        "one of a FIFO queue",
+        "without a record",
+        "an earlier one too",
+        "parked",
+        "of another hop",
+    ],
+)
+def test_what_a_committed_hop_had_to_send_is_sent_by_the_record_that_may_be_its_last(
+    letter: Letter, item: RunItem, is_sent: bool
+) -> None:
+    assert ("may be unsent" in fate(letter, item, unsent=True)[1]) is is_sent
+    assert "may be unsent" not in fate(letter, item)[1]
