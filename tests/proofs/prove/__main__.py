@@ -21,6 +21,7 @@ from tests.proofs.prove.judge import Effort
 from tests.proofs.prove.mutant import Mutant
 from tests.proofs.prove.mutants import Mutants
 from tests.proofs.prove.parts import Parts
+from tests.proofs.prove.remembered import remember, remembered
 from tests.proofs.prove.report import Figures, case_lines, lines
 from tests.proofs.prove.tries import Limits, try_all
 from tests.proofs.prove.witnesses import Witnesses
@@ -45,6 +46,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _say(line for case, truth in zip(hunt.cases, hunt.truths, strict=True) for line in case_lines(case, truth))
     witnesses = Witnesses(mutants, given.jobs)
     try_all(hunt, witnesses, chosen, MORE if given.long else FEW, parts)
+    if given.remember:
+        known = {**remembered(), **witnesses.sought}
+        remember({one.name: known[one.name] for one in mutants.all if one.name in known})
     found = lines(hunt, witnesses, chosen, HARMLESS)
     if not given.json:
         _say(["", *(str(line) for line in found if not (given.brief and line.fate.is_good)), ""])
@@ -90,6 +94,9 @@ def _arguments() -> argparse.ArgumentParser:
     parser.add_argument("--jobs", type=count, default=len(os.sched_getaffinity(0)), help="processes; one a core")
     parser.add_argument("--only", default="", metavar="TEXT", help="mutants whose place or name has it; nothing else")
     parser.add_argument("--brief", action="store_true", help="of the mutants only those that nothing notices")
+    parser.add_argument(
+        "--remember", action="store_true", help="write down which tests noticed what they were long sought for"
+    )
     parser.add_argument(
         "--alone", action="store_true", help="without tests, recall, races, soak and the deployed flows"
     )
