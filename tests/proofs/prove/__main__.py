@@ -69,10 +69,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _others(parts: Parts, long: bool) -> dict[str, others.Outcome]:
-    with ThreadPoolExecutor(1) as beside:
-        waiting = beside.submit(others.run, others.DEPLOYED, long=long)  # for queues and timers, two thirds of its time
-        found = {one.name: others.run(one, long=long) for one in others.ALL if one is not others.DEPLOYED}
-        found[others.DEPLOYED.name] = waiting.result()
+    with ThreadPoolExecutor(len(others.WAITING)) as beside:
+        waiting = {one: beside.submit(others.run, one, long=long) for one in others.WAITING}
+        computed = {one: others.run(one, long=long) for one in others.ALL if one not in waiting}
+        found = {one.name: waiting[one].result() if one in waiting else computed[one] for one in others.ALL}
     parts.seconds.update({name: outcome.seconds for name, outcome in found.items()})
     return found
 
