@@ -55,14 +55,14 @@ LONG = {
     "docs/start/quick-start.md": pytest.mark.proof(WITH_MOTO),
     "docs/explain/when-a-stage-fails.md": pytest.mark.proof(WITH_MOTO),
     "flows/appointments/README.md": pytest.mark.long(AGAIN),
-    "flows/approval/README.md": pytest.mark.proof(WITH_MOTO),
+    "flows/approval/README.md": pytest.mark.long(f"{AGAIN}, and an exploration as in tests/flows/test_explored.py"),
     "flows/nightly_recount/README.md": pytest.mark.long(AGAIN),
     "flows/orders/README.md": pytest.mark.proof(WITH_MOTO),
     "flows/page_cache/README.md": pytest.mark.long(AGAIN),
     "flows/take_payment/README.md": pytest.mark.long(AGAIN),
     "flows/triggered_cache/README.md": pytest.mark.long(AGAIN),
     "flows/validate_cart/README.md": pytest.mark.long(AGAIN),
-    "samples/failures/README.md": pytest.mark.proof(WITH_MOTO),
+    "samples/failures/README.md": pytest.mark.long("commands as in replay.md, on samples of tests/cli/test_replay.py"),
 }
 """Pages whose blocks take more than two seconds of CPU, and why."""
 
