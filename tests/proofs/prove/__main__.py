@@ -18,6 +18,7 @@ from tests.proofs.prove.cases import CASES
 from tests.proofs.prove.harmless import HARMLESS
 from tests.proofs.prove.hunt import Hunt
 from tests.proofs.prove.judge import Effort
+from tests.proofs.prove.last_long import commit_here, write_figures
 from tests.proofs.prove.mutant import Mutant
 from tests.proofs.prove.mutants import Mutants
 from tests.proofs.prove.parts import Parts
@@ -35,6 +36,7 @@ FEW, MORE = Limits(tested=0, harmless=12), Limits(tested=600, harmless=120)
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = _arguments()
     given = parser.parse_args(arguments)
+    commit = commit_here() if given.long else ""  # before the hours in which somebody may go on
     mutants = Mutants()
     chosen = [one for one in mutants.all if given.only in f"{one.place} {one.name}"]
     if not chosen:
@@ -63,6 +65,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         witnesses.failing,
         parts.seconds,
     )
+    if given.long and not (given.only or given.alone):
+        write_figures(str(figures), commit)
     if not given.json:
         _say(line for outcome in figures.others.values() for line in outcome.lines)
     sys.stdout.write(json.dumps(figures.as_json(), default=str) + "\n" if given.json else f"{figures}\n")
