@@ -40,7 +40,7 @@ RUN = {"python", "console"}
 NORUN = "norun"
 LONGEST = 120  # seconds for one command
 WITH_MOTO = "each command is a process with moto in it"
-AGAIN = "commands as in the pages of the other flows, each a process with moto in it"
+AGAIN = "commands as in docs/guides/replay.md, each a process with moto in it"
 LONG = {
     "docs/guides/async-handlers.md": pytest.mark.proof("runs flows on the AWS in memory"),
     "docs/explain/comparison.md": pytest.mark.long(
@@ -50,14 +50,14 @@ LONG = {
     "docs/guides/sagas.md": pytest.mark.proof("explores a flow"),
     "docs/guides/replay.md": pytest.mark.proof(WITH_MOTO),
     "docs/start/from-powertools.md": pytest.mark.slow("loads Powertools and an engine"),
-    "docs/guides/prove-any-handler.md": pytest.mark.proof("explores a handler, before and after its fix"),
+    "docs/guides/prove-any-handler.md": pytest.mark.long("commands as in prove-your-flow.md, on a handler"),
     "docs/operate/dead-letters.md": pytest.mark.proof(WITH_MOTO),
     "docs/start/quick-start.md": pytest.mark.proof(WITH_MOTO),
     "docs/explain/when-a-stage-fails.md": pytest.mark.proof(WITH_MOTO),
     "flows/appointments/README.md": pytest.mark.long(AGAIN),
     "flows/approval/README.md": pytest.mark.long(f"{AGAIN}, and an exploration as in tests/flows/test_explored.py"),
     "flows/nightly_recount/README.md": pytest.mark.long(AGAIN),
-    "flows/orders/README.md": pytest.mark.proof(WITH_MOTO),
+    "flows/orders/README.md": pytest.mark.long(AGAIN),
     "flows/page_cache/README.md": pytest.mark.long(AGAIN),
     "flows/take_payment/README.md": pytest.mark.long(AGAIN),
     "flows/triggered_cache/README.md": pytest.mark.long(AGAIN),

@@ -71,13 +71,11 @@ class Witnesses:
 
     def seek(self, mutant: str, answer: Answer, able: Mapping[str, float]) -> None:
         """Note the test if it took long to come to it, or would have if nothing had been remembered."""
-        if answer.test in able and (_before.get(mutant) == answer.test or _was_sought(answer, able)):
-            self.sought[mutant] = answer.test
-
-
-def _was_sought(answer: Answer, able: Mapping[str, float]) -> bool:
-    """Whether most of a long time was spent on tests that did not notice it."""
-    return answer.test is not None and answer.seconds > max(LONG, 2 * able[answer.test])
+        test, seconds = answer
+        if test is None or test not in able:
+            return
+        if _before.get(mutant) == test or seconds > max(LONG, 2 * able[test]):  # most of it was not the test's
+            self.sought[mutant] = test
 
 
 def _able(number: int, where: Elsewhere, seen: Sequence[Seen]) -> dict[str, float]:
