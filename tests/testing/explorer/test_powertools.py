@@ -22,16 +22,15 @@ def explored(handler: Any, **about: Any) -> Report:
 
 
 BATCH, DIRECT = {"batch": 2}, {"direct": True}
-ANOTHER = pytest.mark.long("another decorator around the same handlers")
 
 
 @pytest.mark.parametrize(
     ("handler", "about"),
     [
         (handlers.puts_batch, BATCH),
-        pytest.param(handlers.puts_batch_in_a_loop, BATCH, marks=ANOTHER),
-        pytest.param(handlers.puts_logged, {}, marks=ANOTHER),
-        pytest.param(handlers.puts_parsed, BATCH, marks=ANOTHER),
+        (handlers.puts_batch_in_a_loop, BATCH),
+        (handlers.puts_logged, {}),
+        (handlers.puts_parsed, BATCH),
         (handlers.puts_idempotent, DIRECT),
     ],
     ids=["batch", "async batch", "logger", "parser", "idempotent"],
@@ -46,8 +45,8 @@ def test_a_sound_handler_is_clean(handler: Any, about: dict[str, Any]) -> None:
     ("handler", "about"),
     [
         (handlers.adds_batch, BATCH),
-        pytest.param(handlers.adds_logged, {}, marks=ANOTHER),
-        pytest.param(handlers.adds_parsed, BATCH, marks=ANOTHER),
+        (handlers.adds_logged, {}),
+        (handlers.adds_parsed, BATCH),
         (handlers.adds_idempotent, DIRECT),
     ],
     ids=["batch", "logger", "parser", "idempotent"],
