@@ -28,7 +28,6 @@ __all__ = ["buggy"]  # a fixture
 
 pytestmark = pytest.mark.proof("starts a browser")
 
-BETWEEN: Final = pytest.mark.long("a width between the narrowest and the widest")
 PICTURES: Final = Path(__file__).parents[2] / "docs" / "pictures"
 PAGES: Final = ("/", "/waits", "/flows", "/flows?flow=orders", "/letters", "/letters?queue=orders-dead-letters",
                 "/run?flow=orders&object=order-2", "/run?flow=orders&object=order-3", "/nowhere")  # fmt: skip
@@ -138,7 +137,7 @@ return [...new Set(wrong)];
 """What is wrong with the drawing of a flow, as it is seen."""
 
 
-@pytest.mark.parametrize("width", [360, pytest.param(760, marks=BETWEEN), 1280])
+@pytest.mark.parametrize("width", [360, 760, 1280])
 def test_a_flow_is_drawn_so_that_it_can_be_read(own: Browser, width: int) -> None:
     flows: dict[str, AnyFlow] = {flow.name: flow for flow in (ShopOrders, ApproveExpense, Claims)}
     with shop() as found, served(replace(found.inspected, flows=flows)) as address:
@@ -167,7 +166,7 @@ return broken;
 """The words of tables, and the times, that are on two lines."""
 
 
-@pytest.mark.parametrize("width", [360, pytest.param(760, marks=BETWEEN), pytest.param(850, marks=BETWEEN), 1280])
+@pytest.mark.parametrize("width", [360, 760, 850, 1280])
 def test_tables_and_times_break_no_word(own: Browser, width: int) -> None:
     own.resize(width)
     with shop() as found, served(found.inspected, found.changes) as address:
@@ -195,7 +194,7 @@ def test_filters_are_folded_on_a_phone_until_they_are_asked_for_or_set(own: Brow
         assert not own.driver.find_element("css selector", "label.fold").is_displayed()
 
 
-@pytest.mark.parametrize("dark", [False, pytest.param(True, marks=pytest.mark.long("the same page in other colours"))])
+@pytest.mark.parametrize("dark", [False, True])
 def test_a_narrow_screen_has_no_sideways_scrolling(own: Browser, dark: bool) -> None:
     own.resize(360, 740, dark=dark)
     with shop(payloads=True) as found, served(found.inspected, found.changes) as address:
