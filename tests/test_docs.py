@@ -46,11 +46,13 @@ LONG = {
     "docs/explain/comparison.md": pytest.mark.long(
         "the same business in several forms under every fault, as in tests/proofs/compare"
     ),
-    "docs/guides/prove-your-flow.md": pytest.mark.proof("every command explores a flow"),
+    "docs/guides/prove-your-flow.md": pytest.mark.long(
+        "explores five flows for a minute, as prove-any-handler.md does a handler and tests/cli/test_explore.py a flow"
+    ),
     "docs/guides/sagas.md": pytest.mark.proof("explores a flow"),
     "docs/guides/replay.md": pytest.mark.proof(WITH_MOTO),
     "docs/start/from-powertools.md": pytest.mark.slow("loads Powertools and an engine"),
-    "docs/guides/prove-any-handler.md": pytest.mark.long("commands as in prove-your-flow.md, on a handler"),
+    "docs/guides/prove-any-handler.md": pytest.mark.proof("explores a handler, before and after its fix"),
     "docs/operate/dead-letters.md": pytest.mark.proof(WITH_MOTO),
     "docs/start/quick-start.md": pytest.mark.proof(WITH_MOTO),
     "docs/explain/when-a-stage-fails.md": pytest.mark.proof(WITH_MOTO),
