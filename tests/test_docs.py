@@ -40,13 +40,15 @@ RUN = {"python", "console"}
 NORUN = "norun"
 LONGEST = 120  # seconds for one command
 WITH_MOTO = "each command is a process with moto in it"
-AGAIN = "commands as in the pages of the other flows, each a process with moto in it"
+AGAIN = "commands as in docs/guides/replay.md, each a process with moto in it"
 LONG = {
     "docs/guides/async-handlers.md": pytest.mark.proof("runs flows on the AWS in memory"),
     "docs/explain/comparison.md": pytest.mark.long(
         "the same business in several forms under every fault, as in tests/proofs/compare"
     ),
-    "docs/guides/prove-your-flow.md": pytest.mark.proof("every command explores a flow"),
+    "docs/guides/prove-your-flow.md": pytest.mark.long(
+        "explores five flows for a minute, as prove-any-handler.md does a handler and tests/cli/test_explore.py a flow"
+    ),
     "docs/guides/sagas.md": pytest.mark.proof("explores a flow"),
     "docs/guides/replay.md": pytest.mark.proof(WITH_MOTO),
     "docs/start/from-powertools.md": pytest.mark.slow("loads Powertools and an engine"),
@@ -55,14 +57,14 @@ LONG = {
     "docs/start/quick-start.md": pytest.mark.proof(WITH_MOTO),
     "docs/explain/when-a-stage-fails.md": pytest.mark.proof(WITH_MOTO),
     "flows/appointments/README.md": pytest.mark.long(AGAIN),
-    "flows/approval/README.md": pytest.mark.proof(WITH_MOTO),
+    "flows/approval/README.md": pytest.mark.long(f"{AGAIN}, and an exploration as in tests/flows/test_explored.py"),
     "flows/nightly_recount/README.md": pytest.mark.long(AGAIN),
-    "flows/orders/README.md": pytest.mark.proof(WITH_MOTO),
+    "flows/orders/README.md": pytest.mark.long(AGAIN),
     "flows/page_cache/README.md": pytest.mark.long(AGAIN),
     "flows/take_payment/README.md": pytest.mark.long(AGAIN),
     "flows/triggered_cache/README.md": pytest.mark.long(AGAIN),
     "flows/validate_cart/README.md": pytest.mark.long(AGAIN),
-    "samples/failures/README.md": pytest.mark.proof(WITH_MOTO),
+    "samples/failures/README.md": pytest.mark.long("commands as in replay.md, on samples of tests/cli/test_replay.py"),
 }
 """Pages whose blocks take more than two seconds of CPU, and why."""
 

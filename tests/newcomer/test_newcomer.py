@@ -94,7 +94,9 @@ def test_local_alone_then_testing_alone_then_a_whole_project(fresh: FreshEnviron
 
 
 @pytest.mark.proof("builds a wheel, and installs it into an environment of its own, extra after extra")
-@pytest.mark.parametrize("extra", TRACING)
+@pytest.mark.parametrize(
+    "extra", ["opentelemetry", pytest.param("xray", marks=pytest.mark.long("the same of the other observer"))]
+)
 def test_an_observer_needs_its_own_extra_alone(extra: str, fresh: FreshEnvironment, shop: Path) -> None:
     fresh.install(extra)
     assert not fresh.has("moto")

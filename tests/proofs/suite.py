@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import os
 import sys
 from collections import Counter
 from collections.abc import Sequence
@@ -40,6 +41,11 @@ class Outcomes:
 _WORST: Final = ("", "passed", "skipped", "failed")
 
 
+def workers() -> int:
+    """Return one for each core, and one more: many of these tests wait for queues, installations and timers."""
+    return len(os.sched_getaffinity(0)) + 1
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.proofs.suite", description=__doc__)
     parser.add_argument("--json", action="store_true", help="print how each test ended as JSON")
@@ -48,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     outcomes = Outcomes()
     with contextlib.redirect_stdout(sys.stderr) if given.json else contextlib.nullcontext():
         code = pytest.main(
-            [str(TESTS), "-q", "-m", ALL if given.long else PROOFS, "-n", "auto", "--dist=worksteal"],
+            [str(TESTS), "-q", "-m", ALL if given.long else PROOFS, "-n", str(workers()), "--dist=worksteal"],
             plugins=[outcomes],
         )
     if given.json:

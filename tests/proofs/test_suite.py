@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Final
 
 import pytest
 
@@ -43,7 +45,7 @@ def test_what_make_test_leaves_out_make_prove_runs_and_ci_runs_both() -> None:
     [recipe] = re.findall(r"^\t.*-m pytest .*$", (ROOT / "Makefile").read_text(), re.MULTILINE)
     assert re.findall(r'-m "(.*?)"', recipe) == [suite.QUICK]
     assert suite.__name__ in {one.module for one in others.ALL}
-    assert re.search(r"^make prove PROVE=--brief$", (ROOT / ".ci" / "run").read_text(), re.MULTILINE)
+    assert re.search(r"^\.ci/within \d+ make prove PROVE=--brief$", (ROOT / ".ci" / "run").read_text(), re.MULTILINE)
     assert re.search(r"<!-- test command -->\n```sh\nmake test\n```", (ROOT / "README.md").read_text())
 
 
@@ -59,6 +61,26 @@ def test_each_test_is_run_by_make_test_or_before_a_release_and_most_proofs_by_ci
     assert before_a_release == found["marked"]
     assert sorted(quick + before_a_release) == sorted(found["tests"])
     assert set(before_a_release) > set(proofs) > set()
+
+
+BURNS: Final = "import time\nwhile time.process_time() < {}: pass"
+
+
+@pytest.mark.parametrize(("ci", "seconds", "code"), [("true", 0.8, 1), ("true", 0.1, 0), ("", 0.8, 0)])
+def test_ci_fails_where_a_part_takes_more_than_twice_its_cpu_and_says_what_it_took(
+    ci: str, seconds: float, code: int
+) -> None:
+    command = [str(ROOT / ".ci" / "within"), "0", sys.executable, "-S", "-c", BURNS.format(seconds)]
+    done = subprocess.run(command, env={**os.environ, "CI": ci}, capture_output=True, text=True, check=False)
+    assert done.returncode == code
+    assert "s of CPU, of about 0" in done.stderr
+    assert ("took more than twice the CPU" in done.stderr) is bool(code)
+
+
+def test_a_part_that_fails_fails_ci_and_what_it_prints_is_passed_on() -> None:
+    command = [str(ROOT / ".ci" / "within"), "9", "bash", "-c", "echo out; echo err >&2; exit 3"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (3, "out\n", "err\n")
 
 
 # -- a test that takes long says why -----------------------------------------------------------------------------------

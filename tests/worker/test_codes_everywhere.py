@@ -43,6 +43,18 @@ pytestmark = pytest.mark.proof("carries a run out for each call and code")
 
 KEPT: Final = FoundAnswer(Carts, "paid", GivenAnswer("7"), timedelta(hours=1))
 CODES: Final = sorted({*PASSING, *FINAL, *FOR_MINUTES, *STRANGERS})
+A_FEW: Final = (
+    "ProvisionedThroughputExceededException",
+    "InternalServerError",
+    "AccessDeniedException",
+    "ValidationException",
+)
+"""What passes, from a stranger too, what is denied for minutes, and what is final: the other codes of each kind are
+told apart by name alone, which the sweep of one run holds before a release, and ``runtime/test_codes.py`` ever."""
+
+ANOTHER: Final = pytest.mark.long(
+    "another code of a kind that is swept, and tests/worker/runtime/test_codes.py knows it"
+)
 
 
 def waits(step: Step[Progress]) -> Outcome:
@@ -126,7 +138,9 @@ def calls_of_the_library() -> int:
     return counting.calls
 
 
-@pytest.mark.parametrize("code", CODES)
+@pytest.mark.parametrize(
+    "code", [pytest.param(code, marks=() if code in {*A_FEW, "ExpiredToken"} else ANOTHER) for code in CODES]
+)
 def test_a_code_that_comes_once_ends_no_run_and_one_that_is_final_ends_it_with_a_letter(code: str) -> None:
     for number in range(1, calls_of_the_library() + 1):
         with wait_scene() as at:
@@ -147,15 +161,6 @@ def settled(at: WaitScene) -> bool:
 
 
 # -- requests that share a run, a group, and a function under @once ----------------------------------------------------
-
-A_FEW: Final = (
-    "ProvisionedThroughputExceededException",
-    "InternalServerError",
-    "AccessDeniedException",
-    "ValidationException",
-)
-"""What passes, from a stranger too, what is denied for minutes, and what is final: the other codes of each kind are
-told apart by name alone, which the sweep above holds."""
 
 
 def swept(code: str, carry_out: Callable[[Refusing], bool]) -> int:

@@ -346,7 +346,9 @@ def test_lambda_imports_the_handler_from_the_zip_and_runs_a_record(teahouse: Pat
 
 
 @pytest.mark.proof("asks the package index")
-@pytest.mark.parametrize("architecture", ["arm64", "x86_64"])
+@pytest.mark.parametrize(
+    "architecture", ["arm64", pytest.param("x86_64", marks=pytest.mark.long("the same of the other architecture"))]
+)
 def test_the_index_has_the_wheels_of_both_architectures(architecture: str, tmp_path: Path) -> None:
     given = ("flows.orders.handlers", "--architecture", architecture, "-o", str(tmp_path), "--json")
     said = json.loads(package(*given).stdout)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -28,11 +29,27 @@ LARGE = frozenset(
 )
 """Worlds of many orders, each a mixture of kinds that smaller worlds show alone."""
 
+CATCHING = {mutant.caught_by for mutant in HARMFUL}
+"""Each of them shows what a mutant breaks, so it has to be shown whole without one."""
 
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(name, marks=pytest.mark.long("a large world") if name in LARGE else ()) for name in quick_names()],
-)
+
+def kind(world: str) -> str:
+    return world.partition("-")[0]
+
+
+def of_each_kind() -> frozenset[str]:
+    """The worlds in which a mutant is caught, and the first of each kind that has none of these."""
+    first = {kind(name): name for name in reversed(quick_names())}
+    caught = {kind(name) for name in CATCHING - LARGE}
+    return frozenset(CATCHING - LARGE | {name for its, name in first.items() if its not in caught})
+
+
+def as_marked(world: str) -> Any:
+    why = "a large world" if world in LARGE else "a world that mixes what others have, in which no mutant is caught"
+    return world if world in of_each_kind() else pytest.param(world, marks=pytest.mark.long(why))
+
+
+@pytest.mark.parametrize("name", [as_marked(name) for name in quick_names()])
 def test_no_way_through_a_small_world_breaks_the_protocol(name: str) -> None:
     found = prove(name)
 
@@ -53,6 +70,12 @@ def test_what_is_called_harmless_is_not_found(mutant: Mutant) -> None:
     caught = catch(mutant, AT_HAND)
 
     assert caught is None, f"{mutant.name} does harm: {caught}"
+
+
+def test_ci_searches_a_world_of_each_kind() -> None:
+    worlds = of_each_kind()
+    assert {kind(name) for name in quick_names()} == {kind(name) for name in worlds}
+    assert len(quick_names()) / 3 < len(worlds) < len(quick_names())
 
 
 def test_a_mutant_names_a_scenario_or_its_reason() -> None:

@@ -18,21 +18,25 @@ from tests.proofs.prove.cases import CASES
 from tests.proofs.prove.harmless import HARMLESS
 from tests.proofs.prove.hunt import Hunt
 from tests.proofs.prove.judge import Effort
+from tests.proofs.prove.last_long import commit_here, write_figures
 from tests.proofs.prove.mutant import Mutant
 from tests.proofs.prove.mutants import Mutants
 from tests.proofs.prove.parts import Parts
+from tests.proofs.prove.remembered import remember, remembered
 from tests.proofs.prove.report import Figures, case_lines, lines
 from tests.proofs.prove.tries import Limits, try_all
 from tests.proofs.prove.witnesses import Witnesses
 
 SHORT = Effort(until=600)
 LONG = Effort(bound=300, walks=200, most=300, until=5_000)
-FEW, MORE = Limits(tested=4, harmless=12), Limits(tested=600, harmless=120)
+FEW, MORE = Limits(tested=0, harmless=12), Limits(tested=600, harmless=120)
+"""A test is run on a mutant in less time than one schedule takes: only before a release both are tried on each."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = _arguments()
     given = parser.parse_args(arguments)
+    commit = commit_here() if given.long else ""  # before the hours in which somebody may go on
     mutants = Mutants()
     chosen = [one for one in mutants.all if given.only in f"{one.place} {one.name}"]
     if not chosen:
@@ -45,6 +49,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _say(line for case, truth in zip(hunt.cases, hunt.truths, strict=True) for line in case_lines(case, truth))
     witnesses = Witnesses(mutants, given.jobs)
     try_all(hunt, witnesses, chosen, MORE if given.long else FEW, parts)
+    if given.remember:
+        known = {**remembered(), **witnesses.sought}
+        remember({one.name: known[one.name] for one in mutants.all if one.name in known})
     found = lines(hunt, witnesses, chosen, HARMLESS)
     if not given.json:
         _say(["", *(str(line) for line in found if not (given.brief and line.fate.is_good)), ""])
@@ -58,6 +65,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         witnesses.failing,
         parts.seconds,
     )
+    if given.long and not (given.only or given.alone):
+        write_figures(str(figures), commit)
     if not given.json:
         _say(line for outcome in figures.others.values() for line in outcome.lines)
     sys.stdout.write(json.dumps(figures.as_json(), default=str) + "\n" if given.json else f"{figures}\n")
@@ -65,10 +74,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _others(parts: Parts, long: bool) -> dict[str, others.Outcome]:
-    with ThreadPoolExecutor(1) as beside:
-        waiting = beside.submit(others.run, others.DEPLOYED, long=long)  # for queues and timers, two thirds of its time
-        found = {one.name: others.run(one, long=long) for one in others.ALL if one is not others.DEPLOYED}
-        found[others.DEPLOYED.name] = waiting.result()
+    with ThreadPoolExecutor(len(others.WAITING)) as beside:
+        waiting = {one: beside.submit(others.run, one, long=long) for one in others.WAITING}
+        computed = {one: others.run(one, long=long) for one in others.ALL if one not in waiting}
+        found = {one.name: waiting[one].result() if one in waiting else computed[one] for one in others.ALL}
     parts.seconds.update({name: outcome.seconds for name, outcome in found.items()})
     return found
 
@@ -90,6 +99,9 @@ def _arguments() -> argparse.ArgumentParser:
     parser.add_argument("--jobs", type=count, default=len(os.sched_getaffinity(0)), help="processes; one a core")
     parser.add_argument("--only", default="", metavar="TEXT", help="mutants whose place or name has it; nothing else")
     parser.add_argument("--brief", action="store_true", help="of the mutants only those that nothing notices")
+    parser.add_argument(
+        "--remember", action="store_true", help="write down which tests noticed what they were long sought for"
+    )
     parser.add_argument(
         "--alone", action="store_true", help="without tests, recall, races, soak and the deployed flows"
     )

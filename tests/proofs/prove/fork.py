@@ -19,7 +19,7 @@ from flowguard.sim.reused_clients import SameClients
 from flowguard.testing.explorer.run import sandbox
 from tests.garbage import spare_what_is_there
 
-CPU_SECONDS: Final = 5
+CPU_SECONDS: Final = 2.0
 WALL_SECONDS: Final = 20
 """Of one schedule or test on a mutant: it may run in circles, or wait for ever. Undisturbed, most take milliseconds."""
 
@@ -44,7 +44,7 @@ def share_clients() -> None:
     made_anew.SameClients = functools.cache(SameClients)
 
 
-def forked(trial: Callable[[], T], seconds: int = CPU_SECONDS) -> tuple[T] | None:
+def forked(trial: Callable[[], T], seconds: float = CPU_SECONDS) -> tuple[T] | None:
     """What the trial answers in a process of its own; None for one that came to no end, or to a wrong one.
 
     A trial of several parts has its ``seconds`` for each that it begins with :func:`grant`.
@@ -54,7 +54,7 @@ def forked(trial: Callable[[], T], seconds: int = CPU_SECONDS) -> tuple[T] | Non
 
 
 def forked_in_turn(
-    trials: Sequence[Callable[[], T]], is_last: Callable[[T], bool], seconds: int = CPU_SECONDS
+    trials: Sequence[Callable[[], T]], is_last: Callable[[T], bool], seconds: float = CPU_SECONDS
 ) -> list[T]:
     """What the trials answer, one after the other in one process, up to the first answer that is the last.
 
@@ -78,19 +78,21 @@ def _read(answer: BinaryIO) -> Iterator[Any]:
             yield pickle.load(answer)  # noqa: S301 - our own child's
 
 
-def grant(seconds: int = CPU_SECONDS, *, undisturbed: float = 0) -> None:
+def grant(seconds: float = CPU_SECONDS, *, undisturbed: float = 0) -> None:
     """Give this process so much CPU time from now on. For one that was forked: it ends when the time is over.
 
     ``undisturbed`` is how long its work takes on the whole flowguard, on a machine as busy as now: it gets
     ``LONGER`` times that where this is more, and twice as much by the clock on the wall.
     """
-    seconds = max(seconds, math.ceil(LONGER * undisturbed))
+    seconds = max(seconds, LONGER * undisturbed)
+    signal.setitimer(signal.ITIMER_PROF, seconds)  # the default of this signal and of the next is to end the process
+    signal.alarm(max(WALL_SECONDS, math.ceil(2 * seconds)))
     used = resource.getrusage(resource.RUSAGE_SELF)
-    resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(used.ru_utime + used.ru_stime) + seconds, _UNLIMITED))
-    signal.alarm(max(WALL_SECONDS, 2 * seconds))  # whose default is to end the process
+    whole = math.ceil(used.ru_utime + used.ru_stime + seconds)
+    resource.setrlimit(resource.RLIMIT_CPU, (whole, _UNLIMITED))  # in whole seconds, and for what it starts, too
 
 
-def _as_child(writing: int, trials: Sequence[Callable[[], T]], is_last: Callable[[T], bool], seconds: int) -> Never:
+def _as_child(writing: int, trials: Sequence[Callable[[], T]], is_last: Callable[[T], bool], seconds: float) -> Never:
     try:
         with open(writing, "wb") as answers:
             for trial in trials:

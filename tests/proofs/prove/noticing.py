@@ -38,6 +38,10 @@ _OPTIONS: Final = (
 )
 
 
+CPU_SECONDS: Final = 1.0
+"""Of a test on a mutant that takes no more than a tenth of it undisturbed. Others have ten times what they take."""
+
+
 class Seen(NamedTuple):
     """A test on the whole flowguard: the numbers of the mutants that it meets."""
 
@@ -66,7 +70,7 @@ class Collected:
         To be called once in a process, which ends in an endless test.
         """
         for one, after in self._each(tests):
-            grant(undisturbed=tests[one.nodeid])
+            grant(CPU_SECONDS, undisturbed=tests[one.nodeid])
             if _fails(one, after):
                 return one.nodeid
         return None

@@ -30,7 +30,7 @@ class Other:
 RACES: Final = Other(
     "races",
     "tests.proofs.races",
-    ("--waits", "200", "--sums", "100", "--callers", "100", "--once", "24"),
+    ("--claims", "3000", "--waits", "200", "--sums", "100", "--callers", "100", "--once", "24"),
     ("--claims", "50000"),
     "counts",
     "ok",
@@ -40,6 +40,8 @@ TESTS: Final = Other("tests", "tests.proofs.suite", (), ("--long",), "figures", 
 RECALL: Final = Other("recall", "tests.proofs.recall", (), ("--long",), "figures", "holds")
 DEPLOYED: Final = Other("deployed", "tests.proofs.e2e", (), (), "figures", "holds")
 ALL: Final = (TESTS, RECALL, RACES, SOAK, DEPLOYED)
+WAITING: Final = (DEPLOYED, SOAK)
+"""They wait for queues, leases and timers for more than half of their time, and are run beside those that compute."""
 
 
 @dataclass(frozen=True)

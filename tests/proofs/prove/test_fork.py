@@ -48,17 +48,24 @@ def test_trials_that_share_a_process_end_with_the_last_answer_or_the_endless_one
     assert kept == []
 
 
+@pytest.mark.proof("burns the CPU time that a trial may take")
+def test_a_trial_may_have_a_part_of_a_second() -> None:
+    assert forked(lambda: _work(0.1), seconds=0.3) == (None,)
+    assert forked(lambda: _work(60), seconds=0.3) is None
+
+
 @pytest.mark.parametrize(
     ("undisturbed", "seconds", "by_the_clock"),
     [(0.005, CPU_SECONDS, WALL_SECONDS), (6, 60, 120)],
 )
-def test_what_takes_long_undisturbed_has_ten_times_that(undisturbed: float, seconds: int, by_the_clock: int) -> None:
-    def trial() -> tuple[int, int]:
+def test_what_takes_long_undisturbed_has_ten_times_that(undisturbed: float, seconds: float, by_the_clock: int) -> None:
+    def trial() -> tuple[int, float, int]:
         grant(undisturbed=undisturbed)
-        return resource.getrlimit(resource.RLIMIT_CPU)[0], signal.alarm(0)
+        return resource.getrlimit(resource.RLIMIT_CPU)[0], signal.getitimer(signal.ITIMER_PROF)[0], signal.alarm(0)
 
     limits = forked(trial)
     assert limits is not None
     used = sum(resource.getrusage(resource.RUSAGE_SELF)[:2])
     assert seconds < limits[0][0] <= used + seconds + 1
-    assert limits[0][1] == by_the_clock
+    assert seconds - 0.5 < limits[0][1] <= seconds + 0.1
+    assert limits[0][2] == by_the_clock

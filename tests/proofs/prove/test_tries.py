@@ -8,7 +8,8 @@ from typing import cast
 
 import pytest
 
-from tests.proofs.prove.hunt import Hunt, Kill
+from tests.proofs.prove.__main__ import FEW
+from tests.proofs.prove.hunt import Hunt, Kill, _cut
 from tests.proofs.prove.judge import Verdict
 from tests.proofs.prove.mutant import Mutant
 from tests.proofs.prove.mutants import Mutants
@@ -54,10 +55,13 @@ def mutants() -> dict[str, Mutant]:
     return {one.name: one for one in Mutants().all}
 
 
-def tries(mutant: Mutant, after: int, test: str | None) -> tuple[list[int | None], bool]:
+SOME = Limits(12, 12)
+
+
+def tries(mutant: Mutant, after: int, test: str | None, limits: Limits = SOME) -> tuple[list[int | None], bool]:
     """How many schedules were tried on it each time, None where all were, and whether its tests were asked."""
     hunt, witnesses, parts = FakeHunt(after), FakeWitnesses(test), Parts()
-    try_all(cast("Hunt", hunt), cast("Witnesses", witnesses), [mutant], Limits(12, 12), parts)
+    try_all(cast("Hunt", hunt), cast("Witnesses", witnesses), [mutant], limits, parts)
     assert list(parts.seconds) == ["mutants explored", "mutants tested", "the rest explored"]
     return [tried[mutant.number] for tried in hunt.tried if mutant.number in tried], bool(witnesses.asked)
 
@@ -77,3 +81,23 @@ def test_what_a_mutant_meets(
     mutants: Mapping[str, Mutant], name: str, after: int, test: str | None, expected: tuple[list[int | None], bool]
 ) -> None:
     assert tries(mutants[name], after, test) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "test", "expected"),
+    [
+        (UNLISTED, None, ([None], False)),
+        (TESTED, "test", ([0], True)),
+        (TESTED, None, ([0, None], True)),
+        (HARMLESS, None, ([12], False)),
+    ],
+)
+def test_without_a_schedule_before_the_tests_what_they_leave_is_explored_in_full(
+    mutants: Mapping[str, Mutant], name: str, test: str | None, expected: tuple[list[int | None], bool]
+) -> None:
+    assert tries(mutants[name], 13, test, FEW)[0] == expected[0]
+    assert tries(mutants[name], 500, test, FEW) == expected
+
+
+def test_a_plan_of_no_schedules_has_none() -> None:
+    assert _cut([(0, ["none", "d1"]), (1, None)], 0) == []

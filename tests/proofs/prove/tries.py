@@ -14,7 +14,10 @@ from tests.proofs.prove.witnesses import Witnesses
 
 
 class Limits(NamedTuple):
-    """About how many schedules are tried at first on a mutant that has tests, and at all on a harmless one."""
+    """About how many schedules are tried at first on a mutant that has tests, and at all on a harmless one.
+
+    With none of them a mutant that has tests is explored only where these do not notice it.
+    """
 
     tested: int
     harmless: int

@@ -6,10 +6,11 @@ the whole flowguard. Where no probe was met all are tried, since a test may ask 
 
 from __future__ import annotations
 
+import resource
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from tests.garbage import spare_what_is_there
 from tests.proofs.prove.elsewhere import Elsewhere, tested
@@ -18,13 +19,25 @@ from tests.proofs.prove.mutant import Mutant
 from tests.proofs.prove.mutants import Mutants
 from tests.proofs.prove.noticing import Collected, Seen, collected
 from tests.proofs.prove.protocol import allow_unused
+from tests.proofs.prove.remembered import LONG, remembered
+
+CHUNK: Final = 4
+"""Mutants that a process is given at once. Neighbours are of one function, and often noticed by one test."""
+
+
+class Answer(NamedTuple):
+    """``test`` noticed the mutant; ``seconds`` of CPU were spent on it and on those before it."""
+
+    test: str | None
+    seconds: float
 
 
 @dataclass
 class Witnesses:
     """``noticed`` is by a mutant's number the test that noticed it, None where no test did; ``met`` how many could.
 
-    ``failing`` are tests that fail on the whole flowguard too: what they notice means nothing.
+    ``failing`` are tests that fail on the whole flowguard too: what they notice means nothing. ``sought`` has by a
+    mutant's name the test that noticed it, where looking for it took long, or would have without what was remembered.
     """
 
     mutants: Mutants
@@ -32,6 +45,7 @@ class Witnesses:
     noticed: dict[int, str | None] = field(default_factory=dict)
     met: Counter[int] = field(default_factory=Counter)
     failing: list[str] = field(default_factory=list)
+    sought: dict[str, str] = field(default_factory=dict)
 
     def ask(self, chosen: Sequence[Mutant]) -> None:
         """Those for which ``elsewhere`` names tests; of the others nothing is known afterwards."""
@@ -40,16 +54,28 @@ class Witnesses:
             collected({test for where in left.values() for test in where.tests}, lambda found: self._ask(found, left))
 
     def _ask(self, found: Collected, left: Mapping[int, Elsewhere]) -> None:
-        global _tests, _mutants, _warming  # noqa: PLW0603 - what the forked processes have from the start
+        global _tests, _mutants, _warming, _before
         _tests, _mutants = found, self.mutants
         with pool(self.jobs) as watching:
             seen = [one for each in watching.map(_watch, found.files()) for one in each]
         self.failing = [one.test for one in seen if one.fails]
         self.met = Counter(number for one in seen for number in one.met)
-        _warming = _one_of_each_file(seen)
+        _warming, _before = _one_of_each_file(seen), remembered()
+        able = {number: _able(number, where, seen) for number, where in left.items()}
         with pool(self.jobs) as asking:
-            answers = asking.map(_first_failing, left, [_able(number, where, seen) for number, where in left.items()])
-            self.noticed = dict(zip(left, answers, strict=True))
+            answers = asking.map(_first_failing, able, able.values(), chunksize=CHUNK)
+            by_number = dict(zip(able, answers, strict=True))
+        self.noticed = {number: one.test for number, one in by_number.items()}
+        for number, one in by_number.items():
+            self.seek(self.mutants.by_number(number).name, one, able[number])
+
+    def seek(self, mutant: str, answer: Answer, able: Mapping[str, float]) -> None:
+        """Note the test if it took long to come to it, or would have if nothing had been remembered."""
+        test, seconds = answer
+        if test is None or test not in able:
+            return
+        if _before.get(mutant) == test or seconds > max(LONG, 2 * able[test]):  # most of it was not the test's
+            self.sought[mutant] = test
 
 
 def _able(number: int, where: Elsewhere, seen: Sequence[Seen]) -> dict[str, float]:
@@ -70,6 +96,7 @@ def _one_of_each_file(seen: Sequence[Seen]) -> list[str]:
 _tests: Collected
 _mutants: Mutants
 _warming: Sequence[str]
+_before: Mapping[str, str]
 _probed = False
 _is_warm = False
 _noticing: Final[defaultdict[str, set[str]]] = defaultdict(set)
@@ -87,7 +114,7 @@ def _watch(file: str) -> list[Seen]:
     return _tests.watch([file])
 
 
-def _first_failing(number: int, tests: Mapping[str, float]) -> str | None:
+def _first_failing(number: int, tests: Mapping[str, float]) -> Answer:
     global _is_warm  # noqa: PLW0603 - what tests import and make once, the children of a process have from the start
     if not _is_warm:
         _tests.watch(_warming)
@@ -96,12 +123,20 @@ def _first_failing(number: int, tests: Mapping[str, float]) -> str | None:
     allow_unused()
     mutant = _mutants.by_number(number)
     likely = _noticing[mutant.function]
-    in_order = sorted(tests, key=lambda test: tests[test] / (LIKELY if test in likely else 1))
+    before = _before.get(mutant.name)
+    in_order = sorted(tests, key=lambda test: (test != before, tests[test] / (LIKELY if test in likely else 1)))
+    began = _cpu_of_children()
     with mutant.at_work():
         answer = forked(lambda: _tests.first_failing({test: tests[test] for test in in_order}))
+    seconds = _cpu_of_children() - began
     if answer is None:
-        return f"one of {', '.join(in_order[:3])} …, which comes to no end,"
+        return Answer(f"one of {', '.join(in_order[:3])} …, which comes to no end,", seconds)
     (noticing,) = answer
     if noticing is not None:
         likely.add(noticing)
-    return noticing
+    return Answer(noticing, seconds)
+
+
+def _cpu_of_children() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime

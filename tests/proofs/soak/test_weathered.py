@@ -106,7 +106,7 @@ ANOTHER = pytest.mark.long("repeats the outage of an hour with other weather")
 @pytest.mark.parametrize(
     "weather",
     [
-        "dynamodb-away=60m@2m",
+        pytest.param("dynamodb-away=60m@2m", marks=ANOTHER),
         pytest.param("sqs-away=60m@2m", marks=ANOTHER),
         "throttled=45m@2m",
         pytest.param("dynamodb-away=2d@2m", marks=ANOTHER),

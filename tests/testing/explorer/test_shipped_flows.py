@@ -39,6 +39,13 @@ SOLD = [what_was_received_is_there_or_sold, what_was_sold_is_what_the_orders_hav
 BOOKED = [what_a_merchant_is_due_is_what_was_booked, a_completed_run_has_booked_its_payment]
 APPOINTED = [no_booking_has_two_slots, each_slot_is_of_the_appointment_that_names_it]
 
+TWO_ORDERS = (
+    [PlaceOrder],
+    [ORDER, ORDER.model_copy(update={"order_id": "o-2"})],
+    {"items": IN_STOCK, "invariants": SOLD},
+)
+TWO_PAYMENTS = ([TakePayment], [FLAKY, PAYMENT], {"free": {"payments": ["attempt"]}, "invariants": BOOKED})
+
 
 def sample(name: str) -> Any:
     return json.loads((SAMPLES / name).read_text())
@@ -77,7 +84,11 @@ def test_what_was_turned_away_is_not_carried_out_by_a_copy_that_comes_when_its_r
 @pytest.mark.proof("explores a flow")
 @pytest.mark.parametrize(
     ("ids", "not_before", "ends"),
-    [(("b-1", "b-2"), "00:00", 2), (("b-1", "b-2"), "15:40", 2), (("b-1", "b-1"), "00:00", 1)],
+    [
+        pytest.param(("b-1", "b-2"), "00:00", 2, marks=pytest.mark.long("two bookings where no slot is short")),
+        (("b-1", "b-2"), "15:40", 2),
+        (("b-1", "b-1"), "00:00", 1),
+    ],
     ids=["two bookings", "one slot for two", "one booking twice"],
 )
 def test_each_booking_has_one_slot_and_each_slot_one_booking(ids: Any, not_before: str, ends: int) -> None:
@@ -89,14 +100,15 @@ def test_each_booking_has_one_slot_and_each_slot_one_booking(ids: Any, not_befor
 
 
 @pytest.mark.proof("explores flows")
-@pytest.mark.parametrize("together", [True, False], ids=["together", "one after the other"])
 @pytest.mark.parametrize(
-    ("flows", "messages", "about"),
+    ("together", "flows", "messages", "about"),
     [
-        ([PlaceOrder], [ORDER, ORDER.model_copy(update={"order_id": "o-2"})], {"items": IN_STOCK, "invariants": SOLD}),
-        ([TakePayment], [FLAKY, PAYMENT], {"free": {"payments": ["attempt"]}, "invariants": BOOKED}),
+        (True, *TWO_ORDERS),
+        pytest.param(False, *TWO_ORDERS, marks=pytest.mark.long("the payments come one after the other")),
+        pytest.param(True, *TWO_PAYMENTS, marks=pytest.mark.long("the orders come together")),
+        (False, *TWO_PAYMENTS),
     ],
-    ids=["orders for the last pieces", "a payment that is tried again"],
+    ids=[f"{way}, {what}" for what in ("orders", "payments") for way in ("together", "one after the other")],
 )
 def test_a_batch_ends_as_its_records_do(flows: Any, messages: Any, about: Any, *, together: bool) -> None:
     report = explore(flows, messages, batch=10, together=together, bound=20, walks=10, **about)
@@ -107,7 +119,11 @@ def test_a_batch_ends_as_its_records_do(flows: Any, messages: Any, about: Any, *
 @pytest.mark.parametrize(
     ("messages", "ends"),
     [
-        ([ORDER, ORDER.model_copy(update={"order_id": "o-2"})], 2),
+        pytest.param(
+            [ORDER, ORDER.model_copy(update={"order_id": "o-2"})],
+            2,
+            marks=pytest.mark.long("the orders are explored in a batch, and each with what changes its stock"),
+        ),
         ([GoodsReceived(delivery_id="d-1", sku="tea", pieces=2), ORDER], 1),
         ([ORDER, ItemAdded(addition_id="a-1", order_id="o-1", sku="tea", pieces=1)], 1),
     ],

@@ -252,7 +252,7 @@ def test_two_releases_at_once_end_no_run(way: Callable[[int], Counter[str]], see
     way(seed)
 
 
-@pytest.mark.proof("hundreds of random walks")
+@pytest.mark.long("a hundred seeds of the walks of which `make test` has four")
 @WAYS
 def test_hundreds_of_walks_end_no_run(way: Callable[[int], Counter[str]]) -> None:
     seen = sum(map(way, range(100)), Counter[str]())

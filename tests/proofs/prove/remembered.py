@@ -1,0 +1,31 @@
+"""Which test noticed a mutant the last time, where it took long to look for it.
+
+Nothing is believed that stands here: the test is only the first one to be run on the mutant. Where it meets the mutant
+no more, is gone, or does not fail, the others follow as ever. ``python -m tests.proofs.prove --remember`` writes it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+FILE: Final = Path(__file__).with_name("remembered.json")
+
+LONG: Final = 0.1
+"""Seconds of CPU. To look for a test that notices it takes a fifth of that for most mutants."""
+
+
+def remembered(file: Path = FILE) -> dict[str, str]:
+    """Return the tests by the names of the mutants. A mutant that is not there was noticed soon, or is new."""
+    by_test: dict[str, list[str]] = json.loads(file.read_text())
+    return {mutant: test for test, mutants in by_test.items() for mutant in mutants}
+
+
+def remember(tests: Mapping[str, str], file: Path = FILE) -> None:
+    """Write the tests by the names of the mutants, each test once."""
+    by_test: dict[str, list[str]] = {}
+    for mutant, test in sorted(tests.items()):
+        by_test.setdefault(test, []).append(mutant)
+    file.write_text(json.dumps(dict(sorted(by_test.items())), ensure_ascii=False, indent=0) + "\n")
