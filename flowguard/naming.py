@@ -32,7 +32,7 @@ class NameKind(StrEnum):
 
 
 class Names(NamedTuple):
-    """The rule for the names of a deployment, and the names that are ``given`` one by one, as ``queues.parcels``.
+    """The rule for the names of a deployment, and those ``given`` one by one under ``queues.parcels``.
 
     A name given by its ARN or URL is the same everywhere. Of a topic, which code names by its ARN, the rule changes the
     last part.
@@ -43,7 +43,7 @@ class Names(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Names:
-        """Read a rule, and after it names that are given: ``staging-*,queues.parcels=shared-parcels``.
+        """Read a rule with the names given after it, as in ``staging-*,queues.parcels=shared-parcels``.
 
         Raises ValueError, saying what is wrong, for anything else.
         """

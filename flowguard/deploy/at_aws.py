@@ -149,7 +149,7 @@ class _Renaming:
 
 
 def _is_elsewhere(name: str) -> bool:
-    """Answer whether a name is an ARN: such a resource is there already, perhaps in another account."""
+    """Answer whether a name is an ARN. The template makes no such resource."""
     return name.startswith("arn:")
 
 

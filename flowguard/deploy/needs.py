@@ -157,7 +157,7 @@ class FunctionNeed:
 
     @property
     def owner(self) -> str:
-        """Return the name of the first of its flows, or of its rule, as resources at AWS are called."""
+        """Return the name at AWS of the first of its flows, or of its rule."""
         return self.at_aws.by_rule(self.found.owner)
 
     @property

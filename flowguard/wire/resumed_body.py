@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class ResumedBody(NamedTuple):
-    """How a wait has ended, and its deadline (ms): answers may come until then, and copies of them after that.
+    """How a wait has ended, with the deadline (ms) until which answers may come.
 
     ``until`` is 0 where the message is of a release that did not say it.
     """
