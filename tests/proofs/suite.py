@@ -12,7 +12,7 @@ import json
 import os
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -27,11 +27,28 @@ ALL: Final = "proof or long"
 """What is run before a release."""
 
 
+MOST_UNSTEADY: Final = 5
+"""Tests that may fail for want of a core. Where more fail, something is broken."""
+
+
 class Outcomes:
     """A plugin of pytest that notes how each test ended. A test may fail more than once: in itself, and afterwards."""
 
     def __init__(self) -> None:
         self.by_test: dict[str, str] = {}
+        self.unsteady: list[str] = []
+        """Tests that failed beside others, as where a browser waits for a core, and passed when they ran alone."""
+
+    def failed_again(self, alone: Callable[[Sequence[str], Outcomes], int]) -> int:
+        """Run what has failed once more, ``alone``, and return the exit code of that. Where much fails, nothing is."""
+        failed = [test for test, outcome in self.by_test.items() if outcome == "failed"]
+        if len(failed) > MOST_UNSTEADY:
+            return pytest.ExitCode.TESTS_FAILED
+        again = Outcomes()
+        code = alone(failed, again)
+        self.unsteady = [test for test in failed if again.by_test.get(test) == "passed"]
+        self.by_test |= again.by_test
+        return pytest.ExitCode.TESTS_FAILED if len(self.unsteady) < len(failed) else code
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.when == "call" or not report.passed:
@@ -57,14 +74,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
             [str(TESTS), "-q", "-m", ALL if given.long else PROOFS, "-n", str(workers()), "--dist=worksteal"],
             plugins=[outcomes],
         )
+        if code == pytest.ExitCode.TESTS_FAILED:
+            code = outcomes.failed_again(_alone)
     if given.json:
         sys.stdout.write(json.dumps(_as_json(outcomes, code)) + "\n")
     return int(code)
 
 
+def _alone(tests: Sequence[str], outcomes: Outcomes) -> int:
+    """Run tests one after the other, with nothing beside them."""
+    return pytest.main(["-q", "-n", "0", *tests], plugins=[outcomes])
+
+
 def _as_json(outcomes: Outcomes, code: int) -> dict[str, Any]:
     return {
         "ok": code == 0,
+        "lines": [f"             {test} failed beside others, and passed alone" for test in outcomes.unsteady],
         "figures": Counter(outcomes.by_test.values()),
         "checks": [{"name": test, "ok": outcome != "failed"} for test, outcome in sorted(outcomes.by_test.items())],
     }

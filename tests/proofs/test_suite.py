@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -155,3 +156,40 @@ def test_how_each_test_ended_is_told_its_worst_ending_last() -> None:
         report = pytest.TestReport(test, ("", 0, ""), {}, outcome, None, when)  # type: ignore[arg-type]  # literals
         outcomes.pytest_runtest_logreport(report)
     assert outcomes.by_test == {"a": "failed", "b": "skipped", "c": "passed", "d": "failed"}
+
+
+def having(**outcomes: str) -> suite.Outcomes:
+    found = suite.Outcomes()
+    found.by_test.update(outcomes)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("again", "code", "unsteady", "ends"),
+    [
+        ({"b": "passed", "c": "passed"}, 0, ["b", "c"], 0),
+        ({"b": "passed", "c": "failed"}, 1, ["b"], 1),
+        ({"b": "passed", "c": "skipped"}, 0, ["b"], 1),
+        ({"b": "passed"}, 0, ["b"], 1),
+        ({}, 4, [], 1),
+    ],
+)
+def test_what_fails_beside_others_is_run_alone_and_fails_where_it_fails_again(
+    again: dict[str, str], code: int, unsteady: list[str], ends: int
+) -> None:
+    outcomes = having(a="passed", b="failed", c="failed")
+
+    def alone(tests: Sequence[str], found: suite.Outcomes) -> int:
+        assert tests == ["b", "c"]
+        found.by_test.update(again)
+        return code
+
+    assert (outcomes.failed_again(alone), outcomes.unsteady) == (ends, unsteady)
+    said = suite._as_json(outcomes, ends)
+    assert len(said["lines"]) == len(unsteady)
+    assert said["ok"] is (ends == 0)
+
+
+def test_where_much_fails_nothing_is_run_again() -> None:
+    outcomes = having(**{f"t{number}": "failed" for number in range(suite.MOST_UNSTEADY + 1)})
+    assert outcomes.failed_again(lambda tests, found: pytest.fail("nothing is run")) == 1

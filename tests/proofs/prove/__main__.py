@@ -68,6 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if given.long and not (given.only or given.alone):
         write_figures(str(figures), commit)
     if not given.json:
+        _say(f"tests        {test} failed beside others, and passed alone" for test in witnesses.unsteady)
         _say(line for outcome in figures.others.values() for line in outcome.lines)
     sys.stdout.write(json.dumps(figures.as_json(), default=str) + "\n" if given.json else f"{figures}\n")
     return 0 if figures.is_good else 1

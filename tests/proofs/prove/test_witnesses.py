@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
 from tests.proofs.prove import witnesses as asked
+from tests.proofs.prove.elsewhere import Elsewhere
 from tests.proofs.prove.mutant import Mutant
 from tests.proofs.prove.mutants import Mutants
+from tests.proofs.prove.noticing import Seen
 from tests.proofs.prove.remembered import FILE, LONG, remember, remembered
 from tests.proofs.prove.witnesses import Answer, Witnesses
 
@@ -48,6 +52,54 @@ def test_what_nothing_can_notice_is_not_noticed_in_whatever_company(monkeypatch:
     assert {one.name for one in unnoticeable if witnesses.noticed[one.number] is not None} == set()
     assert {one.name for one in real if witnesses.noticed[one.number] is None} == set()
     assert not set(witnesses.sought) & set(wrong)
+
+
+class Reported:
+    """Stands for tests of which some fail, each so often."""
+
+    def __init__(self, **failures: int) -> None:
+        self.failures = failures
+
+    def files(self) -> list[str]:
+        return list(self.failures)
+
+    def watch(self, tests: list[str]) -> list[Seen]:
+        return [Seen(test, self._fails(test), frozenset({1}), 0.1) for test in tests]
+
+    def _fails(self, test: str) -> bool:
+        self.failures[test] -= 1
+        return self.failures[test] >= 0
+
+    def first_failing(self, tests: Mapping[str, float]) -> str | None:
+        return next(iter(tests), None)
+
+
+@contextmanager
+def in_this_process(jobs: int) -> Iterator[Any]:
+    class Pool:
+        def map(self, function: Any, *arguments: Any, chunksize: int = 1) -> list[Any]:
+            return [function(*each) for each in zip(*arguments, strict=True)]
+
+    yield Pool()
+
+
+def test_what_an_unsteady_test_notices_is_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(asked, "pool", in_this_process)
+    monkeypatch.setattr(asked, "_probed", True)
+    monkeypatch.setattr(asked, "remembered", dict)
+    given: list[Mapping[str, float]] = []
+
+    def none_fails(number: int, tests: Mapping[str, float]) -> Answer:
+        given.append(tests)
+        return Answer(None, 0.1)
+
+    monkeypatch.setattr(asked, "_first_failing", none_fails)
+    mutants = Mutants((MODULE,))
+    witnesses = Witnesses(mutants, 1)
+    where = Elsewhere("", ("steady", "unsteady", "broken"), "a plan")
+    witnesses._ask(Reported(steady=0, unsteady=1, broken=2), {1: where})  # type: ignore[arg-type]  # it stands for one
+    assert (witnesses.failing, witnesses.unsteady) == (["broken"], ["unsteady"])
+    assert [set(tests) for tests in given] == [{"steady"}]
 
 
 @pytest.mark.parametrize(

@@ -36,8 +36,9 @@ class Answer(NamedTuple):
 class Witnesses:
     """``noticed`` is by a mutant's number the test that noticed it, None where no test did; ``met`` how many could.
 
-    ``failing`` are tests that fail on the whole flowguard too: what they notice means nothing. ``sought`` has by a
-    mutant's name the test that noticed it, where looking for it took long, or would have without what was remembered.
+    ``failing`` are tests that fail on the whole flowguard too, ``unsteady`` those that do so beside others and not
+    alone: what they notice is not counted. ``sought`` has by a mutant's name the test that noticed it, where looking
+    for it took long, or would have without what was remembered.
     """
 
     mutants: Mutants
@@ -45,6 +46,7 @@ class Witnesses:
     noticed: dict[int, str | None] = field(default_factory=dict)
     met: Counter[int] = field(default_factory=Counter)
     failing: list[str] = field(default_factory=list)
+    unsteady: list[str] = field(default_factory=list)
     sought: dict[str, str] = field(default_factory=dict)
 
     def ask(self, chosen: Sequence[Mutant]) -> None:
@@ -58,7 +60,12 @@ class Witnesses:
         _tests, _mutants = found, self.mutants
         with pool(self.jobs) as watching:
             seen = [one for each in watching.map(_watch, found.files()) for one in each]
-        self.failing = [one.test for one in seen if one.fails]
+        if doubtful := [one.test for one in seen if one.fails]:
+            with pool(1) as alone:
+                again = [one for each in alone.map(_watch, doubtful) for one in each]
+            self.failing = [one.test for one in again if one.fails]
+            self.unsteady = [one.test for one in again if not one.fails]
+            seen = [one for one in seen if not one.fails]
         self.met = Counter(number for one in seen for number in one.met)
         _warming, _before = _one_of_each_file(seen), remembered()
         able = {number: _able(number, where, seen) for number, where in left.items()}
@@ -106,12 +113,12 @@ LIKELY: Final = 10
 """How much more often such a test notices a mutant than another one that meets it."""
 
 
-def _watch(file: str) -> list[Seen]:
+def _watch(named: str) -> list[Seen]:
     global _probed  # noqa: PLW0603 - a process gets its probes once
     if not _probed:
         _mutants.put_probes()
         _probed = True
-    return _tests.watch([file])
+    return _tests.watch([named])
 
 
 def _first_failing(number: int, tests: Mapping[str, float]) -> Answer:
