@@ -12,6 +12,7 @@ import click
 from flowguard.cli.formats import check_one_format
 from flowguard.cli.printing import complain, say, say_json
 from flowguard.deploy.as_json import described
+from flowguard.deploy.audit import audited
 from flowguard.deploy.cloudformation import cloudformation, sam
 from flowguard.deploy.derive import needs_of
 from flowguard.deploy.found import find_functions
@@ -51,7 +52,10 @@ def read_needs(modules: tuple[str, ...], options_file: Path | None) -> tuple[Dep
 @click.option("--options", type=click.Path(path_type=Path), help="A TOML file with the options of the deployment.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="The file to write; standard output by default.")
 @click.option("--json", "as_json", is_flag=True, help="A line of JSON that says what is needed, and no template.")
-def iac(modules: tuple[str, ...], *, form: str, options: Path | None, output: Path | None, as_json: bool) -> None:
+@click.option("--audit", is_flag=True, help="Who may do what to what, in words, and no template.")
+def iac(
+    modules: tuple[str, ...], *, form: str, options: Path | None, output: Path | None, as_json: bool, audit: bool
+) -> None:
     """Write the template of the AWS resources that the handlers of each MODULE need.
 
     A MODULE is where a lambda_handler(…), callback_handler(…) or dlq_handler(…) is, or a function under @once; with
@@ -63,16 +67,16 @@ def iac(modules: tuple[str, ...], *, form: str, options: Path | None, output: Pa
 
     The exit code is 0, or 2 where something cannot be deployed; then nothing is written.
     """
-    check_one_format("form", "as_json")
+    check_one_format("form", "as_json", "audit")
     needed, chosen = read_needs(modules, options)
     try:
-        text = described(needed) if as_json else FORMATS[form](needed, chosen)
+        text = _text(needed, chosen, form, as_json=as_json, audit=audit)
     except CannotDeploy as error:
         raise NoTemplate(str(error)) from None
     for note in needed.notes:
         complain(note)
     if output is not None:
-        text = _left_over(output, text) if form == "terraform-json" else text
+        text = _left_over(output, text) if form == "terraform-json" and not (as_json or audit) else text
         try:
             output.parent.mkdir(parents=True, exist_ok=True)
             output.write_text(text if text.endswith("\n") else f"{text}\n", encoding="utf-8")
@@ -82,6 +86,12 @@ def iac(modules: tuple[str, ...], *, form: str, options: Path | None, output: Pa
         say_json(text)
     else:
         say(text.removesuffix("\n"))
+
+
+def _text(needed: Deployment, options: DeployOptions, form: str, *, as_json: bool, audit: bool) -> str:
+    if audit:
+        return audited(needed, options)
+    return described(needed) if as_json else FORMATS[form](needed, options)
 
 
 def _left_over(output: Path, text: str) -> str:

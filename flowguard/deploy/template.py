@@ -97,7 +97,7 @@ class Template(ABC):
                 for name in dict.fromkeys((queue.name, self.needed.undelivered(queue, fifo=fifo).name)):
                     allowed.setdefault(name, []).append((service, source))
         for queue in self.needed.queues:
-            if self._is_closed(queue):
+            if is_closed(queue, self.options):
                 allowed.setdefault(queue.name, [])
         self._policies = {name for name in allowed if self.needed.queue(name).made}
         for name in sorted(self._policies):
@@ -108,16 +108,6 @@ class Template(ABC):
                 self.add_subscription(queue, self._topic(arn), undelivered)
             for bus in queue.rules:
                 self.add_rule(queue, bus, self.needed.undelivered(queue, fifo=False))
-
-    def _is_closed(self, queue: QueueNeed) -> bool:
-        """Answer whether only named roles may send to a queue.
-
-        Those who redrive letters send to inboxes and to queues of killed records: these wait for the options to name
-        them.
-        """
-        if queue.role in (Role.ANSWERS, Role.DEAD_LETTERS) or queue.senders:
-            return True
-        return bool(self.options.operators) and (queue.role is Role.KILLED or queue.hops_only)
 
     def _only_senders(self, queue: QueueNeed, sources: Sequence[tuple[str, Any]]) -> Json:
         """Return the statement that denies a queue to all roles but those that have to send there."""
@@ -168,7 +158,7 @@ class Template(ABC):
             }
             for service, source in sources
         ]
-        if self._is_closed(queue):
+        if is_closed(queue, self.options):
             statements.append(self._only_senders(queue, sources))
         self.add_queue_policy(queue, {"Version": POLICY_VERSION, "Statement": statements})
 
@@ -308,6 +298,16 @@ class Template(ABC):
     def text(self, text: str) -> str:
         """Return a text that the language takes as it is."""
         ...
+
+
+def is_closed(queue: QueueNeed, options: DeployOptions) -> bool:
+    """Answer whether only named roles may send to a queue.
+
+    Those who redrive letters send to inboxes and to queues of killed records: these wait for the options to name them.
+    """
+    if queue.role in (Role.ANSWERS, Role.DEAD_LETTERS) or queue.senders:
+        return True
+    return bool(options.operators) and (queue.role is Role.KILLED or queue.hops_only)
 
 
 def _but(roles: Sequence[Any], *, moved: bool) -> Json:

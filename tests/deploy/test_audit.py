@@ -1,0 +1,99 @@
+"""Who may do what to what: the same as the template says, in words."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from flowguard.cli import main
+from flowguard.deploy.audit import audited
+from flowguard.deploy.options import DeployOptions
+from tests.deploy import everything
+from tests.deploy.exercised import needs
+from tests.deploy.templates import MODULES, options_of, template
+
+
+def audit_of(name: str) -> str:
+    return audited(needs(MODULES[name], options=options_of(name)), options_of(name))
+
+
+def part(text: str, head: str) -> list[str]:
+    """The lines under the one that begins so."""
+    lines = text.splitlines()
+    start = next(place for place, line in enumerate(lines) if line.startswith(f"  {head},"))
+    rest = lines[start + 1 :]
+    end = next((place for place, line in enumerate(rest) if not line.startswith("    ")), len(rest))
+    return [line.strip() for line in rest[:end]]
+
+
+def of_queue(text: str, name: str) -> list[str]:
+    """A function may have the same name."""
+    return part(text.partition("\nqueues\n")[2], name)
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_each_permission_of_a_role_is_named_with_its_resource(name: str) -> None:
+    text = audit_of(name)
+    for function in needs(MODULES[name], options=options_of(name)).functions:
+        named = part(text, function.name)
+        for permission in function.permissions if function.role is None else ():
+            assert f"{permission.target} {permission.name}".rstrip() + f": {', '.join(permission.actions)}" in named
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_a_queue_is_said_to_be_closed_where_its_policy_denies_others(name: str) -> None:
+    text, resources = audit_of(name), template(name)["Resources"]
+    denied = {
+        resources[one["Properties"]["Queues"][0]["Ref"]]["Properties"]["QueueName"]
+        for one in resources.values()
+        if one["Type"] == "AWS::SQS::QueuePolicy" and "Deny" in json.dumps(one)
+    }
+    made = {one["Properties"]["QueueName"] for one in resources.values() if one["Type"] == "AWS::SQS::Queue"}
+    closed = {queue for queue in made if "its policy denies all others to send" in of_queue(text, queue)}
+    assert closed == denied
+
+
+def test_who_else_sends_and_reads_is_named() -> None:
+    text = audit_of("everything")
+    [_, news, *_] = [line for line in of_queue(text, "everything-news.fifo") if line.startswith(("read", "sent"))]
+    assert news == "sent to by the topic arn:aws:sns:eu-west-1:123456789012:news.fifo"
+    [events] = [line for line in of_queue(text, "everything-events") if line.startswith("sent")]
+    assert events == "sent to by the bus default"
+    [waiting] = [line for line in of_queue(text, "everything") if line.startswith("sent")]
+    assert "EventBridge Scheduler" in waiting
+    [killed] = [line for line in of_queue(text, "everything-killed") if line.startswith("sent")]
+    assert "SQS from everything-pack" in killed
+    assert "  parcels, outside, not made here" in text
+    assert "  everything-ship, by arn:aws:iam::123456789012:role/shipping, which is not looked at here" in text
+    assert "and what arn:aws:iam::aws:policy/AWSXRayDaemonWriteAccess allows" in part(text, "everything-pack")
+    assert "anybody may call its URL; it answers those who have a token" in part(text, "everything-answers-url")
+
+
+def test_operators_and_senders_of_the_options_are_named() -> None:
+    on_call, shop = "arn:aws:iam::123456789012:role/on-call", "arn:aws:iam::123456789012:role/shop"
+    given: dict[str, Any] = {"operators": [on_call], "queues": {"payments": {"senders": [shop]}}}
+    options = DeployOptions.model_validate(given)
+    text = audited(needs("flows.take_payment.handlers", options=options), options)
+    [payments] = [line for line in of_queue(text, "payments") if line.startswith("sent")]
+    assert payments.endswith(f"{shop}, {on_call}")
+    for queue in ("payments", "payments-to-book", "take-payment-killed"):
+        assert of_queue(text, queue)[-1] == "its policy denies all others to send"
+
+
+def test_in_a_vpc_a_role_may_use_network_interfaces() -> None:
+    network = {"subnets": ["subnet-1"], "security_groups": ["sg-1"]}
+    options = DeployOptions.model_validate({**everything.OPTIONS, "vpc": network})
+    text = audited(needs("tests.deploy.everything", options=options), options)
+    [line] = [line for line in part(text, "everything-pack") if "ec2:" in line]
+    assert line.startswith("all network interfaces of the account: ec2:AssignPrivateIpAddresses, ")
+
+
+def test_the_command_prints_it_and_no_template() -> None:
+    ran = CliRunner().invoke(main, ["iac", "flows.take_payment.handlers", "--audit"])
+    assert (ran.exit_code, ran.stdout) == (0, audit_of("take_payment") + "\n")
+    refused = CliRunner().invoke(main, ["iac", "flows.take_payment.handlers", "--audit", "--json"])
+    assert refused.exit_code == 2
+    assert "--json and --audit are two formats" in refused.stderr
