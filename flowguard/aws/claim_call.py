@@ -7,7 +7,7 @@ from typing import Any
 from flowguard.aws import expressions
 from flowguard.aws.items import ASKER, number, record_item, run_key, values_of
 from flowguard.protocol.callers import Callers, asker_key, caller_key, listed_key
-from flowguard.protocol.claims import begins_list, noted_asker, noted_error
+from flowguard.protocol.claims import begins_list, noted_asker
 from flowguard.protocol.conflict import OnConflict
 from flowguard.protocol.fields import OF_THE_MESSAGE
 from flowguard.protocol.run import ClaimRequest, Status
@@ -38,9 +38,6 @@ def claim_call(table: str, request: ClaimRequest) -> Any:
     }
     names = dict(expressions.CLAIM_NAMES)
     condition, update = (_first_hop if m.hop == 1 else _later_hop)(request, names, values)
-    if (error := noted_error(m)) is not None:
-        values[":first_error"] = record_item(error)
-        update = update.replace(", first_error", "").replace(" REMOVE ", ", first_error = :first_error REMOVE ")
     if noted := _noted(request, names, values):
         update = update.replace(" REMOVE ", f", {', '.join(noted)} REMOVE ")
     return {

@@ -157,7 +157,7 @@ def _ending(item: RunItem, commit: Commit) -> _Update:
         changes=["#status = :status", "done = :yes", "committed_at = :committed_at", "#ttl = :ttl"],
         removed=[
             *(["stages"] if commit.status is Status.COMPLETED else []),
-            *expressions.OF_ATTEMPTS,
+            *expressions.FIRST_TEXT,
         ],
         names=dict(expressions.END_NAMES if commit.leaves_state else expressions.COMMIT_NAMES),
         values={

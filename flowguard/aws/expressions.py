@@ -197,8 +197,8 @@ NOTE_ORDER: Final = "SET #ttl = :ttl"
 CLOSE_CALLERS: Final = "answered = if_not_exists(callers, :nobody), answered_by = :request_id, answered_key = :caller"
 """Of the commit that ends a run: who comes later finds an ended run."""
 
-OF_ATTEMPTS: Final = ("first_text", "text_epoch", "first_error")
-"""What a commit removes: the text has got its run, and the hop fails no more."""
+FIRST_TEXT: Final = ("first_text", "text_epoch")
+"""What a commit of a first hop removes: the text has got its run."""
 
 REMEMBER: Final = (
     f"{COMMIT} AND (attribute_not_exists(memo.results.#name) OR memo.request_id <> :request_id OR memo.hop <> :hop)"

@@ -128,8 +128,6 @@ def _kept(claim: Claim, commit: Commit | None) -> Iterator[int]:
         yield len("cancelled") + _value_size(record_item(item.cancellation))
     if item.first_text is not None and commit is None:
         yield _FIRST_TEXT
-    if item.first_error is not None and commit is None:
-        yield len("first_error") + _value_size(record_item(item.first_error))
     if item.kills and commit is not None:
         yield _KILLS
     if item.full_history or (commit is not None and commit.told_until is not None):

@@ -96,8 +96,6 @@ def _endings(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield the lines about the run's end."""
     if (back_off := facts["back_off"]) is not None and facts["error"] is None:
         yield "last error", f"{back_off['at']}: {bounded(back_off['error'])}"
-    if (first := facts["first_error"]) is not None:
-        yield "first error", f"{first['at']}: {bounded(first['error'])}"
     if facts["error"] is not None:
         yield "error", facts["error"]
     if (failed := facts["failed"]) is not None:

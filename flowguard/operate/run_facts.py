@@ -71,7 +71,6 @@ def run_facts(
         "wait": _wait(seen, runs, payloads=payloads),
         "error": stored_text(seen, runs, "error") if item.status is Status.FAILED else None,
         "back_off": _back_off(item),
-        "first_error": _first_error(item),
         "failed": _failed(item),
         "retry_refused": refusal(item),
         "again_refused": again_refusal(item, flow),
@@ -100,18 +99,9 @@ def standing(item: RunItem, now: int) -> str:
     if item.back_off is not None:
         return _resting(item, item.back_off, now)
     if item.lease_until > now:
-        return _at_work(item, moment(item.lease_until, now))
-    return f"no worker has it since {moment(item.lease_until, now)}; its message comes again, or was given up by SQS"
-
-
-def _at_work(item: RunItem, until: str) -> str:
-    """Say who has the hop. A rest of a minute or more would be noted, so the next attempt is nearer than that."""
-    if item.first_error is None or not item.retry:
+        until = moment(item.lease_until, now)
         return f"a worker has it until {until}, or its attempt has failed and the next one comes within a minute"
-    return (
-        f"attempt 1 has failed ({item.first_error.type}), which is tried again: a worker has attempt {item.retry + 1} "
-        f"until {until}, or it has failed too and attempt {item.retry + 2} comes within a minute"
-    )
+    return f"no worker has it since {moment(item.lease_until, now)}; its message comes again, or was given up by SQS"
 
 
 def _resting(item: RunItem, back_off: BackOff, now: int) -> str:
@@ -163,13 +153,6 @@ def _back_off(item: RunItem) -> dict[str, Any] | None:
         return None
     error = f"{found.error.type}: {found.error.text}"
     return {"error": error, "at": iso(found.error.at), "next_attempt_at": iso(found.until)}
-
-
-def _first_error(item: RunItem) -> dict[str, Any] | None:
-    """Return why the first attempt of a hop failed that was tried again, and has not ended yet."""
-    if (error := item.first_error) is None or item.done:
-        return None
-    return {"error": f"{error.type}: {error.text}", "at": iso(error.at)}
 
 
 def _failed(item: RunItem) -> dict[str, Any] | None:

@@ -15,7 +15,7 @@ from flowguard.protocol.conflict import OnConflict
 from flowguard.protocol.fields import REMOVED_BY_CLAIM, claiming
 from flowguard.protocol.run import ENDED, Claim, ClaimRequest, Commit, Committed, Fenced, FencedBy, RunItem, Status
 from flowguard.protocol.verdicts import Verdict
-from flowguard.wire.message import ErrorNote, Message
+from flowguard.wire.message import Message
 
 
 def decide(item: RunItem | None, request: ClaimRequest) -> Verdict:
@@ -165,7 +165,7 @@ def taken(item: RunItem | None, request: ClaimRequest) -> RunItem:
     m, first = request.message, request.message.hop == 1
     before = _NOTHING if item is None else item
     return before._replace(
-        **{**REMOVED_BY_CLAIM[claiming(request)], "first_error": noted_error(m)},
+        **REMOVED_BY_CLAIM[claiming(request)],
         request_id=m.request_id,
         requested_at=m.requested_at,
         version=m.version,
@@ -297,15 +297,6 @@ def noted_asker(message: Message) -> Caller | None:
     A later hop writes none, because the first hop has, unless it is redriven: then its run had ended.
     """
     return Caller.asking(message) if message.hop == 1 or message.redrive > 0 else None
-
-
-def noted_error(message: Message) -> ErrorNote | None:
-    """Return why the first attempt failed, as the claim of a later one writes it. It is cut for the item's size."""
-    error = message.first_error
-    return None if error is None else error._replace(text=error.text[:_LONGEST_NOTED])
-
-
-_LONGEST_NOTED: Final = 200
 
 
 def answered_askers(claim: Claim, commit: Commit) -> list[str]:

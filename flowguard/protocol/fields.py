@@ -248,13 +248,6 @@ FIELDS: Final = (
     Field("back_off", BackOff, "Why the hop rests, and until when", frozenset({BACK_OFF, RELEASE}), CLAIMS),
     Field("kills", Kind.COUNT, "How many workers of the attempt were killed", frozenset({RELEASE, KILLS}), CLAIMS),
     Field(
-        "first_error",
-        ErrorNote,
-        "Why the first attempt of the hop failed, in at most 200 characters",
-        CLAIMS,
-        CLAIMS | _COMMIT,
-    ),
-    Field(
         "stages",
         Kind.TEXTS,
         "The stages passed, and for each the request id",

@@ -128,8 +128,6 @@ class RunItem(NamedTuple):
     """
     back_off: BackOff | None = None
     """Why the last attempt failed, and when the next one comes. Only where that takes long, or the record stays."""
-    first_error: ErrorNote | None = None
-    """Why the first attempt of the hop failed, as the message of a later one says. Nothing decides by it."""
     history: str = ""
     """What has happened lately, as :mod:`flowguard.protocol.run_history` writes it. Nothing decides by it."""
     kills: int = 0

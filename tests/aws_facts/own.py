@@ -38,7 +38,6 @@ OWN_NUMBERS: Final[Mapping[str, tuple[str, ...]]] = {
         "aws/transport/retries.py:_MOST_LONGER",
     ),
     "room that flowguard keeps in an item or a request": (
-        "protocol/claims.py:_LONGEST_NOTED",
         *("aws/batch_calls.py:LARGEST_CALL", "aws/commit_texts.py:SMALLEST_ANSWER", "aws/items.py:KEPT_FREE"),
         *(
             "aws/commit_texts.py:LONGEST_IN_KEY",

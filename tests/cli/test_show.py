@@ -116,34 +116,6 @@ def test_a_short_rest_is_not_noted_and_a_note_that_fails_harms_nothing(at: Scene
     assert at.told(EventType.RETRIED) == 2
 
 
-def test_a_run_that_rests_for_seconds_says_why_once_its_next_attempt_is_claimed(at: Scene) -> None:
-    at.script.pricing = break_down
-    again = at.message().again(ErrorNote("RuntimeError", "no tariff", START))
-    at.deliver(again)
-    assert at.calls == ["UpdateItem"], "the claim: nothing else was written"
-    shown = lines(at)
-    assert shown[1] == (
-        "now          attempt 1 has failed (RuntimeError), which is tried again: a worker has attempt 2 until "
-        "2027-01-15T08:00:30.000Z (in 30 s), or it has failed too and attempt 3 comes within a minute"
-    )
-    assert "first error  2027-01-15T08:00:00.000Z: RuntimeError: no tariff" in shown
-    assert facts(at)["first_error"] == {"error": "RuntimeError: no tariff", "at": "2027-01-15T08:00:00.000Z"}
-    at.script.pricing = lambda step: None
-    at.deliver(again.again(ErrorNote("RuntimeError", "no tariff", START)))
-    assert facts(at)["first_error"] is None
-    item = at.item()
-    assert item is not None
-    assert item.first_error is None, "the commit has removed it"
-
-
-def test_a_first_error_is_cut_and_goes_with_the_next_run(at: Scene) -> None:
-    at.script.pricing = break_down
-    at.deliver(at.message().again(ErrorNote("RuntimeError", "x" * 400, START)))
-    assert facts(at)["first_error"]["error"] == f"RuntimeError: {'x' * 200}"
-    at.deliver(at.newer())
-    assert facts(at)["first_error"] is None
-
-
 def test_a_record_that_stays_in_its_queue_says_at_once_why_it_failed_and_when_it_comes_again(at: Scene) -> None:
     at.script.pricing = break_down
     came = record(at.message())

@@ -41,12 +41,12 @@ _LATER = f"{_CLAIM}, stages.#stage = :request_id"
 
 
 def test_the_texts_of_the_claims() -> None:
-    removed = "REMOVE #result, #error, waiting, #wait, late, back_off, kills, first_error"
+    removed = "REMOVE #result, #error, waiting, #wait, late, back_off, kills"
     assert f"{_FIRST} {removed}" == expressions.CLAIM_FIRST_HOP
-    removed = "REMOVE waiting, #wait, late, reset_at, back_off, kills, first_error"
+    removed = "REMOVE waiting, #wait, late, reset_at, back_off, kills"
     assert f"{_FIRST} {removed}" == expressions.CLAIM_FIRST_HOP_OF_CALLERS
-    assert f"{_LATER} REMOVE outbox, #result, #error, back_off, kills, first_error" == expressions.CLAIM_LATER_HOP
-    assert f"{_LATER} REMOVE #result, #error, back_off, kills, first_error" == expressions.CLAIM_RESUMED_HOP
+    assert f"{_LATER} REMOVE outbox, #result, #error, back_off, kills" == expressions.CLAIM_LATER_HOP
+    assert f"{_LATER} REMOVE #result, #error, back_off, kills" == expressions.CLAIM_RESUMED_HOP
     assert set(expressions.CLAIM_NAMES) == {"#status", "#owner", "#ttl", "#result", "#error", "#wait"}
 
 
@@ -144,7 +144,6 @@ STORED_FIELDS: Final[Mapping[str, tuple[Any, Any]]] = {
     "callers": (record_item(Callers("t")), Callers("t")),
     "answered": (record_item(Callers("t")), Callers("t")),
     "back_off": (record_item(BackOff(NOTE, 8)), BackOff(NOTE, 8)),
-    "first_error": (record_item(NOTE), NOTE),
 }
 
 
@@ -229,7 +228,6 @@ def _requests() -> Iterator[ClaimRequest]:
     for policy, hop, resumed, redrive in product(OnConflict, (1, 2), (False, True), (0, 1)):
         asked = _asked(policy, hop, resumed and hop > 1)
         yield asked._replace(message=asked.message._replace(redrive=redrive, reply_to="sqs:replies"))
-        yield asked._replace(message=asked.message.again(NOTE))
 
 
 def _commits() -> Iterator[Any]:
@@ -282,7 +280,6 @@ NAMED_BY: Final = {
     "reset_at": 3,
     "reset_by": 2,
     "back_off": 4,
-    "first_error": 5,
     "kills": 4,
     "first_text": 4,
     "text_epoch": 4,

@@ -72,8 +72,8 @@ TESTED: Final = (
         "which state a request meets that is cancelled depends on the order of all its messages: there are too many",
     ),
     Elsewhere(
-        r"^(wire\.message\.Message\.text_digest|aws\.commit_call\._ending: \[\*expressions\.OF_ATTEMPTS|"
-        r"aws\.commit_call\._ending: .*OF_ATTEMPTS|worker\.routing\.Routes\.resolve: place\.hop >)",
+        r"^(wire\.message\.Message\.text_digest|aws\.commit_call\._ending: \[\*expressions\.FIRST_TEXT|"
+        r"aws\.commit_call\._ending: .*FIRST_TEXT|worker\.routing\.Routes\.resolve: place\.hop >)",
         ("tests/worker/runtime/test_first_texts.py",),
         "nobody says something else under the id of a request",
     ),
