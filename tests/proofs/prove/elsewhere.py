@@ -21,6 +21,34 @@ class Elsewhere:
 
 TESTED: Final = (
     Elsewhere(
+        r"^(deploy\.at_aws|naming)\.|.*\bnames?\.(queue|topic)_in_code|.*self\._names\.|wire\.envelope\._named|"
+        r"wire\.envelope\.normalize: names\.",
+        ("tests/test_naming.py", "tests/deploy/test_names_at_aws.py", "tests/aws/test_names_at_aws.py"),
+        "names at AWS that are not those in the code, which no world of the explorer has",
+    ),
+    Elsewhere(
+        r"^expressions\.(RESET: SET text_epoch|CANCEL_OF_TEXT|NOTE_CANCEL: SET #ttl)|"
+        r"^expressions\.HOLD_CALLER: attribute_exists\(callers\.held|"
+        r"^aws\.(cancellations\._of_a_worker: item\.first_text|caller_lists\.DynamoDBCallers\._put: )",
+        (
+            "tests/worker/runtime/test_first_texts.py",
+            "tests/worker/runtime/test_callers.py",
+            "tests/worker/test_cancelling.py",
+            "tests/aws/test_caller_lists.py",
+            "tests/aws/test_cancellations.py",
+        ),
+        "nobody says something else under the id of a request",
+    ),
+    Elsewhere(
+        r"^aws\.(commit_call\.release_call: .*back_off|history_room\.room_in_claimed: .*back_off)",
+        (
+            "tests/worker/runtime/test_pauses.py",
+            "tests/cli/test_show.py",
+            "tests/aws/test_history_room.py",
+        ),
+        "for people who look at a run: nothing decides by it",
+    ),
+    Elsewhere(
         r"^worker\.(denials\.|hop_memory\.HopMemory\.remember: self\._taken|outside\..*not queued|"
         r"commit_phase\.CommitPhase\.written: (self\._services\.denials|isinstance)|"
         r"no_run\.NoRun\.parked|"
@@ -469,12 +497,6 @@ TESTED: Final = (
         r"^aws\.service_models\.",
         ("tests/aws/test_service_models.py",),
         "what clients are made of; no message meets it",
-    ),
-    Elsewhere(
-        r"^(deploy\.at_aws|naming)\.|\bnames?\.(queue|topic)_in_code|self\._names\.|wire\.envelope\._named|"
-        r"wire\.envelope\.normalize: names\.",
-        ("tests/test_naming.py", "tests/deploy/test_names_at_aws.py", "tests/aws/test_names_at_aws.py"),
-        "names at AWS that are not those in the code, which no world of the explorer has",
     ),
     Elsewhere(
         r"^deploy\.template\.",

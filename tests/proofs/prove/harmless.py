@@ -45,6 +45,7 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
     "names of the code are translated into themselves": (
         "naming.Names.queue_in_code: self.are_those_of_the_code → forced false",
         "naming.Names.topic_in_code: self.are_those_of_the_code → forced false",
+        "wire.envelope.normalize: names.are_those_of_the_code → forced false",
     ),
     "no destination stays none where one is made of it": ("client.FlowClient.start: reply_to is None → forced false",),
     "nothing looks at the first text of a later hop": ("protocol.claims.taken: first → forced true (2)",),

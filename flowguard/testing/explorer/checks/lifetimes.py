@@ -67,6 +67,9 @@ ALLOWED: Final = (
     Allowed(RowKind.RUN, "what was good for ever is not when there is another end", _is_beyond_every_wait),
     Allowed(RowKind.AWAITED, "an attempt had an earlier deadline, and copies outlast both", _is_attempt_before),
     Allowed(RowKind.GROUP, "an attempt had an earlier deadline, and copies outlast both", _is_attempt_before),
+    Allowed(
+        RowKind.PLACE, "a worker was held up before it kept the place, and copies outlast both", _is_attempt_before
+    ),
     Allowed(RowKind.EARLY, "a newer answer has taken the place", _is_of_a_newer_answer),
 )
 """Every write that may shorten a life. All others are violations."""

@@ -16,6 +16,10 @@ from tests.proofs.soak.sandbox import Sandbox
 from tests.proofs.soak.waits.flow import Waits
 
 
+_NO_LIES = (RecordKind.RESET, RecordKind.REQUEST)
+"""This flow keeps nothing that could be reset, and a request that repeats an id is a copy, no dead letter."""
+
+
 @dataclass
 class Insider:
     """Knows what the run table says, and strikes at this ``share`` of the runs that ask. ``sent`` are its records."""
@@ -35,7 +39,7 @@ class Insider:
             return
         item = self.sandbox.store().read(Waits.name, ObjectId(request))
         told = forged(Waits, request, item) if isinstance(item, RunItem) else ()
-        lies = [one for one in told if one.said is not RecordKind.RESET]  # this flow keeps nothing that could be reset
+        lies = [one for one in told if one.said not in _NO_LIES]
         if lies:
             self._send(self._draw.choice(lies))
 
