@@ -132,16 +132,16 @@ class NamedQueues:
 def _is_inbox(inbox: Destination, queue: str | None, found: set[Channel]) -> bool:
     """Answer whether the stage's messages come through there. Only a queue's name is known of a topic's messages."""
     if isinstance(inbox, Queue):
-        return inbox.short_name == queue
+        return queue in inbox.called
     return bool(found & {Channel.UNNAMED, Channel.TOPIC})
 
 
 def _queues_of(flow: AnyFlow) -> dict[Channel, set[str]]:
     entries = [flow.inbox_of(stage) for stage in flow.stages if stage.name in flow.entries]
     return {
-        Channel.ENTRY: _short(entries),
-        Channel.ANSWERS: _short([flow.answers]),
-        Channel.CALLBACK: _short([callback.source for callback in flow.callbacks]),
+        Channel.ENTRY: _called(entries),
+        Channel.ANSWERS: _called([flow.answers]),
+        Channel.CALLBACK: _called([callback.source for callback in flow.callbacks]),
     }
 
 
@@ -150,8 +150,8 @@ def _names_of(flow: AnyFlow) -> set[str]:
 
 
 def _inboxes(flow: AnyFlow) -> set[str]:
-    return _short([flow.inbox_of(stage) for stage in flow.stages])
+    return _called([flow.inbox_of(stage) for stage in flow.stages])
 
 
-def _short(destinations: Iterable[Destination]) -> set[str]:
-    return {destination.short_name for destination in destinations if isinstance(destination, Queue)}
+def _called(destinations: Iterable[Destination]) -> set[str]:
+    return {name for one in destinations if isinstance(one, Queue) for name in one.called}

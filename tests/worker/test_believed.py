@@ -8,14 +8,21 @@ import pytest
 
 from flowguard import Callback, Done, Flow, Outcome, Stage, Step, Topic
 from flowguard.ids import ObjectId, RequestId
+from flowguard.naming import Names
 from flowguard.stage import AnyStage
 from flowguard.testing import invocation, sns_event, sqs_event
 from flowguard.wire.envelope import Envelope, normalize
 from flowguard.wire.message import Message
 from flowguard.worker.believed import Channel, NamedQueues, RecordKind
+from flowguard.worker.callbacks import _is_own_queue
+from flowguard.worker.outside import comes_through
+from flowguard.worker.routing import Routes
+from tests.scene import START
 
 NEWS = "arn:aws:sns:us-east-1:123456789012:news"
 REQUEST = Message("bills", "ask", 1, ObjectId("b1"), RequestId("r1"), 1_800_000_000_000, "{}")
+
+HERE = "arn:aws:sqs:us-east-1:123456789012:{}"
 
 
 @pytest.mark.parametrize(
@@ -93,3 +100,44 @@ def test_a_source_is_to_a_flow_what_the_flow_names_it(
 ) -> None:
     """What no queue brought may be from anywhere; a stage that is gone had one of the flow's inboxes, or an unnamed."""
     assert NamedQueues([Bills]).origins(through(source), Bills, stage) == origins
+
+
+@pytest.mark.parametrize("source", ["bills", "payments", "answers", "bank"])
+def test_a_queue_of_another_deployment_is_none_that_the_flow_names(source: str) -> None:
+    """Production's queues are called as in the code, and a function of staging may get their records by a mistake."""
+    theirs = through(source)._replace(names=Names.parse("staging-*"))
+    assert NamedQueues([Bills]).origins(theirs, Bills, Pay) == {UNNAMED}
+    assert not _is_own_queue(theirs, Bills)
+    assert not any(comes_through(theirs, callback) for callback in Bills.callbacks)
+
+
+class Alone(Stage[dict[str, Any]], name="alone"):
+    def handle(self, payload: dict[str, Any], step: Step) -> Outcome:
+        return Done()
+
+
+class Other(Flow, name="other", object_id="id", inbox="others"):
+    stages = (Alone,)
+
+
+class Shared(
+    Flow,
+    name="shared",
+    object_id="id",
+    inbox=HERE.format("bills"),
+    answers=HERE.format("answers"),
+    callbacks=(Callback(HERE.format("bank"), id="ref"),),
+):
+    stages = (Alone,)
+
+
+def test_a_queue_that_the_code_gives_by_its_arn_is_known_under_any_rule() -> None:
+    """Such a name is the same everywhere."""
+    bills, answers, bank = (
+        through(name)._replace(names=Names.parse("staging-*")) for name in ("bills", "answers", "bank")
+    )
+    assert _is_own_queue(answers, Shared)
+    assert comes_through(bank, Shared.callbacks[0])
+    assert NamedQueues([Shared]).origins(answers, Shared, Alone) == {Channel.ANSWERS}
+    assert NamedQueues([Shared]).origins(bills, Shared, Alone) == {ENTRY, STAGE}
+    assert Routes((Other, Shared)).resolve(bills, START, trust=None).flow is Shared

@@ -471,7 +471,7 @@ TESTED: Final = (
         "what clients are made of; no message meets it",
     ),
     Elsewhere(
-        r"^(deploy\.at_aws|naming)\.|\bnames?\.(queue|topic)_in_code|self\._names\.|wire\.envelope\._named|"
+        r"^(deploy\.at_aws|naming)\.|\bnames?\.(queue_in_code|queue_of_arn|topic_in_code)|self\._names\.|wire\.envelope\._named|"
         r"wire\.envelope\.normalize: names\.",
         ("tests/test_naming.py", "tests/deploy/test_names_at_aws.py", "tests/aws/test_names_at_aws.py"),
         "names at AWS that are not those in the code, which no world of the explorer has",
