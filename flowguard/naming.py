@@ -139,6 +139,11 @@ def is_exact(name: str) -> bool:
     return name.startswith("arn:") or "://" in name
 
 
+def is_foreign(queue: str | None) -> bool:
+    """Answer whether what :meth:`Names.queue_of_arn` has returned is the name of no queue of this deployment."""
+    return queue is not None and ":" in queue
+
+
 def exact_name(name: str) -> str | None:
     """Return ``account:name`` of a queue given by its ARN or URL. None of one that is given by its name alone."""
     return ":".join(re.split("[:/]", name)[-2:]) if is_exact(name) else None

@@ -14,7 +14,7 @@ from flowguard.clock import Clock, SystemClock
 from flowguard.destinations import Destination, Queue
 from flowguard.errors import FlowguardError, shown
 from flowguard.flow import AnyFlow
-from flowguard.naming import AS_IN_CODE, Names, exact_name
+from flowguard.naming import AS_IN_CODE, Names, is_foreign
 from flowguard.printable import LONGEST_PART, bounded
 from flowguard.protocol.groups import GROUP
 from flowguard.protocol.outbox import Send
@@ -162,7 +162,7 @@ class Redriver:
         if arn is None:
             raise ValueError(f"it does not say which queue it came through; {_CURE}")
         self._check_reach(Queue(arn), _CURE)
-        if letter.is_parked and self._names.queue_of_arn(arn) == exact_name(arn):
+        if letter.is_parked and is_foreign(self._names.queue_of_arn(arn)):
             raise ValueError(f"it came through {arn}, which is no queue of FLOWGUARD_NAMES={self._names}; {_CURE}")
         if arn not in self._homes:
             self._homes[arn] = self._source_of(arn)

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 from flowguard.destinations import Destination, Queue
 from flowguard.flow import AnyFlow
+from flowguard.naming import is_foreign
 from flowguard.stage import AnyStage
 from flowguard.wire.envelope import Envelope, Source
 from flowguard.wire.message import Message
@@ -94,11 +95,16 @@ class NamedQueues:
     def __init__(self, flows: Iterable[AnyFlow]) -> None:
         flows = tuple(flows)
         self._of_messages = {name for flow in flows for name in _inboxes(flow) | _queues_of(flow)[Channel.ANSWERS]}
+        self._of_callbacks = {name for flow in flows for name in _queues_of(flow)[Channel.CALLBACK]}
         self._known: dict[tuple[str | None, AnyFlow, AnyStage | None], frozenset[Channel]] = {}
 
     def bring_callbacks(self, envelope: Envelope) -> bool:
-        """Answer whether the record may be the answer of a party outside, which comes through no inbox."""
-        return envelope.came_through not in self._of_messages
+        """Answer whether the record may be the answer of a party outside, which comes through no inbox.
+
+        Nor does it come through a queue of another deployment, unless the flow gives that by its ARN or URL.
+        """
+        queue = envelope.came_through
+        return queue not in self._of_messages and (not is_foreign(queue) or queue in self._of_callbacks)
 
     def origins(self, envelope: Envelope, flow: AnyFlow, stage: AnyStage | None) -> frozenset[Channel]:
         """Return what the record's source is to the flow.

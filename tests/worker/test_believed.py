@@ -109,6 +109,7 @@ def test_a_queue_of_another_deployment_is_none_that_the_flow_names(source: str) 
     assert NamedQueues([Bills]).origins(theirs, Bills, Pay) == {UNNAMED}
     assert not _is_own_queue(theirs, Bills)
     assert not any(comes_through(theirs, callback) for callback in Bills.callbacks)
+    assert not NamedQueues([Bills]).bring_callbacks(theirs), "also where the flow declares no other callback"
 
 
 class Alone(Stage[dict[str, Any]], name="alone"):
@@ -138,6 +139,7 @@ def test_a_queue_that_the_code_gives_by_its_arn_is_known_under_any_rule() -> Non
     )
     assert _is_own_queue(answers, Shared)
     assert comes_through(bank, Shared.callbacks[0])
+    assert NamedQueues([Shared]).bring_callbacks(bank)
     assert NamedQueues([Shared]).origins(answers, Shared, Alone) == {Channel.ANSWERS}
     assert NamedQueues([Shared]).origins(bills, Shared, Alone) == {ENTRY, STAGE}
     assert Routes((Other, Shared)).resolve(bills, START, trust=None).flow is Shared
