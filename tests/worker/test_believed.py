@@ -7,16 +7,19 @@ from typing import Any
 import pytest
 
 from flowguard import Callback, Done, Flow, Outcome, Stage, Step, Topic
+from flowguard.errors import Untrusted
 from flowguard.ids import ObjectId, RequestId
 from flowguard.naming import Names
 from flowguard.stage import AnyStage
 from flowguard.testing import invocation, sns_event, sqs_event
+from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.envelope import Envelope, normalize
 from flowguard.wire.message import Message
 from flowguard.worker.believed import Channel, NamedQueues, RecordKind
 from flowguard.worker.callbacks import _is_own_queue
 from flowguard.worker.outside import comes_through
 from flowguard.worker.routing import Routes
+from flowguard.worker.trust import Trust, signed_order
 from tests.scene import START
 
 NEWS = "arn:aws:sns:us-east-1:123456789012:news"
@@ -110,6 +113,17 @@ def test_a_queue_of_another_deployment_is_none_that_the_flow_names(source: str) 
     assert not _is_own_queue(theirs, Bills)
     assert not any(comes_through(theirs, callback) for callback in Bills.callbacks)
     assert not NamedQueues([Bills]).bring_callbacks(theirs), "also where the flow declares no other callback"
+
+
+@pytest.mark.parametrize("source", ["bills", "killed"])
+def test_what_another_deployment_gave_up_is_not_believed_as_the_flows_own(source: str) -> None:
+    address = AnswerAddress("bills", ObjectId("b1"), RequestId("r1"), START, 1, "cancel")
+    order, queues = signed_order(RecordKind.CANCEL, address), NamedQueues([Bills])
+    killed = through("staging-killed")._replace(names=Names.parse("staging-*"))
+    Trust(gets_given_up=True).check_order(killed, Bills, order, queues)
+    with pytest.raises(Untrusted, match=f"the queue '123456789012:{source}'"):
+        theirs = through(source)._replace(names=Names.parse("staging-*"))
+        Trust(gets_given_up=True).check_order(theirs, Bills, order, queues)
 
 
 class Alone(Stage[dict[str, Any]], name="alone"):
