@@ -121,8 +121,8 @@ def test_what_another_deployment_gave_up_is_not_believed_as_the_flows_own(source
     order, queues = signed_order(RecordKind.CANCEL, address), NamedQueues([Bills])
     killed = through("staging-killed")._replace(names=Names.parse("staging-*"))
     Trust(gets_given_up=True).check_order(killed, Bills, order, queues)
+    theirs = through(source)._replace(names=Names.parse("staging-*"))
     with pytest.raises(Untrusted, match=f"the queue '123456789012:{source}'"):
-        theirs = through(source)._replace(names=Names.parse("staging-*"))
         Trust(gets_given_up=True).check_order(theirs, Bills, order, queues)
 
 
