@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final, assert_never
 
 from flowguard.errors import shown
+from flowguard.naming import exact_name
 
 
 @dataclass(frozen=True)
@@ -19,6 +20,11 @@ class Queue:
     def short_name(self) -> str:
         """Return the bare name, also where the queue was given as a URL or an ARN."""
         return self.name.rsplit("/", 1)[-1].rsplit(":", 1)[-1]
+
+    @property
+    def called(self) -> frozenset[str]:
+        """Return what a record that came through it may call it: of an ARN or a URL also the account with the name."""
+        return frozenset((self.short_name, exact_name(self.name) or self.short_name))
 
     @property
     def fifo(self) -> bool:

@@ -101,8 +101,22 @@ class Names(NamedTuple):
         return name if name == _DEFAULT_BUS else self._at_aws(NameKind.BUSES, name)
 
     def queue_in_code(self, name: str) -> str:
-        """Return what the code calls the queue that has this name at AWS. Another queue's name is returned as it is."""
-        return name if self.are_those_of_the_code else _in_code(self, NameKind.QUEUES, name)
+        """Return what the code calls the queue that has this name at AWS.
+
+        Another queue's name is returned as it is, and so are an ARN and a URL, which are the same everywhere.
+        """
+        if self.are_those_of_the_code or is_exact(name):
+            return name
+        return _in_code(self, NameKind.QUEUES, name)
+
+    def queue_of_arn(self, arn: str) -> str:
+        """Return what the code calls the queue of this ARN. That of another deployment has its account in its name."""
+        name = arn.rpartition(":")[2]
+        if self.are_those_of_the_code:
+            return name
+        in_code, exact = _in_code(self, NameKind.QUEUES, name), exact_name(arn)
+        at_aws = self.queue(in_code)
+        return in_code if at_aws == name or exact_name(at_aws) == exact else exact or arn
 
     def topic_in_code(self, arn: str) -> str:
         """Return the ARN by which the code names the topic that has this ARN at AWS."""
@@ -112,12 +126,27 @@ class Names(NamedTuple):
         return f"{place}:{_in_code(self, NameKind.TOPICS, name)}"
 
     def _at_aws(self, kind: NameKind, name: str) -> str:
-        if name.startswith("arn:") or "://" in name:
+        if is_exact(name):
             return name
         return self.given.get(f"{kind}.{name}") or self.by_rule(name)
 
     def __hash__(self) -> int:
         return hash(str(self))
+
+
+def is_exact(name: str) -> bool:
+    """Answer whether a queue or function is given by its ARN or URL."""
+    return name.startswith("arn:") or "://" in name
+
+
+def is_foreign(queue: str | None) -> bool:
+    """Answer whether what :meth:`Names.queue_of_arn` has returned is the name of no queue of this deployment."""
+    return queue is not None and ":" in queue
+
+
+def exact_name(name: str) -> str | None:
+    """Return ``account:name`` of a queue given by its ARN or URL. None of one that is given by its name alone."""
+    return ":".join(re.split("[:/]", name)[-2:]) if is_exact(name) else None
 
 
 AS_IN_CODE: Final = Names()

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from flowguard.destinations import Queue
 from flowguard.naming import AS_IN_CODE, NameKind, Names
 
 TOPIC = "arn:aws:sns:eu-west-1:123456789012:orders-placed"
@@ -43,6 +44,43 @@ def test_names_can_be_given_one_by_one() -> None:
     assert names.queue_in_code("theirs") == "parcels"
     assert names.queue_in_code("staging-parcels") == "staging-parcels", "no queue of the code is called that at AWS"
     assert Names.parse(str(names)) == names
+
+
+def arn(queue: str, account: str = "123456789012") -> str:
+    return f"arn:aws:sqs:eu-west-1:{account}:{queue}"
+
+
+@pytest.mark.parametrize("name", [arn("orders-b"), "https://sqs.eu-west-1.amazonaws.com/1/orders-b"])
+def test_what_is_given_exactly_is_not_taken_for_what_a_rule_has_made(name: str) -> None:
+    assert Names.parse("*-b").queue_in_code(name) == name
+
+
+@pytest.mark.parametrize(
+    ("names", "at_aws", "in_code"),
+    [
+        ("*", arn("orders"), "orders"),
+        ("staging-*", arn("staging-orders"), "orders"),
+        ("staging-*", arn("orders"), "123456789012:orders"),
+        ("*,queues.parcels=theirs", arn("orders"), "orders"),
+        ("*,queues.parcels=theirs", arn("theirs"), "parcels"),
+        ("*,queues.parcels=theirs", arn("parcels"), "123456789012:parcels"),
+        (GIVEN, arn("theirs", "210987654321"), "parcels"),
+        (GIVEN, arn("theirs"), "123456789012:theirs"),
+        (
+            "*,queues.parcels=https://sqs.eu-west-1.amazonaws.com/210987654321/theirs",
+            arn("theirs", "210987654321"),
+            "parcels",
+        ),
+    ],
+)
+def test_a_queue_of_another_deployment_is_called_as_none_of_the_code(names: str, at_aws: str, in_code: str) -> None:
+    assert Names.parse(names).queue_of_arn(at_aws) == in_code
+
+
+@pytest.mark.parametrize("name", [arn("orders"), "https://sqs.eu-west-1.amazonaws.com/123456789012/orders"])
+def test_one_that_the_code_gives_exactly_is_the_same_under_any_rule(name: str) -> None:
+    assert Names.parse("staging-*").queue_of_arn(arn("orders")) in Queue(name).called
+    assert Names.parse("staging-*").queue_of_arn(arn("orders")) not in Queue("orders").called
 
 
 def test_of_a_topic_the_rule_changes_the_last_part_of_its_arn() -> None:

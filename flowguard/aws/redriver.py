@@ -14,7 +14,7 @@ from flowguard.clock import Clock, SystemClock
 from flowguard.destinations import Destination, Queue
 from flowguard.errors import FlowguardError, shown
 from flowguard.flow import AnyFlow
-from flowguard.naming import AS_IN_CODE, Names
+from flowguard.naming import AS_IN_CODE, Names, is_foreign
 from flowguard.printable import LONGEST_PART, bounded
 from flowguard.protocol.groups import GROUP
 from flowguard.protocol.outbox import Send
@@ -86,10 +86,12 @@ class Redriver:
         self._clock = clock if clock is not None else SystemClock()
         self._signer = signer
         self._sender = AWSSender(clients, names=names)
+        self._names = names
         self._homes: dict[str, str] = {}
         if to is not None:
+            self._to = names.queue_in_code(to)
             with explained(f"queue {to!r}"):
-                url = self._sender.queue_url(to)
+                url = self._sender.queue_url(self._to)
             if url == reading.queue.url:
                 raise Unusable(f"queue {to!r}", "is the queue of dead letters itself", "name the stage's queue")
 
@@ -160,6 +162,8 @@ class Redriver:
         if arn is None:
             raise ValueError(f"it does not say which queue it came through; {_CURE}")
         self._check_reach(Queue(arn), _CURE)
+        if letter.is_parked and is_foreign(self._names.queue_of_arn(arn)):
+            raise ValueError(f"it came through {arn}, which is no queue of FLOWGUARD_NAMES={self._names}; {_CURE}")
         if arn not in self._homes:
             self._homes[arn] = self._source_of(arn)
         return self._homes[arn]

@@ -84,17 +84,18 @@ class Schedules:
         if self._role is None:
             raise ValueError("a delay above 15 minutes needs FLOWGUARD_SCHEDULER_ROLE, the ARN of a role")
         now = self._clock.now()
-        queue = self._arn(str(getattr(send.to, "name", "")))
+        named = str(getattr(send.to, "name", ""))
+        queue, name = self._arn(named), schedule_name(send, self._names.queue(named))
         begun = datetime.fromtimestamp(-(-now // 1000), UTC)  # whole seconds, and never early
         due = begun + timedelta(seconds=self.timed(send).delay)
         self._clients.scheduler.create_schedule(
-            Name=schedule_name(send),
+            Name=name,
             GroupName=self._group,
             ScheduleExpression=f"at({due:%Y-%m-%dT%H:%M:%S})",
             ScheduleExpressionTimezone="UTC",
             FlexibleTimeWindow={"Mode": "OFF"},
             ActionAfterCompletion="DELETE",
-            ClientToken=schedule_name(send),
+            ClientToken=name,
             Target=self._target(queue, self._role, _whole(send, queue, now)),
         )
 
@@ -138,6 +139,9 @@ def _whole(send: Send, queue: str, now: int) -> str:
     return text.replace(CONTEXT, f"\\u003c{CONTEXT[1:]}")
 
 
-def schedule_name(send: Send) -> str:
-    """Return the name of a message's schedule, the same for every copy of the message."""
-    return "flowguard-" + hashlib.sha256(f"{send.to}\n{send.id}".encode("utf-8", "surrogatepass")).hexdigest()[:48]
+def schedule_name(send: Send, queue: str) -> str:
+    """Return the name of a message's schedule, the same for every copy of the message.
+
+    ``queue`` is its queue's name at AWS: deployments that share a group may send messages of one id.
+    """
+    return "flowguard-" + hashlib.sha256(f"sqs:{queue}\n{send.id}".encode("utf-8", "surrogatepass")).hexdigest()[:48]

@@ -114,7 +114,7 @@ def send(
         return
     if object_id is not None or request_id is not None:
         raise click.UsageError("--object and --request-id are for a flow; write MODULE:FLOW, not a queue")
-    queue = Queue(target)
+    queue = Queue(settings_of(options).at_aws.queue_in_code(target))
     if problem := form_problem(queue):
         raise click.BadParameter(problem, param_hint="QUEUE")
     sends = [_plain(queue, payload)] if payload is not None else _recorded(queue, str(file))

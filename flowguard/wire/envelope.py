@@ -166,8 +166,8 @@ class Envelope(NamedTuple):
 
     @property
     def queue(self) -> str | None:
-        """Return the queue's name in the code."""
-        return self.names.queue_in_code(self.queue_arn.rpartition(":")[2]) if self.queue_arn else None
+        """Return the queue's name in the code. One of another deployment has its account before its name."""
+        return self.names.queue_of_arn(self.queue_arn) if self.queue_arn else None
 
     @property
     def came_through(self) -> str | None:
@@ -176,7 +176,7 @@ class Envelope(NamedTuple):
         Nothing of the message is read for it. None for a record that no queue delivered.
         """
         arn = _moved_from(self.received) or self.queue_arn
-        return None if arn is None else self.names.queue_in_code(arn.rpartition(":")[2])
+        return None if arn is None else self.names.queue_of_arn(arn)
 
     @property
     def is_fifo(self) -> bool:

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 from flowguard.destinations import Destination, Queue
 from flowguard.flow import AnyFlow
+from flowguard.naming import is_foreign
 from flowguard.stage import AnyStage
 from flowguard.wire.envelope import Envelope, Source
 from flowguard.wire.message import Message
@@ -94,11 +95,16 @@ class NamedQueues:
     def __init__(self, flows: Iterable[AnyFlow]) -> None:
         flows = tuple(flows)
         self._of_messages = {name for flow in flows for name in _inboxes(flow) | _queues_of(flow)[Channel.ANSWERS]}
+        self._of_callbacks = {name for flow in flows for name in _queues_of(flow)[Channel.CALLBACK]}
         self._known: dict[tuple[str | None, AnyFlow, AnyStage | None], frozenset[Channel]] = {}
 
     def bring_callbacks(self, envelope: Envelope) -> bool:
-        """Answer whether the record may be the answer of a party outside, which comes through no inbox."""
-        return envelope.came_through not in self._of_messages
+        """Answer whether the record may be the answer of a party outside, which comes through no inbox.
+
+        Nor does it come through a queue of another deployment, unless the flow gives that by its ARN or URL.
+        """
+        queue = envelope.came_through
+        return queue not in self._of_messages and (not is_foreign(queue) or queue in self._of_callbacks)
 
     def origins(self, envelope: Envelope, flow: AnyFlow, stage: AnyStage | None) -> frozenset[Channel]:
         """Return what the record's source is to the flow.
@@ -132,16 +138,16 @@ class NamedQueues:
 def _is_inbox(inbox: Destination, queue: str | None, found: set[Channel]) -> bool:
     """Answer whether the stage's messages come through there. Only a queue's name is known of a topic's messages."""
     if isinstance(inbox, Queue):
-        return inbox.short_name == queue
+        return queue in inbox.called
     return bool(found & {Channel.UNNAMED, Channel.TOPIC})
 
 
 def _queues_of(flow: AnyFlow) -> dict[Channel, set[str]]:
     entries = [flow.inbox_of(stage) for stage in flow.stages if stage.name in flow.entries]
     return {
-        Channel.ENTRY: _short(entries),
-        Channel.ANSWERS: _short([flow.answers]),
-        Channel.CALLBACK: _short([callback.source for callback in flow.callbacks]),
+        Channel.ENTRY: _called(entries),
+        Channel.ANSWERS: _called([flow.answers]),
+        Channel.CALLBACK: _called([callback.source for callback in flow.callbacks]),
     }
 
 
@@ -150,8 +156,8 @@ def _names_of(flow: AnyFlow) -> set[str]:
 
 
 def _inboxes(flow: AnyFlow) -> set[str]:
-    return _short([flow.inbox_of(stage) for stage in flow.stages])
+    return _called([flow.inbox_of(stage) for stage in flow.stages])
 
 
-def _short(destinations: Iterable[Destination]) -> set[str]:
-    return {destination.short_name for destination in destinations if isinstance(destination, Queue)}
+def _called(destinations: Iterable[Destination]) -> set[str]:
+    return {name for one in destinations if isinstance(one, Queue) for name in one.called}

@@ -129,4 +129,4 @@ class Callbacks:
 
 def _is_own_queue(envelope: Envelope, flow: AnyFlow) -> bool:
     """Answer whether the record came through the flow's queue of answers. No callback may be declared for that."""
-    return isinstance(flow.answers, Queue) and envelope.queue == flow.answers.short_name
+    return isinstance(flow.answers, Queue) and envelope.queue in flow.answers.called

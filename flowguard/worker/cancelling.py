@@ -73,7 +73,7 @@ class Canceller:
         if lifetimes.of_order(address.requested_at) <= now:
             return Ending(envelope, ack=True)
         by = RunName(address.request_id, address.requested_at)
-        known_until = lifetimes.of_order(max(address.requested_at, now))
+        known_until = lifetimes.of_order_row(max(address.requested_at, now))
         run = self._services.store.cancellations.run_of(flow.name, address.object_id, by, known_until)
         if run is None:
             return Ending(envelope, ack=True)

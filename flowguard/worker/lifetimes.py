@@ -10,7 +10,7 @@ a run item              a copy of a copy of its last message, and a retry that i
 a row that is awaited   its answer, and copies of that, after its deadline; so the requests of a group
 a caller's row          the end of the run, whatever that still waits for
 a row of the history    ``flowguard show``, for as long as the item that the same commit has written
-a row of an order       copies of that
+a row of an order       copies of that, and what is sent again, by each worker's own clock
 an early answer         the wait that it is for, which its sender's flow gives so long to begin
 ======================  ===============================================================================
 
@@ -27,6 +27,7 @@ from flowguard.flow import FOR_EVER, AnyFlow
 from flowguard.protocol.run import Status
 from flowguard.wire.message import Message
 from flowguard.wire.resumed_body import ResumedBody
+from flowguard.worker.routing import CLOCKS_DIFFER_BY_MS
 
 LONGEST_WAIT = timedelta(days=365)
 """How long one stage can wait."""
@@ -105,6 +106,10 @@ class Lifetimes(NamedTuple):
     def of_order(self, moment: int) -> int:
         """Return until when an order to reset may come again that was made or came at this moment."""
         return moment + self.copies
+
+    def of_order_row(self, moment: int) -> int:
+        """Return until when the row is needed that remembers such an order: a slow clock believes it for longer."""
+        return self.of_order(moment) + CLOCKS_DIFFER_BY_MS
 
     def not_before(self, found: int, needed: int, moment: int) -> int:
         """Return until when an item lives after a commit that needs it so long, and was ``found`` to live so long.

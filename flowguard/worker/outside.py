@@ -338,7 +338,7 @@ def comes_through(envelope: Envelope, callback: Callback) -> bool:
     """Answer whether the record came from where the callback says."""
     match callback.source:
         case Queue() as queue:
-            return envelope.queue == queue.short_name
+            return envelope.queue in queue.called
         case Topic(arn):
             return envelope.topic_arn == arn
         case Bus(_, source, detail_type):

@@ -66,7 +66,7 @@ class Resetter:
         latest = min(at, order.requested_at + GOOD_FOR // timedelta(milliseconds=1))
         if lifetimes.of_order(order.requested_at) <= now:
             return Ending(envelope, ack=True, verdict=ResetVerdict.NOTHING)
-        once = ResetOrder(latest, lifetimes.of_order(at))
+        once = ResetOrder(latest, lifetimes.of_order_row(at))
         done = self.reset(flow, order.object_id, order.request_id, at, once)
         if done.restart is None:
             return Ending(envelope, ack=True, verdict=done.verdict)

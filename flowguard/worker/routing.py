@@ -223,7 +223,7 @@ class Routes:
             return entered[0]
         for flow in entered:
             inbox = flow.inbox_of(flow.entry())
-            if isinstance(inbox, Queue) and inbox.short_name == envelope.queue:
+            if isinstance(inbox, Queue) and envelope.queue in inbox.called:
                 return flow
         raise Unroutable(
             f"the message names no flow ({FLOW_STAGE}), and its queue tells none of {self._served()}; put "

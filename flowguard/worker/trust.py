@@ -9,6 +9,7 @@ from flowguard.destinations import parse_destination
 from flowguard.errors import RunFailed, Untrusted, shown
 from flowguard.flow import AnyFlow
 from flowguard.ids import RequestId
+from flowguard.naming import is_foreign
 from flowguard.payloads import decode
 from flowguard.stage import AnyStage
 from flowguard.wire.answer_address import AnswerAddress
@@ -69,7 +70,8 @@ class Trust(NamedTuple):
         self, envelope: Envelope, flow: AnyFlow, stage: AnyStage | None, said: RecordKind, queues: NamedQueues
     ) -> None:
         believed, found = BELIEVED[said].origins, queues.origins(envelope, flow, stage)
-        if believed & found or (self.gets_given_up and found == {Channel.UNNAMED}):
+        is_given_up = self.gets_given_up and found == {Channel.UNNAMED} and not is_foreign(envelope.came_through)
+        if believed & found or is_given_up:
             return
         came = "a topic" if envelope.came_through is None else f"the queue {shown(envelope.came_through)}"
         only = " or ".join(sorted(origin.value for origin in believed))

@@ -125,7 +125,7 @@ def test_a_record_is_read_by_the_name_that_its_queue_has_in_the_code() -> None:
     moved = {"attributes": {"DeadLetterQueueSourceArn": f"arn:aws:sqs:{REGION}:{ACCOUNT_ID}:staging-orders"}}
     for event, queue, through in (
         (record("staging-orders"), "orders", "orders"),
-        (record("orders"), "orders", "orders"),
+        (record("orders"), f"{ACCOUNT_ID}:orders", f"{ACCOUNT_ID}:orders"),
         (record("staging-killed", **moved), "killed", "orders"),
     ):
         [envelope] = normalize({"Records": [event]}, names=NAMES)
@@ -158,6 +158,25 @@ def test_a_topic_has_the_arn_of_the_code() -> None:
 @pytest.mark.parametrize("name", ["orders", "staging-orders"])
 def test_an_operator_names_a_queue_as_in_the_code_or_as_at_aws(name: str, calls: list[ApiCall]) -> None:
     assert DeadLetterQueue.find(Clients(), name, names=NAMES).url.endswith("/staging-orders")
+
+
+@pytest.mark.parametrize("form", ["arn:aws:sqs:{region}:{account}:{name}", "https://sqs/{account}/{name}"])
+def test_an_arn_or_url_names_that_queue_whatever_the_rule(form: str, calls: list[ApiCall]) -> None:
+    sqs = Clients().sqs
+    theirs, ours = (sqs.create_queue(QueueName=name)["QueueUrl"] for name in ("dead", "dead-staging"))
+    for name, url in (("dead", theirs), ("dead-staging", ours)):
+        exact = form.format(region=REGION, account=ACCOUNT_ID, name=name)
+        found = DeadLetterQueue.find(Clients(), exact, names=Names.parse("*-staging")).url
+        assert found in (url, exact), "the letters of another deployment are neither shown nor dropped"
+
+
+def test_two_deployments_that_share_a_group_schedule_messages_of_one_id_each(calls: list[ApiCall]) -> None:
+    Clients().sqs.create_queue(QueueName="orders")
+    send = Send(Kind.NEXT, Queue("orders"), "{}", "run-1.1.1", {}, delay=3_600)
+    for settings in (SETTINGS, SETTINGS.model_copy(update={"names": "*"})):
+        assert aws_sender(settings, Clients()).send([send]) == {}
+    made = {call.params["Name"] for call in calls if call.operation == "CreateSchedule"}
+    assert len(made) == 2, "else the second would be taken for a copy of the first, and its run would stand still"
 
 
 def test_without_names_of_its_own_a_sender_takes_those_of_the_code(calls: list[ApiCall]) -> None:

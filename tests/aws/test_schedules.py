@@ -49,7 +49,7 @@ def stored(aws: AWSInProcess) -> Sequence[Mapping[str, Any]]:
 def test_a_long_delay_becomes_a_schedule_that_deletes_itself(aws: AWSInProcess) -> None:
     assert schedules(aws).create({0: SEND}) == {}
     [found] = stored(aws)
-    assert found["Name"] == schedule_name(SEND)
+    assert found["Name"] == schedule_name(SEND, ARN)
     assert found["ScheduleExpression"] == "at(2027-01-15T09:00:00)"
     assert (found["ActionAfterCompletion"], found["FlexibleTimeWindow"]) == ("DELETE", {"Mode": "OFF"})
     target = {name: value for name, value in found["Target"].items() if name != "RetryPolicy"}  # moto's own default

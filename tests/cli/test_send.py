@@ -82,6 +82,14 @@ def test_a_payload_from_a_file_and_from_standard_input(at: Scene, tmp_path: Path
     assert [json.loads(one["Body"])["order_id"] for one in received(at)] == ["o1", "o2"]
 
 
+@pytest.mark.parametrize("name", ["price-order", "staging-price-order"])
+def test_a_queue_is_named_as_in_the_code_or_as_at_aws(at: Scene, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FLOWGUARD_NAMES", "staging-*")
+    at.aws.create_queue("staging-price-order")
+    send(at, name, "--payload", "{}")
+    assert (len(received(at)), len(received(at, "staging-price-order"))) == (0, 1)
+
+
 def test_a_dry_run_sends_nothing(at: Scene) -> None:
     with intercept(Recorder()) as calls:
         shown = send(at, ORDERS, "--payload", '{"order_id":"o1"}', "--request-id", "r", "--dry-run").stdout

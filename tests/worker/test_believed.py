@@ -7,15 +7,25 @@ from typing import Any
 import pytest
 
 from flowguard import Callback, Done, Flow, Outcome, Stage, Step, Topic
+from flowguard.errors import Untrusted
 from flowguard.ids import ObjectId, RequestId
+from flowguard.naming import Names
 from flowguard.stage import AnyStage
 from flowguard.testing import invocation, sns_event, sqs_event
+from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.envelope import Envelope, normalize
 from flowguard.wire.message import Message
 from flowguard.worker.believed import Channel, NamedQueues, RecordKind
+from flowguard.worker.callbacks import _is_own_queue
+from flowguard.worker.outside import comes_through
+from flowguard.worker.routing import Routes
+from flowguard.worker.trust import Trust, signed_order
+from tests.scene import START
 
 NEWS = "arn:aws:sns:us-east-1:123456789012:news"
 REQUEST = Message("bills", "ask", 1, ObjectId("b1"), RequestId("r1"), 1_800_000_000_000, "{}")
+
+HERE = "arn:aws:sqs:us-east-1:123456789012:{}"
 
 
 @pytest.mark.parametrize(
@@ -93,3 +103,57 @@ def test_a_source_is_to_a_flow_what_the_flow_names_it(
 ) -> None:
     """What no queue brought may be from anywhere; a stage that is gone had one of the flow's inboxes, or an unnamed."""
     assert NamedQueues([Bills]).origins(through(source), Bills, stage) == origins
+
+
+@pytest.mark.parametrize("source", ["bills", "payments", "answers", "bank"])
+def test_a_queue_of_another_deployment_is_none_that_the_flow_names(source: str) -> None:
+    """Production's queues are called as in the code, and a function of staging may get their records by a mistake."""
+    theirs = through(source)._replace(names=Names.parse("staging-*"))
+    assert NamedQueues([Bills]).origins(theirs, Bills, Pay) == {UNNAMED}
+    assert not _is_own_queue(theirs, Bills)
+    assert not any(comes_through(theirs, callback) for callback in Bills.callbacks)
+    assert not NamedQueues([Bills]).bring_callbacks(theirs), "also where the flow declares no other callback"
+
+
+@pytest.mark.parametrize("source", ["bills", "killed"])
+def test_what_another_deployment_gave_up_is_not_believed_as_the_flows_own(source: str) -> None:
+    address = AnswerAddress("bills", ObjectId("b1"), RequestId("r1"), START, 1, "cancel")
+    order, queues = signed_order(RecordKind.CANCEL, address), NamedQueues([Bills])
+    killed = through("staging-killed")._replace(names=Names.parse("staging-*"))
+    Trust(gets_given_up=True).check_order(killed, Bills, order, queues)
+    theirs = through(source)._replace(names=Names.parse("staging-*"))
+    with pytest.raises(Untrusted, match=f"the queue '123456789012:{source}'"):
+        Trust(gets_given_up=True).check_order(theirs, Bills, order, queues)
+
+
+class Alone(Stage[dict[str, Any]], name="alone"):
+    def handle(self, payload: dict[str, Any], step: Step) -> Outcome:
+        return Done()
+
+
+class Other(Flow, name="other", object_id="id", inbox="others"):
+    stages = (Alone,)
+
+
+class Shared(
+    Flow,
+    name="shared",
+    object_id="id",
+    inbox=HERE.format("bills"),
+    answers=HERE.format("answers"),
+    callbacks=(Callback(HERE.format("bank"), id="ref"),),
+):
+    stages = (Alone,)
+
+
+def test_a_queue_that_the_code_gives_by_its_arn_is_known_under_any_rule() -> None:
+    """Such a name is the same everywhere."""
+    bills, answers, bank = (
+        through(name)._replace(names=Names.parse("staging-*")) for name in ("bills", "answers", "bank")
+    )
+    assert _is_own_queue(answers, Shared)
+    assert comes_through(bank, Shared.callbacks[0])
+    assert NamedQueues([Shared]).bring_callbacks(bank)
+    assert NamedQueues([Shared]).origins(answers, Shared, Alone) == {Channel.ANSWERS}
+    assert NamedQueues([Shared]).origins(bills, Shared, Alone) == {ENTRY, STAGE}
+    assert Routes((Other, Shared)).resolve(bills, START, trust=None).flow is Shared

@@ -131,6 +131,21 @@ def test_an_order_that_is_sent_again_cancels_no_run_but_its_own() -> None:
         assert at.told(EventType.WAS_CANCELLED) == 1
 
 
+def test_nor_where_the_clock_of_its_worker_is_slow_and_its_row_has_expired_by_that_of_dynamodb() -> None:
+    with scene() as at:
+        at.deliver(at.message())
+        ending(at, order())
+        at.deliver(at.newer())
+        before, slow = item(at), 14 * 60_000
+        at.clock.advance(ms=Lifetimes(at.flow).of_order(START) - 1 - at.clock.now())
+        dynamodb = at.aws.client("dynamodb")
+        [row] = [one for one in dynamodb.scan(TableName="flowguard")["Items"] if one["sk"]["S"] != "run"]
+        if int(row["ttl"]["N"]) * 1_000 <= at.clock.now() + slow:
+            dynamodb.delete_item(TableName="flowguard", Key={name: row[name] for name in ("pk", "sk")})
+        ending(at, order())
+        assert item(at) == before
+
+
 def test_nor_does_one_that_came_when_there_was_no_run_or_another_order_of_its_id_or_time() -> None:
     with scene() as at:
         ending(at, order())
@@ -206,7 +221,7 @@ def test_the_row_of_an_order_lives_as_long_as_a_copy_may_come() -> None:
         for given in moments:
             ending(at, order(at=given))
         rows = at.aws.client("dynamodb").scan(TableName="flowguard")["Items"]
-        lives = [(max(given, now) + Lifetimes(at.flow).copies) // 1_000 for given in moments]
+        lives = [Lifetimes(at.flow).of_order_row(max(given, now)) // 1_000 for given in moments]
         assert sorted(int(row["ttl"]["N"]) for row in rows) == lives
         assert all(row["sk"]["S"].startswith("cancel#") for row in rows)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -23,6 +24,7 @@ from flowguard.worker.believed import NamedQueues, RecordKind
 from flowguard.worker.ending import Ending
 from flowguard.worker.lifetimes import Lifetimes
 from flowguard.worker.resets import GOOD_FOR, Resetter, find_reset
+from flowguard.worker.routing import CLOCKS_DIFFER_BY_MS
 from flowguard.worker.trust import Trust, signed_order
 from tests.scene import START, Orders, Scene, scene
 from tests.worker.runtime.mishaps import Died
@@ -149,7 +151,35 @@ def test_an_order_is_remembered_as_long_as_it_counts(later: int, is_reset: bool)
         rows = [
             one for one in at.aws.client("dynamodb").scan(TableName="flowguard")["Items"] if one["sk"]["S"] != "run"
         ]
-        assert [int(one["ttl"]["N"]) for one in rows] == [(NOW + copies + later + copies) // 1000] * is_reset
+        assert [int(one["ttl"]["N"]) for one in rows] == [
+            (NOW + copies + later + copies + CLOCKS_DIFFER_BY_MS) // 1000
+        ] * is_reset
+
+
+def test_a_worker_whose_clock_is_slow_finds_an_order_remembered_that_it_still_believes() -> None:
+    with scene(triggered_cache) as at:
+        built(at)
+        at.clock.advance(ms=NOW - at.clock.now())
+        for brought in (order(), order(by="reset-2", when=NOW)):
+            ending(at, brought)
+        copies, dynamodb = Lifetimes(at.flow).copies, at.aws.client("dynamodb")
+        at.clock.advance(ms=copies - 1)
+        asks(at, NOW + 60_000, at_work=False)
+        at.clock.advance(ms=NOW + copies - 1 - at.clock.now())
+        expire(dynamodb, at.clock.now() + SLOW)
+        before = at.item()
+        assert ending(at, order()).verdict is ResetVerdict.NOTHING
+        assert at.item() == before
+
+
+SLOW = 14 * 60_000
+
+
+def expire(dynamodb: Any, now: int) -> None:
+    """Remove the rows of orders that DynamoDB may remove by its own clock."""
+    for one in dynamodb.scan(TableName="flowguard")["Items"]:
+        if one["sk"]["S"] != "run" and int(one["ttl"]["N"]) * 1_000 <= now:
+            dynamodb.delete_item(TableName="flowguard", Key={name: one[name] for name in ("pk", "sk")})
 
 
 @pytest.mark.parametrize("after", [False, True])

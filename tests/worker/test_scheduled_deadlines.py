@@ -245,8 +245,9 @@ def test_only_a_deadline_goes_another_way(at: WaitScene) -> None:
 
 def test_the_name_of_a_schedule_is_that_of_its_wait() -> None:
     one = Send(Kind.DEADLINE, LongCarts.answers, "{}", "run-1.1.deadline", delay=1_000)
-    assert schedule_name(one) == schedule_name(one._replace(delay=2_000))
-    assert schedule_name(one) != schedule_name(one._replace(id="run-1.2.deadline"))
+    name = schedule_name(one, "carts")
+    assert name == schedule_name(one._replace(delay=2_000), "carts")
+    assert name != schedule_name(one._replace(id="run-1.2.deadline"), "carts")
 
 
 # -- in virtual time ---------------------------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ from flowguard.destinations import Topic
 from flowguard.flow import Flow
 from flowguard.handler import dlq_handler
 from flowguard.ids import ObjectId
+from flowguard.naming import Names
 from flowguard.outcome import Done, Outcome
 from flowguard.protocol.run import Status
 from flowguard.sim.account import ACCOUNT_ID, REGION
@@ -58,6 +59,18 @@ def test_a_letter_goes_back_to_the_queue_it_came_through_and_its_run_goes_on(at:
     assert item is not None
     assert (item.request_id, item.redrive, item.status, at.priced()) == ("run-1", 1, Status.RUNNING, 1)
     assert at.sent("dead") == []
+
+
+def test_a_letter_that_was_copied_from_another_deployment_is_not_sent_into_that(at: Scene) -> None:
+    die(at)
+    at.aws.create_queue("staging-price-order")
+    names = Names.parse("staging-*")
+    [outcome] = redrive(names=names)
+    assert outcome.failed is not None
+    assert f"{arn('price-order')}, which is no queue of FLOWGUARD_NAMES=staging-*; give --to" in outcome.failed
+    [outcome] = redrive(to="staging-price-order", names=names)
+    assert (outcome.to, outcome.deleted) == ("price-order", True), "a queue is named as at AWS, too"
+    assert (len(at.sent("price-order")), len(at.sent("staging-price-order"))) == (0, 1)
 
 
 @pytest.mark.parametrize("applied", [False, True])

@@ -21,9 +21,14 @@ class Elsewhere:
 
 TESTED: Final = (
     Elsewhere(
-        r"^(deploy\.at_aws|naming)\.|.*\bnames?\.(queue|topic)_in_code|.*self\._names\.|wire\.envelope\._named|"
-        r"wire\.envelope\.normalize: names\.",
-        ("tests/test_naming.py", "tests/deploy/test_names_at_aws.py", "tests/aws/test_names_at_aws.py"),
+        r"^(deploy\.at_aws|naming)\.|.*\bnames?\.(queue_in_code|queue_of_arn|topic_in_code)|.*self\._names\.|"
+        r"wire\.envelope\._named|wire\.envelope\.normalize: names\.",
+        (
+            "tests/test_naming.py",
+            "tests/deploy/test_names_at_aws.py",
+            "tests/aws/test_names_at_aws.py",
+            "tests/worker/test_believed.py",
+        ),
         "names at AWS that are not those in the code, which no world of the explorer has",
     ),
     Elsewhere(

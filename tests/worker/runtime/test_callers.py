@@ -150,6 +150,19 @@ def test_who_repeats_a_callers_request_takes_nothing_from_that_caller(how: str, 
         assert (answer_id(hers), "COMPLETED") in told(at, "completed")
 
 
+def test_nor_from_one_whose_answers_go_through_a_fifo_queue() -> None:
+    """SQS takes the second message under a deduplication id for a copy, and both answers have one id."""
+    with scene(shared) as at:
+        at.aws.create_queue("completed.fifo", FifoQueue="true")
+        at.deliver(at.message())
+        hers = caller(at, reply_to="sqs:completed.fifo")
+        for depth in (0, 0, 7, 8):
+            at.deliver(hers._replace(depth=depth))
+        at.deliver(at.second())
+        places = [one["MessageAttributes"]["flowguard"]["StringValue"] for one in at.sent("completed.fifo")]
+        assert sorted(places) == ['{"depth":1}', '{"depth":8}', '{"depth":9}']
+
+
 def test_who_was_answered_first_under_an_id_keeps_no_one_else_from_the_answer() -> None:
     """His request has been answered with the last end. Hers, under the same id, is another, and gets the next."""
     with scene(shared) as at:

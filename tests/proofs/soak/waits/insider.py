@@ -15,7 +15,6 @@ from tests.proofs.soak.places import INBOX
 from tests.proofs.soak.sandbox import Sandbox
 from tests.proofs.soak.waits.flow import Waits
 
-
 _NO_LIES = (RecordKind.RESET, RecordKind.REQUEST)
 """This flow keeps nothing that could be reset, and a request that repeats an id is a copy, no dead letter."""
 
