@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from enum import StrEnum
-from functools import lru_cache
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
@@ -116,7 +115,7 @@ class Names(NamedTuple):
             return name
         in_code, exact = _in_code(self, NameKind.QUEUES, name), exact_name(arn)
         at_aws = self.queue(in_code)
-        return in_code if at_aws == name or exact_name(at_aws) == exact else exact or arn
+        return in_code if at_aws == name or exact_name(at_aws) == exact else str(exact)
 
     def topic_in_code(self, arn: str) -> str:
         """Return the ARN by which the code names the topic that has this ARN at AWS."""
@@ -153,7 +152,6 @@ AS_IN_CODE: Final = Names()
 """The names of a deployment that are those in the code."""
 
 
-@lru_cache(maxsize=1_024)  # records of direct invocations can name any queue
 def _in_code(names: Names, kind: NameKind, name: str) -> str:
     for place, at_aws in names.given.items():
         if place.startswith(f"{kind}.") and at_aws.rpartition(":")[2].rpartition("/")[2] == name:

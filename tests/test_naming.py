@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flowguard.destinations import Queue
-from flowguard.naming import AS_IN_CODE, NameKind, Names
+from flowguard.naming import AS_IN_CODE, NameKind, Names, is_foreign
 
 TOPIC = "arn:aws:sns:eu-west-1:123456789012:orders-placed"
 GIVEN = "staging-*,queues.parcels=arn:aws:sqs:eu-west-1:210987654321:theirs,tables.stock=shared-stock"
@@ -155,6 +155,12 @@ def test_names_may_be_given_without_a_rule() -> None:
     assert not names.are_those_of_the_code
     assert Names.parse("*").are_those_of_the_code
     assert Names.parse("*").topic_in_code(TOPIC) == TOPIC
+
+
+def test_a_record_that_came_through_no_queue_came_through_none_of_another_deployment() -> None:
+    assert not is_foreign(None)
+    assert not is_foreign("orders")
+    assert is_foreign("123456789012:orders")
 
 
 NAME = st.from_regex(r"[A-Za-z0-9_-]{1,20}(\.fifo)?", fullmatch=True)

@@ -178,6 +178,20 @@ def test_a_caller_that_another_worker_has_listed_meanwhile_stays_as_it_was(
     assert there(clients)["callers"] == record_item(held(caller("new")))
 
 
+def test_a_row_that_dynamodb_refuses_for_another_reason_is_not_taken_for_one_that_is_there(
+    clients: Clients, lists: DynamoDBCallers
+) -> None:
+    def denied(call: ApiCall, proceed: Proceed) -> Response:
+        if call.operation == "PutItem":
+            raise ClientError({"Error": {"Code": "AccessDeniedException", "Message": "no"}}, call.operation)
+        return proceed()
+
+    put(clients, callers=record_item(FULL))
+    with intercept(denied), pytest.raises(ClientError, match="AccessDenied"):
+        attach(lists, FULL, caller("new"))
+    assert rows(clients) == []
+
+
 @pytest.mark.parametrize(("size", "is_held"), [(LARGEST_HELD, True), (LARGEST_HELD + 1, False)])
 def test_a_caller_is_held_up_to_a_size(size: int, is_held: bool, clients: Clients, lists: DynamoDBCallers) -> None:
     put(clients)

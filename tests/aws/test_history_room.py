@@ -25,7 +25,7 @@ from flowguard.protocol.callers import Caller, Callers
 from flowguard.protocol.conflict import OnConflict
 from flowguard.protocol.failed_hop import FailedHop
 from flowguard.protocol.outbox import Kind, Outbox, Send
-from flowguard.protocol.run import Claim, ClaimRequest, Commit, Committed, NewWait, Status
+from flowguard.protocol.run import BackOff, Claim, ClaimRequest, Commit, Committed, NewWait, Status
 from flowguard.protocol.run_history import LONGEST, How, read_history
 from flowguard.protocol.waiting import Late, WaitPlan
 from flowguard.settings import Settings
@@ -502,3 +502,17 @@ class Consumed:
         of_all = consumed if isinstance(consumed, list) else [consumed]
         self.units.append((call.operation, sum(one["CapacityUnits"] for one in of_all)))
         return dict(answer)
+
+
+def test_what_is_noted_of_a_rest_takes_its_room_from_the_history() -> None:
+    with on_memory() as clients:
+        claimed = Run(aws_store(Settings(), clients), "rests").claim("first", 1)
+    key = run_key("flow", ObjectId("rests"))
+    back_off = BackOff(ErrorNote("Timeout", "x" * 100, AT), AT)
+    noted = len("back_off") + history_room._value_size(record_item(back_off))
+
+    def room(state: int, rest: BackOff | None) -> int:
+        return history_room.room_in_claimed(claimed, key, state, rest)
+
+    assert [room(state, back_off) for state in (1, 200, 400)] == [room(state + noted, None) for state in (1, 200, 400)]
+    assert room(200, back_off) != room(200, None)

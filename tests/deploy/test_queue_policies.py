@@ -11,6 +11,7 @@ import pytest
 from flowguard.cli.iac import FORMATS
 from flowguard.deploy.needs import Role
 from flowguard.deploy.options import DeployOptions
+from flowguard.deploy.template import _but
 from tests.deploy.exercised import needs
 from tests.deploy.templates import MODULES, options_of, template
 
@@ -363,3 +364,46 @@ def test_senders_of_a_callback_that_a_topic_feeds_leave_the_topic_in(form: str) 
     assert topic.may_send(policy.document, policy.arn)
     assert Sending(role).may_send(policy.document, policy.arn)
     assert not Sending(OPERATOR).may_send(policy.document, policy.arn)
+
+
+@pytest.mark.parametrize(
+    ("moved", "condition"), [(True, {"Bool": {"aws:PrincipalIsAWSService": "false"}}), (False, None)]
+)
+def test_where_nobody_has_to_send_all_are_denied_but_what_sqs_moves(moved: bool, condition: Any) -> None:
+    assert _but([], moved=moved) == ({} if condition is None else {"Condition": condition})
+    roles = ["arn:aws:iam::123456789012:role/shop"]
+    [operator] = _but(roles, moved=moved)["Condition"].keys() - {"Bool"}
+    assert operator == ("ArnNotEquals" if moved else "ArnNotEqualsIfExists")
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_a_queue_that_is_there_already_gets_no_policy(form: str) -> None:
+    options = DeployOptions.model_validate({"queues": {"take-payment-dead-letters": {"existing": True}}})
+    text = FORMATS[form](needs("flows.take_payment.handlers", options=options), options)
+    assert policies_in(text) == 0
+    plain = DeployOptions()
+    assert policies_in(FORMATS[form](needs("flows.take_payment.handlers", options=plain), plain)) == 1
+
+
+def policies_in(text: str) -> int:
+    found = json.loads(text)
+    if "resource" in found:
+        return len(found["resource"].get("aws_sqs_queue_policy", {}))
+    return sum(one["Type"] == "AWS::SQS::QueuePolicy" for one in found["Resources"].values())
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_the_scheduler_role_that_the_options_name_may_send(form: str) -> None:
+    given = "arn:aws:iam::123456789012:role/schedules"
+    options = DeployOptions.model_validate({"settings": {"scheduler_role": given}})
+    text = FORMATS[form](needs("flows.approval.handlers", options=options), options)
+    [denied] = [one for one in _policy_texts(text) if "approval-answers" in one or given in one][:1]
+    assert given in denied
+
+
+def _policy_texts(text: str) -> Iterator[str]:
+    found = json.loads(text)
+    blocks = found["resource"]["aws_sqs_queue_policy"] if "resource" in found else found["Resources"]
+    for one in blocks.values():
+        if "resource" in found or one["Type"] == "AWS::SQS::QueuePolicy":
+            yield json.dumps(one)

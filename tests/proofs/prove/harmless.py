@@ -46,7 +46,9 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "naming.Names.queue_in_code: self.are_those_of_the_code → forced false",
         "naming.Names.topic_in_code: self.are_those_of_the_code → forced false",
         "wire.envelope.normalize: names.are_those_of_the_code → forced false",
+        "naming.Names.queue_of_arn: self.are_those_of_the_code → forced false",
     ),
+    "a name that has no account is its own short form": ("naming.exact_name: is_exact(name) → forced true",),
     "no destination stays none where one is made of it": ("client.FlowClient.start: reply_to is None → forced false",),
     "nothing looks at the first text of a later hop": ("protocol.claims.taken: first → forced true (2)",),
     "a topic in the place of an inbox says whether it is a FIFO one, too": (
