@@ -36,17 +36,17 @@ def duration(seconds: int) -> str:
 
 
 def remaining(seconds: int) -> str:
-    """Return the time in its largest unit, rounded: a wait of two days that has just begun ends in ``2 d``."""
+    """Round the time to its largest unit."""
     unit = _unit(seconds)
     return f"{(2 * seconds + _UNITS[unit]) // (2 * _UNITS[unit])} {_NAMES[unit]}"
 
 
 def seconds_in(text: str) -> int | None:
-    """Return the seconds of a time such as ``90s``, ``15m``, ``1h`` or ``2d``. None for another text."""
+    """Return the seconds of a time such as ``90s`` or ``2d``. None for another text."""
     found = re.fullmatch(r"(\d{1,9})([smhd])", text)
     return None if found is None else int(found[1]) * _UNITS[found[2]]
 
 
 def _unit(seconds: int) -> str:
-    """Return the largest unit of which there is at least one."""
+    """Return the largest unit that fits at least once."""
     return next((unit for unit in ("d", "h", "m") if seconds >= _UNITS[unit]), "s")

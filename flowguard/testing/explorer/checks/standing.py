@@ -281,7 +281,7 @@ def _next_requests_go_through(history: History) -> Iterator[Problem]:
 
 
 def _made_way(before: History, after: History, key: str) -> bool:
-    """Answer whether another request, which a next run of another flow made, took the object and was carried out."""
+    """Answer whether a new request of another flow took the object and was carried out."""
     known = {one.item.request_id for one in before.versions if one.key == key and one.item is not None}
     later = (one.item for one in after.versions if one.key == key and one.item is not None)
     return any(item.done and item.request_id not in known for item in later)
