@@ -60,6 +60,7 @@ class LiveView:
         for name, queues in said["functions"].items():
             self._print(f"{clock}  {name} reads {', '.join(queues) or 'no queue'}", "bold")
         if said["environment"]:
+            self._print("In the other terminal as well:", "bold")
             self._print(f"  {_export(said['environment'])}")
         for spell in said["weather"]:
             lasts = f"from {iso(spell['begins'])} until {iso(spell['ends'])}"

@@ -25,7 +25,7 @@ from flowguard.cli.listing import Column, show_table
 from flowguard.cli.printing import complain, say, say_json
 from flowguard.cli.run_lines import show_names
 from flowguard.cli.table_reading import TableReading, bounded_list, reading_errors
-from flowguard.operate.moments import duration, moment
+from flowguard.operate.moments import duration, moment, remaining
 from flowguard.operate.run_facts import place_facts, stored_value
 from flowguard.operate.run_rows import row_facts, urgency
 from flowguard.operate.wait_facts import missing_names, wait_end, wait_facts
@@ -135,7 +135,7 @@ def _show(facts: Mapping[str, Any], deadline: int, now: int, *, payload: bool) -
 def _said(wait: Mapping[str, Any], deadline: int, now: int) -> Iterator[str]:
     moment = (_EPOCH + timedelta(milliseconds=deadline)).strftime("%Y-%m-%d %H:%M:%S UTC")
     left = (deadline - now) // 1000
-    when = f"in {duration(left)}" if left >= 0 else f"over for {duration(-left)}"
+    when = f"in {remaining(left)}" if left >= 0 else f"over for {duration(-left)}"
     if wait["ended"] is not None:
         yield f"the wait is {wait_end(wait)}"
         return

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 _UNITS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
+_NAMES: Final = {"s": "s", "m": "min", "h": "h", "d": "d"}
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -20,8 +21,7 @@ def iso(ms: int) -> str:
 
 def distance(ms: int, now: int) -> str:
     """Return how far a moment is from now: ``5 min ago``, or ``in 2 d``."""
-    seconds = (now - ms) // 1000 if ms <= now else (ms - now) // 1000
-    return f"{duration(seconds)} ago" if ms <= now else f"in {duration(seconds)}"
+    return f"{duration((now - ms) // 1000)} ago" if ms <= now else f"in {remaining((ms - now) // 1000)}"
 
 
 def moment(ms: int, now: int) -> str:
@@ -31,11 +31,22 @@ def moment(ms: int, now: int) -> str:
 
 def duration(seconds: int) -> str:
     """Return the time in its largest unit: ``3 h``."""
-    unit = next((unit for unit in ("d", "h", "m") if seconds >= _UNITS[unit]), "s")
-    return f"{seconds // _UNITS[unit]} {'min' if unit == 'm' else unit}"
+    unit = _unit(seconds)
+    return f"{seconds // _UNITS[unit]} {_NAMES[unit]}"
+
+
+def remaining(seconds: int) -> str:
+    """Round the time to its largest unit."""
+    unit = _unit(seconds)
+    return f"{(2 * seconds + _UNITS[unit]) // (2 * _UNITS[unit])} {_NAMES[unit]}"
 
 
 def seconds_in(text: str) -> int | None:
-    """Return the seconds of a time such as ``90s``, ``15m``, ``1h`` or ``2d``. None for another text."""
+    """Return the seconds of a time such as ``90s`` or ``2d``. None for another text."""
     found = re.fullmatch(r"(\d{1,9})([smhd])", text)
     return None if found is None else int(found[1]) * _UNITS[found[2]]
+
+
+def _unit(seconds: int) -> str:
+    """Return the largest unit that fits at least once."""
+    return next((unit for unit in ("d", "h", "m") if seconds >= _UNITS[unit]), "s")

@@ -116,7 +116,7 @@ def _went_on(item: RunItem) -> str:
 
 def _failed_for_good(item: RunItem) -> Judgement:
     command = again_command(item)
-    file = ", FILE being its payload" if command.endswith("FILE") else ""
+    file = ", FILE being the payload of its first stage" if command.endswith("FILE") else ""
     fix = f"to begin anew, use '{command}'{file}, or send the request under another id"
     return Judgement(Fate.GIVEN_UP, f"{_went_on(item)}, to undo what it had done before it failed; {fix}")
 

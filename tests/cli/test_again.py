@@ -146,7 +146,10 @@ def test_a_run_that_failed_later_needs_the_payload(at: Scene, tmp_path: Path) ->
     assert item(at).status is Status.FAILED
     assert "'flowguard retry --again --from FILE' begins the run anew" in retry(at, code=1).stderr
     given_up = dlq("redrive", "--all").stdout
-    assert "use 'flowguard retry --again --from FILE', FILE being its payload, or send the request" in given_up
+    assert (
+        "use 'flowguard retry --again --from FILE', FILE being the payload of its first stage, or send the request"
+        in given_up
+    )
     told = (
         "it failed at hop 2, and a run begins anew at its first stage. Type 'flowguard retry tests.scene:"
         "orders.<locals>.Orders OBJECT --again --from FILE', FILE being the Order that price-order takes"

@@ -106,7 +106,7 @@ def test_no_control_of_a_sender_reaches_the_terminal(capsys: pytest.CaptureFixtu
         ),
         (
             LOADED | {"environment": {"FLOWGUARD_TABLE": "a b"}},
-            "  export FLOWGUARD_TABLE='a b'",
+            "In the other terminal as well:\n  export FLOWGUARD_TABLE='a b'",
         ),
         ({"event": "problem", "queue": "orders", "why": HOSTILE}, "orders: h"),
         ({"event": "died", "code": -9, "pid": 1}, "ended with code -9"),

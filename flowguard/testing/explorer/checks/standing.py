@@ -275,9 +275,16 @@ def _next_requests_go_through(history: History) -> Iterator[Problem]:
         if event.message
     }
     for key, request in history.asked.items():
-        if (key, request) not in done:
+        if (key, request) not in done and not _made_way(history, after, key):
             text = f"a next request for the object is not carried out, though only {_named(history)}"
             yield Problem("I6", key, text, request)
+
+
+def _made_way(before: History, after: History, key: str) -> bool:
+    """Answer whether a new request of another flow took the object and was carried out."""
+    known = {one.item.request_id for one in before.versions if one.key == key and one.item is not None}
+    later = (one.item for one in after.versions if one.key == key and one.item is not None)
+    return any(item.done and item.request_id not in known for item in later)
 
 
 def _is_own(made: CallRecord, service: str) -> bool:
