@@ -515,4 +515,4 @@ def test_what_is_noted_of_a_rest_takes_its_room_from_the_history() -> None:
         return history_room.room_in_claimed(claimed, key, state, rest)
 
     assert [room(state, back_off) for state in (1, 200, 400)] == [room(state + noted, None) for state in (1, 200, 400)]
-    assert room(200, back_off) != room(200, None)
+    assert room(400, back_off) != room(400, None)
