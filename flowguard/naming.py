@@ -160,5 +160,5 @@ def _in_code(names: Names, kind: NameKind, name: str) -> str:
     stem = name.removesuffix(_FIFO)
     if len(stem) <= len(before) + len(after) or not (stem.startswith(before) and stem.endswith(after)):
         return name
-    found = stem[len(before) : len(stem) - len(after)] + name[len(stem) :]
-    return name if f"{kind}.{found}" in names.given else found
+    in_code = stem[len(before) : len(stem) - len(after)] + name[len(stem) :]
+    return name if f"{kind}.{in_code}" in names.given else in_code

@@ -40,7 +40,9 @@ def names_of(options: DeployOptions) -> Names:
         (NameKind.QUEUES, options.queues),
         (NameKind.TOPICS, options.topics),
     ):
-        names = names.with_given(kind, {name: one.name for name, one in given.items() if one.name is not None})
+        names = names.with_given(
+            kind, {name: resource.name for name, resource in given.items() if resource.name is not None}
+        )
     return names
 
 
@@ -114,7 +116,9 @@ class _Renaming:
             function,
             name=self._names.by_rule(function.name),
             reads=tuple(map(self._queue_name, function.reads)),
-            permissions=tuple(replace(one, name=self._resource(one)) for one in function.permissions),
+            permissions=tuple(
+                replace(permission, name=self._resource(permission)) for permission in function.permissions
+            ),
             environment=tuple(sorted({**dict(function.environment), **self._settings(function)}.items())),
             links_to=None if function.links_to is None else self._names.by_rule(function.links_to),
             at_aws=self._names,
@@ -134,7 +138,7 @@ class _Renaming:
         """Return the name of a secret. One that is not made by the template stays as it is."""
         return self._names.by_rule(name) if name == self._needed.signing_secret else name
 
-    def _resource(self, one: Permission) -> str:
+    def _resource(self, permission: Permission) -> str:
         names: dict[Target, Callable[[str], str]] = {
             Target.TABLE: self._names.table,
             Target.QUEUE: self._names.queue,
@@ -145,7 +149,7 @@ class _Renaming:
             Target.SCHEDULES: self._group,
             Target.SECRET: self._secret,
         }
-        return names[one.on](one.name) if one.on in names else one.name
+        return names[permission.on](permission.name) if permission.on in names else permission.name
 
 
 def _is_elsewhere(name: str) -> bool:

@@ -46,7 +46,7 @@ def _of_queue(queue: QueueNeed, needed: Deployment, options: DeployOptions) -> I
 def _others(queue: QueueNeed, needed: Deployment, options: DeployOptions) -> Sequence[str]:
     """Return who sends to a queue beside the functions."""
     scheduled = queue in needed.schedule_targets() or queue.name == needed.undelivered_schedules
-    moved = [f"SQS from {one.name}" for one in needed.queues if one.give_up_to == queue.name]
+    moved = [f"SQS from {source.name}" for source in needed.queues if source.give_up_to == queue.name]
     return [
         *(f"the topic {arn}" for arn in queue.topics),
         *(f"the bus {bus.name}" for bus in queue.rules),

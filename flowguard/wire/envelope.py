@@ -224,7 +224,7 @@ def normalize(
     if found is None:
         return [_read_invocation(event, invocation_id, function_arn, received_at)]
     read = [_read_or_bad(record, place, index) for index, (place, record) in enumerate(found)]
-    return read if names.are_those_of_the_code else [_named(one, names) for one in read]
+    return read if names.are_those_of_the_code else [_named(record, names) for record in read]
 
 
 def _named(record: Envelope | BadRecord, names: Names) -> Envelope | BadRecord:
