@@ -313,9 +313,7 @@ def read_outside(flows: Iterable[AnyFlow], envelope: Envelope, queues: NamedQueu
     if not queues.bring_callbacks(envelope):
         return None
     declared = [(flow, callback) for flow in flows for callback in flow.callbacks]
-    matching = [pair for pair in declared if comes_through(envelope, pair[1])] or (
-        declared if len(declared) == 1 else []
-    )
+    matching = [pair for pair in declared if comes_through(envelope, pair[1])] or _alone(declared, envelope)
     if not matching:
         return None
     flow, callback = matching[0]
@@ -326,6 +324,16 @@ def read_outside(flows: Iterable[AnyFlow], envelope: Envelope, queues: NamedQueu
     except TypeError as error:
         raise EnvelopeError(envelope.message_id, "body", str(error)) from None
     return FoundAnswer(flow, awaited_id, answer, callback.keep_early, callback.names)
+
+
+def _alone(declared: Sequence[tuple[AnyFlow, Callback]], envelope: Envelope) -> Sequence[tuple[AnyFlow, Callback]]:
+    """Return the only callback of a function, if a record may be its answer that does not say where it came from.
+
+    A raw delivery of a topic names none, and a direct invocation nothing. A queue is always known.
+    """
+    if len(declared) != 1 or (envelope.queue is not None and isinstance(declared[0][1].source, Queue)):
+        return ()
+    return declared
 
 
 def _answer(callback: Callback, payload: Any) -> GivenAnswer:

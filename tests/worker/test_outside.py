@@ -422,13 +422,32 @@ class DeclaresOne(
     stages = STAGES
 
 
-def test_a_record_of_no_declared_queue_is_read_only_where_there_is_one_callback() -> None:
+class DeclaresTopic(
+    Flow,
+    name="declares-topic",
+    object_id="cart_id",
+    callbacks=(Callback(Topic("arn:aws:sns:eu-west-1:123456789012:parcels"), id="ref"),),
+    trust_senders=True,
+):
+    stages = STAGES
+
+
+def test_a_record_of_no_declared_queue_is_no_answer() -> None:
     elsewhere = envelope({"ref": "r"}, "elsewhere")
-    assert read([Declares], elsewhere) is None
+    for flow in (Declares, DeclaresOne):
+        assert read([flow], elsewhere) is None
     assert read([], elsewhere) is None
-    found = read([DeclaresOne], elsewhere)
-    assert found is not None
-    assert found.awaited_id == "r"
+
+
+def test_what_names_no_source_is_the_answer_of_the_only_callback_that_may_have_sent_it() -> None:
+    raw = envelope({"ref": "r"}, "declares-topic-parcels")
+    [invoked] = normalize({"ref": "r"}, invocation_id="i")
+    assert isinstance(invoked, Envelope)
+    for flow, came in ((DeclaresTopic, raw), (DeclaresTopic, invoked), (DeclaresOne, invoked)):
+        found = read([flow], came)
+        assert found is not None
+        assert found.awaited_id == "r"
+    assert read([DeclaresTopic, DeclaresOne], raw) is None
 
 
 def test_the_words_of_a_failure_are_kept_as_they_are() -> None:
