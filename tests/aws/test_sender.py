@@ -10,7 +10,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from flowguard.aws.schedules import Schedules
-from flowguard.aws.sender import AWSSender
+from flowguard.aws.sender import AWSSender, queue_entry
 from flowguard.clock import ManualClock
 from flowguard.destinations import Bus, Destination, Function, Queue, Topic
 from flowguard.protocol.outbox import Kind, Send, largest
@@ -18,6 +18,7 @@ from flowguard.sim.calls import ApiCall, Proceed, Recorder, Response, intercept
 from flowguard.sim.in_process import AWSInProcess
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.envelope import Envelope, normalize
+from flowguard.wire.message import PLACE
 from flowguard.worker.ports import Refusal
 from tests.aws.engines import same_clients
 
@@ -483,3 +484,12 @@ def test_a_message_that_is_too_long_for_its_queue_is_refused_for_good_and_holds_
     long = [place for place, text in enumerate(texts) if len(text) > 1_024]
     assert ([*refusals], [one.final for one in refusals.values()]) == (long, [True])
     assert [one["Body"] for one in received(aws, "theirs")] == [text for text in texts if len(text) <= 1_024]
+
+
+def test_an_answer_that_says_nothing_of_what_it_is_for_has_its_own_id_in_a_fifo_queue() -> None:
+    plain = Send(Kind.COMPLETE, Queue("told.fifo"), "{}", "id-1", {})
+    assert queue_entry(0, plain, fifo=True)["MessageDeduplicationId"] == "id-1"
+    placed = plain._replace(attributes={PLACE: Attribute.string('{"depth":1}')})
+    assert queue_entry(0, placed, fifo=True)["MessageDeduplicationId"] != "id-1"
+    other = plain._replace(kind=Kind.SIDE, attributes=placed.attributes)
+    assert queue_entry(0, other, fifo=True)["MessageDeduplicationId"] == "id-1"

@@ -388,6 +388,13 @@ def test_the_queue_that_sqs_names_goes_before_that_of_the_body(at: Scene) -> Non
     assert (outcome.to, outcome.deleted, at.sent("emails")) == (arn("price-order"), True, [])
 
 
+def test_a_letter_that_sqs_moved_goes_back_to_where_sqs_says_whatever_the_rule_of_the_names(at: Scene) -> None:
+    forged(at, arn("emails"))
+    with intercept(moved_from(arn("price-order"))):
+        [outcome] = redrive(names=Names.parse("staging-*"))
+    assert (outcome.failed, outcome.to, outcome.deleted) == (None, arn("price-order"), True)
+
+
 def test_where_the_class_is_given_no_letter_of_another_flow_goes_by_its_own_word(at: Scene) -> None:
     die(at)
     put(at, "dead", at.message(flow="others", redrive=1))

@@ -21,7 +21,8 @@ class Elsewhere:
 
 TESTED: Final = (
     Elsewhere(
-        r"^(deploy\.at_aws|naming)\.|.*\bnames?\.(queue_in_code|queue_of_arn|topic_in_code)|.*self\._names\.|"
+        r"^(deploy\.at_aws|naming)\.|.*\bnames?\.(queue_in_code|queue_of_arn|topic_in_code)|.*\bis_foreign\(|"
+        r".*self\._names\.(bus|function|queue|table|topic)\(|"
         r"wire\.envelope\._named|wire\.envelope\.normalize: names\.",
         (
             "tests/test_naming.py",
@@ -1381,7 +1382,11 @@ TESTED: Final = (
     ),
     Elsewhere(
         r"^aws\.sender\.",
-        ("tests/aws/test_sender.py", "tests/worker/runtime/test_fifo_forged.py"),
+        (
+            "tests/aws/test_sender.py",
+            "tests/worker/runtime/test_fifo_forged.py",
+            "tests/worker/runtime/test_callers.py",
+        ),
         "names and sizes that no explored flow has, and messages under the ids of others",
     ),
     Elsewhere(r"^aws\.schedules\.", ("tests/aws/test_schedules.py",), "a scheduler that refuses"),
