@@ -40,8 +40,6 @@ TESTS: Final = Other("tests", "tests.proofs.suite", (), ("--long",), "figures", 
 RECALL: Final = Other("recall", "tests.proofs.recall", (), ("--long",), "figures", "holds")
 DEPLOYED: Final = Other("deployed", "tests.proofs.e2e", (), (), "figures", "holds")
 ALL: Final = (TESTS, RECALL, RACES, SOAK, DEPLOYED)
-WAITING: Final = (DEPLOYED, SOAK)
-"""They wait for queues, leases and timers for more than half of their time, and are run beside those that compute."""
 
 
 @dataclass(frozen=True)
