@@ -29,6 +29,7 @@ TESTED: Final = (
             "tests/deploy/test_names_at_aws.py",
             "tests/aws/test_names_at_aws.py",
             "tests/worker/test_believed.py",
+            "tests/worker/test_outside.py",
             "tests/aws/dead_letters/test_redriver.py",
         ),
         "names at AWS that are not those in the code, which no world of the explorer has",
