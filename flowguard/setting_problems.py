@@ -20,8 +20,11 @@ _WORDS: Final = {
     "list_type": "is no list",
     "literal_error": "is not {expected}",
     "missing": "is missing",
+    "string_too_long": "has more than {max_length} characters",
     "string_too_short": "has fewer than {min_length} characters",
     "string_type": "is no text",
+    "too_long": "has more than {max_length} parts",
+    "too_short": "has fewer parts than {min_length}",
     "tuple_type": "is no list",
     "value_error": "{error}",
 }

@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from functools import cache
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, ValidationError
 
 from flowguard.errors import SettingsError, shown
 from flowguard.naming import Names
@@ -16,6 +16,9 @@ from flowguard.setting_problems import ACCOUNT, LINKS, setting_problem
 logger = logging.getLogger("flowguard")
 _PREFIX = "FLOWGUARD_"
 
+NameRule = Annotated[str, AfterValidator(lambda text: str(Names.parse(text)))]
+"""The text of :class:`flowguard.naming.Names`."""
+
 
 class Settings(BaseModel):
     """What differs from one deployment to the next. Each field is ``FLOWGUARD_<FIELD>`` in the environment."""
@@ -23,7 +26,7 @@ class Settings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     table: str = Field("flowguard", min_length=3, description="The table of the run items.")
-    names: str = Field(
+    names: NameRule = Field(
         "*",
         description="The names of tables, queues, topics and functions at AWS, with * for those in the code, such as "
         "staging-*. Behind a comma single ones: queues.parcels=shared-parcels.",
@@ -68,11 +71,6 @@ class Settings(BaseModel):
     debug_sampled: bool = Field(
         False, description="Whether step.log writes the level DEBUG too, in runs whose trace is sampled."
     )
-
-    @field_validator("names")
-    @classmethod
-    def _are_names(cls, text: str) -> str:
-        return str(Names.parse(text))
 
     @property
     def at_aws(self) -> Names:

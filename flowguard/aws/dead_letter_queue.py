@@ -59,7 +59,7 @@ class DeadLetterQueue:
     def find(
         cls, clients: Clients, name: str, clock: Clock | None = None, *, names: Names = AS_IN_CODE
     ) -> DeadLetterQueue:
-        """Look up a queue by its name in the code or at AWS, its URL or ARN. Raises :class:`Unusable`."""
+        """Look up a queue by name (that in the code or that at AWS), URL or ARN. Raises :class:`Unusable`."""
         with explained(f"queue {name!r}"):
             url = AWSSender(clients, names=names).queue_url(names.queue_in_code(name))
             answer = clients.sqs.get_queue_attributes(

@@ -45,7 +45,7 @@ def cancel(flow: str, object_id: str, *, why: str, as_json: bool, **options: Any
     """
     check_id("OBJECT", object_id)
     loaded, settings = flow_class(flow), settings_of(options)
-    with connection_errors(f"table {settings.table}"):
+    with connection_errors(f"table {settings.run_table}"):
         runs = RunReader.of(settings, clients_of(options))
         try:
             end = cancel_run(flow_client(options), runs, loaded, object_id, why, command_time().clock.now())

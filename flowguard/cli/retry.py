@@ -110,7 +110,7 @@ def _failed_run(flow: AnyFlow, object_id: str, options: Mapping[str, Any]) -> Ru
 
 def _read(flow: AnyFlow, object_id: str, options: Mapping[str, Any]) -> RunItem | None:
     settings = settings_of(options)
-    with connection_errors(f"table {settings.table}"):
+    with connection_errors(f"table {settings.run_table}"):
         seen = RunReader.of(settings, clients_of(options)).read(flow.name, object_id)
     return None if seen is None else seen.item
 

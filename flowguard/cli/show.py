@@ -59,7 +59,7 @@ def show(flow: str, object_id: str, *, payloads: bool, history: int, as_json: bo
     check_id("OBJECT", object_id)
     name, loaded = flow_named(flow)
     settings, now = settings_of(options), command_time().clock.now()
-    with connection_errors(f"table {settings.table}"):
+    with connection_errors(f"table {settings.run_table}"):
         clients = clients_of(options)
         runs = RunReader.of(settings, clients)
         seen = runs.read(name, object_id)

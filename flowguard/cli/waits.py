@@ -70,7 +70,7 @@ def waits(flow: str | None, object_id: str | None, *, payload: bool, limit: int,
 
 def _show_one(name: str, object_id: str, now: int, options: Mapping[str, Any], *, as_json: bool, payload: bool) -> None:
     settings = settings_of(options)
-    with connection_errors(settings.table):
+    with connection_errors(settings.run_table):
         runs = RunReader.of(settings, clients_of(options))
         seen = runs.read(name, object_id)
         if seen is None:

@@ -163,7 +163,7 @@ def _problems(needed: Deployment) -> Iterator[str]:
         "queue": [queue.name for queue in needed.queues],
         "table": [table.name for table in needed.tables if not table.name.startswith("arn:")],
         "topic": [topic.name for topic in needed.topics],
-        "schedule group": [needed.scheduler_group],
+        "schedule group": [needed.scheduler_group] if needed.long_delays else [],
     }
     for kind, (form, rule) in _FORMS.items():
         for name, times in Counter(names[kind]).items():

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from flowguard.deploy.needs import Deployment, FunctionNeed, QueueNeed, Target
 from flowguard.deploy.options import DeployOptions
-from flowguard.deploy.template import is_closed
+from flowguard.deploy.template import is_closed, operators_of
 
 _ALL = "all network interfaces of the account"
 
@@ -53,7 +53,7 @@ def _others(queue: QueueNeed, needed: Deployment, options: DeployOptions) -> Seq
         *(["EventBridge Scheduler"] if scheduled else []),
         *moved,
         *queue.senders,
-        *(options.operators if is_closed(queue, options) else ()),
+        *(operators_of(queue, options) if is_closed(queue, options) else ()),
     ]
 
 

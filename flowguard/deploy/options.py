@@ -33,6 +33,7 @@ from flowguard.setting_problems import (
     VARIABLE,
     setting_problem,
 )
+from flowguard.settings import NameRule
 from flowguard.worker.patience import MANY_RECEIVES
 
 FIRST_WRITES: Final = 4_000
@@ -136,7 +137,7 @@ class SettingsOptions(Frozen):
     """
 
     table: str = Field("flowguard", min_length=3)
-    names: str = "*"
+    names: NameRule = "*"
     """The names at AWS: a rule with * for the name in the code."""
     bucket: str | None = None
     bucket_owner: str | None = Field(None, pattern=ACCOUNT)
@@ -153,11 +154,6 @@ class SettingsOptions(Frozen):
     observers: str | None = None
     """What watches, where that is not the logs alone. What it calls needs ``policies`` of the functions."""
     debug_sampled: bool | None = None
-
-    @field_validator("names")
-    @classmethod
-    def _are_names(cls, text: str) -> str:
-        return str(Names.parse(text))
 
     @property
     def at_aws(self) -> Names:

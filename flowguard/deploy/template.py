@@ -125,8 +125,7 @@ class Template(ABC):
         if queue in self.needed.schedule_targets() or queue.name == self.needed.undelivered_schedules:
             given = self.needed.scheduler_role
             roles.append(self.arn(SCHEDULER_ROLE if given is None else Arn(whole=given)))
-        operators = () if queue.role is Role.DEAD_LETTERS else self.options.operators
-        return [*roles, *map(self.text, dict.fromkeys((*queue.senders, *operators)))]
+        return [*roles, *map(self.text, dict.fromkeys((*queue.senders, *operators_of(queue, self.options))))]
 
     def _role_arn(self, function: FunctionNeed) -> Any:
         return self.function_role_reference(function) if function.role is None else self.text(function.role)
@@ -308,6 +307,11 @@ def is_closed(queue: QueueNeed, options: DeployOptions) -> bool:
     if queue.role in (Role.ANSWERS, Role.DEAD_LETTERS) or queue.senders:
         return True
     return bool(options.operators) and (queue.role is Role.KILLED or queue.hops_only)
+
+
+def operators_of(queue: QueueNeed, options: DeployOptions) -> Sequence[str]:
+    """Return the operators' roles that may send to a closed queue. Nobody redrives into the dead letters."""
+    return () if queue.role is Role.DEAD_LETTERS else options.operators
 
 
 def _but(roles: Sequence[Any], *, moved: bool) -> Json:

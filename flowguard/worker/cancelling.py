@@ -120,7 +120,7 @@ class Canceller:
         *,
         only: RequestId | RunName | None = None,
     ) -> _Cancelled | None:
-        """Cancel the run. With ``only``, it is that run, or the run of that request and of that time, and no other."""
+        """Cancel the run of the object. ``only`` restricts that to one run, or to the run of one request."""
         now = self._services.clock.now()
         item = self._services.store.cancellations.cancel(flow.name, object_id, at, why, now, only)
         if item is None:

@@ -219,9 +219,9 @@ class FailPhase:
         return kept(arrival, Verdict.CLAIMED, str(note))
 
     def _note_back_off(self, claim: Claim, note: ErrorNote, delay: int) -> None:
-        """Note for those who look why the run rests. It costs a write, so a short rest is left to the next claim.
+        """Note for those who look why the run rests. It costs a write, so a short rest is not noted.
 
-        Nothing depends on it: the next attempt's message has gone, with the error.
+        Nothing depends on it: the next attempt's message has gone.
         """
         if delay < NOTED_FROM.total_seconds() or claim.unwritten is not None:
             return

@@ -76,7 +76,7 @@ class Waits(Protocol):
     def groups(self) -> Groups: ...
 
     def settle(self, address: AnswerAddress, answer: GivenAnswer) -> Settled:
-        """Keep the answer, if the run waits for it. Raises :class:`flowguard.errors.TooLarge`; then it waits on."""
+        """Keep the answer if the run waits for it. After a :class:`flowguard.errors.TooLarge` the run still waits."""
         ...
 
     def take(self, address: AnswerAddress, answer: GivenAnswer, use: Use) -> Settled | None:
@@ -163,7 +163,7 @@ class Cancellations(Protocol):
     """Runs that are cancelled from outside."""
 
     def run_of(self, flow: str, object_id: ObjectId, by: RunName, known_until: int) -> RunName | None:
-        """Return the run that had the object when the order ``by`` came first, until ``known_until`` (ms)."""
+        """Return the run that the order ``by`` met when it first came, remembered until ``known_until`` (ms)."""
         ...
 
     def cancel(
@@ -171,7 +171,7 @@ class Cancellations(Protocol):
     ) -> RunItem | None:
         """Fence the run, and note that it is cancelled, unless it was asked for later than ``at``. Times are in ms.
 
-        With ``only``, it is that run, or that request's of the time ``at``. A wait that goes on is over then.
+        ``only`` restricts that to one run, or to a request's run of the time ``at``. A wait that goes on is over then.
         Returns the item afterwards, with the plan of its wait where it waits; None where there is no run to cancel.
         """
         ...
@@ -353,7 +353,7 @@ class Sender(Protocol):
         ...
 
     def hand_back(self, records: Sequence[tuple[Envelope, int]]) -> None:
-        """Postpone each record by its seconds, as :meth:`postpone` does. Ten of a queue are a call. Raises nothing."""
+        """Postpone records, each by its own seconds, in batches of ten per queue. Raises nothing."""
         ...
 
 

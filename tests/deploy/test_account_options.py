@@ -17,6 +17,7 @@ from flowguard.deploy.problems import CannotDeploy
 from tests.deploy import everything, templates
 from tests.deploy.exercised import needs
 from tests.deploy.terraform_schema import problems_of_configuration
+from tests.deploy.test_resources import UNTAGGED
 
 BOUNDARY: Final = "arn:aws:iam::123456789012:policy/bounds"
 SUBNETS: Final = ["subnet-0a1b2c3d", "subnet-0a1b2c3e"]
@@ -29,15 +30,7 @@ OPTIONS: Final = DeployOptions.model_validate(
         "vpc": {"subnets": SUBNETS, "security_groups": ["sg-0a1b2c3d"]},
     }
 )
-UNTAGGED: Final = {
-    "AWS::Events::Rule",
-    "AWS::Lambda::EventSourceMapping",
-    "AWS::Lambda::Permission",
-    "AWS::Lambda::Url",
-    "AWS::Logs::MetricFilter",
-    "AWS::SNS::Subscription",
-    "AWS::SQS::QueuePolicy",
-}
+MANY: Final = ", ".join(f'k{number} = ""' for number in range(41))
 
 
 @cache
@@ -131,7 +124,9 @@ def test_its_role_lets_lambda_connect_it() -> None:
         ('tags = { "aws:x" = "mine" }', "tags has aws:x, which AWS or the template itself sets"),
         ('tags = { "a%b" = "mine" }', "is no key of a tag"),
         ('tags = { team = "a%b" }', "tags.team is no text of a tag"),
-        ('[vpc]\nsubnets = []\nsecurity_groups = ["sg-0a1b2c3d"]', "vpc.subnets"),
+        ('[vpc]\nsubnets = []\nsecurity_groups = ["sg-0a1b2c3d"]', "vpc.subnets has fewer parts than 1"),
+        (f'tags = {{ team = "{"x" * 257}" }}', "tags.team has more than 256 characters"),
+        (f"tags = {{ {MANY} }}", "tags has more than 40 parts"),
         ('[vpc]\nsubnets = ["subnet-1"]', "vpc.security_groups is missing"),
         ('[vpc]\nsubnets = ["net-1"]\nsecurity_groups = ["sg-1"]', "vpc.subnets.0 is no subnet"),
         ('[vpc]\nsubnets = ["subnet-1"]\nsecurity_groups = ["group"]', "vpc.security_groups.0 is no security group"),

@@ -81,6 +81,7 @@ def test_operators_and_senders_of_the_options_are_named() -> None:
     assert payments.endswith(f"{shop}, {on_call}")
     for queue in ("payments", "payments-to-book", "take-payment-killed"):
         assert of_queue(text, queue)[-1] == "its policy denies all others to send"
+    assert on_call not in "".join(of_queue(text, "take-payment-dead-letters")), "nobody sends letters to letters"
 
 
 def test_in_a_vpc_a_role_may_use_network_interfaces() -> None:

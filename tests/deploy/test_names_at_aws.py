@@ -6,11 +6,14 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
+from click.testing import CliRunner
 
 from flowguard.aws.clients import Clients
+from flowguard.cli import main
 from flowguard.cli.iac import FORMATS
 from flowguard.deploy.at_aws import under_names
 from flowguard.deploy.derive import needs_of
@@ -226,11 +229,22 @@ def test_single_resources_can_have_a_name_of_their_own() -> None:
     [
         ("x" * 60 + "*", "Lambda takes up to 64"),
         (f"{RULE},tables.orders=staging-stock", "2 tables would be named 'staging-stock'"),
+        (f"{RULE},queues.orders-placed=staging-goods-received", "2 queues would be named 'staging-goods-received'"),
     ],
 )
 def test_a_name_that_aws_does_not_take_is_refused(names: str, problem: str) -> None:
     with pytest.raises(CannotDeploy, match=problem):
         needs_of(find_functions([ORDERS]), under(DeployOptions(), names))
+
+
+def test_a_group_of_schedules_is_named_where_there_are_schedules() -> None:
+    names = "x" * 56 + "*"
+    with pytest.raises(CannotDeploy) as raised:
+        needs_of(find_functions(["flows.approval.handlers"]), under(DeployOptions(), names))
+    assert "a schedule group would be named" in str(raised.value)
+    with pytest.raises(CannotDeploy) as raised:
+        needs_of(find_functions([ORDERS]), under(DeployOptions(), names))
+    assert "schedule group" not in str(raised.value)
 
 
 def test_options_and_environment_say_the_same() -> None:
@@ -311,6 +325,50 @@ def test_an_order_goes_through_all_its_stages_under_other_names(aws: EmbeddedAWS
     sqs = aws.client("sqs")
     url = sqs.get_queue_url(QueueName="staging-orders-settled")["QueueUrl"]
     assert len(sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10)["Messages"]) >= 1
+
+
+DELIVERIES: Final = "flows.orders.flow:ReceiveGoods"
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        (["list"], "receive-goods"),
+        (["stats"], "receive-goods"),
+        (["show", "receive-goods", "delivery-1"], "receive-goods of delivery-1: COMPLETED"),
+        (["dlq", "list", "receive-goods-dead-letters"], "1 dead letter"),
+        (["dlq", "list", "staging-receive-goods-dead-letters"], "1 dead letter"),
+        (["retry", DELIVERIES, "delivery-1"], "COMPLETED"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_a_command_reads_the_deployment_that_the_environment_names(
+    command: list[str], said: str, aws: EmbeddedAWS, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain, staging = Served(aws, "*"), Served(aws, RULE)
+    staging.send("staging-goods-received", DELIVERY)
+    staging.work()
+    staging.send("staging-receive-goods-dead-letters", {"a": "letter"})
+    monkeypatch.setenv("FLOWGUARD_NAMES", RULE)
+    there = CliRunner().invoke(main, command)
+    assert said in there.output
+    assert "staging-staging" not in there.output
+    assert plain.items("flowguard") == []
+    monkeypatch.delenv("FLOWGUARD_NAMES")
+    elsewhere = CliRunner().invoke(main, command)
+    is_named_as_at_aws = command[-1].startswith("staging-")
+    assert (said in elsewhere.output) is is_named_as_at_aws
+
+
+def test_a_command_sends_to_the_deployment_that_the_environment_names(
+    aws: EmbeddedAWS, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    plain, staging = Served(aws, "*"), Served(aws, RULE)
+    monkeypatch.setenv("FLOWGUARD_NAMES", RULE)
+    file = tmp_path / "delivery.json"
+    file.write_text(json.dumps(DELIVERY))
+    assert CliRunner().invoke(main, ["send", DELIVERIES, str(file)]).exit_code == 0
+    assert (plain.work(), staging.work()) == ([], ["completed"])
 
 
 def test_commands_in_another_terminal_are_told_the_names(aws: EmbeddedAWS) -> None:

@@ -89,7 +89,7 @@ def forged(flow: AnyFlow, object_id: str, item: RunItem) -> Iterator[Forged]:
 
 
 def _repeated(run: tuple[str, int], entry: str, object_id: str) -> Iterator[Forged]:
-    """Yield requests under the run's own id: with another text, depth or address to tell, or of another time."""
+    """Yield requests that repeat the run's id with another text, depth, reply address or time."""
     request_id, at = run
     for place in ({}, {"depth": _DEEP}, {"reply_to": f"sqs:{_SAID}"}):
         yield Forged(RecordKind.REQUEST, run, entry, {"object": object_id, **place}, {_SAID: True})
