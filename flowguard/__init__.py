@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from flowguard.public_names import loader
+from flowguard.names.public import loader
 
 if TYPE_CHECKING:
     # define a flow
@@ -57,9 +57,6 @@ if TYPE_CHECKING:
     from flowguard.outcome import Done as Done
     from flowguard.outcome import Next as Next
     from flowguard.outcome import Outcome as Outcome
-    from flowguard.protocol.verdicts import AnswerVerdict as AnswerVerdict
-    from flowguard.protocol.verdicts import ResetVerdict as ResetVerdict
-    from flowguard.protocol.verdicts import Verdict as Verdict
     from flowguard.retry import Exponential as Exponential
     from flowguard.retry import Fixed as Fixed
     from flowguard.retry import Linear as Linear
@@ -67,6 +64,9 @@ if TYPE_CHECKING:
     from flowguard.settings import Settings as Settings
     from flowguard.stage import Stage as Stage
     from flowguard.step import Step as Step
+    from flowguard.verdicts import AnswerVerdict as AnswerVerdict
+    from flowguard.verdicts import ResetVerdict as ResetVerdict
+    from flowguard.verdicts import Verdict as Verdict
 
     __version__: str
 
@@ -113,9 +113,9 @@ _HOME = {
     # see what happened
     "Event": "events",
     "EventType": "events",
-    "Verdict": "protocol.verdicts",
-    "AnswerVerdict": "protocol.verdicts",
-    "ResetVerdict": "protocol.verdicts",
+    "Verdict": "verdicts",
+    "AnswerVerdict": "verdicts",
+    "ResetVerdict": "verdicts",
     # what goes wrong
     "Retry": "errors",
     "Reject": "errors",

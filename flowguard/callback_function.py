@@ -12,9 +12,9 @@ from flowguard.errors import FlowguardError
 from flowguard.events import Event, EventType, Observer, log
 from flowguard.flow import AnyFlow
 from flowguard.handler import budget_of, lambda_answer, tell_unreadable
+from flowguard.payload.http_source import http_source
 from flowguard.wire.envelope import BadRecord, Envelope, normalize
 from flowguard.wire.http_response import lambda_response
-from flowguard.wire.http_source import http_source
 from flowguard.worker.callbacks import Callbacks
 from flowguard.worker.http_callbacks import unavailable
 from flowguard.worker.observed import checked_observers, invocation_span, observed

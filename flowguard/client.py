@@ -17,14 +17,14 @@ from flowguard.destinations import Destination, destination, form_problem
 from flowguard.errors import RunFailed, SendFailed, SettingsError, TokenProblem, TokenRefused, shown, span_problem
 from flowguard.events import Observer, log
 from flowguard.flow import AnyFlow, is_flow
-from flowguard.ids import Ids, ObjectId, RandomIds, RequestId, name_problem
+from flowguard.names.ids import Ids, ObjectId, RandomIds, RequestId, name_problem
 from flowguard.observers.named import named_observers
-from flowguard.payloads import Payload, encode_json
+from flowguard.payload.encoding import Payload, encode_json
 from flowguard.protocol.outbox import Kind, Send
 from flowguard.protocol.run import Status
-from flowguard.protocol.verdicts import AnswerVerdict, ResetVerdict
 from flowguard.protocol.waiting import GivenAnswer
 from flowguard.settings import Settings
+from flowguard.verdicts import AnswerVerdict, ResetVerdict
 from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.attributes import Attribute, attributes_of
 from flowguard.wire.cancel_reason import reason

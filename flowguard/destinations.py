@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final, assert_never
 
 from flowguard.errors import shown
-from flowguard.naming import exact_name
+from flowguard.names.at_aws import exact_name
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 It imports nothing of ours. Each error is a sentence, its facts are attributes, and it survives pickling
 (``concurrent.futures`` and Lambda's own error report both need that). Expected endings (a duplicate, a stale
-message, a fenced writer) are not here: they are values, see :mod:`flowguard.protocol.verdicts`.
+message, a fenced writer) are not here: they are values, see :mod:`flowguard.verdicts`.
 """
 
 from __future__ import annotations

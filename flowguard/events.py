@@ -11,8 +11,8 @@ from contextlib import suppress
 from enum import StrEnum
 from typing import Any, Final, NamedTuple, Protocol
 
-from flowguard import lambda_log
-from flowguard.printable import LONGEST, bounded, printable
+from flowguard.text import lambda_log
+from flowguard.text.printable import LONGEST, bounded, printable
 from flowguard.wire.message import Message
 
 logger = logging.getLogger("flowguard")

@@ -12,10 +12,10 @@ from flowguard.callback import Callback
 from flowguard.destinations import Destination, Queue, Topic, destination, form_problem
 from flowguard.errors import DefinitionError, RunFailed, shown, span_problem
 from flowguard.failed import Failure
-from flowguard.foreign import recognised
-from flowguard.ids import LONGEST_NAME, ObjectId, RequestId, id_problem, name_problem
-from flowguard.payload_names import RequestIdRule, path_problems, read_request_id, rule_problems, text_at
-from flowguard.payloads import Payload, decode, encode
+from flowguard.names.ids import LONGEST_NAME, ObjectId, RequestId, id_problem, name_problem
+from flowguard.payload.encoding import Payload, decode, encode
+from flowguard.payload.foreign import recognised
+from flowguard.payload.names import RequestIdRule, path_problems, read_request_id, rule_problems, text_at
 from flowguard.protocol.conflict import OnConflict
 from flowguard.retry import LONGEST_SQS_DELAY
 from flowguard.stage import AnyStage, Stage, StageOrName, is_good_name, name_of

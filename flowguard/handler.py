@@ -12,8 +12,8 @@ from flowguard.aws.services import services_of_environment
 from flowguard.errors import NotProcessed
 from flowguard.events import Event, EventType, Observer
 from flowguard.flow import AnyFlow
-from flowguard.printable import bounded, printable
 from flowguard.stage import AnyStage
+from flowguard.text.printable import bounded, printable
 from flowguard.wire.envelope import BadRecord, Envelope, normalize
 from flowguard.worker.batch import Batch
 from flowguard.worker.ending import Ending

@@ -39,14 +39,14 @@ from flowguard.errors import (
     span_problem,
 )
 from flowguard.events import Event, EventType, Observer, log
-from flowguard.ids import Ids, Owner, RandomIds
 from flowguard.key_table import KeyTable
+from flowguard.names.ids import Ids, Owner, RandomIds
 from flowguard.observers.named import named_observers
-from flowguard.once_keys import KeyRule, NoKey, PayloadRule, read_digest, read_key, rule_problem
-from flowguard.printable import bounded
+from flowguard.payload.call_keys import KeyRule, NoKey, PayloadRule, read_digest, read_key, rule_problem
+from flowguard.payload.results import ResultType, Unstorable, result_type
 from flowguard.protocol.entry import Completion, Entry, EntryStatus, KeyAsk, KeyClaim, KeyVerdict, Met
-from flowguard.results import ResultType, Unstorable, result_type
 from flowguard.settings import Settings
+from flowguard.text.printable import bounded
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from flowguard.destinations import Destination
 from flowguard.errors import RunFailed
-from flowguard.payloads import Payload
+from flowguard.payload.encoding import Payload
 from flowguard.wire.answer_link import answer_link
 from flowguard.wire.attributes import Attribute
 

@@ -10,14 +10,14 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, ValidationError
 
 from flowguard.errors import SettingsError, shown
-from flowguard.naming import Names
-from flowguard.setting_problems import ACCOUNT, LINKS, setting_problem
+from flowguard.names.at_aws import Names
+from flowguard.text.setting_problems import ACCOUNT, LINKS, setting_problem
 
 logger = logging.getLogger("flowguard")
 _PREFIX = "FLOWGUARD_"
 
 NameRule = Annotated[str, AfterValidator(lambda text: str(Names.parse(text)))]
-"""The text of :class:`flowguard.naming.Names`."""
+"""The text of :class:`flowguard.names.at_aws.Names`."""
 
 
 class Settings(BaseModel):

@@ -12,11 +12,11 @@ from typing import Any, ClassVar, Final, Generic, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 from typing_extensions import TypeVar
 
-from flowguard.claimed_calls import claimed_calls
 from flowguard.destinations import Destination, Queue, Topic, destination, form_problem
 from flowguard.errors import DefinitionError, shown, span_problem
 from flowguard.outcome import AskGroup, Awaited, Next, Outcome, WaitFor, WaitForGroup
-from flowguard.payloads import Payload, is_payload_type
+from flowguard.payload.encoding import Payload, is_payload_type
+from flowguard.recorded.claimed_calls import claimed_calls
 from flowguard.retry import RetryPolicy, policy_problems
 from flowguard.step import NoState, StateT, Step
 

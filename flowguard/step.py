@@ -15,11 +15,13 @@ from flowguard.clock import Clock
 from flowguard.destinations import Destination
 from flowguard.errors import RunFailed, shown
 from flowguard.group import GroupAnswer
-from flowguard.ids import ObjectId, RequestId, name_problem
-from flowguard.modified import MOST_TRIES, Change
-from flowguard.newest import ItemFence, item_fence, milliseconds, newest_put
+from flowguard.items.modified import MOST_TRIES, Change
+from flowguard.items.newest import ItemFence, item_fence, milliseconds, newest_put
+from flowguard.items.rows import row
+from flowguard.items.writes import Check, Condition, Delete, Put, Update, Write
+from flowguard.names.ids import ObjectId, RequestId, name_problem
 from flowguard.outcome import Ask, AskFlow, AskGroup, AwaitedEvent, AwaitedToken
-from flowguard.payloads import Payload, decode
+from flowguard.payload.encoding import Payload, decode
 from flowguard.protocol.outbox import Send
 from flowguard.recorded.awaitables import asked, asked_group, awaited_token
 from flowguard.recorded.read_answers import EndedGroup
@@ -32,14 +34,12 @@ from flowguard.recorded.table_writes import (
     TableWrites,
     read_and_change,
 )
-from flowguard.rows import row
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.message import Message
 from flowguard.wire.send_ids import IdKind, id_of
 from flowguard.wire.shown_facts import ShownFacts
 from flowguard.wire.signing import UNSIGNED, Signer
 from flowguard.wire.tokens import NO_TOKENS, Tokens
-from flowguard.writes import Check, Condition, Delete, Put, Update, Write
 
 _stage_logger = logging.getLogger("flowguard.stage")
 _debug_logger = logging.getLogger("flowguard.stage.debug")
@@ -206,7 +206,7 @@ class Step(Generic[StateT]):
     ) -> None:
         """Record an item to be written with the commit, or not at all.
 
-        A model is stored as :mod:`flowguard.rows` says; a dict holds what DynamoDB holds, and floats.
+        A model is stored as :mod:`flowguard.items.rows` says; a dict holds what DynamoDB holds, and floats.
         """
         found = row(item, f"step.put({shown(table)}, …)")
         self._writes.add(Put(table, found, self._writes.condition(condition, names, values, else_reject, else_go_on)))

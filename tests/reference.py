@@ -51,7 +51,7 @@ PAGES: Final = {
     "aws.modify": "Change an item, without a flow.",
     "settings": "What differs from one deployment to the next.",
     "events": "What an observer gets.",
-    "protocol.verdicts": "The results of a claim.",
+    "verdicts": "The results of a claim.",
     "errors": "What goes wrong.",
 }
 """The modules that hold the names of ``flowguard``. ``observers``, ``testing`` and ``commands`` come beside them."""

@@ -16,7 +16,7 @@ from flowguard.clock import ManualClock, no_pause
 from flowguard.events import EventType, Tally
 from flowguard.flow import AnyFlow, Flow
 from flowguard.handler import LambdaHandler, lambda_handler
-from flowguard.ids import ObjectId, RequestId, SeededIds
+from flowguard.names.ids import ObjectId, RequestId, SeededIds
 from flowguard.outcome import Done, Outcome
 from flowguard.protocol.run import RunItem
 from flowguard.retry import Fixed, RetryPolicy

@@ -18,7 +18,7 @@ from pydantic import BaseModel
 from flowguard import Done, Flow, Outcome, Stage, Step
 from flowguard.cli import main
 from flowguard.destinations import Bus, Destination, Function, Queue, Topic, destination, parse_destination
-from flowguard.ids import RequestId
+from flowguard.names.ids import RequestId
 from flowguard.protocol.outbox import Kind, Outbox, Send, largest
 from flowguard.sim.account import ACCOUNT_ID, REGION
 from flowguard.sim.posted import as_posted

@@ -14,13 +14,13 @@ from flowguard.destinations import Function, Queue, Topic
 from flowguard.errors import Reject, RunFailed, SendFailed, SettingsError, TokenRefused
 from flowguard.events import EventType
 from flowguard.flow import ATTACH, UNTIL_RESET, AnyFlow, Flow
-from flowguard.ids import SeededIds
+from flowguard.names.ids import SeededIds
 from flowguard.outcome import Done, Outcome
 from flowguard.protocol.run import Status
-from flowguard.protocol.verdicts import AnswerVerdict
 from flowguard.sim.calls import intercept
 from flowguard.stage import Stage
 from flowguard.step import Step
+from flowguard.verdicts import AnswerVerdict
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.message import LATEST_TIME
 from flowguard.wire.signing import Keyring, Keys

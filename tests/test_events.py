@@ -8,7 +8,7 @@ import logging
 import pytest
 
 from flowguard.events import Event, EventType, Tally, log
-from flowguard.ids import ObjectId, RequestId
+from flowguard.names.ids import ObjectId, RequestId
 from flowguard.wire.message import ErrorNote, Message
 
 SECRET = "4111-1111"

@@ -14,7 +14,7 @@ from pydantic import BaseModel, field_serializer
 from flowguard.destinations import Bus, Destination, Function, Queue, Topic
 from flowguard.errors import DefinitionError, RunFailed
 from flowguard.flow import IGNORE, LONGEST_OBJECT_ID, PER_REQUEST, SUPERSEDE, Flow
-from flowguard.ids import ObjectId, RequestId
+from flowguard.names.ids import ObjectId, RequestId
 from flowguard.outcome import Done, Outcome
 from flowguard.retry import RetryPolicy
 from flowguard.stage import AnyStage, Stage

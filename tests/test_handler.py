@@ -10,7 +10,7 @@ import pytest
 from flowguard.errors import NotProcessed, Reject, SettingsError
 from flowguard.events import EventType
 from flowguard.handler import lambda_handler
-from flowguard.ids import ObjectId
+from flowguard.names.ids import ObjectId
 from tests.scene import START, Orders, Scene, orders, record, scene
 
 

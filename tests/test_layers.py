@@ -1,198 +1,58 @@
-"""The shape of the package: who may import whom.
+"""The shape of the package: a folder is a floor, and who may import whom follows from the folders.
 
-A new module goes into the lowest row of ``LAYERS`` that is not below anything it imports. Imports for type checking
-and imports in functions count like any other.
+In each folder, modules and folders do not import each other in a circle, however deep the imports are. The order of the
+package's own folders, and of the explorer's, is given here. Imports for type checking and imports in functions count
+like any other.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
+from itertools import pairwise
 from pathlib import Path
+from typing import Final
 
 import pytest
 
-# Lowest first. A name is a module or a package right under flowguard/, or a module of one of its wings.
-WINGS = {"wire", "protocol", "recorded", "worker"}
-LAYERS = (
-    {
-        *WINGS,
-        "aws_facts",
-        "clock",
-        "destinations",
-        "errors",
-        "failed",
-        "foreign",
-        "ids",
-        "key_table",
-        "lambda_log",
-        "lint",
-        "naming",
-        "printable",
-        "protocol.conflict",
-        "protocol.entry",
-        "protocol.verdicts",
-        "public_names",
-        "results",
-        "retry",
-        "rows",
-        "setting_problems",
-        "settings",
-        "wire.answer_link",
-        "wire.attributes",
-        "wire.cancel_reason",
-        "wire.http_page",
-        "wire.http_request",
-        "wire.http_response",
-        "wire.http_source",
-        "wire.resumed_body",
-        "wire.token_form",
-        "wire.trace_context",
-        "worker.alarm",
-        "writes",
-    },
-    {
-        "callback",
-        "payloads",
-        "failure",
-        "group",
-        "once_keys",
-        "payload_names",
-        "protocol.groups",
-        "modified",
-        "claimed_calls",
-        "newest",
-        "outcome",
-        "recorded.remembered",
-        "recorded.table_writes",
-        "wire.home",
-        "wire.send_ids",
-        "wire.message",
-        "wire.notification",
-        "wire.records",
-        "wire.shown_facts",
-        "wire.signing",
-        "wire.tokens",
-    },
-    {
-        "events",
-        "protocol.callers",
-        "protocol.waiting",
-        "wire.answer_address",
-        "wire.bodies",
-        "wire.bus_event",
-        "worker.http_callbacks",
-    },
-    {
-        "protocol.failed_hop",
-        "protocol.memo",
-        "protocol.outbox",
-        "spans",
-        "wire.cancel_order",
-        "wire.envelope",
-        "wire.reset_order",
-    },
-    {"observers", "protocol.run", "recorded.awaitables", "recorded.side_messages", "recorded.read_answers", "step"},
-    {"protocol.fields"},
-    {"protocol.answers", "protocol.claims", "protocol.group_answers", "protocol.run_history", "stage"},
-    {"flow"},
-    {
-        "worker.again",
-        "worker.asks",
-        "worker.believed",
-        "worker.found_answer",
-        "worker.lifetimes",
-        "worker.denials",
-        "worker.patience",
-        "worker.resumed",
-        "worker.routing",
-        "worker.trust",
-    },
-    {"worker.ending", "worker.ports", "worker.wait_planner"},
-    {
-        "worker.early_answers",
-        "worker.failure_note",
-        "worker.group_planner",
-        "worker.baton",
-        "worker.event_loop",
-        "worker.hop_memory",
-        "worker.kills",
-        "worker.replies",
-        "worker.restart",
-        "worker.sent_again",
-        "worker.driving",
-    },
-    {"worker.group_parts", "worker.observed", "worker.plan", "worker.together"},
-    {"worker.dead_letters", "worker.emitter", "worker.resets", "worker.settler", "worker.unsent"},
-    {
-        "worker.outages",
-        "worker.unread",
-        "worker.cancelling",
-        "worker.children",
-        "worker.dispatch",
-        "worker.redrive",
-        "worker.sent_back",
-    },
-    {"worker.hop_planner", "worker.kept_answers", "worker.outside", "worker.caller_answers", "worker.group_asks"},
-    {"worker.claim_phase", "worker.flush_phase", "worker.handle_phase", "worker.no_run", "worker.orders"},
-    {"worker.given_up", "worker.turned_away"},
-    {"worker.commit_phase"},
-    {"worker.fail_phase"},
-    {"worker.runtime"},
-    {"worker.callbacks"},
-    {"worker.batch"},
-    {"aws"},
-    {"handler", "client", "once_function"},
-    {"callback_function"},
-    {"operate", "sim"},
-    {"deploy", "probe"},
-    {"dev"},
-    {"testing", "ui"},
-    {"cli"},
-    {"__main__"},
-)
+import flowguard
+
+FOLDERS: Final[Mapping[str, Sequence[frozenset[str]]]] = {
+    "flowguard": tuple(
+        map(
+            frozenset,
+            (
+                {"aws_facts", "names", "text"},
+                {"items", "lint", "payload"},
+                {"wire"},
+                {"protocol"},
+                {"observers", "recorded"},
+                {"worker"},
+                {"aws"},
+                {"operate", "project"},
+                {"sim"},
+                {"deploy", "probe"},
+                {"dev"},
+                {"testing", "ui"},
+                {"cli"},
+            ),
+        )
+    ),
+    "flowguard.testing.explorer": tuple(frozenset({room}) for room in ("record", "run", "checks", "report", "search")),
+}
+"""Folders in rows, lowest first. Each may import itself and those in lower rows."""
+
+ALSO_IMPORTED: Final = {"clock": "settings of tests", "spans": "observers that open spans"}
+"""Modules at the root that have no public name of the package, each with who imports it."""
 
 # The only places that know of AWS's own libraries.
 KNOW_AWS = {"aws", "sim", "deploy", "dev", "probe", "cli"}
 AWS_LIBRARIES = {"boto3", "botocore", "moto"}
 
 # What a function may import when it runs, with a comment that says why: these, and whatever is not ours.
-MAY_BE_LATE = {"aws", "results", "sim", "ui", "worker.baton", "worker.event_loop"}
-
-# The rooms of the explorer, lowest first. Each may import itself and those below it.
-ROOMS = ("record", "run", "checks", "report", "search")
-
-# The floors of the simulator, lowest first, from the limits of AWS to the worlds that flows run in.
-FLOORS = (
-    {
-        "account",
-        "calls",
-        "declared",
-        "engine",
-        "keyed",
-        "loading",
-        "made_tokens",
-        "points",
-        "reused_clients",
-        "stored_keys",
-        "unanswered",
-        "virtual",
-        "waiting_records",
-    },
-    {"crash", "functions", "limits", "prepared"},
-    {"sends"},
-    {"delivery_trace", "in_process", "posted"},
-    {"memory", "strict"},
-    {"moto"},
-    {"memory_and_moto"},
-    {"engines", "provision"},
-    {"delivered", "event_source"},
-    {"mail", "weather"},
-    {"world"},
-    {"final_state", "recording", "script"},
-)
+MAY_BE_LATE = {"aws", "payload", "sim", "ui", "worker"}
 
 ROOT = Path(__file__).parents[1]
 
@@ -261,24 +121,26 @@ def is_explained(lines: list[str], node: ast.stmt) -> bool:
 
 
 def name_of(module: str) -> str:
-    """``protocol.claims`` of ``flowguard.protocol.claims``, ``aws`` of ``flowguard.aws.store``."""
-    _, first, second, *_ = [*module.split("."), "", "", ""]
-    return f"{first}.{second}" if first in WINGS and second else first
+    """``aws`` of ``flowguard.aws.store``. Empty of the package itself."""
+    return module.partition(".")[2].partition(".")[0]
 
 
 def is_ours(module: str) -> bool:
     return module.partition(".")[0] == "flowguard"
 
 
-def rank(module: str) -> int:
-    """The row of ``LAYERS``. The front page stands above all."""
-    name = name_of(module)
-    return next((row for row, names in enumerate(LAYERS) if name in names), len(LAYERS))
+def child_of(package: str, module: str) -> str | None:
+    """The folder or module of the package that this is, or is in. None for what is elsewhere, or the package itself."""
+    return module.removeprefix(f"{package}.").partition(".")[0] if module.startswith(f"{package}.") else None
 
 
-def unlisted(modules: Iterable[str]) -> list[str]:
-    names = sorted({name_of(module) for module in modules if name_of(module)} - set().union(*LAYERS))
-    return [f"{name} is in no layer; add it to LAYERS in tests/test_layers.py" for name in names]
+def row_of(package: str, child: str) -> int | None:
+    return next((row for row, names in enumerate(FOLDERS[package]) if child in names), None)
+
+
+def packages_of(modules: Iterable[str]) -> list[str]:
+    """Every package that the modules are in."""
+    return sorted({module.rpartition(".")[0] for module in modules if "." in module})
 
 
 def knowing_aws(imports: Iterable[Import]) -> list[str]:
@@ -289,23 +151,60 @@ def knowing_aws(imports: Iterable[Import]) -> list[str]:
     ]
 
 
+def unordered(folders: Iterable[str]) -> list[str]:
+    """Those folders of the package that have no row. ``folders`` are dotted names of packages."""
+    problems = []
+    for folder in folders:
+        package, _, name = folder.rpartition(".")
+        if package in FOLDERS and row_of(package, name) is None:
+            problems.append(f"{folder} has no row; add it to FOLDERS in tests/test_layers.py")
+    return problems
+
+
 def upward(imports: Iterable[Import]) -> list[str]:
-    return [
-        f"{each}, which is in a higher layer"
-        for each in imports
-        if is_ours(each.imported) and rank(each.imported) > rank(each.importer)
-    ]
+    problems = []
+    for each in imports:
+        if each.imported == "flowguard":
+            problems.append(f"{each}, the front page of all; import the name from its module")
+        for package in FOLDERS:
+            importer, imported = (child_of(package, module) for module in (each.importer, each.imported))
+            if importer is None or imported is None or importer == imported:
+                continue
+            below, above = row_of(package, importer), row_of(package, imported)
+            if below is not None and above is not None and above >= below:
+                problems.append(f"{each}, which is in no lower row")
+    return problems
+
+
+def circles_of_folders(imports: Iterable[Import]) -> list[str]:
+    """Circles among the folders and modules of each package. The front page of a package may import all of it."""
+    problems = []
+    imports = list(imports)
+    for package in packages_of(each.importer for each in imports):
+        edges: dict[tuple[str, str], Import] = {}
+        for each in imports:
+            importer, imported = child_of(package, each.importer), child_of(package, each.imported)
+            if importer is not None and imported is not None and importer != imported:
+                edges.setdefault((importer, imported), each)
+        problems += [f"in {package}, {circle}" for circle in circles(edges)]
+    return problems
 
 
 def cycles(imports: Iterable[Import]) -> list[str]:
+    return circles({(each.importer, each.imported): each for each in imports if is_ours(each.imported)})
+
+
+def circles(edges: Mapping[tuple[str, str], Import]) -> list[str]:
+    """The first circle there is, with an import for each of its steps."""
     graph: dict[str, set[str]] = {}
-    for each in imports:
-        if is_ours(each.imported):
-            graph.setdefault(each.importer, set()).add(each.imported)
+    for importer, imported in edges:
+        graph.setdefault(importer, set()).add(imported)
     try:
         TopologicalSorter(graph).prepare()
     except CycleError as error:
-        return [" is imported by ".join(error.args[1])]
+        path = error.args[1][::-1]
+        steps = [edges[step] for step in pairwise(path)]
+        return ["; ".join(map(str, steps))]
     return []
 
 
@@ -319,42 +218,6 @@ def hidden(imports: Iterable[Import]) -> list[str]:
     return problems
 
 
-def room_of(module: str) -> str | None:
-    """``run`` of ``flowguard.testing.explorer.run.driver``. None for whatever is in no room."""
-    rest = module.removeprefix("flowguard.testing.explorer.").partition(".")[0]
-    return rest if rest in ROOMS and module.startswith("flowguard.testing.explorer.") else None
-
-
-def into_a_higher_room(imports: Iterable[Import]) -> list[str]:
-    found = []
-    for each in imports:
-        above, own = room_of(each.imported), room_of(each.importer)
-        if above is not None and own is not None and ROOMS.index(above) > ROOMS.index(own):
-            found.append(f"{each}, which is in a higher room of the explorer")
-    return found
-
-
-def floor_of(module: str) -> int | None:
-    """The floor of a module of the simulator. None for what is on none."""
-    name = module.removeprefix("flowguard.sim.").partition(".")[0]
-    found = (floor for floor, names in enumerate(FLOORS) if name in names)
-    return next(found, None) if module.startswith("flowguard.sim.") else None
-
-
-def on_no_floor(modules: Iterable[str]) -> list[str]:
-    inside = [module for module in modules if module.startswith("flowguard.sim.")]
-    return [f"{module} is on no floor; add it to FLOORS" for module in inside if floor_of(module) is None]
-
-
-def onto_a_higher_floor(imports: Iterable[Import]) -> list[str]:
-    found = []
-    for each in imports:
-        above, own = floor_of(each.imported), floor_of(each.importer)
-        if above is not None and own is not None and above > own:
-            found.append(f"{each}, which is on a higher floor of the simulator")
-    return found
-
-
 # -- the package keeps them -------------------------------------------------------------------------------------------
 
 
@@ -363,15 +226,21 @@ def imports() -> list[Import]:
     return imports_of(sources())
 
 
-def test_each_module_has_its_layer() -> None:
-    assert unlisted(sources()) == []
+def test_each_folder_has_its_row() -> None:
+    assert unordered(packages_of(sources())) == []
+
+
+def test_the_root_keeps_what_a_user_imports() -> None:
+    modules = {path.stem for path in (ROOT / "flowguard").glob("*.py")} - {"__init__", "__main__"}
+    public = {home.partition(".")[0] for home in flowguard._HOME.values()}
+    assert modules - public == ALSO_IMPORTED.keys(), "put it into the folder of those who import it"
 
 
 def test_only_the_edge_knows_aws(imports: list[Import]) -> None:
     assert knowing_aws(imports) == []
 
 
-def test_no_module_imports_one_of_a_higher_layer(imports: list[Import]) -> None:
+def test_no_folder_imports_one_of_a_higher_row(imports: list[Import]) -> None:
     assert upward(imports) == []
 
 
@@ -383,13 +252,8 @@ def test_no_import_is_hidden_in_a_function(imports: list[Import]) -> None:
     assert hidden(imports) == []
 
 
-def test_the_rooms_of_the_explorer_know_only_those_below(imports: list[Import]) -> None:
-    assert into_a_higher_room(imports) == []
-
-
-def test_the_floors_of_the_simulator_know_only_those_below(imports: list[Import]) -> None:
-    assert on_no_floor(sources()) == []
-    assert onto_a_higher_floor(imports) == []
+def test_no_folders_or_modules_of_a_package_need_each_other(imports: list[Import]) -> None:
+    assert circles_of_folders(imports) == []
 
 
 # -- and the rules see what breaks them -------------------------------------------------------------------------------
@@ -399,9 +263,9 @@ def read(module: str, source: str, *others: str) -> list[Import]:
     return imports_of({module: source, **dict.fromkeys(others, "")})
 
 
-def test_a_module_without_a_layer_is_told_where_to_go() -> None:
-    assert unlisted(["flowguard", "flowguard.aws.store", "flowguard.novelty"]) == [
-        "novelty is in no layer; add it to LAYERS in tests/test_layers.py"
+def test_a_folder_without_a_row_is_told_where_to_go() -> None:
+    assert unordered(["flowguard", "flowguard.aws", "flowguard.aws.transport", "flowguard.novelty"]) == [
+        "flowguard.novelty has no row; add it to FOLDERS in tests/test_layers.py"
     ]
 
 
@@ -420,7 +284,6 @@ def test_aws_in_the_core_is_seen(source: str) -> None:
         "from flowguard.aws.store import DynamoDBStore",
         "from flowguard import aws",
         "from flowguard import Flow",
-        "if TYPE_CHECKING:\n    from flowguard.handler import Handler",
         "def f():\n    from flowguard.aws import store",
     ],
 )
@@ -428,34 +291,33 @@ def test_an_import_from_above_is_seen(source: str) -> None:
     assert upward(read("flowguard.worker.runtime", source, "flowguard.aws", "flowguard.aws.store"))
 
 
-def test_an_import_from_a_higher_room_is_seen() -> None:
+def test_an_import_from_a_higher_room_of_the_explorer_is_seen() -> None:
     checks, run = "flowguard.testing.explorer.checks", "flowguard.testing.explorer.run"
-    assert into_a_higher_room(
-        read(f"{run}.driver", f"from {checks}.problem import Problem", checks, f"{checks}.problem")
-    )
-    assert not into_a_higher_room(read(f"{checks}.problem", f"from {run}.driver import run", run, f"{run}.driver"))
-
-
-def test_an_import_from_a_higher_floor_is_seen() -> None:
-    sim = "flowguard.sim"
-    assert onto_a_higher_floor(read(f"{sim}.provision", f"from {sim}.world import World", f"{sim}.world"))
-    assert onto_a_higher_floor(
-        read(f"{sim}.limits.queues", f"from {sim}.memory.sqs import SQS", f"{sim}.memory", f"{sim}.memory.sqs")
-    )
-    assert not onto_a_higher_floor(read(f"{sim}.world", f"from {sim}.moto import EmbeddedAWS", f"{sim}.moto"))
-    assert on_no_floor([f"{sim}.novelty", f"{sim}.memory.sqs"]) == [
-        "flowguard.sim.novelty is on no floor; add it to FLOORS"
-    ]
+    assert upward(read(f"{run}.driver", f"from {checks}.problem import Problem", checks, f"{checks}.problem"))
+    assert not upward(read(f"{checks}.problem", f"from {run}.driver import run", run, f"{run}.driver"))
 
 
 def test_a_circle_is_seen() -> None:
     modules = {
-        "flowguard.protocol.run": "from flowguard.worker.routing import Routes",
-        "flowguard.worker.routing": "from flowguard.protocol import run",
+        "flowguard.wire.message": "from flowguard.wire.home import Home",
+        "flowguard.wire.home": "from flowguard.wire import message",
     }
     assert cycles(imports_of(modules)) == [
-        "flowguard.protocol.run is imported by flowguard.worker.routing is imported by flowguard.protocol.run"
+        "flowguard.wire.message, line 1, imports flowguard.wire.home; "
+        "flowguard.wire.home, line 1, imports flowguard.wire.message"
     ]
+
+
+def test_a_circle_of_folders_without_one_of_modules_is_seen() -> None:
+    modules = {
+        "flowguard.sim.memory.sqs": "from flowguard.sim.calls import Call",
+        "flowguard.sim.points": "from flowguard.sim.memory.dynamodb import DynamoDB",
+        "flowguard.sim.calls": "from flowguard.sim.points import Point",
+        "flowguard.sim.memory.dynamodb": "",
+    }
+    assert cycles(imports_of(modules)) == []
+    [circle] = circles_of_folders(imports_of(modules))
+    assert circle.startswith("in flowguard.sim, ")
 
 
 @pytest.mark.parametrize(

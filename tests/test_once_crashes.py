@@ -23,7 +23,7 @@ from flowguard import InProgress, once
 from flowguard.aws.ledger import ledger_of
 from flowguard.clock import ManualClock
 from flowguard.events import EventType, Tally
-from flowguard.ids import SeededIds
+from flowguard.names.ids import SeededIds
 from flowguard.once_function import OnceServices
 from flowguard.settings import Settings
 from flowguard.sim.calls import ApiCall, Proceed, Response, intercept

@@ -11,8 +11,8 @@ from pydantic import BaseModel, ValidationError
 
 from flowguard.deploy.options import DeployOptions
 from flowguard.errors import SettingsError
-from flowguard.setting_problems import PATTERNS
 from flowguard.settings import Settings
+from flowguard.text.setting_problems import PATTERNS
 
 
 def test_nothing_has_to_be_set() -> None:

@@ -14,7 +14,7 @@ from typing_extensions import TypeVar
 from flowguard.destinations import Function, Queue, Topic
 from flowguard.errors import DefinitionError
 from flowguard.outcome import Done, Next, Outcome
-from flowguard.payloads import Payload
+from flowguard.payload.encoding import Payload
 from flowguard.retry import Fixed, RetryPolicy
 from flowguard.stage import Stage
 from flowguard.step import NoState, Step

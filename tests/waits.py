@@ -19,7 +19,7 @@ from flowguard.events import EventType, Tally
 from flowguard.failed import Failed
 from flowguard.flow import Flow
 from flowguard.handler import lambda_handler
-from flowguard.ids import ObjectId, RequestId, SeededIds
+from flowguard.names.ids import ObjectId, RequestId, SeededIds
 from flowguard.outcome import Done, Outcome
 from flowguard.protocol.conflict import OnConflict
 from flowguard.protocol.run import RunItem

@@ -21,9 +21,9 @@ from flowguard.aws.faults import error_code
 from flowguard.aws.items import Item, message_problem, run_key
 from flowguard.aws.partiql import Unsayable, insert_statement, update_statement
 from flowguard.errors import shown
-from flowguard.printable import bounded
 from flowguard.protocol.claims import taken
 from flowguard.protocol.run import Claim, ClaimRequest, Commit, Committed, Fenced, Refused, RunItem
+from flowguard.text.printable import bounded
 from flowguard.worker.asks import CommitAnswer
 
 if TYPE_CHECKING:

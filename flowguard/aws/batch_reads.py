@@ -14,7 +14,7 @@ from botocore.exceptions import ClientError
 from flowguard.aws.faults import error_code
 from flowguard.aws.items import Item
 from flowguard.errors import shown
-from flowguard.printable import bounded
+from flowguard.text.printable import bounded
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient

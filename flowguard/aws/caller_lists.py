@@ -22,7 +22,7 @@ from flowguard.aws.faults import error_code, patiently
 from flowguard.aws.items import ASKER, LARGEST_ITEM, number, read_item, run_key
 from flowguard.aws.refused_writes import is_at_fence, is_only_beside_fence, item_at_fence
 from flowguard.errors import FlowguardError, TooLarge
-from flowguard.ids import ObjectId
+from flowguard.names.ids import ObjectId
 from flowguard.protocol.callers import LARGEST_HELD, MOST_HELD, Caller, Callers, StoredEnd
 from flowguard.protocol.run import ENDED, ResetOrder, RunItem, Status
 

@@ -7,10 +7,10 @@ from contextvars import copy_context
 from functools import partial
 
 from flowguard.errors import ConditionFailed, NotHeld, Reject
+from flowguard.items.writes import Put
 from flowguard.protocol.run import Claim, Commit, Committed, Fenced, Refused
 from flowguard.stage import MOST_AT_ONCE
 from flowguard.worker.asks import CommitAnswer
-from flowguard.writes import Put
 
 Transact = Callable[[Claim, Commit], Committed | Fenced | Refused]
 Commits = Mapping[int, tuple[Claim, Commit]]

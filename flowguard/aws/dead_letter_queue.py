@@ -22,7 +22,7 @@ from flowguard.aws.sender import MOST_ENTRIES, AWSSender
 from flowguard.clock import Clock, SystemClock
 from flowguard.errors import FlowguardError
 from flowguard.flow import AnyFlow
-from flowguard.naming import AS_IN_CODE, Names
+from flowguard.names.at_aws import AS_IN_CODE, Names
 from flowguard.worker.dead_letters import Letter
 
 if TYPE_CHECKING:

@@ -36,8 +36,8 @@ from flowguard.errors import FlowguardError, TooLarge, shown
 from flowguard.protocol.group_answers import AskShard, NewShard, judge_by_shard, judge_member
 from flowguard.protocol.groups import GroupRequest, Member, Shard
 from flowguard.protocol.run import RunItem, Settled, Status
-from flowguard.protocol.verdicts import AnswerVerdict
 from flowguard.protocol.waiting import GivenAnswer
+from flowguard.verdicts import AnswerVerdict
 from flowguard.wire.answer_address import AnswerAddress
 
 if TYPE_CHECKING:

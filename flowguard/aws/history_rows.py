@@ -22,7 +22,7 @@ from flowguard.aws import expressions
 from flowguard.aws.faults import patiently
 from flowguard.aws.items import Item, number, run_key
 from flowguard.aws.refused_writes import is_at_fence
-from flowguard.ids import ObjectId
+from flowguard.names.ids import ObjectId
 from flowguard.protocol.run import Claim, Commit
 from flowguard.protocol.run_history import Happened, error_of, read_history, told_by_commit, told_by_retry
 from flowguard.wire.message import ErrorNote

@@ -9,7 +9,7 @@ from flowguard.aws.commit_texts import FIRST_MESSAGE, PLAN
 from flowguard.aws.items import Item, read_item, size_of_value
 from flowguard.aws.packing import Packing
 from flowguard.errors import TextGone
-from flowguard.ids import RequestId
+from flowguard.names.ids import RequestId
 from flowguard.protocol.callers import LeftEnd, StoredEnd
 from flowguard.protocol.outbox import Outbox, StoredOutbox
 from flowguard.protocol.run import ENDED, LeftState, RunItem, Status

@@ -9,7 +9,7 @@ import functools
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, TypeVar
 
-from flowguard.ids import ObjectId
+from flowguard.names.ids import ObjectId
 from flowguard.protocol.fields import BY_NAME, FIELDS, PARTS, Field, Kind
 from flowguard.protocol.groups import key_of
 from flowguard.protocol.run import RunItem, Status

@@ -32,12 +32,12 @@ from flowguard.aws.items import (
 from flowguard.aws.refused_writes import is_at_fence, item_at_fence, refusal_of
 from flowguard.aws.writes import write_action
 from flowguard.errors import TooLarge
-from flowguard.ids import RequestId
-from flowguard.naming import AS_IN_CODE, Names
+from flowguard.items.writes import Write
+from flowguard.names.at_aws import AS_IN_CODE, Names
+from flowguard.names.ids import RequestId
 from flowguard.protocol.claims import fenced_by, is_claimed_by
 from flowguard.protocol.memo import Memo
 from flowguard.protocol.run import Claim, Fenced
-from flowguard.writes import Write
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient

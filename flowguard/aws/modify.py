@@ -14,10 +14,10 @@ from flowguard.aws.refused_writes import is_at_fence
 from flowguard.aws.tables import read_consistently, wait_at_random
 from flowguard.aws.writes import write_action
 from flowguard.errors import ItemChanged
-from flowguard.ids import RandomIds
-from flowguard.modified import MOST_TRIES, Change, check_tries, modified
-from flowguard.rows import row
-from flowguard.writes import Check, Write
+from flowguard.items.modified import MOST_TRIES, Change, check_tries, modified
+from flowguard.items.rows import row
+from flowguard.items.writes import Check, Write
+from flowguard.names.ids import RandomIds
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient

@@ -14,11 +14,11 @@ from flowguard.clock import Clock, SystemClock
 from flowguard.destinations import Destination, Queue
 from flowguard.errors import FlowguardError, shown
 from flowguard.flow import AnyFlow
-from flowguard.naming import AS_IN_CODE, Names, is_foreign
-from flowguard.printable import LONGEST_PART, bounded
+from flowguard.names.at_aws import AS_IN_CODE, Names, is_foreign
 from flowguard.protocol.groups import GROUP
 from flowguard.protocol.outbox import Send
 from flowguard.protocol.waiting import DEADLINE
+from flowguard.text.printable import LONGEST_PART, bounded
 from flowguard.wire.home import Home, is_local
 from flowguard.wire.message import Message
 from flowguard.wire.signing import UNSIGNED, Signer

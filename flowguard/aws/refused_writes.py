@@ -13,7 +13,7 @@ from botocore.exceptions import ClientError
 from flowguard.aws.faults import FINAL_REASONS, PASSING_REASONS, error_code, is_final, is_for_minutes
 from flowguard.aws.writes import condition_failure
 from flowguard.errors import WriteDenied, WriteInvalid, shown
-from flowguard.writes import Put, Write
+from flowguard.items.writes import Put, Write
 
 
 def is_at_fence(error: ClientError) -> bool:

@@ -20,7 +20,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from flowguard.aws.faults import error_code, is_final, is_for_minutes
 from flowguard.clock import Clock, SystemClock
-from flowguard.naming import AS_IN_CODE, Names
+from flowguard.names.at_aws import AS_IN_CODE, Names
 from flowguard.protocol.outbox import Kind, Send
 from flowguard.protocol.waiting import DEADLINE
 from flowguard.retry import LONGEST_SQS_DELAY

@@ -18,10 +18,10 @@ from botocore.exceptions import BotoCoreError, ClientError
 from flowguard.aws.faults import FOR_MINUTES, is_final, is_final_code, is_for_minutes
 from flowguard.aws.schedules import Schedules
 from flowguard.destinations import Bus, Destination, Function, Queue, Topic
-from flowguard.naming import AS_IN_CODE, Names
-from flowguard.printable import bounded
+from flowguard.names.at_aws import AS_IN_CODE, Names
 from flowguard.protocol.outbox import Kind, Send, largest
 from flowguard.retry import LONGEST_SQS_DELAY, LONGEST_VISIBILITY
+from flowguard.text.printable import bounded
 from flowguard.wire.attributes import Attribute, attributes_to
 from flowguard.wire.bodies import bus_detail, function_payload
 from flowguard.wire.cancel_order import read_cancel

@@ -18,7 +18,7 @@ from flowguard.aws.store import DynamoDBStore
 from flowguard.aws.tables import DynamoDBTables
 from flowguard.clock import Clock, SystemClock
 from flowguard.events import Observer, log
-from flowguard.ids import Ids, RandomIds
+from flowguard.names.ids import Ids, RandomIds
 from flowguard.observers.named import named_observers
 from flowguard.settings import Settings
 from flowguard.worker.ports import Services

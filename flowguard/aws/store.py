@@ -23,12 +23,12 @@ from flowguard.aws.refused_writes import is_at_fence, item_at_fence, refusal_of
 from flowguard.aws.waits import DynamoDBWaits
 from flowguard.aws.writes import write_action
 from flowguard.errors import RunFailed, SettingsError, shown
-from flowguard.naming import AS_IN_CODE, Names
+from flowguard.names.at_aws import AS_IN_CODE, Names
 from flowguard.protocol.callers import Callers
 from flowguard.protocol.claims import begins_anew, decide, refused_commit, taken
 from flowguard.protocol.conflict import OnConflict
 from flowguard.protocol.run import BackOff, Claim, ClaimRequest, Commit, Committed, Fenced, FencedBy, Refused, RunItem
-from flowguard.protocol.verdicts import Verdict
+from flowguard.verdicts import Verdict
 from flowguard.wire.message import ErrorNote
 
 if TYPE_CHECKING:

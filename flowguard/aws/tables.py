@@ -12,7 +12,7 @@ from botocore.exceptions import ClientError
 from flowguard.aws.faults import error_code, is_final, is_refusal
 from flowguard.aws.writes import from_item, to_item
 from flowguard.errors import WriteDenied, WriteInvalid, shown
-from flowguard.naming import AS_IN_CODE, Names
+from flowguard.names.at_aws import AS_IN_CODE, Names
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient

@@ -39,8 +39,8 @@ from flowguard.errors import FlowguardError, TooLarge, shown
 from flowguard.protocol.answers import is_run_of, judge
 from flowguard.protocol.groups import Member, request_of
 from flowguard.protocol.run import AwaitingRow, Looked, RunItem, Settled, Status, TimedOut
-from flowguard.protocol.verdicts import AnswerVerdict
 from flowguard.protocol.waiting import ALL_HAVE_IT, EarlyAnswer, GivenAnswer, Kept, Look, Use
+from flowguard.verdicts import AnswerVerdict
 from flowguard.wire.answer_address import AnswerAddress
 from flowguard.worker.routing import CLOCKS_DIFFER_BY_MS
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, assert_never
 from pydantic import BaseModel
 
 from flowguard.errors import ConditionFailed, ConditionRejected, ItemChanged, NotHeld, WriteInvalid
-from flowguard.naming import AS_IN_CODE, Names
-from flowguard.writes import Check, Condition, Delete, Put, Update, Write
+from flowguard.items.writes import Check, Condition, Delete, Put, Update, Write
+from flowguard.names.at_aws import AS_IN_CODE, Names
 
 if TYPE_CHECKING:
     from boto3.dynamodb.types import TypeDeserializer, TypeSerializer

@@ -46,7 +46,7 @@ ALARM_FACTS: Final = (
         "INFO.",
         source=_LEVELS,
         read="2026-11",
-        relied_on_by=("lambda_log.py:write", "lambda_log.py:takes_all"),
+        relied_on_by=("text/lambda_log.py:write", "text/lambda_log.py:takes_all"),
         engines=like("ministack"),
     ),
     Fact(
@@ -56,7 +56,7 @@ ALARM_FACTS: Final = (
         source=_LEVELS,
         read="2026-11",
         relied_on_by=(
-            "lambda_log.py:takes_all",
+            "text/lambda_log.py:takes_all",
             "deploy/options.py:DeployOptions",
             "deploy/cloudformation.py:_CloudFormation.add_function",
         ),
@@ -68,14 +68,14 @@ ALARM_FACTS: Final = (
         sentence="In the JSON log format a record of Python's logging becomes one JSON object with `timestamp`, "
         "`level`, `message`, `logger`, `requestId`, and what `extra` has.",
         source=_FORMATS,
-        relied_on_by=("lambda_log.py:OWN",),
+        relied_on_by=("text/lambda_log.py:OWN",),
         engines=like(ministack="breaks: its lines are no JSON"),
     ),
     Fact(
         name="logs-event-size",
         sentence="An event of a log has at most 1 MB; a longer one is cut.",
         source=_LOGS,
-        relied_on_by=("printable.py:bounded",),
+        relied_on_by=("text/printable.py:bounded",),
         limit=1_048_576,
         engines=NOWHERE,
         by_hand="Lines here are bounded far below.",

@@ -114,7 +114,7 @@ BUS_FACTS: Final = (
         "`region`, `resources` and `detail`.",
         source=_FORM,
         read="2023-06",
-        relied_on_by=("foreign.py:_EVENT", "wire/bus_event.py:find_bus_event"),
+        relied_on_by=("payload/foreign.py:_EVENT", "wire/bus_event.py:find_bus_event"),
         engines=like("ministack", moto="leaves out the account"),
     ),
 )

@@ -34,7 +34,7 @@ HTTP_FACTS: Final = (
         sentence="A function URL takes and returns at most 6 MB, in the form 2.0 of API Gateway's HTTP APIs.",
         source=_URL_INVOKE,
         read="2023-10",
-        relied_on_by=("wire/http_source.py:http_source", "wire/http_request.py:read_http_request"),
+        relied_on_by=("payload/http_source.py:http_source", "wire/http_request.py:read_http_request"),
         engines=NOWHERE,
         by_hand="Callbacks of this size are refused here long before.",
     ),
@@ -96,7 +96,7 @@ HTTP_FACTS: Final = (
         sentence="A request comes in the form 1.0 (REST, `httpMethod`, lists of several values) or 2.0 (HTTP APIs and "
         "URLs, `requestContext.http`, values joined by commas, cookies apart).",
         source=_HTTP,
-        relied_on_by=("wire/http_source.py:http_source", "wire/http_request.py:read_http_request"),
+        relied_on_by=("payload/http_source.py:http_source", "wire/http_request.py:read_http_request"),
         engines=like("deliveries"),
         by_hand="Recorded requests of each form are in the tests.",
     ),

@@ -180,7 +180,7 @@ LAMBDA_FACTS: Final = (
         "the background goes on at the next, or never.",
         source=_LIFECYCLE,
         read="2023-10",
-        relied_on_by=("aws/clients.py:Clients", "wire/signing.py:LOADED_AGAIN_AFTER", "lambda_log.py:_Invocation"),
+        relied_on_by=("aws/clients.py:Clients", "wire/signing.py:LOADED_AGAIN_AFTER", "text/lambda_log.py:_Invocation"),
         engines=like("deliveries"),
         by_hand="Every warm function shows it.",
     ),
@@ -209,7 +209,7 @@ LAMBDA_FACTS: Final = (
         sentence="With SnapStart an environment begins as a copy of one that was initialised when the version was "
         "published: connections, random numbers and times of that moment are in every copy.",
         source=_SNAPSTART,
-        relied_on_by=("ids.py:RandomIds", "aws/clients.py:Clients"),
+        relied_on_by=("names/ids.py:RandomIds", "aws/clients.py:Clients"),
         engines=NOWHERE,
         by_hand="Needs a published version; a random number drawn at import is the same in two environments.",
     ),

@@ -14,9 +14,9 @@ from flowguard.cli.recordings import read_text
 from flowguard.client import FlowClient
 from flowguard.errors import Reject, SendFailed, TokenRefused
 from flowguard.flow import AnyFlow
-from flowguard.payloads import encode_json
-from flowguard.protocol.verdicts import AnswerVerdict
-from flowguard.sim.loading import load_flows
+from flowguard.payload.encoding import encode_json
+from flowguard.project.loading import load_flows
+from flowguard.verdicts import AnswerVerdict
 from flowguard.wire.notification import to_json
 from flowguard.wire.tokens import token_of
 

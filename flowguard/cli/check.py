@@ -16,7 +16,7 @@ from flowguard.lint.checking import check_files, files_of
 from flowguard.lint.importing import import_problems
 from flowguard.lint.rules import NOT_IMPORTED, UNREADABLE, CodeFinding
 from flowguard.lint.sarif import sarif
-from flowguard.printable import one_line
+from flowguard.text.printable import one_line
 
 FOUND: Final = 1  # the exit code where a rule is broken
 BAD: Final = 2  # where a file cannot be read

@@ -19,9 +19,9 @@ from flowguard.client import FlowClient
 from flowguard.clock import Clock, SystemClock
 from flowguard.errors import SettingsError
 from flowguard.flow import AnyFlow
-from flowguard.ids import name_problem
+from flowguard.names.ids import name_problem
+from flowguard.project.loading import NoSuchFlow, load_flows
 from flowguard.settings import Settings
-from flowguard.sim.loading import NoSuchFlow, load_flows
 from flowguard.worker.ports import Sender
 
 

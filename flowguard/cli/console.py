@@ -15,7 +15,7 @@ except ModuleNotFoundError as missing:
         raise
     raise click.UsageError("this command needs its extras: pip install 'flowguard[cli,local]'") from None
 
-from flowguard.printable import bounded, one_line
+from flowguard.text.printable import bounded, one_line
 
 WIDE: Final = 100_000
 """Characters of a line in a file or a pipe: programs that read it are to find a row on its line."""

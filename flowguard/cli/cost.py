@@ -22,8 +22,8 @@ from flowguard.deploy.prices import Prices, Unit
 from flowguard.deploy.problems import CannotDeploy
 from flowguard.errors import DefinitionError, SettingsError
 from flowguard.flow import AnyFlow
-from flowguard.printable import one_line
-from flowguard.sim.loading import NoSuchFlow, load_flows
+from flowguard.project.loading import NoSuchFlow, load_flows
+from flowguard.text.printable import one_line
 
 BAD: Final = 2  # the exit code where something could not be read
 

@@ -16,10 +16,10 @@ from flowguard.cli.console import console, line
 from flowguard.cli.delivery_lines import show_timeline
 from flowguard.cli.printing import say
 from flowguard.errors import SettingsError, shown
+from flowguard.project.loading import NoSuchFlow, load_flows
 from flowguard.sim.crash import Crashes
 from flowguard.sim.delivered import Counts, Delivered
 from flowguard.sim.final_state import FinalState
-from flowguard.sim.loading import NoSuchFlow, load_flows
 from flowguard.sim.points import Point
 from flowguard.sim.recording import RecordedRecord, read_recording
 from flowguard.sim.script import Script

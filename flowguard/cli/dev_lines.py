@@ -12,7 +12,7 @@ from rich.console import Console
 from flowguard.cli.console import console, line
 from flowguard.cli.printing import complain, say_json
 from flowguard.operate.moments import iso
-from flowguard.printable import bounded
+from flowguard.text.printable import bounded
 from flowguard.wire.notification import to_json
 
 _STYLES: Final = {"completed": "green", "failed": "red", "retried": "yellow", "broken": "red", "fenced": "yellow"}

@@ -17,7 +17,7 @@ from flowguard.cli.letter_rows import Filters, Seconds, Telling, show_letter, sh
 from flowguard.cli.printing import complain
 from flowguard.clock import SystemClock
 from flowguard.errors import SettingsError
-from flowguard.sim.loading import NoSuchFlow, load_flows
+from flowguard.project.loading import NoSuchFlow, load_flows
 from flowguard.worker.dead_letters import Letter
 
 FAILED: Final = 1  # the exit code where a letter is not as it was asked for

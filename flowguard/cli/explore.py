@@ -20,7 +20,7 @@ from flowguard.cli.progress import Progress
 from flowguard.cli.recordings import Unreadable, expected_to_fail, read_files, without_reason
 from flowguard.errors import DefinitionError, EnvelopeError, SettingsError
 from flowguard.flow import is_flow
-from flowguard.sim.loading import NoSuchFlow
+from flowguard.project.loading import NoSuchFlow
 from flowguard.sim.recording import RecordedRecord, read_recording
 from flowguard.testing.explorer import BOUND, MOST, WALKS, Explored, NoSuchSchedule, UnmetSchedule, replay
 from flowguard.testing.explorer import explore as explored

@@ -9,7 +9,7 @@ from flowguard.cli.printing import complain, say, say_json
 from flowguard.deploy.flow_graph import graph_of
 from flowguard.deploy.graph_texts import FORMATS, json_text
 from flowguard.errors import DefinitionError
-from flowguard.sim.loading import NoSuchFlow, load_flows
+from flowguard.project.loading import NoSuchFlow, load_flows
 
 
 class NoGraph(click.ClickException):

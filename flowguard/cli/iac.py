@@ -21,7 +21,7 @@ from flowguard.deploy.options import DeployOptions
 from flowguard.deploy.problems import CannotDeploy
 from flowguard.deploy.terraform import terraform_json, with_removed
 from flowguard.errors import DefinitionError, SettingsError
-from flowguard.sim.loading import NoSuchFlow
+from flowguard.project.loading import NoSuchFlow
 
 FORMATS: Final[Mapping[str, Callable[[Deployment, DeployOptions], str]]] = {
     "cloudformation": cloudformation,

@@ -9,7 +9,7 @@ import click
 
 from flowguard.cli.new_project import NoProject, flowguard_requirement, write_project
 from flowguard.cli.printing import complain, say, say_json
-from flowguard.printable import one_line
+from flowguard.text.printable import one_line
 
 
 class NotStarted(click.ClickException):

@@ -16,7 +16,7 @@ from flowguard.cli.console import cell, console, line
 from flowguard.cli.listing import Column, show_table
 from flowguard.cli.printing import complain, say, say_json
 from flowguard.operate.moments import duration, seconds_in
-from flowguard.printable import bounded
+from flowguard.text.printable import bounded
 from flowguard.wire.notification import to_json
 from flowguard.wire.token_form import without_tokens
 from flowguard.worker.dead_letters import Letter

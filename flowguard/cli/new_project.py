@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from flowguard.errors import FlowguardError
-from flowguard.printable import bounded, printable
+from flowguard.text.printable import bounded, printable
 
 STARTER: Final = Path(__file__).parent / "starter"
 

@@ -17,8 +17,8 @@ from flowguard.deploy.pip_download import LambdaPlatform, Pip
 from flowguard.deploy.problems import CannotDeploy, CannotPackage
 from flowguard.deploy.requirements import requirements_of
 from flowguard.errors import DefinitionError
-from flowguard.printable import one_line
-from flowguard.sim.loading import NoSuchFlow
+from flowguard.project.loading import NoSuchFlow
+from flowguard.text.printable import one_line
 
 _DIRECTORY = click.Path(path_type=Path, exists=True, file_okay=False)
 

@@ -12,7 +12,7 @@ from typing import Final
 
 import click
 
-from flowguard.printable import one_line, printable, printable_json
+from flowguard.text.printable import one_line, printable, printable_json
 
 
 def say(text: str, *, err: bool = False) -> None:

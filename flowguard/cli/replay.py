@@ -16,15 +16,14 @@ from flowguard.cli.printing import complain, say, say_json
 from flowguard.cli.recordings import Unreadable, expected_to_fail, read_files
 from flowguard.deploy.queue_plan import times_of
 from flowguard.errors import DefinitionError, OtherRelease, SettingsError
-from flowguard.printable import bounded
+from flowguard.project.declared import declared_by_name, modules_of_flows
+from flowguard.project.loading import NoSuchFlow, load_flows
 from flowguard.protocol.run import Status
 from flowguard.sim.calls import intercept
 from flowguard.sim.crash import Crashes
-from flowguard.sim.declared import declared_by_name, modules_of_flows
 from flowguard.sim.delivered import Counts, Delivered
 from flowguard.sim.event_source import MOST_RECEIVES
 from flowguard.sim.final_state import FinalState, RunLeft
-from flowguard.sim.loading import NoSuchFlow, load_flows
 from flowguard.sim.points import Point
 from flowguard.sim.recording import PlannedDelivery, RecordedRecord, plan, read_recording
 from flowguard.sim.weather.forecast import KINDS
@@ -32,6 +31,7 @@ from flowguard.sim.world import World
 from flowguard.testing.explorer.record.site import Site
 from flowguard.testing.explorer.run.network import Words, no_network
 from flowguard.testing.explorer.run.stubs import Stubs
+from flowguard.text.printable import bounded
 from flowguard.wire.envelope import BadRecord
 from flowguard.worker.patience import MANY_RECEIVES
 

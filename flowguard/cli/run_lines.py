@@ -13,7 +13,7 @@ from flowguard.cli.listing import Column, show_pairs, show_table
 from flowguard.operate.history_facts import happened
 from flowguard.operate.moments import moment
 from flowguard.operate.wait_facts import wait_end
-from flowguard.printable import LONGEST_PART, bounded
+from flowguard.text.printable import LONGEST_PART, bounded
 from flowguard.wire.notification import to_json
 
 _MOST_NAMED: Final = 5

@@ -28,11 +28,11 @@ from flowguard.cli.run_lines import say_line
 from flowguard.destinations import Destination, Queue, form_problem
 from flowguard.errors import FlowguardError, RunFailed, SendFailed, TooLarge
 from flowguard.flow import AnyFlow
-from flowguard.payloads import decode
-from flowguard.printable import bounded
+from flowguard.payload.encoding import decode
 from flowguard.protocol.outbox import Kind, Send
 from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
 from flowguard.sim.recording import read_recording
+from flowguard.text.printable import bounded
 from flowguard.wire.attributes import Attribute, read_attributes
 from flowguard.wire.envelope import BadRecord, Envelope
 from flowguard.wire.notification import to_json

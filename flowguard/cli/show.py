@@ -23,7 +23,7 @@ from flowguard.cli.connection import (
 )
 from flowguard.cli.printing import complain, say_json
 from flowguard.cli.run_lines import show_run
-from flowguard.ids import ObjectId
+from flowguard.names.ids import ObjectId
 from flowguard.operate.run_facts import run_facts
 from flowguard.protocol.callers import Caller
 from flowguard.wire.notification import to_json

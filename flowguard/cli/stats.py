@@ -20,8 +20,8 @@ from flowguard.cli.table_reading import TableReading, bounded_reading, check_nam
 from flowguard.observers.metrics import is_namespace
 from flowguard.operate.moments import distance, duration, iso, moment
 from flowguard.operate.run_rows import is_late, is_left
-from flowguard.printable import LONGEST_PART, bounded
 from flowguard.protocol.run import Status
+from flowguard.text.printable import LONGEST_PART, bounded
 from flowguard.wire.notification import to_json
 
 _COLUMNS: Final = (

@@ -21,8 +21,8 @@ from flowguard.cli.printing import say_json
 from flowguard.cli.run_lines import say_line
 from flowguard.operate.moments import iso
 from flowguard.operate.run_facts import standing, stored_text
-from flowguard.printable import bounded
 from flowguard.protocol.run import ENDED, RunItem, Status
+from flowguard.text.printable import bounded
 from flowguard.wire.notification import to_json
 
 EVERY: Final = 2

@@ -16,7 +16,7 @@ from flowguard.cli.connection import (
     settings_of,
 )
 from flowguard.cli.printing import say
-from flowguard.sim.loading import load_flows
+from flowguard.project.loading import load_flows
 from flowguard.ui.changes import Changes
 from flowguard.ui.inspected import Inspected
 

@@ -13,7 +13,7 @@ from flowguard.deploy.options import DeployOptions
 from flowguard.deploy.problems import CannotDeploy
 from flowguard.deploy.queue_plan import arn_of
 from flowguard.destinations import Queue
-from flowguard.naming import NameKind, Names
+from flowguard.names.at_aws import NameKind, Names
 
 DEFAULT_GROUP: Final = "default"
 """The group of schedules that each account has."""

@@ -18,7 +18,7 @@ from flowguard.deploy.problems import CannotPackage
 from flowguard.deploy.project_code import ProjectCode, first_import_of, project_code
 from flowguard.deploy.requirements import Requirements
 from flowguard.deploy.wheel import Wheel, open_wheel, sha256_of
-from flowguard.printable import printable
+from flowguard.text.printable import printable
 
 AT_LAMBDA: Final = frozenset({"boto3", "botocore", "s3transfer"})
 """The distributions of Lambda's own that are released together. What else boto3 needs stays in the zip."""

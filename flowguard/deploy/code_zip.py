@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 from typing import Final, Protocol
 
 from flowguard.deploy.problems import CannotPackage
-from flowguard.printable import bounded, printable
+from flowguard.text.printable import bounded, printable
 
 LARGEST_UNPACKED: Final = 250 * 1024 * 1024
 """Bytes that the code of a function may have at Lambda, with its layers."""

@@ -23,7 +23,7 @@ from flowguard.deploy.uses import uses_of
 from flowguard.destinations import Queue
 from flowguard.errors import shown
 from flowguard.flow import AnyFlow
-from flowguard.sim.declared import TableKey, declared_tables, modules_of_flows
+from flowguard.project.declared import TableKey, declared_tables, modules_of_flows
 from flowguard.stage import AnyStage
 
 LONGEST_NAME_AT_LAMBDA: Final = 64

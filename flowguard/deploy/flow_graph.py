@@ -11,8 +11,8 @@ from flowguard.deploy.used import Uses, WaitUse
 from flowguard.deploy.uses import uses_of
 from flowguard.destinations import Bus, Destination, Function, Queue, Topic
 from flowguard.flow import AnyFlow
-from flowguard.printable import one_line
 from flowguard.stage import AnyStage
+from flowguard.text.printable import one_line
 
 
 class Shape(Enum):

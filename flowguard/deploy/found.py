@@ -18,7 +18,7 @@ from flowguard.flow import AnyFlow, Flow
 from flowguard.handler import LambdaHandler
 from flowguard.key_table import KeyTable
 from flowguard.once_function import OnceFunction, OnceRule
-from flowguard.sim.loading import load_module
+from flowguard.project.loading import load_module
 from flowguard.stage import AnyStage
 
 

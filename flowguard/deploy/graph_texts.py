@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from flowguard.deploy.flow_graph import EdgeKind, FlowGraph, GraphEdge, GraphNode, Shape
-from flowguard.printable import one_line
+from flowguard.text.printable import one_line
 
 _MERMAID: Final[Mapping[Shape, tuple[str, str]]] = {
     Shape.STAGE: ("[", "]"),

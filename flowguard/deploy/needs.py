@@ -12,8 +12,8 @@ from flowguard.deploy.options import LONGEST_TAG
 from flowguard.deploy.used import SourcePlace
 from flowguard.destinations import Bus
 from flowguard.flow import AnyFlow
-from flowguard.naming import AS_IN_CODE, Names
-from flowguard.sim.declared import TableKey
+from flowguard.names.at_aws import AS_IN_CODE, Names
+from flowguard.project.declared import TableKey
 from flowguard.worker.patience import MANY_RECEIVES
 
 ANSWERS_URL: Final = "FLOWGUARD_ANSWERS_URL"

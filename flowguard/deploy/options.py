@@ -11,8 +11,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from flowguard.deploy.problems import CannotDeploy
 from flowguard.errors import shown
-from flowguard.naming import Names
-from flowguard.setting_problems import (
+from flowguard.names.at_aws import Names
+from flowguard.settings import NameRule
+from flowguard.text.setting_problems import (
     ACCOUNT,
     ANY_QUEUE,
     ANY_TABLE,
@@ -33,7 +34,6 @@ from flowguard.setting_problems import (
     VARIABLE,
     setting_problem,
 )
-from flowguard.settings import NameRule
 from flowguard.worker.patience import MANY_RECEIVES
 
 FIRST_WRITES: Final = 4_000

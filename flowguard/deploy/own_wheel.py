@@ -17,7 +17,7 @@ from flowguard.deploy.source_tree import SourceTree
 NAME: Final = "flowguard"
 
 TOOLS: Final = frozenset(
-    {"__main__.py", "aws_facts", "cli", "deploy", "dev", "lint", "operate", "probe", "sim", "testing", "ui"}
+    {"__main__.py", "aws_facts", "cli", "deploy", "dev", "lint", "operate", "probe", "project", "sim", "testing", "ui"}
 )
 """What of flowguard a function has no use for: its files and folders, of a developer's machine."""
 

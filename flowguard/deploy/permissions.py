@@ -14,8 +14,8 @@ from flowguard.deploy.used import Uses
 from flowguard.deploy.uses import WRITES, uses_of
 from flowguard.destinations import Bus, Destination, Function, Queue, Topic, destination
 from flowguard.flow import ATTACH, AnyFlow
-from flowguard.sim.declared import declared_tables, modules_of_flows
-from flowguard.sim.functions import callback_queues
+from flowguard.project.declared import declared_tables, modules_of_flows
+from flowguard.project.queues import callback_queues
 from flowguard.stage import AnyStage
 
 _RECEIVES: Final = ("sqs:DeleteMessage", "sqs:GetQueueAttributes", "sqs:ReceiveMessage")

@@ -13,7 +13,7 @@ from flowguard.deploy.own_wheel import NAME, write_own_wheel
 from flowguard.deploy.problems import CannotPackage
 from flowguard.deploy.requirements import Requirements
 from flowguard.deploy.wheel import sha256_of
-from flowguard.printable import bounded, printable
+from flowguard.text.printable import bounded, printable
 
 LONGEST: Final = 900.0
 """Seconds after which pip is stopped."""

@@ -11,7 +11,7 @@ from pydantic import Field, ValidationError
 
 from flowguard.deploy.options import Frozen
 from flowguard.deploy.problems import CannotDeploy
-from flowguard.payloads import problems_of
+from flowguard.payload.encoding import problems_of
 
 
 class Unit(StrEnum):

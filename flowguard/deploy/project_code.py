@@ -14,7 +14,7 @@ from typing import Final
 from flowguard.deploy.own_wheel import NAME
 from flowguard.deploy.problems import CannotPackage
 from flowguard.deploy.source_tree import SourceTree
-from flowguard.printable import printable
+from flowguard.text.printable import printable
 
 _ELSEWHERE: Final = {"flowguard", "__main__", "__future__"}
 """What is imported, and is not the project's own."""

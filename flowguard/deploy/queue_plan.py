@@ -15,9 +15,9 @@ from flowguard.deploy.options import DeployOptions
 from flowguard.deploy.permissions import Scope, endings, needs_answers, stage_sends
 from flowguard.destinations import Bus, Destination, Queue, Topic
 from flowguard.flow import ATTACH, AnyFlow
+from flowguard.project.queues import callback_queues, queue_of
 from flowguard.retry import LONGEST_VISIBILITY
 from flowguard.sim.event_source import QueueTimes
-from flowguard.sim.functions import callback_queues, queue_of
 
 TIMES_THE_TIMEOUT: Final = 6
 """A queue's visibility timeout over its function's time-out, as AWS advises: a throttled batch is tried again."""

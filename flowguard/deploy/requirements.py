@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from flowguard.deploy.problems import CannotPackage
 from flowguard.deploy.wheel import normal
-from flowguard.printable import bounded, printable
+from flowguard.text.printable import bounded, printable
 
 FILES: Final = ("requirements.txt", "pyproject.toml")
 """Where a project's dependencies are looked for, the first that is there."""

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from flowguard.deploy.problems import CannotPackage
-from flowguard.printable import printable
+from flowguard.text.printable import printable
 
 
 class SourceTree:

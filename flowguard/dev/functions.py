@@ -42,10 +42,10 @@ from flowguard.events import Observer
 from flowguard.observers.combined import combined
 from flowguard.observers.named import named_observers
 from flowguard.once_function import OnceServices
+from flowguard.project.loading import NoSuchFlow
 from flowguard.settings import Settings
 from flowguard.sim.account import SIMULATED_KEYS, SIMULATED_ROLE
 from flowguard.sim.calls import intercept
-from flowguard.sim.loading import NoSuchFlow
 from flowguard.sim.weather.forecast import forecast, passing
 from flowguard.sim.weather.weather import Weather
 

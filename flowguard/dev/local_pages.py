@@ -16,7 +16,7 @@ from typing import Any, Final, TypeAlias
 
 from flowguard.dev.port_requests import Environ, other_name
 from flowguard.dev.unread_queues import Mailbox, UnreadMessage
-from flowguard.printable import one_line, printable
+from flowguard.text.printable import one_line, printable
 
 PREFIX: Final = "/_flowguard"
 ANSWERS: Final = f"{PREFIX}/answers"

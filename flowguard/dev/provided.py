@@ -13,7 +13,7 @@ from flowguard.aws.faults import error_code
 from flowguard.deploy.arns import rule_name
 from flowguard.deploy.needs import Deployment, QueueNeed, TopicNeed
 from flowguard.destinations import Bus
-from flowguard.sim.declared import GivenItems, Keys, declared_items, modules_of_flows, read_items
+from flowguard.project.declared import GivenItems, Keys, declared_items, modules_of_flows, read_items
 from flowguard.sim.keyed import create_run_table, create_table
 
 if TYPE_CHECKING:

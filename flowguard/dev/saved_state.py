@@ -21,8 +21,8 @@ from botocore.exceptions import BotoCoreError, ClientError
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from flowguard.dev.cannot_serve import StateRefused
-from flowguard.payloads import problems_of
-from flowguard.printable import bounded
+from flowguard.payload.encoding import problems_of
+from flowguard.text.printable import bounded
 
 FILE: Final = "flowguard-dev.json"
 LOCK: Final = "flowguard-dev.lock"

@@ -19,9 +19,9 @@ from flowguard.dev.cannot_serve import CannotServe
 from flowguard.dev.local_pages import ANSWERS, MAILBOX, LocalPages
 from flowguard.dev.port_requests import OneAtATime
 from flowguard.dev.unread_queues import Mailbox
-from flowguard.printable import printable
 from flowguard.sim.account import ACCOUNT_ID, REGION
 from flowguard.sim.strict.state import items_of_any_size
+from flowguard.text.printable import printable
 
 if TYPE_CHECKING:
     from werkzeug.serving import BaseWSGIServer

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from flowguard.lint.checks import CHECKS, undoes_shortly
 from flowguard.lint.handler_source import ModuleSource
 from flowguard.lint.rules import BAD_SUPPRESSION, RULES, UNDOES_SHORTLY, UNREADABLE, UNUSED_SUPPRESSION, CodeFinding
-from flowguard.printable import one_line
+from flowguard.text.printable import one_line
 
 _SUPPRESSION: Final = re.compile(r"#\s*flowguard:\s*ignore(?:\[([^\]]*)\])?(.*)")
 _LONGEST_CODE: Final = 60

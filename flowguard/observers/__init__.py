@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from flowguard.public_names import loader
+from flowguard.names.public import loader
 
 if TYPE_CHECKING:
     from flowguard.events import Observer as Observer

@@ -10,8 +10,8 @@ from types import TracebackType
 from typing import Any
 
 from flowguard.events import Event, Observer
-from flowguard.printable import bounded, printable
 from flowguard.spans import Span, open_span, opens_spans
+from flowguard.text.printable import bounded, printable
 
 logger = logging.getLogger("flowguard")
 

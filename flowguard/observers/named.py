@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from flowguard.errors import shown
 from flowguard.events import Observer, log
-from flowguard.naming import AS_IN_CODE, Names
+from flowguard.names.at_aws import AS_IN_CODE, Names
 from flowguard.observers.combined import combined, text_of
 
 logger = logging.getLogger("flowguard")

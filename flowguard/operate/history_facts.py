@@ -7,9 +7,9 @@ from typing import Any, Final
 
 from flowguard.aws.history_rows import FullHistory, Told
 from flowguard.operate.moments import iso
-from flowguard.printable import LONGEST_PART, bounded
 from flowguard.protocol.run import RunItem
 from flowguard.protocol.run_history import Happened, How, read_history, run_digest
+from flowguard.text.printable import LONGEST_PART, bounded
 
 SAID: Final = {
     How.COMMITTED: "committed",

@@ -6,7 +6,7 @@ The store asks DynamoDB the same question as one condition; a test goes through 
 from __future__ import annotations
 
 from flowguard.protocol.run import ENDED, RunItem, Status
-from flowguard.protocol.verdicts import AnswerVerdict
+from flowguard.verdicts import AnswerVerdict
 from flowguard.wire.answer_address import AnswerAddress
 
 

@@ -18,7 +18,7 @@ from functools import lru_cache
 from hashlib import sha256
 from typing import NamedTuple
 
-from flowguard.ids import ObjectId, RequestId
+from flowguard.names.ids import ObjectId, RequestId
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.message import Message
 from flowguard.wire.send_ids import IdKind, id_of

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from flowguard.ids import Owner, RequestId
+from flowguard.names.ids import Owner, RequestId
 from flowguard.protocol.callers import Caller, Callers, asker_key, caller_key, listed_key
 from flowguard.protocol.conflict import OnConflict
 from flowguard.protocol.fields import REMOVED_BY_CLAIM, claiming
 from flowguard.protocol.run import ENDED, Claim, ClaimRequest, Commit, Committed, Fenced, FencedBy, RunItem, Status
-from flowguard.protocol.verdicts import Verdict
+from flowguard.verdicts import Verdict
 from flowguard.wire.message import Message
 
 

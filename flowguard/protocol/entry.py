@@ -16,7 +16,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Final, NamedTuple
 
-from flowguard.ids import Owner
+from flowguard.names.ids import Owner
 
 LONGEST_LEASE: Final = (12 * 60 + 15) * 60_000
 """The longest that a call may ask for, and by how much its clock may differ from another's, ms."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from flowguard.ids import RequestId
+from flowguard.names.ids import RequestId
 from flowguard.wire.message import ErrorNote
 
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from flowguard.protocol.answers import before_the_wait
 from flowguard.protocol.groups import GroupRequest, Member, Shard
 from flowguard.protocol.run import ENDED, RunItem, Status
-from flowguard.protocol.verdicts import AnswerVerdict
+from flowguard.verdicts import AnswerVerdict
 from flowguard.wire.answer_address import AnswerAddress
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from flowguard.ids import RequestId
+from flowguard.names.ids import RequestId
 
 
 class Memo(NamedTuple):

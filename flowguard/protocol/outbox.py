@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, assert_never
 
 from flowguard.destinations import Bus, Destination, Function, Queue, Topic, parse_destination
 from flowguard.errors import EnvelopeError, RunFailed, TooLarge
-from flowguard.ids import RequestId, refused_character
+from flowguard.names.ids import RequestId, refused_character
 from flowguard.retry import LONGEST_SQS_DELAY
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.bodies import bus_detail, function_payload

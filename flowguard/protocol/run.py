@@ -11,17 +11,17 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from flowguard.errors import TextGone
-from flowguard.ids import Owner, RequestId
+from flowguard.items.writes import Write
+from flowguard.names.ids import Owner, RequestId
 from flowguard.protocol.callers import Callers, LeftEnd
 from flowguard.protocol.conflict import OnConflict
 from flowguard.protocol.failed_hop import FailedHop
 from flowguard.protocol.memo import Memo
 from flowguard.protocol.outbox import Outbox, Send, StoredOutbox
-from flowguard.protocol.verdicts import AnswerVerdict, Verdict
 from flowguard.protocol.waiting import Late, Wait, WaitEnd, WaitPlan
+from flowguard.verdicts import AnswerVerdict, Verdict
 from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.message import ErrorNote, Message
-from flowguard.writes import Write
 
 LONGEST_LEASE = timedelta(minutes=30)
 """How long Lambda lets a function run, and by how much its clock may differ from another's."""

@@ -9,7 +9,7 @@ from flowguard.destinations import Destination, destination, form_problem
 from flowguard.errors import RunFailed, span_problem
 from flowguard.errors import shown as shown_text
 from flowguard.outcome import Ask, AskFlow, AskGroup, AwaitedToken
-from flowguard.payloads import Payload, encode
+from flowguard.payload.encoding import Payload, encode
 from flowguard.protocol.conflict import OnConflict
 from flowguard.recorded.side_messages import Startable
 from flowguard.wire.attributes import Attribute, attributes_of

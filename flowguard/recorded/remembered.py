@@ -10,11 +10,11 @@ from typing import Any, Final, Protocol
 from pydantic import PydanticUserError, TypeAdapter, ValidationError
 
 from flowguard.errors import RunFailed, shown
-from flowguard.payloads import encode_json, problems_of
+from flowguard.items.writes import Write
+from flowguard.payload.encoding import encode_json, problems_of
 from flowguard.recorded.table_writes import TableWrites
 from flowguard.wire.message import Message
 from flowguard.wire.send_ids import key_of
-from flowguard.writes import Write
 
 _LONGEST_NAME: Final = 128
 """Bytes of what a hop remembers something under."""
@@ -114,7 +114,7 @@ def _type_of_result(name: str, call: object, result: Any) -> TypeAdapter[Any] | 
 
 def _read(name: str, text: str, kind: TypeAdapter[Any] | None, result: Any) -> Any:
     if kind is None:
-        from flowguard.results import from_text  # not needed to start a function
+        from flowguard.payload.results import from_text  # not needed to start a function
 
         return from_text(text)
     try:
@@ -139,7 +139,7 @@ def _text_of(name: str, found: object, kind: TypeAdapter[Any] | None) -> str:
 
 def _plain_text(found: object) -> str:
     """Return the text from which a value comes back as it was, without a type. A model comes back as JSON values."""
-    from flowguard.results import Unstorable, to_plain_text  # not needed to start a function
+    from flowguard.payload.results import Unstorable, to_plain_text  # not needed to start a function
 
     try:
         return to_plain_text(found, encode_json)

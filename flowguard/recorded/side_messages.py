@@ -9,8 +9,8 @@ from typing import Protocol
 
 from flowguard.destinations import Destination, Queue, destination, form_problem
 from flowguard.errors import RunFailed, shown
-from flowguard.ids import ObjectId, RequestId
-from flowguard.payloads import Payload, encode
+from flowguard.names.ids import ObjectId, RequestId
+from flowguard.payload.encoding import Payload, encode
 from flowguard.protocol.conflict import OnConflict
 from flowguard.protocol.outbox import Kind, Send
 from flowguard.retry import LONGEST_SQS_DELAY

@@ -8,9 +8,9 @@ from types import MappingProxyType
 from typing import Any, Final, Protocol, TypeAlias
 
 from flowguard.errors import RunFailed, TooManyWrites, shown
-from flowguard.modified import Change, check_tries, modified
-from flowguard.rows import row
-from flowguard.writes import MOST_WRITES, Condition, Write, key_of, same_item, verb
+from flowguard.items.modified import Change, check_tries, modified
+from flowguard.items.rows import row
+from flowguard.items.writes import MOST_WRITES, Condition, Write, key_of, same_item, verb
 
 RefusedWrites: TypeAlias = Mapping[str, Mapping[str, Any] | None]
 """Writes with ``else_go_on`` that did not hold, by that name, each with the item that it met (or None)."""

@@ -10,11 +10,11 @@ from botocore.exceptions import ClientError
 
 from flowguard.aws.writes import from_item
 from flowguard.events import Event, EventType
-from flowguard.protocol.verdicts import Verdict
+from flowguard.project.declared import Keys, TableKey
 from flowguard.sim.calls import ApiCall, Proceed, Response
-from flowguard.sim.declared import Keys, TableKey
 from flowguard.sim.prepared import low_level
 from flowguard.sim.sends import Entry, SendOperation, sending
+from flowguard.verdicts import Verdict
 from flowguard.wire.message import REQUEST_ID, Message
 
 VERDICTS = {EventType(verdict.value.lower()): verdict.value for verdict in Verdict} | {

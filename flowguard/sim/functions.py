@@ -8,11 +8,12 @@ from datetime import timedelta
 from typing import Any, Final, NamedTuple
 
 from flowguard.callback_function import callback_handler
-from flowguard.destinations import Queue, Topic
+from flowguard.destinations import Queue
 from flowguard.errors import RunFailed, SettingsError
 from flowguard.flow import AnyFlow
 from flowguard.handler import LambdaHandler
-from flowguard.payloads import decode
+from flowguard.payload.encoding import decode
+from flowguard.project.queues import callback_queues, queue_of
 from flowguard.sim.made_tokens import means_token
 from flowguard.stage import AnyStage
 from flowguard.wire.envelope import Envelope
@@ -151,53 +152,8 @@ class Functions:
         return self.by_queue[queue_of(fitting[0], fitting[0].entry())] if len(fitting) == 1 else None
 
 
-def callback_queues(flows: Iterable[AnyFlow]) -> Mapping[str, list[AnyFlow]]:
-    """Return the queues through which answers come from outside, with the flows that declare them.
-
-    A topic has one queue for each flow, named after both.
-    """
-    found: dict[str, list[AnyFlow]] = {}
-    for flow in flows:
-        for callback in flow.callbacks:
-            match callback.source:
-                case Queue() as queue:
-                    found.setdefault(queue.short_name, []).append(flow)
-                case Topic() as topic:
-                    found.setdefault(_callback_queue(flow, topic), []).append(flow)
-                case _:
-                    pass  # an event of a bus is delivered by its own record
-    return found
-
-
-def _callback_queue(flow: AnyFlow, topic: Topic) -> str:
-    return f"{flow.name}-{topic.arn.rpartition(':')[2]}"
-
-
 def _unread(event: Any) -> Any:
     raise SettingsError("functions", "the message is in no queue that one of them reads")
-
-
-def queue_of(flow: AnyFlow, stage: AnyStage) -> str:
-    """Return the name of the queue that the stage's function reads.
-
-    A topic has one for each flow, named after the first of the flow's stages that read from the topic.
-    """
-    inbox = flow.inbox_of(stage)
-    if isinstance(inbox, Queue):
-        return inbox.short_name
-    first = next(one for one in flow.stages if flow.inbox_of(one) == inbox)
-    return f"{flow.name}-{first.name}"
-
-
-def topics(flows: Iterable[AnyFlow]) -> Mapping[str, str]:
-    """Return the name of the topic in front of each queue that has one."""
-    flows = list(flows)
-    inboxes = {queue_of(flow, stage): flow.inbox_of(stage) for flow in flows for stage in flow.stages}
-    found = {queue: inbox.arn for queue, inbox in inboxes.items() if isinstance(inbox, Topic)}
-    for flow in flows:
-        answering = [callback.source for callback in flow.callbacks if isinstance(callback.source, Topic)]
-        found |= {_callback_queue(flow, topic): topic.arn for topic in answering}
-    return {queue: arn.rpartition(":")[2] for queue, arn in found.items()}
 
 
 Served = list[tuple[AnyFlow, AnyStage]]

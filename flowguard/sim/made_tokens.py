@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from flowguard.errors import FlowguardError
 from flowguard.events import Event, EventType
-from flowguard.printable import LONGEST_PART, bounded
+from flowguard.text.printable import LONGEST_PART, bounded
 from flowguard.wire.message import Message
 from flowguard.wire.tokens import Tokens, is_token, token_row_id
 

@@ -14,8 +14,8 @@ from typing import Any, Final, cast
 from botocore.exceptions import ClientError
 
 from flowguard.errors import SettingsError
+from flowguard.project.declared import GivenItems, Keys, TableKey, read_items
 from flowguard.sim.calls import ApiCall, Proceed, Response
-from flowguard.sim.declared import GivenItems, Keys, TableKey, read_items
 from flowguard.sim.engine import Engine
 from flowguard.sim.keyed import create_table
 from flowguard.sim.limits.buses import bus_name

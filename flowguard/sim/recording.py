@@ -7,10 +7,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from flowguard.ids import id_problem
+from flowguard.names.ids import id_problem
+from flowguard.payload.http_source import http_source
 from flowguard.sim.world import START
 from flowguard.wire.envelope import BadRecord, Envelope, normalize
-from flowguard.wire.http_source import http_source
 from flowguard.wire.notification import LAST_MOMENT
 from flowguard.wire.records import find_records
 

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from flowguard.payload.http_source import http_source
 from flowguard.wire.envelope import Envelope, Source
-from flowguard.wire.http_source import http_source
 
 
 @dataclass(slots=True, eq=False)

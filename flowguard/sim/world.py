@@ -30,18 +30,18 @@ from flowguard.clock import no_pause
 from flowguard.errors import NotProcessed
 from flowguard.events import Event, EventType, Observer
 from flowguard.flow import AnyFlow
-from flowguard.ids import SeededIds
-from flowguard.protocol.verdicts import Verdict
+from flowguard.names.ids import SeededIds
+from flowguard.project.declared import DeclaredKey, declared_items, declared_tables, modules_of_flows, read_keys
+from flowguard.project.queues import topics
 from flowguard.settings import Settings
 from flowguard.sim.account import SIMULATED_ROLE, SIMULATED_SECRETS
 from flowguard.sim.calls import intercept
 from flowguard.sim.crash import Died
-from flowguard.sim.declared import DeclaredKey, declared_items, declared_tables, modules_of_flows, read_keys
 from flowguard.sim.delivered import Delivered, delivered
 from flowguard.sim.delivery_trace import DeliveryTrace, Watch
 from flowguard.sim.engine import Engine
 from flowguard.sim.event_source import LEFT_THERE, MOST_RECEIVES, STEP, EventSource, QueueTimes, failures_of
-from flowguard.sim.functions import Functions, ServedFunction, topics
+from flowguard.sim.functions import Functions, ServedFunction
 from flowguard.sim.made_tokens import MadeTokens, NoSuchToken
 from flowguard.sim.mail import Mail
 from flowguard.sim.moto import EmbeddedAWS
@@ -52,6 +52,7 @@ from flowguard.sim.virtual import VirtualTime
 from flowguard.sim.waiting_records import Delivery
 from flowguard.sim.weather.forecast import forecast
 from flowguard.sim.weather.layer import Invoked
+from flowguard.verdicts import Verdict
 from flowguard.wire.envelope import Envelope
 from flowguard.wire.message import Message
 from flowguard.wire.signing import Signer

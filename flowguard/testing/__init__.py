@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from flowguard.public_names import loader
+from flowguard.names.public import loader
 
 if TYPE_CHECKING:
     from flowguard.clock import ManualClock as ManualClock
     from flowguard.events import Tally as Tally
-    from flowguard.ids import SeededIds as SeededIds
+    from flowguard.names.ids import SeededIds as SeededIds
     from flowguard.sim.memory.aws import MemoryAWS as MemoryAWS
     from flowguard.sim.moto import EmbeddedAWS as EmbeddedAWS
     from flowguard.testing.context import FakeContext as FakeContext
@@ -54,7 +54,7 @@ _HOME = {
     # call a stage
     "step_for": "testing.steps",
     "ManualClock": "clock",
-    "SeededIds": "ids",
+    "SeededIds": "names.ids",
     "Tally": "events",
     # call a function
     "FakeContext": "testing.context",

@@ -14,9 +14,9 @@ from pydantic import BaseModel
 from flowguard.destinations import Destination
 from flowguard.errors import EnvelopeError, SettingsError
 from flowguard.flow import AnyFlow, is_flow
-from flowguard.ids import RequestId
-from flowguard.rows import row
-from flowguard.sim.declared import TableKey, low_level, read_key
+from flowguard.items.rows import row
+from flowguard.names.ids import RequestId
+from flowguard.project.declared import TableKey, low_level, read_key
 from flowguard.wire.attributes import Attribute
 
 

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from flowguard.errors import FlowguardError, SettingsError
 from flowguard.flow import is_flow
-from flowguard.sim.declared import read_items, read_keys
+from flowguard.project.declared import read_items, read_keys
 from flowguard.sim.world import START
 from flowguard.testing.explorer import (
     Invariant,

@@ -13,9 +13,9 @@ from typing import Any, Final, assert_never
 from flowguard.destinations import Bus, Destination, Function, Queue, Topic
 from flowguard.errors import FlowguardError
 from flowguard.events import EventType
-from flowguard.printable import bounded
 from flowguard.sim.delivered import Delivered
 from flowguard.testing.story import story
+from flowguard.text.printable import bounded
 from flowguard.wire.attributes import Attribute
 
 _LONGEST_NAME: Final = 100

@@ -15,7 +15,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from flowguard.payloads import Payload, encode, encode_json
+from flowguard.payload.encoding import Payload, encode, encode_json
 from flowguard.wire.attributes import Attribute, attributes_to
 from flowguard.wire.notification import to_timestamp
 

@@ -17,11 +17,10 @@ from flowguard.client import FlowClient, Started
 from flowguard.destinations import Destination, Queue
 from flowguard.errors import FlowguardError, SettingsError
 from flowguard.flow import AnyFlow
-from flowguard.ids import SeededIds
-from flowguard.payloads import Payload
+from flowguard.names.ids import SeededIds
+from flowguard.payload.encoding import Payload
+from flowguard.project.declared import DeclaredKey
 from flowguard.protocol.groups import request_of
-from flowguard.protocol.verdicts import AnswerVerdict
-from flowguard.sim.declared import DeclaredKey
 from flowguard.sim.delivered import Delivered
 from flowguard.sim.engine import Engine
 from flowguard.sim.final_state import plain
@@ -40,6 +39,7 @@ from flowguard.testing.explorer.record.view import body_of
 from flowguard.testing.flow_result import FlowResult, RunEnd, SentMessage, name_at_end
 from flowguard.testing.shared_world import SharedWorld
 from flowguard.testing.story import story
+from flowguard.verdicts import AnswerVerdict
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.envelope import BadRecord
 

@@ -14,12 +14,13 @@ from flowguard.aws.services import aws_services, aws_store
 from flowguard.clock import no_pause
 from flowguard.events import Event
 from flowguard.flow import AnyFlow
-from flowguard.ids import SeededIds
+from flowguard.names.ids import SeededIds
+from flowguard.project.declared import TableKey, declared_items, declared_tables, modules_of_flows
+from flowguard.project.queues import topics
 from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
-from flowguard.sim.declared import TableKey, declared_items, declared_tables, modules_of_flows
 from flowguard.sim.delivered import Delivered
 from flowguard.sim.engine import Engine
-from flowguard.sim.functions import Functions, topics
+from flowguard.sim.functions import Functions
 from flowguard.sim.points import with_points
 from flowguard.sim.posted import Posted, posted
 from flowguard.sim.virtual import VirtualTime

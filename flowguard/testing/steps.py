@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any, cast
 
 from flowguard.clock import Clock, ManualClock
-from flowguard.ids import ObjectId, RequestId
+from flowguard.names.ids import ObjectId, RequestId
 from flowguard.recorded.table_writes import NOTHING_REFUSED, RefusedWrites
 from flowguard.stage import Stage
 from flowguard.step import Before, StateT, Step

@@ -18,7 +18,7 @@ from flowguard.aws.services import aws_store
 from flowguard.clock import Clock
 from flowguard.destinations import Queue
 from flowguard.flow import AnyFlow
-from flowguard.ids import ObjectId
+from flowguard.names.ids import ObjectId
 from flowguard.operate.moments import duration, iso, moment
 from flowguard.operate.own_letters import letter_refusal
 from flowguard.operate.run_facts import run_facts

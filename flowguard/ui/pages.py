@@ -23,12 +23,12 @@ from flowguard.aws.run_pages import NoCursor, Wanted
 from flowguard.deploy.flow_graph import graph_of
 from flowguard.errors import FlowguardError
 from flowguard.flow import AnyFlow
-from flowguard.ids import name_problem
+from flowguard.names.ids import name_problem
 from flowguard.operate.history_facts import happened
 from flowguard.operate.moments import duration, seconds_in
 from flowguard.operate.run_rows import quiet_since
-from flowguard.printable import bounded, printable
 from flowguard.protocol.run import RunItem, Status
+from flowguard.text.printable import bounded, printable
 from flowguard.ui.changes import Change, Changes
 from flowguard.ui.graph_picture import described, graph_picture
 from flowguard.ui.guards import HEADERS, is_own_token, request_problem

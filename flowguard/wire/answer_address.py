@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from typing import Any, NamedTuple
 
-from flowguard.ids import ObjectId, RequestId, id_problem
+from flowguard.names.ids import ObjectId, RequestId, id_problem
 from flowguard.wire.message import LATEST_TIME, MOST_HOPS
 
 LONGEST_AWAITED_NAME = 64

@@ -24,7 +24,7 @@ from decimal import Decimal
 from typing import Any, Final, NamedTuple
 
 from flowguard.errors import EnvelopeError, RunFailed, shown
-from flowguard.printable import LONGEST_PART, bounded
+from flowguard.text.printable import LONGEST_PART, bounded
 
 
 class Attribute(NamedTuple):

@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 from typing import NamedTuple
 
-from flowguard.ids import ObjectId, RequestId
+from flowguard.names.ids import ObjectId, RequestId
 from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.cancel_reason import read_reason

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from flowguard.errors import RunFailed, shown
-from flowguard.printable import bounded
+from flowguard.text.printable import bounded
 
 LONGEST_REASON = 200
 """Characters of the reason of a cancellation that are kept."""

@@ -17,8 +17,8 @@ from enum import StrEnum
 from typing import Any, Final, NamedTuple, assert_never
 
 from flowguard.errors import EnvelopeError
-from flowguard.naming import AS_IN_CODE, Names
-from flowguard.printable import bounded
+from flowguard.names.at_aws import AS_IN_CODE, Names
+from flowguard.text.printable import bounded
 from flowguard.wire.attributes import Attribute, attributes_to, json_kind, read_attributes
 from flowguard.wire.bus_event import BusEvent, find_bus_event
 from flowguard.wire.message import DEPTH, EVENT, PLACE, Place

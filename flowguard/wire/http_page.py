@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from html import escape
 from typing import Final, NamedTuple
 
-from flowguard.printable import one_line
+from flowguard.text.printable import one_line
 
 FROM_PAGE: Final = "_page"
 """The field by which a form of these pages is recognised. It is no part of the answer."""

@@ -12,8 +12,8 @@ from typing import Any, Final, NamedTuple
 from urllib.parse import parse_qsl, unquote_plus
 
 from flowguard.errors import EnvelopeError, TooLarge, shown
-from flowguard.foreign import foreign_name
-from flowguard.wire.http_source import HttpSource, http_source
+from flowguard.payload.foreign import foreign_name
+from flowguard.payload.http_source import HttpSource, http_source
 
 LONGEST_QUERY: Final = 16_384
 """In characters: more than any gateway passes on."""

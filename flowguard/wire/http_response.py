@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any, Final, NamedTuple
 
-from flowguard.protocol.verdicts import AnswerVerdict
+from flowguard.payload.http_source import HttpSource, http_source
+from flowguard.verdicts import AnswerVerdict
 from flowguard.wire.http_page import POLICY, Page
-from flowguard.wire.http_source import HttpSource, http_source
 
 _ALWAYS: Final = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
 _OF_PAGES: Final = {

@@ -20,8 +20,8 @@ from pydantic import ValidationError
 
 from flowguard.destinations import parse_destination
 from flowguard.errors import shown
-from flowguard.ids import ObjectId, RequestId, id_problem
-from flowguard.payloads import problems_of
+from flowguard.names.ids import ObjectId, RequestId, id_problem
+from flowguard.payload.encoding import problems_of
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.cancel_reason import read_reason
 from flowguard.wire.token_form import without_tokens

@@ -25,7 +25,7 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from flowguard.errors import SettingsError, TokenProblem, TokenRefused, shown
-from flowguard.ids import id_problem
+from flowguard.names.ids import id_problem
 from flowguard.wire.shown_facts import ShownFacts, read_shown
 from flowguard.wire.signing import Keyring, Keys
 from flowguard.wire.token_form import FORM

@@ -14,8 +14,8 @@ from hashlib import sha256
 from typing import Final
 
 from flowguard.flow import PER_REQUEST, AnyFlow
-from flowguard.ids import RequestId
-from flowguard.payloads import decode
+from flowguard.names.ids import RequestId
+from flowguard.payload.encoding import decode
 from flowguard.protocol.outbox import Kind, Send
 from flowguard.protocol.run import ENDED, RunItem, Status
 from flowguard.wire.message import Message

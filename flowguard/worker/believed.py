@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from flowguard.destinations import Destination, Queue
 from flowguard.flow import AnyFlow
-from flowguard.naming import is_foreign
+from flowguard.names.at_aws import is_foreign
 from flowguard.stage import AnyStage
 from flowguard.wire.envelope import Envelope, Source
 from flowguard.wire.message import Message

@@ -9,8 +9,8 @@ from flowguard.destinations import Queue
 from flowguard.errors import EnvelopeError, FlowguardError, Untrusted
 from flowguard.events import Event, EventType
 from flowguard.flow import AnyFlow
-from flowguard.protocol.verdicts import AnswerVerdict
 from flowguard.protocol.waiting import GivenAnswer
+from flowguard.verdicts import AnswerVerdict
 from flowguard.wire.envelope import Envelope, normalize
 from flowguard.wire.http_response import lambda_response
 from flowguard.wire.tokens import TokenClaim, token_awaited_id

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from flowguard.errors import Reject, TextGone
 from flowguard.events import EventType
-from flowguard.ids import RequestId
+from flowguard.names.ids import RequestId
 from flowguard.protocol.callers import Caller, Callers, StoredEnd, asker_key
 from flowguard.protocol.outbox import Send
 from flowguard.protocol.run import ENDED, Claim, RunItem, Status
-from flowguard.protocol.verdicts import Verdict
+from flowguard.verdicts import Verdict
 from flowguard.wire.message import ErrorNote
 from flowguard.worker.dispatch import Due, not_sent, send_or_park
 from flowguard.worker.emitter import Emitter

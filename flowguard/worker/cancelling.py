@@ -7,10 +7,10 @@ from typing import NamedTuple
 from flowguard.errors import EnvelopeError
 from flowguard.events import Event, EventType
 from flowguard.flow import AnyFlow
-from flowguard.ids import ObjectId, RequestId
+from flowguard.names.ids import ObjectId, RequestId
 from flowguard.protocol.outbox import Send
 from flowguard.protocol.run import ENDED, Refused, RunItem, RunName
-from flowguard.protocol.verdicts import Verdict
+from flowguard.verdicts import Verdict
 from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.cancel_order import CancelOrder, read_cancel
 from flowguard.wire.envelope import Envelope

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from flowguard.destinations import parse_destination
-from flowguard.ids import ObjectId, RequestId
+from flowguard.names.ids import ObjectId, RequestId
 from flowguard.protocol.outbox import Kind, Send
 from flowguard.protocol.run import RunItem
 from flowguard.protocol.waiting import Child

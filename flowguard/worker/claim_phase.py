@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 
-from flowguard.ids import Owner
+from flowguard.names.ids import Owner
 from flowguard.protocol.claims import needs_lease
 from flowguard.protocol.run import LONGEST_LEASE, Claim, ClaimRequest, Refused, RunItem
-from flowguard.protocol.verdicts import Verdict
+from flowguard.verdicts import Verdict
 from flowguard.wire.message import Message
 from flowguard.worker.asks import Claiming, Judging, Way
 from flowguard.worker.caller_answers import CallerAnswers

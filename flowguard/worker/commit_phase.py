@@ -10,7 +10,7 @@ from flowguard.protocol.callers import Callers, StoredEnd
 from flowguard.protocol.claims import outlived, waits_unseen
 from flowguard.protocol.outbox import Send
 from flowguard.protocol.run import Claim, Commit, Committed, Fenced, FencedBy, Refused
-from flowguard.protocol.verdicts import Verdict
+from flowguard.verdicts import Verdict
 from flowguard.worker.asks import Committing, Way
 from flowguard.worker.caller_answers import CallerAnswers
 from flowguard.worker.dispatch import dispatch

@@ -15,8 +15,8 @@ from typing import Any
 from flowguard.destinations import Destination
 from flowguard.errors import EnvelopeError
 from flowguard.flow import AnyFlow
-from flowguard.ids import ObjectId, RequestId
-from flowguard.printable import bounded
+from flowguard.names.ids import ObjectId, RequestId
+from flowguard.text.printable import bounded
 from flowguard.wire.envelope import Envelope, Source, normalize_record
 from flowguard.wire.message import FLOW_STAGE, PLACE, REQUEST_ID, REQUESTED_AT, ErrorNote, Message, Place
 from flowguard.wire.notification import UNKNOWN_QUEUE, arn_service

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from flowguard.events import Event, EventType
 from flowguard.protocol.run import AwaitingRow
-from flowguard.protocol.verdicts import AnswerVerdict
 from flowguard.protocol.waiting import ALL_WHO_WAITED, Kept
+from flowguard.verdicts import AnswerVerdict
 from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.envelope import Envelope
 from flowguard.wire.send_ids import digest_of

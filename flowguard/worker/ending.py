@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from flowguard.protocol.outbox import Send
-from flowguard.protocol.verdicts import AnswerVerdict, ResetVerdict, Verdict
+from flowguard.verdicts import AnswerVerdict, ResetVerdict, Verdict
 from flowguard.wire.envelope import Envelope
 from flowguard.worker.routing import Arrival
 

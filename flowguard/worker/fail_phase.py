@@ -15,14 +15,13 @@ from flowguard.errors import (
     WriteDenied,
 )
 from flowguard.events import EventType
-from flowguard.failure import Again, Attempt, Never, after_failure
-from flowguard.payloads import decode
+from flowguard.payload.encoding import decode
 from flowguard.protocol.conflict import OnConflict
 from flowguard.protocol.outbox import Send
 from flowguard.protocol.run import BackOff, Claim, Commit, RunItem
-from flowguard.protocol.verdicts import Verdict
 from flowguard.retry import LONGEST_DELAY, LONGEST_SQS_DELAY, LONGEST_VISIBILITY, RetryPolicy
 from flowguard.spans import Phase
+from flowguard.verdicts import Verdict
 from flowguard.wire.message import ErrorNote
 from flowguard.worker.asks import Way
 from flowguard.worker.claim_phase import release
@@ -31,6 +30,7 @@ from flowguard.worker.denials import Refused, other_releases_of
 from flowguard.worker.dispatch import Due, not_sent, send_or_park
 from flowguard.worker.emitter import Emitter
 from flowguard.worker.ending import Ending, acked, kept
+from flowguard.worker.failure import Again, Attempt, Never, after_failure
 from flowguard.worker.failure_note import failure_of
 from flowguard.worker.hop_planner import planner_of
 from flowguard.worker.no_run import NoRun
@@ -52,7 +52,7 @@ class FailPhase:
         self._no_run = no_run
 
     def failed(self, arrival: Arrival, claim: Claim, error: BaseException) -> Way[Ending | None]:
-        """Decide by ``flowguard.failure`` whether the message is retried later or its run ends.
+        """Decide by ``flowguard.worker.failure`` whether the message is retried later or its run ends.
 
         What says nothing about the business is parked, so that no compensation begins. Raises what may pass within
         minutes, until the record has waited so long.

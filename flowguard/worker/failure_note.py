@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from flowguard.errors import TextGone
 from flowguard.failed import LONGEST_PAYLOAD, Failure
-from flowguard.payloads import encode_json
+from flowguard.payload.encoding import encode_json
 from flowguard.protocol.groups import is_of_part
 from flowguard.protocol.run import RunItem
 from flowguard.wire.message import ErrorNote, Message
@@ -46,7 +46,7 @@ def _as_plain_json(text: str) -> str:
     """
     if '"$"' not in text:
         return text
-    from flowguard.results import from_text  # few results have such a value
+    from flowguard.payload.results import from_text  # few results have such a value
 
     try:
         return encode_json(from_text(text))

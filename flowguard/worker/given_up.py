@@ -27,7 +27,7 @@ from flowguard.destinations import Queue
 from flowguard.errors import Reject, RunFailed, TooLarge
 from flowguard.protocol.claims import kills_before
 from flowguard.protocol.run import Refused
-from flowguard.protocol.verdicts import Verdict
+from flowguard.verdicts import Verdict
 from flowguard.wire.message import ErrorNote, Message
 from flowguard.worker.asks import Way
 from flowguard.worker.claim_phase import ClaimPhase

@@ -23,9 +23,9 @@ from flowguard.destinations import Destination, parse_destination
 from flowguard.errors import GroupChanged, GroupUnsaved, RunFailed, shown
 from flowguard.flow import AnyFlow, takes_answers
 from flowguard.group import GroupEnd
-from flowguard.ids import ObjectId, RequestId, name_problem
+from flowguard.names.ids import ObjectId, RequestId, name_problem
 from flowguard.outcome import AskGroup, WaitForGroup
-from flowguard.payloads import encode
+from flowguard.payload.encoding import encode
 from flowguard.protocol.group_answers import NewShard
 from flowguard.protocol.groups import (
     GROUP,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from flowguard.errors import Cancelled, GroupUnsaved, OtherRelease, RunFailed
 from flowguard.outcome import Outcome, WaitForGroup
-from flowguard.payloads import decode
+from flowguard.payload.encoding import decode
 from flowguard.protocol.groups import group_key
 from flowguard.protocol.run import Claim, Commit, RunItem
 from flowguard.recorded.read_answers import EndedGroup

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from flowguard.errors import WorkerFenced
+from flowguard.items.writes import Write
 from flowguard.protocol.claims import finds_old_memory
 from flowguard.protocol.memo import Memo
 from flowguard.protocol.run import Claim, Fenced
 from flowguard.worker.ports import Store
-from flowguard.writes import Write
 
 _BESIDE = 1_024 + 128
 """Bytes of the item that the memory takes beside its results: its request id, and the names of its parts."""

@@ -14,14 +14,14 @@ from collections.abc import Callable, Collection
 from typing import Any, Final, NamedTuple
 
 from flowguard.errors import EnvelopeError, Reject, RunFailed, TokenProblem, TokenRefused, TooLarge
-from flowguard.payloads import encode_json, sendable_json
-from flowguard.printable import bounded, printable
-from flowguard.protocol.verdicts import AnswerVerdict
+from flowguard.payload.encoding import encode_json, sendable_json
+from flowguard.payload.http_source import http_source
+from flowguard.text.printable import bounded, printable
+from flowguard.verdicts import AnswerVerdict
 from flowguard.wire.answer_link import choices_problem, parted
 from flowguard.wire.http_page import FROM_PAGE, Form, Page
 from flowguard.wire.http_request import HttpRequest, read_http_request
 from flowguard.wire.http_response import HttpResponse, json_response, page_response
-from flowguard.wire.http_source import http_source
 from flowguard.wire.tokens import TokenClaim, Tokens
 
 LONGEST_ANSWER: Final = 262_144 - 8_192

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from flowguard.errors import FlowguardError, OtherRelease, Reject, RunFailed
 from flowguard.events import EventType
-from flowguard.protocol.verdicts import Verdict
+from flowguard.verdicts import Verdict
 from flowguard.wire.message import ErrorNote
 from flowguard.worker.caller_answers import CallerAnswers
 from flowguard.worker.denials import Refused, other_releases_of

@@ -7,14 +7,14 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any
 
-from flowguard import lambda_log
 from flowguard.errors import DefinitionError, shown
 from flowguard.events import Observer
 from flowguard.flow import AnyFlow
 from flowguard.observers.combined import combined
 from flowguard.protocol.run import Claim, Committed, Fenced, Refused
-from flowguard.protocol.verdicts import Verdict
 from flowguard.spans import Phase, Span, open_span, opens_spans
+from flowguard.text import lambda_log
+from flowguard.verdicts import Verdict
 from flowguard.worker.asks import Answer, Ask, Calls, Committing
 from flowguard.worker.ports import Services
 

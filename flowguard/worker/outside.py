@@ -12,12 +12,12 @@ from flowguard.callback import Callback
 from flowguard.destinations import Bus, Queue, Topic
 from flowguard.errors import EnvelopeError, RunFailed
 from flowguard.flow import AnyFlow
-from flowguard.payload_names import text_at
-from flowguard.payloads import encode_json
+from flowguard.payload.encoding import encode_json
+from flowguard.payload.names import text_at
 from flowguard.protocol.outbox import Kind, Send
 from flowguard.protocol.run import AwaitingRow
-from flowguard.protocol.verdicts import AnswerVerdict
 from flowguard.protocol.waiting import ALL_WHO_WAITED, GivenAnswer, Use
+from flowguard.verdicts import AnswerVerdict
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.envelope import Envelope
 from flowguard.wire.message import PLACE, REQUEST_ID, REQUESTED_AT

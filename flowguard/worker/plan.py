@@ -14,10 +14,10 @@ from flowguard.destinations import Destination, Queue, parse_destination
 from flowguard.errors import Reject, RunFailed, TooLarge, TooManyWrites
 from flowguard.failed import Failure
 from flowguard.flow import AnyFlow
-from flowguard.ids import ObjectId
+from flowguard.items.writes import MOST_WRITES
+from flowguard.names.ids import ObjectId
 from flowguard.outcome import Done, Next, WaitFor
-from flowguard.payloads import encode, encode_json
-from flowguard.printable import bounded
+from flowguard.payload.encoding import encode, encode_json
 from flowguard.protocol.callers import Caller, StoredEnd
 from flowguard.protocol.failed_hop import FailedHop
 from flowguard.protocol.outbox import Kind, Outbox, Send
@@ -25,6 +25,7 @@ from flowguard.protocol.run import ENDED, Commit, NewWait, Status
 from flowguard.retry import LONGEST_SQS_DELAY
 from flowguard.stage import AnyStage
 from flowguard.step import AnyStep, NoState
+from flowguard.text.printable import bounded
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.envelope import Envelope, resend_alone
 from flowguard.wire.message import PLACE, REQUEST_ID, REQUESTED_AT, SEEMS, ErrorNote, Message
@@ -36,7 +37,6 @@ from flowguard.worker.replies import answer_place, end_body, takes_callers
 from flowguard.worker.restart import first_message_text
 from flowguard.worker.sent_again import as_it_came, resent, sent_again
 from flowguard.worker.wait_planner import WaitPlanner
-from flowguard.writes import MOST_WRITES
 
 _LONGEST_WHY = 100
 """Characters of why a reply cannot be sent: an item has little room for an error."""

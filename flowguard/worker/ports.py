@@ -9,8 +9,9 @@ from typing import NamedTuple, Protocol
 
 from flowguard.clock import Clock, SystemClock
 from flowguard.events import Observer, log
-from flowguard.ids import Ids, ObjectId, RandomIds, RequestId
-from flowguard.naming import AS_IN_CODE, Names
+from flowguard.items.writes import Write
+from flowguard.names.at_aws import AS_IN_CODE, Names
+from flowguard.names.ids import Ids, ObjectId, RandomIds, RequestId
 from flowguard.protocol.callers import Caller, Callers, StoredEnd
 from flowguard.protocol.group_answers import NewShard
 from flowguard.protocol.groups import GroupRequest
@@ -31,9 +32,9 @@ from flowguard.protocol.run import (
     Settled,
     TimedOut,
 )
-from flowguard.protocol.verdicts import AnswerVerdict
 from flowguard.protocol.waiting import EarlyAnswer, GivenAnswer, Kept, Look, Use
 from flowguard.recorded.table_writes import ReadsTables
+from flowguard.verdicts import AnswerVerdict
 from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.envelope import Envelope
 from flowguard.wire.message import ErrorNote
@@ -42,7 +43,6 @@ from flowguard.wire.tokens import NO_TOKENS, Tokens
 from flowguard.worker.alarm import Alarm, ThreadAlarm
 from flowguard.worker.asks import Calls, CommitAnswer
 from flowguard.worker.denials import Denials
-from flowguard.writes import Write
 
 
 class Groups(Protocol):

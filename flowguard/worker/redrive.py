@@ -6,11 +6,11 @@ from enum import StrEnum
 from typing import NamedTuple, assert_never
 
 from flowguard.flow import AnyFlow
-from flowguard.ids import Owner
+from flowguard.names.ids import Owner
 from flowguard.protocol.claims import decide
 from flowguard.protocol.conflict import OnConflict
 from flowguard.protocol.run import ClaimRequest, RunItem, Status
-from flowguard.protocol.verdicts import Verdict
+from flowguard.verdicts import Verdict
 from flowguard.wire.message import Message
 from flowguard.worker.again import again_command
 from flowguard.worker.dead_letters import Letter

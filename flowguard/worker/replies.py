@@ -5,13 +5,13 @@ from __future__ import annotations
 from flowguard.destinations import parse_destination
 from flowguard.errors import Reject
 from flowguard.flow import AnyFlow
-from flowguard.ids import ObjectId, RequestId
-from flowguard.payloads import encode, encode_json
-from flowguard.printable import bounded
+from flowguard.names.ids import ObjectId, RequestId
+from flowguard.payload.encoding import encode, encode_json
 from flowguard.protocol.callers import Caller, StoredEnd
 from flowguard.protocol.conflict import OnConflict
 from flowguard.protocol.outbox import Kind, Send
-from flowguard.protocol.verdicts import Verdict
+from flowguard.text.printable import bounded
+from flowguard.verdicts import Verdict
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.message import PLACE, REQUEST_ID, REQUESTED_AT, place_at_depth
 from flowguard.worker.wait_planner import ANSWER

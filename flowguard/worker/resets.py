@@ -8,9 +8,9 @@ from typing import Final, NamedTuple
 from flowguard.errors import EnvelopeError, RunFailed
 from flowguard.events import Event, EventType
 from flowguard.flow import AnyFlow
-from flowguard.ids import ObjectId, RequestId
+from flowguard.names.ids import ObjectId, RequestId
 from flowguard.protocol.run import ENDED, ResetOrder
-from flowguard.protocol.verdicts import ResetVerdict
+from flowguard.verdicts import ResetVerdict
 from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.envelope import Envelope
 from flowguard.wire.message import PLACE, Message

@@ -14,7 +14,7 @@ from hashlib import sha256
 from typing import NamedTuple
 
 from flowguard.flow import AnyFlow
-from flowguard.ids import ObjectId, RequestId
+from flowguard.names.ids import ObjectId, RequestId
 from flowguard.protocol.outbox import Kind, Send
 from flowguard.protocol.run import ENDED, RunItem
 from flowguard.wire.attributes import Attribute

@@ -13,7 +13,7 @@ from pydantic.fields import FieldInfo
 from flowguard.errors import OtherRelease, RunFailed
 from flowguard.failed import Failed
 from flowguard.group import GroupEnd
-from flowguard.payloads import decode, encode, problem_of
+from flowguard.payload.encoding import decode, encode, problem_of
 from flowguard.protocol.waiting import GivenAnswer, Wait, WaitEnd, WaitPlan
 from flowguard.recorded.read_answers import TIMED_OUT
 from flowguard.stage import AnyStage

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 from flowguard.destinations import Queue
 from flowguard.errors import EnvelopeError, FlowguardError, OtherRelease, RunFailed, SettingsError, TooEarly, shown
 from flowguard.flow import AnyFlow, Flow
-from flowguard.ids import ObjectId, RequestId, id_problem
-from flowguard.payload_names import RequestIdRule, read_request_id
-from flowguard.payloads import decode
+from flowguard.names.ids import ObjectId, RequestId, id_problem
+from flowguard.payload.encoding import decode
+from flowguard.payload.names import RequestIdRule, read_request_id
 from flowguard.protocol.outbox import attributes_problem
 from flowguard.stage import AnyStage
 from flowguard.wire.attributes import Attribute

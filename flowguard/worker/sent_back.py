@@ -12,8 +12,8 @@ from __future__ import annotations
 import json
 
 from flowguard.destinations import Destination
-from flowguard.printable import LONGEST_PART, bounded
 from flowguard.protocol.outbox import Kind, Send
+from flowguard.text.printable import LONGEST_PART, bounded
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.envelope import Envelope, resend
 from flowguard.wire.message import (

@@ -13,13 +13,13 @@ from flowguard.errors import EnvelopeError, OtherRelease, RunFailed
 from flowguard.events import Event, EventType
 from flowguard.failed import Failed
 from flowguard.flow import AnyFlow
-from flowguard.payloads import encode_json
+from flowguard.payload.encoding import encode_json
 from flowguard.protocol.answers import is_run_of
 from flowguard.protocol.outbox import Kind, Send
 from flowguard.protocol.run import RunItem, Status
-from flowguard.protocol.verdicts import AnswerVerdict
 from flowguard.protocol.waiting import ALL_WHO_WAITED, DEADLINE, GivenAnswer, Look, Use, WaitPlan
 from flowguard.retry import LONGEST_SQS_DELAY
+from flowguard.verdicts import AnswerVerdict
 from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.envelope import Envelope
 from flowguard.wire.message import PLACE, REQUESTED_AT, ErrorNote, Message

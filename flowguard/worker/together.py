@@ -8,11 +8,11 @@ from typing import Final, NamedTuple, TypeAlias, TypeGuard
 
 from flowguard.clock import Clock
 from flowguard.errors import OtherRelease
-from flowguard.ids import ObjectId
+from flowguard.names.ids import ObjectId
 from flowguard.protocol.claims import kills_before, outlived
 from flowguard.protocol.run import Claim, Refused
-from flowguard.protocol.verdicts import Verdict
 from flowguard.stage import MOST_AT_ONCE, AnyStage
+from flowguard.verdicts import Verdict
 from flowguard.wire.envelope import Envelope
 from flowguard.worker.asks import Answer, Ask, Committing, Way
 from flowguard.worker.driving import Driver

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 from flowguard.destinations import parse_destination
 from flowguard.errors import RunFailed, Untrusted, shown
 from flowguard.flow import AnyFlow
-from flowguard.ids import RequestId
-from flowguard.naming import is_foreign
-from flowguard.payloads import decode
+from flowguard.names.at_aws import is_foreign
+from flowguard.names.ids import RequestId
+from flowguard.payload.encoding import decode
 from flowguard.stage import AnyStage
 from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.envelope import Envelope

@@ -8,7 +8,7 @@ from flowguard.errors import RunFailed, TextGone
 from flowguard.events import EventType
 from flowguard.flow import AnyFlow
 from flowguard.protocol.run import Refused, RunItem
-from flowguard.protocol.verdicts import Verdict
+from flowguard.verdicts import Verdict
 from flowguard.worker.caller_answers import CallerAnswers
 from flowguard.worker.cancelling import Canceller, is_for_its_run
 from flowguard.worker.emitter import Emitter

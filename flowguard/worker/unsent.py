@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from flowguard.destinations import Destination, parse_destination
 from flowguard.flow import AnyFlow
-from flowguard.ids import ObjectId, RequestId, refused_character
+from flowguard.names.ids import ObjectId, RequestId, refused_character
 from flowguard.protocol.outbox import Kind, Send
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.message import (

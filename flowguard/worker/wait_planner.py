@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple, assert_never
 
 from flowguard.errors import RunFailed, shown, span_problem
 from flowguard.flow import AnyFlow, takes_answers
-from flowguard.ids import RequestId
+from flowguard.names.ids import RequestId
 from flowguard.outcome import Ask, AskFlow, Awaited, AwaitedEvent, AwaitedToken, WaitFor
 from flowguard.protocol.outbox import Kind, Send
 from flowguard.protocol.run import AwaitingRow, NewWait

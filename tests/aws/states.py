@@ -9,7 +9,7 @@ from itertools import chain, islice, product
 from typing import Any
 
 from flowguard.aws.items import ASKER, number, record_item, run_key
-from flowguard.ids import ObjectId, Owner, RequestId
+from flowguard.names.ids import ObjectId, Owner, RequestId
 from flowguard.protocol.callers import Caller, Callers, asker_key, caller_key
 from flowguard.protocol.conflict import OnConflict
 from flowguard.protocol.failed_hop import FailedHop

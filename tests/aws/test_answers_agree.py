@@ -15,12 +15,12 @@ from flowguard.aws.clients import Clients
 from flowguard.aws.items import read_item
 from flowguard.aws.services import aws_store
 from flowguard.errors import TooLarge
-from flowguard.ids import ObjectId, RequestId
+from flowguard.names.ids import ObjectId, RequestId
 from flowguard.protocol.answers import judge
 from flowguard.protocol.run import RunItem
-from flowguard.protocol.verdicts import AnswerVerdict
 from flowguard.protocol.waiting import GivenAnswer, Look, Wait, WaitEnd
 from flowguard.settings import Settings
+from flowguard.verdicts import AnswerVerdict
 from flowguard.wire.answer_address import AnswerAddress
 from tests.aws import states
 from tests.aws.engines import EVERY_STATE, on_memory

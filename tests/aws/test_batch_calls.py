@@ -13,12 +13,12 @@ from botocore.exceptions import ClientError, EndpointConnectionError
 from flowguard.aws.items import run_key
 from flowguard.aws.services import aws_store
 from flowguard.aws.store import DynamoDBStore
-from flowguard.ids import ObjectId, Owner, RequestId
+from flowguard.names.ids import ObjectId, Owner, RequestId
 from flowguard.protocol.conflict import OnConflict
 from flowguard.protocol.run import Claim, ClaimRequest, Commit, Committed, Fenced, FencedBy, Refused, Status
-from flowguard.protocol.verdicts import Verdict
 from flowguard.settings import Settings
 from flowguard.sim.calls import ApiCall, Proceed, Recorder, Response, intercept
+from flowguard.verdicts import Verdict
 from tests.aws.engines import on_memory, on_moto
 from tests.aws.states import NOW, STORED, request
 from tests.aws.store.run import commit

@@ -12,11 +12,11 @@ from flowguard.aws.batch_reads import BatchReads
 from flowguard.aws.items import run_key
 from flowguard.aws.services import aws_store
 from flowguard.aws.store import DynamoDBStore
-from flowguard.ids import ObjectId
+from flowguard.names.ids import ObjectId
 from flowguard.protocol.run import Claim, ClaimRequest, Committed, Refused, Status
-from flowguard.protocol.verdicts import Verdict
 from flowguard.settings import Settings
 from flowguard.sim.calls import ApiCall, Proceed, Recorder, Response, intercept
+from flowguard.verdicts import Verdict
 from tests.aws.engines import on_memory, on_moto
 from tests.aws.states import request
 from tests.aws.store.run import commit

@@ -12,7 +12,7 @@ from flowguard.aws.batch_writes import MOST_TRIES, write_rows
 from flowguard.aws.caller_lists import RowsLeft
 from flowguard.aws.clients import Clients
 from flowguard.aws.services import aws_store
-from flowguard.ids import ObjectId, RequestId
+from flowguard.names.ids import ObjectId, RequestId
 from flowguard.protocol.callers import Caller
 from flowguard.settings import Settings
 from flowguard.sim.calls import ApiCall, Proceed, Recorder, Response, intercept

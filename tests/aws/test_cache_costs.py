@@ -19,15 +19,15 @@ from flowguard.aws.clients import Clients
 from flowguard.aws.services import aws_services
 from flowguard.clock import ManualClock, SystemClock
 from flowguard.events import Tally
-from flowguard.ids import RequestId
+from flowguard.names.ids import RequestId
 from flowguard.protocol.callers import MOST_HELD
 from flowguard.protocol.outbox import Send
-from flowguard.protocol.verdicts import ResetVerdict
 from flowguard.settings import Settings
 from flowguard.sim.calls import intercept
 from flowguard.sim.keyed import create_table
 from flowguard.testing import sqs_event
 from flowguard.testing.context import FakeContext
+from flowguard.verdicts import ResetVerdict
 from flowguard.wire.envelope import Envelope
 from flowguard.worker.ports import Refusal
 from tests.aws.engines import on_dynamodb_local

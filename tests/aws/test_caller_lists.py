@@ -14,7 +14,7 @@ from flowguard.aws.clients import Clients
 from flowguard.aws.items import ASKER, number, record_item, run_key
 from flowguard.aws.services import aws_store
 from flowguard.errors import TextGone, TooLarge
-from flowguard.ids import ObjectId, RequestId
+from flowguard.names.ids import ObjectId, RequestId
 from flowguard.protocol.callers import LARGEST_HELD, MOST_HELD, Caller, Callers, StoredEnd
 from flowguard.protocol.run import ResetOrder
 from flowguard.settings import Settings

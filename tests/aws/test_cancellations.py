@@ -11,7 +11,7 @@ from flowguard.aws.cancellations import DynamoDBCancellations
 from flowguard.aws.clients import Clients
 from flowguard.aws.items import number
 from flowguard.aws.services import aws_store
-from flowguard.ids import ObjectId, RequestId
+from flowguard.names.ids import ObjectId, RequestId
 from flowguard.protocol.run import RunItem
 from flowguard.settings import Settings
 from flowguard.sim.calls import ApiCall, Proceed, Response, intercept

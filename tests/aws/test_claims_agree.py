@@ -16,8 +16,8 @@ from flowguard.aws.store import DynamoDBStore
 from flowguard.protocol.claims import decide, taken
 from flowguard.protocol.conflict import OnConflict
 from flowguard.protocol.run import Claim, RunItem
-from flowguard.protocol.verdicts import Verdict
 from flowguard.settings import Settings
+from flowguard.verdicts import Verdict
 from tests.aws.engines import EVERY_STATE, on_memory
 from tests.aws.states import KINDS, Meeting, meetings
 

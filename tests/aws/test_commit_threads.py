@@ -12,9 +12,9 @@ from botocore.exceptions import ClientError
 
 from flowguard.aws.commit_threads import Transact, transactions
 from flowguard.errors import ConditionFailed, ConditionRejected, NotHeld, WriteInvalid
+from flowguard.items.writes import Check, Condition, Delete, Put, Update, Write
 from flowguard.protocol.run import Claim, Commit, Committed, Fenced, FencedBy
 from flowguard.stage import MOST_AT_ONCE
-from flowguard.writes import Check, Condition, Delete, Put, Update, Write
 from tests.aws.store.run import commit
 from tests.worker.test_parallel import PATIENCE
 

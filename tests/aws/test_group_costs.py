@@ -17,10 +17,10 @@ from flowguard.aws.services import aws_store
 from flowguard.protocol.group_answers import NewShard
 from flowguard.protocol.groups import MOST_IN_SHARD, GroupPlan, GroupRequest, Member, group_key
 from flowguard.protocol.run import Claim, Committed, NewWait, Status
-from flowguard.protocol.verdicts import AnswerVerdict
 from flowguard.protocol.waiting import GivenAnswer, WaitPlan
 from flowguard.settings import Settings
 from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
+from flowguard.verdicts import AnswerVerdict
 from tests.aws.engines import on_dynamodb_local, on_memory
 from tests.aws.states import NOW, STORED, request
 from tests.aws.store.run import commit

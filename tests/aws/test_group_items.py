@@ -18,15 +18,15 @@ from flowguard.aws.packing import Packing
 from flowguard.aws.services import aws_store
 from flowguard.aws.store import DynamoDBStore
 from flowguard.errors import TooLarge
-from flowguard.ids import ObjectId, RequestId
+from flowguard.names.ids import ObjectId, RequestId
 from flowguard.protocol.claims import taken
 from flowguard.protocol.group_answers import NewShard
 from flowguard.protocol.groups import MOST_IN_GROUP, MOST_IN_SHARD, GroupPlan, GroupRequest, Member, group_key
 from flowguard.protocol.run import AwaitingRow, Claim, Committed, NewWait, Settled, Status
-from flowguard.protocol.verdicts import AnswerVerdict
 from flowguard.protocol.waiting import GivenAnswer, Use, WaitEnd, WaitPlan
 from flowguard.settings import Settings
 from flowguard.sim.calls import ApiCall, Proceed, Recorder, Response, intercept
+from flowguard.verdicts import AnswerVerdict
 from flowguard.wire.answer_address import AnswerAddress
 from tests.aws.engines import on_memory
 from tests.aws.states import NOW, STORED, request

@@ -20,7 +20,7 @@ from flowguard.aws.items import ASKER, number, record_item, run_key
 from flowguard.aws.services import aws_store
 from flowguard.aws.store import DynamoDBStore
 from flowguard.destinations import Queue
-from flowguard.ids import ObjectId, Owner, RequestId
+from flowguard.names.ids import ObjectId, Owner, RequestId
 from flowguard.protocol.callers import Caller, Callers
 from flowguard.protocol.conflict import OnConflict
 from flowguard.protocol.failed_hop import FailedHop

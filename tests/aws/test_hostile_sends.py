@@ -13,7 +13,7 @@ import pytest
 from flowguard.aws.sender import AWSSender
 from flowguard.destinations import Bus, Destination, Function, Queue, Topic
 from flowguard.errors import Reject, RunFailed, TooLarge
-from flowguard.ids import RequestId
+from flowguard.names.ids import RequestId
 from flowguard.protocol.outbox import Kind, Outbox, Send
 from flowguard.sim.in_process import AWSInProcess
 from flowguard.testing import hostile

@@ -17,8 +17,8 @@ from flowguard.aws.clients import Clients
 from flowguard.aws.items import KEPT_FREE, LARGEST_ITEM
 from flowguard.aws.ledger import DynamoDBLedger, ledger_of
 from flowguard.errors import SettingsError, TextGone, TooLarge
-from flowguard.ids import Owner
 from flowguard.key_table import KeyTable
+from flowguard.names.ids import Owner
 from flowguard.protocol.entry import Completion, Entry, EntryStatus, KeyAsk, KeyClaim, KeyVerdict, Met, judge_key
 from flowguard.settings import Settings
 from flowguard.sim.calls import ApiCall, Proceed, Recorder, Response, intercept

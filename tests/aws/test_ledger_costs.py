@@ -18,8 +18,8 @@ from flowguard.aws.clients import Clients
 from flowguard.aws.ledger import ledger_of
 from flowguard.clock import Clock, SystemClock
 from flowguard.events import Tally
-from flowguard.ids import RandomIds
 from flowguard.key_table import KeyTable
+from flowguard.names.ids import RandomIds
 from flowguard.once_function import OnceServices
 from flowguard.settings import Settings
 from flowguard.sim.calls import ApiCall, Proceed, Response, intercept

@@ -15,9 +15,9 @@ from flowguard import ItemChanged, modify
 from flowguard.aws.clients import Clients
 from flowguard.aws.tables import DynamoDBTables
 from flowguard.errors import RunFailed, WriteDenied, WriteInvalid
-from flowguard.modified import modified
+from flowguard.items.modified import modified
+from flowguard.items.writes import Check, Update, Write
 from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
-from flowguard.writes import Check, Update, Write
 from tests.aws.engines import ENGINES
 
 KEY = {"id": "c1"}
@@ -395,8 +395,8 @@ def test_the_longest_expression_is_not_refused(monkeypatch: pytest.MonkeyPatch) 
     assert update.condition is not None
     longest = len(update.condition.expression)
     assert longest > len(update.change.expression)
-    monkeypatch.setattr("flowguard.modified._LONGEST_EXPRESSION", longest)
+    monkeypatch.setattr("flowguard.items.modified._LONGEST_EXPRESSION", longest)
     assert write() == update
-    monkeypatch.setattr("flowguard.modified._LONGEST_EXPRESSION", longest - 1)
+    monkeypatch.setattr("flowguard.items.modified._LONGEST_EXPRESSION", longest - 1)
     with pytest.raises(RunFailed, match="more than an expression of DynamoDB holds"):
         write()

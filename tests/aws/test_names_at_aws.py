@@ -20,8 +20,9 @@ from flowguard.aws.services import aws_sender, aws_services
 from flowguard.aws.writes import write_action
 from flowguard.destinations import Destination
 from flowguard.errors import WriteDenied
+from flowguard.items.writes import Check, Condition, Delete, Put, Update, Write
 from flowguard.key_table import KeyTable
-from flowguard.naming import Names
+from flowguard.names.at_aws import Names
 from flowguard.observers.named import named_observers
 from flowguard.protocol.outbox import Kind, Send
 from flowguard.settings import Settings
@@ -29,7 +30,6 @@ from flowguard.sim.account import ACCOUNT_ID, REGION, SIMULATED_ROLE
 from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
 from flowguard.sim.moto import EmbeddedAWS
 from flowguard.wire.envelope import BadRecord, Envelope, normalize
-from flowguard.writes import Check, Condition, Delete, Put, Update, Write
 
 SETTINGS: Final = Settings.model_validate(
     {"names": "staging-*,topics.news=told", "scheduler_role": SIMULATED_ROLE, "table": "runs"}

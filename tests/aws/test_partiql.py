@@ -14,12 +14,12 @@ from flowguard.aws.clients import Clients
 from flowguard.aws.items import run_key
 from flowguard.aws.partiql import LONGEST_STATEMENT, Unsayable, insert_statement, update_statement
 from flowguard.aws.services import aws_store
-from flowguard.ids import ObjectId, RequestId
+from flowguard.names.ids import ObjectId, RequestId
 from flowguard.protocol.claims import begins_list, taken
 from flowguard.protocol.outbox import Outbox
 from flowguard.protocol.run import Claim, Commit, Status
-from flowguard.protocol.verdicts import Verdict
 from flowguard.settings import Settings
+from flowguard.verdicts import Verdict
 from flowguard.wire.message import ErrorNote
 from tests.aws.states import KINDS, NOW, STORED, Meeting, item, request
 from tests.aws.store.run import commit_call

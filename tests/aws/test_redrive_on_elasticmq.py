@@ -26,7 +26,7 @@ from flowguard.errors import Reject
 from flowguard.events import Tally
 from flowguard.flow import Flow
 from flowguard.handler import LambdaHandler, lambda_handler
-from flowguard.ids import RequestId
+from flowguard.names.ids import RequestId
 from flowguard.outcome import Done, Outcome
 from flowguard.protocol.run import RunItem, Status
 from flowguard.settings import Settings

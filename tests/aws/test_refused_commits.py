@@ -14,9 +14,9 @@ from flowguard.aws.items import number
 from flowguard.aws.packing import Packing
 from flowguard.aws.store import DynamoDBStore
 from flowguard.errors import ConditionFailed, WriteInvalid
+from flowguard.items.writes import Condition, Delete, Put, Write
 from flowguard.protocol.claims import taken
 from flowguard.protocol.run import Claim, Commit, Committed, Fenced, FencedBy, Refused, Status
-from flowguard.writes import Condition, Delete, Put, Write
 from tests.aws.states import NOW, STORED, item, request
 
 ASKED = request(STORED)

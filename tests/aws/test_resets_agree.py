@@ -13,7 +13,7 @@ from flowguard.aws.clients import Clients
 from flowguard.aws.items import number, read_item, record_item, run_key
 from flowguard.aws.services import aws_store
 from flowguard.aws.store import DynamoDBStore
-from flowguard.ids import ObjectId, RequestId
+from flowguard.names.ids import ObjectId, RequestId
 from flowguard.protocol.claims import can_be_reset
 from flowguard.protocol.run import Cancellation, ResetOrder, RunItem
 from flowguard.settings import Settings

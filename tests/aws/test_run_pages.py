@@ -11,7 +11,7 @@ from flowguard.aws.clients import Clients
 from flowguard.aws.items import run_key
 from flowguard.aws.run_pages import RunPage, RunPages, Wanted, place_of
 from flowguard.aws.run_reader import RunReader
-from flowguard.ids import ObjectId
+from flowguard.names.ids import ObjectId
 from flowguard.protocol.run import Status
 from flowguard.settings import Settings
 

@@ -15,9 +15,9 @@ from flowguard.aws.store import DynamoDBStore
 from flowguard.protocol.conflict import OnConflict
 from flowguard.protocol.failed_hop import FailedHop
 from flowguard.protocol.run import Claim, Commit, Committed, NewWait, Refused, Status
-from flowguard.protocol.verdicts import Verdict
 from flowguard.protocol.waiting import WaitPlan
 from flowguard.settings import Settings
+from flowguard.verdicts import Verdict
 from flowguard.wire.message import ErrorNote
 from tests.aws.engines import EVERY_STATE, on_memory
 from tests.aws.states import NOW, STORED, Meeting, item, late, meetings, request, wait

@@ -15,12 +15,12 @@ from flowguard.aws.clients import Clients
 from flowguard.aws.services import aws_store
 from flowguard.aws.waits import DynamoDBWaits, RowsUnwritten
 from flowguard.errors import TooLarge
-from flowguard.ids import ObjectId, RequestId
+from flowguard.names.ids import ObjectId, RequestId
 from flowguard.protocol.run import AwaitingRow, RunItem
-from flowguard.protocol.verdicts import AnswerVerdict
 from flowguard.protocol.waiting import EarlyAnswer, GivenAnswer
 from flowguard.settings import Settings
 from flowguard.sim.calls import ApiCall, Proceed, Recorder, Response, intercept
+from flowguard.verdicts import AnswerVerdict
 from flowguard.wire.answer_address import AnswerAddress
 from tests.aws import states
 from tests.aws.engines import on_memory

@@ -16,14 +16,14 @@ from flowguard.aws.services import aws_store
 from flowguard.aws.store import DynamoDBStore
 from flowguard.aws.tables import read_consistently
 from flowguard.aws.writes import to_item
-from flowguard.ids import RequestId
-from flowguard.modified import modified
-from flowguard.newest import item_fence, newest_put
+from flowguard.items.modified import modified
+from flowguard.items.newest import item_fence, newest_put
+from flowguard.items.writes import Check, Condition, Delete, Put, Update, Write
+from flowguard.names.ids import RequestId
 from flowguard.once_function import OnceServices
 from flowguard.settings import Settings
 from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
 from flowguard.worker.hop_memory import HopMemory
-from flowguard.writes import Check, Condition, Delete, Put, Update, Write
 from tests.aws.engines import on_dynamodb_local
 from tests.aws.store.run import claimed, commit
 

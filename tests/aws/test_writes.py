@@ -13,7 +13,7 @@ from pydantic import BaseModel
 
 from flowguard.aws.writes import from_item, to_item, write_action
 from flowguard.errors import WriteInvalid
-from flowguard.writes import Condition, Delete, Put, Update, Write
+from flowguard.items.writes import Condition, Delete, Put, Update, Write
 
 KEY = {"id": {"S": "c1"}}
 FREE = Condition("attribute_not_exists(id)")

@@ -31,7 +31,7 @@ KNOW_AWS: Final = (
     "wire/",
     "worker/",
     "retry.py",
-    "writes.py",
+    "items/writes.py",
 )
 """Where each constant has to be a row's or flowguard's own."""
 

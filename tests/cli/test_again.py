@@ -11,7 +11,7 @@ import pytest
 from flowguard.errors import Reject
 from flowguard.failed import Failure
 from flowguard.flow import AnyFlow, Flow
-from flowguard.ids import RequestId
+from flowguard.names.ids import RequestId
 from flowguard.outcome import Done, Outcome
 from flowguard.protocol.run import RunItem, Status
 from flowguard.stage import Stage

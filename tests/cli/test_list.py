@@ -16,7 +16,7 @@ from flowguard.cli import main, table_reading
 from flowguard.cli.connection import CommandTime
 from flowguard.cli.stats_metrics import UNITS, Count, metric_lines
 from flowguard.errors import Reject, Retry
-from flowguard.ids import ObjectId
+from flowguard.names.ids import ObjectId
 from flowguard.outcome import Outcome
 from flowguard.sim.account import SIMULATED_KEYS
 from flowguard.sim.calls import ApiCall, Proceed, Recorder, Response, intercept

@@ -10,8 +10,8 @@ from click.testing import CliRunner, Result
 
 from flowguard.aws.ledger import ledger_of
 from flowguard.cli import main
-from flowguard.ids import Owner
 from flowguard.key_table import KeyTable
+from flowguard.names.ids import Owner
 from flowguard.protocol.entry import Completion, KeyAsk, KeyClaim
 from flowguard.settings import Settings
 from flowguard.sim.keyed import create_table

@@ -18,7 +18,7 @@ from click.testing import CliRunner, Result
 from flowguard.cli import main
 from flowguard.cli.recordings import without_reason
 from flowguard.cli.replay import _complain_of_failed
-from flowguard.sim import loading
+from flowguard.project import loading
 from flowguard.sim.final_state import DeadLetter, FinalState, RunLeft
 from flowguard.sim.points import Point
 from flowguard.testing import sqs_event

@@ -21,7 +21,7 @@ from flowguard.errors import Reject, Retry
 from flowguard.events import EventType
 from flowguard.failed import Failure
 from flowguard.flow import UNTIL_RESET, AnyFlow, Flow
-from flowguard.ids import ObjectId, RequestId
+from flowguard.names.ids import ObjectId, RequestId
 from flowguard.operate.history_facts import history_facts
 from flowguard.outcome import AwaitedToken, Done, Outcome
 from flowguard.settings import Settings

@@ -18,7 +18,7 @@ from flowguard.deploy.derive import needs_of
 from flowguard.deploy.found import FunctionKind, find_functions
 from flowguard.deploy.needs import Deployment
 from flowguard.deploy.options import DeployOptions
-from flowguard.ids import SeededIds
+from flowguard.names.ids import SeededIds
 from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
 from flowguard.sim.functions import Functions, ServedFunction
 from flowguard.sim.limits.queues import queue_name

@@ -25,11 +25,11 @@ from flowguard import Reject
 from flowguard.deploy.permissions import makes_tokens
 from flowguard.destinations import Queue
 from flowguard.flow import ATTACH, AnyFlow
+from flowguard.project.queues import callback_queues
 from flowguard.protocol.callers import MOST_HELD
 from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
 from flowguard.sim.crash import Died
 from flowguard.sim.event_source import MOST_RECEIVES
-from flowguard.sim.functions import callback_queues
 from flowguard.sim.limits.queues import queue_name
 from flowguard.sim.points import Point
 from flowguard.sim.recording import RecordedRecord, read_recording

@@ -11,7 +11,7 @@ from typing import Final
 
 from flowguard.deploy.flow_graph import graph_of
 from flowguard.deploy.graph_texts import mermaid
-from flowguard.sim.loading import load_flows
+from flowguard.project.loading import load_flows
 
 ROOT: Final = Path(__file__).parents[2]
 _GRAPH: Final = re.compile(r"(<!-- graph: (\S+) -->\n```mermaid\n).*?(```\n)", re.DOTALL)

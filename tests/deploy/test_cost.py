@@ -11,7 +11,6 @@ from typing import Any, cast
 import pytest
 from click.testing import CliRunner, Result
 
-from flowguard import lambda_log
 from flowguard.aws.clients import Clients
 from flowguard.cli import main
 from flowguard.deploy.flow_cost import LAMBDAS_LINES, MONTH, FlowCost, IdleMonth, Invocations, StageCost
@@ -20,6 +19,7 @@ from flowguard.deploy.prices import Prices, Unit
 from flowguard.events import Event, EventType, logged_bytes
 from flowguard.sim.calls import ApiCall, Proceed, Recorder, Response, intercept
 from flowguard.sim.memory.aws import MemoryAWS
+from flowguard.text import lambda_log
 from tests.aws.engines import on_dynamodb_local
 
 SAMPLES = "samples/orders"

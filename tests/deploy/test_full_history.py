@@ -11,7 +11,7 @@ from flowguard import Callback, Done, Flow, Outcome, Queue, Stage, Step, callbac
 from flowguard.cli import main
 from flowguard.deploy.meter import Meter
 from flowguard.deploy.prices import Unit
-from flowguard.ids import ObjectId, RequestId
+from flowguard.names.ids import ObjectId, RequestId
 from flowguard.sim.calls import intercept
 from flowguard.wire.message import Message
 from tests.deploy.exercised import granted, needs

@@ -16,7 +16,7 @@ from flowguard import Bus, Done, Failure, Flow, Function, Outcome, RetryPolicy, 
 from flowguard.cli import main
 from flowguard.deploy.flow_graph import EdgeKind, FlowGraph, GraphEdge, Shape, graph_of, spoken
 from flowguard.deploy.graph_texts import FORMATS, ascii_text, dot, mermaid
-from flowguard.sim.loading import SHIPPED
+from flowguard.project.loading import SHIPPED
 from tests.deploy.readmes import brought_up_to_date, graphs_in, pages
 
 AnyStep = Step[Any]

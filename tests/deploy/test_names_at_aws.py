@@ -24,7 +24,7 @@ from flowguard.deploy.problems import CannotDeploy
 from flowguard.destinations import Bus
 from flowguard.dev.functions import Order, mapping_of, outside_environment
 from flowguard.dev.provided import Provider
-from flowguard.naming import Names
+from flowguard.names.at_aws import Names
 from flowguard.sim.account import ACCOUNT_ID, REGION
 from flowguard.sim.moto import EmbeddedAWS
 from tests.deploy.templates import MODULES, options_of

@@ -19,7 +19,7 @@ from flowguard.dev.local_pages import ANSWERS, LARGEST, MAILBOX, event_of
 from flowguard.dev.port_requests import Environ
 from flowguard.dev.served import ServedEngine
 from flowguard.dev.unread_queues import here
-from flowguard.wire.http_source import HttpSource, http_source
+from flowguard.payload.http_source import HttpSource, http_source
 
 TOKEN = "k1." + "x" * 84
 LINK = f"https://claims.example.com/answers/{TOKEN}?answers=pay%2Cdecline"

@@ -9,7 +9,7 @@ import pytest
 
 from flowguard import Queue
 from flowguard.flow import AnyFlow
-from flowguard.ids import RequestId
+from flowguard.names.ids import RequestId
 from flowguard.sim.world import START
 from flowguard.testing import explore, replay, sqs_event
 from flowguard.testing.explorer.checks.problem import EQUIVALENCE

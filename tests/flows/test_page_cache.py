@@ -14,11 +14,11 @@ from flowguard.aws.clients import Clients
 from flowguard.aws.services import aws_services
 from flowguard.client import FlowClient
 from flowguard.events import EventType
-from flowguard.ids import RequestId
-from flowguard.protocol.verdicts import ResetVerdict
+from flowguard.names.ids import RequestId
 from flowguard.settings import Settings
 from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
 from flowguard.testing import FlowClock, FlowResult, FlowRunner, sqs_event, step_for
+from flowguard.verdicts import ResetVerdict
 from flows.page_cache.flow import (
     ITEMS,
     PAGES,

@@ -14,10 +14,10 @@ from flowguard import Done, Outcome, Reject, Retry, Settings, Step
 from flowguard.aws.clients import Clients
 from flowguard.aws.services import aws_services
 from flowguard.events import EventType, Tally
+from flowguard.items.writes import Put, Update
 from flowguard.sim.calls import ApiCall, Proceed, Recorder, Response, intercept
 from flowguard.testing import FlowClock, FlowRunner, MemoryAWS, step_for
 from flowguard.wire.message import Place
-from flowguard.writes import Put, Update
 from flows.take_payment import gateway, handlers
 from flows.take_payment.flow import CHARGING, BookPayment, ChargeCard, TakePayment
 from flows.take_payment.gateway import Charge, GatewayDown, GatewayTimeout, RecordedGateway

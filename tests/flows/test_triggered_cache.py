@@ -11,9 +11,9 @@ import pytest
 
 from flowguard import Done, Reject
 from flowguard.events import EventType
+from flowguard.items.writes import Put, Update
 from flowguard.sim.calls import intercept
 from flowguard.testing import FlowResult, FlowRunner, step_for
-from flowguard.writes import Put, Update
 from flows.triggered_cache.flow import BuildEntry, CollectParts, PublishEntry, TriggeredCache
 from flows.triggered_cache.models import CacheReset, CacheState, EntryBuilt, EntryPublished, PartsCollected
 from tests.flows.mishaps import Copies, Meanwhile

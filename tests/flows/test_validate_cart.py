@@ -15,12 +15,12 @@ from flowguard import Done, Reject, Settings
 from flowguard.aws.clients import Clients
 from flowguard.aws.services import aws_services
 from flowguard.events import EventType
+from flowguard.items.writes import Put, Update
 from flowguard.sim.account import SIMULATED_SECRETS
 from flowguard.sim.calls import intercept
 from flowguard.testing import FlowClock, FlowResult, FlowRunner, MemoryAWS, step_for
 from flowguard.wire.signing import simulated
 from flowguard.worker.ports import Services
-from flowguard.writes import Put, Update
 from flows.validate_cart import handlers
 from flows.validate_cart.flow import AddFound, CheckCart, ConfirmCart, PriceCart, ValidateCart
 from flows.validate_cart.models import (

@@ -10,13 +10,13 @@ import pytest
 
 from flowguard.aws import expressions
 from flowguard.aws.store import DynamoDBStore
-from flowguard.ids import ObjectId, Owner, RequestId
+from flowguard.names.ids import ObjectId, Owner, RequestId
 from flowguard.protocol.conflict import OnConflict
 from flowguard.protocol.group_answers import NewShard
 from flowguard.protocol.groups import GroupPlan, GroupRequest, Member, group_key, spare_of
 from flowguard.protocol.run import Claim, ClaimRequest, Commit, Committed, NewWait, Settled, Status
-from flowguard.protocol.verdicts import AnswerVerdict
 from flowguard.protocol.waiting import GivenAnswer, WaitPlan
+from flowguard.verdicts import AnswerVerdict
 from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.message import Message
 from tests.on_engines.test_races import WORKERS, at_once

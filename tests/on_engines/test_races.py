@@ -11,12 +11,12 @@ from typing import TypeVar
 import pytest
 
 from flowguard.aws.store import DynamoDBStore
-from flowguard.ids import ObjectId, Owner, RequestId
+from flowguard.items.writes import Condition, Update
+from flowguard.names.ids import ObjectId, Owner, RequestId
 from flowguard.protocol.conflict import OnConflict
 from flowguard.protocol.run import Claim, ClaimRequest, Commit, Committed, Refused, Status
-from flowguard.protocol.verdicts import Verdict
+from flowguard.verdicts import Verdict
 from flowguard.wire.message import Message
-from flowguard.writes import Condition, Update
 from tests.proofs.soak.sandbox import Sandbox
 
 WORKERS, ROUNDS = 8, 25

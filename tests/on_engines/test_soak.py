@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from flowguard.ids import RequestId
+from flowguard.names.ids import RequestId
 from flowguard.protocol.run import Status
 from tests.proofs.soak.check import Check
 from tests.proofs.soak.chronicle import Chronicle

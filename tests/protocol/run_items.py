@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from flowguard.ids import Owner, RequestId
+from flowguard.names.ids import Owner, RequestId
 from flowguard.protocol.run import RunItem, Status
 
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from flowguard.ids import ObjectId, Owner, RequestId
+from flowguard.names.ids import ObjectId, Owner, RequestId
 from flowguard.protocol.answers import judge
 from flowguard.protocol.run import RunItem, Status
-from flowguard.protocol.verdicts import AnswerVerdict
 from flowguard.protocol.waiting import Late, Wait
+from flowguard.verdicts import AnswerVerdict
 from flowguard.wire.answer_address import AnswerAddress
 
 A = AnswerAddress("flow", ObjectId("o"), RequestId("run-1"), 1, 1, "a")

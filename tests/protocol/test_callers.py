@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from flowguard.ids import ObjectId, RequestId
+from flowguard.names.ids import ObjectId, RequestId
 from flowguard.protocol.callers import LARGEST_ASKER, MOST_HELD, Caller, Callers, LeftEnd, StoredEnd, asker_key
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.message import Message

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from flowguard.ids import ObjectId, Owner, RequestId
+from flowguard.names.ids import ObjectId, Owner, RequestId
 from flowguard.protocol.callers import Caller, Callers, asker_key, caller_key
 from flowguard.protocol.claims import (
     answered_askers,
@@ -37,8 +37,8 @@ from flowguard.protocol.run import (
     RunItem,
     Status,
 )
-from flowguard.protocol.verdicts import Verdict
 from flowguard.protocol.waiting import Wait
+from flowguard.verdicts import Verdict
 from flowguard.wire.message import ErrorNote, Message
 from tests.protocol.run_items import run_item
 

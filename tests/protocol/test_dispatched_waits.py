@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from flowguard.destinations import Queue
-from flowguard.ids import RequestId
+from flowguard.names.ids import RequestId
 from flowguard.protocol.outbox import Kind, Outbox, Send
 from flowguard.protocol.run import Cancellation
 from flowguard.protocol.waiting import Wait, WaitPlan

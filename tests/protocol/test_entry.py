@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from flowguard.ids import Owner
+from flowguard.names.ids import Owner
 from flowguard.protocol.entry import Entry, EntryStatus, KeyAsk, KeyVerdict, judge_key
 
 NOW = 1_000

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from flowguard.ids import ObjectId, Owner, RequestId
+from flowguard.names.ids import ObjectId, Owner, RequestId
 from flowguard.protocol.claims import begins_anew, can_be_reset, decide, refused_commit
 from flowguard.protocol.conflict import OnConflict
 from flowguard.protocol.failed_hop import FailedHop
 from flowguard.protocol.run import Claim, ClaimRequest, Commit, Committed, RunItem, Status
-from flowguard.protocol.verdicts import Verdict
+from flowguard.verdicts import Verdict
 from flowguard.wire.message import ErrorNote, Message
 from tests.protocol.run_items import run_item
 

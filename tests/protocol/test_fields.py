@@ -15,7 +15,7 @@ from flowguard.aws import expressions, memos, run_pages
 from flowguard.aws.claim_call import claim_call
 from flowguard.aws.commit_call import back_off_call, note_kills_call, release_call
 from flowguard.aws.items import FIXED, read_item, read_record, record_item
-from flowguard.ids import RequestId
+from flowguard.names.ids import RequestId
 from flowguard.protocol import fields
 from flowguard.protocol.callers import Callers
 from flowguard.protocol.claims import taken

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from flowguard.aws.items import read_item
-from flowguard.ids import ObjectId, RequestId
+from flowguard.names.ids import ObjectId, RequestId
 from flowguard.protocol.group_answers import AskShard, judge_by_shard, judge_member
 from flowguard.protocol.groups import Member, Shard, group_key, request_of, spare_of
 from flowguard.protocol.run import RunItem, Status
-from flowguard.protocol.verdicts import AnswerVerdict
 from flowguard.protocol.waiting import Late, Wait
+from flowguard.verdicts import AnswerVerdict
 from flowguard.wire.answer_address import AnswerAddress
 from tests.aws import states
 

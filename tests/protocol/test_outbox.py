@@ -10,7 +10,7 @@ import pytest
 
 from flowguard.destinations import Bus, Destination, Function, Queue, Topic
 from flowguard.errors import RunFailed, TooLarge
-from flowguard.ids import RequestId
+from flowguard.names.ids import RequestId
 from flowguard.protocol.outbox import (
     LARGEST_SCHEDULED,
     LAST_PHASE,

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from flowguard.destinations import Queue
-from flowguard.ids import RequestId
+from flowguard.items.writes import Delete
+from flowguard.names.ids import RequestId
 from flowguard.protocol.outbox import Kind, Outbox, Send
 from flowguard.protocol.run import Commit, NewWait, Status
 from flowguard.protocol.waiting import Wait, WaitPlan
-from flowguard.writes import Delete
 from tests.protocol.run_items import run_item
 
 SEND = Send(Kind.SIDE, Queue("q"), "{}", "r.1.0")

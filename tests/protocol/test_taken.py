@@ -8,7 +8,7 @@ import pytest
 
 from flowguard.aws.items import read_item
 from flowguard.errors import TextGone
-from flowguard.ids import Owner, RequestId
+from flowguard.names.ids import Owner, RequestId
 from flowguard.protocol.callers import Callers, LeftEnd, StoredEnd
 from flowguard.protocol.claims import taken
 from flowguard.protocol.conflict import OnConflict

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from flowguard.ids import ObjectId, Owner, RequestId
+from flowguard.names.ids import ObjectId, Owner, RequestId
 from flowguard.protocol.claims import needs_lease, outlived, taken, waits_unseen
 from flowguard.protocol.conflict import OnConflict
 from flowguard.protocol.run import AwaitingRow, Claim, ClaimRequest, Commit, NewWait, RunItem, Status

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from flowguard.errors import RunFailed, TooManyWrites
+from flowguard.items.writes import Check, Condition, Delete, Put, Update
 from flowguard.step import Step
 from flowguard.testing import step_for
-from flowguard.writes import Check, Condition, Delete, Put, Update
 from tests.recorded.carts import Cart, CartState, Price
 
 

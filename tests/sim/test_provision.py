@@ -10,8 +10,8 @@ import pytest
 from pydantic import BaseModel
 
 from flowguard import Done, Flow, Outcome, Stage, Step
+from flowguard.project.declared import read_key, read_keys
 from flowguard.sim.calls import Recorder, intercept
-from flowguard.sim.declared import read_key, read_keys
 from flowguard.sim.in_process import AWSInProcess
 from flowguard.sim.memory.aws import MemoryAWS
 from flowguard.sim.provision import AutoProvisioner

@@ -19,13 +19,13 @@ from flowguard.errors import Retry
 from flowguard.events import Event, EventType
 from flowguard.flow import PER_REQUEST, AnyFlow, Flow
 from flowguard.outcome import Done, Outcome
+from flowguard.project.loading import NoSuchFlow, load_flows
 from flowguard.sim.crash import Crashes, Died
 from flowguard.sim.delivered import Counts, Delivered
 from flowguard.sim.delivery_trace import DeliveryTrace
 from flowguard.sim.event_source import STEP
 from flowguard.sim.final_state import FinalState, plain
 from flowguard.sim.in_process import AWSInProcess
-from flowguard.sim.loading import NoSuchFlow, load_flows
 from flowguard.sim.memory.aws import MemoryAWS
 from flowguard.sim.points import Point
 from flowguard.sim.recording import RecordedRecord, plan, read_recording

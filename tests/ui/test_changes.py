@@ -11,7 +11,7 @@ from botocore.exceptions import ClientError
 from flask.testing import FlaskClient
 
 from flowguard.aws.run_reader import SeenRun
-from flowguard.ids import RequestId
+from flowguard.names.ids import RequestId
 from flowguard.operate.own_letters import letter_refusal
 from flowguard.protocol.run import Cancellation, Status
 from flowguard.settings import Settings

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from flowguard.ids import ObjectId, RequestId
+from flowguard.names.ids import ObjectId, RequestId
 from flowguard.wire.answer_address import LONGEST_AWAITED_NAME, AnswerAddress
 from flowguard.wire.message import LATEST_TIME, MOST_HOPS
 

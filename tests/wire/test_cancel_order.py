@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from flowguard.clock import ManualClock
-from flowguard.ids import ObjectId, RequestId
+from flowguard.names.ids import ObjectId, RequestId
 from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.cancel_order import CancelOrder, cancel_attributes, read_cancel

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from flowguard.clock import ManualClock
-from flowguard.ids import ObjectId, RequestId
+from flowguard.names.ids import ObjectId, RequestId
 from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.message import PLACE, REQUEST_ID, REQUESTED_AT

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import flowguard
-from flowguard.ids import ObjectId, RequestId
+from flowguard.names.ids import ObjectId, RequestId
 from flowguard.wire.message import LONGEST_ID, Message
 from flowguard.wire.send_ids import IdKind, digest_of, id_of, key_of, unnamed
 

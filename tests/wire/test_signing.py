@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from flowguard.clock import ManualClock
 from flowguard.errors import SettingsError
-from flowguard.ids import ObjectId, RequestId
+from flowguard.names.ids import ObjectId, RequestId
 from flowguard.wire import signing
 from flowguard.wire.message import PLACE, Message, Place
 from flowguard.wire.signing import (

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 from flowguard.clock import ManualClock
 from flowguard.events import Tally
-from flowguard.ids import SeededIds
+from flowguard.names.ids import SeededIds
 from flowguard.protocol.claims import taken
 from flowguard.protocol.outbox import Send
 from flowguard.protocol.run import BackOff, Claim, RunItem

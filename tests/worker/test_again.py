@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from flowguard.clock import ManualClock
 from flowguard.failed import Failure
 from flowguard.flow import PER_REQUEST, AnyFlow, Flow
-from flowguard.ids import ObjectId, RequestId
+from flowguard.names.ids import ObjectId, RequestId
 from flowguard.outcome import Done, Outcome
 from flowguard.protocol.failed_hop import FailedHop
 from flowguard.protocol.run import Cancellation, RunItem, Status

@@ -31,7 +31,7 @@ from flowguard.clock import ManualClock
 from flowguard.errors import NotProcessed
 from flowguard.events import EventType, Tally
 from flowguard.flow import AnyFlow
-from flowguard.ids import ObjectId, RequestId
+from flowguard.names.ids import ObjectId, RequestId
 from flowguard.sim.calls import intercept
 from flowguard.sim.keyed import create_table
 from flowguard.testing import bus_event, invocation, sns_event, sns_to_sqs_event, sqs_event

@@ -12,7 +12,7 @@ import pytest
 
 from flowguard.events import EventType
 from flowguard.flow import AnyFlow, Flow
-from flowguard.ids import RequestId
+from flowguard.names.ids import RequestId
 from flowguard.outcome import Done, Outcome
 from flowguard.protocol.run import Status
 from flowguard.retry import Fixed, RetryPolicy

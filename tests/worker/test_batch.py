@@ -15,14 +15,14 @@ from flowguard.clock import ManualClock
 from flowguard.destinations import Queue
 from flowguard.events import EventType, Tally
 from flowguard.flow import Flow
-from flowguard.ids import Owner, RequestId
+from flowguard.names.ids import Owner, RequestId
 from flowguard.outcome import Done, Outcome
 from flowguard.protocol.outbox import Kind, Outbox, Send
 from flowguard.protocol.run import BackOff, Claim, ClaimRequest, Commit, Committed, Fenced, Refused, RunItem, Status
-from flowguard.protocol.verdicts import Verdict
 from flowguard.stage import Stage
 from flowguard.step import Step
 from flowguard.testing import sqs_event
+from flowguard.verdicts import Verdict
 from flowguard.wire.envelope import Envelope, normalize
 from flowguard.wire.message import FLOW_STAGE, PLACE, ErrorNote
 from flowguard.worker.batch import Batch

@@ -12,7 +12,7 @@ import pytest
 
 from flowguard.aws.dead_letter_queue import Reading
 from flowguard.clock import ManualClock
-from flowguard.ids import RequestId
+from flowguard.names.ids import RequestId
 from flowguard.operate.begun_anew import NotAnew, begin_again, first_in_letters
 from flowguard.protocol.failed_hop import FailedHop
 from flowguard.protocol.run import Status

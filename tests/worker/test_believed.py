@@ -8,8 +8,8 @@ import pytest
 
 from flowguard import Callback, Done, Flow, Outcome, Stage, Step, Topic
 from flowguard.errors import Untrusted
-from flowguard.ids import ObjectId, RequestId
-from flowguard.naming import Names
+from flowguard.names.at_aws import Names
+from flowguard.names.ids import ObjectId, RequestId
 from flowguard.stage import AnyStage
 from flowguard.testing import invocation, sns_event, sqs_event
 from flowguard.wire.answer_address import AnswerAddress

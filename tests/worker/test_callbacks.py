@@ -33,7 +33,7 @@ from flowguard.dev.saved_state import seconds_now, travelling
 from flowguard.errors import RunFailed, SendFailed, SettingsError, TokenRefused
 from flowguard.events import EventType, Tally, log
 from flowguard.handler import LambdaHandler
-from flowguard.ids import ObjectId
+from flowguard.names.ids import ObjectId
 from flowguard.protocol.outbox import Kind
 from flowguard.protocol.run import RunItem
 from flowguard.protocol.waiting import GivenAnswer

@@ -14,11 +14,11 @@ from flowguard.clock import ManualClock
 from flowguard.errors import SendFailed, TextGone
 from flowguard.events import EventType, Tally
 from flowguard.flow import ATTACH, AnyFlow, Flow
-from flowguard.ids import ObjectId, RequestId
+from flowguard.names.ids import ObjectId, RequestId
 from flowguard.protocol.callers import Caller, Callers, LeftEnd, StoredEnd, asker_key
 from flowguard.protocol.outbox import Outbox, Send
 from flowguard.protocol.run import Claim, ResetOrder, RunItem, Status
-from flowguard.protocol.verdicts import Verdict
+from flowguard.verdicts import Verdict
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.envelope import Envelope, normalize_record
 from flowguard.wire.message import Message

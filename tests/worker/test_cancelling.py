@@ -13,12 +13,12 @@ from flowguard.clock import ManualClock
 from flowguard.errors import EnvelopeError, OtherRelease, Untrusted
 from flowguard.events import EventType
 from flowguard.flow import Flow
-from flowguard.ids import ObjectId, RequestId
+from flowguard.names.ids import ObjectId, RequestId
 from flowguard.protocol.failed_hop import FailedHop
 from flowguard.protocol.run import Refused, RunItem, RunName, Status
-from flowguard.protocol.verdicts import Verdict
 from flowguard.sim.calls import ApiCall, Proceed, Recorder, Response, intercept
 from flowguard.testing import sqs_event
+from flowguard.verdicts import Verdict
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.cancel_order import cancel_attributes
 from flowguard.wire.envelope import Envelope, normalize

@@ -9,7 +9,7 @@ import pytest
 
 from flowguard.clock import ManualClock
 from flowguard.destinations import Queue
-from flowguard.ids import ObjectId, RequestId
+from flowguard.names.ids import ObjectId, RequestId
 from flowguard.protocol.failed_hop import FailedHop
 from flowguard.protocol.outbox import Kind
 from flowguard.protocol.run import Cancellation, RunItem, Status

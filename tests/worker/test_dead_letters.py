@@ -12,7 +12,7 @@ import pytest
 from flowguard.clock import ManualClock
 from flowguard.destinations import Queue
 from flowguard.flow import IGNORE, Flow
-from flowguard.ids import ObjectId, Owner, RequestId
+from flowguard.names.ids import ObjectId, Owner, RequestId
 from flowguard.outcome import Done, Outcome
 from flowguard.protocol.failed_hop import FailedHop
 from flowguard.protocol.outbox import Kind, Send

@@ -17,7 +17,7 @@ from flowguard.events import EventType, Tally
 from flowguard.flow import PER_REQUEST, AnyFlow, Flow
 from flowguard.group import GroupEnd
 from flowguard.handler import lambda_handler
-from flowguard.ids import ObjectId, RequestId
+from flowguard.names.ids import ObjectId, RequestId
 from flowguard.outcome import Done, Outcome
 from flowguard.protocol.callers import Caller
 from flowguard.protocol.outbox import Kind, Send

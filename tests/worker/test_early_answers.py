@@ -11,12 +11,12 @@ import pytest
 
 from flowguard.errors import RunFailed
 from flowguard.events import EventType
-from flowguard.ids import ObjectId, RequestId
+from flowguard.names.ids import ObjectId, RequestId
 from flowguard.outcome import Outcome
-from flowguard.protocol.verdicts import AnswerVerdict
 from flowguard.protocol.waiting import GivenAnswer, WaitEnd
 from flowguard.sim.calls import ApiCall, Proceed, Recorder, Response, intercept
 from flowguard.step import Step
+from flowguard.verdicts import AnswerVerdict
 from flowguard.wire.envelope import Envelope, normalize_record
 from flowguard.worker import early_answers, outside
 from flowguard.worker.emitter import Emitter

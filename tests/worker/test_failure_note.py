@@ -11,10 +11,10 @@ import pytest
 
 from flowguard.errors import TextGone
 from flowguard.failed import LONGEST_PAYLOAD
-from flowguard.ids import ObjectId, Owner, RequestId
+from flowguard.names.ids import ObjectId, Owner, RequestId
+from flowguard.payload.results import to_text
 from flowguard.protocol.memo import Memo
 from flowguard.protocol.run import RunItem, Status
-from flowguard.results import to_text
 from flowguard.wire.message import ErrorNote, Message
 from flowguard.worker.failure_note import failure_of
 

@@ -14,7 +14,7 @@ from flowguard.events import EventType
 from flowguard.failed import Failure
 from flowguard.flow import Flow
 from flowguard.group import GroupAnswer, GroupEnd
-from flowguard.ids import ObjectId
+from flowguard.names.ids import ObjectId
 from flowguard.outcome import Done, Outcome
 from flowguard.protocol.groups import MOST_PARTS, is_of_part, part_name
 from flowguard.protocol.run import Status

@@ -14,7 +14,7 @@ from flowguard.destinations import Queue
 from flowguard.errors import GroupChanged, GroupUnsaved, Reject, RunFailed, SettingsError
 from flowguard.flow import Flow
 from flowguard.group import GroupEnd
-from flowguard.ids import ObjectId, RequestId
+from flowguard.names.ids import ObjectId, RequestId
 from flowguard.outcome import AskGroup, Done, Outcome, WaitForGroup
 from flowguard.protocol.group_answers import NewShard
 from flowguard.protocol.groups import (

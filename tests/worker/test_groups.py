@@ -16,7 +16,7 @@ from flowguard.events import EventType
 from flowguard.failed import Failed
 from flowguard.flow import Flow
 from flowguard.group import GroupAnswer
-from flowguard.ids import ObjectId, RequestId
+from flowguard.names.ids import ObjectId, RequestId
 from flowguard.outcome import Outcome
 from flowguard.protocol.groups import MOST_IN_SHARD, SHARDS_A_TURN
 from flowguard.protocol.run import Status

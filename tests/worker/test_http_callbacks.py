@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from flowguard import Done, Outcome, Stage, Step
 from flowguard.clock import ManualClock
 from flowguard.errors import EnvelopeError, Reject, RunFailed, SettingsError, TokenProblem, TokenRefused, TooLarge
-from flowguard.protocol.verdicts import AnswerVerdict
 from flowguard.testing import hostile, sqs_event, step_for
+from flowguard.verdicts import AnswerVerdict
 from flowguard.wire.http_response import HttpResponse, lambda_response
 from flowguard.wire.shown_facts import ShownFacts
 from flowguard.wire.signing import Keyring, Keys

@@ -21,7 +21,7 @@ from flowguard.errors import NotProcessed
 from flowguard.events import EventType, Tally
 from flowguard.flow import AnyFlow
 from flowguard.handler import dlq_handler
-from flowguard.ids import ObjectId, RequestId, SeededIds
+from flowguard.names.ids import ObjectId, RequestId, SeededIds
 from flowguard.protocol.groups import Member
 from flowguard.protocol.run import RunItem, Status
 from flowguard.protocol.waiting import DEADLINE

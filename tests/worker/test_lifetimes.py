@@ -11,16 +11,16 @@ from pydantic import BaseModel
 
 from flowguard.errors import DefinitionError
 from flowguard.flow import ATTACH, UNTIL_RESET, AnyFlow, Flow
-from flowguard.ids import ObjectId, RequestId
+from flowguard.names.ids import ObjectId, RequestId
 from flowguard.operate.moments import iso
 from flowguard.outcome import Done, Outcome
 from flowguard.protocol.run import Status
-from flowguard.protocol.verdicts import AnswerVerdict
 from flowguard.protocol.waiting import GivenAnswer
 from flowguard.retry import Fixed, RetryPolicy
 from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
 from flowguard.stage import Stage
 from flowguard.step import Step
+from flowguard.verdicts import AnswerVerdict
 from flowguard.wire.message import Message
 from flowguard.wire.resumed_body import ResumedBody
 from flowguard.worker.callbacks import Callbacks

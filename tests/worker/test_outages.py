@@ -14,7 +14,7 @@ from flowguard import Callback, Done, Flow, Outcome, Stage, Step
 from flowguard.clock import ManualClock
 from flowguard.errors import EnvelopeError, TooEarly
 from flowguard.events import EventType, Tally
-from flowguard.ids import ObjectId, RequestId
+from flowguard.names.ids import ObjectId, RequestId
 from flowguard.protocol.outbox import Send
 from flowguard.testing import sqs_event
 from flowguard.wire.envelope import Envelope, normalize

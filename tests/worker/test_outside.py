@@ -18,15 +18,15 @@ from flowguard.destinations import Bus, Topic
 from flowguard.errors import EnvelopeError, RunFailed, SettingsError
 from flowguard.events import EventType
 from flowguard.flow import AnyFlow, Flow
-from flowguard.ids import ObjectId, RequestId
+from flowguard.names.ids import ObjectId, RequestId
 from flowguard.outcome import Done, Outcome
 from flowguard.protocol.outbox import Kind, Send
 from flowguard.protocol.run import AwaitingRow, Status
-from flowguard.protocol.verdicts import AnswerVerdict
 from flowguard.protocol.waiting import GivenAnswer
 from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
 from flowguard.stage import Stage
 from flowguard.step import Step
+from flowguard.verdicts import AnswerVerdict
 from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.envelope import Envelope, normalize, normalize_record

@@ -18,7 +18,7 @@ from flowguard.errors import DefinitionError
 from flowguard.events import Event, EventType
 from flowguard.flow import AnyFlow
 from flowguard.handler import lambda_handler
-from flowguard.ids import RequestId
+from flowguard.names.ids import RequestId
 from flowguard.outcome import Done, Outcome
 from flowguard.protocol.run import Claim, Commit, Status
 from flowguard.settings import Settings

@@ -15,13 +15,13 @@ from flowguard.aws.services import aws_services
 from flowguard.clock import no_pause
 from flowguard.events import Event, EventType
 from flowguard.handler import lambda_handler
+from flowguard.items.writes import Condition
 from flowguard.protocol.run import Status
 from flowguard.settings import Settings
 from flowguard.sim.calls import ApiCall, Interceptor, Proceed, Recorder, Response, intercept
 from flowguard.spans import Phase
 from flowguard.step import Step
 from flowguard.testing.context import FakeContext
-from flowguard.writes import Condition
 from tests.aws.engines import on_dynamodb_local
 from tests.observers.watching import Watching
 from tests.scene import OrderState, Scene, record, scene

@@ -13,7 +13,8 @@ from flowguard.destinations import Bus, Queue, Topic
 from flowguard.errors import RunFailed
 from flowguard.failed import Failure
 from flowguard.flow import ATTACH, Flow
-from flowguard.ids import ObjectId, RequestId
+from flowguard.items.writes import Delete, Put
+from flowguard.names.ids import ObjectId, RequestId
 from flowguard.outcome import Done, Next, Outcome
 from flowguard.protocol.callers import Caller
 from flowguard.protocol.failed_hop import FailedHop
@@ -27,7 +28,6 @@ from flowguard.wire.envelope import Envelope, normalize
 from flowguard.wire.message import FLOW_STAGE, PLACE, REQUEST_ID, REQUESTED_AT, ErrorNote, Message, Place
 from flowguard.worker.lifetimes import Lifetimes
 from flowguard.worker.plan import Planner, dead_letter, retried
-from flowguard.writes import Delete, Put
 from tests.sent_ids import readable
 
 MOMENT = 1_767_225_600_000

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from flowguard.flow import ATTACH, IGNORE, AnyFlow, Flow
-from flowguard.ids import ObjectId, Owner, RequestId
+from flowguard.names.ids import ObjectId, Owner, RequestId
 from flowguard.outcome import Done, Outcome
 from flowguard.protocol.failed_hop import FailedHop
 from flowguard.protocol.run import RunItem, Status

@@ -10,10 +10,10 @@ import pytest
 from flowguard.destinations import Queue
 from flowguard.errors import Reject
 from flowguard.flow import ATTACH, IGNORE, AnyFlow, Flow
-from flowguard.ids import ObjectId, RequestId
+from flowguard.names.ids import ObjectId, RequestId
 from flowguard.protocol.callers import Caller, StoredEnd
 from flowguard.protocol.outbox import Kind, largest
-from flowguard.protocol.verdicts import Verdict
+from flowguard.verdicts import Verdict
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.message import PLACE, REQUEST_ID, REQUESTED_AT
 from flowguard.worker.replies import answer_place, end_body, not_carried_out, reply, takes_callers

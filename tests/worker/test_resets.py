@@ -11,10 +11,10 @@ import pytest
 from flowguard.clock import ManualClock
 from flowguard.errors import EnvelopeError, RunFailed, Untrusted
 from flowguard.events import EventType
-from flowguard.ids import ObjectId, RequestId
-from flowguard.protocol.verdicts import ResetVerdict
+from flowguard.names.ids import ObjectId, RequestId
 from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
 from flowguard.testing import sqs_event
+from flowguard.verdicts import ResetVerdict
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.envelope import Envelope, normalize
 from flowguard.wire.message import PLACE

@@ -9,7 +9,7 @@ import pytest
 from flowguard.clock import ManualClock
 from flowguard.destinations import Queue
 from flowguard.flow import ATTACH, Flow
-from flowguard.ids import ObjectId, Owner, RequestId
+from flowguard.names.ids import ObjectId, Owner, RequestId
 from flowguard.protocol.outbox import Kind
 from flowguard.protocol.run import RunItem, Status
 from flowguard.wire.attributes import Attribute

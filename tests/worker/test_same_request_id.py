@@ -10,13 +10,13 @@ import pytest
 
 from flowguard.client import FlowClient
 from flowguard.events import EventType
-from flowguard.ids import RequestId
+from flowguard.names.ids import RequestId
 from flowguard.outcome import AwaitedToken, Outcome
 from flowguard.protocol.run import Status
-from flowguard.protocol.verdicts import AnswerVerdict
 from flowguard.protocol.waiting import GivenAnswer
 from flowguard.settings import Settings
 from flowguard.step import Step
+from flowguard.verdicts import AnswerVerdict
 from flowguard.worker.callbacks import Callbacks
 from flowguard.worker.found_answer import FoundAnswer
 from tests.waits import DEADLINE, SCRIPT, START, WITHIN, All, AnyOf, Carts, Progress, WaitScene, asks, deadline

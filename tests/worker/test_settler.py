@@ -13,14 +13,14 @@ from flowguard.errors import OtherRelease, Reject
 from flowguard.events import Event, EventType
 from flowguard.flow import Flow
 from flowguard.handler import lambda_handler
-from flowguard.ids import RequestId
+from flowguard.names.ids import RequestId
 from flowguard.outcome import Outcome
 from flowguard.protocol.outbox import Kind
 from flowguard.protocol.run import Status
-from flowguard.protocol.verdicts import AnswerVerdict
 from flowguard.protocol.waiting import GivenAnswer
 from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
 from flowguard.step import Step
+from flowguard.verdicts import AnswerVerdict
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.envelope import Envelope, normalize_record
 from flowguard.wire.message import PLACE

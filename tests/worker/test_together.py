@@ -11,7 +11,7 @@ from botocore.exceptions import ClientError
 
 from flowguard.events import EventType
 from flowguard.flow import AnyFlow, Flow
-from flowguard.ids import ObjectId, RequestId
+from flowguard.names.ids import ObjectId, RequestId
 from flowguard.outcome import Done, Outcome
 from flowguard.protocol.conflict import OnConflict
 from flowguard.protocol.run import RunItem, Status

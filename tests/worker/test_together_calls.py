@@ -17,12 +17,12 @@ from flowguard.flow import Flow
 from flowguard.handler import lambda_handler
 from flowguard.outcome import Done, Outcome
 from flowguard.protocol.run import AwaitingRow, Claim, Commit, NewWait, Refused, RunItem, Status
-from flowguard.protocol.verdicts import Verdict
 from flowguard.protocol.waiting import WaitPlan
 from flowguard.sim.calls import ApiCall, Proceed, Recorder, Response, intercept
 from flowguard.stage import Stage
 from flowguard.step import Step
 from flowguard.testing.context import FakeContext
+from flowguard.verdicts import Verdict
 from flowguard.wire.envelope import Envelope, Source, normalize_record
 from flowguard.wire.message import Message
 from flowguard.worker.asks import Claiming, Committing, Judging

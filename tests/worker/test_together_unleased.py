@@ -11,7 +11,7 @@ from botocore.exceptions import ClientError
 
 from flowguard.events import EventType
 from flowguard.flow import AnyFlow
-from flowguard.ids import RequestId
+from flowguard.names.ids import RequestId
 from flowguard.protocol.run import Status
 from flowguard.sim.calls import ApiCall, Proceed, Recorder, Response, intercept
 from flowguard.sim.moto import EmbeddedAWS

@@ -10,7 +10,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from flowguard.events import EventType
-from flowguard.ids import RequestId
+from flowguard.names.ids import RequestId
 from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
 from flowguard.testing.context import FakeContext
 from flowguard.wire.message import Message

@@ -14,7 +14,7 @@ from flowguard import callback_handler
 from flowguard.clock import ManualClock
 from flowguard.destinations import Queue
 from flowguard.flow import Flow
-from flowguard.ids import RequestId
+from flowguard.names.ids import RequestId
 from flowguard.protocol.run import RunItem
 from flowguard.wire.signing import Keyring, Keys, KeySigner
 from flowguard.wire.tokens import Tokens, token_row_id

@@ -18,7 +18,7 @@ from flowguard.destinations import Bus, Destination, Function, Queue, Topic
 from flowguard.errors import Untrusted
 from flowguard.events import EventType
 from flowguard.flow import PER_REQUEST, Flow
-from flowguard.ids import ObjectId, RequestId
+from flowguard.names.ids import ObjectId, RequestId
 from flowguard.outcome import Done, Outcome
 from flowguard.settings import Settings
 from flowguard.sim.account import ACCOUNT_ID, REGION

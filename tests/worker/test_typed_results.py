@@ -18,7 +18,7 @@ from flowguard.aws.clients import Clients
 from flowguard.aws.services import aws_services
 from flowguard.client import FlowClient
 from flowguard.events import EventType, Tally
-from flowguard.payloads import encode_json
+from flowguard.payload.encoding import encode_json
 from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
 from flowguard.sim.memory.aws import MemoryAWS
 from flowguard.sim.recording import RecordedRecord, read_recording

@@ -11,7 +11,7 @@ import pytest
 from flowguard.destinations import Bus, Destination, Function, Queue, Topic
 from flowguard.errors import RunFailed, TooLarge
 from flowguard.flow import Flow
-from flowguard.ids import ObjectId, RequestId
+from flowguard.names.ids import ObjectId, RequestId
 from flowguard.outcome import Done, Outcome
 from flowguard.protocol.outbox import Kind, Send
 from flowguard.stage import Stage

@@ -18,14 +18,14 @@ from flowguard.client import FlowClient
 from flowguard.errors import Reject
 from flowguard.flow import AnyFlow, Flow
 from flowguard.handler import lambda_handler
-from flowguard.ids import ObjectId
+from flowguard.names.ids import ObjectId
 from flowguard.outcome import Done, Outcome
 from flowguard.protocol.run import RunItem, Status
-from flowguard.protocol.verdicts import AnswerVerdict
 from flowguard.settings import Settings
 from flowguard.sim.memory.aws import MemoryAWS
 from flowguard.stage import Stage
 from flowguard.step import Step
+from flowguard.verdicts import AnswerVerdict
 
 pytestmark = pytest.mark.usefixtures("denied_for_minutes")
 

@@ -14,7 +14,7 @@ from flowguard.destinations import Queue
 from flowguard.errors import RunFailed, TooLarge
 from flowguard.failed import Failed
 from flowguard.flow import Flow
-from flowguard.ids import ObjectId, RequestId
+from flowguard.names.ids import ObjectId, RequestId
 from flowguard.outcome import Ask, AwaitedEvent, AwaitedToken, Done, Outcome, WaitFor
 from flowguard.protocol.outbox import Kind, Send
 from flowguard.protocol.run import AwaitingRow, NewWait

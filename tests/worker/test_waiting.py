@@ -15,7 +15,7 @@ from flowguard.destinations import Queue
 from flowguard.errors import Reject
 from flowguard.events import EventType
 from flowguard.failed import Failed
-from flowguard.ids import RequestId
+from flowguard.names.ids import RequestId
 from flowguard.outcome import Outcome
 from flowguard.protocol.run import Status
 from flowguard.protocol.waiting import EarlyAnswer, GivenAnswer, Kept, WaitEnd

@@ -15,14 +15,14 @@ from flowguard.destinations import Queue
 from flowguard.errors import ConditionFailed, NotHeld, Reject, RunFailed, TooLarge, WriteDenied
 from flowguard.failed import Failure
 from flowguard.flow import AnyFlow, Flow
-from flowguard.ids import ObjectId, Owner, RequestId
+from flowguard.names.ids import ObjectId, Owner, RequestId
 from flowguard.outcome import Done, Outcome
 from flowguard.protocol.outbox import Kind, Outbox, Send
 from flowguard.protocol.run import Committed, Fenced, FencedBy, Refused, RunItem, Status
-from flowguard.protocol.verdicts import Verdict
 from flowguard.retry import Fixed, RetryPolicy
 from flowguard.stage import Stage
 from flowguard.step import Step
+from flowguard.verdicts import Verdict
 from flowguard.wire.envelope import Envelope, normalize_record
 from flowguard.wire.message import Message
 from flowguard.worker.asks import Claiming, Committing, Judging

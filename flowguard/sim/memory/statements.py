@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Final
 
-from flowguard.printable import bounded
 from flowguard.sim.calls import Response
 from flowguard.sim.limits.fault import Fault, invalid
 from flowguard.sim.memory.not_in_memory import NotInMemory
 from flowguard.sim.memory.service import Params
 from flowguard.sim.memory.table import Table
 from flowguard.sim.memory.writing import PlannedWrite, planned
+from flowguard.text.printable import bounded
 
 MOST_STATEMENTS: Final = 25
 LONGEST_STATEMENT: Final = 8_192

@@ -16,8 +16,8 @@ from typing import TypeAlias, TypeVar
 
 from flowguard.errors import SettingsError, shown
 from flowguard.flow import AnyFlow
-from flowguard.sim.declared import DeclaredKey as DeclaredKey
-from flowguard.sim.declared import GivenItems as GivenItems
+from flowguard.project.declared import DeclaredKey as DeclaredKey
+from flowguard.project.declared import GivenItems as GivenItems
 from flowguard.sim.engine import Engine as Engine
 from flowguard.sim.engine import EngineFor as EngineFor
 from flowguard.sim.engines import in_memory as in_memory

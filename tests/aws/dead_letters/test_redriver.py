@@ -18,8 +18,8 @@ from flowguard.aws.redriver import Redriver
 from flowguard.destinations import Topic
 from flowguard.flow import Flow
 from flowguard.handler import dlq_handler
-from flowguard.ids import ObjectId
-from flowguard.naming import Names
+from flowguard.names.at_aws import Names
+from flowguard.names.ids import ObjectId
 from flowguard.outcome import Done, Outcome
 from flowguard.protocol.run import Status
 from flowguard.sim.account import ACCOUNT_ID, REGION

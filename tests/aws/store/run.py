@@ -10,11 +10,11 @@ from flowguard.aws.commit_texts import CommitTexts
 from flowguard.aws.packing import Packing
 from flowguard.aws.store import DynamoDBStore
 from flowguard.destinations import Queue
-from flowguard.ids import RequestId
+from flowguard.items.writes import Condition, Update, Write
+from flowguard.names.ids import RequestId
 from flowguard.protocol.outbox import Kind, Outbox, Send
 from flowguard.protocol.run import Claim, Commit, Committed, Fenced, FencedBy, Refused, RunItem, Status
-from flowguard.protocol.verdicts import Verdict
-from flowguard.writes import Condition, Update, Write
+from flowguard.verdicts import Verdict
 from tests.aws.states import NOW, STORED, request
 
 RID = RequestId(STORED[1])

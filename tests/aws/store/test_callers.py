@@ -12,13 +12,13 @@ from flowguard.aws.items import ASKER, record_item
 from flowguard.aws.services import aws_store
 from flowguard.aws.store import DynamoDBStore
 from flowguard.errors import TooLarge
-from flowguard.ids import ObjectId, RequestId
+from flowguard.names.ids import ObjectId, RequestId
 from flowguard.protocol.callers import LARGEST_ASKER, LARGEST_HELD, MOST_HELD, Caller, Callers, StoredEnd
 from flowguard.protocol.conflict import OnConflict
 from flowguard.protocol.run import Claim, Committed, FencedBy, Refused, RunItem, Status
-from flowguard.protocol.verdicts import Verdict
 from flowguard.settings import Settings
 from flowguard.sim.calls import ApiCall, Proceed, Recorder, Response, intercept
+from flowguard.verdicts import Verdict
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.message import ErrorNote
 from tests.aws.engines import on_memory

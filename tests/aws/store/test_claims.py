@@ -10,14 +10,14 @@ from flowguard.aws.clients import Clients
 from flowguard.aws.items import number, record_item
 from flowguard.aws.services import aws_store
 from flowguard.aws.store import DynamoDBStore
-from flowguard.ids import ObjectId, RequestId
+from flowguard.names.ids import ObjectId, RequestId
 from flowguard.protocol.claims import decide
 from flowguard.protocol.conflict import OnConflict
 from flowguard.protocol.failed_hop import FailedHop
 from flowguard.protocol.run import BackOff, Claim, NewWait, Refused, Status
-from flowguard.protocol.verdicts import Verdict
 from flowguard.protocol.waiting import WaitPlan
 from flowguard.settings import Settings
+from flowguard.verdicts import Verdict
 from flowguard.wire.message import ErrorNote
 from tests.aws.engines import on_memory
 from tests.aws.states import ENDED_AT, KINDS, NOW, STORED, item, late, request, under, wait

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from flowguard.aws.store import DynamoDBStore
-from flowguard.ids import RequestId
+from flowguard.names.ids import RequestId
 from flowguard.protocol.failed_hop import FailedHop
 from flowguard.protocol.run import Commit, Committed, Status
 from flowguard.wire.message import ErrorNote

@@ -11,7 +11,7 @@ from flowguard.aws.clients import Clients
 from flowguard.aws.items import number
 from flowguard.aws.services import aws_store
 from flowguard.aws.store import DynamoDBStore
-from flowguard.ids import RequestId
+from flowguard.names.ids import RequestId
 from flowguard.protocol.run import Claim, Committed, Fenced, FencedBy, Status
 from flowguard.settings import Settings
 from flowguard.wire.message import ErrorNote

@@ -13,15 +13,15 @@ from flowguard.aws.packing import Packing
 from flowguard.aws.store import DynamoDBStore
 from flowguard.destinations import Function, Queue
 from flowguard.errors import Reject, RunFailed, WriteInvalid
-from flowguard.ids import ObjectId, RequestId
-from flowguard.payloads import encode_json
+from flowguard.items.writes import Condition, Put, Update, Write
+from flowguard.names.ids import ObjectId, RequestId
+from flowguard.payload.encoding import encode_json
 from flowguard.protocol.outbox import Kind, Outbox, Send
 from flowguard.protocol.run import Claim, ClaimRequest, Committed, Status
 from flowguard.sim.calls import Recorder, intercept
 from flowguard.testing import hostile
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.message import ErrorNote
-from flowguard.writes import Condition, Put, Update, Write
 from tests.aws.engines import on_dynamodb_local
 from tests.aws.states import NOW, STORED
 from tests.aws.states import request as claim_request

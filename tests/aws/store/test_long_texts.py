@@ -17,13 +17,13 @@ from flowguard.aws.services import aws_store
 from flowguard.aws.store import DynamoDBStore
 from flowguard.destinations import Queue
 from flowguard.errors import TextGone, TooLarge
-from flowguard.ids import ObjectId, RequestId
+from flowguard.names.ids import ObjectId, RequestId
 from flowguard.protocol.outbox import Kind, Outbox, Send
 from flowguard.protocol.run import Claim, ClaimRequest, Committed, FencedBy, NewWait, Refused, Status
-from flowguard.protocol.verdicts import Verdict
 from flowguard.protocol.waiting import GivenAnswer, WaitPlan
 from flowguard.settings import Settings
 from flowguard.sim.calls import ApiCall, Proceed, Recorder, Response, intercept
+from flowguard.verdicts import Verdict
 from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.message import ErrorNote
 from tests.aws.engines import on_dynamodb_local

@@ -14,12 +14,12 @@ from flowguard.aws.clients import Clients
 from flowguard.aws.items import KEPT_FREE, rest_size, run_key
 from flowguard.aws.store import DynamoDBStore
 from flowguard.errors import ConditionFailed, TooLarge, WorkerFenced, WriteInvalid
-from flowguard.ids import ObjectId
+from flowguard.items.writes import Condition, Put, Update
+from flowguard.names.ids import ObjectId
 from flowguard.protocol.run import Claim, Fenced, FencedBy, Status
 from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
 from flowguard.wire.message import ErrorNote
 from flowguard.worker.hop_memory import HopMemory
-from flowguard.writes import Condition, Put, Update
 from tests.aws.states import STORED
 from tests.aws.store.run import cart, claimed, commit, counted, meet, stored
 

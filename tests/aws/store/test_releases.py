@@ -11,8 +11,8 @@ from botocore.exceptions import ClientError, EndpointConnectionError
 from flowguard.aws.store import DynamoDBStore
 from flowguard.protocol.conflict import OnConflict
 from flowguard.protocol.run import BackOff, Claim, Refused
-from flowguard.protocol.verdicts import Verdict
 from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
+from flowguard.verdicts import Verdict
 from flowguard.wire.message import ErrorNote
 from tests.aws.states import NOW, request
 from tests.aws.store.run import claimed, stored

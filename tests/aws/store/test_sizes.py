@@ -19,7 +19,7 @@ from flowguard.aws.items import (
 )
 from flowguard.aws.store import DynamoDBStore
 from flowguard.errors import TooLarge
-from flowguard.ids import ObjectId, RequestId
+from flowguard.names.ids import ObjectId, RequestId
 from flowguard.protocol.callers import LARGEST_HELD, MOST_HELD, Callers
 from flowguard.protocol.failed_hop import FailedHop
 from flowguard.protocol.run import Cancellation, Claim, Commit, Committed, LeftState, Status

@@ -13,12 +13,12 @@ from flowguard.aws.items import number
 from flowguard.aws.services import aws_store
 from flowguard.aws.store import DynamoDBStore
 from flowguard.errors import ConditionFailed, RunFailed, SettingsError
+from flowguard.items.writes import Condition, Put
 from flowguard.protocol.run import Claim, Committed, Refused, Status
-from flowguard.protocol.verdicts import Verdict
 from flowguard.settings import Settings
 from flowguard.sim.calls import ApiCall, Proceed, Recorder, Response, intercept
+from flowguard.verdicts import Verdict
 from flowguard.wire.message import ErrorNote
-from flowguard.writes import Condition, Put
 from tests.aws.engines import on_memory
 from tests.aws.states import NOW, STORED, item, request
 from tests.aws.store.run import cart, claimed, commit, commit_call, counted, meet, stored

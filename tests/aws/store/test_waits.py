@@ -9,7 +9,7 @@ import pytest
 from flowguard.aws.items import LARGEST_ITEM, record_item, run_key, size_of_value
 from flowguard.aws.store import DynamoDBStore
 from flowguard.errors import TooLarge
-from flowguard.ids import RequestId
+from flowguard.names.ids import RequestId
 from flowguard.protocol.run import Claim, Commit, Committed, NewWait, Status
 from flowguard.protocol.waiting import GivenAnswer, Late, WaitPlan
 from flowguard.testing.hostile import noise

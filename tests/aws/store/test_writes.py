@@ -9,9 +9,9 @@ import pytest
 from flowguard.aws.clients import Clients
 from flowguard.aws.store import DynamoDBStore
 from flowguard.errors import ConditionFailed, ConditionRejected, NotHeld, WriteInvalid
+from flowguard.items.writes import Check, Condition, Delete, Put, Update
 from flowguard.protocol.run import FencedBy
 from flowguard.sim.calls import Recorder, intercept
-from flowguard.writes import Check, Condition, Delete, Put, Update
 from tests.aws.store.run import cart, claimed, commit, counted, fenced, stored
 
 

@@ -19,7 +19,7 @@ from typing import Any, Final
 import pytest
 
 from flowguard.client import FlowClient
-from flowguard.ids import ObjectId
+from flowguard.names.ids import ObjectId
 from flowguard.protocol.run import RunItem, Status
 from tests.engines.polling import comes_true
 from tests.on_engines.two_versions.shared_flows import Night, Nightly, Order, Orders

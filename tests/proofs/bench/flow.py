@@ -9,7 +9,7 @@ from pydantic import BaseModel
 
 from flowguard import Done, Flow, Outcome, Stage, Step
 from flowguard.destinations import Queue
-from flowguard.ids import RequestId
+from flowguard.names.ids import RequestId
 
 
 class Line(BaseModel):

@@ -18,7 +18,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 from flowguard import lambda_handler
-from flowguard.ids import RequestId
+from flowguard.names.ids import RequestId
 from tests.engines.dynamodb_local import dynamodb_local
 from tests.engines.elasticmq import elasticmq
 from tests.engines.process import EngineMissing

@@ -10,7 +10,7 @@ import uuid
 from typing import Any, cast
 
 from flowguard.aws.items import run_key
-from flowguard.ids import ObjectId
+from flowguard.names.ids import ObjectId
 from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
 from tests.aws.engines import on_dynamodb_local
 from tests.engines.dynamodb_local import dynamodb_local

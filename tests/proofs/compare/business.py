@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from flowguard.sim.declared import declared_tables
+from flowguard.project.declared import declared_tables
 from flowguard.testing import sqs_event
 from flowguard.testing.explorer import Explored, Invariant, PlainFunction, View
 from flowguard.testing.explorer.run.explored import modules_of

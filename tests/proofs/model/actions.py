@@ -9,14 +9,14 @@ from itertools import combinations
 from typing import NamedTuple
 
 from flowguard.destinations import Queue
-from flowguard.ids import Owner, RequestId
+from flowguard.names.ids import Owner, RequestId
 from flowguard.protocol import claims
 from flowguard.protocol.answers import judge
 from flowguard.protocol.failed_hop import FailedHop
 from flowguard.protocol.outbox import Kind, Send
 from flowguard.protocol.run import Claim, ClaimRequest, Commit, Committed, Refused, RunItem, Status
-from flowguard.protocol.verdicts import Verdict
 from flowguard.protocol.waiting import EarlyAnswer, GivenAnswer, Kept, Look, Use
+from flowguard.verdicts import Verdict
 from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.message import Message
 from flowguard.worker.ports import Refusal

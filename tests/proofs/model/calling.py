@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flowguard.ids import Owner, RequestId
+from flowguard.names.ids import Owner, RequestId
 from flowguard.protocol import claims
 from flowguard.protocol.callers import Caller, Callers, LeftEnd, StoredEnd, caller_key
 from flowguard.protocol.run import ENDED, Cancellation, Claim, Commit, RunItem, Status

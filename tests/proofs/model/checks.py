@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 
-from flowguard.ids import RequestId
+from flowguard.names.ids import RequestId
 from flowguard.protocol.callers import Caller
 from flowguard.protocol.conflict import OnConflict
 from flowguard.protocol.outbox import Kind, Send
 from flowguard.protocol.run import Commit, RunItem, Status
-from flowguard.protocol.verdicts import Verdict
 from flowguard.protocol.waiting import GivenAnswer, Wait
+from flowguard.verdicts import Verdict
 from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.message import Message
 from tests.proofs.model.function import NOW, Call, Committing, Ended, Function, Handling, run_name

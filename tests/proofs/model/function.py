@@ -22,7 +22,7 @@ from flowguard.errors import Reject
 from flowguard.events import Event
 from flowguard.failed import Failure
 from flowguard.flow import AnyFlow, Flow
-from flowguard.ids import ObjectId, RequestId
+from flowguard.names.ids import ObjectId, RequestId
 from flowguard.outcome import Done, Outcome
 from flowguard.protocol.callers import Caller, Callers, StoredEnd
 from flowguard.protocol.claims import taken
@@ -44,11 +44,11 @@ from flowguard.protocol.run import (
     Settled,
     TimedOut,
 )
-from flowguard.protocol.verdicts import AnswerVerdict
 from flowguard.protocol.waiting import EarlyAnswer, GivenAnswer, Kept, Look, Use
 from flowguard.retry import Fixed, RetryPolicy
 from flowguard.stage import Stage
 from flowguard.step import Step
+from flowguard.verdicts import AnswerVerdict
 from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.attributes import Attribute, attributes_to
 from flowguard.wire.envelope import Envelope, normalize, normalize_record

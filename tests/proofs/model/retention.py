@@ -12,14 +12,14 @@ from typing import Any, ClassVar, NamedTuple
 
 from flowguard.destinations import Queue
 from flowguard.flow import Flow
-from flowguard.ids import ObjectId, Owner, RequestId
+from flowguard.names.ids import ObjectId, Owner, RequestId
 from flowguard.outcome import Done, Outcome
 from flowguard.protocol import claims
 from flowguard.protocol.outbox import Kind, Outbox, Send
 from flowguard.protocol.run import ClaimRequest, RunItem, Status
-from flowguard.protocol.verdicts import Verdict
 from flowguard.stage import Stage
 from flowguard.step import Step
+from flowguard.verdicts import Verdict
 from flowguard.wire.message import Message
 from flowguard.worker.lifetimes import Lifetimes
 

@@ -5,11 +5,11 @@
 
 from __future__ import annotations
 
-from flowguard.ids import Owner
+from flowguard.names.ids import Owner
 from flowguard.protocol import answers
 from flowguard.protocol.run import Commit, Looked, RunItem, Settled, Status, TimedOut
-from flowguard.protocol.verdicts import AnswerVerdict
 from flowguard.protocol.waiting import GivenAnswer, Look, Wait
+from flowguard.verdicts import AnswerVerdict
 from flowguard.wire.answer_address import AnswerAddress
 from tests.proofs.model.world import Shelf
 

@@ -6,7 +6,7 @@ import re
 from typing import Any, Final
 
 from flowguard import Bus, Done, Fixed, Flow, Outcome, Reject, RetryPolicy, Stage, Step
-from flowguard.ids import RequestId
+from flowguard.names.ids import RequestId
 from flowguard.sim.world import START
 from flowguard.testing import hostile, sqs_event
 from flowguard.testing.explorer import View

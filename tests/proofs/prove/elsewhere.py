@@ -21,11 +21,11 @@ class Elsewhere:
 
 TESTED: Final = (
     Elsewhere(
-        r"^(deploy\.at_aws|naming)\.|.*\bnames?\.(queue_in_code|queue_of_arn|topic_in_code)|.*\bis_foreign\(|"
+        r"^(deploy\.at_aws|names\.at_aws)\.|.*\bnames?\.(queue_in_code|queue_of_arn|topic_in_code)|.*\bis_foreign\(|"
         r".*self\._names\.(bus|function|queue|table|topic)\(|"
         r"wire\.envelope\._named|wire\.envelope\.normalize: names\.",
         (
-            "tests/test_naming.py",
+            "tests/names/test_at_aws.py",
             "tests/deploy/test_names_at_aws.py",
             "tests/aws/test_names_at_aws.py",
             "tests/worker/test_believed.py",
@@ -438,8 +438,8 @@ TESTED: Final = (
         "how long a pause is, which the explorer does not wait for",
     ),
     Elsewhere(
-        r"^lambda_log\.",
-        ("tests/test_lambda_log.py",),
+        r"^text\.lambda_log\.",
+        ("tests/text/test_lambda_log.py",),
         "nothing decides by a line of the log",
     ),
     Elsewhere(
@@ -916,8 +916,8 @@ TESTED: Final = (
         "no explored flow calls a function under @once",
     ),
     Elsewhere(
-        r"^results\.",
-        ("tests/test_results.py",),
+        r"^payload\.results\.",
+        ("tests/payload/test_results.py",),
         "results of every type, and those that would not come back",
     ),
     Elsewhere(
@@ -926,13 +926,13 @@ TESTED: Final = (
         "when clients are made: no call has come yet",
     ),
     Elsewhere(
-        r"^(once_function|once_keys)\.",
+        r"^(once_function|payload\.call_keys)\.",
         (
             "tests/test_once_function.py",
             "tests/test_once_refused.py",
             "tests/test_once_batch.py",
             "tests/test_once_crashes.py",
-            "tests/test_once_keys.py",
+            "tests/payload/test_call_keys.py",
         ),
         "no explored flow calls a function under @once",
     ),
@@ -986,12 +986,12 @@ TESTED: Final = (
         "no explored flow does anything before its commit",
     ),
     Elsewhere(
-        r"^(modified|aws\.modify|aws\.tables)\.",
+        r"^(items\.modified|aws\.modify|aws\.tables)\.",
         ("tests/aws/test_modify.py", "tests/worker/runtime/test_modify.py"),
         "items of every form, and other writers at each moment",
     ),
     Elsewhere(
-        r"^newest\.",
+        r"^items\.newest\.",
         ("tests/worker/runtime/test_newest.py",),
         "writers that are older, equally old or stale",
     ),
@@ -1262,8 +1262,8 @@ TESTED: Final = (
         "a message that flowguard has not written, or a function set up wrongly",
     ),
     Elsewhere(
-        r"^payload_names\.",
-        ("tests/test_payload_names.py",),
+        r"^payload\.names\.",
+        ("tests/payload/test_names.py",),
         "payloads and answers of every kind, and texts at their limits",
     ),
     Elsewhere(
@@ -1344,7 +1344,7 @@ TESTED: Final = (
         r"^(wire\.(answer_link|http_(source|request))|worker\.http_callbacks)\.",
         (
             "tests/wire/test_answer_link.py",
-            "tests/wire/test_http_source.py",
+            "tests/payload/test_http_source.py",
             "tests/wire/test_http_request.py",
             "tests/worker/test_http_callbacks.py",
         ),
@@ -1462,7 +1462,7 @@ TESTED: Final = (
         ),
         "what a handler returns that is not type-checked",
     ),
-    Elsewhere(r"^failure\.", ("tests/test_failure.py",), "the very limits"),
+    Elsewhere(r"^worker\.failure\.", ("tests/worker/test_failure.py",), "the very limits"),
     Elsewhere(
         r"^wire\.shown_facts\.",
         ("tests/wire/test_shown_facts.py", "tests/worker/test_http_callbacks.py"),

@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 from flowguard.flow import AnyFlow
-from flowguard.ids import RequestId
+from flowguard.names.ids import RequestId
 from flowguard.sim.world import START
 from flowguard.testing import sqs_event
 from flowguard.testing.explorer.run.inbox import Given, Later

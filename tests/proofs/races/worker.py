@@ -12,11 +12,11 @@ from botocore.config import Config
 from flowguard.aws.packing import Packing
 from flowguard.aws.store import DynamoDBStore
 from flowguard.handler import lambda_handler
-from flowguard.ids import Owner, RequestId, SeededIds
+from flowguard.names.ids import Owner, RequestId, SeededIds
 from flowguard.protocol.run import Claim, ClaimRequest, Committed, Fenced, Refused
-from flowguard.protocol.verdicts import Verdict
 from flowguard.settings import Settings
 from flowguard.sim.calls import intercept
+from flowguard.verdicts import Verdict
 from flowguard.wire.message import Message
 from flowguard.worker import together
 from flowguard.worker.asks import Answer, Ask, Calls, Committing

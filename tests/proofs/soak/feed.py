@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from flowguard.clock import SystemClock
-from flowguard.ids import RequestId
+from flowguard.names.ids import RequestId
 from flowguard.protocol.outbox import Kind, Send
 from flowguard.worker.ports import Sender
 from tests.proofs.soak.request import Asked

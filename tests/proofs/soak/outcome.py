@@ -9,7 +9,7 @@ from typing import Any
 
 from flowguard.aws.items import read_item, run_key
 from flowguard.flow import AnyFlow
-from flowguard.ids import ObjectId
+from flowguard.names.ids import ObjectId
 from flowguard.protocol.run import RunItem, Status
 from tests.proofs.soak.chronicle import Chronicle
 from tests.proofs.soak.mail import Mail

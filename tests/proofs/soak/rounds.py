@@ -8,7 +8,7 @@ from typing import Final
 from pydantic import BaseModel
 
 from flowguard import PER_REQUEST, Done, Flow, Outcome, Stage, Step
-from flowguard.ids import RequestId
+from flowguard.names.ids import RequestId
 from flowguard.protocol.outbox import Kind, Send
 from tests.proofs.soak.check import Check, same
 

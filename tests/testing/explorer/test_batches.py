@@ -10,7 +10,7 @@ import pytest
 from flowguard import Done, Flow, Outcome, Retry, Stage, Step
 from flowguard.aws import batch_calls
 from flowguard.events import EventType
-from flowguard.ids import RequestId
+from flowguard.names.ids import RequestId
 from flowguard.protocol.run import Committed
 from flowguard.sim.engines import in_memory
 from flowguard.sim.functions import Batching

@@ -14,7 +14,7 @@ from flowguard.aws import caller_lists, expressions
 from flowguard.aws.caller_lists import DynamoDBCallers
 from flowguard.aws.waits import DynamoDBWaits
 from flowguard.destinations import Queue
-from flowguard.ids import RequestId
+from flowguard.names.ids import RequestId
 from flowguard.protocol import callers
 from flowguard.sim.world import START
 from flowguard.testing import replay, sqs_event

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from flowguard.destinations import Queue
-from flowguard.ids import RequestId
+from flowguard.names.ids import RequestId
 from flowguard.sim.world import START
 from flowguard.testing.explorer import explore
 from flowguard.testing.lambda_events import sqs_event

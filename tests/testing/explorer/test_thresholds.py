@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from flowguard import ATTACH, Callback, Done, Flow, Outcome, Queue, Stage, Step
 from flowguard.aws.waits import DynamoDBWaits
 from flowguard.events import EventType
-from flowguard.ids import RequestId
+from flowguard.names.ids import RequestId
 from flowguard.protocol.run import AwaitingRow
 from flowguard.sim.world import START
 from flowguard.testing import sqs_event

@@ -14,7 +14,7 @@ from flowguard.errors import Reject
 from flowguard.events import EventType
 from flowguard.flow import ATTACH, AnyFlow, Flow
 from flowguard.handler import LambdaHandler
-from flowguard.ids import ObjectId, RequestId
+from flowguard.names.ids import ObjectId, RequestId
 from flowguard.protocol.callers import MOST_HELD, Caller
 from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
 from flowguard.step import Step

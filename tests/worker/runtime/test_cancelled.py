@@ -15,14 +15,14 @@ from flowguard.aws.signing_keys import aws_signer
 from flowguard.client import FlowClient
 from flowguard.errors import Reject, RunFailed, RunTooBusy, SendFailed, SettingsError
 from flowguard.events import EventType
-from flowguard.ids import RequestId
+from flowguard.names.ids import RequestId
 from flowguard.protocol.run import Status
-from flowguard.protocol.verdicts import ResetVerdict
 from flowguard.settings import Settings
 from flowguard.sim.account import SIMULATED_KEYS
 from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
 from flowguard.step import Step
 from flowguard.testing import hostile
+from flowguard.verdicts import ResetVerdict
 from flowguard.wire.cancel_reason import LONGEST_REASON
 from flowguard.wire.message import Message
 from tests.scene import START, OrderState, Scene, scene

@@ -18,7 +18,7 @@ from flowguard.events import EventType
 from flowguard.failed import Failure
 from flowguard.flow import AnyFlow, Flow
 from flowguard.handler import lambda_handler
-from flowguard.ids import ObjectId, RequestId
+from flowguard.names.ids import ObjectId, RequestId
 from flowguard.outcome import Done, Outcome
 from flowguard.protocol.conflict import OnConflict
 from flowguard.protocol.run import RunItem, Status

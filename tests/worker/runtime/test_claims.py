@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from flowguard.events import EventType
-from flowguard.ids import RequestId
+from flowguard.names.ids import RequestId
 from flowguard.protocol.run import Status
 from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
 from flowguard.step import Step

@@ -5,7 +5,7 @@ from __future__ import annotations
 from botocore.exceptions import EndpointConnectionError
 
 from flowguard.events import EventType
-from flowguard.ids import ObjectId, RequestId
+from flowguard.names.ids import ObjectId, RequestId
 from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
 from tests.scene import Scene
 

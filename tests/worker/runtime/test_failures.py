@@ -13,7 +13,7 @@ from flowguard.errors import Reject, Retry
 from flowguard.events import EventType
 from flowguard.flow import AnyFlow, Flow
 from flowguard.handler import lambda_handler
-from flowguard.ids import Owner
+from flowguard.names.ids import Owner
 from flowguard.protocol.conflict import OnConflict
 from flowguard.protocol.run import Claim, ClaimRequest, Commit, Committed, Status
 from flowguard.settings import Settings

@@ -10,7 +10,7 @@ from botocore.exceptions import ClientError
 
 from flowguard.aws.clients import Clients
 from flowguard.aws.services import aws_store
-from flowguard.ids import ObjectId, Owner, RequestId
+from flowguard.names.ids import ObjectId, Owner, RequestId
 from flowguard.protocol.conflict import OnConflict
 from flowguard.protocol.run import Claim, ClaimRequest, Status
 from flowguard.settings import Settings

@@ -15,7 +15,7 @@ from flowguard.aws.clients import Clients
 from flowguard.aws.sender import queue_entry
 from flowguard.aws.services import aws_services, aws_store
 from flowguard.destinations import Queue
-from flowguard.ids import ObjectId, RequestId
+from flowguard.names.ids import ObjectId, RequestId
 from flowguard.protocol.outbox import Kind, Send
 from flowguard.recorded.side_messages import SideMessages
 from flowguard.retry import Fixed, RetryPolicy

@@ -12,7 +12,7 @@ from flowguard.aws.services import aws_store
 from flowguard.aws.store import DynamoDBStore
 from flowguard.events import EventType
 from flowguard.flow import ATTACH, AnyFlow, Flow
-from flowguard.ids import ObjectId, RequestId
+from flowguard.names.ids import ObjectId, RequestId
 from flowguard.protocol.run import Status
 from flowguard.settings import Settings
 from flowguard.sim.calls import ApiCall, Proceed, Response, intercept

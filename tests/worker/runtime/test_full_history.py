@@ -18,6 +18,7 @@ from flowguard.events import EventType
 from flowguard.failed import Failure
 from flowguard.flow import ATTACH, AnyFlow, Flow
 from flowguard.handler import lambda_handler
+from flowguard.items.writes import MOST_WRITES
 from flowguard.outcome import Done, Outcome
 from flowguard.protocol.run_history import How
 from flowguard.retry import Fixed, RetryPolicy
@@ -26,7 +27,6 @@ from flowguard.sim.calls import ApiCall, Proceed, Recorder, Response, intercept
 from flowguard.stage import Stage
 from flowguard.step import Step
 from flowguard.wire.message import ErrorNote, Message
-from flowguard.writes import MOST_WRITES
 from tests.aws.engines import same_clients
 from tests.scene import ENGINES, START, Order, OrderState, Scene, Script, record, scene, told_orders, two_stages
 

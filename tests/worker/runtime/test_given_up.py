@@ -14,7 +14,7 @@ from flowguard.destinations import Topic
 from flowguard.events import EventType
 from flowguard.flow import Flow
 from flowguard.handler import dlq_handler
-from flowguard.ids import ObjectId
+from flowguard.names.ids import ObjectId
 from flowguard.protocol.run import Status
 from flowguard.sim.account import ACCOUNT_ID, REGION
 from flowguard.sim.calls import ApiCall, Proceed, Response, intercept

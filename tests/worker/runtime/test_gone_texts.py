@@ -12,7 +12,7 @@ from botocore.exceptions import ClientError
 
 from flowguard.events import EventType
 from flowguard.flow import ATTACH, AnyFlow, Flow
-from flowguard.ids import RequestId
+from flowguard.names.ids import RequestId
 from flowguard.outcome import Done, Outcome
 from flowguard.settings import Settings
 from flowguard.sim.calls import ApiCall, Proceed, Recorder, Response, intercept

@@ -20,7 +20,7 @@ from flowguard.destinations import Bus, Function, Topic
 from flowguard.errors import NotProcessed, Reject
 from flowguard.events import EventType
 from flowguard.flow import Flow
-from flowguard.ids import ObjectId, RequestId
+from flowguard.names.ids import ObjectId, RequestId
 from flowguard.outcome import Done, Next, Outcome
 from flowguard.protocol.run import Status
 from flowguard.retry import Fixed, RetryPolicy

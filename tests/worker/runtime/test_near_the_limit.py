@@ -10,7 +10,7 @@ import pytest
 from flowguard.destinations import Queue, Topic
 from flowguard.errors import TooLarge
 from flowguard.events import EventType
-from flowguard.ids import ObjectId, RequestId
+from flowguard.names.ids import ObjectId, RequestId
 from flowguard.protocol.outbox import Kind, Send, largest
 from flowguard.protocol.run import Status
 from flowguard.sim.calls import intercept

@@ -9,7 +9,7 @@ import pytest
 
 from flowguard.aws.writes import from_item, to_item
 from flowguard.events import EventType
-from flowguard.ids import RequestId
+from flowguard.names.ids import RequestId
 from flowguard.protocol.run import Status
 from flowguard.step import Step
 from tests.scene import START, OrderState, Scene

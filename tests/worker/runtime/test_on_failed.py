@@ -15,16 +15,16 @@ from flowguard.client import FlowClient
 from flowguard.errors import Reject
 from flowguard.events import EventType
 from flowguard.handler import dlq_handler, lambda_handler
-from flowguard.ids import ObjectId, RequestId
+from flowguard.names.ids import ObjectId, RequestId
 from flowguard.outcome import Outcome
 from flowguard.protocol.conflict import OnConflict
 from flowguard.protocol.memo import Memo
 from flowguard.protocol.run import Claim, Commit, Committed, LeftState, Status
-from flowguard.protocol.verdicts import ResetVerdict
 from flowguard.settings import Settings
 from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
 from flowguard.step import Step
 from flowguard.testing import hostile
+from flowguard.verdicts import ResetVerdict
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.envelope import Envelope, normalize
 from flowguard.worker.fail_phase import _is_unread_request

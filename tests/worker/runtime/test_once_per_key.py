@@ -13,7 +13,7 @@ from flowguard.client import FlowClient
 from flowguard.errors import Reject, Retry
 from flowguard.events import EventType
 from flowguard.flow import PER_REQUEST, AnyFlow, Flow
-from flowguard.ids import SeededIds
+from flowguard.names.ids import SeededIds
 from flowguard.sim.account import ACCOUNT_ID, REGION
 from flowguard.testing import batch, sns_event, sns_to_sqs_event, sqs_event
 from flowguard.wire.message import REQUEST_ID, REQUESTED_AT

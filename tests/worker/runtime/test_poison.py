@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from flowguard.events import EventType
-from flowguard.ids import ObjectId, RequestId
+from flowguard.names.ids import ObjectId, RequestId
 from flowguard.step import Step
 from flowguard.wire.message import Message
 from tests.scene import OrderState, Scene

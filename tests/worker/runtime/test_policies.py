@@ -6,7 +6,7 @@ from contextlib import suppress
 
 from flowguard.events import EventType
 from flowguard.flow import IGNORE, PER_REQUEST, AnyFlow, Flow
-from flowguard.ids import ObjectId, RequestId
+from flowguard.names.ids import ObjectId, RequestId
 from tests.scene import Script, scene, two_stages
 from tests.worker.runtime.mishaps import Died, die
 

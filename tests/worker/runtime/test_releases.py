@@ -16,10 +16,10 @@ from flowguard.flow import AnyFlow, Flow
 from flowguard.handler import dlq_handler, lambda_handler
 from flowguard.outcome import Done, Outcome
 from flowguard.protocol.run import Status
-from flowguard.protocol.verdicts import ResetVerdict
 from flowguard.sim.calls import Recorder, intercept
 from flowguard.stage import Stage
 from flowguard.step import Step
+from flowguard.verdicts import ResetVerdict
 from flowguard.wire.message import Message
 from tests.scene import Order, OrderState, Scene, Script, record, scene
 from tests.worker.runtime.failing import undoing_scene

@@ -12,9 +12,9 @@ from flowguard.errors import DefinitionError, RunFailed
 from flowguard.events import EventType
 from flowguard.flow import ATTACH, IGNORE, PER_REQUEST, UNTIL_RESET, AnyFlow, Flow
 from flowguard.handler import lambda_handler
-from flowguard.ids import ObjectId, RequestId
-from flowguard.protocol.verdicts import ResetVerdict
+from flowguard.names.ids import ObjectId, RequestId
 from flowguard.sim.calls import intercept
+from flowguard.verdicts import ResetVerdict
 from flowguard.wire.message import Message
 from tests.scene import START, Orders, Scene, Script, scene, two_stages
 from tests.worker.runtime.mishaps import Died, dies_at

@@ -9,7 +9,7 @@ import pytest
 
 from flowguard.aws.writes import from_item
 from flowguard.events import EventType
-from flowguard.ids import RequestId
+from flowguard.names.ids import RequestId
 from flowguard.step import Step
 from tests.scene import OrderState, Scene
 from tests.worker.runtime.mishaps import Died, boom

@@ -8,7 +8,7 @@ import pytest
 
 from flowguard.errors import Reject
 from flowguard.events import EventType
-from flowguard.ids import RequestId
+from flowguard.names.ids import RequestId
 from flowguard.protocol.run import Status
 from flowguard.settings import Settings
 from flowguard.step import Step

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from flowguard.ids import RequestId
+from flowguard.names.ids import RequestId
 from flowguard.sim.calls import Recorder, intercept
 from flowguard.wire.attributes import Attribute, attributes_to
 from flowguard.wire.envelope import normalize_record

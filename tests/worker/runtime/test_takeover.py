@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from flowguard.events import EventType
-from flowguard.ids import RequestId
+from flowguard.names.ids import RequestId
 from flowguard.sim.calls import intercept
 from tests.scene import START, Scene
 from tests.sent_ids import readable

@@ -10,7 +10,7 @@ import pytest
 
 from flowguard.events import EventType
 from flowguard.flow import IGNORE, AnyFlow, Flow
-from flowguard.ids import ObjectId, RequestId
+from flowguard.names.ids import ObjectId, RequestId
 from flowguard.sim.calls import intercept
 from tests.scene import START, Scene, Script, orders, scene, two_stages
 from tests.worker.runtime.mishaps import Died, boom, dies_at

@@ -13,7 +13,7 @@ from flowguard.callback import Callback
 from flowguard.errors import Retry
 from flowguard.events import EventType
 from flowguard.flow import AnyFlow, Flow
-from flowguard.ids import ObjectId
+from flowguard.names.ids import ObjectId
 from flowguard.outcome import Done, Outcome
 from flowguard.protocol.run import Status
 from flowguard.settings import Settings

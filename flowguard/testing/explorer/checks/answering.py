@@ -9,11 +9,11 @@ from typing import Final
 
 from flowguard.events import Event, EventType
 from flowguard.flow import AnyFlow
-from flowguard.protocol.verdicts import AnswerVerdict
 from flowguard.testing.explorer.checks.problem import UNDISTURBED, Problem
 from flowguard.testing.explorer.checks.standing import LOST, PARKED
 from flowguard.testing.explorer.record.history import DeliveryRecord, History
 from flowguard.testing.explorer.record.question import PARTIES
+from flowguard.verdicts import AnswerVerdict
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.envelope import Envelope, normalize
 from flowguard.wire.message import OWN_ATTRIBUTES

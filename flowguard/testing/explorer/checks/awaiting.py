@@ -10,11 +10,11 @@ from flowguard.flow import AnyFlow
 from flowguard.protocol.groups import Member
 from flowguard.protocol.outbox import Kind
 from flowguard.protocol.run import RunItem, Status
-from flowguard.protocol.verdicts import AnswerVerdict
 from flowguard.protocol.waiting import Wait
 from flowguard.testing.explorer.checks.problem import Problem
 from flowguard.testing.explorer.record.history import DeliveryRecord, History, Version
 from flowguard.testing.explorer.record.wait_messages import OF_STAGES, asks_in
+from flowguard.verdicts import AnswerVerdict
 from flowguard.wire.message import Message
 
 _KEPT: Final = (AnswerVerdict.RESUMED, AnswerVerdict.RECORDED)

@@ -17,9 +17,9 @@ from typing import Any, Final, TypeAlias
 
 from flowguard.aws.ledger import lasting
 from flowguard.events import EventType
+from flowguard.project.declared import Keys, TableKey
 from flowguard.protocol.outbox import Kind
 from flowguard.protocol.run import Status
-from flowguard.sim.declared import Keys, TableKey
 from flowguard.sim.posted import Posted, as_posted
 from flowguard.testing.explorer.checks.failures import Failures, last_of_runs
 from flowguard.testing.explorer.checks.problem import EQUIVALENCE, Problem

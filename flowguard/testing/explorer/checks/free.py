@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from flowguard.errors import SettingsError
-from flowguard.sim.declared import Keys
+from flowguard.project.declared import Keys
 from flowguard.testing.explorer.checks.equivalence import Free
 from flowguard.testing.explorer.record.history import History
 from flowguard.testing.explorer.record.view import Same

@@ -7,9 +7,9 @@ from typing import TypeAlias
 
 from flowguard.events import EventType
 from flowguard.flow import AnyFlow
-from flowguard.protocol.verdicts import AnswerVerdict
 from flowguard.testing.explorer.record.history import History
 from flowguard.testing.explorer.record.schedule import OF_ANSWERS
+from flowguard.verdicts import AnswerVerdict
 
 _Awaited: TypeAlias = tuple[str, str, int, str]
 """The key of a run item, and the request id, hop and name that wait."""

@@ -11,11 +11,11 @@ from flowguard.callback import Callback
 from flowguard.destinations import Destination, Queue, Topic, parse_destination
 from flowguard.events import EventType
 from flowguard.flow import AnyFlow
-from flowguard.payload_names import text_at
+from flowguard.payload.names import text_at
+from flowguard.project.queues import callback_queues, queue_of
 from flowguard.protocol.callers import Caller
 from flowguard.protocol.outbox import Kind
 from flowguard.protocol.run import RunItem, Status
-from flowguard.sim.functions import callback_queues, queue_of
 from flowguard.testing.explorer.checks.problem import Problem
 from flowguard.testing.explorer.record.history import DeliveryRecord, History
 from flowguard.testing.explorer.record.question import PARTIES

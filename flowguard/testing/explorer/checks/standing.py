@@ -13,9 +13,9 @@ from typing import Final, assert_never
 from flowguard.destinations import Bus, Destination, Function, Queue, Topic
 from flowguard.events import Event, EventType
 from flowguard.flow import AnyFlow
+from flowguard.project.queues import queue_of, topics
 from flowguard.protocol.outbox import Send
 from flowguard.protocol.run import RunItem, Status
-from flowguard.sim.functions import queue_of, topics
 from flowguard.sim.posted import as_posted
 from flowguard.testing.explorer.checks.failures import last_of_runs
 from flowguard.testing.explorer.checks.problem import Problem

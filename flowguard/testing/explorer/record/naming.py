@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from flowguard.events import EventType
-from flowguard.ids import ObjectId
+from flowguard.names.ids import ObjectId
 from flowguard.protocol.callers import Caller
 from flowguard.protocol.outbox import Kind
 from flowguard.protocol.run import RunItem

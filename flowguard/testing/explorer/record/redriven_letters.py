@@ -8,8 +8,8 @@ from typing import Any
 from flowguard.destinations import Queue
 from flowguard.errors import FlowguardError
 from flowguard.flow import AnyFlow
+from flowguard.project.queues import queue_of
 from flowguard.protocol.run import RunItem
-from flowguard.sim.functions import queue_of
 from flowguard.sim.posted import Posted, as_posted
 from flowguard.testing.explorer.record.history import History
 from flowguard.wire.attributes import Attribute, attributes_to

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from flowguard.printable import bounded, one_line
 from flowguard.testing.explorer.checks.problem import Problem
 from flowguard.testing.explorer.checks.undisturbed import UndisturbedEnd
 from flowguard.testing.explorer.record.site import Site
 from flowguard.testing.explorer.report.lanes import Lanes
+from flowguard.text.printable import bounded, one_line
 
 _MOST_ENDS: Final = 5
 _LONGEST_END: Final = 300

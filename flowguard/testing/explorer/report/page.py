@@ -12,13 +12,13 @@ from functools import cache
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
-from flowguard.printable import printable
 from flowguard.testing.explorer.record.schedule import NOTHING, FaultKind
 from flowguard.testing.explorer.record.site import Site
 from flowguard.testing.explorer.report.excerpt import SourceLine, excerpt
 from flowguard.testing.explorer.report.findings import Report, Trace, Violation
 from flowguard.testing.explorer.report.grid import MOST, Grid, grid
 from flowguard.testing.explorer.report.lanes import Called, LaneDelivery, Lanes, Said
+from flowguard.text.printable import printable
 
 if TYPE_CHECKING:
     from jinja2 import Environment

@@ -14,7 +14,6 @@ from typing import Any, Final
 from flowguard.destinations import Queue
 from flowguard.errors import NotProcessed
 from flowguard.events import Event, EventType
-from flowguard.protocol.verdicts import AnswerVerdict
 from flowguard.sim.event_source import LEFT_THERE, MOST_RECEIVES, STEP, EventSource, failures_of
 from flowguard.sim.made_tokens import NoSuchToken, means_token
 from flowguard.sim.recording import RecordedRecord
@@ -49,6 +48,7 @@ from flowguard.testing.explorer.run.redrives import Redrives
 from flowguard.testing.explorer.run.sandbox import Sandbox
 from flowguard.testing.explorer.run.told_records import told_record
 from flowguard.testing.explorer.run.worker import Worker
+from flowguard.verdicts import AnswerVerdict
 from flowguard.wire.envelope import Source
 from flowguard.wire.message import FLOW_STAGE
 from flowguard.worker.patience import MANY_RECEIVES

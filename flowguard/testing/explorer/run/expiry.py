@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 from flowguard.aws.items import run_key
-from flowguard.ids import ObjectId
+from flowguard.names.ids import ObjectId
 from flowguard.testing.explorer.record.history import History, Version
 from flowguard.testing.explorer.record.schedule import OF_EXPIRY, Schedule
 from flowguard.testing.explorer.run.sandbox import Sandbox

@@ -9,8 +9,8 @@ from typing import Any
 
 from flowguard.errors import SettingsError
 from flowguard.flow import AnyFlow
-from flowguard.sim.declared import DeclaredKey, TableKey, declared_tables, read_keys
-from flowguard.sim.loading import NoSuchFlow, load_flows
+from flowguard.project.declared import DeclaredKey, TableKey, declared_tables, read_keys
+from flowguard.project.loading import NoSuchFlow, load_flows
 from flowguard.testing.explorer.run.plain import Handler, PlainFunction
 
 
@@ -19,7 +19,7 @@ def load_explored(names: Sequence[str], queues: Sequence[str], **about: Any) -> 
 
     ``about`` are the handlers' other fields, such as ``visibility``.
 
-    Raises :class:`flowguard.sim.loading.NoSuchFlow` for what is neither flow nor handler and SettingsError where
+    Raises :class:`flowguard.project.loading.NoSuchFlow` for what is neither flow nor handler and SettingsError where
     queues and handlers do not match in number.
     """
     left = list(queues)

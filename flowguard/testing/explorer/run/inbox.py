@@ -15,10 +15,10 @@ from pydantic import BaseModel
 
 from flowguard.errors import SettingsError
 from flowguard.flow import AnyFlow
-from flowguard.ids import RequestId
+from flowguard.names.ids import RequestId
+from flowguard.project.queues import queue_of, topics
 from flowguard.sim.account import ACCOUNT_ID, REGION
 from flowguard.sim.event_source import EventSource
-from flowguard.sim.functions import queue_of, topics
 from flowguard.sim.posted import Posted
 from flowguard.sim.recording import RecordedRecord, read_recording
 from flowguard.sim.waiting_records import Delivery

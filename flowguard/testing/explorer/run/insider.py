@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from flowguard.flow import AnyFlow
-from flowguard.ids import ObjectId
+from flowguard.names.ids import ObjectId
 from flowguard.protocol.groups import GROUP, Member
 from flowguard.protocol.run import RunItem, Status
 from flowguard.protocol.waiting import DEADLINE

@@ -7,8 +7,8 @@ from datetime import timedelta
 from typing import Final, NamedTuple
 
 from flowguard.flow import AnyFlow
-from flowguard.ids import ObjectId, RequestId
-from flowguard.sim.functions import queue_of
+from flowguard.names.ids import ObjectId, RequestId
+from flowguard.project.queues import queue_of
 from flowguard.sim.recording import RecordedRecord, read_recording
 from flowguard.testing import lambda_events
 from flowguard.testing.explorer.record.history import History

@@ -21,16 +21,16 @@ from flowguard.callback_function import CallbackHandler
 from flowguard.errors import FlowguardError, SettingsError, shown
 from flowguard.failed import Failed
 from flowguard.flow import AnyFlow
-from flowguard.payloads import encode_json
+from flowguard.payload.encoding import encode_json
 from flowguard.protocol.outbox import Kind
 from flowguard.protocol.run import RunItem, Status
-from flowguard.protocol.verdicts import AnswerVerdict
 from flowguard.protocol.waiting import GivenAnswer, WaitPlan
 from flowguard.sim.functions import ServedFunction
 from flowguard.sim.made_tokens import MadeTokens
 from flowguard.testing.explorer.record.history import History
 from flowguard.testing.explorer.record.question import PARTIES, Question
 from flowguard.testing.explorer.record.view import body_of
+from flowguard.verdicts import AnswerVerdict
 from flowguard.wire.message import REQUEST_ID
 from flowguard.wire.tokens import SEALED_IDS
 from flowguard.worker.callbacks import Callbacks

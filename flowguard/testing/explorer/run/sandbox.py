@@ -23,16 +23,17 @@ from flowguard.clock import Clock, SystemClock, no_pause
 from flowguard.errors import SettingsError, shown
 from flowguard.events import Event, Observer
 from flowguard.flow import AnyFlow
-from flowguard.ids import SeededIds
+from flowguard.names.ids import SeededIds
+from flowguard.project.declared import DeclaredKey, GivenItems, declared_by_name, declared_items, read_items
+from flowguard.project.queues import topics
 from flowguard.protocol.outbox import Outbox
 from flowguard.protocol.run import RunItem
 from flowguard.settings import Settings
 from flowguard.sim.account import SIMULATED_ROLE, SIMULATED_SECRETS, Variables, environment_here
 from flowguard.sim.calls import Interceptor, intercept
-from flowguard.sim.declared import DeclaredKey, GivenItems, declared_by_name, declared_items, read_items
 from flowguard.sim.engine import Engine, EngineFor, Forgets, Snapshots
 from flowguard.sim.final_state import plain
-from flowguard.sim.functions import ONE_BY_ONE, Batching, Functions, topics
+from flowguard.sim.functions import ONE_BY_ONE, Batching, Functions
 from flowguard.sim.made_tokens import MadeTokens
 from flowguard.sim.provision import AutoProvisioner
 from flowguard.sim.reused_clients import SameClients

@@ -11,7 +11,7 @@ from typing import Any, Final
 from urllib.parse import urlencode, urlsplit
 
 from flowguard.aws.items import run_key
-from flowguard.ids import ObjectId
+from flowguard.names.ids import ObjectId
 from flows.approval.flow import ANSWERS_URL, REMIND_AFTER
 from tests.proofs.e2e.cloud import Cloud, Received
 from tests.proofs.e2e.play import Check, Scene, Until

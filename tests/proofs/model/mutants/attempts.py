@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from flowguard.protocol import claims
 from flowguard.protocol.run import ClaimRequest, RunItem, Status
-from flowguard.protocol.verdicts import Verdict
+from flowguard.verdicts import Verdict
 from tests.proofs.model.mutants.mutant import Mutant
 from tests.proofs.model.mutants.told import acks, told
 

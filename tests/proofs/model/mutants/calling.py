@@ -6,7 +6,7 @@ from typing import Any
 
 from flowguard.protocol import claims
 from flowguard.protocol.run import ENDED, Status
-from flowguard.protocol.verdicts import Verdict
+from flowguard.verdicts import Verdict
 from flowguard.worker.caller_answers import CallerAnswers
 from tests.proofs.model.actions import Environment
 from tests.proofs.model.function import _Lists

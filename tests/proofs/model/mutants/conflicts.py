@@ -5,7 +5,7 @@ from __future__ import annotations
 from flowguard.protocol import claims
 from flowguard.protocol.conflict import OnConflict
 from flowguard.protocol.run import ENDED, ClaimRequest, RunItem
-from flowguard.protocol.verdicts import Verdict
+from flowguard.verdicts import Verdict
 from tests.proofs.model.mutants.mutant import Mutant
 from tests.proofs.model.mutants.told import When, told
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from flowguard.destinations import Queue
-from flowguard.failure import Again, Never, after_failure
-from flowguard.ids import Owner
+from flowguard.names.ids import Owner
 from flowguard.protocol.claims import kills_before
 from flowguard.protocol.run import Claim, RunItem
 from flowguard.wire.message import Message
 from flowguard.worker import claim_phase, fail_phase, kills, runtime
 from flowguard.worker.ending import Ending, acked
+from flowguard.worker.failure import Again, Never, after_failure
 from flowguard.worker.given_up import GivenUp
 from flowguard.worker.ports import Services
 from flowguard.worker.routing import Arrival

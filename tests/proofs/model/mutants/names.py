@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from flowguard.ids import RequestId
+from flowguard.names.ids import RequestId
 from flowguard.wire.envelope import Envelope
 from flowguard.worker import routing
 from tests.proofs.model.mutants.mutant import Mutant

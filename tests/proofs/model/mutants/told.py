@@ -7,7 +7,7 @@ from typing import Any
 
 from flowguard.protocol import claims
 from flowguard.protocol.run import ClaimRequest, RunItem
-from flowguard.protocol.verdicts import Verdict
+from flowguard.verdicts import Verdict
 from flowguard.worker.ending import Ending, acked
 from flowguard.worker.turned_away import TurnedAway
 from tests.proofs.model.mutants.mutant import Patch

@@ -7,7 +7,7 @@ from typing import Any
 from flowguard.protocol import claims
 from flowguard.protocol.outbox import Kind
 from flowguard.protocol.run import Claim, Commit, Committed, Fenced, RunItem
-from flowguard.protocol.verdicts import Verdict
+from flowguard.verdicts import Verdict
 from flowguard.worker import plan
 from tests.proofs.model.mutants.mutant import Mutant, Patch
 from tests.proofs.model.mutants.told import acks, told

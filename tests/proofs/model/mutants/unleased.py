@@ -6,7 +6,7 @@ from typing import Any
 
 from flowguard.protocol import claims
 from flowguard.protocol.run import Claim, ClaimRequest, Commit, Refused, RunItem
-from flowguard.protocol.verdicts import Verdict
+from flowguard.verdicts import Verdict
 from flowguard.worker import claim_phase, commit_phase
 from tests.proofs.model.actions import Environment
 from tests.proofs.model.mutants.mutant import Mutant

@@ -9,8 +9,8 @@ from typing import Any
 from flowguard.protocol import answers, claims
 from flowguard.protocol.outbox import Kind, Outbox
 from flowguard.protocol.run import Claim, RunItem
-from flowguard.protocol.verdicts import AnswerVerdict
 from flowguard.protocol.waiting import Wait, WaitEnd, WaitPlan
+from flowguard.verdicts import AnswerVerdict
 from flowguard.wire.answer_address import AnswerAddress
 from flowguard.worker import commit_phase, outside, settler
 from flowguard.worker.early_answers import EarlyOffers

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from flowguard.clock import ManualClock
 from flowguard.destinations import Queue
 from flowguard.flow import UNTIL_RESET, Flow
-from flowguard.ids import RequestId
+from flowguard.names.ids import RequestId
 from flowguard.outcome import Done, Outcome
 from flowguard.stage import Stage
 from flowguard.step import Step

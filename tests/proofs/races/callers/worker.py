@@ -10,7 +10,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from flowguard.client import FlowClient
 from flowguard.handler import lambda_handler
-from flowguard.ids import SeededIds
+from flowguard.names.ids import SeededIds
 from flowguard.sim.calls import intercept
 from flowguard.worker.ports import Services
 from tests.proofs.races.callers.flow import LEASE, PAGES, SIGNER, Pages, asked, page

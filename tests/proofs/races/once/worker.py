@@ -12,8 +12,8 @@ from flowguard.aws.ledger import DynamoDBLedger
 from flowguard.aws.packing import Packing
 from flowguard.errors import InProgress, KeyReused, ResultUnsaved
 from flowguard.events import Event, EventType
-from flowguard.ids import SeededIds
 from flowguard.key_table import KeyTable
+from flowguard.names.ids import SeededIds
 from flowguard.once_function import OnceServices
 from flowguard.settings import Settings
 from flowguard.sim.calls import intercept

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from flowguard.ids import RequestId
+from flowguard.names.ids import RequestId
 from flowguard.wire.message import Message
 from tests.proofs.races.shared import START
 from tests.proofs.races.sums.flow import Added, Adds

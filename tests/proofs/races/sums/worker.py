@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from flowguard.aws.tables import DynamoDBTables
 from flowguard.handler import lambda_handler
-from flowguard.ids import SeededIds
+from flowguard.names.ids import SeededIds
 from flowguard.sim.calls import intercept
 from flowguard.worker.ports import Services
 from tests.proofs.races.mishaps import Died, Mishaps

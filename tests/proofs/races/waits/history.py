@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from flowguard.protocol.verdicts import AnswerVerdict
+from flowguard.verdicts import AnswerVerdict
 from tests.proofs.races.history import Grant, History
 from tests.proofs.races.waits.flow import direct_id
 from tests.proofs.soak.journal import Line

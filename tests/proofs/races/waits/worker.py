@@ -14,7 +14,7 @@ from flowguard.client import FlowClient
 from flowguard.errors import FlowguardError
 from flowguard.events import Event, EventType
 from flowguard.handler import lambda_handler
-from flowguard.ids import RequestId, SeededIds
+from flowguard.names.ids import RequestId, SeededIds
 from flowguard.sim.calls import intercept
 from flowguard.wire.attributes import Attribute
 from flowguard.worker.ports import Services

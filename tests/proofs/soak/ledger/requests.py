@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping
 
-from flowguard.ids import RequestId
+from flowguard.names.ids import RequestId
 from flowguard.protocol.outbox import Kind, Send
 from tests.proofs.soak.ledger.flow import Entry, Ledger
 from tests.proofs.soak.odds import Odds

@@ -6,7 +6,7 @@ import json
 import random
 from dataclasses import dataclass, field
 
-from flowguard.ids import ObjectId
+from flowguard.names.ids import ObjectId
 from flowguard.protocol.run import RunItem
 from flowguard.testing.explorer.run.insider import Forged, forged
 from flowguard.worker.believed import RecordKind

@@ -13,7 +13,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from flowguard.client import FlowClient
 from flowguard.errors import FlowguardError
-from flowguard.protocol.verdicts import AnswerVerdict
+from flowguard.verdicts import AnswerVerdict
 from tests.proofs.soak.places import ANSWERED, ASKED
 from tests.proofs.soak.sandbox import Sandbox
 from tests.proofs.soak.waits.flow import Waits

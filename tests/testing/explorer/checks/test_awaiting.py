@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 
 from flowguard.aws import expressions, waits
-from flowguard.ids import ObjectId, RequestId
+from flowguard.names.ids import ObjectId, RequestId
 from flowguard.protocol import answers
 from flowguard.protocol.outbox import Kind
-from flowguard.protocol.verdicts import AnswerVerdict
 from flowguard.sim.world import START
 from flowguard.testing import sqs_event
 from flowguard.testing.explorer.checks.invariants import broken
 from flowguard.testing.explorer.run.inbox import Later
+from flowguard.verdicts import AnswerVerdict
 from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.message import PLACE

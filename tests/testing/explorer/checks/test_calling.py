@@ -9,7 +9,7 @@ from pydantic import BaseModel
 
 from flowguard import ATTACH, Done, Flow, Outcome, Stage, Step
 from flowguard.destinations import Queue
-from flowguard.ids import RequestId
+from flowguard.names.ids import RequestId
 from flowguard.sim.world import START
 from flowguard.testing import explore, replay, sqs_event
 from flowguard.testing.explorer.checks.equivalence import End

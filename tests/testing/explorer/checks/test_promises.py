@@ -10,7 +10,7 @@ import pytest
 
 from flowguard.events import Event, EventType
 from flowguard.handler import LambdaHandler
-from flowguard.ids import Owner
+from flowguard.names.ids import Owner
 from flowguard.protocol.run import RunItem, Status
 from flowguard.testing.explorer import explore
 from flowguard.testing.explorer.checks.invariants import PROMISES, broken

@@ -13,10 +13,10 @@ from flowguard.failed import Failure
 from flowguard.flow import Flow
 from flowguard.outcome import Done, Outcome
 from flowguard.protocol.outbox import Kind
-from flowguard.protocol.verdicts import Verdict
 from flowguard.stage import Stage
 from flowguard.step import Step
 from flowguard.testing.explorer import Report, explore
+from flowguard.verdicts import Verdict
 from flowguard.worker.ending import acked
 from flowguard.worker.plan import Planner
 from flowguard.worker.turned_away import TurnedAway

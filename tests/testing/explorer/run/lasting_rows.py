@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from flowguard import ATTACH, Callback, Done, Flow, GroupEnd, Outcome, Stage, Step, once
 from flowguard.destinations import Queue
-from flowguard.ids import RequestId
+from flowguard.names.ids import RequestId
 from flowguard.sim.world import START
 from flowguard.testing import Later, sqs_event
 from flowguard.testing.explorer import PlainFunction

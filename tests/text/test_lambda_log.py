@@ -13,10 +13,11 @@ from typing import Any
 
 import pytest
 
-from flowguard import Settings, lambda_handler, lambda_log
+from flowguard import Settings, lambda_handler
 from flowguard.aws.services import aws_services
 from flowguard.events import Event, EventType, log
 from flowguard.testing import FakeContext
+from flowguard.text import lambda_log
 from tests.aws.engines import on_memory
 from tests.lambda_runtime import REQUEST_ID, TENANT_ID, lambda_logging
 from tests.proofs.bench.flow import OneStage, a_cart, a_request

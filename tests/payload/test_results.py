@@ -30,7 +30,7 @@ from pydantic import (
     field_validator,
 )
 
-from flowguard.results import ResultType, Unstorable, difference, from_text, result_type, to_plain_text, to_text
+from flowguard.payload.results import ResultType, Unstorable, difference, from_text, result_type, to_plain_text, to_text
 
 
 class Color(enum.Enum):

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails, PydanticSerializationError, to_json
 
 from flowguard.errors import RunFailed
-from flowguard.foreign import recognised
+from flowguard.payload.foreign import recognised
 
 Payload = BaseModel | dict[str, Any] | str
 """What a stage may take and a message may carry."""

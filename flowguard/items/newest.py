@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
 from flowguard.errors import RunFailed, shown
-from flowguard.ids import RequestId
-from flowguard.writes import Condition, Put, attribute_names
+from flowguard.items.writes import Condition, Put, attribute_names
+from flowguard.names.ids import RequestId
 
 AT: Final = "newest_at"
 """The attribute with the time of an item's newest write, in ms since 1970."""

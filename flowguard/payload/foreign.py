@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from flowguard.wire.http_source import HttpSource, http_source
+from flowguard.payload.http_source import HttpSource, http_source
 
 _CALL: Final = "call FlowClient.start from the function behind"
 

@@ -15,7 +15,7 @@ from pydantic import BaseModel, Field, HttpUrl, SecretStr
 
 from flowguard import Done, Flow, Outcome, RetryPolicy, Stage, Step
 from flowguard.errors import RunFailed
-from flowguard.rows import row
+from flowguard.items.rows import row
 from flowguard.testing import FlowRunner
 
 TABLES = {"parcels": "parcel_id"}

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from flowguard.claimed_calls import NEED_CLAIM, claimed_calls
 from flowguard.errors import DefinitionError
 from flowguard.flow import ATTACH, IGNORE, SUPERSEDE, Flow
 from flowguard.outcome import Done, Outcome
 from flowguard.protocol.conflict import OnConflict
+from flowguard.recorded.claimed_calls import NEED_CLAIM, claimed_calls
 from flowguard.stage import AnyStage, Stage
 from flowguard.step import Step
 

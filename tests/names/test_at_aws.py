@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flowguard.destinations import Queue
-from flowguard.naming import AS_IN_CODE, NameKind, Names, is_foreign
+from flowguard.names.at_aws import AS_IN_CODE, NameKind, Names, is_foreign
 
 TOPIC = "arn:aws:sns:eu-west-1:123456789012:orders-placed"
 GIVEN = "staging-*,queues.parcels=arn:aws:sqs:eu-west-1:210987654321:theirs,tables.stock=shared-stock"

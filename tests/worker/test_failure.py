@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from flowguard.errors import Reject, Retry, RunFailed, TooManyWrites
-from flowguard.failure import Again, Attempt, Never, after_failure
 from flowguard.retry import Exponential, Fixed, RetryPolicy
+from flowguard.worker.failure import Again, Attempt, Never, after_failure
 
 
 class GatewayDown(ConnectionError):

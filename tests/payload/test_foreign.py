@@ -9,9 +9,9 @@ import pytest
 from pydantic import BaseModel
 
 from flowguard.errors import RunFailed
-from flowguard.foreign import foreign_name, recognised
-from flowguard.payload_names import read_request_id
-from flowguard.payloads import decode
+from flowguard.payload.encoding import decode
+from flowguard.payload.foreign import foreign_name, recognised
+from flowguard.payload.names import read_request_id
 from flowguard.testing import hostile
 
 

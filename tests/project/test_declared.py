@@ -13,7 +13,7 @@ import pytest
 
 from flowguard.aws.writes import from_item
 from flowguard.errors import SettingsError
-from flowguard.sim.declared import declared_items, read_items, read_key, read_keys
+from flowguard.project.declared import declared_items, read_items, read_key, read_keys
 from flowguard.sim.world import World
 from flowguard.testing import FlowClock, FlowRunner, MemoryAWS, sqs_event
 from flowguard.testing.explorer import EngineFor, PlainFunction, View, explore, in_memory, on_moto, replay

@@ -15,8 +15,8 @@ from uuid import UUID
 from pydantic import BaseModel
 
 from flowguard.errors import RunFailed, shown
-from flowguard.foreign import recognised
-from flowguard.ids import RequestId, id_problem
+from flowguard.names.ids import RequestId, id_problem
+from flowguard.payload.foreign import recognised
 
 RequestIdRule = str | tuple[str, ...] | Callable[[Any], str]
 """The ``request_id=`` of a flow: a path, several paths together, or a function of the payload."""

@@ -16,7 +16,7 @@ from uuid import UUID
 
 from pydantic import BaseModel
 
-from flowguard.results import Unstorable, to_text
+from flowguard.payload.results import Unstorable, to_text
 
 KeyRule = str | tuple[str, ...] | Callable[[Any], str | int | UUID]
 """The ``key=`` of ``@once``: a path, several paths together, or a function of the argument."""

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from flowguard.printable import LONGEST, bounded, one_line, printable, printable_json
+from flowguard.text.printable import LONGEST, bounded, one_line, printable, printable_json
 
 
 @pytest.mark.parametrize(

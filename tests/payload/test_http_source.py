@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from flowguard.payload.http_source import HttpSource, http_source
 from flowguard.testing import hostile
-from flowguard.wire.http_source import HttpSource, http_source
 
 SAMPLES = Path(__file__).parents[2] / "samples" / "callbacks"
 PREFIXES = {

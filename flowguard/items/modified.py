@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from flowguard.errors import RunFailed, shown
-from flowguard.writes import Check, Condition, Delete, Put, Update, Write, attribute_names
+from flowguard.items.writes import Check, Condition, Delete, Put, Update, Write, attribute_names
 
 Change = Callable[[dict[str, Any] | None], Any]
 """Returns the item as it should be: a dict or a pydantic model; None for no item. It gets None where there is none."""

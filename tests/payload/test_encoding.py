@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, Field, ImportString, TypeAdapter, ValidationError
 
 from flowguard.errors import RunFailed
-from flowguard.payloads import decode, encode, encode_json, is_payload_type, problems_of
+from flowguard.payload.encoding import decode, encode, encode_json, is_payload_type, problems_of
 from flowguard.testing import hostile
 
 

@@ -10,7 +10,7 @@ from uuid import UUID
 import pytest
 from pydantic import BaseModel
 
-from flowguard.once_keys import LONGEST_KEY, NoKey, read_digest, read_key, rule_problem
+from flowguard.payload.call_keys import LONGEST_KEY, NoKey, read_digest, read_key, rule_problem
 
 
 class Order(BaseModel):

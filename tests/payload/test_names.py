@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from flowguard.errors import RunFailed
-from flowguard.ids import LONGEST_NAME, id_problem
-from flowguard.payload_names import read_request_id, rule_problems
+from flowguard.names.ids import LONGEST_NAME, id_problem
+from flowguard.payload.names import read_request_id, rule_problems
 from flowguard.testing import hostile
 
 

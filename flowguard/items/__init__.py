@@ -1,0 +1,1 @@
+"""What a handler writes to items of the user's tables."""

@@ -1,0 +1,1 @@
+"""Names of objects, requests, resources and public names."""

@@ -1,0 +1,1 @@
+"""A project of a user: its flows and what their modules declare."""

@@ -1,0 +1,1 @@
+"""Texts for a terminal, a log or an error."""
