@@ -22,6 +22,7 @@ from flowguard.observers.named import named_observers
 from flowguard.payload.encoding import Payload, encode_json
 from flowguard.protocol.outbox import Kind, Send
 from flowguard.protocol.run import Status
+from flowguard.protocol.run_orders import failed_answer
 from flowguard.protocol.waiting import GivenAnswer
 from flowguard.settings import Settings
 from flowguard.verdicts import AnswerVerdict, ResetVerdict
@@ -37,7 +38,6 @@ from flowguard.worker.cancelling import Canceller
 from flowguard.worker.found_answer import FoundAnswer
 from flowguard.worker.ports import Sender, Services, Store
 from flowguard.worker.resets import Resetter
-from flowguard.worker.settler import failure
 
 
 @dataclass(frozen=True)
@@ -185,7 +185,7 @@ class FlowClient:
         for name, text in (("why", why), ("kind", kind)):
             if not isinstance(text, str):
                 raise RunFailed(f"{name}={shown(text)} is of type {type(text).__name__}; write a text")
-        return self._settle(flow, awaited, failure(kind, why))
+        return self._settle(flow, awaited, failed_answer(kind, why))
 
     def reset(self, flow: AnyFlow, object_id: str) -> ResetVerdict:
         """Reset the flow's run of an object, and return the outcome.

@@ -24,7 +24,7 @@ from flowguard.aws.refused_writes import is_at_fence, is_only_beside_fence, item
 from flowguard.errors import FlowguardError, TooLarge
 from flowguard.names.ids import ObjectId
 from flowguard.protocol.callers import LARGEST_HELD, MOST_HELD, Caller, Callers, StoredEnd
-from flowguard.protocol.run import ENDED, ResetOrder, RunItem, Status
+from flowguard.protocol.run import ENDED, ResetOnce, RunItem, Status
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -169,7 +169,7 @@ class DynamoDBCallers(NamedTuple):
     # -- resets
 
     def reset(
-        self, flow: str, object_id: ObjectId, by: str, at: int, now: int, order: ResetOrder | None = None
+        self, flow: str, object_id: ObjectId, by: str, at: int, now: int, order: ResetOnce | None = None
     ) -> RunItem | None:
         """Fence the run at work, or drop the stored end, with one UpdateItem. None where there is nothing to reset.
 
@@ -225,7 +225,7 @@ class DynamoDBCallers(NamedTuple):
         )
         return read.get("Item")
 
-    def _noted(self, flow: str, object_id: ObjectId, by: str, order: ResetOrder) -> Any:
+    def _noted(self, flow: str, object_id: ObjectId, by: str, order: ResetOnce) -> Any:
         """Return the write of the row that remembers an order, where none does."""
         name = hashlib.sha256(by.encode("utf-8", "surrogatepass")).hexdigest()[:_ORDER]
         return {

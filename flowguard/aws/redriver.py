@@ -17,6 +17,7 @@ from flowguard.flow import AnyFlow
 from flowguard.names.at_aws import AS_IN_CODE, Names, is_foreign
 from flowguard.protocol.groups import GROUP
 from flowguard.protocol.outbox import Send
+from flowguard.protocol.run_orders import ANSWER
 from flowguard.protocol.waiting import DEADLINE
 from flowguard.text.printable import LONGEST_PART, bounded
 from flowguard.wire.home import Home, is_local
@@ -27,7 +28,6 @@ from flowguard.worker.ports import Refusal
 from flowguard.worker.redrive import Fate, Judgement, judge
 from flowguard.worker.sent_back import check_returnable, sent_back
 from flowguard.worker.unsent import Unsent
-from flowguard.worker.wait_planner import ANSWER
 
 if TYPE_CHECKING:
     from flowguard.aws.clients import Clients

@@ -20,11 +20,11 @@ from flowguard.aws.schedules import Schedules
 from flowguard.destinations import Bus, Destination, Function, Queue, Topic
 from flowguard.names.at_aws import AS_IN_CODE, Names
 from flowguard.protocol.outbox import Kind, Send, largest
+from flowguard.protocol.run_orders import order_signature
 from flowguard.retry import LONGEST_SQS_DELAY, LONGEST_VISIBILITY
 from flowguard.text.printable import bounded
 from flowguard.wire.attributes import Attribute, attributes_to
 from flowguard.wire.bodies import bus_detail, function_payload
-from flowguard.wire.cancel_order import read_cancel
 from flowguard.wire.message import PLACE, Place
 from flowguard.wire.trace_context import HEADER, xray_header
 from flowguard.worker.ports import Refusal
@@ -278,10 +278,10 @@ def _deduplication_id(send: Send) -> str:
 
 
 def _signature(send: Send) -> str | None:
-    """Return the signature of a message. That of an order to cancel stands in its address."""
+    """Return the signature of a message. What is for a run and no stage's message has it in its address."""
     place = send.attributes.get(PLACE)
-    order = None if place is None else read_cancel(place.value)
-    return _place(send).signature if order is None else order.address.signature
+    signature = None if place is None else order_signature(place.value)
+    return _place(send).signature if signature is None else signature
 
 
 def _place(send: Send) -> Place:

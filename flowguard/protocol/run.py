@@ -296,7 +296,7 @@ class Settled(NamedTuple):
     item: RunItem | None
 
 
-class ResetOrder(NamedTuple):
+class ResetOnce(NamedTuple):
     """What a message that orders a reset changes: runs that were asked for until ``latest``. Times are in ms.
 
     It is remembered until ``known_until``.

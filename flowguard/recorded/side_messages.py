@@ -13,12 +13,11 @@ from flowguard.names.ids import ObjectId, RequestId
 from flowguard.payload.encoding import Payload, encode
 from flowguard.protocol.conflict import OnConflict
 from flowguard.protocol.outbox import Kind, Send
+from flowguard.protocol.run_orders import cancel_attributes, reset_attributes
 from flowguard.retry import LONGEST_SQS_DELAY
 from flowguard.wire.attributes import Attribute, attributes_of
-from flowguard.wire.cancel_order import cancel_attributes
 from flowguard.wire.cancel_reason import reason
 from flowguard.wire.message import REQUEST_ID, REQUESTED_AT, Message, with_depth
-from flowguard.wire.reset_order import reset_attributes
 from flowguard.wire.send_ids import IdKind, id_of
 from flowguard.wire.signing import Signer, check_signs, signed_attributes
 

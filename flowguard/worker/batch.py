@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, TypeGuard, TypeVar
 from flowguard.errors import EnvelopeError, OtherRelease, Untrusted
 from flowguard.events import EventType
 from flowguard.protocol.run import Claim
+from flowguard.protocol.run_orders import read_order
 from flowguard.stage import AnyStage
 from flowguard.wire.envelope import BadRecord, Envelope
 from flowguard.worker.asks import Answer, Ask, Claiming, Committing, Way
@@ -78,7 +79,7 @@ class Batch:
         self._budget = budget
         self._trust = Trust(services.signer, function_arn, gets_given_up=from_dlq)
         self._emitter = Emitter(services.observer)
-        self._orders = Orders(routes, services, self._trust, self._emitter)
+        self._orders = Orders(services, self._emitter, self._trust, routes.queues)
         self._baton = _baton() if together and services.threads and routes.are_parallel else None
         self._runtime = Runtime(services, self._emitter, nullcontext if self._baton is None else self._baton.handed_on)
         self._driver = Driver(services)
@@ -144,8 +145,8 @@ class Batch:
             return left
         arrival: Arrival | None = None
         try:
-            if (order := self._orders.find(envelope)) is not None:
-                return order.ending()
+            if (order := read_order(envelope)) is not None:
+                return self._orders.ending(envelope, self._routes.flow(order.address.flow), order)
             arrival = self._arrival(envelope)
             if not first and not self._has_time(arrival):
                 return self._returned(envelope, _NO_TIME)
@@ -207,7 +208,7 @@ class Batch:
     def _turn(self, place: int, envelope: Envelope) -> Turn:
         """Find out what the record is for. One that cannot be read says so when its turn has come."""
         try:
-            if (order := self._orders.find(envelope)) is not None:
+            if (order := read_order(envelope)) is not None:
                 return Turn(place, envelope, about=(order.address.flow, order.address.object_id))
             arrival = self._arrival(envelope)
         except Exception:

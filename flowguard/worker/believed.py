@@ -8,11 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from enum import Enum
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, assert_never
 
 from flowguard.destinations import Destination, Queue
 from flowguard.flow import AnyFlow
 from flowguard.names.at_aws import is_foreign
+from flowguard.protocol.run_orders import (
+    ArrivedAnswer,
+    ArrivedDeadline,
+    CancelOrder,
+    GroupOrder,
+    ResetOrder,
+    RunOrder,
+)
 from flowguard.stage import AnyStage
 from flowguard.wire.envelope import Envelope, Source
 from flowguard.wire.message import Message
@@ -39,6 +47,23 @@ class RecordKind(Enum):
         if message.hop > 1:
             return cls.HOP
         return cls.RETRY if message.retry or message.redrive else cls.REQUEST
+
+    @classmethod
+    def of_order(cls, order: RunOrder) -> RecordKind:
+        """Return what is for a run and no stage's message."""
+        match order:
+            case ArrivedAnswer():
+                return cls.ANSWER
+            case ArrivedDeadline():
+                return cls.DEADLINE
+            case GroupOrder():
+                return cls.GROUP
+            case CancelOrder():
+                return cls.CANCEL
+            case ResetOrder():
+                return cls.RESET
+            case _:
+                assert_never(order)
 
 
 class Channel(Enum):

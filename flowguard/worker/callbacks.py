@@ -9,23 +9,23 @@ from flowguard.destinations import Queue
 from flowguard.errors import EnvelopeError, FlowguardError, Untrusted
 from flowguard.events import Event, EventType
 from flowguard.flow import AnyFlow
+from flowguard.protocol.run_orders import failed_answer, read_order
 from flowguard.protocol.waiting import GivenAnswer
 from flowguard.verdicts import AnswerVerdict
 from flowguard.wire.envelope import Envelope, normalize
 from flowguard.wire.http_response import lambda_response
 from flowguard.wire.tokens import TokenClaim, token_awaited_id
-from flowguard.worker.believed import NamedQueues, RecordKind
+from flowguard.worker.believed import NamedQueues
 from flowguard.worker.dispatch import dispatch
 from flowguard.worker.emitter import Emitter
 from flowguard.worker.ending import Ending
 from flowguard.worker.found_answer import FoundAnswer
-from flowguard.worker.group_asks import GroupAsks, find_group
 from flowguard.worker.http_callbacks import HttpCallbacks
+from flowguard.worker.orders import Orders
 from flowguard.worker.outages import Outages
 from flowguard.worker.outside import OutsideAnswers, read_outside
 from flowguard.worker.ports import Budget, Services
-from flowguard.worker.settler import Settler, failure, find_arrived
-from flowguard.worker.trust import SignedOrder, Trust, signed_order
+from flowguard.worker.trust import Trust
 
 
 class NoCallback(FlowguardError):
@@ -40,8 +40,7 @@ class Callbacks:
         self._queues = NamedQueues(flows)
         self._services = services
         self._emitter = Emitter(services.observer)
-        self._settler = Settler(services)
-        self._group_asks = GroupAsks(services, self._emitter)
+        self._orders = Orders(services, self._emitter, Trust(services.signer), self._queues)
         self._outside = OutsideAnswers(services, self._emitter, budget)
         self._outages = Outages(services, self._emitter, flows)
 
@@ -67,27 +66,16 @@ class Callbacks:
         return self._addressed(envelope) or self._from_outside(envelope)
 
     def _addressed(self, envelope: Envelope) -> Ending | None:
-        """Settle what another flow answers. Its address is believed only in the flow's own queue of answers."""
+        """Carry out what comes for a run. Its address is believed only in the flow's own queue of answers."""
         own = {flow.name: flow for flow in self._flows.values() if _is_own_queue(envelope, flow)}
         if not own:
             return None
-        if (order := find_group(envelope)) is not None and order.address.flow in own:
-            self._check(envelope, own[order.address.flow], signed_order(RecordKind.GROUP, order.address))
-            ending = self._group_asks.ending(envelope, own[order.address.flow], order)
-        elif (arrived := find_arrived(envelope)) is not None and arrived.address.flow in own:
-            self._check(
-                envelope,
-                own[arrived.address.flow],
-                SignedOrder(arrived.said, arrived.statement, arrived.address.signature),
-            )
-            ending = self._settler.ending(envelope, own[arrived.address.flow], arrived)
-        else:
+        order = read_order(envelope)
+        if order is None or order.address.flow not in own:
             return None
+        ending = self._orders.ending(envelope, own[order.address.flow], order)
         [ending] = dispatch(self._services, self._emitter, [ending])
         return ending
-
-    def _check(self, envelope: Envelope, flow: AnyFlow, order: SignedOrder) -> None:
-        Trust(self._services.signer).check_order(envelope, flow, order, self._queues)
 
     def _from_outside(self, envelope: Envelope) -> Ending:
         found = read_outside(self._flows.values(), envelope, self._queues)
@@ -110,7 +98,7 @@ class Callbacks:
         return lambda_response(response, event)
 
     def _answered(self, claim: TokenClaim, payload: str, failed: bool) -> AnswerVerdict:
-        answer = failure("Failed", payload) if failed else GivenAnswer(payload)
+        answer = failed_answer("Failed", payload) if failed else GivenAnswer(payload)
         return self.answer(FoundAnswer(self._flows[claim.flow], token_awaited_id(claim.row_id), answer))
 
     def answer(self, found: FoundAnswer) -> AnswerVerdict:

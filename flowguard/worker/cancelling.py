@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from flowguard.errors import EnvelopeError
 from flowguard.events import Event, EventType
 from flowguard.flow import AnyFlow
 from flowguard.names.ids import ObjectId, RequestId
 from flowguard.protocol.outbox import Send
 from flowguard.protocol.run import ENDED, Refused, RunItem, RunName
+from flowguard.protocol.run_orders import CancelOrder
 from flowguard.verdicts import Verdict
 from flowguard.wire.answer_address import AnswerAddress
-from flowguard.wire.cancel_order import CancelOrder, read_cancel
 from flowguard.wire.envelope import Envelope
-from flowguard.wire.message import PLACE, Message
+from flowguard.wire.message import Message
 from flowguard.worker.ending import Ending, acked, kept
 from flowguard.worker.lifetimes import Lifetimes
 from flowguard.worker.ports import Services
@@ -42,18 +41,6 @@ def is_for_its_run(message: Message, refused: Refused) -> bool:
     if message.cancelled is None or item is None or item.status in ENDED or item.own_failure is not None:
         return False
     return (item.request_id, item.requested_at) == (message.request_id, message.requested_at)
-
-
-def find_cancel(envelope: Envelope) -> CancelOrder | None:
-    """Return the order to cancel that the record is. None for any other message.
-
-    Raises :class:`EnvelopeError` for one that cannot be read.
-    """
-    found = envelope.attributes.get(PLACE)
-    try:
-        return None if found is None else read_cancel(found.value)
-    except ValueError as error:
-        raise EnvelopeError(envelope.message_id, f"attributes.{PLACE}", str(error)) from None
 
 
 class Canceller:

@@ -5,18 +5,14 @@ Each message of the group asks some shards, then sends the message of the rest.
 
 from __future__ import annotations
 
-import json
-from typing import NamedTuple
-
-from flowguard.errors import EnvelopeError
 from flowguard.flow import AnyFlow
 from flowguard.protocol.answers import is_run_of
-from flowguard.protocol.groups import GROUP, SHARDS_A_TURN, GroupPlan, Member
+from flowguard.protocol.groups import SHARDS_A_TURN, GroupPlan, Member
 from flowguard.protocol.run import RunItem, Status
+from flowguard.protocol.run_orders import GroupOrder
 from flowguard.protocol.waiting import WaitPlan
-from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.envelope import Envelope
-from flowguard.wire.message import PLACE, Message
+from flowguard.wire.message import Message
 from flowguard.worker.dispatch import Due, not_sent, send_or_park
 from flowguard.worker.emitter import Emitter
 from flowguard.worker.ending import Ending
@@ -24,37 +20,6 @@ from flowguard.worker.group_planner import group_ask, group_message, request_id,
 from flowguard.worker.ports import Services
 from flowguard.worker.routing import Arrival
 from flowguard.worker.settler import message_at
-
-
-class GroupOrder(NamedTuple):
-    """A message of a group. ``address`` is of the first request that it asks."""
-
-    address: AnswerAddress
-    member: Member
-
-
-def find_group(envelope: Envelope) -> GroupOrder | None:
-    """Return the group's message that the record is. None for any other.
-
-    Raises :class:`EnvelopeError` for one that cannot be read.
-    """
-    found = envelope.attributes.get(PLACE)
-    if found is None or f'"{GROUP}"' not in found.value:
-        return None
-    try:
-        place = json.loads(found.value)
-    except (ValueError, RecursionError):
-        return None  # its other reader says so
-    if not isinstance(place, dict) or GROUP not in place:
-        return None
-    try:
-        address = AnswerAddress.parse(place[GROUP])
-        member = Member.parse(address.name)
-        if member is None:
-            raise ValueError("names no request of a group")
-        return GroupOrder(address, member)
-    except ValueError as error:
-        raise EnvelopeError(envelope.message_id, f"attributes.{PLACE}", str(error)) from None
 
 
 class GroupAsks:

@@ -42,10 +42,11 @@ from flowguard.protocol.groups import (
 )
 from flowguard.protocol.outbox import Kind, Send
 from flowguard.protocol.run import AwaitingRow, NewWait
+from flowguard.protocol.run_orders import order_attributes
 from flowguard.protocol.waiting import DEADLINE, WaitPlan
 from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.attributes import Attribute
-from flowguard.wire.message import PLACE, REQUEST_ID, REQUESTED_AT, Message, with_depth
+from flowguard.wire.message import REQUEST_ID, REQUESTED_AT, Message, with_depth
 from flowguard.wire.send_ids import IdKind, id_of
 from flowguard.wire.signing import Signer, signed_attributes
 from flowguard.worker.wait_planner import WaitPlanner, deadline_message, span_problems
@@ -265,11 +266,7 @@ def signed_address(address: AnswerAddress, by: Any) -> AnswerAddress:
 def group_message(flow: AnyFlow, address: AnswerAddress, message: Message, moment: int) -> Send:
     """Build the message that comes back to the flow and asks the group's requests from the address's shard on."""
     own = id_of(IdKind.GROUP_ON, message, address.name)
-    attributes = {
-        REQUEST_ID: Attribute.string(own),
-        REQUESTED_AT: Attribute.number(moment),
-        PLACE: Attribute.string(json.dumps({GROUP: address.as_json()}, separators=(",", ":"))),
-    }
+    attributes = order_attributes(own, moment, {GROUP: address.as_json()})
     return Send(Kind.ASK, flow.answers, json.dumps({GROUP: address.name}), own, attributes).checked()
 
 

@@ -16,11 +16,18 @@ from flowguard.payload.encoding import encode_json
 from flowguard.payload.names import text_at
 from flowguard.protocol.outbox import Kind, Send
 from flowguard.protocol.run import AwaitingRow
+from flowguard.protocol.run_orders import (
+    ANSWER,
+    USE,
+    ArrivedAnswer,
+    answer_statement,
+    failed_answer,
+    order_attributes,
+)
 from flowguard.protocol.waiting import ALL_WHO_WAITED, GivenAnswer, Use
 from flowguard.verdicts import AnswerVerdict
-from flowguard.wire.attributes import Attribute
 from flowguard.wire.envelope import Envelope
-from flowguard.wire.message import PLACE, REQUEST_ID, REQUESTED_AT
+from flowguard.wire.message import REQUEST_ID
 from flowguard.wire.send_ids import IdKind, digest_of, id_of
 from flowguard.wire.signing import check_signs
 from flowguard.wire.tokens import awaited_id_problem
@@ -33,8 +40,7 @@ from flowguard.worker.found_answer import FoundAnswer
 from flowguard.worker.lifetimes import Lifetimes
 from flowguard.worker.ports import Budget, Services, Unlimited
 from flowguard.worker.resumed import check_answer
-from flowguard.worker.settler import USE, ArrivedAnswer, SettledAnswer, Settler, failure, message_at, statement_of
-from flowguard.worker.wait_planner import ANSWER
+from flowguard.worker.settler import SettledAnswer, Settler, message_at
 
 ORDER = (
     AnswerVerdict.EARLY,
@@ -279,16 +285,12 @@ def answer_message(
 
     Of one that is kept it says how it is used.
     """
-    address = row.address._replace(signature=services.signer.sign(statement_of(row.address, use)))
+    address = row.address._replace(signature=services.signer.sign(answer_statement(row.address, use)))
     hop = message_at(address, None)
     own = id_of(IdKind.ANSWER, hop, digest_of(address.name, row.id, brought.answer.text, brought.answer.failed))
     place = {ANSWER: address.as_json(), **({} if use is None else {USE: list(use)})}
-    attributes = {
-        REQUEST_ID: Attribute.string(own),
-        REQUESTED_AT: Attribute.number(now),
-        PLACE: Attribute.string(json.dumps(place, separators=(",", ":"))),
-    }
     seconds = COPY_AFTER // timedelta(seconds=1)
+    attributes = order_attributes(own, now, place)
     return Send(Kind.SIDE, brought.flow.answers, _body(brought.answer), own, attributes, delay=seconds).checked()
 
 
@@ -338,7 +340,7 @@ def _alone(declared: Sequence[tuple[AnyFlow, Callback]], envelope: Envelope) -> 
 
 def _answer(callback: Callback, payload: Any) -> GivenAnswer:
     if callback.failed is not None and (failed := _part(payload, callback.failed)):
-        return failure("Failed", failed if isinstance(failed, str) else encode_json(failed))
+        return failed_answer("Failed", failed if isinstance(failed, str) else encode_json(failed))
     return GivenAnswer(encode_json(payload if callback.answer is None else _part(payload, callback.answer)))
 
 

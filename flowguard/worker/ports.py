@@ -26,7 +26,7 @@ from flowguard.protocol.run import (
     Fenced,
     Looked,
     Refused,
-    ResetOrder,
+    ResetOnce,
     RunItem,
     RunName,
     Settled,
@@ -199,7 +199,7 @@ class CallerLists(Protocol):
         ...
 
     def reset(
-        self, flow: str, object_id: ObjectId, by: str, at: int, now: int, order: ResetOrder | None = None
+        self, flow: str, object_id: ObjectId, by: str, at: int, now: int, order: ResetOnce | None = None
     ) -> RunItem | None:
         """Fence the run at work, or drop the stored end. Times are in ms.
 

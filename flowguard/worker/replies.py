@@ -10,11 +10,11 @@ from flowguard.payload.encoding import encode, encode_json
 from flowguard.protocol.callers import Caller, StoredEnd
 from flowguard.protocol.conflict import OnConflict
 from flowguard.protocol.outbox import Kind, Send
+from flowguard.protocol.run_orders import ANSWER
 from flowguard.text.printable import bounded
 from flowguard.verdicts import Verdict
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.message import PLACE, REQUEST_ID, REQUESTED_AT, place_at_depth
-from flowguard.worker.wait_planner import ANSWER
 
 FAILED = "FAILED"
 SUPERSEDED = "SUPERSEDED"

@@ -5,16 +5,15 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Final, NamedTuple
 
-from flowguard.errors import EnvelopeError, RunFailed
+from flowguard.errors import RunFailed
 from flowguard.events import Event, EventType
 from flowguard.flow import AnyFlow
 from flowguard.names.ids import ObjectId, RequestId
-from flowguard.protocol.run import ENDED, ResetOrder
+from flowguard.protocol.run import ENDED, ResetOnce
+from flowguard.protocol.run_orders import ResetOrder
 from flowguard.verdicts import ResetVerdict
-from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.envelope import Envelope
-from flowguard.wire.message import PLACE, Message
-from flowguard.wire.reset_order import read_reset
+from flowguard.wire.message import Message
 from flowguard.worker.ending import Ending
 from flowguard.worker.lifetimes import Lifetimes
 from flowguard.worker.ports import Services
@@ -37,53 +36,41 @@ class ResetDone(NamedTuple):
     restart: Restart | None = None
 
 
-def find_reset(envelope: Envelope) -> AnswerAddress | None:
-    """Return the order to reset that the record is. None for any other message.
-
-    Raises :class:`EnvelopeError` for one that cannot be read.
-    """
-    found = envelope.attributes.get(PLACE)
-    try:
-        return None if found is None else read_reset(found.value)
-    except ValueError as error:
-        raise EnvelopeError(envelope.message_id, f"attributes.{PLACE}", str(error)) from None
-
-
 class Resetter:
     """Resets runs of one function's flows, or of a client's. Holds nothing of them afterwards."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
 
-    def ending(self, envelope: Envelope, flow: AnyFlow, order: AnswerAddress) -> Ending:
+    def ending(self, envelope: Envelope, flow: AnyFlow, order: ResetOrder) -> Ending:
         """Carry out the order that a record brings, as of now. One that comes twice sends the same restart.
 
         The order was made before its commit and sent after it. A run that was requested in between may have read what
         the commit replaced, so it is reset too.
         """
-        now, lifetimes = self._services.clock.now(), Lifetimes(flow)
-        at = max(order.requested_at, now)
-        latest = min(at, order.requested_at + GOOD_FOR // timedelta(milliseconds=1))
-        if lifetimes.of_order(order.requested_at) <= now:
+        address, now, lifetimes = order.address, self._services.clock.now(), Lifetimes(flow)
+        at = max(address.requested_at, now)
+        latest = min(at, address.requested_at + GOOD_FOR // timedelta(milliseconds=1))
+        if lifetimes.of_order(address.requested_at) <= now:
             return Ending(envelope, ack=True, verdict=ResetVerdict.NOTHING)
-        once = ResetOrder(latest, lifetimes.of_order_row(at))
-        done = self.reset(flow, order.object_id, order.request_id, at, once)
+        once = ResetOnce(latest, lifetimes.of_order_row(at))
+        done = self.reset(flow, address.object_id, address.request_id, at, once)
         if done.restart is None:
             return Ending(envelope, ack=True, verdict=done.verdict)
         arrival = Arrival(envelope, flow, None, done.restart.message)
         return Ending(envelope, ack=True, verdict=done.verdict, arrival=arrival, sends=(done.restart.send,))
 
     def reset(
-        self, flow: AnyFlow, object_id: ObjectId, by: RequestId, at: int, order: ResetOrder | None = None
+        self, flow: AnyFlow, object_id: ObjectId, by: RequestId, at: int, once: ResetOnce | None = None
     ) -> ResetDone:
-        """Reset the object's run under the id ``by``, as of ``at`` (ms), by an order or at once.
+        """Reset the object's run under the id ``by``, as of ``at`` (ms): by an order that counts ``once``, or at once.
 
         Raises :class:`RunFailed` for a flow that takes no callers.
         """
         if not takes_callers(flow):
             fix = "say on_conflict=ATTACH or keep_result=…; under SUPERSEDE a newer request begins the work anew"
             raise RunFailed(f"{flow.name} keeps no result that could be reset; {fix}")
-        item = self._services.store.callers.reset(flow.name, object_id, by, at, self._services.clock.now(), order)
+        item = self._services.store.callers.reset(flow.name, object_id, by, at, self._services.clock.now(), once)
         if item is None:
             return ResetDone(ResetVerdict.NOTHING)
         verdict = ResetVerdict.DROPPED if item.status in ENDED else ResetVerdict.RESTARTED

@@ -2,31 +2,27 @@
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any, NamedTuple
 
 from flowguard.destinations import Destination
-from flowguard.errors import EnvelopeError, OtherRelease, RunFailed
+from flowguard.errors import OtherRelease, RunFailed
 from flowguard.events import Event, EventType
-from flowguard.failed import Failed
 from flowguard.flow import AnyFlow
-from flowguard.payload.encoding import encode_json
 from flowguard.protocol.answers import is_run_of
 from flowguard.protocol.outbox import Kind, Send
 from flowguard.protocol.run import RunItem, Status
-from flowguard.protocol.waiting import ALL_WHO_WAITED, DEADLINE, GivenAnswer, Look, Use, WaitPlan
+from flowguard.protocol.run_orders import ArrivedAnswer, ArrivedDeadline
+from flowguard.protocol.waiting import ALL_WHO_WAITED, GivenAnswer, Look, Use, WaitPlan
 from flowguard.retry import LONGEST_SQS_DELAY
 from flowguard.verdicts import AnswerVerdict
 from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.envelope import Envelope
-from flowguard.wire.message import PLACE, REQUESTED_AT, ErrorNote, Message
+from flowguard.wire.message import ErrorNote, Message
 from flowguard.wire.resumed_body import ResumedBody
 from flowguard.wire.send_ids import IdKind, id_of
 from flowguard.wire.signing import signed_attributes
-from flowguard.worker.believed import RecordKind
 from flowguard.worker.denials import other_releases_of
 from flowguard.worker.early_answers import TAKEN, address_of, user_of
 from flowguard.worker.emitter import Emitter
@@ -35,33 +31,12 @@ from flowguard.worker.ports import Services
 from flowguard.worker.resumed import admits_failed, check_answer
 from flowguard.worker.routing import CLOCKS_DIFFER_BY, Arrival
 from flowguard.worker.unsent import park
-from flowguard.worker.wait_planner import ANSWER, deadline_message
-
-USE = "use"
-"""The key under which the copy of an answer that is kept says how it is used."""
+from flowguard.worker.wait_planner import deadline_message
 
 LOST_AFTER = 2 * LONGEST_SQS_DELAY
 """After this time a deadline's message that came too early, and has not come again, will not come again."""
 
 _MILLISECOND = timedelta(milliseconds=1)
-
-_TIME = re.compile("[0-9]{1,15}")
-"""Milliseconds as they are written in attributes."""
-
-
-class ArrivedAnswer(NamedTuple):
-    """An answer with the address that it is for. The function that asked wrote the address."""
-
-    address: AnswerAddress
-    answer: GivenAnswer
-    use: Use | None = None
-    """How it is used, of one that is kept."""
-    said: RecordKind = RecordKind.ANSWER
-
-    @property
-    def statement(self) -> str:
-        """Return what its signature covers."""
-        return statement_of(self.address, self.use)
 
 
 class SettledAnswer(NamedTuple):
@@ -74,95 +49,6 @@ class SettledAnswer(NamedTuple):
     verdict: AnswerVerdict
     onward: tuple[Arrival, Send] | None = None
     is_held: bool = False
-
-
-class ArrivedDeadline(NamedTuple):
-    """The message of a wait's deadline, with its time and when it was sent, in ms. The item has the last word."""
-
-    address: AnswerAddress
-    moment: int = 0
-    since: int = 0
-    said: RecordKind = RecordKind.DEADLINE
-
-    @property
-    def statement(self) -> str:
-        """Return what its signature covers."""
-        return self.address.statement
-
-
-def statement_of(address: AnswerAddress, use: Use | None) -> str:
-    """Return what the signature of an answer covers: its address, and of a copy of one that is kept how it is used.
-
-    A party that is asked knows the signed address. It cannot say by that what a kept answer is used for.
-    """
-    return address.statement if use is None else json.dumps([address.statement, *use], separators=(",", ":"))
-
-
-def find_arrived(envelope: Envelope) -> ArrivedAnswer | ArrivedDeadline | None:
-    """Return the answer or deadline that the record is. None for a stage's message.
-
-    Raises :class:`EnvelopeError` for one that cannot be read.
-    """
-    found = envelope.attributes.get(PLACE)
-    if found is None or (f'"{ANSWER}"' not in found.value and f'"{DEADLINE}"' not in found.value):
-        return None
-    try:
-        place = json.loads(found.value)
-    except (ValueError, RecursionError):
-        return None  # its other reader says so
-    if not isinstance(place, dict):
-        return None
-    try:
-        if ANSWER in place:
-            return ArrivedAnswer(AnswerAddress.parse(place[ANSWER]), _answer(envelope.message), _use(place.get(USE)))
-        if DEADLINE in place:
-            address = AnswerAddress.parse({**_as_dict(place[DEADLINE]), "name": DEADLINE})
-            return ArrivedDeadline(address, _moment(envelope.message), _sent_at(envelope))
-    except (ValueError, RecursionError) as error:
-        raise EnvelopeError(envelope.message_id, f"attributes.{PLACE}", str(error)) from None
-    return None
-
-
-def _as_dict(found: object) -> dict[str, Any]:
-    return found if isinstance(found, dict) else {}
-
-
-def _use(found: object) -> Use | None:
-    match found:
-        case [str(awaited_id), str(by), str(who)]:
-            return Use(awaited_id, by, who)
-        case _:
-            return None
-
-
-def _moment(text: str) -> int:
-    """Return the time of a deadline as its message says it. 0 where it says none."""
-    moment = _as_dict(json.loads(text)).get(DEADLINE)
-    return moment if type(moment) is int else 0
-
-
-def _sent_at(envelope: Envelope) -> int:
-    """Return when a deadline was sent as its message says it, in ms. 0 where it says none."""
-    said = envelope.attributes.get(REQUESTED_AT)
-    return int(said.value) if said is not None and _TIME.fullmatch(said.value) else 0
-
-
-def _answer(text: str) -> GivenAnswer:
-    """Read a Complete message as an answer."""
-    match json.loads(text):
-        case {"status": "COMPLETED", **rest}:
-            return GivenAnswer(encode_json(rest.get("result")))
-        case {"status": "FAILED" | "SUPERSEDED" | "IGNORED", "error": str(error)}:
-            kind, colon, words = error.partition(": ")
-            return failure(kind if colon else "Failed", words if colon else error)
-        case _:
-            raise ValueError("is an answer whose body is no end of a run: {'status': 'COMPLETED', 'result': …}")
-
-
-def failure(kind: str, text: str) -> GivenAnswer:
-    """Make the answer that says that something failed."""
-    note = ErrorNote.storable(kind, text, 0)
-    return GivenAnswer(Failed(type=note.type, text=note.text).model_dump_json(), failed=True)
 
 
 class Settler:

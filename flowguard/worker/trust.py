@@ -11,26 +11,13 @@ from flowguard.flow import AnyFlow
 from flowguard.names.at_aws import is_foreign
 from flowguard.names.ids import RequestId
 from flowguard.payload.encoding import decode
+from flowguard.protocol.run_orders import RunOrder
 from flowguard.stage import AnyStage
-from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.envelope import Envelope
 from flowguard.wire.home import Home, is_local
 from flowguard.wire.message import FLOW_STAGE, PLACE, REQUEST_ID, Message, Place
 from flowguard.wire.signing import SETTING, UNSIGNED, Signer, is_claim, statement
 from flowguard.worker.believed import BELIEVED, Channel, NamedQueues, RecordKind, Signature
-
-
-class SignedOrder(NamedTuple):
-    """An order, answer or deadline: what it is, what its signature covers, and the signature that it carries."""
-
-    said: RecordKind
-    statement: str
-    signature: str | None
-
-
-def signed_order(said: RecordKind, address: AnswerAddress) -> SignedOrder:
-    """Return what is signed with its address alone."""
-    return SignedOrder(said, address.statement, address.signature)
 
 
 class Trust(NamedTuple):
@@ -57,14 +44,15 @@ class Trust(NamedTuple):
             self._check_reply_to(envelope, flow, message.reply_to)
         return _checked_payload(envelope, flow, stage, message)
 
-    def check_order(self, envelope: Envelope, flow: AnyFlow, order: SignedOrder, queues: NamedQueues) -> None:
+    def check_order(self, envelope: Envelope, flow: AnyFlow, order: RunOrder, queues: NamedQueues) -> None:
         """Raise :class:`Untrusted` for an order, answer or deadline that is not the flow's own."""
-        self._check_source(envelope, flow, flow.entry(), order.said, queues)
-        if flow.trust_senders or (BELIEVED[order.said].signed is Signature.WITH_KEYS and not self.signer.is_required):
+        kind = RecordKind.of_order(order)
+        self._check_source(envelope, flow, flow.entry(), kind, queues)
+        if flow.trust_senders or (BELIEVED[kind].signed is Signature.WITH_KEYS and not self.signer.is_required):
             return
-        if problem := self.signer.problem(order.statement, order.signature):
+        if problem := self.signer.problem(order.statement, order.address.signature):
             fix = f"; set {SETTING}, or let {flow.name} say trust_senders=True" if not self.signer.is_on else ""
-            raise _untrusted(envelope, f"{PLACE}.sig", f"{order.said.value}: {problem}{fix}")
+            raise _untrusted(envelope, f"{PLACE}.sig", f"{kind.value}: {problem}{fix}")
 
     def _check_source(
         self, envelope: Envelope, flow: AnyFlow, stage: AnyStage | None, said: RecordKind, queues: NamedQueues

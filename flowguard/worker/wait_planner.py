@@ -13,13 +13,13 @@ from flowguard.names.ids import RequestId
 from flowguard.outcome import Ask, AskFlow, Awaited, AwaitedEvent, AwaitedToken, WaitFor
 from flowguard.protocol.outbox import Kind, Send
 from flowguard.protocol.run import AwaitingRow, NewWait
+from flowguard.protocol.run_orders import RESET, order_attributes
 from flowguard.protocol.waiting import DEADLINE, Child, WaitPlan
 from flowguard.retry import LONGEST_SQS_DELAY
 from flowguard.stage import AnyStage
 from flowguard.wire.answer_address import LONGEST_AWAITED_NAME, AnswerAddress
 from flowguard.wire.attributes import Attribute
-from flowguard.wire.message import FLOW_STAGE, PLACE, REQUEST_ID, REQUESTED_AT, Message, with_depth
-from flowguard.wire.reset_order import RESET
+from flowguard.wire.message import FLOW_STAGE, REQUEST_ID, REQUESTED_AT, Message, with_depth
 from flowguard.wire.send_ids import IdKind, id_of
 from flowguard.wire.signing import UNSIGNED, Signer, check_signs, signed_attributes
 from flowguard.wire.tokens import awaited_id_problem, token_awaited_id
@@ -28,9 +28,6 @@ from flowguard.worker.resumed import admits_failed, fields_of
 
 MOST_AWAITED = 100
 """How many things one stage can wait for."""
-
-ANSWER = "answer"
-"""The key of the ``flowguard`` attribute under which an answer names what it is for."""
 
 
 class WaitPlanner(NamedTuple):
@@ -209,11 +206,7 @@ def deadline_message(
     left = max(0, -((now - deadline) // 1000))
     own = id_of(IdKind.DEADLINE, message)
     place = {DEADLINE: wait._replace(name=DEADLINE).as_json()}
-    attributes = {
-        REQUEST_ID: Attribute.string(own),
-        REQUESTED_AT: Attribute.number(now if sent_at is None else sent_at),
-        PLACE: Attribute.string(json.dumps(place, separators=(",", ":"))),
-    }
+    attributes = order_attributes(own, now if sent_at is None else sent_at, place)
     body = json.dumps({DEADLINE: deadline})
     delay = left if flow.long_delays else min(left, int(LONGEST_SQS_DELAY.total_seconds()))
     return Send(Kind.DEADLINE, flow.answers, body, own, attributes, delay).checked()

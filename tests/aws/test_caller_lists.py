@@ -16,7 +16,7 @@ from flowguard.aws.services import aws_store
 from flowguard.errors import TextGone, TooLarge
 from flowguard.names.ids import ObjectId, RequestId
 from flowguard.protocol.callers import LARGEST_HELD, MOST_HELD, Caller, Callers, StoredEnd
-from flowguard.protocol.run import ResetOrder
+from flowguard.protocol.run import ResetOnce
 from flowguard.settings import Settings
 from flowguard.sim.calls import ApiCall, Proceed, Recorder, Response, intercept
 from flowguard.wire.attributes import Attribute
@@ -73,7 +73,7 @@ CALLS: dict[str, Callable[[DynamoDBCallers], object]] = {
     "rows": lambda lists: list(lists.rows("flow", OBJECT, "term")),
     "forget": lambda lists: lists.forget("flow", OBJECT, "term", [caller()]),
     "reset": lambda lists: lists.reset("flow", OBJECT, "reset", NOW, NOW),
-    "reset by an order": lambda lists: lists.reset("flow", OBJECT, "reset", NOW, NOW, ResetOrder(NOW, NOW)),
+    "reset by an order": lambda lists: lists.reset("flow", OBJECT, "reset", NOW, NOW, ResetOnce(NOW, NOW)),
     "stored_end": lambda lists: lists.stored_end("flow", OBJECT),
     "forget_askers": lambda lists: lists.forget_askers("flow", OBJECT, ["key"]),
 }

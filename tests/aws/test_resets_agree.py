@@ -15,7 +15,7 @@ from flowguard.aws.services import aws_store
 from flowguard.aws.store import DynamoDBStore
 from flowguard.names.ids import ObjectId, RequestId
 from flowguard.protocol.claims import can_be_reset
-from flowguard.protocol.run import Cancellation, ResetOrder, RunItem
+from flowguard.protocol.run import Cancellation, ResetOnce, RunItem
 from flowguard.settings import Settings
 from tests.aws.engines import EVERY_STATE, on_memory
 from tests.aws.states import NOW, STATES, STORED, failed, item
@@ -83,7 +83,7 @@ def test_a_run_that_was_asked_for_after_the_latest_moment_is_as_good_as_reset(
     with on_memory() as clients:
         clients.dynamodb.put_item(TableName="flowguard", Item=item(2, "running", (0, 0), "alive", "other"))
         answer = aws_store(Settings(), clients).callers.reset(
-            "flow", OBJECT, "reset-1", NOW, NOW, None if latest is None else ResetOrder(latest, NOW)
+            "flow", OBJECT, "reset-1", NOW, NOW, None if latest is None else ResetOnce(latest, NOW)
         )
         assert (answer is not None) is is_reset
         assert answer is None or answer.reset_at == NOW

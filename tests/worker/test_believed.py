@@ -10,6 +10,7 @@ from flowguard import Callback, Done, Flow, Outcome, Stage, Step, Topic
 from flowguard.errors import Untrusted
 from flowguard.names.at_aws import Names
 from flowguard.names.ids import ObjectId, RequestId
+from flowguard.protocol.run_orders import CancelOrder
 from flowguard.stage import AnyStage
 from flowguard.testing import invocation, sns_event, sqs_event
 from flowguard.wire.answer_address import AnswerAddress
@@ -19,7 +20,7 @@ from flowguard.worker.believed import Channel, NamedQueues, RecordKind
 from flowguard.worker.callbacks import _is_own_queue
 from flowguard.worker.outside import comes_through
 from flowguard.worker.routing import Routes
-from flowguard.worker.trust import Trust, signed_order
+from flowguard.worker.trust import Trust
 from tests.scene import START
 
 NEWS = "arn:aws:sns:us-east-1:123456789012:news"
@@ -118,7 +119,7 @@ def test_a_queue_of_another_deployment_is_none_that_the_flow_names(source: str) 
 @pytest.mark.parametrize("source", ["bills", "killed"])
 def test_what_another_deployment_gave_up_is_not_believed_as_the_flows_own(source: str) -> None:
     address = AnswerAddress("bills", ObjectId("b1"), RequestId("r1"), START, 1, "cancel")
-    order, queues = signed_order(RecordKind.CANCEL, address), NamedQueues([Bills])
+    order, queues = CancelOrder(address, "a mistake"), NamedQueues([Bills])
     killed = through("staging-killed")._replace(names=Names.parse("staging-*"))
     Trust(gets_given_up=True).check_order(killed, Bills, order, queues)
     theirs = through(source)._replace(names=Names.parse("staging-*"))

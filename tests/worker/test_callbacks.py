@@ -429,6 +429,7 @@ def test_an_answer_that_is_taken_is_reported_once(shop: Shop) -> None:
         ("parcels", {"ref": ""}, "unreadable: EnvelopeError: "),
         ("parcels", {"ref": "x" * 2_000}, "unreadable: EnvelopeError: "),
         ("elsewhere", {"ref": "r"}, "broken: NoCallback: no callback of buying is declared for where this message"),
+        ("buying", {"ref": "r"}, "broken: NoCallback: no callback of buying is declared for where this message"),
     ],
 )
 def test_a_message_that_names_nothing_awaited_stays_in_its_queue(

@@ -17,7 +17,7 @@ from flowguard.flow import ATTACH, AnyFlow, Flow
 from flowguard.names.ids import ObjectId, RequestId
 from flowguard.protocol.callers import Caller, Callers, LeftEnd, StoredEnd, asker_key
 from flowguard.protocol.outbox import Outbox, Send
-from flowguard.protocol.run import Claim, ResetOrder, RunItem, Status
+from flowguard.protocol.run import Claim, ResetOnce, RunItem, Status
 from flowguard.verdicts import Verdict
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.envelope import Envelope, normalize_record
@@ -66,7 +66,7 @@ class Lists:
         self.done.append(("forget", term, *(one.request_id for one in callers)))
 
     def reset(
-        self, flow: str, object_id: ObjectId, by: str, at: int, now: int, order: ResetOrder | None = None
+        self, flow: str, object_id: ObjectId, by: str, at: int, now: int, order: ResetOnce | None = None
     ) -> RunItem | None:
         raise AssertionError("nothing is reset")
 

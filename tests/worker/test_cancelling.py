@@ -16,20 +16,20 @@ from flowguard.flow import Flow
 from flowguard.names.ids import ObjectId, RequestId
 from flowguard.protocol.failed_hop import FailedHop
 from flowguard.protocol.run import Refused, RunItem, RunName, Status
+from flowguard.protocol.run_orders import CancelOrder, cancel_attributes, read_order
 from flowguard.sim.calls import ApiCall, Proceed, Recorder, Response, intercept
 from flowguard.testing import sqs_event
 from flowguard.verdicts import Verdict
 from flowguard.wire.attributes import Attribute
-from flowguard.wire.cancel_order import cancel_attributes
 from flowguard.wire.envelope import Envelope, normalize
 from flowguard.wire.message import PLACE, ErrorNote
 from flowguard.wire.signing import UNSIGNED, Keyring, Keys, KeySigner, Signer
-from flowguard.worker.believed import NamedQueues, RecordKind
-from flowguard.worker.cancelling import Canceller, find_cancel, is_for_its_run
+from flowguard.worker.believed import NamedQueues
+from flowguard.worker.cancelling import Canceller, is_for_its_run
 from flowguard.worker.ending import Ending
 from flowguard.worker.lifetimes import Lifetimes
 from flowguard.worker.routing import Arrival
-from flowguard.worker.trust import SignedOrder, Trust
+from flowguard.worker.trust import Trust
 from tests.protocol.run_items import run_item
 from tests.scene import START, Scene, scene
 from tests.waits import DEADLINE, Late, WaitScene, wait_scene
@@ -52,10 +52,9 @@ def order(signer: Signer = UNSIGNED, *, object_id: str = "o1", flow: str = "orde
 
 
 def ending(at: Scene | WaitScene, brought: Envelope, signer: Signer = UNSIGNED) -> Ending:
-    found = find_cancel(brought)
-    assert found is not None
-    signed = SignedOrder(RecordKind.CANCEL, found.statement, found.address.signature)
-    Trust(signer).check_order(brought, at.flow, signed, NamedQueues([at.flow]))
+    found = read_order(brought)
+    assert isinstance(found, CancelOrder)
+    Trust(signer).check_order(brought, at.flow, found, NamedQueues([at.flow]))
     services = at.handler._services if isinstance(at, Scene) else at.services
     return Canceller(replace(services, signer=signer)).ending(brought, at.flow, found)
 
@@ -68,13 +67,13 @@ def item(at: Scene) -> RunItem:
 
 @pytest.mark.parametrize("attributes", [{}, {PLACE: Attribute.string('{"hop":2}')}])
 def test_a_message_that_is_no_order_is_none(attributes: dict[str, Attribute]) -> None:
-    assert find_cancel(record(attributes)) is None
+    assert read_order(record(attributes)) is None
 
 
 def test_an_order_that_cannot_be_read_is_named_with_its_record() -> None:
     broken = record({PLACE: Attribute.string('{"cancel":{"flow":"orders"}}')})
     with pytest.raises(EnvelopeError, match="without 'object'") as caught:
-        find_cancel(broken)
+        read_order(broken)
     assert broken.message_id in str(caught.value)
 
 

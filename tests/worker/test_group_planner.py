@@ -31,6 +31,7 @@ from flowguard.protocol.groups import (
 )
 from flowguard.protocol.outbox import Kind
 from flowguard.protocol.run import AwaitingRow
+from flowguard.protocol.run_orders import read_order
 from flowguard.protocol.waiting import WaitPlan
 from flowguard.recorded.awaitables import asked_group
 from flowguard.stage import Stage
@@ -39,7 +40,6 @@ from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.envelope import Envelope, normalize
 from flowguard.wire.message import PLACE, REQUEST_ID, Message
-from flowguard.worker.group_asks import find_group
 from flowguard.worker.group_planner import GroupPlanner, SavedGroup, group_ask
 from flowguard.worker.wait_planner import WaitPlanner
 from tests.waits import record
@@ -237,7 +237,7 @@ def test_no_other_message_is_a_groups(said: str | None) -> None:
     attributes = {} if said is None else {PLACE: Attribute.string(said)}
     [envelope] = normalize({"Records": [record(attributes, "{}", "answers")]})
     assert isinstance(envelope, Envelope)
-    assert find_group(envelope) is None
+    assert read_order(envelope) is None
 
 
 class Unsigned(Flow, name="unsigned", object_id="night"):

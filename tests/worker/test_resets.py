@@ -12,20 +12,20 @@ from flowguard.clock import ManualClock
 from flowguard.errors import EnvelopeError, RunFailed, Untrusted
 from flowguard.events import EventType
 from flowguard.names.ids import ObjectId, RequestId
+from flowguard.protocol.run_orders import ResetOrder, read_order, reset_attributes
 from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
 from flowguard.testing import sqs_event
 from flowguard.verdicts import ResetVerdict
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.envelope import Envelope, normalize
 from flowguard.wire.message import PLACE
-from flowguard.wire.reset_order import reset_attributes
 from flowguard.wire.signing import UNSIGNED, Keyring, Keys, KeySigner, Signer
-from flowguard.worker.believed import NamedQueues, RecordKind
+from flowguard.worker.believed import NamedQueues
 from flowguard.worker.ending import Ending
 from flowguard.worker.lifetimes import Lifetimes
-from flowguard.worker.resets import GOOD_FOR, Resetter, find_reset
+from flowguard.worker.resets import GOOD_FOR, Resetter
 from flowguard.worker.routing import CLOCKS_DIFFER_BY_MS
-from flowguard.worker.trust import Trust, signed_order
+from flowguard.worker.trust import Trust
 from tests.scene import START, Orders, Scene, scene
 from tests.worker.runtime.mishaps import Died
 from tests.worker.runtime.test_resets import built, triggered_cache, work_off
@@ -46,9 +46,9 @@ def order(signer: Signer = UNSIGNED, *, when: int = NOW, by: str = "reset-1") ->
 
 
 def ending(at: Scene, brought: Envelope, signer: Signer = UNSIGNED) -> Ending:
-    found = find_reset(brought)
-    assert found is not None
-    Trust(signer).check_order(brought, at.flow, signed_order(RecordKind.RESET, found), NamedQueues([at.flow]))
+    found = read_order(brought)
+    assert isinstance(found, ResetOrder)
+    Trust(signer).check_order(brought, at.flow, found, NamedQueues([at.flow]))
     return Resetter(replace(at.handler._services, signer=signer)).ending(brought, at.flow, found)
 
 
@@ -57,13 +57,13 @@ def ending(at: Scene, brought: Envelope, signer: Signer = UNSIGNED) -> Ending:
 
 @pytest.mark.parametrize("attributes", [{}, {PLACE: Attribute.string('{"hop":2}')}])
 def test_a_message_that_is_no_order_is_none(attributes: dict[str, Attribute]) -> None:
-    assert find_reset(record(attributes)) is None
+    assert read_order(record(attributes)) is None
 
 
 def test_an_order_that_cannot_be_read_is_named_with_its_record() -> None:
     broken = record({PLACE: Attribute.string('{"reset":{"flow":"orders"}}')})
     with pytest.raises(EnvelopeError, match="without 'object'") as caught:
-        find_reset(broken)
+        read_order(broken)
     assert broken.message_id in str(caught.value)
 
 

@@ -10,11 +10,11 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, Field, field_validator
 from flowguard.errors import OtherRelease, RunFailed
 from flowguard.failed import Failed
 from flowguard.outcome import Done, Outcome
+from flowguard.protocol.run_orders import failed_answer
 from flowguard.protocol.waiting import GivenAnswer, Wait, WaitPlan
 from flowguard.stage import AnyStage, Stage
 from flowguard.step import Step
 from flowguard.worker.resumed import admits_failed, check_answer, fields_of, resumed_payload
-from flowguard.worker.settler import failure
 
 
 class Hits(BaseModel):
@@ -96,7 +96,7 @@ class Fitting(Stage[Fits], name="fitting"):
 
 NAMES = ("needed", "either", "maybe")
 ONE = GivenAnswer('{"hits":1}')
-DOWN = failure("Down", "at noon")
+DOWN = failed_answer("Down", "at noon")
 
 
 def wait(names: tuple[str, ...] = NAMES, *, spare: int = 0, timed_out: bool = False, **given: Any) -> Wait:
@@ -223,7 +223,7 @@ def test_which_fields_take_a_failure() -> None:
 
 @pytest.mark.parametrize("text", ["", "x" * 100_000, "\ud800", "\x00\x07", '"}{"', "\ufffe"])
 def test_hostile_texts_of_an_error_come_through_or_are_cut(text: str) -> None:
-    given = failure(text, text)
+    given = failed_answer(text, text)
     assert len(given.text.encode()) < 20_000
     found = resumed_payload(Anything, wait(("a",), a=given))["a"]
     assert text.encode("utf-8", "backslashreplace").decode().startswith(found["text"][:50])

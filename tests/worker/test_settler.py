@@ -17,6 +17,7 @@ from flowguard.names.ids import RequestId
 from flowguard.outcome import Outcome
 from flowguard.protocol.outbox import Kind
 from flowguard.protocol.run import Status
+from flowguard.protocol.run_orders import ArrivedAnswer, ArrivedDeadline, read_order
 from flowguard.protocol.waiting import GivenAnswer
 from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
 from flowguard.step import Step
@@ -26,7 +27,7 @@ from flowguard.wire.envelope import Envelope, normalize_record
 from flowguard.wire.message import PLACE
 from flowguard.wire.resumed_body import ResumedBody
 from flowguard.worker.denials import _Denied
-from flowguard.worker.settler import ArrivedAnswer, ArrivedDeadline, Settler, find_arrived, message_at
+from flowguard.worker.settler import Settler, message_at
 from tests.waits import (
     DEADLINE,
     SCRIPT,
@@ -96,26 +97,12 @@ def last(at: WaitScene, type_: EventType = EventType.ANSWERED) -> Event:
 @pytest.mark.parametrize("place", [None, "{}", '{"object":"answer"}', '"answer"', '{"hop":1} "deadline"'])
 def test_what_brings_no_answer_is_a_stages_message(place: str | None) -> None:
     attributes = {} if place is None else {PLACE: Attribute.string(place)}
-    assert find_arrived(envelope(record(attributes, "{}", "carts"))) is None
-
-
-@pytest.mark.parametrize(
-    ("error", "failed"),
-    [
-        ("OutOfStock: none: left", {"type": "OutOfStock", "text": "none: left"}),
-        ("broken", {"type": "Failed", "text": "broken"}),
-    ],
-)
-def test_the_error_of_a_flow_is_its_type_and_its_text(error: str, failed: dict[str, str], at: WaitScene) -> None:
-    arrived = find_arrived(envelope(answered(at.address("a"), {"status": "FAILED", "error": error})))
-    assert isinstance(arrived, ArrivedAnswer)
-    assert arrived.answer.failed
-    assert {"failed": True, **failed} == json.loads(arrived.answer.text)
+    assert read_order(envelope(record(attributes, "{}", "carts"))) is None
 
 
 def test_a_deadline_is_known_by_its_own_name_only(at: WaitScene) -> None:
     """An address that was signed for an answer is no deadline."""
-    found = find_arrived(envelope(deadline(at.address("a"))))
+    found = read_order(envelope(deadline(at.address("a"))))
     assert isinstance(found, ArrivedDeadline)
     assert found.address.name == "deadline"
 

@@ -12,12 +12,12 @@ from pydantic import SecretStr
 from flowguard import callback_handler
 from flowguard.events import EventType
 from flowguard.outcome import Outcome
+from flowguard.protocol.run_orders import answer_statement
 from flowguard.protocol.waiting import Use, WaitEnd
 from flowguard.settings import Settings
 from flowguard.step import Step
 from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.message import PLACE
-from flowguard.worker.settler import statement_of
 from tests.waits import (
     DEADLINE,
     SCRIPT,
@@ -97,7 +97,7 @@ def test_whom_an_answer_is_for_is_signed_with_how_it_is_used(at: WaitScene) -> N
     assert not at.deliver(replaced(plain, {**place(plain), "use": use}))
     callback_handler(SignedCarts).using(at.services)({"Records": [replaced(plain, {**place(plain), "use": use})]})
     assert at.told(EventType.UNTRUSTED) == 2
-    signed = given._replace(signature=at.services.signer.sign(statement_of(given, Use(*use))))
+    signed = given._replace(signature=at.services.signer.sign(answer_statement(given, Use(*use))))
     copy = answered(signed, {"status": "COMPLETED", "result": 1})
     assert not at.deliver(copy), "its address alone is not signed so"
     assert not at.deliver(replaced(copy, {**place(copy), "use": [*use[:2], "another"]}))

@@ -15,6 +15,7 @@ from flowguard.names.ids import ObjectId, RequestId
 from flowguard.outcome import Done, Outcome
 from flowguard.protocol.conflict import OnConflict
 from flowguard.protocol.run import RunItem, Status
+from flowguard.protocol.run_orders import cancel_attributes
 from flowguard.retry import Fixed, RetryPolicy
 from flowguard.sim.calls import ApiCall, Proceed, Recorder, Response, intercept
 from flowguard.sim.moto import EmbeddedAWS
@@ -22,7 +23,6 @@ from flowguard.stage import Stage
 from flowguard.step import Step
 from flowguard.testing.context import FakeContext
 from flowguard.wire.attributes import Attribute, attributes_to
-from flowguard.wire.cancel_order import cancel_attributes
 from flowguard.wire.message import Message
 from flowguard.wire.signing import UNSIGNED
 from tests.scene import START, Order, OrderState, Priced, Scene, Script, message_id, record, scene

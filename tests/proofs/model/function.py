@@ -38,12 +38,13 @@ from flowguard.protocol.run import (
     Fenced,
     Looked,
     Refused,
-    ResetOrder,
+    ResetOnce,
     RunItem,
     RunName,
     Settled,
     TimedOut,
 )
+from flowguard.protocol.run_orders import ArrivedDeadline, read_order
 from flowguard.protocol.waiting import EarlyAnswer, GivenAnswer, Kept, Look, Use
 from flowguard.retry import Fixed, RetryPolicy
 from flowguard.stage import Stage
@@ -71,7 +72,7 @@ from flowguard.worker.ports import (
 )
 from flowguard.worker.restart import needs_restart, restart_of
 from flowguard.worker.routing import Arrival, Routes
-from flowguard.worker.settler import ArrivedDeadline, Settler, find_arrived
+from flowguard.worker.settler import Settler
 from tests.proofs.model.peers import EVENT_QUEUE, PARTIES, PARTY_QUEUE, answer_of, awaited_of
 from tests.proofs.model.scenarios import Scenario
 from tests.proofs.model.world import Record, Shelf, Worker
@@ -501,7 +502,7 @@ class _Lists:
         raise AssertionError("the worlds have no more requests than a commit removes")
 
     def reset(
-        self, flow: str, object_id: ObjectId, by: str, at: int, now: int, order: ResetOrder | None = None
+        self, flow: str, object_id: ObjectId, by: str, at: int, now: int, order: ResetOnce | None = None
     ) -> RunItem | None:
         raise AssertionError("no worker of the worlds resets anything")
 
@@ -703,7 +704,7 @@ class Function:
 
     def _is_deadline(self, envelope: int) -> bool:
         found = self._shelf[envelope]
-        return isinstance(found, Envelope) and isinstance(find_arrived(found), ArrivedDeadline)
+        return isinstance(found, Envelope) and isinstance(read_order(found), ArrivedDeadline)
 
     def is_from_outside(self, envelope: int) -> bool:
         """Answer whether a record is an answer that no flow gives."""
@@ -747,7 +748,7 @@ class Function:
             return "", f"an answer over HTTP for {envelope.awaited_id}"
         if envelope.queue in (PARTY_QUEUE, EVENT_QUEUE):
             return "", f"an answer from outside for {json.loads(envelope.message)['ref']}"
-        if (arrived := find_arrived(envelope)) is not None:
+        if (arrived := read_order(envelope)) is not None:
             run, name = arrived.address.request_id, arrived.address.name
             return run, f"{run}, the deadline" if isinstance(arrived, ArrivedDeadline) else f"{run}, the answer {name}"
         m = self.message_of(number)

@@ -418,7 +418,7 @@ TESTED: Final = (
         "the explorer's workers have the same clock, and no stage of theirs a timeout of hours",
     ),
     Elsewhere(
-        r"^worker\.orders\.Orders\._believed\b",
+        r"^worker\.(orders\.Orders\.ending: self\._trust|believed\.RecordKind\.of_order)",
         ("tests/worker/test_insider.py",),
         "nobody forges an answer or an order",
     ),
@@ -455,7 +455,7 @@ TESTED: Final = (
         "no explored flow of the proof has too little time to save a group",
     ),
     Elsewhere(
-        r"^(worker\.orders\.Orders\.find: .*find_group|protocol\.run\.NewWait\.begun: self\.plan\.group|"
+        r"^(worker\.orders\.Orders\.ending: case GroupOrder|protocol\.run\.NewWait\.begun: self\.plan\.group|"
         r"worker\.plan\.Planner\.(ended: case (SavedGroup|WaitForGroup)|_wait_planner: self\.failed_hop)|"
         r"worker\.callbacks\.Callbacks\._addressed: .*(own|order|group))",
         (
@@ -806,7 +806,7 @@ TESTED: Final = (
         "verdicts that no explored flow meets",
     ),
     Elsewhere(
-        r"^worker\.orders\.Orders\.find: \(reset",
+        r"^worker\.orders\.Orders\.ending: case ResetOrder",
         (
             "tests/worker/test_batch.py::test_the_first_record_is_begun",
             "tests/worker/runtime/test_resets.py::test_a_stage_resets_another_flows_run",
@@ -1140,17 +1140,17 @@ TESTED: Final = (
         "failures of every form, and results that are gone",
     ),
     Elsewhere(
-        r"^wire\.reset_order\.",
-        ("tests/wire/test_reset_order.py",),
-        "no explored flow is reset",
-    ),
-    Elsewhere(
-        r"^wire\.cancel_(order|reason)\.",
-        ("tests/wire/test_cancel_order.py", "tests/wire/test_cancel_reason.py"),
+        r"^wire\.cancel_reason\.",
+        ("tests/wire/test_cancel_reason.py",),
         "no explored flow is cancelled",
     ),
     Elsewhere(
-        r"^worker\.orders\.Orders\.find: \(wanted",
+        r"^protocol\.run_orders\.",
+        ("tests/protocol/test_run_orders.py",),
+        "no explored flow meets what cannot be read, or is cancelled or reset",
+    ),
+    Elsewhere(
+        r"^worker\.orders\.Orders\.ending: case CancelOrder",
         ("tests/worker/runtime/test_cancelled.py::test_a_stage_cancels",),
         "no explored flow is cancelled",
     ),

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from flowguard.names.ids import RequestId
+from flowguard.protocol.run_orders import read_order
 from flowguard.sim.calls import Recorder, intercept
 from flowguard.wire.attributes import Attribute, attributes_to
 from flowguard.wire.envelope import normalize_record
 from flowguard.wire.message import Message
-from flowguard.worker.settler import find_arrived
 from tests.scene import START, Orders, Scene, record, scene
 from tests.worker.runtime.mishaps import Died, boom, dies_at
 
@@ -111,7 +111,7 @@ def test_a_flow_that_waits_for_such_a_run_gets_a_failure() -> None:
         at.deliver(newer(at, 2))
         [told] = at.sent("completed")
         attributes = {"flowguard": Attribute.string(told["MessageAttributes"]["flowguard"]["StringValue"])}
-        arrived = find_arrived(_envelope(told["Body"], attributes))
+        arrived = read_order(_envelope(told["Body"], attributes))
         assert arrived is not None
         answer: Any = arrived
         assert answer.address.name == "priced"

@@ -9,6 +9,7 @@ from typing import Final
 
 from flowguard.events import Event, EventType
 from flowguard.flow import AnyFlow
+from flowguard.protocol.run_orders import CancelOrder, GroupOrder, ResetOrder, read_order
 from flowguard.testing.explorer.checks.problem import UNDISTURBED, Problem
 from flowguard.testing.explorer.checks.standing import LOST, PARKED
 from flowguard.testing.explorer.record.history import DeliveryRecord, History
@@ -17,9 +18,6 @@ from flowguard.verdicts import AnswerVerdict
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.envelope import Envelope, normalize
 from flowguard.wire.message import OWN_ATTRIBUTES
-from flowguard.worker.cancelling import find_cancel
-from flowguard.worker.group_asks import find_group
-from flowguard.worker.resets import find_reset
 
 _MUST_STAY: Final = frozenset(
     {EventType.NOT_SENT, EventType.BROKEN, EventType.BUSY, EventType.EARLY, EventType.RETURNED}
@@ -61,7 +59,7 @@ def messages_stay_as_they_were(history: History, flows: Sequence[AnyFlow]) -> It
 
 def _is_order(envelope: Envelope) -> bool:
     """Answer whether a message is an order to reset or cancel a run or to ask a group."""
-    return any(find(envelope) is not None for find in (find_reset, find_cancel, find_group))
+    return isinstance(read_order(envelope), CancelOrder | GroupOrder | ResetOrder)
 
 
 def _said(envelope: Envelope) -> tuple[str, Mapping[str, Attribute]]:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Final
 
 from flowguard.protocol.groups import GROUP
 from flowguard.protocol.outbox import Kind
+from flowguard.protocol.run_orders import ANSWER, order_parts
 from flowguard.protocol.waiting import DEADLINE
 from flowguard.testing.explorer.record.history import History
 from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.message import PLACE, REQUEST_ID
-from flowguard.worker.wait_planner import ANSWER
 
 OF_STAGES: Final = frozenset({"claim", "commit", "release", "note the back-off", "note the kills", "tell"})
 """The steps that write a run item for a stage's message. Any other is of an answer, a deadline or an order."""
@@ -31,11 +30,10 @@ def address_in(attributes: Mapping[str, Attribute]) -> AnswerAddress | None:
 
 @lru_cache(maxsize=1024)
 def _address(text: str) -> AnswerAddress | None:
+    key, data = order_parts(text) or ("", {})
     try:
-        place = json.loads(text)
-        said = [place[key] for key in (ANSWER, DEADLINE) if key in place] if isinstance(place, dict) else []
-        return AnswerAddress.parse(said[0]) if said else None
-    except (ValueError, RecursionError):
+        return AnswerAddress.parse(data[key]) if key in (ANSWER, DEADLINE) else None
+    except ValueError:
         return None
 
 
@@ -46,8 +44,8 @@ def is_deadline(address: AnswerAddress) -> bool:
 
 def asks_a_group(attributes: Mapping[str, Attribute]) -> bool:
     """Answer whether a message is that of a group, which asks its requests."""
-    found = attributes.get(PLACE)
-    return found is not None and f'"{GROUP}"' in found.value
+    place = attributes.get(PLACE)
+    return place is not None and (order_parts(place.value) or ("", {}))[0] == GROUP
 
 
 def asks_in(history: History) -> Iterator[tuple[str, tuple[str, str]]]:

@@ -18,6 +18,7 @@ from flowguard.flow import AnyFlow
 from flowguard.names.ids import ObjectId
 from flowguard.protocol.groups import GROUP, Member
 from flowguard.protocol.run import RunItem, Status
+from flowguard.protocol.run_orders import ANSWER, CANCEL, RESET
 from flowguard.protocol.waiting import DEADLINE
 from flowguard.sim.event_source import EventSource
 from flowguard.sim.waiting_records import Delivery
@@ -26,12 +27,9 @@ from flowguard.testing.explorer.record.schedule import OF_INSIDERS, Schedule
 from flowguard.testing.explorer.run.inbox import Inbox, arn_of, envelope_of
 from flowguard.testing.lambda_events import sqs_event
 from flowguard.wire.answer_address import AnswerAddress
-from flowguard.wire.cancel_order import CANCEL
 from flowguard.wire.message import FLOW_STAGE, PLACE, REQUEST_ID, REQUESTED_AT, Message
-from flowguard.wire.reset_order import RESET
 from flowguard.wire.send_ids import IdKind, id_of
 from flowguard.worker.believed import RecordKind
-from flowguard.worker.wait_planner import ANSWER
 
 _AT_ONCE: Final = 0
 """When forged records are visible: before everything else."""

@@ -24,6 +24,7 @@ from flowguard.flow import AnyFlow
 from flowguard.payload.encoding import encode_json
 from flowguard.protocol.outbox import Kind
 from flowguard.protocol.run import RunItem, Status
+from flowguard.protocol.run_orders import failed_answer
 from flowguard.protocol.waiting import GivenAnswer, WaitPlan
 from flowguard.sim.functions import ServedFunction
 from flowguard.sim.made_tokens import MadeTokens
@@ -37,7 +38,6 @@ from flowguard.worker.callbacks import Callbacks
 from flowguard.worker.found_answer import FoundAnswer
 from flowguard.worker.ports import Services
 from flowguard.worker.resumed import check_answer
-from flowguard.worker.settler import failure
 
 GivenAnswers: TypeAlias = Mapping[str, object]
 """Answers by the names that stages await: values, or functions that make one of a :class:`Question`."""
@@ -79,7 +79,7 @@ class Parties:
         if value is None:
             return None
         try:
-            answer = failure(value.type, value.text) if isinstance(value, Failed) else GivenAnswer(encode_json(value))
+            answer = _given(value)
             check_answer(self._flows[question.flow].stage(plan.stage), question.name, answer)
         except (FlowguardError, TypeError, ValueError) as error:
             raise SettingsError("answers", f"the answer for {question.name!r} cannot be given: {error}") from error
@@ -167,3 +167,7 @@ class OpenQuestions:
                 self._unsent[own] = (question, item.wait.plan)
             else:
                 yield question, item.wait.plan
+
+
+def _given(value: object) -> GivenAnswer:
+    return failed_answer(value.type, value.text) if isinstance(value, Failed) else GivenAnswer(encode_json(value))

@@ -11,7 +11,7 @@ import pytest
 
 from flowguard.aws import expressions, waits
 from flowguard.names.ids import ObjectId, RequestId
-from flowguard.protocol import answers
+from flowguard.protocol import answers, run_orders
 from flowguard.protocol.outbox import Kind
 from flowguard.sim.world import START
 from flowguard.testing import sqs_event
@@ -21,7 +21,7 @@ from flowguard.verdicts import AnswerVerdict
 from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.message import PLACE
-from flowguard.worker import callbacks, orders, settler, trust
+from flowguard.worker import batch, callbacks, trust
 from flowguard.worker.found_answer import FoundAnswer
 from flowguard.worker.settler import Settler
 from flowguard.worker.wait_planner import WaitPlanner
@@ -131,11 +131,11 @@ def ends_before_the_deadline(patch: Patch) -> None:
     early = expressions.TIME_OUT.replace("#wait.deadline <= :now", "(#wait.deadline <= :now OR #wait.deadline > :now)")
     patch.setattr(expressions, "TIME_OUT", early)
 
-    def find_arrived(envelope: Any) -> Any:
-        found = settler.find_arrived(envelope)
-        return found._replace(moment=0) if isinstance(found, settler.ArrivedDeadline) else found
+    def read_order(envelope: Any) -> Any:
+        order = run_orders.read_order(envelope)
+        return order._replace(moment=0) if isinstance(order, run_orders.ArrivedDeadline) else order
 
-    patch.setattr(orders, "find_arrived", find_arrived)
+    patch.setattr(batch, "read_order", read_order)
 
 
 def forgets_the_deadline(patch: Patch) -> None:
