@@ -33,8 +33,8 @@ from flowguard.aws.items import (
 )
 from flowguard.aws.packing import Packed, Packing
 from flowguard.errors import FlowguardError, TooLarge, shown
-from flowguard.protocol.group_answers import AskShard, NewShard, judge_by_shard, judge_member
-from flowguard.protocol.groups import GroupRequest, Member, Shard
+from flowguard.protocol.answers import AskShard, judge_by_shard, judge_member
+from flowguard.protocol.groups import GroupRequest, Member, NewShard, Shard
 from flowguard.protocol.run import RunItem, Settled, Status
 from flowguard.protocol.waiting import GivenAnswer
 from flowguard.verdicts import AnswerVerdict

@@ -153,6 +153,20 @@ class GroupRequest(NamedTuple):
     request_id: str = ""
 
 
+class NewShard(NamedTuple):
+    """A shard to be saved, of the group with the ``key``.
+
+    Of its requests ``spare`` may stay without an answer. ``expires_at`` is in ms.
+    """
+
+    flow: str
+    key: str
+    number: int
+    spare: int
+    requests: Sequence[GroupRequest]
+    expires_at: int
+
+
 class GroupPlan(NamedTuple):
     """What all requests of a group have in common. ``moment`` is when they are asked, in ms.
 

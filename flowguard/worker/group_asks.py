@@ -70,10 +70,10 @@ class GroupAsks:
         requests = self._services.store.waits.groups.requests(flow.name, group.key, shard)
         due = []
         for number, request in enumerate(requests):
-            member, carried = Member(shard, number), dict(plan.carried)
+            member = Member(shard, number)
             address = signed_address(order.address._replace(name=member.text, signature=None), self._services)
             own, signer = request_id(message, member), self._services.signer
-            send = group_ask(group, request, own, address, str(flow.answers), carried, signer, message)
+            send = group_ask(group, request, own, address, flow, plan.carried, signer, message)
             due.append(Due(send, flow, message, envelope))
         if refused := send_or_park(self._services, self._emitter, due):
             raise not_sent({str(due[place].send.to): refusal for place, refusal in refused.items()})

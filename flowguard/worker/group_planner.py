@@ -15,18 +15,16 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
-from collections.abc import Callable, Iterator, Sequence
-from datetime import timedelta
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from flowguard.destinations import Destination, parse_destination
 from flowguard.errors import GroupChanged, GroupUnsaved, RunFailed, shown
-from flowguard.flow import AnyFlow, takes_answers
+from flowguard.flow import AnyFlow
 from flowguard.group import GroupEnd
 from flowguard.names.ids import ObjectId, RequestId, name_problem
 from flowguard.outcome import AskGroup, WaitForGroup
 from flowguard.payload.encoding import encode
-from flowguard.protocol.group_answers import NewShard
 from flowguard.protocol.groups import (
     GROUP,
     LONGEST_GROUP_NAME,
@@ -36,6 +34,7 @@ from flowguard.protocol.groups import (
     GroupPlan,
     GroupRequest,
     Member,
+    NewShard,
     SavedPart,
     spare_of,
     whole_key,
@@ -43,13 +42,14 @@ from flowguard.protocol.groups import (
 from flowguard.protocol.outbox import Kind, Send
 from flowguard.protocol.run import AwaitingRow, NewWait
 from flowguard.protocol.run_orders import order_attributes
-from flowguard.protocol.waiting import DEADLINE, WaitPlan
+from flowguard.protocol.waiting import DEADLINE
+from flowguard.stage import AnyStage
 from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.attributes import Attribute
-from flowguard.wire.message import REQUEST_ID, REQUESTED_AT, Message, with_depth
+from flowguard.wire.message import Message
 from flowguard.wire.send_ids import IdKind, id_of
-from flowguard.wire.signing import Signer, signed_attributes
-from flowguard.worker.wait_planner import WaitPlanner, deadline_message, span_problems
+from flowguard.wire.signing import Signer
+from flowguard.worker.wait_planner import WaitPlanner, ask_attributes, ask_of_flow, deadline_message
 
 
 class SavedGroup(NamedTuple):
@@ -105,7 +105,7 @@ class GroupPlanner(NamedTuple):
 
     def _shards(self, outcome: WaitForGroup, plan: GroupPlan) -> Iterator[NewShard]:
         """Yield the shards of all requests, checked, while these are made."""
-        ask, expires_at = outcome.group, self.deadline(outcome) + self.planner.keep_for
+        ask, expires_at = outcome.group, self.planner.deadline(outcome) + self.planner.keep_for
         pairs, names = iter(ask.requests), set[int]()
         for shard in itertools.count():
             page = tuple(itertools.islice(pairs, MOST_IN_SHARD))
@@ -159,11 +159,11 @@ class GroupPlanner(NamedTuple):
 
     def _check_sends(self, plan: GroupPlan, shard: NewShard) -> None:
         """Build the message of each request once, so that one that cannot go is refused before it is saved."""
-        to, asker = self._answers_at, self.planner.message
+        asker, signer = self.planner.message, self.planner.signer
         for number, request in enumerate(shard.requests):
             member = Member(shard.number, number)
-            own_id, address = request_id(self.planner.message, member), self._address(member.text)
-            group_ask(plan, request, own_id, address, to, self._carried, self.signer, asker)
+            own_id, address = request_id(asker, member), self.planner.address(member.text, admits=True)
+            group_ask(plan, request, own_id, address, self.planner.flow, asker.carried, signer, asker)
 
     def _check_names(self, plan: GroupPlan, requests: Sequence[GroupRequest], names: set[int]) -> None:
         """Check that no two requests have one name, or take each other's object. ``names`` are those before them."""
@@ -182,48 +182,17 @@ class GroupPlanner(NamedTuple):
     def planned(self, saved: SavedGroup) -> tuple[list[Send], NewWait]:
         """Plan the wait for a group that is saved. The deadline comes before the message that asks."""
         outcome, plan = saved
-        m, deadline = self.planner.message, self.deadline(outcome)
+        planner, m, deadline = self.planner, self.planner.message, self.planner.deadline(outcome)
+        first = planner.address(Member(0, 0).text, admits=True)
         sends = [
-            deadline_message(self.planner.flow, self._address(DEADLINE), deadline, self.planner.moment, m),
-            group_message(self.planner.flow, self._address(Member(0, 0).text), m, self.planner.moment),
+            deadline_message(planner.flow, planner.address(DEADLINE), deadline, planner.moment, m),
+            group_message(planner.flow, first, m, planner.moment),
         ]
-        wait = WaitPlan(
-            stage=outcome.stage,
-            names={},
-            on_timeout=outcome.on_timeout,
-            reply_to=m.reply_to,
-            answer_to=m.answer_to,
-            carried=m.carried,
-            group=plan,
-            trace=m.trace,
-            depth=m.depth,
-        )
         rows: tuple[AwaitingRow, ...] = ()
         if not plan.flow:
-            row = AwaitingRow(id_of(IdKind.GROUP, m), self._address(GROUP)._replace(signature=None), outcome.stage, 0)
-            rows = (row._replace(expires_at=deadline + self.planner.keep_for),)
-        return sends, NewWait(wait, 0, deadline, rows)
-
-    def deadline(self, outcome: WaitForGroup) -> int:
-        """Return the deadline, ms."""
-        within: Any = outcome.within
-        return self.planner.moment + int(within // timedelta(milliseconds=1))
-
-    def _address(self, name: str) -> AnswerAddress:
-        m = self.planner.message
-        return signed_address(AnswerAddress(m.flow, m.object_id, m.request_id, m.requested_at, m.hop, name, True), self)
-
-    @property
-    def signer(self) -> Signer:
-        return self.planner.signer
-
-    @property
-    def _answers_at(self) -> str:
-        return str(self.planner.flow.answers)
-
-    @property
-    def _carried(self) -> dict[str, Attribute]:
-        return dict(self.planner.message.carried)
+            address = planner.address(GROUP, admits=True)._replace(signature=None)
+            rows = (AwaitingRow(id_of(IdKind.GROUP, m), address, outcome.stage, deadline + planner.keep_for),)
+        return sends, NewWait(planner.wait_plan(outcome, {})._replace(group=plan), 0, deadline, rows)
 
     # -- what may be wrong
 
@@ -231,31 +200,18 @@ class GroupPlanner(NamedTuple):
         return RunFailed(f"{self.planner.message.stage!r} cannot wait: {why}. Nothing was sent")
 
     def _problems(self, outcome: WaitForGroup) -> Iterator[str]:
-        planner, quorum, group = self.planner, outcome.quorum, outcome.group
-        yield from span_problems(outcome.within)
+        quorum, group = outcome.quorum, outcome.group
         if type(group) is not AskGroup:
             yield f"its group is {type(group).__name__}; write step.group(…)"
         if quorum is not None and not (type(quorum) in (int, float) and 0 < quorum <= 1):
             yield f"quorum is {shown(quorum)}; it is the share of the requests that is enough, such as 0.95"
-        if not takes_answers(planner.flow.answers):
-            fix = f"give {planner.flow.name} answers='a-standard-queue', which one of its functions reads"
-            yield f"answers and deadlines cannot come through {planner.flow.answers}; {fix}"
-        if planner.message.hop - planner.failed_at >= planner.flow.max_hops:
-            yield f"{planner.flow.name} has made {planner.message.hop} hops, its max_hops; does it run in circles?"
-        for target, option in {outcome.stage: "", outcome.on_timeout: "on_timeout="}.items():
-            if target is not None:
-                yield from self._target_problems(target, option)
+        targets = {outcome.stage: "", outcome.on_timeout: "on_timeout="}
+        yield from self.planner.problems(outcome, targets, _payload_problems)
 
-    def _target_problems(self, target: str, option: str) -> Iterator[str]:
-        flow = self.planner.flow
-        this = flow.stage(self.planner.message.stage)
-        found = next((stage for stage in flow.stages if stage.name == target), None)
-        if found is None:
-            yield f"{option}{shown(target)} is no stage of {flow.name}"
-        elif target not in this.then:
-            yield f"{option}{shown(target)} is not in then= of {this.name!r}"
-        elif found.payload not in (GroupEnd, dict):
-            yield f"{target!r} takes {found.payload.__name__}; after a group a stage takes GroupEnd"
+
+def _payload_problems(stage: AnyStage) -> Iterator[str]:
+    if stage.payload not in (GroupEnd, dict):
+        yield f"{stage.name!r} takes {stage.payload.__name__}; after a group a stage takes GroupEnd"
 
 
 def signed_address(address: AnswerAddress, by: Any) -> AnswerAddress:
@@ -280,24 +236,19 @@ def group_ask(
     request: GroupRequest,
     own: str,
     address: AnswerAddress,
-    answers_at: str,
-    carried: dict[str, Attribute],
+    flow: AnyFlow,
+    carried: Mapping[str, Attribute],
     signer: Signer,
     asker: Message,
 ) -> Send:
     """Build the message of one request. Raises :class:`flowguard.errors.Reject` for one that no service takes.
 
-    ``asker`` is the message of the run that asks.
+    ``flow`` is the one that asks, and ``asker`` the message of its run.
     """
     to = parse_destination(plan.to)
     if not plan.flow:
-        attributes = {
-            REQUEST_ID: Attribute.string(own),
-            REQUESTED_AT: Attribute.number(plan.moment),
-            **carried,
-            **plan.attributes,
-        }
-        return Send(Kind.ASK, to, request.body, own, with_depth(attributes, asker.depth + 1)).checked()
+        attributes = ask_attributes(own, plan.moment, {**carried, **plan.attributes}, asker)
+        return Send(Kind.ASK, to, request.body, own, attributes).checked()
     asked = Message(
         flow=plan.flow,
         stage=plan.stage,
@@ -306,13 +257,9 @@ def group_ask(
         request_id=RequestId(request.request_id or own),
         requested_at=plan.moment,
         body=request.body,
-        reply_to=answers_at,
-        answer_to=json.dumps(address.as_json(), separators=(",", ":")),
-        trace=asker.trace,
-        depth=asker.depth + 1,
+        reply_to=str(flow.answers),
     )
-    attributes = {**carried, **signed_attributes(asked, signer)}
-    return Send(Kind.ASK, to, request.body, own, attributes, group=request.object_id).checked()
+    return ask_of_flow(asked, to, own, address, carried, signer, asker)
 
 
 def _name_problem(name: object) -> str | None:

@@ -13,8 +13,7 @@ from flowguard.items.writes import Write
 from flowguard.names.at_aws import AS_IN_CODE, Names
 from flowguard.names.ids import Ids, ObjectId, RandomIds, RequestId
 from flowguard.protocol.callers import Caller, Callers, StoredEnd
-from flowguard.protocol.group_answers import NewShard
-from flowguard.protocol.groups import GroupRequest
+from flowguard.protocol.groups import GroupRequest, NewShard
 from flowguard.protocol.outbox import Send
 from flowguard.protocol.run import (
     AwaitingRow,

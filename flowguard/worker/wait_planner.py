@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import timedelta
-from typing import Any, Final, NamedTuple, assert_never
+from typing import Any, Final, NamedTuple, TypeAlias, assert_never
 
+from flowguard.destinations import Destination
 from flowguard.errors import RunFailed, shown, span_problem
 from flowguard.flow import AnyFlow, takes_answers
 from flowguard.names.ids import RequestId
-from flowguard.outcome import Ask, AskFlow, Awaited, AwaitedEvent, AwaitedToken, WaitFor
+from flowguard.outcome import Ask, AskFlow, Awaited, AwaitedEvent, AwaitedToken, WaitFor, WaitForGroup
 from flowguard.protocol.outbox import Kind, Send
 from flowguard.protocol.run import AwaitingRow, NewWait
 from flowguard.protocol.run_orders import RESET, order_attributes
@@ -25,6 +26,8 @@ from flowguard.wire.signing import UNSIGNED, Signer, check_signs, signed_attribu
 from flowguard.wire.tokens import awaited_id_problem, token_awaited_id
 from flowguard.worker.lifetimes import LONGEST_WAIT
 from flowguard.worker.resumed import admits_failed, fields_of
+
+PayloadProblems: TypeAlias = Callable[[AnyStage], Iterator[str]]
 
 MOST_AWAITED = 100
 """How many things one stage can wait for."""
@@ -54,11 +57,10 @@ class WaitPlanner(NamedTuple):
         if problems := list(self._problems(outcome)):
             raise RunFailed(f"{self.message.stage!r} cannot wait: {'; '.join(problems)}. Nothing was written")
         stage = self.flow.stage(outcome.stage)
-        within: Any = outcome.within
-        deadline = self.moment + within // timedelta(milliseconds=1)
+        deadline = self.deadline(outcome)
         names = {name: self._id_of(name, one) for name, one in outcome.awaited.items()}
-        addresses = {name: self._address(name, stage) for name in names}
-        whole = self._address(DEADLINE, stage)
+        addresses = {name: self.address(name, admits=admits_failed(stage, name)) for name in names}
+        whole = self.address(DEADLINE)
         asked = frozenset(name for name, one in outcome.awaited.items() if isinstance(one, AskFlow))
         sends = [deadline_message(self.flow, whole, deadline, self.moment, self.message)]
         looks = bool(first) and asked != names.keys()
@@ -75,20 +77,11 @@ class WaitPlanner(NamedTuple):
                 sends.append(self._ask(name, one, own))
         self._check_children(sends)
         expires_at = deadline + self.keep_for
-        plan = WaitPlan(
-            stage=outcome.stage,
-            names=names,
+        events = {name: one for name, one in outcome.awaited.items() if isinstance(one, AwaitedEvent)}
+        plan = self.wait_plan(outcome, names)._replace(
             asked=asked,
-            early=frozenset(
-                n for n, one in outcome.awaited.items() if isinstance(one, AwaitedEvent) and one.keep_early
-            ),
-            on_timeout=outcome.on_timeout,
+            early=frozenset(name for name, event in events.items() if event.keep_early),
             on_error=outcome.on_error,
-            reply_to=self.message.reply_to,
-            answer_to=self.message.answer_to,
-            carried=self.message.carried,
-            trace=self.message.trace,
-            depth=self.message.depth,
             children=children,
             looks=looks,
         )
@@ -104,6 +97,55 @@ class WaitPlanner(NamedTuple):
         """Raise :class:`flowguard.errors.SettingsError` where no answer or deadline of the wait would be believed."""
         if not self.flow.trust_senders:
             check_signs(self.signer, self.flow.name, "answers and deadlines")
+
+    def deadline(self, outcome: WaitFor | WaitForGroup) -> int:
+        """Return the deadline of a wait, ms."""
+        within: Any = outcome.within
+        return self.moment + int(within // timedelta(milliseconds=1))
+
+    def wait_plan(self, outcome: WaitFor | WaitForGroup, names: Mapping[str, str | None]) -> WaitPlan:
+        """Return the plan of a wait for these names, with what its next hop takes over from this one's message."""
+        m = self.message
+        return WaitPlan(
+            stage=outcome.stage,
+            names=names,
+            on_timeout=outcome.on_timeout,
+            reply_to=m.reply_to,
+            answer_to=m.answer_to,
+            carried=m.carried,
+            trace=m.trace,
+            depth=m.depth,
+        )
+
+    def address(self, name: str, *, admits: bool = False) -> AnswerAddress:
+        """Return the address of one name that this hop waits for, signed where messages are."""
+        m = self.message
+        address = AnswerAddress(m.flow, m.object_id, m.request_id, m.requested_at, m.hop, name, admits)
+        return address._replace(signature=self.signer.sign(address.statement))
+
+    def problems(
+        self, outcome: WaitFor | WaitForGroup, targets: Mapping[str | None, str], payload_problems: PayloadProblems
+    ) -> Iterator[str]:
+        """Say what is wrong with a wait, of whatever kind. ``targets`` are its stages, each with the option it is for.
+
+        ``payload_problems`` says why a stage could not be called with what comes of it.
+        """
+        yield from span_problems(outcome.within)
+        if not takes_answers(self.flow.answers):
+            fix = f"give {self.flow.name} answers='a-standard-queue', which one of its functions reads"
+            yield f"answers and deadlines cannot come through {self.flow.answers}; {fix}"
+        if self.message.hop - self.failed_at >= self.flow.max_hops:
+            yield f"{self.flow.name} has made {self.message.hop} hops, its max_hops; does it run in circles?"
+        this, stages = self.flow.stage(self.message.stage), {stage.name: stage for stage in self.flow.stages}
+        for target, option in targets.items():
+            if target is None:
+                continue
+            if (stage := stages.get(target)) is None:
+                yield f"{option}{shown(target)} is no stage of {self.flow.name}"
+            elif target not in this.then:
+                yield f"{option}{shown(target)} is not in then= of {this.name!r}"
+            else:
+                yield from payload_problems(stage)
 
     def _check_children(self, sends: Sequence[Send]) -> None:
         """Check that the runs that are asked do not take each other's object, nor this run's."""
@@ -133,21 +175,10 @@ class WaitPlanner(NamedTuple):
             case _:
                 assert_never(awaited)
 
-    def _address(self, name: str, stage: AnyStage) -> AnswerAddress:
-        m = self.message
-        admits = name != DEADLINE and admits_failed(stage, name)
-        address = AnswerAddress(m.flow, m.object_id, m.request_id, m.requested_at, m.hop, name, admits)
-        return address._replace(signature=self.signer.sign(address.statement))
-
     def _ask(self, name: str, awaited: Ask, own: str) -> Send:
-        attributes = {
-            REQUEST_ID: Attribute.string(id_of(IdKind.ASKED, self.message, name)),
-            REQUESTED_AT: Attribute.number(self.moment),
-            **self.message.carried,
-            **awaited.attributes,
-        }
-        deep = with_depth(attributes, self.message.depth + 1)
-        return Send(Kind.ASK, awaited.to, awaited.body, own, deep, group=awaited.group).checked()
+        awaited_id, attributes = id_of(IdKind.ASKED, self.message, name), awaited.attributes
+        attributes = ask_attributes(awaited_id, self.moment, {**self.message.carried, **attributes}, self.message)
+        return Send(Kind.ASK, awaited.to, awaited.body, own, attributes, group=awaited.group).checked()
 
     def _ask_flow(self, awaited: AskFlow, address: AnswerAddress, own: str) -> tuple[Send, Child]:
         """Build the request to another flow, and what names it where it is cancelled."""
@@ -159,39 +190,43 @@ class WaitPlanner(NamedTuple):
             reply_to=self.flow.answers,
             signed=self.signer.is_on,
         )
-        back = json.dumps(address.as_json(), separators=(",", ":"))
-        asked: Message = message._replace(answer_to=back, trace=self.message.trace, depth=self.message.depth + 1)
-        attributes = {**self.message.carried, **signed_attributes(asked, self.signer)}
-        send = Send(Kind.ASK, inbox, asked.body, own, attributes, group=asked.object_id).checked()
-        m = asked
+        m: Message = message
+        send = ask_of_flow(m, inbox, own, address, self.message.carried, self.signer, self.message)
         return send, Child(str(inbox), m.flow, m.stage, m.version, m.object_id, m.request_id, m.requested_at)
 
     # -- what may be wrong
 
     def _problems(self, outcome: WaitFor) -> Iterator[str]:
-        yield from span_problems(outcome.within)
         yield from _count_problems(outcome)
-        if not takes_answers(self.flow.answers):
-            fix = f"give {self.flow.name} answers='a-standard-queue', which one of its functions reads"
-            yield f"answers and deadlines cannot come through {self.flow.answers}; {fix}"
-        if self.message.hop - self.failed_at >= self.flow.max_hops:
-            yield f"{self.flow.name} has made {self.message.hop} hops, its max_hops; does it run in circles?"
         for name, awaited in outcome.awaited.items():
             yield from _name_problems(name, awaited)
-        this = self.flow.stage(self.message.stage)
         targets = {outcome.stage: "", outcome.on_timeout: "on_timeout=", outcome.on_error: "on_error="}
-        for target, option in targets.items():
-            if target is not None:
-                yield from self._target_problems(this, target, option, outcome)
+        yield from self.problems(outcome, targets, lambda stage: _payload_problems(stage, outcome))
 
-    def _target_problems(self, this: AnyStage, target: str, option: str, outcome: WaitFor) -> Iterator[str]:
-        found = next((stage for stage in self.flow.stages if stage.name == target), None)
-        if found is None:
-            yield f"{option}{shown(target)} is no stage of {self.flow.name}"
-        elif target not in this.then:
-            yield f"{option}{shown(target)} is not in then= of {this.name!r}"
-        else:
-            yield from _payload_problems(found, outcome, is_main=target == outcome.stage)
+
+def ask_attributes(awaited_id: str, at: int, more: Mapping[str, Attribute], asker: Message) -> dict[str, Attribute]:
+    """Return the attributes of what is asked of a party outside, which answers under the id. Time in ms."""
+    attributes = {REQUEST_ID: Attribute.string(awaited_id), REQUESTED_AT: Attribute.number(at), **more}
+    return with_depth(attributes, asker.depth + 1)
+
+
+def ask_of_flow(
+    request: Message,
+    inbox: Destination,
+    own: str,
+    address: AnswerAddress,
+    carried: Mapping[str, Attribute],
+    signer: Signer,
+    asker: Message,
+) -> Send:
+    """Build the message of a request to another flow, which answers to the address. ``asker`` is of the run that asks.
+
+    Raises :class:`flowguard.errors.Reject` for one that no service takes.
+    """
+    back = json.dumps(address.as_json(), separators=(",", ":"))
+    asked = request._replace(answer_to=back, trace=asker.trace, depth=asker.depth + 1)
+    attributes = {**carried, **signed_attributes(asked, signer)}
+    return Send(Kind.ASK, inbox, asked.body, own, attributes, group=asked.object_id).checked()
 
 
 def deadline_message(
@@ -253,9 +288,9 @@ def _id_problem(text: object) -> str | None:
     return awaited_id_problem(text)
 
 
-def _payload_problems(stage: AnyStage, outcome: WaitFor, *, is_main: bool) -> Iterator[str]:
+def _payload_problems(stage: AnyStage, outcome: WaitFor) -> Iterator[str]:
     """Say why the stage could not be called with the answers."""
-    fields = fields_of(stage)
+    fields, is_main = fields_of(stage), stage.name == outcome.stage
     if stage.payload is str:
         yield f"{stage.name!r} takes text; give it a model or dict, whose fields are the answers"
     if fields is None:

@@ -14,8 +14,7 @@ import pytest
 from flowguard.aws.clients import Clients
 from flowguard.aws.items import size_of_value
 from flowguard.aws.services import aws_store
-from flowguard.protocol.group_answers import NewShard
-from flowguard.protocol.groups import MOST_IN_SHARD, GroupPlan, GroupRequest, Member, group_key
+from flowguard.protocol.groups import MOST_IN_SHARD, GroupPlan, GroupRequest, Member, NewShard, group_key
 from flowguard.protocol.run import Claim, Committed, NewWait, Status
 from flowguard.protocol.waiting import GivenAnswer, WaitPlan
 from flowguard.settings import Settings

@@ -20,8 +20,7 @@ from flowguard.aws.store import DynamoDBStore
 from flowguard.errors import TooLarge
 from flowguard.names.ids import ObjectId, RequestId
 from flowguard.protocol.claims import taken
-from flowguard.protocol.group_answers import NewShard
-from flowguard.protocol.groups import MOST_IN_GROUP, MOST_IN_SHARD, GroupPlan, GroupRequest, Member, group_key
+from flowguard.protocol.groups import MOST_IN_GROUP, MOST_IN_SHARD, GroupPlan, GroupRequest, Member, NewShard, group_key
 from flowguard.protocol.run import AwaitingRow, Claim, Committed, NewWait, Settled, Status
 from flowguard.protocol.waiting import GivenAnswer, Use, WaitEnd, WaitPlan
 from flowguard.settings import Settings

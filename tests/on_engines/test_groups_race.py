@@ -12,8 +12,7 @@ from flowguard.aws import expressions
 from flowguard.aws.store import DynamoDBStore
 from flowguard.names.ids import ObjectId, Owner, RequestId
 from flowguard.protocol.conflict import OnConflict
-from flowguard.protocol.group_answers import NewShard
-from flowguard.protocol.groups import GroupPlan, GroupRequest, Member, group_key, spare_of
+from flowguard.protocol.groups import GroupPlan, GroupRequest, Member, NewShard, group_key, spare_of
 from flowguard.protocol.run import Claim, ClaimRequest, Commit, Committed, NewWait, Settled, Status
 from flowguard.protocol.waiting import GivenAnswer, WaitPlan
 from flowguard.verdicts import AnswerVerdict

@@ -16,7 +16,6 @@ from flowguard.flow import Flow
 from flowguard.group import GroupEnd
 from flowguard.names.ids import ObjectId, RequestId
 from flowguard.outcome import AskGroup, Done, Outcome, WaitForGroup
-from flowguard.protocol.group_answers import NewShard
 from flowguard.protocol.groups import (
     MOST_IN_GROUP,
     MOST_IN_SHARD,
@@ -24,6 +23,7 @@ from flowguard.protocol.groups import (
     GroupPlan,
     GroupRequest,
     Member,
+    NewShard,
     SavedPart,
     group_key,
     key_of,
@@ -180,7 +180,7 @@ def test_a_request_to_a_flow_brings_its_answer_under_its_own_name() -> None:
     carried = {"tenant": Attribute.string("t")}
     first = saves.shards[0].requests[0]
     asker = by.planner.message._replace(depth=2)
-    send = group_ask(plan, first, "r1.1.group.0.0", own, str(Recount.answers), carried, by.signer, asker)
+    send = group_ask(plan, first, "r1.1.group.0.0", own, Recount, carried, by.planner.signer, asker)
     assert (send.group, send.attributes["tenant"].value) == ("a", "t")
     assert (send.kind, send.to, send.body) == (Kind.ASK, CountShop.inbox_of(Count), '{"shop_id":"a"}')
     assert send.attributes[REQUEST_ID].value == "r1.1.group.0.0"
@@ -198,7 +198,8 @@ def test_a_request_to_a_party_outside_has_the_id_that_it_answers_under() -> None
     assert (first, second) == (GroupRequest("a", "hello"), GroupRequest("b", '{"x":1}'))
     own = by.planner.message.hop_id + ".group.0.0"
     address = AnswerAddress("recount", ObjectId("n1"), RequestId("r1"), MOMENT - 10, 1, "group", admits=True)
-    send = group_ask(plan, first, own, address, "", {"tenant": Attribute.string("t")}, by.signer, by.planner.message)
+    carried = {"tenant": Attribute.string("t")}
+    send = group_ask(plan, first, own, address, Recount, carried, by.planner.signer, by.planner.message)
     assert (send.to, send.body) == (Queue("shops"), "hello")
     assert {name: one.value for name, one in send.attributes.items()} == {
         "uniquerequestid": own,
@@ -221,7 +222,7 @@ def test_a_request_whose_flow_names_it_has_its_own_id() -> None:
     [request] = saves.shards[0].requests
     assert request.request_id not in ("", by.planner.message.hop_id + ".group.0.0")
     own = AnswerAddress("recount", ObjectId("n1"), RequestId("r1"), MOMENT - 10, 1, "group.0.0", admits=True)
-    send = group_ask(plan, request, "r1.1.group.0.0", own, str(Recount.answers), {}, by.signer, by.planner.message)
+    send = group_ask(plan, request, "r1.1.group.0.0", own, Recount, {}, by.planner.signer, by.planner.message)
     assert send.attributes[REQUEST_ID].value == request.request_id
 
 

@@ -351,7 +351,7 @@ TESTED: Final = (
         r"protocol\.waiting\.WaitPlan\.(to_text: (self\.trace|\[dict|\[self\.trace)|from_text: more\[)|"
         r"worker\.settler\.message_at: (plan|item\.wait is None → forced true)|"
         r"worker\.routing\.Routes\.resolve: (Message\(trace|place\.(trace|hop ==)|made_in)|"
-        r"worker\.group_planner\.group_ask: Message\(trace|"
+        r"worker\.wait_planner\.ask_of_flow: .*trace|"
         r"aws\.sender\.(_traced|queue_entry: .*_traced|queue_entry: send\.kind))",
         ("tests/wire/test_trace_context.py", "tests/observers/test_linked.py", "tests/protocol/test_waiting.py"),
         "no explored request is traced",
@@ -1084,6 +1084,7 @@ TESTED: Final = (
         r"^protocol\.(answers|waiting)\.",
         (
             "tests/protocol/test_answers.py",
+            "tests/protocol/test_answers_of_groups.py",
             "tests/aws/test_answers_agree.py",
             "tests/aws/test_group_items.py",
             "tests/protocol/test_waiting.py",
@@ -1099,10 +1100,10 @@ TESTED: Final = (
         "an address that flowguard has not written",
     ),
     Elsewhere(
-        r"^(protocol\.(groups|group_answers)|aws\.group_items|recorded\.read_answers|worker\.group_(planner|asks|parts))\.",
+        r"^(protocol\.groups|aws\.group_items|recorded\.read_answers|worker\.group_(planner|asks|parts))\.",
         (
             "tests/aws/test_group_items.py",
-            "tests/protocol/test_group_answers.py",
+            "tests/protocol/test_answers_of_groups.py",
             "tests/worker/test_group_planner.py",
             "tests/worker/test_groups.py",
             "tests/worker/test_group_parts.py",
@@ -1111,7 +1112,12 @@ TESTED: Final = (
     ),
     Elsewhere(
         r"^worker\.wait_planner\.",
-        ("tests/worker/test_wait_planner.py", "tests/worker/test_waiting.py", "tests/worker/test_deadlines.py"),
+        (
+            "tests/worker/test_wait_planner.py",
+            "tests/worker/test_waiting.py",
+            "tests/worker/test_deadlines.py",
+            "tests/worker/test_group_planner.py",
+        ),
         "waits that cannot work, and those at the limits",
     ),
     Elsewhere(

@@ -53,7 +53,6 @@ MODULES: Final = (
     "flowguard.protocol.waiting",
     "flowguard.protocol.answers",
     "flowguard.protocol.groups",
-    "flowguard.protocol.group_answers",
     "flowguard.operate.begun_anew",
     "flowguard.recorded.read_answers",
     "flowguard.recorded.awaitables",

@@ -8,7 +8,7 @@ import pytest
 
 from flowguard.aws.items import read_item
 from flowguard.names.ids import ObjectId, RequestId
-from flowguard.protocol.group_answers import AskShard, judge_by_shard, judge_member
+from flowguard.protocol.answers import AskShard, judge_by_shard, judge_member
 from flowguard.protocol.groups import Member, Shard, group_key, request_of, spare_of
 from flowguard.protocol.run import RunItem, Status
 from flowguard.protocol.waiting import Late, Wait
@@ -48,6 +48,7 @@ def address(hop: int = 2) -> AnswerAddress:
         # the run went on
         (run("running", wait=WAIT._replace(timed_out=True)), 1, TELLS),
         (run("failed", wait=WAIT._replace(timed_out=True)), 1, TELLS),
+        (run("running", wait=WAIT._replace(timed_out=True), late=Late(0, frozenset(), "g-other")), 1, TELLS),
         (run("running", wait=WAIT._replace(waiting=frozenset())), 1, DUPLICATE),
         (run("running", wait=WAIT._replace(timed_out=True, group=None)), 1, DUPLICATE),
         (run("running", wait=None), 1, DUPLICATE),
