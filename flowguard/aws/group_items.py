@@ -8,48 +8,38 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from enum import Enum, auto
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
-from urllib.parse import quote
-
-from botocore.exceptions import ClientError
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from flowguard.aws import expressions
 from flowguard.aws.batch_writes import write_rows
-from flowguard.aws.faults import error_code, patiently
 from flowguard.aws.items import (
     KEPT_FREE,
     LARGEST_ITEM,
     Item,
     number,
     read_item,
-    run_key,
     shard_key,
     size_of_value,
 )
-from flowguard.aws.packing import Packed, Packing
+from flowguard.aws.packing import Packed
+from flowguard.aws.wait_calls import WaitCalls, message_name, read_run, stored_answer
 from flowguard.errors import FlowguardError, TooLarge, shown
 from flowguard.protocol.answers import AskShard, judge_by_shard, judge_member
 from flowguard.protocol.groups import GroupRequest, Member, NewShard, Shard
-from flowguard.protocol.run import RunItem, Settled, Status
+from flowguard.protocol.run import RunItem, Settled
 from flowguard.protocol.waiting import GivenAnswer
 from flowguard.verdicts import AnswerVerdict
 from flowguard.wire.answer_address import AnswerAddress
 
 if TYPE_CHECKING:
-    from mypy_boto3_dynamodb import DynamoDBClient
+    pass
 
 _SHARD: Final = {"sk": {"S": "shard"}}
 _ROW: Final = "row#"
 _MOST_TRIES: Final = 3
 """How often an answer is judged anew: once more is enough after its shard was closed, for then its run has gone on."""
-
-_MESSAGE: Final = 16
-"""Characters that name the message of a group in the item."""
 
 
 class _RowAnswer(Enum):
@@ -72,19 +62,9 @@ class RequestsUnwritten(FlowguardError):
 
 
 class DynamoDBGroups(NamedTuple):
-    """Implements :class:`flowguard.worker.ports.Groups` on the run table.
+    """Implements :class:`flowguard.worker.ports.Groups` on the run table."""
 
-    ``with_plan`` reads the plan of a wait, and ``at_rest`` that of one that is over while its run has not gone on.
-    """
-
-    client: DynamoDBClient
-    table: str
-    packing: Packing
-    with_plan: Callable[[RunItem, Item], RunItem]
-    at_rest: Callable[[AnswerAddress, RunItem | None, Any], RunItem | None]
-    prefix: str = "flowguard/"
-    pause: Callable[[float], None] = time.sleep
-    once: Callable[[], DynamoDBClient] | None = None
+    calls: WaitCalls
 
     # -- before the commit
 
@@ -100,19 +80,21 @@ class DynamoDBGroups(NamedTuple):
             for place, request in enumerate(shard.requests)
         ]
         items = [*rows, _shard_item(key, shard, ttl)]
-        client = self.client if self.once is None else self.once()
-        if left := write_rows(client, self.table, [{"PutRequest": {"Item": item}} for item in items], self.pause):
+        calls = self.calls
+        client = calls.client if calls.once is None else calls.once()
+        if left := write_rows(client, calls.table, [{"PutRequest": {"Item": item}} for item in items], calls.pause):
             raise RequestsUnwritten(left)
 
     def _packed(self, shard: NewShard, place: int, request: GroupRequest) -> Item:
-        return self.packing.pack(request.body, self._key(shard.flow, shard.key, str(shard.number), str(place))).value
+        key = self.calls.text_key(shard.flow, "groups", shard.key, str(shard.number), str(place))
+        return self.calls.packing.pack(request.body, key).value
 
     # -- after it
 
     def run(self, address: AnswerAddress) -> RunItem | None:
         """Read the run item with the plan of its wait, consistently."""
-        found = self._read(address)
-        return self.with_plan(read_item(found), found) if found else None
+        found = self.calls.run(address)
+        return self.calls.with_plan(read_item(found), found) if found else None
 
     def requests(self, flow: str, key: str, shard: int) -> Sequence[GroupRequest]:
         """Read the requests of a shard, in order."""
@@ -124,7 +106,7 @@ class DynamoDBGroups(NamedTuple):
 
         False where the run does not wait for them any more, and for a copy of a message that noted it before.
         """
-        by = hashlib.sha256(by.encode("utf-8", "surrogatepass")).hexdigest()[:_MESSAGE]
+        by = message_name(by)
         changes = {":from": number(start), ":to": number(end), ":by": {"S": by}}
         applied, found = self._change_run(address, key, expressions.ASKED, expressions.ASK_ON, changes)
         if applied or found is None:
@@ -145,20 +127,18 @@ class DynamoDBGroups(NamedTuple):
         return Settled(AnswerVerdict.DUPLICATE, None)
 
     def _settled(self, address: AnswerAddress, member: Member, answer: GivenAnswer) -> Settled | None:
-        found = self._read(address)
-        item = read_item(found) if found else None
+        item = read_run(found := self.calls.run(address))
         said = judge_member(item, address, member)
         if not isinstance(said, AskShard):
-            return Settled(said, self.at_rest(address, item, found))
-        if said.can_settle:
-            return self._settle(address, said, member, answer, read_item(found))
+            return Settled(said, self.calls.at_rest(address, item, found))
+        if said.can_settle and item is not None:
+            return self._settle(address, said, member, answer, item)
         verdict = judge_by_shard(self._shard(address.flow, said.key, member), member)
-        return Settled(verdict, self.at_rest(address, item, found))
+        return Settled(verdict, self.calls.at_rest(address, item, found))
 
     def verdict(self, address: AnswerAddress, member: Member) -> AnswerVerdict:
         """Return the verdict that an answer would get, by consistent reads. Nothing is kept."""
-        found = self._read(address)
-        said = judge_member(read_item(found) if found else None, address, member)
+        said = judge_member(read_run(self.calls.run(address)), address, member)
         if not isinstance(said, AskShard):
             return said
         shard = self._shard(address.flow, said.key, member)
@@ -188,23 +168,18 @@ class DynamoDBGroups(NamedTuple):
         """Keep the answer in its row, if that has none. None where there is no row."""
         where = {**shard_key(address.flow, key, member.shard), "sk": {"S": _row_name(member.number)}}
         size = room = 0
-        for packed in self._forms(address, answer):
+        for packed in self.calls.forms(address, answer, "groups"):
             kept, row = self._put(where, packed, answer)
             if kept is not None or row is None:
                 return kept
             size, room = packed.size, int(row["room"]["N"])
         raise TooLarge(f"the answer {shown(address.name)}", {"answer": size}, room)
 
-    def _forms(self, address: AnswerAddress, answer: GivenAnswer) -> Iterator[Packed]:
-        """Yield the forms in which the answer may be kept: for its row, and for S3 where the row is full."""
-        yield self.packing.pack(answer.text, None)
-        yield self.packing.pack_aside(answer.text, self._key(address.flow, address.statement, answer.text))
-
     def _put(self, key: Item, packed: Packed, answer: GivenAnswer) -> tuple[_RowAnswer | None, Item | None]:
         """Write the answer, if its row has none and has the room. Returns what was found where it has neither."""
-        stored = {"M": {"text": packed.value, **({"failed": {"BOOL": True}} if answer.failed else {})}}
+        stored = stored_answer(packed, answer)
         values = {":answer": stored, ":size": number(size_of_value(stored) + len("answer"))}
-        applied, row = self._change(key, expressions.SET_ANSWER, expressions.FIRST_ANSWER, values)
+        applied, row = self.calls.change(key, expressions.SET_ANSWER, expressions.FIRST_ANSWER, values)
         if applied:
             return _RowAnswer.NOW, None
         if row is None or "answer" not in row:
@@ -214,7 +189,7 @@ class DynamoDBGroups(NamedTuple):
     def _take(self, flow: str, key: str, member: Member) -> tuple[bool, Shard | None]:
         """Take the request out of its shard. Returns whether that was done, and the shard afterwards."""
         own = str(member.number)
-        took, found = self._change(
+        took, found = self.calls.change(
             {**shard_key(flow, key, member.shard), **_SHARD},
             expressions.DROP_MEMBER,
             expressions.SETTLE_MEMBER,
@@ -236,13 +211,13 @@ class DynamoDBGroups(NamedTuple):
             return Settled(verdict, None)
         item = read_item(found)
         if not applied or item.wait is None:
-            return Settled(verdict, self.at_rest(address, item, found))
+            return Settled(verdict, self.calls.at_rest(address, item, found))
         wait = item.wait._replace(waiting=item.wait.waiting - {own})
         after = item._replace(wait=wait)
         if wait.end is None:
             return Settled(verdict, after)
         ended = verdict if kept is _RowAnswer.ANOTHER else AnswerVerdict.RESUMED
-        return Settled(ended, self.with_plan(after, found))
+        return Settled(ended, self.calls.with_plan(after, found))
 
     # -- of a run that went on
 
@@ -254,7 +229,7 @@ class DynamoDBGroups(NamedTuple):
         rows, found = self._query(flow, key, shard)
         if found is not None and found.waiting and not found.closed:
             where = {**shard_key(flow, key, shard), **_SHARD}
-            self._change(where, expressions.CLOSE, expressions.CAN_CLOSE, {":yes": {"BOOL": True}})
+            self.calls.change(where, expressions.CLOSE, expressions.CAN_CLOSE, {":yes": {"BOOL": True}})
             rows, found = self._query(flow, key, shard)
         waiting = frozenset[str]() if found is None else found.waiting
         if any("answer" not in row for place, row in rows.items() if str(place) not in waiting):
@@ -266,90 +241,31 @@ class DynamoDBGroups(NamedTuple):
 
     # -- the calls
 
-    def _read(self, address: AnswerAddress) -> Any:
-        return self._get(run_key(address.flow, address.object_id))
-
     def _shard(self, flow: str, key: str, member: Member) -> Shard | None:
-        found = self._get({**shard_key(flow, key, member.shard), **_SHARD})
+        found = self.calls.get({**shard_key(flow, key, member.shard), **_SHARD})
         return _read_shard(found) if found else None
-
-    def _get(self, key: Item) -> Any:
-        answer: Any = patiently(
-            lambda: self.client.get_item(TableName=self.table, Key=key, ConsistentRead=True), self.pause
-        )
-        return answer.get("Item")
 
     def _query(self, flow: str, key: str, shard: int) -> tuple[Mapping[int, Item], Shard | None]:
         """Read the rows of a shard by their numbers, and the shard, consistently and page by page."""
-        by_name = {item["sk"]["S"]: item for item in self._items(shard_key(flow, key, shard)["pk"])}
+        pages = self.calls.query(shard_key(flow, key, shard)["pk"])
+        by_name = {item["sk"]["S"]: item for page in pages for item in page["Items"]}
         found = by_name.pop(_SHARD["sk"]["S"], None)
         rows = {int(name.removeprefix(_ROW)): item for name, item in by_name.items()}
         return rows, None if found is None else _read_shard(found)
-
-    def _items(self, pk: Item) -> Iterator[Item]:
-        call: Any = {
-            "TableName": self.table,
-            "KeyConditionExpression": "pk = :pk",
-            "ExpressionAttributeValues": {":pk": pk},
-            "ConsistentRead": True,
-        }
-        while True:
-            answer: Any = patiently(lambda: self.client.query(**call), self.pause)
-            yield from answer["Items"]
-            if "LastEvaluatedKey" not in answer:
-                return
-            call["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
-
-    def _change(
-        self, key: Item, update: str, condition: str, values: Item, names: dict[str, str] | None = None
-    ) -> tuple[bool, Item | None]:
-        """Change an item on a condition. Returns whether that was done, and the item as it was found."""
-        call: Any = {
-            "TableName": self.table,
-            "Key": key,
-            "UpdateExpression": update,
-            "ConditionExpression": condition,
-            "ExpressionAttributeValues": values,
-            "ReturnValues": "ALL_OLD",
-            "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
-            **({"ExpressionAttributeNames": names} if names else {}),
-        }
-        try:
-            found: Any = patiently(lambda: self.client.update_item(**call), self.pause)
-        except ClientError as error:
-            if error_code(error) != "ConditionalCheckFailedException":
-                raise
-            return False, error.response.get("Item")  # type: ignore[return-value]  # botocore's types lack it
-        return True, found.get("Attributes")
 
     def _change_run(
         self, address: AnswerAddress, key: str, update: str, condition: str, changes: Item
     ) -> tuple[bool, Item | None]:
         """Change the run item, if it waits at the address for the group."""
-        values = {
-            ":request_id": {"S": address.request_id},
-            ":requested_at": number(address.requested_at),
-            ":hop": number(address.hop),
-            ":waiting": {"S": Status.WAITING.value},
-            ":zero": number(0),
-            ":group": {"S": key},
-            **changes,
-        }
-        where = run_key(address.flow, address.object_id)
-        return self._change(where, update, condition, values, expressions.ANSWER_NAMES)
-
-    def _key(self, flow: str, *parts: str) -> str:
-        """Return a text's S3 key. Two texts for one request have two."""
-        digest = hashlib.sha256(json.dumps(parts).encode()).hexdigest()
-        return f"{self.prefix}{quote(flow, safe='')}/groups/{digest}"
+        values = {":group": {"S": key}, **changes}
+        return self.calls.change_run(address, update, condition, values, expressions.ANSWER_NAMES)
 
     def _request(self, row: Item) -> GroupRequest:
-        body = self.packing.unpack(row["body"])
+        body = self.calls.packing.unpack(row["body"])
         return GroupRequest(row["name"]["S"], body, _text(row, "object_id"), _text(row, "request_id"))
 
     def _answer(self, row: Item) -> GivenAnswer:
-        stored = row["answer"]["M"]
-        return GivenAnswer(self.packing.unpack(stored["text"]), "failed" in stored)
+        return self.calls.read_answer(row["answer"]["M"])
 
 
 def _row_name(number_: int) -> str:

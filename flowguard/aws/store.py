@@ -20,6 +20,7 @@ from flowguard.aws.item_texts import ItemTexts
 from flowguard.aws.items import Item, message_problem, read_item, read_record, run_key
 from flowguard.aws.packing import Packing
 from flowguard.aws.refused_writes import is_at_fence, item_at_fence, refusal_of
+from flowguard.aws.wait_calls import WaitCalls
 from flowguard.aws.waits import DynamoDBWaits
 from flowguard.aws.writes import write_action
 from flowguard.errors import RunFailed, SettingsError, shown
@@ -239,8 +240,9 @@ class DynamoDBStore:
     @property
     def waits(self) -> DynamoDBWaits:
         """Return what keeps answers and the rows that they are found by, in the same table."""
+        with_plan, packing = self._item_texts.with_plan, self._packing
         return DynamoDBWaits(
-            self._client, self._table, self._packing, self._item_texts.with_plan, self._prefix, self._pause, self._once
+            WaitCalls(self._client, self._table, packing, with_plan, self._prefix, self._pause, self._once)
         )
 
     @property

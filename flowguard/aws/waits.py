@@ -12,11 +12,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, NamedTuple
-from urllib.parse import quote
 
 from botocore.exceptions import ClientError
 
@@ -33,35 +31,29 @@ from flowguard.aws.items import (
     run_key,
     size_of_value,
 )
-from flowguard.aws.packing import Packing
+from flowguard.aws.packing import Packed
 from flowguard.aws.refused_writes import is_at_fence, is_only_beside_fence, item_at_fence
+from flowguard.aws.wait_calls import WaitCalls, is_at, message_name, read_run, run_values, stored_answer
 from flowguard.errors import FlowguardError, TooLarge, shown
-from flowguard.protocol.answers import is_run_of, judge
+from flowguard.protocol.answers import judge
 from flowguard.protocol.groups import Member, request_of
-from flowguard.protocol.run import AwaitingRow, Looked, RunItem, Settled, Status, TimedOut
+from flowguard.protocol.run import AwaitingRow, Looked, RunItem, Settled, TimedOut
 from flowguard.protocol.waiting import ALL_HAVE_IT, EarlyAnswer, GivenAnswer, Kept, Look, Use
 from flowguard.verdicts import AnswerVerdict
 from flowguard.wire.answer_address import AnswerAddress
 from flowguard.worker.routing import CLOCKS_DIFFER_BY_MS
 
 if TYPE_CHECKING:
-    from mypy_boto3_dynamodb import DynamoDBClient
-
     from flowguard.aws.group_items import DynamoDBGroups
 
 LARGEST_EARLY = LARGEST_ITEM - KEPT_FREE
 """Bytes of an answer that is kept before its wait, beside which its keys have to fit."""
-
-_LOOKER = 16
-"""Characters that name the message of a deadline in the item."""
 
 PLACE = "#place#"
 """The prefix of the sort keys that mark how far an answer for many was settled. No row sorts before them."""
 
 EARLY = "early"
 """The sort key of an answer that came before its wait. Rows have a digest there."""
-
-WithPlan = Callable[[RunItem, Item], RunItem]
 
 
 class _NotKept(Enum):
@@ -74,26 +66,17 @@ class _NotKept(Enum):
 class DynamoDBWaits(NamedTuple):
     """Implements :class:`flowguard.worker.ports.Waits` on the run table.
 
-    ``with_plan`` reads the plan of a wait that is over. The answers, which may be in S3, are read by the resumed hop's
-    claim alone.
+    The answers, which may be in S3, are read by the resumed hop's claim alone.
     """
 
-    client: DynamoDBClient
-    table: str
-    packing: Packing
-    with_plan: WithPlan
-    prefix: str = "flowguard/"
-    pause: Callable[[float], None] = time.sleep
-    once: Callable[[], DynamoDBClient] | None = None
+    calls: WaitCalls
 
     @property
     def groups(self) -> DynamoDBGroups:
         """Return what keeps groups of requests, in the same table."""
         from flowguard.aws.group_items import DynamoDBGroups  # a function without groups starts quicker
 
-        return DynamoDBGroups(
-            self.client, self.table, self.packing, self.with_plan, self._at_rest, self.prefix, self.pause, self.once
-        )
+        return DynamoDBGroups(self.calls)
 
     # -- answers
 
@@ -121,54 +104,43 @@ class DynamoDBWaits(NamedTuple):
         return settled if isinstance(settled, Settled) else None
 
     def _settled(self, address: AnswerAddress, answer: GivenAnswer, use: Use | None) -> Settled | _NotKept:
-        for key in (None, self._key(address.flow, address.statement, answer.text)):
-            settled = self._settle(address, answer, key, use)
+        for packed in self.calls.forms(address, answer, "answers"):
+            settled = self._settle(address, answer, packed, use)
             if settled is not _NotKept.NO_ROOM:
                 return settled
-        size = self.packing.size_of(answer.text)
+        size = self.calls.packing.size_of(answer.text)
         raise TooLarge(f"the answer {address.name!r}", {"answer": size}, self._room(address))
 
     def verdict(self, address: AnswerAddress) -> AnswerVerdict:
         """Return the verdict that an answer would get, with one consistent GetItem. Nothing is kept."""
         if (member := Member.parse(address.name)) is not None:
             return self.groups.verdict(address, member)
-        return judge(self._read(address), address)
-
-    def _read(self, address: AnswerAddress) -> RunItem | None:
-        found = self._found(address)
-        return read_item(found) if found else None
-
-    def _found(self, address: AnswerAddress) -> Any:
-        key = run_key(address.flow, address.object_id)
-        answer: Any = patiently(
-            lambda: self.client.get_item(TableName=self.table, Key=key, ConsistentRead=True), self.pause
-        )
-        return answer.get("Item")
+        return judge(read_run(self.calls.run(address)), address)
 
     def _settle(
-        self, address: AnswerAddress, answer: GivenAnswer, key: str | None, use: Use | None
+        self, address: AnswerAddress, answer: GivenAnswer, packed: Packed, use: Use | None
     ) -> Settled | _NotKept:
         counts = address.admits or not answer.failed
-        call = self._answer_call(address, answer, counts, key)
+        call = self._answer_call(address, answer, counts, packed)
         try:
             if use is not None:
                 return self._taken(address, call, use)
-            found: Any = patiently(lambda: self.client.update_item(**call, ReturnValues="ALL_OLD"), self.pause)[
-                "Attributes"
-            ]
+            answered: Any = patiently(
+                lambda: self.calls.client.update_item(**call, ReturnValues="ALL_OLD"), self.calls.pause
+            )
         except ClientError as error:
             if not is_at_fence(error):
                 raise
             return self._refused(address, counts, item_at_fence(error))
-        before = read_item(found)
+        before = read_item(found := answered["Attributes"])
         after = _after(before, address, counts)
         is_over = after.wait is not None and after.wait.end is not None
-        return Settled(judge(before, address, counts=counts), self.with_plan(after, found) if is_over else after)
+        return Settled(judge(before, address, counts=counts), self.calls.with_plan(after, found) if is_over else after)
 
     def _taken(self, address: AnswerAddress, call: Any, use: Use) -> Settled | _NotKept:
         """Make the call and use up what is kept, both or nothing. Then read the item."""
         used: Any = {
-            "TableName": self.table,
+            "TableName": self.calls.table,
             "Key": _early_key(address.flow, use.id),
             "UpdateExpression": expressions.SET_USED,
             "ConditionExpression": expressions.USE_EARLY,
@@ -176,35 +148,27 @@ class DynamoDBWaits(NamedTuple):
         }
         actions: Any = [{"Update": call}, {"Update": used}]
         try:
-            patiently(lambda: self.client.transact_write_items(TransactItems=actions), self.pause)
+            patiently(lambda: self.calls.client.transact_write_items(TransactItems=actions), self.calls.pause)
         except ClientError as error:
             if not is_only_beside_fence(error):
                 raise
             return _NotKept.USED
-        raw = self._found(address)
-        item = self._at_rest(address, read_item(raw), raw) if raw else None
+        raw = self.calls.run(address)
+        item = self.calls.at_rest(address, read_run(raw), raw)
         is_over = item is not None and item.wait is not None and item.wait.plan is not None
         return Settled(AnswerVerdict.RESUMED if is_over else AnswerVerdict.RECORDED, item)
 
     def _refused(self, address: AnswerAddress, counts: bool, found: Any) -> Settled | _NotKept:
-        item = read_item(found) if found else None
+        item = read_run(found)
         verdict = judge(item, address, counts=counts)
         if verdict in (AnswerVerdict.RESUMED, AnswerVerdict.RECORDED):
             return _NotKept.NO_ROOM
-        return Settled(verdict, self._at_rest(address, item, found))
+        return Settled(verdict, self.calls.at_rest(address, item, found))
 
-    def _at_rest(self, address: AnswerAddress, item: RunItem | None, found: Any) -> RunItem | None:
-        """Return the item, with its wait's plan where the wait is over and the run has not gone on."""
-        if item is None or not _is_at(item, address):
-            return item
-        waits = item.status is Status.WAITING and item.wait is not None and item.wait.end is not None
-        return self.with_plan(item, found) if waits else item
-
-    def _answer_call(self, address: AnswerAddress, answer: GivenAnswer, counts: bool, key: str | None) -> Any:
-        packed = self.packing.pack_aside(answer.text, key) if key is not None else self.packing.pack(answer.text, None)
-        stored: Item = {"M": {"text": packed.value, **({"failed": {"BOOL": True}} if answer.failed else {})}}
+    def _answer_call(self, address: AnswerAddress, answer: GivenAnswer, counts: bool, packed: Packed) -> Any:
+        stored = stored_answer(packed, answer)
         values: dict[str, Any] = {
-            **_run_of(address),
+            **run_values(address),
             ":name": {"S": address.name},
             ":names": {"SS": [address.name]},
             ":answer": stored,
@@ -213,7 +177,7 @@ class DynamoDBWaits(NamedTuple):
         if not counts:
             values[":one"] = number(1)
         return {
-            "TableName": self.table,
+            "TableName": self.calls.table,
             "Key": run_key(address.flow, address.object_id),
             "UpdateExpression": expressions.KEEP_ANSWER if counts else expressions.KEEP_FAILURE,
             "ConditionExpression": expressions.ANSWER,
@@ -224,13 +188,8 @@ class DynamoDBWaits(NamedTuple):
 
     def _room(self, address: AnswerAddress) -> int:
         """Read how many bytes the item has left for answers."""
-        item = self._read(address)
+        item = read_run(self.calls.run(address))
         return item.wait.room if item is not None and item.wait is not None else 0
-
-    def _key(self, flow: str, *parts: str) -> str:
-        """Return a text's S3 key. Two texts for one name have two: the one that is kept must not be overwritten."""
-        digest = hashlib.sha256(json.dumps(parts).encode()).hexdigest()
-        return f"{self.prefix}{quote(flow, safe='')}/answers/{digest}"
 
     # -- the deadline
 
@@ -247,7 +206,7 @@ class DynamoDBWaits(NamedTuple):
 
         The first look is noted also where the wait is over and the run has not gone on; then it does not go on.
         """
-        by = hashlib.sha256(look.by.encode("utf-8", "surrogatepass")).hexdigest()[:_LOOKER]
+        by = message_name(look.by)
         changes = {
             ":since": number(look.since),
             ":long_ago": number(look.long_ago),
@@ -259,7 +218,7 @@ class DynamoDBWaits(NamedTuple):
             return Looked(False, item)
         if applied:
             return Looked(item.wait.end is None, item._replace(wait=item.wait.looked(look._replace(by=by))))
-        here = _is_at(item, address) and item.wait.end is None
+        here = is_at(item, address) and item.wait.end is None
         return Looked(here and item.wait.looked_by == by, item)
 
     def _changed(
@@ -269,37 +228,19 @@ class DynamoDBWaits(NamedTuple):
 
         ``ends`` says that the wait is over then, so that its plan is needed. So it is where the wait was over before.
         """
-        call: Any = {
-            "TableName": self.table,
-            "Key": run_key(address.flow, address.object_id),
-            "UpdateExpression": update,
-            "ConditionExpression": condition,
-            "ExpressionAttributeNames": expressions.WAIT_NAMES,
-            "ExpressionAttributeValues": {
-                **_run_of(address),
-                **changes,
-            },
-            "ReturnValues": "ALL_OLD",
-            "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
-        }
-        try:
-            found: Any = patiently(lambda: self.client.update_item(**call), self.pause)["Attributes"]
-        except ClientError as error:
-            if error_code(error) != "ConditionalCheckFailedException":
-                raise
-            found = error.response.get("Item")
-            item = read_item(found) if found else None
-            return False, self._at_rest(address, item, found)
+        applied, found = self.calls.change_run(address, update, condition, changes, expressions.WAIT_NAMES)
+        if not applied or found is None:
+            return False, self.calls.at_rest(address, read_run(found), found)
         item = read_item(found)
         is_over = ends or (item.wait is not None and item.wait.end is not None)
-        return True, self.with_plan(item, found) if is_over else item
+        return True, self.calls.with_plan(item, found) if is_over else item
 
     # -- rows
 
     def save(self, rows: Sequence[AwaitingRow]) -> None:
         """Write the rows, 25 to a BatchWriteItem. What DynamoDB leaves unprocessed is written again."""
         requests = [{"PutRequest": {"Item": _item(row)}} for row in rows]
-        if left := write_rows(self.client, self.table, requests, self.pause):
+        if left := write_rows(self.calls.client, self.calls.table, requests, self.calls.pause):
             raise RowsUnwritten(left)
 
     def waiting_for(self, flow: str, awaited_id: str, by: str = "") -> Iterator[AwaitingRow]:
@@ -311,21 +252,13 @@ class DynamoDBWaits(NamedTuple):
             group, member = found
             for row in self.waiting_for(flow, group):
                 yield row._replace(id=awaited_id, address=row.address._replace(name=member.text))
-        call: Any = {
-            "TableName": self.table,
-            "KeyConditionExpression": "pk = :pk",
-            "ExpressionAttributeValues": {":pk": awaiting_key(flow, awaited_id)["pk"]},
-            "ConsistentRead": True,
-        }
-        while True:
-            answer: Any = patiently(lambda: self.client.query(**call), self.pause)
-            if (after := _after_place(answer["Items"], by)) is not None:
-                call["ExclusiveStartKey"] = {"pk": awaiting_key(flow, awaited_id)["pk"], "sk": after}
-                continue
-            yield from (_row(awaited_id, item) for item in answer["Items"] if "object_id" in item)
-            if "LastEvaluatedKey" not in answer:
+        pk = awaiting_key(flow, awaited_id)["pk"]
+        for page in self.calls.query(pk):
+            if (after := _after_place(page["Items"], by)) is not None:
+                for later in self.calls.query(pk, after):
+                    yield from _rows(awaited_id, later["Items"])
                 return
-            call["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
+            yield from _rows(awaited_id, page["Items"])
 
     def keep_place(self, flow: str, awaited_id: str, by: str, row: AwaitingRow, until: int) -> None:
         """Keep the row up to which the message ``by`` is settled, with one PutItem. It stands before all rows."""
@@ -335,7 +268,8 @@ class DynamoDBWaits(NamedTuple):
             "after": _item(row)["sk"],
             "ttl": number(until // 1000),
         }
-        patiently(lambda: self.client.put_item(TableName=self.table, Item=item), self.pause)
+        calls = self.calls
+        patiently(lambda: calls.client.put_item(TableName=calls.table, Item=item), calls.pause)
 
     # -- answers that come before their wait
 
@@ -362,7 +296,7 @@ class DynamoDBWaits(NamedTuple):
 
         Raises :class:`TooLarge` for one that no item can hold, where there is no bucket; then nothing was kept.
         """
-        packed = self.packing.pack(answer.text, self._key(flow, awaited_id, answer.text))
+        packed = self.calls.packing.pack(answer.text, self.calls.text_key(flow, "answers", awaited_id, answer.text))
         if packed.size > LARGEST_EARLY:
             raise TooLarge(f"the answer for {shown(awaited_id)}", {"answer": packed.size}, LARGEST_EARLY)
         item = {
@@ -377,7 +311,7 @@ class DynamoDBWaits(NamedTuple):
             **({"names": {"SS": sorted(set(names))}} if names else {}),
         }
         call: Any = {
-            "TableName": self.table,
+            "TableName": self.calls.table,
             "Item": item,
             "ConditionExpression": expressions.KEEP_EARLY,
             "ExpressionAttributeNames": {"#ttl": "ttl"},
@@ -391,7 +325,7 @@ class DynamoDBWaits(NamedTuple):
             "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
         }
         try:
-            found: Any = patiently(lambda: self.client.put_item(**call), self.pause).get("Attributes")
+            found: Any = patiently(lambda: self.calls.client.put_item(**call), self.calls.pause).get("Attributes")
         except ClientError as error:
             if error_code(error) != "ConditionalCheckFailedException":
                 raise
@@ -403,16 +337,11 @@ class DynamoDBWaits(NamedTuple):
 
         A wait finds the answer that it has used whenever it looks: its first worker may have died.
         """
-        key = _early_key(flow, awaited_id)
-        answer: Any = patiently(
-            lambda: self.client.get_item(TableName=self.table, Key=key, ConsistentRead=True), self.pause
-        )
-        kept = answer.get("Item")
+        kept = self.calls.get(_early_key(flow, awaited_id))
         user = _text(kept, "used_by") if kept else ""
         if not kept or (user != who if user else _is_over(kept, now)):
             return None
-        given = GivenAnswer(self.packing.unpack(kept["text"]), "failed" in kept)
-        return EarlyAnswer(given, _text(kept, "given_by"), _names(kept), _text(kept, "waited"))
+        return EarlyAnswer(self.calls.read_answer(kept), _text(kept, "given_by"), _names(kept), _text(kept, "waited"))
 
     def free_early(self, flow: str, awaited_id: str, by: str) -> bool:
         """Leave what is kept to the next wait that takes it, with one UpdateItem. False where it is used, or gone."""
@@ -425,30 +354,21 @@ class DynamoDBWaits(NamedTuple):
         self._change_early(flow, awaited_id, expressions.SET_USED, expressions.IS_KEPT, values)
 
     def _change_early(self, flow: str, awaited_id: str, update: str, condition: str, values: Item) -> bool:
-        call: Any = {
-            "TableName": self.table,
-            "Key": _early_key(flow, awaited_id),
-            "UpdateExpression": update,
-            "ConditionExpression": condition,
-            "ExpressionAttributeValues": values,
-        }
-        try:
-            patiently(lambda: self.client.update_item(**call), self.pause)
-        except ClientError as error:
-            if error_code(error) != "ConditionalCheckFailedException":
-                raise
-            return False
-        return True
+        return self.calls.change(_early_key(flow, awaited_id), update, condition, values)[0]
 
 
 def _place_of(by: str) -> str:
-    return f"{PLACE}{hashlib.sha256(by.encode('utf-8', 'surrogatepass')).hexdigest()[:_LOOKER]}"
+    return f"{PLACE}{message_name(by)}"
 
 
 def _after_place(items: Sequence[Any], by: str) -> Any:
     """Return the sort key of the last row that the message has reached. None where it begins."""
     found = [item for item in items if item["sk"]["S"] == _place_of(by)]
     return found[0]["after"] if found else None
+
+
+def _rows(awaited_id: str, items: Sequence[Any]) -> Iterator[AwaitingRow]:
+    return (_row(awaited_id, item) for item in items if "object_id" in item)
 
 
 def _early_key(flow: str, awaited_id: str) -> Any:
@@ -491,21 +411,6 @@ def _after(before: RunItem, address: AnswerAddress, counts: bool) -> RunItem:
     wait = before.wait
     assert wait is not None  # noqa: S101 - its status is WAITING
     return before._replace(wait=wait.after(address.name, counts=counts))
-
-
-def _is_at(item: RunItem, address: AnswerAddress) -> bool:
-    return is_run_of(item, address) and item.hop == address.hop
-
-
-def _run_of(address: AnswerAddress) -> Item:
-    """Return the values of the condition that a run waits at the address."""
-    return {
-        ":request_id": {"S": address.request_id},
-        ":requested_at": number(address.requested_at),
-        ":hop": number(address.hop),
-        ":waiting": {"S": Status.WAITING.value},
-        ":zero": number(0),
-    }
 
 
 def _item(row: AwaitingRow) -> Item:

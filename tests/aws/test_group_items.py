@@ -148,7 +148,8 @@ def test_the_requests_of_a_group_are_written_by_a_client_that_repeats_nothing(cl
 
 def test_a_store_of_one_client_writes_the_requests_with_that(clients: Clients) -> None:
     with intercept(Recorder()) as calls:
-        save(the_store(clients).waits.groups._replace(once=None))
+        groups = the_store(clients).waits.groups
+        save(groups._replace(calls=groups.calls._replace(once=None)))
     assert {id(call.client) for call in calls.calls} == {id(clients.dynamodb)}
 
 
@@ -432,7 +433,8 @@ def test_a_large_answer_is_refused_by_name_or_goes_to_s3(clients: Clients) -> No
 
 
 def test_requests_that_dynamodb_leaves_are_an_error(clients: Clients) -> None:
-    groups = the_store(clients).waits.groups._replace(pause=lambda seconds: None)
+    groups = the_store(clients).waits.groups
+    groups = groups._replace(calls=groups.calls._replace(pause=lambda seconds: None))
     with intercept(Unprocessed(10**6)), pytest.raises(RequestsUnwritten, match="requests of a group were not written"):
         save(groups)
 

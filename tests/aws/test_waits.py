@@ -37,7 +37,8 @@ def clients() -> Iterator[Clients]:
 
 
 def waits(clients: Clients, bucket: str | None = None) -> DynamoDBWaits:
-    return aws_store(Settings(bucket=bucket), clients).waits._replace(pause=lambda seconds: None)
+    waits = aws_store(Settings(bucket=bucket), clients).waits
+    return waits._replace(calls=waits.calls._replace(pause=lambda seconds: None))
 
 
 def address(name: str = "a", **about: Any) -> AnswerAddress:

@@ -39,7 +39,8 @@ def clients() -> Iterator[Clients]:
 
 @pytest.fixture
 def store(clients: Clients) -> DynamoDBWaits:
-    return aws_store(Settings(), clients).waits._replace(pause=lambda seconds: None)
+    waits = aws_store(Settings(), clients).waits
+    return waits._replace(calls=waits.calls._replace(pause=lambda seconds: None))
 
 
 def put(clients: Clients, state: str = "waiting", hop: int = 1, **wait: Any) -> None:
@@ -185,9 +186,9 @@ def test_an_early_answer_may_have_as_many_bytes_as_its_item_has_left(clients: Cl
     longest, least = LARGEST_EARLY * 3, 1_000
     while longest - least > 1:
         middle = (longest + least) // 2
-        fits = bucket.packing.pack(f'"{digits[:middle]}"', None).size <= LARGEST_EARLY
+        fits = bucket.calls.packing.pack(f'"{digits[:middle]}"', None).size <= LARGEST_EARLY
         longest, least = (longest, middle) if fits else (middle, least)
-    sizes = {length: bucket.packing.pack(f'"{digits[:length]}"', None).size for length in (least, longest)}
+    sizes = {length: bucket.calls.packing.pack(f'"{digits[:length]}"', None).size for length in (least, longest)}
     assert sizes[least] <= LARGEST_EARLY < sizes[longest]
     bucket.keep_early("flow", "paid", GivenAnswer(f'"{digits[:least]}"'), now=NOW_MS, expires_at=NOW_MS + 1_000)
     with pytest.raises(TooLarge):

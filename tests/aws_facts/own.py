@@ -44,10 +44,10 @@ OWN_NUMBERS: Final[Mapping[str, tuple[str, ...]]] = {
             "aws/commit_texts.py:_FIXED_OF_A_WAIT",
             "aws/items.py:KEPT_FREE_TO_UNDO",
         ),
-        *("aws/items.py:KEPT_FREE_AT_THE_END", "aws/group_items.py:_MESSAGE", "aws/memos.py:_BESIDE"),
+        *("aws/items.py:KEPT_FREE_AT_THE_END", "aws/wait_calls.py:_CHARACTERS", "aws/memos.py:_BESIDE"),
         *("aws/history_room.py:UNSURE", "aws/history_room.py:_LATER_STAGE", "aws/history_room.py:_TIMES_AND_FLAG"),
         *("aws/history_room.py:_COUNTS", "aws/history_room.py:_MAP", "aws/history_room.py:_MORE"),
-        *("aws/packing.py:SHORT", "aws/packing.py:HALF_AN_ITEM", "aws/waits.py:_LOOKER"),
+        *("aws/packing.py:SHORT", "aws/packing.py:HALF_AN_ITEM"),
     ),
     "parts of flowguard's own protocol": ("protocol/outbox.py:LAST_PHASE",),
     "how much flowguard reads or shows at a time": (

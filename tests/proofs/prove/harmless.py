@@ -362,14 +362,15 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "worker.group_asks._awaited: wait.plan is None → forced false",
         "worker.handle_phase.HandlePhase._ended_group: wait.plan is not None → forced true",
         "aws.group_items.DynamoDBGroups._drop: item.wait is None → forced false",
+        "aws.group_items.DynamoDBGroups._settled: item is not None → forced true",
+        "aws.waits.DynamoDBWaits._changed: found is None → forced false",
     ),
     "it is true itself: forced to be so it stays what it is": (
-        "aws.waits.DynamoDBWaits.waiting_for: True → forced true",
         "worker.driving.Driver.alone: True → forced true",
         "worker.runtime.Runtime.work: True → forced true",
         "aws.caller_lists.DynamoDBCallers._changed: True → forced true",
         "aws.caller_lists.DynamoDBCallers.rows: True → forced true",
-        "aws.group_items.DynamoDBGroups._items: True → forced true",
+        "aws.wait_calls.WaitCalls.query: True → forced true",
     ),
     "a later hop has no insert: a path stands among what it assigns": (
         "aws.batch_calls.DynamoDBBatches.claim: requests[p].message.hop == 1 → forced true",

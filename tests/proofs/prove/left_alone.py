@@ -122,6 +122,7 @@ MODULES: Final = (
     "flowguard.aws.transport.signature",
     "flowguard.aws.memos",
     "flowguard.aws.waits",
+    "flowguard.aws.wait_calls",
     "flowguard.aws.group_items",
     "flowguard.aws.refused_writes",
     "flowguard.aws.redriver",
