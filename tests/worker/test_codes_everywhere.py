@@ -57,6 +57,9 @@ ANOTHER: Final = pytest.mark.long(
 )
 
 
+SWEPT: Final = [pytest.param(code, marks=() if code in {*A_FEW, "ExpiredToken"} else ANOTHER) for code in CODES]
+
+
 def waits(step: Step[Progress]) -> Outcome:
     step.once("rate", lambda: 3)
     with step.apply("reserved"):
@@ -138,9 +141,7 @@ def calls_of_the_library() -> int:
     return counting.calls
 
 
-@pytest.mark.parametrize(
-    "code", [pytest.param(code, marks=() if code in {*A_FEW, "ExpiredToken"} else ANOTHER) for code in CODES]
-)
+@pytest.mark.parametrize("code", SWEPT)
 def test_a_code_that_comes_once_ends_no_run_and_one_that_is_final_ends_it_with_a_letter(code: str) -> None:
     for number in range(1, calls_of_the_library() + 1):
         with wait_scene() as at:
@@ -245,7 +246,7 @@ def ordered(at: Scene, give: Callable[[Any, Envelope], Ending], brought: Envelop
     repeated(at, is_taken)
 
 
-@pytest.mark.parametrize("code", CODES)
+@pytest.mark.parametrize("code", SWEPT)
 def test_a_code_that_comes_once_keeps_no_order_to_cancel_from_its_run(code: str) -> None:
     def carry_out(refusing: Refusing) -> bool:
         with scene() as at:
