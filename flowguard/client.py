@@ -35,7 +35,7 @@ from flowguard.wire.signing import UNSIGNED, Signer, check_signs, signed_attribu
 from flowguard.wire.tokens import NO_TOKENS, Tokens, awaited_id_problem, is_token, token_awaited_id, token_of
 from flowguard.worker.callbacks import Callbacks
 from flowguard.worker.cancelling import Canceller
-from flowguard.worker.found_answer import FoundAnswer
+from flowguard.worker.external_answer import ExternalAnswer
 from flowguard.worker.ports import Sender, Services, Store
 from flowguard.worker.resets import Resetter
 
@@ -283,7 +283,7 @@ class FlowClient:
                     return AnswerVerdict.EXPIRED
                 raise
             awaited = token_awaited_id(claim.row_id)
-        return Callbacks((flow,), services).answer(FoundAnswer(flow, awaited, answer))
+        return Callbacks((flow,), services).answer(ExternalAnswer(flow, awaited, answer))
 
     def _new_id(self) -> RequestId:
         return RequestId(self._ids.new())

@@ -21,14 +21,14 @@ from flowguard.destinations import Bus, Destination, Function, Queue, Topic, des
 from flowguard.names.ids import RequestId
 from flowguard.protocol.outbox import Kind, Outbox, Send, largest
 from flowguard.sim.account import ACCOUNT_ID, REGION
-from flowguard.sim.posted import as_posted
+from flowguard.sim.posted_messages import as_posted
 from flowguard.testing import FlowRunner, MemoryAWS, invocation, sns_event, sns_to_sqs_event, sqs_event
 from flowguard.testing.explorer import replay
 from flowguard.wire.attributes import Attribute, attributes_to
 from flowguard.wire.envelope import Envelope, Source, normalize, normalize_record, resend
 from flowguard.wire.home import Home, is_local
 from flowguard.worker.dead_letters import Letter
-from flowguard.worker.sent_back import sent_back
+from flowguard.worker.redriven_messages import sent_back
 
 HERE: Final = f"{REGION}:{ACCOUNT_ID}"
 HOME: Final = Home("aws", REGION, ACCOUNT_ID)

@@ -29,7 +29,7 @@ from flowguard.aws.ledger import ledger_of
 from flowguard.events import Tally
 from flowguard.once_function import OnceServices
 from flowguard.settings import Settings
-from flowguard.sim.keyed import create_table
+from flowguard.sim.table_keys import create_table
 from flowguard.testing import FlowClock, sqs_event
 from flowguard.testing.context import FakeContext
 from tests.aws.engines import on_memory

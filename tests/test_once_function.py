@@ -19,7 +19,7 @@ from flowguard.errors import (
 from flowguard.events import EventType
 from flowguard.protocol.entry import EntryStatus
 from flowguard.sim.calls import ApiCall, Proceed, Recorder, Response, intercept
-from flowguard.sim.keyed import create_table
+from flowguard.sim.table_keys import create_table
 from tests.aws.engines import on_memory, same_clients
 from tests.once_world import ORDER, SECRET, Receipt, World, async_in, charge_in, once_world, raising, writes
 

@@ -26,8 +26,8 @@ from flowguard.wire.signing import UNSIGNED, Signer
 from flowguard.worker.dead_letters import Letter
 from flowguard.worker.ports import Refusal
 from flowguard.worker.redrive import Fate, Judgement, judge
-from flowguard.worker.sent_back import check_returnable, sent_back
-from flowguard.worker.unsent import Unsent
+from flowguard.worker.redriven_messages import check_returnable, sent_back
+from flowguard.worker.undeliverable import Undeliverable
 
 if TYPE_CHECKING:
     from flowguard.aws.clients import Clients
@@ -143,7 +143,7 @@ class Redriver:
         to = Queue(self._home(letter)) if letter.unsent is None else self._destination(letter.unsent)
         return sent_back(letter, to, self._signer)
 
-    def _destination(self, unsent: Unsent) -> Destination:
+    def _destination(self, unsent: Undeliverable) -> Destination:
         if self._to is not None:
             return Queue(self._to)
         if not self._elsewhere:

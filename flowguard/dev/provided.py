@@ -14,7 +14,7 @@ from flowguard.deploy.arns import rule_name
 from flowguard.deploy.needs import Deployment, QueueNeed, TopicNeed
 from flowguard.destinations import Bus
 from flowguard.project.declared import GivenItems, Keys, declared_items, modules_of_flows, read_items
-from flowguard.sim.keyed import create_run_table, create_table
+from flowguard.sim.table_keys import create_run_table, create_table
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient

@@ -15,7 +15,7 @@ from flowguard.wire.signing import Signer
 from flowguard.worker.again import again_refusal, again_request, is_first_of, kept_first_message
 from flowguard.worker.dead_letters import Letter
 from flowguard.worker.ports import Sender
-from flowguard.worker.sent_back import check_returnable
+from flowguard.worker.redriven_messages import check_returnable
 
 NOT_KEPT: Final = (
     "its first message is not kept, for it failed at hop {hop}, and a run begins anew at its first stage. Type "

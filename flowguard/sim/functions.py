@@ -14,12 +14,12 @@ from flowguard.flow import AnyFlow
 from flowguard.handler import LambdaHandler
 from flowguard.payload.encoding import decode
 from flowguard.project.queues import callback_queues, queue_of
-from flowguard.sim.made_tokens import means_token
+from flowguard.sim.issued_tokens import means_token
 from flowguard.stage import AnyStage
 from flowguard.wire.envelope import Envelope
 from flowguard.wire.message import FLOW_STAGE
 from flowguard.worker.claim_phase import LEASE_WITHOUT_LAMBDA
-from flowguard.worker.outside import comes_through
+from flowguard.worker.external_answers import comes_through
 from flowguard.worker.ports import Services
 from flowguard.worker.routing import Routes
 

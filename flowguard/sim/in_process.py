@@ -14,8 +14,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
 from flowguard.sim.account import REGION, environment, isolated, only_one, session_here
-from flowguard.sim.keyed import create_run_table
 from flowguard.sim.limits.refusing import Refusing
+from flowguard.sim.table_keys import create_run_table
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient

@@ -13,7 +13,7 @@ from flowguard.sim.account import ACCOUNT_ID
 from flowguard.sim.calls import ApiCall, Proceed, Response
 from flowguard.sim.engine import Engine
 from flowguard.sim.event_source import EventSource
-from flowguard.sim.posted import Posted, posted
+from flowguard.sim.posted_messages import Posted, posted
 from flowguard.sim.provision import AutoProvisioner
 from flowguard.sim.sends import sending
 from flowguard.sim.virtual import VirtualTime

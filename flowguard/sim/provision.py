@@ -17,7 +17,6 @@ from flowguard.errors import SettingsError
 from flowguard.project.declared import GivenItems, Keys, TableKey, read_items
 from flowguard.sim.calls import ApiCall, Proceed, Response
 from flowguard.sim.engine import Engine
-from flowguard.sim.keyed import create_table
 from flowguard.sim.limits.buses import bus_name
 from flowguard.sim.limits.functions import function_name
 from flowguard.sim.limits.queues import queue_name
@@ -25,6 +24,7 @@ from flowguard.sim.limits.refusing import tables_of_statements
 from flowguard.sim.limits.schedules import DEFAULT_GROUP, group_name
 from flowguard.sim.limits.topics import topic_name
 from flowguard.sim.prepared import low_level
+from flowguard.sim.table_keys import create_table
 
 _NO_QUEUE = frozenset({"AWS.SimpleQueueService.NonExistentQueue", "QueueDoesNotExist"})
 _NO_TOPIC = frozenset({"NotFound", "NotFoundException"})

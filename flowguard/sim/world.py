@@ -42,7 +42,7 @@ from flowguard.sim.delivery_trace import DeliveryTrace, Watch
 from flowguard.sim.engine import Engine
 from flowguard.sim.event_source import LEFT_THERE, MOST_RECEIVES, STEP, EventSource, QueueTimes, failures_of
 from flowguard.sim.functions import Functions, ServedFunction
-from flowguard.sim.made_tokens import MadeTokens, NoSuchToken
+from flowguard.sim.issued_tokens import MadeTokens, NoSuchToken
 from flowguard.sim.mail import Mail
 from flowguard.sim.moto import EmbeddedAWS
 from flowguard.sim.points import Point, with_points

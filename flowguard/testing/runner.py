@@ -24,7 +24,7 @@ from flowguard.protocol.groups import request_of
 from flowguard.sim.delivered import Delivered
 from flowguard.sim.engine import Engine
 from flowguard.sim.final_state import plain
-from flowguard.sim.posted import Posted
+from flowguard.sim.posted_messages import Posted
 from flowguard.sim.recording import RecordedRecord, read_recording
 from flowguard.sim.virtual import VirtualTime
 from flowguard.testing.arguments import (

@@ -22,7 +22,7 @@ from flowguard.sim.delivered import Delivered
 from flowguard.sim.engine import Engine
 from flowguard.sim.functions import Functions
 from flowguard.sim.points import with_points
-from flowguard.sim.posted import Posted, posted
+from flowguard.sim.posted_messages import Posted, posted
 from flowguard.sim.virtual import VirtualTime
 from flowguard.sim.waiting_records import Delivery
 from flowguard.sim.world import World

@@ -31,7 +31,7 @@ from flowguard.worker.trust import Trust
 from flowguard.worker.unread import is_parked, is_unopened_parked
 
 if TYPE_CHECKING:
-    from flowguard.worker.baton import Baton
+    from flowguard.worker.invocation_lock import InvocationLock
 
 DISPATCH_RESERVE_MS = 1_000
 """Kept of an invocation for sending what was committed: no further record is begun when less is left."""
@@ -80,8 +80,8 @@ class Batch:
         self._trust = Trust(services.signer, function_arn, gets_given_up=from_dlq)
         self._emitter = Emitter(services.observer)
         self._orders = Orders(services, self._emitter, self._trust, routes.queues)
-        self._baton = _baton() if together and services.threads and routes.are_parallel else None
-        self._runtime = Runtime(services, self._emitter, nullcontext if self._baton is None else self._baton.handed_on)
+        self._lock = _lock() if together and services.threads and routes.are_parallel else None
+        self._runtime = Runtime(services, self._emitter, nullcontext if self._lock is None else self._lock.handed_on)
         self._driver = Driver(services)
         self._given_up = GivenUp(services, self._runtime.claims) if from_dlq else None
         self._now_at: Arrival | None = None
@@ -226,7 +226,7 @@ class Batch:
         not_begun: list[Claim] = []
         last = [turn for turn in wave if turn.place in asked and asked[turn.place].may_kill]
         rest = [turn for turn in wave if turn.place in asked and turn not in last]
-        turns = [*at_once(rest, in_threads=self._baton is not None), *([turn] for turn in last)]
+        turns = [*at_once(rest, in_threads=self._lock is not None), *([turn] for turn in last)]
         for several in turns:
             if pending.is_due() or several[0] in last:
                 endings |= self._committed(pending)
@@ -258,7 +258,7 @@ class Batch:
             if left is not None:
                 if left <= DISPATCH_RESERVE_MS + _timeout(arrival):
                     break
-                left -= _timeout(arrival) // (turn.parallel if self._baton is not None else 1)
+                left -= _timeout(arrival) // (turn.parallel if self._lock is not None else 1)
             ways[turn.place] = arrival, self._runtime.work(arrival, self._budget)
         begun = {place: self._driver.begin(way) for place, (_, way) in ways.items()}
         asks = {place: ask for place, ask in begun.items() if not isinstance(ask, Ending)}
@@ -268,9 +268,9 @@ class Batch:
     def _ended(self, work: Mapping[int, Callable[[], Ending | Waiting]], pending: PendingCommits) -> dict[int, Ending]:
         """Begin records, several at once. Where one takes long, the commits of the others do not wait for it."""
         began_at, endings = self._services.clock.now(), dict[int, Ending]()
-        baton = self._baton if len(work) > 1 else None
+        lock = self._lock if len(work) > 1 else None
         alone = ({place: begin()} for place, begin in work.items())
-        for found in alone if baton is None else baton.at_once(work, LONGEST_WAIT_MS / 1000):
+        for found in alone if lock is None else lock.at_once(work, LONGEST_WAIT_MS / 1000):
             for place, left in found.items():
                 if isinstance(left, Ending):
                     endings[place] = left
@@ -366,10 +366,12 @@ class Batch:
 _MILLISECOND: Final = timedelta(milliseconds=1)
 
 
-def _baton() -> Baton:
-    from flowguard.worker.baton import Baton  # a function that handles one record at a time starts quicker
+def _lock() -> InvocationLock:
+    from flowguard.worker.invocation_lock import (  # threads load on use
+        InvocationLock,  # a function that handles one record at a time starts quicker
+    )
 
-    return Baton()
+    return InvocationLock()
 
 
 def _timeout(arrival: Arrival) -> int:

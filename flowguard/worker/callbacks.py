@@ -15,16 +15,16 @@ from flowguard.verdicts import AnswerVerdict
 from flowguard.wire.envelope import Envelope, normalize
 from flowguard.wire.http_response import lambda_response
 from flowguard.wire.tokens import TokenClaim, token_awaited_id
-from flowguard.worker.believed import NamedQueues
 from flowguard.worker.dispatch import dispatch
 from flowguard.worker.emitter import Emitter
 from flowguard.worker.ending import Ending
-from flowguard.worker.found_answer import FoundAnswer
+from flowguard.worker.external_answer import ExternalAnswer
+from flowguard.worker.external_answers import ExternalAnswers, read_outside
 from flowguard.worker.http_callbacks import HttpCallbacks
 from flowguard.worker.orders import Orders
 from flowguard.worker.outages import Outages
-from flowguard.worker.outside import OutsideAnswers, read_outside
 from flowguard.worker.ports import Budget, Services
+from flowguard.worker.record_sources import NamedQueues
 from flowguard.worker.trust import Trust
 
 
@@ -41,7 +41,7 @@ class Callbacks:
         self._services = services
         self._emitter = Emitter(services.observer)
         self._orders = Orders(services, self._emitter, Trust(services.signer), self._queues)
-        self._outside = OutsideAnswers(services, self._emitter, budget)
+        self._outside = ExternalAnswers(services, self._emitter, budget)
         self._outages = Outages(services, self._emitter, flows)
 
     def take_all(self, envelopes: Iterable[Envelope]) -> list[Ending]:
@@ -99,9 +99,9 @@ class Callbacks:
 
     def _answered(self, claim: TokenClaim, payload: str, failed: bool) -> AnswerVerdict:
         answer = failed_answer("Failed", payload) if failed else GivenAnswer(payload)
-        return self.answer(FoundAnswer(self._flows[claim.flow], token_awaited_id(claim.row_id), answer))
+        return self.answer(ExternalAnswer(self._flows[claim.flow], token_awaited_id(claim.row_id), answer))
 
-    def answer(self, found: FoundAnswer) -> AnswerVerdict:
+    def answer(self, found: ExternalAnswer) -> AnswerVerdict:
         """Settle an answer whose sender will not repeat it. A copy in the answer queue repairs what dies here."""
         [envelope] = normalize({}, invocation_id=found.awaited_id)
         assert isinstance(envelope, Envelope)  # noqa: S101 - an empty invocation can be read
@@ -110,7 +110,7 @@ class Callbacks:
             self._report_unknown(found)
         return verdict
 
-    def _report_unknown(self, found: FoundAnswer) -> None:
+    def _report_unknown(self, found: ExternalAnswer) -> None:
         facts = {"flow": found.flow.name, "id": found.awaited_id, "verdict": AnswerVerdict.UNKNOWN.value}
         self._services.observer(Event(EventType.ANSWERED, None, facts))
 

@@ -21,9 +21,9 @@ from flowguard.wire.envelope import Envelope, Source, normalize_record
 from flowguard.wire.message import FLOW_STAGE, PLACE, REQUEST_ID, REQUESTED_AT, ErrorNote, Message, Place
 from flowguard.wire.notification import UNKNOWN_QUEUE, arn_service
 from flowguard.wire.records import open_record
-from flowguard.worker.believed import RecordKind
+from flowguard.worker.record_sources import RecordKind
 from flowguard.worker.routing import Routes
-from flowguard.worker.unsent import Unsent, bound_for
+from flowguard.worker.undeliverable import Undeliverable, bound_for
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Letter:
     message: Message | None = None
     problem: str | None = None
     flow: AnyFlow | None = None
-    unsent: Unsent | None = None
+    unsent: Undeliverable | None = None
     bound_for: Destination | None = None
 
     @classmethod
@@ -77,7 +77,7 @@ class Letter:
         Its body is any text, so only the record's own attributes count.
         """
         opened = open_record(record, "record")
-        unsent = Unsent.of(opened.attributes)
+        unsent = Undeliverable.of(opened.attributes)
         if unsent is None:
             return None
         envelope = Envelope(opened.record, Source.SQS, self.text, opened.attributes, None)

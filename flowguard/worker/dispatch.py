@@ -15,7 +15,7 @@ from flowguard.worker.denials import place_of
 from flowguard.worker.emitter import Emitter
 from flowguard.worker.ending import Ending
 from flowguard.worker.ports import Refusal, Services
-from flowguard.worker.unsent import park
+from flowguard.worker.undeliverable import park
 
 
 class Due(NamedTuple):

@@ -14,7 +14,7 @@ from flowguard.verdicts import AnswerVerdict
 from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.envelope import Envelope
 from flowguard.wire.send_ids import digest_of
-from flowguard.worker.found_answer import FoundAnswer
+from flowguard.worker.external_answer import ExternalAnswer
 from flowguard.worker.lifetimes import Lifetimes
 from flowguard.worker.ports import Services
 
@@ -46,7 +46,7 @@ def user_of(address: AnswerAddress) -> str:
 class EarlyOffers:
     """The answer of one message. Whatever dies, it is for the same runs when its message comes again."""
 
-    def __init__(self, services: Services, brought: FoundAnswer, envelope: Envelope) -> None:
+    def __init__(self, services: Services, brought: ExternalAnswer, envelope: Envelope) -> None:
         self._services = services
         self._waits = services.store.waits
         self._brought = brought

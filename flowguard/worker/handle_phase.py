@@ -24,7 +24,7 @@ from flowguard.worker.hop_memory import HopMemory
 from flowguard.worker.hop_planner import planner_of
 from flowguard.worker.plan import Planner
 from flowguard.worker.ports import Services
-from flowguard.worker.resumed import resumed_payload
+from flowguard.worker.resumed_payload import resumed_payload
 from flowguard.worker.routing import Arrival
 
 if TYPE_CHECKING:

@@ -14,12 +14,12 @@ from flowguard.protocol.run_orders import (
     RunOrder,
 )
 from flowguard.wire.envelope import Envelope
-from flowguard.worker.believed import NamedQueues
 from flowguard.worker.cancelling import Canceller
 from flowguard.worker.emitter import Emitter
 from flowguard.worker.ending import Ending
 from flowguard.worker.group_asks import GroupAsks
 from flowguard.worker.ports import Services
+from flowguard.worker.record_sources import NamedQueues
 from flowguard.worker.resets import Resetter
 from flowguard.worker.settler import Settler
 from flowguard.worker.trust import Trust

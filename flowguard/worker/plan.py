@@ -34,8 +34,8 @@ from flowguard.wire.signing import UNSIGNED, Signer, signed_attributes
 from flowguard.worker.group_planner import GroupPlanner, SavedGroup
 from flowguard.worker.lifetimes import Lifetimes
 from flowguard.worker.replies import answer_place, end_body, takes_callers
+from flowguard.worker.resend import as_it_came, resent, sent_again
 from flowguard.worker.restart import first_message_text
-from flowguard.worker.sent_again import as_it_came, resent, sent_again
 from flowguard.worker.wait_planner import WaitPlanner
 
 _LONGEST_WHY = 100

@@ -18,7 +18,7 @@ from flowguard.wire.attributes import Attribute
 from flowguard.wire.envelope import Envelope
 from flowguard.wire.message import FLOW_STAGE, PLACE, REQUEST_ID, REQUESTED_AT, Message, Place
 from flowguard.wire.trace_context import made_in
-from flowguard.worker.believed import NamedQueues
+from flowguard.worker.record_sources import NamedQueues
 from flowguard.worker.trust import STRICT, Trust
 
 CLOCKS_DIFFER_BY = timedelta(minutes=15)

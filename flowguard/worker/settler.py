@@ -28,9 +28,9 @@ from flowguard.worker.early_answers import TAKEN, address_of, user_of
 from flowguard.worker.emitter import Emitter
 from flowguard.worker.ending import Ending
 from flowguard.worker.ports import Services
-from flowguard.worker.resumed import admits_failed, check_answer
+from flowguard.worker.resumed_payload import admits_failed, check_answer
 from flowguard.worker.routing import CLOCKS_DIFFER_BY, Arrival
-from flowguard.worker.unsent import park
+from flowguard.worker.undeliverable import park
 from flowguard.worker.wait_planner import deadline_message
 
 LOST_AFTER = 2 * LONGEST_SQS_DELAY

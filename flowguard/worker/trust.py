@@ -17,7 +17,7 @@ from flowguard.wire.envelope import Envelope
 from flowguard.wire.home import Home, is_local
 from flowguard.wire.message import FLOW_STAGE, PLACE, REQUEST_ID, Message, Place
 from flowguard.wire.signing import SETTING, UNSIGNED, Signer, is_claim, statement
-from flowguard.worker.believed import BELIEVED, Channel, NamedQueues, RecordKind, Signature
+from flowguard.worker.record_sources import BELIEVED, Channel, NamedQueues, RecordKind, Signature
 
 
 class Trust(NamedTuple):

@@ -14,7 +14,7 @@ from flowguard.wire.envelope import BadRecord, Envelope
 from flowguard.wire.send_ids import digest_of
 from flowguard.worker.emitter import Emitter
 from flowguard.worker.ports import Services
-from flowguard.worker.sent_again import as_it_came, resent
+from flowguard.worker.resend import as_it_came, resent
 
 
 def is_parked(

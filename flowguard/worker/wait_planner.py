@@ -25,7 +25,7 @@ from flowguard.wire.send_ids import IdKind, id_of
 from flowguard.wire.signing import UNSIGNED, Signer, check_signs, signed_attributes
 from flowguard.wire.tokens import awaited_id_problem, token_awaited_id
 from flowguard.worker.lifetimes import LONGEST_WAIT
-from flowguard.worker.resumed import admits_failed, fields_of
+from flowguard.worker.resumed_payload import admits_failed, fields_of
 
 PayloadProblems: TypeAlias = Callable[[AnyStage], Iterator[str]]
 

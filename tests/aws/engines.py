@@ -13,10 +13,10 @@ import pytest
 from flowguard.aws.clients import Clients
 from flowguard.aws.transport.credentials import Credentials
 from flowguard.sim.in_process import AWSInProcess
-from flowguard.sim.keyed import create_run_table, create_table
 from flowguard.sim.memory.aws import MemoryAWS
 from flowguard.sim.moto import EmbeddedAWS
 from flowguard.sim.reused_clients import SameClients
+from flowguard.sim.table_keys import create_run_table, create_table
 from tests.aws.transport.clients import LeanClients, session
 
 if TYPE_CHECKING:

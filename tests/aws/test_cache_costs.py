@@ -24,7 +24,7 @@ from flowguard.protocol.callers import MOST_HELD
 from flowguard.protocol.outbox import Send
 from flowguard.settings import Settings
 from flowguard.sim.calls import intercept
-from flowguard.sim.keyed import create_table
+from flowguard.sim.table_keys import create_table
 from flowguard.testing import sqs_event
 from flowguard.testing.context import FakeContext
 from flowguard.verdicts import ResetVerdict

@@ -22,7 +22,7 @@ from flowguard.names.ids import Owner
 from flowguard.protocol.entry import Completion, Entry, EntryStatus, KeyAsk, KeyClaim, KeyVerdict, Met, judge_key
 from flowguard.settings import Settings
 from flowguard.sim.calls import ApiCall, Proceed, Recorder, Response, intercept
-from flowguard.sim.keyed import create_table
+from flowguard.sim.table_keys import create_table
 from tests.aws.engines import EVERY_STATE, on_dynamodb_local, on_memory
 
 NOW = 1_800_000_000_000

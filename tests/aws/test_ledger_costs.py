@@ -23,7 +23,7 @@ from flowguard.names.ids import RandomIds
 from flowguard.once_function import OnceServices
 from flowguard.settings import Settings
 from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
-from flowguard.sim.keyed import create_table
+from flowguard.sim.table_keys import create_table
 from flowguard.testing import FlowClock, sqs_event
 from flowguard.testing.context import FakeContext
 from tests.aws.engines import on_dynamodb_local

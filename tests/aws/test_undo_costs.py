@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from flowguard.sim.calls import intercept
-from flowguard.sim.keyed import create_table
+from flowguard.sim.table_keys import create_table
 from tests.aws.engines import on_dynamodb_local
 from tests.aws.test_write_units import Units
 from tests.proofs.bench.flow import a_request

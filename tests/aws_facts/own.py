@@ -54,7 +54,7 @@ OWN_NUMBERS: Final[Mapping[str, tuple[str, ...]]] = {
         *("aws/caller_lists.py:ROWS_A_PAGE", "aws/history_rows.py:ROWS_SHOWN", "aws/history_rows.py:MOST_ROWS"),
         *("aws/run_pages.py:ITEMS_A_PAGE", "deploy/code_zip.py:NAMED", "dev/delivery.py:LONGEST_TRACE"),
         "deploy/own_calls.py:_MOST_NAMED",
-        "sim/made_tokens.py:_MOST_NAMED",
+        "sim/issued_tokens.py:_MOST_NAMED",
     ),
     "how long names and numbers of flowguard's own may be": (
         *("aws/caller_lists.py:_ORDER", "aws/cancellations.py:_ORDER"),
@@ -110,7 +110,11 @@ OWN_NUMBERS: Final[Mapping[str, tuple[str, ...]]] = {
         *("protocol/run_history.py:_LONGEST_STAGE", "protocol/run_history.py:_LONGEST_TOLD"),
         *("worker/batch.py:_A_CALL", "worker/caller_answers.py:ASKERS_A_CALL"),
         *("worker/caller_answers.py:MOST_ASKERS", "worker/early_answers.py:MOST_LOOKED_AT"),
-        *("worker/hop_memory.py:_BESIDE", "worker/outside.py:ROWS_A_PART", "worker/wait_planner.py:MOST_AWAITED"),
+        *(
+            "worker/hop_memory.py:_BESIDE",
+            "worker/external_answers.py:ROWS_A_PART",
+            "worker/wait_planner.py:MOST_AWAITED",
+        ),
     ),
     "how long a worker waits, rests, keeps in reserve or believes, and how often it tries": (
         *(
@@ -125,7 +129,11 @@ OWN_NUMBERS: Final[Mapping[str, tuple[str, ...]]] = {
         *("worker/claim_phase.py:MOST_MEETINGS", "worker/fail_phase.py:NOTED_FROM"),
         *("worker/handle_phase.py:KEPT_TO_COMMIT_MS", "worker/http_callbacks.py:AGAIN_AFTER"),
         *("worker/kills.py:ENOUGH_KILLS", "worker/kills.py:MOST_KILLS", "worker/lifetimes.py:LONGEST_WAIT"),
-        *("worker/outside.py:COPY_AFTER", "worker/outside.py:KEPT_TO_END_MS", "worker/patience.py:MANY_RECEIVES"),
+        *(
+            "worker/external_answers.py:COPY_AFTER",
+            "worker/external_answers.py:KEPT_TO_END_MS",
+            "worker/patience.py:MANY_RECEIVES",
+        ),
         *("worker/patience.py:SOME_MINUTES", "worker/patience.py:_DELAYED_BY", "worker/patience.py:_FIRST"),
         *("worker/patience.py:_GROWTH", "worker/patience.py:_JITTER", "worker/patience.py:_KEPT_FOR"),
         *("worker/patience.py:_LONGEST_SHARE", "worker/patience.py:_NEARLY_OVER"),

@@ -14,7 +14,7 @@ from flowguard.key_table import KeyTable
 from flowguard.names.ids import Owner
 from flowguard.protocol.entry import Completion, KeyAsk, KeyClaim
 from flowguard.settings import Settings
-from flowguard.sim.keyed import create_table
+from flowguard.sim.table_keys import create_table
 from tests.aws.engines import on_memory
 
 NOW = 1_800_000_000_000

@@ -60,7 +60,7 @@ _REFUSED = (
     "tests/worker/runtime/test_given_up.py::"
     "test_a_request_that_is_too_deep_does_not_go_round_while_its_dead_letter_is_refused"
 )
-_PARTS = "tests/worker/test_outside.py::test_a_worker_that_dies_in_a_part_leaves_the_place_before_it"
+_PARTS = "tests/worker/test_external_answers.py::test_a_worker_that_dies_in_a_part_leaves_the_place_before_it"
 
 SIGNING_SECRET: Final = ("secretsmanager:GetSecretValue", "flowguard/signing-keys")
 """What ``tests/aws/test_signing_keys.py`` reads keys with. Functions read theirs with their first signature."""

@@ -11,9 +11,9 @@ from typing import Any
 import boto3
 
 from flowguard.sim.in_process import AWSInProcess
-from flowguard.sim.keyed import create_table
 from flowguard.sim.memory.aws import MemoryAWS
 from flowguard.sim.moto import EmbeddedAWS
+from flowguard.sim.table_keys import create_table
 from tests.refusals.case import BUCKET, TABLE, Places
 
 IN_PROCESS: Mapping[str, Callable[[], AWSInProcess]] = {"memory": MemoryAWS, "moto": EmbeddedAWS}

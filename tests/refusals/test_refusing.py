@@ -10,10 +10,10 @@ import pytest
 from flowguard.errors import SettingsError
 from flowguard.sim.calls import intercept
 from flowguard.sim.in_process import AWSInProcess
-from flowguard.sim.keyed import create_table
 from flowguard.sim.memory.aws import MemoryAWS
 from flowguard.sim.moto import EmbeddedAWS
 from flowguard.sim.provision import AutoProvisioner
+from flowguard.sim.table_keys import create_table
 from tests.refusals.engines import IN_PROCESS
 from tests.refusals.outcome import Outcome, Refused, Simply, outcome
 

@@ -12,7 +12,7 @@ import pytest
 from flowguard.sim.calls import ApiCall
 from flowguard.sim.delivery_trace import Sent, sent
 from flowguard.sim.moto import EmbeddedAWS
-from flowguard.sim.posted import posted
+from flowguard.sim.posted_messages import posted
 from flowguard.sim.sends import SENDS, sending
 
 QUEUE = "https://sqs.us-east-1.amazonaws.com/123456789012/carts"

@@ -21,7 +21,7 @@ from flowguard.client import FlowClient
 from flowguard.dev.served import ACCESS_KEY, ServedEngine
 from flowguard.handler import lambda_handler
 from flowguard.settings import Settings
-from flowguard.sim.keyed import create_run_table
+from flowguard.sim.table_keys import create_run_table
 from tests.ui.inspecting import read
 from tests.ui.shop import HOSTILE, ShopOrder, ShopOrders
 

@@ -16,7 +16,7 @@ from flowguard.wire.attributes import Attribute
 from flowguard.wire.envelope import Envelope, normalize
 from flowguard.wire.message import PLACE, ErrorNote, Message, Place
 from flowguard.wire.trace_context import HEADER, LONGEST, made_in, read_trace, traceparent, xray_header
-from flowguard.worker.unsent import park
+from flowguard.worker.undeliverable import park
 from tests.scene import Scene, record, scene
 
 ROOT: Final = "5759e988bd862e3fe1be46a994272793"

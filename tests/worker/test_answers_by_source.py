@@ -33,7 +33,7 @@ from flowguard.events import EventType, Tally
 from flowguard.flow import AnyFlow
 from flowguard.names.ids import ObjectId, RequestId
 from flowguard.sim.calls import intercept
-from flowguard.sim.keyed import create_table
+from flowguard.sim.table_keys import create_table
 from flowguard.testing import bus_event, invocation, sns_event, sns_to_sqs_event, sqs_event
 from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.envelope import Source

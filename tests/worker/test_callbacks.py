@@ -41,8 +41,8 @@ from flowguard.testing import sns_to_sqs_event, sqs_event
 from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.tokens import NO_TOKENS, token_awaited_id, token_row_id
 from flowguard.worker.callbacks import Callbacks
-from flowguard.worker.found_answer import FoundAnswer
-from flowguard.worker.outside import COPY_AFTER
+from flowguard.worker.external_answer import ExternalAnswer
+from flowguard.worker.external_answers import COPY_AFTER
 from flowguard.worker.ports import Refusal, Services
 from tests.aws.engines import empty
 
@@ -407,7 +407,7 @@ def test_an_id_that_nobody_waits_for_is_unknown_and_said_so(shop: Shop) -> None:
     unknown = {"flow": "buying", "id": "nobody", "verdict": "UNKNOWN"}
     assert shop.answers(sqs_event("parcels", {"ref": "nobody"})) == {"batchItemFailures": []}
     assert [event.facts for event in shop.told.events if event.type is EventType.ANSWERED] == [unknown]
-    nobody = FoundAnswer(Buying, "nobody", GivenAnswer("1"))
+    nobody = ExternalAnswer(Buying, "nobody", GivenAnswer("1"))
     assert Callbacks((Buying,), shop.services).answer(nobody) is AnswerVerdict.UNKNOWN
     assert [event.facts for event in shop.told.events if event.type is EventType.ANSWERED] == [unknown, unknown]
 

@@ -24,10 +24,10 @@ from flowguard.wire.attributes import Attribute
 from flowguard.wire.envelope import Envelope, normalize
 from flowguard.wire.message import PLACE, ErrorNote
 from flowguard.wire.signing import UNSIGNED, Keyring, Keys, KeySigner, Signer
-from flowguard.worker.believed import NamedQueues
 from flowguard.worker.cancelling import Canceller, is_for_its_run
 from flowguard.worker.ending import Ending
 from flowguard.worker.lifetimes import Lifetimes
+from flowguard.worker.record_sources import NamedQueues
 from flowguard.worker.routing import Arrival
 from flowguard.worker.trust import Trust
 from tests.protocol.run_items import run_item

@@ -19,14 +19,14 @@ from flowguard.outcome import Outcome
 from flowguard.protocol.run import Status
 from flowguard.protocol.waiting import GivenAnswer
 from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
-from flowguard.sim.keyed import create_table
+from flowguard.sim.table_keys import create_table
 from flowguard.step import Step
 from flowguard.wire.envelope import Envelope
 from flowguard.wire.message import Message
 from flowguard.worker.emitter import Emitter
 from flowguard.worker.ending import Ending
-from flowguard.worker.found_answer import FoundAnswer
-from flowguard.worker.outside import OutsideAnswers
+from flowguard.worker.external_answer import ExternalAnswer
+from flowguard.worker.external_answers import ExternalAnswers
 from tests.aws.engines import same_clients
 from tests.once_world import ORDER, charge_in, once_world
 from tests.scene import Scene, scene
@@ -35,13 +35,13 @@ from tests.worker import test_cancelling, test_resets, test_together_crashes
 from tests.worker.runtime.test_callers import answers, caller, shared
 from tests.worker.runtime.test_codes import PASSING
 from tests.worker.runtime.test_resets import client, triggered_cache
+from tests.worker.test_external_answers import sent_at
 from tests.worker.test_groups import group_of, read_into
-from tests.worker.test_outside import sent_at
 from tests.worker.test_together import together
 
 pytestmark = pytest.mark.proof("carries a run out for each call and code")
 
-KEPT: Final = FoundAnswer(Carts, "paid", GivenAnswer("7"), timedelta(hours=1))
+KEPT: Final = ExternalAnswer(Carts, "paid", GivenAnswer("7"), timedelta(hours=1))
 CODES: Final = sorted({*PASSING, *FINAL, *FOR_MINUTES, *STRANGERS})
 A_FEW: Final = (
     "ProvisionedThroughputExceededException",
@@ -156,7 +156,7 @@ def test_a_code_that_comes_once_ends_no_run_and_one_that_is_final_ends_it_with_a
 
 
 def settled(at: WaitScene) -> bool:
-    settling = OutsideAnswers(at.services, Emitter(at.services.observer))
+    settling = ExternalAnswers(at.services, Emitter(at.services.observer))
     _, ending = settling.settle(KEPT, sent_at("m-1", START, receives=2), queued=True)
     return ending.ack
 

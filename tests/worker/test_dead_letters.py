@@ -27,8 +27,8 @@ from flowguard.wire.signing import UNSIGNED, Keyring, Keys, KeySigner, Signer, s
 from flowguard.worker.dead_letters import Letter
 from flowguard.worker.plan import dead_letter
 from flowguard.worker.redrive import Fate, judge
+from flowguard.worker.redriven_messages import sent_back
 from flowguard.worker.routing import Routes
-from flowguard.worker.sent_back import sent_back
 from flowguard.worker.trust import Trust
 from tests.scene import START, Order, Orders
 

@@ -40,7 +40,7 @@ from flowguard.wire.message import PLACE, ErrorNote, Message, place_at_depth
 from flowguard.wire.signing import UNSIGNED, Keyring, Keys, KeySigner, signed_attributes, statement
 from flowguard.worker.restart import first_message_text, restart_of
 from flowguard.worker.routing import Routes
-from flowguard.worker.unsent import park
+from flowguard.worker.undeliverable import park
 from tests.aws.engines import kept
 from tests.protocol.run_items import run_item
 

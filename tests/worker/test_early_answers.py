@@ -18,17 +18,17 @@ from flowguard.sim.calls import ApiCall, Proceed, Recorder, Response, intercept
 from flowguard.step import Step
 from flowguard.verdicts import AnswerVerdict
 from flowguard.wire.envelope import Envelope, normalize_record
-from flowguard.worker import early_answers, outside
+from flowguard.worker import early_answers, external_answers
 from flowguard.worker.emitter import Emitter
 from flowguard.worker.ending import Ending
-from flowguard.worker.found_answer import FoundAnswer
-from flowguard.worker.outside import OutsideAnswers
+from flowguard.worker.external_answer import ExternalAnswer
+from flowguard.worker.external_answers import ExternalAnswers
 from tests.waits import SCRIPT, START, WITHIN, Admits, AnyOf, Carts, Progress, WaitScene, record, wait_scene
 from tests.worker.runtime.mishaps import Died
 
 HOUR = timedelta(hours=1)
 TRANSACTION = "TransactWriteItems"
-KEPT = FoundAnswer(Carts, "paid", GivenAnswer("7"), HOUR)
+KEPT = ExternalAnswer(Carts, "paid", GivenAnswer("7"), HOUR)
 
 
 @pytest.fixture
@@ -79,13 +79,13 @@ def message(by: str, moment: int, receives: int = 1) -> Envelope:
 
 def comes(at: WaitScene, text: str = "7", by: str = "m-1", moment: int = 10, **about: Any) -> AnswerVerdict:
     """An answer comes through its queue. Copies have its id and its moment."""
-    settling = OutsideAnswers(at.services, Emitter(at.services.observer))
+    settling = ExternalAnswers(at.services, Emitter(at.services.observer))
     found = KEPT._replace(answer=GivenAnswer(text), **about)
     return settling.settle(found, message(by, START + moment), queued=True)[0]
 
 
 def settled(at: WaitScene, receives: int) -> Ending:
-    settling = OutsideAnswers(at.services, Emitter(at.services.observer))
+    settling = ExternalAnswers(at.services, Emitter(at.services.observer))
     return settling.settle(KEPT, message("m-1", START + 10, receives), queued=True)[1]
 
 
@@ -250,7 +250,7 @@ def test_an_answer_that_is_taken_before_the_look_is_held_and_its_record_lets_the
         begins(at, number)
     for receives in (1, 2):
         ending = settled(at, receives)
-        assert (ending.ack, ending.why, ending.again_in) == (False, outside.HELD, 20)
+        assert (ending.ack, ending.why, ending.again_in) == (False, external_answers.HELD, 20)
     assert ends(at) == dict.fromkeys(runs, "WAITING")
     assert comes_again(at, 3).ack
     begins(at, 7)
@@ -345,7 +345,7 @@ def test_a_run_that_is_not_committed_yet_keeps_the_record_and_finds_what_is_kept
 
 def test_an_early_failure_is_an_answer_for_a_stage_that_admits_one(at: WaitScene) -> None:
     failed = GivenAnswer('{"failed":true,"type":"Refused","text":"no"}', failed=True)
-    OutsideAnswers(at.services, Emitter(at.services.observer)).settle(
+    ExternalAnswers(at.services, Emitter(at.services.observer)).settle(
         KEPT._replace(answer=failed), message("m-1", START), queued=True
     )
     body = '{"cart_id":"c1"}'
@@ -391,7 +391,7 @@ def test_a_copy_for_a_run_that_another_wait_was_quicker_than_is_for_nobody(at: W
     for number in (1, 2):
         begins(at, number, for_paid_alone)
     at.waiting("answers")
-    OutsideAnswers(at.services, Emitter(at.services.observer)).settle(KEPT, message("m-1", START + 10), queued=False)
+    ExternalAnswers(at.services, Emitter(at.services.observer)).settle(KEPT, message("m-1", START + 10), queued=False)
     copies = at.waiting("answers")
     assert (len(copies), [at.deliver(copy) for copy in copies]) == (2, [True, True])
     assert sorted(ends(at).values()) == ["COMPLETED", "WAITING"]
@@ -461,7 +461,7 @@ def test_where_none_of_several_can_take_it_any_more_the_next_run_has_it(at: Wait
 def test_more_rows_than_are_looked_at_are_taken_for_several(at: WaitScene, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each is settled all the same, in parts, and what none of them takes is for the next run."""
     monkeypatch.setattr(early_answers, "MOST_LOOKED_AT", 2)
-    monkeypatch.setattr(outside, "ROWS_A_PART", 2)
+    monkeypatch.setattr(external_answers, "ROWS_A_PART", 2)
     for number in range(3):
         begins(at, number)
     comes(at)
@@ -475,7 +475,7 @@ def test_more_rows_than_are_looked_at_are_taken_for_several(at: WaitScene, monke
 @pytest.fixture
 def in_small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(early_answers, "MOST_LOOKED_AT", 1)
-    monkeypatch.setattr(outside, "ROWS_A_PART", 1)
+    monkeypatch.setattr(external_answers, "ROWS_A_PART", 1)
 
 
 class NoTime:
@@ -488,7 +488,7 @@ class NoTime:
 def parts(at: WaitScene) -> int:
     """How often the record of an answer comes until it is acknowledged. Each invocation has time for one part."""
     for count in range(1, 20):
-        settling = OutsideAnswers(at.services, Emitter(at.services.observer), NoTime())
+        settling = ExternalAnswers(at.services, Emitter(at.services.observer), NoTime())
         if settling.settle(KEPT, message("m-1", START + 10), queued=True)[1].ack:
             return count
     raise AssertionError("it comes again and again")
@@ -639,7 +639,7 @@ def test_one_that_another_wait_has_used_since_it_was_looked_at_is_left_to_that(a
 def test_the_copy_of_one_that_nobody_sends_again_uses_it_up(at: WaitScene) -> None:
     begins(at, 1)
     at.waiting("answers")
-    settling = OutsideAnswers(at.services, Emitter(at.services.observer))
+    settling = ExternalAnswers(at.services, Emitter(at.services.observer))
     with intercept(dying(5, after=False)), pytest.raises(Died):
         settling.settle(KEPT, message("m-1", START + 10), queued=False)
     begins(at, 2)

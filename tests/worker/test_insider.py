@@ -31,8 +31,8 @@ from flowguard.testing import bus_event, invocation, sns_event, sns_to_sqs_event
 from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.message import Message
 from flowguard.wire.signing import UNSIGNED, Signer
-from flowguard.worker.believed import BELIEVED, Channel, RecordKind, Signature
 from flowguard.worker.ports import Services
+from flowguard.worker.record_sources import BELIEVED, Channel, RecordKind, Signature
 from tests.aws.engines import empty
 
 START: Final = 1_800_000_000_000

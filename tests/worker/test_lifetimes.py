@@ -24,13 +24,13 @@ from flowguard.verdicts import AnswerVerdict
 from flowguard.wire.message import Message
 from flowguard.wire.resumed_body import ResumedBody
 from flowguard.worker.callbacks import Callbacks
-from flowguard.worker.found_answer import FoundAnswer
+from flowguard.worker.external_answer import ExternalAnswer
 from flowguard.worker.lifetimes import LONGEST_WAIT, Lifetimes
 from tests.waits import START, AnyOf, Carts, Progress, asks, wait_scene
 from tests.worker.runtime.mishaps import Died, dies_at
 
 NOW = 1_800_000_000_000
-PAID = FoundAnswer(Carts, "paid", GivenAnswer("7"))
+PAID = ExternalAnswer(Carts, "paid", GivenAnswer("7"))
 DAY = timedelta(days=1) // timedelta(milliseconds=1)
 HELD_BACK = RetryPolicy(attempts=3, backoff=Fixed(10 * 86_400), max_delay=timedelta(days=10))
 

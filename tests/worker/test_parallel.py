@@ -28,8 +28,8 @@ from flowguard.step import Step
 from flowguard.testing.context import FakeContext
 from flowguard.worker import batch
 from flowguard.worker.asks import Committing
-from flowguard.worker.baton import Baton
 from flowguard.worker.driving import Driver
+from flowguard.worker.invocation_lock import InvocationLock
 from flowguard.worker.ports import Unlimited
 from flowguard.worker.routing import Arrival
 from flowguard.worker.together import LONGEST_WAIT_MS, PendingCommits, Turn, Waiting, at_once
@@ -363,14 +363,14 @@ def test_what_a_step_does_early_is_done_by_several_at_once(dynamodb_local_url: s
         assert len(at.script.handled) == 6
 
 
-# -- the baton --------------------------------------------------------------------------------------------------------
+# -- the lock of the invocation
 
 
 def test_results_come_as_they_are_there_and_what_is_raised_comes_when_all_have_ended() -> None:
-    baton, ended = Baton(), threading.Event()
+    lock, ended = InvocationLock(), threading.Event()
 
     def slow() -> str:
-        with baton.handed_on():
+        with lock.handed_on():
             assert ended.wait(PATIENCE)
         return "slow"
 
@@ -378,29 +378,29 @@ def test_results_come_as_they_are_there_and_what_is_raised_comes_when_all_have_e
         raise KeyError("wrong")
 
     found: list[dict[str, str]] = []
-    for results in baton.at_once({"slow": slow, "quick": lambda: "quick"}, PATIENCE):
+    for results in lock.at_once({"slow": slow, "quick": lambda: "quick"}, PATIENCE):
         found.append(dict(results))
         ended.set()
     assert found == [{"quick": "quick"}, {"slow": "slow"}]
     ended.clear()
 
     def late() -> str:
-        with baton.handed_on():
+        with lock.handed_on():
             pass
         ended.set()
         return "late"
 
     with pytest.raises(KeyError):
-        list(baton.at_once({"late": late, "wrong": wrong}, PATIENCE))
+        list(lock.at_once({"late": late, "wrong": wrong}, PATIENCE))
     assert ended.is_set()
 
 
 def test_whoever_stops_asking_gets_the_baton_back() -> None:
-    baton = Baton()
-    results = baton.at_once({1: lambda: 1, 2: lambda: 2}, PATIENCE)
+    lock = InvocationLock()
+    results = lock.at_once({1: lambda: 1, 2: lambda: 2}, PATIENCE)
     next(results)
     results.close()  # type: ignore[attr-defined]  # it is a generator
-    assert baton._lock.locked()
+    assert lock._lock.locked()
 
 
 # -- who may be handled at once ---------------------------------------------------------------------------------------

@@ -20,9 +20,9 @@ from flowguard.wire.attributes import Attribute
 from flowguard.wire.envelope import Envelope, normalize
 from flowguard.wire.message import PLACE
 from flowguard.wire.signing import UNSIGNED, Keyring, Keys, KeySigner, Signer
-from flowguard.worker.believed import NamedQueues
 from flowguard.worker.ending import Ending
 from flowguard.worker.lifetimes import Lifetimes
+from flowguard.worker.record_sources import NamedQueues
 from flowguard.worker.resets import GOOD_FOR, Resetter
 from flowguard.worker.routing import CLOCKS_DIFFER_BY_MS
 from flowguard.worker.trust import Trust

@@ -23,7 +23,7 @@ from flowguard.wire.attributes import Attribute
 from flowguard.wire.envelope import Envelope, normalize
 from flowguard.wire.message import FLOW_STAGE, PLACE, REQUEST_ID, REQUESTED_AT
 from flowguard.worker.routing import Arrival, Routes, Unroutable
-from flowguard.worker.unsent import Unsent
+from flowguard.worker.undeliverable import Undeliverable
 
 START = ManualClock().now()
 MINUTE = 60_000
@@ -603,7 +603,7 @@ def test_a_time_in_seconds_is_not_taken_for_one_in_milliseconds(value: int, lega
 
 
 def test_a_message_that_could_not_be_sent_is_for_no_stage() -> None:
-    parked = Unsent(Kind.SIDE, Queue("emails"), "r-1.2.0", {}).as_json()
+    parked = Undeliverable(Kind.SIDE, Queue("emails"), "r-1.2.0", {}).as_json()
     with pytest.raises(EnvelopeError, match=r"attributes.flowguard: .* none for a stage: use 'flowguard dlq redrive'"):
         arrive(addressed("price-cart/price", json.dumps({"object": "c-1", "unsent": parked})))
 

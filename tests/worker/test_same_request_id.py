@@ -18,7 +18,7 @@ from flowguard.settings import Settings
 from flowguard.step import Step
 from flowguard.verdicts import AnswerVerdict
 from flowguard.worker.callbacks import Callbacks
-from flowguard.worker.found_answer import FoundAnswer
+from flowguard.worker.external_answer import ExternalAnswer
 from tests.waits import DEADLINE, SCRIPT, START, WITHIN, All, AnyOf, Carts, Progress, WaitScene, asks, deadline
 from tests.waits import wait_scene as scene
 
@@ -95,7 +95,7 @@ def test_the_token_of_the_first_run_is_another_than_that_of_the_second(at: WaitS
 def test_both_runs_have_waited_for_an_event_and_only_the_second_gets_it(at: WaitScene) -> None:
     at.begin(lambda step: AnyOf.when_any(a=step.event("paid"), within=WITHIN))
     begin_again(at)
-    found = Callbacks((Carts,), at.services).answer(FoundAnswer(Carts, "paid", GivenAnswer("7")))
+    found = Callbacks((Carts,), at.services).answer(ExternalAnswer(Carts, "paid", GivenAnswer("7")))
     assert found is AnswerVerdict.RESUMED
     assert sorted(at.verdicts()) == ["RESUMED", "SUPERSEDED", "SUPERSEDED"]
 

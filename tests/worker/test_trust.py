@@ -32,8 +32,8 @@ from flowguard.wire.message import FLOW_STAGE, PLACE, REQUEST_ID, ErrorNote, Mes
 from flowguard.wire.signing import Keyring, Keys, KeySigner, signed_attributes
 from flowguard.worker.dead_letters import Letter
 from flowguard.worker.plan import dead_letter, retried
+from flowguard.worker.redriven_messages import check_returnable
 from flowguard.worker.routing import Arrival, Routes
-from flowguard.worker.sent_back import check_returnable
 from flowguard.worker.trust import Trust
 from tests.scene import ENGINES, START, Order, Orders, Scene, record, scene
 

@@ -22,7 +22,6 @@ from flowguard.clock import Clock, SystemClock
 from flowguard.sim.account import ACCOUNT_ID, REGION
 from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
 from flowguard.sim.in_process import AWSInProcess
-from flowguard.sim.keyed import create_table
 from flowguard.sim.limits.fault import Fault
 from flowguard.sim.memory.dynamodb import DynamoDB
 from flowguard.sim.memory.not_in_memory import NotInMemory
@@ -34,6 +33,7 @@ from flowguard.sim.memory.sns import SNS
 from flowguard.sim.memory.sqs import SQS
 from flowguard.sim.memory.values import Item
 from flowguard.sim.prepared import emit, prepared
+from flowguard.sim.table_keys import create_table
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from botocore.exceptions import ClientError
 from flowguard.aws.botocore_clients import BotocoreClients
 from flowguard.aws.transport.credentials import Credentials
 from flowguard.aws.transport.services import SERVICES
-from flowguard.sim.keyed import create_table
+from flowguard.sim.table_keys import create_table
 from tests.aws.transport.clients import lean, session
 
 REGION: Final = "us-east-1"

@@ -79,7 +79,7 @@ assert all(one.__file__.startswith(sys.argv[1]) for one in (flowguard, pydantic,
 flowguard.__path__.append(sys.argv[4])
 from flowguard.testing import FakeContext, MemoryAWS, sqs_event
 module, _, attribute = sys.argv[3].rpartition(".")
-from flowguard.sim.keyed import create_table
+from flowguard.sim.table_keys import create_table
 with MemoryAWS() as aws:
     aws.create_table("flowguard")
     create_table(aws.client("dynamodb"), "cups", "order_id")

@@ -24,9 +24,9 @@ from flowguard.deploy.meter import Meter
 from flowguard.deploy.prices import Prices, Unit
 from flowguard.flow import AnyFlow
 from flowguard.sim.calls import Recorder, intercept
-from flowguard.sim.keyed import create_table
 from flowguard.sim.memory.aws import MemoryAWS
 from flowguard.sim.moto import EmbeddedAWS
+from flowguard.sim.table_keys import create_table
 from tests.proofs.bench.answering import RECORDS
 from tests.proofs.bench.batches import SLOW_MS, a_batch, batch_and_bare, of_powertools, powertools, taken
 from tests.proofs.bench.cpu import Work

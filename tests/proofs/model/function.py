@@ -59,7 +59,7 @@ from flowguard.worker.asks import CommitAnswer
 from flowguard.worker.batch import Batch
 from flowguard.worker.callbacks import Callbacks
 from flowguard.worker.ending import Ending
-from flowguard.worker.found_answer import FoundAnswer
+from flowguard.worker.external_answer import ExternalAnswer
 from flowguard.worker.ports import (
     Batches,
     CallerLists,
@@ -726,7 +726,7 @@ class Function:
         [nothing] = normalize({}, invocation_id="direct")
         assert isinstance(nothing, Envelope)
         try:
-            callbacks.answer(FoundAnswer(self.flow, given.awaited_id, GivenAnswer('"given"')))
+            callbacks.answer(ExternalAnswer(self.flow, given.awaited_id, GivenAnswer('"given"')))
         except Exception:
             return Ending(nothing, ack=False)
         return Ending(nothing, ack=True)

@@ -28,8 +28,8 @@ TESTED: Final = (
             "tests/names/test_at_aws.py",
             "tests/deploy/test_names_at_aws.py",
             "tests/aws/test_names_at_aws.py",
-            "tests/worker/test_believed.py",
-            "tests/worker/test_outside.py",
+            "tests/worker/test_record_sources.py",
+            "tests/worker/test_external_answers.py",
             "tests/aws/dead_letters/test_redriver.py",
         ),
         "names at AWS that are not those in the code, which no world of the explorer has",
@@ -57,7 +57,7 @@ TESTED: Final = (
         "for people who look at a run: nothing decides by it",
     ),
     Elsewhere(
-        r"^worker\.(denials\.|hop_memory\.HopMemory\.remember: self\._taken|outside\..*not queued|"
+        r"^worker\.(denials\.|hop_memory\.HopMemory\.remember: self\._taken|external_answers\..*not queued|"
         r"commit_phase\.CommitPhase\.written: (self\._services\.denials|isinstance)|"
         r"no_run\.NoRun\.parked|"
         r"fail_phase\.(_is_unread_request|FailPhase\.(_is_parked_for|_parked|_again: self\._services\.denials))|"
@@ -66,7 +66,7 @@ TESTED: Final = (
         (
             "tests/worker/runtime/test_denials.py",
             "tests/worker/test_ways.py",
-            "tests/worker/test_outside.py",
+            "tests/worker/test_external_answers.py",
             "tests/worker/test_unread.py",
             "tests/worker/runtime/test_pauses.py",
             "tests/worker/runtime/test_on_failed.py",
@@ -80,7 +80,7 @@ TESTED: Final = (
         "denials that last for minutes, which the explorer's records do not wait for",
     ),
     Elsewhere(
-        r"^worker\.(sent_again\.|plan\.(dead_letter|_marked|letter_or_why)\b|"
+        r"^worker\.(resend\.|plan\.(dead_letter|_marked|letter_or_why)\b|"
         r"fail_phase\.FailPhase\.(_again|continued): except|given_up\.GivenUp\.judged: except TooLarge)",
         (
             "tests/worker/runtime/test_near_the_limit.py",
@@ -212,7 +212,7 @@ TESTED: Final = (
         "no flows of the proof start each other until a chain is too deep",
     ),
     Elsewhere(
-        r"^worker\.outside\.read_outside: .*bring_callbacks",
+        r"^worker\.external_answers\.read_outside: .*bring_callbacks",
         ("tests/worker/test_insider.py",),
         "nobody forges an answer or an order",
     ),
@@ -347,7 +347,7 @@ TESTED: Final = (
         "nothing decides by a history",
     ),
     Elsewhere(
-        r"^(worker\.unsent\._next_hop: Message\(trace|wire\.message\.Message\._of_waits: .*(TRACE|trace)|"
+        r"^(worker\.undeliverable\._next_hop: Message\(trace|wire\.message\.Message\._of_waits: .*(TRACE|trace)|"
         r"protocol\.waiting\.WaitPlan\.(to_text: (self\.trace|\[dict|\[self\.trace)|from_text: more\[)|"
         r"worker\.settler\.message_at: (plan|item\.wait is None → forced true)|"
         r"worker\.routing\.Routes\.resolve: (Message\(trace|place\.(trace|hop ==)|made_in)|"
@@ -377,7 +377,7 @@ TESTED: Final = (
         "records that nobody can read, and dead-letter queues that refuse them",
     ),
     Elsewhere(
-        r"^worker\.sent_back\.",
+        r"^worker\.redriven_messages\.",
         (
             "tests/worker/test_dead_letters.py",
             "tests/worker/test_trust.py",
@@ -418,7 +418,7 @@ TESTED: Final = (
         "the explorer's workers have the same clock, and no stage of theirs a timeout of hours",
     ),
     Elsewhere(
-        r"^worker\.(orders\.Orders\.ending: self\._trust|believed\.RecordKind\.of_order)",
+        r"^worker\.(orders\.Orders\.ending: self\._trust|record_sources\.RecordKind\.of_order)",
         ("tests/worker/test_insider.py",),
         "nobody forges an answer or an order",
     ),
@@ -579,7 +579,7 @@ TESTED: Final = (
         "groups, of which few flows are explored",
     ),
     Elsewhere(
-        r"^(worker\.resumed\.resumed_payload: wait\.plan\.group|"
+        r"^(worker\.resumed_payload\.resumed_payload: wait\.plan\.group|"
         r"worker\.handle_phase\.HandlePhase\.(_saved|_ended_group)\b|"
         r"worker\.(flush_phase\.FlushPhase\._left: .*(group|WaitEnd)|"
         r"handle_phase\.HandlePhase\.planned: .*WaitForGroup)|"
@@ -616,9 +616,10 @@ TESTED: Final = (
         "transactions that are made at once",
     ),
     Elsewhere(
-        r"^(worker\.baton\.|worker\.together\.(Turn\.(parallel|stage)|at_once|PendingCommits\.is_due: .*at_work)|"
-        r"worker\.batch\.(_baton|Batch\.(_ended|_ask: .*(parallel|_baton)|_wave: .*_baton|"
-        r"__init__: .*(_baton|threads)))|"
+        r"^(worker\.invocation_lock\.|worker\.together\.(Turn\.(parallel|stage)|at_once)|"
+        r"worker\.together\.PendingCommits\.is_due: .*at_work|"
+        r"worker\.batch\.(_lock|Batch\.(_ended|_ask: .*(parallel|_lock)|_wave: .*_lock|"
+        r"__init__: .*(_lock|threads)))|"
         r"worker\.routing\.Routes\.are_parallel|stage\._parallel_problems|worker\.handle_phase\..*_outside)",
         ("tests/worker/test_parallel.py", "tests/worker/test_together.py", "tests/worker/test_together_calls.py"),
         "handlers of several threads",
@@ -1009,17 +1010,21 @@ TESTED: Final = (
         r"^aws\.waits\.(DynamoDBWaits\.waiting_for: \(after|_after_place|"
         r"DynamoDBWaits\.keep_place: (?!\{'ttl'))",
         (
-            "tests/worker/test_outside.py::test_another_message",
-            "tests/worker/test_outside.py::test_a_run_that_is_not_committed_yet",
-            "tests/worker/test_outside.py::test_a_worker_that_dies_in_a_part",
+            "tests/worker/test_external_answers.py::test_another_message",
+            "tests/worker/test_external_answers.py::test_a_run_that_is_not_committed_yet",
+            "tests/worker/test_external_answers.py::test_a_worker_that_dies_in_a_part",
             "tests/aws/test_waits.py::test_many_rows_are_read_page_by_page",
         ),
         "no explored answer is for so many runs that it is settled in parts",
     ),
     Elsewhere(
-        r"^(protocol\.waiting\.Kept|worker\.early_answers)\.|^worker\.outside\.(_use|_Told|answer_message|"
-        r"OutsideAnswers\.(_offers|_make|_settle_part|_given|settle))",
-        ("tests/worker/test_early_answers.py", "tests/worker/test_outside.py", "tests/worker/test_callbacks.py"),
+        r"^(protocol\.waiting\.Kept|worker\.early_answers)\.|^worker\.external_answers\.(_use|_Told|answer_message|"
+        r"ExternalAnswers\.(_offers|_make|_settle_part|_given|settle))",
+        (
+            "tests/worker/test_early_answers.py",
+            "tests/worker/test_external_answers.py",
+            "tests/worker/test_callbacks.py",
+        ),
         "runs of several objects that wait for one id, and functions that die while they give it to one of them",
     ),
     Elsewhere(
@@ -1028,14 +1033,14 @@ TESTED: Final = (
         (
             "tests/worker/test_settler.py",
             "tests/worker/test_early_answers.py",
-            "tests/worker/test_outside.py",
+            "tests/worker/test_external_answers.py",
             "tests/worker/test_waiting.py",
         ),
         "runs of several objects that wait for one id, and functions that die while they give it to one of them",
     ),
     Elsewhere(
-        r"^worker\.found_answer\.",
-        ("tests/worker/test_outside.py", "tests/worker/test_early_answers.py"),
+        r"^worker\.external_answer\.",
+        ("tests/worker/test_external_answers.py", "tests/worker/test_early_answers.py"),
         "callbacks whose senders may answer some names alone",
     ),
     Elsewhere(
@@ -1162,8 +1167,8 @@ TESTED: Final = (
         "no explored flow is cancelled",
     ),
     Elsewhere(
-        r"^worker\.resumed\.",
-        ("tests/worker/test_resumed.py", "tests/worker/test_waiting.py"),
+        r"^worker\.resumed_payload\.",
+        ("tests/worker/test_resumed_payload.py", "tests/worker/test_waiting.py"),
         "payloads of every form, with failures and without answers",
     ),
     Elsewhere(
@@ -1176,9 +1181,9 @@ TESTED: Final = (
         (
             "tests/worker/test_settler.py",
             "tests/worker/test_waiting.py",
-            "tests/worker/test_outside.py::test_an_answer_quicker",
-            "tests/worker/test_outside.py::test_a_second_click",
-            "tests/worker/test_outside.py::test_a_run_goes_on_with_the_first_of_two_early_answers",
+            "tests/worker/test_external_answers.py::test_an_answer_quicker",
+            "tests/worker/test_external_answers.py::test_a_second_click",
+            "tests/worker/test_external_answers.py::test_a_run_goes_on_with_the_first_of_two_early_answers",
             "tests/worker/test_deadlines.py",
             "tests/worker/test_signed_waits.py",
             "tests/worker/test_callbacks.py",
@@ -1187,8 +1192,8 @@ TESTED: Final = (
         "answers and deadlines of every kind, forged ones too, in every order",
     ),
     Elsewhere(
-        r"^worker\.(outside|callbacks)\.",
-        ("tests/worker/test_outside.py", "tests/worker/test_callbacks.py"),
+        r"^worker\.(external_answers|callbacks)\.",
+        ("tests/worker/test_external_answers.py", "tests/worker/test_callbacks.py"),
         "answers that come from outside, readable or not, in every way",
     ),
     Elsewhere(
@@ -1274,8 +1279,8 @@ TESTED: Final = (
         "payloads and answers of every kind, and texts at their limits",
     ),
     Elsewhere(
-        r"^worker\.believed\.",
-        ("tests/worker/test_believed.py", "tests/worker/test_insider.py"),
+        r"^worker\.record_sources\.",
+        ("tests/worker/test_record_sources.py", "tests/worker/test_insider.py"),
         "records of every kind from every source, forged ones too",
     ),
     Elsewhere(
@@ -1295,7 +1300,7 @@ TESTED: Final = (
             "tests/wire/envelope/",
             "tests/wire/test_records.py",
             "tests/wire/test_bus_event.py",
-            "tests/worker/test_believed.py",
+            "tests/worker/test_record_sources.py",
             "tests/worker/test_routing.py",
             "tests/worker/test_unread.py",
             "tests/worker/runtime/test_fifo.py",
@@ -1368,10 +1373,10 @@ TESTED: Final = (
         "messages as large as can be, and texts that no service takes",
     ),
     Elsewhere(
-        r"^worker\.unsent\.",
+        r"^worker\.undeliverable\.",
         (
             "tests/worker/test_dead_letters.py",
-            "tests/worker/test_unsent.py",
+            "tests/worker/test_undeliverable.py",
             "tests/worker/runtime/test_refused_for_good.py",
             "tests/worker/test_trust.py",
             "tests/worker/test_waiting.py",

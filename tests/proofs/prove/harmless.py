@@ -190,11 +190,11 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "protocol.claims.taken: {m.stage: …} → left out (2)",
     ),
     "what a validator of the user's own raises is raised here as well, or names what the wait has not asked for": (
-        "worker.resumed._decoded: except RunFailed → catches every Exception",
-        "worker.resumed._decoded: except RunFailed → catches every Exception (2)",
+        "worker.resumed_payload._decoded: except RunFailed → catches every Exception",
+        "worker.resumed_payload._decoded: except RunFailed → catches every Exception (2)",
     ),
     "a stage that takes anything refuses no answers: this is for the type checker": (
-        "worker.resumed._decoded: {} → forced false",
+        "worker.resumed_payload._decoded: {} → forced false",
     ),
     "what has no such value is written anew as it was, or stays": (
         """worker.failure_note._as_plain_json: '"$"' not in text → forced false""",
@@ -210,7 +210,7 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "worker.settler._is_held: item is None → forced false",
         "aws.waits.DynamoDBWaits._changed: item.wait is not None → forced true",
     ),
-    "False is counted as zero": ("worker.outside.OutsideAnswers._has_come_again: 0 → forced false",),
+    "False is counted as zero": ("worker.external_answers.ExternalAnswers._has_come_again: 0 → forced false",),
     "an absent set is smaller than any number: it is asked for because moto refuses to tell its size": (
         "expressions.ANSWER: attribute_exists(waiting) → true",
         "expressions.TIME_OUT: attribute_exists(waiting) → true",
@@ -239,8 +239,8 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "aws.store.DynamoDBStore._claimed_item: request.message.resumed → forced true",
     ),
     "pydantic reads a field's alias as its validation alias, and only a field has a name that is asked for": (
-        "worker.resumed._key: field.alias → forced false",
-        "worker.resumed._is_required: fields is not None → forced true",
+        "worker.resumed_payload._key: field.alias → forced false",
+        "worker.resumed_payload._is_required: fields is not None → forced true",
     ),
     "an outbox that nothing asks for is not sent": (
         "aws.store.DynamoDBStore._refused: verdict is Verdict.STALE → forced true",
@@ -388,10 +388,10 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "aws.batch_calls.DynamoDBBatches._judge: codes <= _NOT_HERE → becomes codes < _NOT_HERE",
     ),
     "a letter that cannot be read is refused a step later, in the same words: this is for the type checker": (
-        "worker.sent_back.check_returnable: letter.message is None → forced false",
+        "worker.redriven_messages.check_returnable: letter.message is None → forced false",
     ),
     "what was found out before is found out again, from the same flow": (
-        "worker.believed.NamedQueues.origins: known is None → forced true",
+        "worker.record_sources.NamedQueues.origins: known is None → forced true",
     ),
     "no item is as large as a request may be": ("aws.batch_calls._requests: places → forced true",),
     "a name that does not stand in the text replaces nothing, and each that is given can be quoted": (
@@ -400,7 +400,7 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
     "it is as good as false itself: forced to be so it stays what it is": (
         "worker.plan.retried: '' → forced false",
         "worker.lifetimes.Lifetimes.of_end: 0 → forced false",
-        "worker.sent_back._statement: '' → forced false",
+        "worker.redriven_messages._statement: '' → forced false",
         "worker.caller_answers.CallerAnswers._end: '' → forced false",
         "worker.trust.Trust._is_signed: '' → forced false",
         "worker.turned_away.TurnedAway.done: '' → forced false",
@@ -416,7 +416,7 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "worker.given_up.GivenUp.judged: except TooLarge → catches every Exception",
         "worker.plan.dead_letter: except TooLarge → catches every Exception",
         "worker.plan.letter_or_why: except Reject → catches every Exception",
-        "worker.sent_again.fitting: except TooLarge → catches every Exception",
+        "worker.resend.fitting: except TooLarge → catches every Exception",
         "worker.unread.is_parked: except TooLarge → catches every Exception",
         "worker.unread._refusal: except Reject → catches every Exception",
     ),
@@ -443,8 +443,8 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "worker.http_callbacks.HttpCallbacks.respond_to: except EnvelopeError → catches every Exception",
         "worker.http_callbacks._checked_json: except (ValueError, RecursionError) → catches every Exception",
         "worker.settler.Settler._can_be_read: except RunFailed → catches every Exception",
-        "worker.outside.read_outside: except TypeError → catches every Exception",
-        "worker.outside._payload: except (ValueError, RecursionError) → catches every Exception",
+        "worker.external_answers.read_outside: except TypeError → catches every Exception",
+        "worker.external_answers._payload: except (ValueError, RecursionError) → catches every Exception",
         "protocol.run_orders.read_order: except (ValueError, RecursionError) → catches every Exception",
         "protocol.run_orders.order_parts: except (ValueError, RecursionError) → catches every Exception",
         "recorded.read_answers._read: except ValidationError → catches every Exception",
@@ -488,11 +488,11 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
     "nothing else is raised there: a send refuses by Reject, and json by the errors that are caught": (
         "worker.replies.reply: except Reject → catches every Exception",
         "worker.caller_answers.CallerAnswers._sends: except Reject → catches every Exception",
-        "worker.unsent._said: except (ValueError, RecursionError) → catches every Exception",
+        "worker.undeliverable._said: except (ValueError, RecursionError) → catches every Exception",
     ),
     "the message of a later hop always says its version and its object: this is for the type checker": (
-        "worker.unsent._next_hop: 1 → forced false",
-        "worker.unsent._next_hop: ObjectId('') → forced false",
+        "worker.undeliverable._next_hop: 1 → forced false",
+        "worker.undeliverable._next_hop: ObjectId('') → forced false",
     ),
     "what is raised again is as good as not caught: of all other errors none is final": (
         "aws.packing.Packing._offload: except (ClientError, ParamValidationError) → catches every Exception",

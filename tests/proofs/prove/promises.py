@@ -13,7 +13,7 @@ from flowguard.protocol.outbox import Kind
 from flowguard.protocol.run import RunItem, Status
 from flowguard.protocol.waiting import DEADLINE
 from flowguard.retry import LONGEST_SQS_DELAY
-from flowguard.sim.posted import Posted
+from flowguard.sim.posted_messages import Posted
 from flowguard.testing.explorer import View
 from flowguard.testing.explorer.record.history import DeliveryRecord, History, Version
 from flowguard.testing.explorer.record.parked import parked

@@ -8,9 +8,9 @@ from typing import Any, Final
 
 import pytest
 
-from flowguard.sim.keyed import create_table
 from flowguard.sim.memory.aws import MemoryAWS
 from flowguard.sim.moto import EmbeddedAWS
+from flowguard.sim.table_keys import create_table
 from tests.aws.engines import on_dynamodb_local
 from tests.sim.memory.captured import CAPTURED, TABLE, Captured, Said, is_as_captured
 

@@ -12,7 +12,7 @@ from flowguard.aws import expressions
 from flowguard.testing.explorer import UnmetSchedule, explore, replay
 from flowguard.testing.explorer.record.schedule import OF_INSIDERS, Schedule
 from flowguard.testing.explorer.search.next_schedules import insiders
-from flowguard.worker.believed import RecordKind
+from flowguard.worker.record_sources import RecordKind
 from flowguard.worker.trust import Trust
 from tests.testing.explorer import waiting
 from tests.testing.explorer.histories import history_of

@@ -24,7 +24,7 @@ from flowguard.testing.explorer.run.sandbox import Sandbox
 from flowguard.testing.explorer.search.next_schedules import choices_in
 from flowguard.testing.explorer.search.runs import Runs
 from flowguard.testing.explorer.search.search import Search
-from flowguard.worker.outside import OutsideAnswers
+from flowguard.worker.external_answers import ExternalAnswers
 from tests.testing.explorer.histories import history_of
 
 
@@ -114,8 +114,8 @@ def one_held(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def two_a_part(monkeypatch: pytest.MonkeyPatch) -> None:
     """A part is two runs, as it is fifty, and an invocation has the time for one part."""
-    monkeypatch.setattr("flowguard.worker.outside.ROWS_A_PART", 2)
-    monkeypatch.setattr(OutsideAnswers, "_has_time", lambda self: False)
+    monkeypatch.setattr("flowguard.worker.external_answers.ROWS_A_PART", 2)
+    monkeypatch.setattr(ExternalAnswers, "_has_time", lambda self: False)
 
 
 def calls(history: History, operation: str) -> list[str]:

@@ -19,7 +19,7 @@ from flowguard.testing import bus_event, sns_event, sns_to_sqs_event, sqs_event
 from flowguard.wire.message import PLACE, REQUEST_ID
 from flowguard.wire.signing import Keyring, Keys, KeySigner
 from flowguard.worker.dead_letters import Letter
-from flowguard.worker.sent_back import sent_back
+from flowguard.worker.redriven_messages import sent_back
 from tests.scene import START, Orders, Scene, scene
 
 INBOX = f"arn:aws:sqs:{REGION}:{ACCOUNT_ID}:price-order"

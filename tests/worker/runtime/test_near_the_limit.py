@@ -20,8 +20,8 @@ from flowguard.wire.message import ErrorNote, Message
 from flowguard.wire.signing import UNSIGNED
 from flowguard.worker.dead_letters import Letter
 from flowguard.worker.plan import dead_letter, retried
-from flowguard.worker.sent_again import sent_again
-from flowguard.worker.sent_back import sent_back
+from flowguard.worker.redriven_messages import sent_back
+from flowguard.worker.resend import sent_again
 from tests.scene import START, Scene, message_id, record
 from tests.worker.runtime.mishaps import boom
 from tests.worker.runtime.test_given_up import ACKED, DAY, at_once, give_up

@@ -19,7 +19,7 @@ from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
 from flowguard.step import Step
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.message import place_at_depth
-from flowguard.worker.unsent import Unsent
+from flowguard.worker.undeliverable import Undeliverable
 from tests.scene import START, OrderState, Scene
 from tests.worker.runtime.mishaps import Died, boom, dies_at, drop_queue, refuses, reject_once
 
@@ -61,8 +61,8 @@ def test_a_side_message_that_its_queue_refuses_is_parked_and_the_run_goes_on(at:
     assert letter["MessageAttributes"]["uniquerequestid"]["StringValue"] == "run-1"
     own = f"{at.message().hop_id}.0"
     attributes = {"uniquerequestid": Attribute.string(own), "requestedat": Attribute.number(START)}
-    unsent = Unsent(Kind.SIDE, Queue("emails"), own, {**attributes, **place_at_depth(1)})
-    assert Unsent.parse(place["unsent"]) == unsent
+    unsent = Undeliverable(Kind.SIDE, Queue("emails"), own, {**attributes, **place_at_depth(1)})
+    assert Undeliverable.parse(place["unsent"]) == unsent
     [parked] = facts_of(at, EventType.PARKED)
     assert (parked["to"], parked["id"], parked["kind"]) == ("sqs:emails", own, "side")
     assert at.deliver(at.second()) == [True]
@@ -120,7 +120,7 @@ def test_a_reply_queue_that_is_gone_never_holds_up_the_run(at: Scene) -> None:
     assert item is not None
     assert item.status is Status.COMPLETED
     [letter] = at.sent("dead")
-    assert Unsent.parse(place_of(letter)["unsent"]).kind is Kind.COMPLETE
+    assert Undeliverable.parse(place_of(letter)["unsent"]).kind is Kind.COMPLETE
     assert json.loads(letter["Body"])["status"] == "COMPLETED"
 
 

@@ -20,7 +20,7 @@ from flowguard.events import EventType
 from flowguard.project.declared import Keys, TableKey
 from flowguard.protocol.outbox import Kind
 from flowguard.protocol.run import Status
-from flowguard.sim.posted import Posted, as_posted
+from flowguard.sim.posted_messages import Posted, as_posted
 from flowguard.testing.explorer.checks.failures import Failures, last_of_runs
 from flowguard.testing.explorer.checks.problem import EQUIVALENCE, Problem
 from flowguard.testing.explorer.record.history import BUCKETS, History

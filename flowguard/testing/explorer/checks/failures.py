@@ -25,7 +25,7 @@ from flowguard.names.ids import ObjectId
 from flowguard.protocol.callers import Caller
 from flowguard.protocol.outbox import Kind
 from flowguard.protocol.run import RunItem, Status
-from flowguard.sim.posted import Posted
+from flowguard.sim.posted_messages import Posted
 from flowguard.testing.explorer.record.history import History
 from flowguard.testing.explorer.record.naming import Names
 from flowguard.testing.explorer.record.schedule import RAISED

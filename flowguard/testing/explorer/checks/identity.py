@@ -8,7 +8,7 @@ from typing import NamedTuple
 from flowguard.flow import AnyFlow
 from flowguard.protocol.outbox import Kind, Send
 from flowguard.protocol.run import RunItem
-from flowguard.sim.posted import Posted
+from flowguard.sim.posted_messages import Posted
 from flowguard.testing.explorer.checks.problem import Problem
 from flowguard.testing.explorer.record.history import History
 from flowguard.wire.message import FLOW_STAGE

@@ -22,7 +22,7 @@ from flowguard.testing.explorer.record.question import PARTIES
 from flowguard.testing.explorer.record.wait_messages import OF_STAGES
 from flowguard.testing.explorer.run.inbox import arn_of
 from flowguard.wire.home import Home, is_local
-from flowguard.worker.believed import RecordKind
+from flowguard.worker.record_sources import RecordKind
 
 
 def nothing_goes_where_no_flow_sends(history: History, flows: Sequence[AnyFlow]) -> Iterator[Problem]:

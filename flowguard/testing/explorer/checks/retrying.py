@@ -10,7 +10,7 @@ from flowguard.events import EventType
 from flowguard.flow import AnyFlow
 from flowguard.protocol.run import RunItem, Status
 from flowguard.retry import LONGEST_DELAY, LONGEST_SQS_DELAY, LONGEST_VISIBILITY, RetryPolicy
-from flowguard.sim.posted import Posted
+from flowguard.sim.posted_messages import Posted
 from flowguard.stage import AnyStage
 from flowguard.testing.explorer.checks.problem import Problem
 from flowguard.testing.explorer.record.history import DeliveryRecord, History, Redriven

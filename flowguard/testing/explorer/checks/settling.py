@@ -11,7 +11,7 @@ from flowguard.flow import AnyFlow
 from flowguard.protocol.outbox import Kind as SendKind
 from flowguard.protocol.outbox import Send
 from flowguard.protocol.run import RunItem, Status
-from flowguard.sim.posted import Posted
+from flowguard.sim.posted_messages import Posted
 from flowguard.testing.explorer.checks.failures import is_undone
 from flowguard.testing.explorer.checks.problem import Problem
 from flowguard.testing.explorer.checks.standing import Standing

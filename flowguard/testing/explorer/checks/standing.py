@@ -16,7 +16,7 @@ from flowguard.flow import AnyFlow
 from flowguard.project.queues import queue_of, topics
 from flowguard.protocol.outbox import Send
 from flowguard.protocol.run import RunItem, Status
-from flowguard.sim.posted import as_posted
+from flowguard.sim.posted_messages import as_posted
 from flowguard.testing.explorer.checks.failures import last_of_runs
 from flowguard.testing.explorer.checks.problem import Problem
 from flowguard.testing.explorer.record.history import CallRecord, DeliveryRecord, History

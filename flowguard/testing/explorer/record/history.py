@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from flowguard.events import Event, EventType
 from flowguard.protocol.run import RunItem
-from flowguard.sim.posted import Posted
+from flowguard.sim.posted_messages import Posted
 from flowguard.testing.explorer.record.life import Shortened
 from flowguard.testing.explorer.record.question import Question
 from flowguard.testing.explorer.record.refusal import LastingRefusal

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from flowguard.errors import FlowguardError, OtherRelease
 from flowguard.protocol.outbox import Send
-from flowguard.sim.posted import Posted, as_posted
+from flowguard.sim.posted_messages import Posted, as_posted
 from flowguard.wire.message import Place
 
 

@@ -10,13 +10,13 @@ from flowguard.errors import FlowguardError
 from flowguard.flow import AnyFlow
 from flowguard.project.queues import queue_of
 from flowguard.protocol.run import RunItem
-from flowguard.sim.posted import Posted, as_posted
+from flowguard.sim.posted_messages import Posted, as_posted
 from flowguard.testing.explorer.record.history import History
 from flowguard.wire.attributes import Attribute, attributes_to
 from flowguard.wire.message import FLOW_STAGE
 from flowguard.worker.dead_letters import Letter
 from flowguard.worker.redrive import Judgement, judge
-from flowguard.worker.sent_back import sent_back
+from flowguard.worker.redriven_messages import sent_back
 
 
 def letters(history: History, flows: Sequence[AnyFlow]) -> list[Posted]:

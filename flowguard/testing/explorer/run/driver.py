@@ -15,7 +15,7 @@ from flowguard.destinations import Queue
 from flowguard.errors import NotProcessed
 from flowguard.events import Event, EventType
 from flowguard.sim.event_source import LEFT_THERE, MOST_RECEIVES, STEP, EventSource, failures_of
-from flowguard.sim.made_tokens import NoSuchToken, means_token
+from flowguard.sim.issued_tokens import NoSuchToken, means_token
 from flowguard.sim.recording import RecordedRecord
 from flowguard.sim.waiting_records import Delivery
 from flowguard.sim.weather.layer import Invoked

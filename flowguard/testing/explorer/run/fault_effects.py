@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from flowguard.sim.calls import ApiCall
-from flowguard.sim.unanswered import unanswered
+from flowguard.sim.unanswered_calls import unanswered
 from flowguard.testing.explorer.record.history import CallRecord
 from flowguard.testing.explorer.record.schedule import FaultKind
 from flowguard.testing.explorer.run.partial import parts

@@ -19,7 +19,7 @@ from flowguard.names.ids import RequestId
 from flowguard.project.queues import queue_of, topics
 from flowguard.sim.account import ACCOUNT_ID, REGION
 from flowguard.sim.event_source import EventSource
-from flowguard.sim.posted import Posted
+from flowguard.sim.posted_messages import Posted
 from flowguard.sim.recording import RecordedRecord, read_recording
 from flowguard.sim.waiting_records import Delivery
 from flowguard.testing.lambda_events import invocation, sns_to_sqs_event, sqs_event

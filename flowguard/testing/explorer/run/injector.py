@@ -11,7 +11,7 @@ from flowguard.sim.calls import ApiCall, Proceed, Response
 from flowguard.sim.event_source import EventSource
 from flowguard.sim.limits.queues import queue_name
 from flowguard.sim.memory.not_in_memory import NotInMemory
-from flowguard.sim.posted import Posted, posted
+from flowguard.sim.posted_messages import Posted, posted
 from flowguard.sim.provision import tables_of
 from flowguard.sim.sends import sending
 from flowguard.testing.explorer.record.history import CallRecord, History, RefusedCall, Version

@@ -29,7 +29,7 @@ from flowguard.testing.lambda_events import sqs_event
 from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.message import FLOW_STAGE, PLACE, REQUEST_ID, REQUESTED_AT, Message
 from flowguard.wire.send_ids import IdKind, id_of
-from flowguard.worker.believed import RecordKind
+from flowguard.worker.record_sources import RecordKind
 
 _AT_ONCE: Final = 0
 """When forged records are visible: before everything else."""

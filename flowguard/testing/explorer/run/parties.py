@@ -27,7 +27,7 @@ from flowguard.protocol.run import RunItem, Status
 from flowguard.protocol.run_orders import failed_answer
 from flowguard.protocol.waiting import GivenAnswer, WaitPlan
 from flowguard.sim.functions import ServedFunction
-from flowguard.sim.made_tokens import MadeTokens
+from flowguard.sim.issued_tokens import MadeTokens
 from flowguard.testing.explorer.record.history import History
 from flowguard.testing.explorer.record.question import PARTIES, Question
 from flowguard.testing.explorer.record.view import body_of
@@ -35,9 +35,9 @@ from flowguard.verdicts import AnswerVerdict
 from flowguard.wire.message import REQUEST_ID
 from flowguard.wire.tokens import SEALED_IDS
 from flowguard.worker.callbacks import Callbacks
-from flowguard.worker.found_answer import FoundAnswer
+from flowguard.worker.external_answer import ExternalAnswer
 from flowguard.worker.ports import Services
-from flowguard.worker.resumed import check_answer
+from flowguard.worker.resumed_payload import check_answer
 
 GivenAnswers: TypeAlias = Mapping[str, object]
 """Answers by the names that stages await: values, or functions that make one of a :class:`Question`."""
@@ -104,7 +104,7 @@ def _answering(flows: Mapping[str, AnyFlow], services: Services, made: MadeToken
         if token is not None and not answer.failed:
             early = over_http(_post(token, answer.text))["statusCode"] == _AGAIN
         else:
-            early = Callbacks((flow,), services).answer(FoundAnswer(flow, said["id"], answer)) is AnswerVerdict.EARLY
+            early = Callbacks((flow,), services).answer(ExternalAnswer(flow, said["id"], answer)) is AnswerVerdict.EARLY
         return {"batchItemFailures": [{"itemIdentifier": record["messageId"]}] if early else []}
 
     return handler

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from flowguard.aws.items import run_key
-from flowguard.sim.posted import Posted
+from flowguard.sim.posted_messages import Posted
 from flowguard.testing.explorer.record.history import History, Redriven
 from flowguard.testing.explorer.record.redriven_letters import judged, letters, posted_back, read
 from flowguard.testing.explorer.record.schedule import Choice, FaultKind, Schedule

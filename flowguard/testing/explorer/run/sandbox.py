@@ -34,7 +34,7 @@ from flowguard.sim.calls import Interceptor, intercept
 from flowguard.sim.engine import Engine, EngineFor, Forgets, Snapshots
 from flowguard.sim.final_state import plain
 from flowguard.sim.functions import ONE_BY_ONE, Batching, Functions
-from flowguard.sim.made_tokens import MadeTokens
+from flowguard.sim.issued_tokens import MadeTokens
 from flowguard.sim.provision import AutoProvisioner
 from flowguard.sim.reused_clients import SameClients
 from flowguard.sim.virtual import VirtualTime

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TypeAlias
 
-from flowguard.sim.posted import Posted
+from flowguard.sim.posted_messages import Posted
 from flowguard.sim.sends import sending
 from flowguard.testing.explorer.record.history import CallRecord, History
 from flowguard.testing.explorer.record.refusal import DENIABLE, can_be_denied

@@ -12,7 +12,7 @@ from flowguard.protocol.run import Claim, RunItem
 from flowguard.protocol.waiting import Wait, WaitEnd, WaitPlan
 from flowguard.verdicts import AnswerVerdict
 from flowguard.wire.answer_address import AnswerAddress
-from flowguard.worker import commit_phase, outside, settler
+from flowguard.worker import commit_phase, external_answers, settler
 from flowguard.worker.early_answers import EarlyOffers
 from flowguard.worker.flush_phase import FlushPhase
 from flowguard.worker.kept_answers import KeptAnswers
@@ -22,8 +22,8 @@ from tests.proofs.model.mutants.mutant import Mutant, Patch
 _SETTLE, _LOOK = settler.Settler.settle, settler.Settler.look_early
 _WRITTEN, _TAKEN, _JUDGE = commit_phase.CommitPhase.written, claims.taken, answers.judge
 _TIME_OUT, _ENDING = settler.Settler._time_out, settler.Settler.ending
-_FROM_OUTSIDE, _QUEUED = outside.OutsideAnswers.settle, outside.OutsideAnswers._put_into_queue
-_GIVEN = outside.OutsideAnswers._given
+_FROM_OUTSIDE, _QUEUED = external_answers.ExternalAnswers.settle, external_answers.ExternalAnswers._put_into_queue
+_GIVEN = external_answers.ExternalAnswers._given
 
 
 def _without_repair(self: Any, flow: Any, envelope: Any, given: Any, **about: Any) -> Any:
@@ -185,7 +185,7 @@ WAITS = (
     Mutant(
         "kept-late",
         "an event is kept after its rows were looked for",
-        ((outside.OutsideAnswers, "settle", _kept_late),),
+        ((external_answers.ExternalAnswers, "settle", _kept_late),),
         caught_by="wait-event",
     ),
     Mutant(
@@ -209,7 +209,7 @@ WAITS = (
     Mutant(
         "early-left",
         "a run that has an early answer from another delivery of its message is not sent on",
-        ((outside.OutsideAnswers, "_given", _twice_in_next),),
+        ((external_answers.ExternalAnswers, "_given", _twice_in_next),),
         harmless="the message of the deadline looks at the wait, finds it over, and sends the run on",
     ),
     Mutant(
@@ -318,7 +318,7 @@ WAITS = (
     Mutant(
         "direct-unqueued",
         "an answer over HTTP is settled without its copy in the queue",
-        ((outside.OutsideAnswers, "_put_into_queue", _queued_never),),
+        ((external_answers.ExternalAnswers, "_put_into_queue", _queued_never),),
         caught_by="wait-direct",
     ),
     Mutant(

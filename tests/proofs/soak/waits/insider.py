@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from flowguard.names.ids import ObjectId
 from flowguard.protocol.run import RunItem
 from flowguard.testing.explorer.run.insider import Forged, forged
-from flowguard.worker.believed import RecordKind
+from flowguard.worker.record_sources import RecordKind
 from tests.proofs.soak.place import FORGED
 from tests.proofs.soak.places import INBOX
 from tests.proofs.soak.sandbox import Sandbox

@@ -22,7 +22,7 @@ from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.message import PLACE
 from flowguard.worker import batch, callbacks, trust
-from flowguard.worker.found_answer import FoundAnswer
+from flowguard.worker.external_answer import ExternalAnswer
 from flowguard.worker.settler import Settler
 from flowguard.worker.wait_planner import WaitPlanner
 from tests.testing.explorer import waiting
@@ -148,7 +148,7 @@ def believes_an_address_anywhere(patch: Patch) -> None:
 
 
 def lets_anyone_answer_any_name(patch: Patch) -> None:
-    patch.setattr(FoundAnswer, "is_for", lambda self, row: True)
+    patch.setattr(ExternalAnswer, "is_for", lambda self, row: True)
 
 
 def replies_to_anywhere(patch: Patch) -> None:

@@ -199,9 +199,7 @@ def test_a_history_that_breaks_a_promise_is_noticed(forged: Callable[[History], 
 
 def test_a_retry_that_loses_a_part_of_its_message_breaks_i11(monkeypatch: pytest.MonkeyPatch) -> None:
     whole: Any = resend
-    monkeypatch.setattr(
-        "flowguard.worker.sent_again.resend", lambda envelope, extras: _spoiled(*whole(envelope, extras))
-    )
+    monkeypatch.setattr("flowguard.worker.resend.resend", lambda envelope, extras: _spoiled(*whole(envelope, extras)))
     flow = seeded.flow_of(seeded.PlainPut)
     assert "I11" in rules(history_of(flow, [ORDER], "e2", tables=seeded.TABLES), flow)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from flowguard.sim.posted import Posted
+from flowguard.sim.posted_messages import Posted
 from flowguard.testing.explorer.record.view import View
 from tests.testing.explorer import seeded
 from tests.testing.explorer.histories import history_of

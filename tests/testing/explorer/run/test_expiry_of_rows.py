@@ -23,7 +23,7 @@ from flowguard.testing.explorer.record.schedule import Schedule
 from flowguard.testing.explorer.run.driver import run
 from flowguard.testing.explorer.run.expiry import Expiry
 from flowguard.testing.explorer.run.sandbox import Sandbox
-from flowguard.worker import outside
+from flowguard.worker import external_answers
 from flowguard.worker.lifetimes import Lifetimes
 from tests.testing.explorer.run import lasting_rows
 from tests.testing.explorer.run.lasting_rows import kind_of
@@ -85,8 +85,8 @@ def every_row(monkeypatch: Patch) -> None:
     """Let one caller, and one run that waits for an answer, take a row. A caller's is there for half a minute."""
     for module in (callers, caller_lists):
         monkeypatch.setattr(module, "MOST_HELD", 0)
-    monkeypatch.setattr(outside, "ROWS_A_PART", 1)
-    monkeypatch.setattr(outside.OutsideAnswers, "_has_time", lambda _: False)
+    monkeypatch.setattr(external_answers, "ROWS_A_PART", 1)
+    monkeypatch.setattr(external_answers.ExternalAnswers, "_has_time", lambda _: False)
     monkeypatch.setattr(Lifetimes, "of_caller", lambda _, moment: moment + 30_000)
 
 

@@ -17,7 +17,7 @@ from flowguard.testing.explorer.record.history import History
 from flowguard.testing.explorer.run import redrives
 from flowguard.wire.envelope import resend
 from flowguard.wire.message import Message
-from flowguard.worker import sent_back
+from flowguard.worker import redriven_messages
 from flowguard.worker.redrive import Fate, Judgement
 from tests.testing.explorer import seeded
 from tests.testing.explorer.histories import history_of
@@ -155,7 +155,7 @@ def test_a_judgement_that_gives_up_what_goes_on_breaks_i13(monkeypatch: Patch) -
 )
 def test_what_is_broken_in_a_letter_that_goes_back_is_found(broken: Any, rule: str, monkeypatch: Patch) -> None:
     """The explorer sends back what ``flowguard dlq redrive`` sends: one function makes both."""
-    monkeypatch.setattr(sent_back, "resend", broken)
+    monkeypatch.setattr(redriven_messages, "resend", broken)
     assert rule in {
         one.rule for one in replay(seeded.ToldTwoStages, [ORDER], "d2.d5-1.r1", tables=seeded.TABLES).violations
     }
@@ -167,7 +167,7 @@ def test_a_second_redrive_under_the_id_of_the_first_is_dropped_and_breaks_i13(mo
     def without_number(kind: Kind, to: Destination, body: str, own: str, attributes: Any, **more: Any) -> Send:
         return Send(kind, to, body, own.rsplit(".", 2)[0], attributes, **more)
 
-    monkeypatch.setattr(sent_back, "Send", without_number)
+    monkeypatch.setattr(redriven_messages, "Send", without_number)
     monkeypatch.setattr(sender, "_deduplication_id", lambda send: send.id)  # as of a flow without keys
     assert rules(run("r1.r2", POISON, flow=InOrderPicky), InOrderPicky) == {"I13"}
 

@@ -10,7 +10,7 @@ from flowguard.protocol.run import AwaitingRow
 from flowguard.protocol.waiting import GivenAnswer
 
 
-class FoundAnswer(NamedTuple):
+class ExternalAnswer(NamedTuple):
     """An answer of a party outside, read as its flow's callback says. ``awaited_id`` is what the runs wait for."""
 
     flow: AnyFlow

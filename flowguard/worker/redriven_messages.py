@@ -31,8 +31,8 @@ from flowguard.wire.message import (
 from flowguard.wire.send_ids import IdKind, id_of, letter_mark, unnamed
 from flowguard.wire.signing import UNSIGNED, Signer, is_claim, statement
 from flowguard.worker.dead_letters import Letter
-from flowguard.worker.sent_again import fitting
-from flowguard.worker.unsent import Unsent
+from flowguard.worker.resend import fitting
+from flowguard.worker.undeliverable import Undeliverable
 
 
 def sent_back(letter: Letter, to: Destination, signer: Signer = UNSIGNED) -> Send:
@@ -95,7 +95,7 @@ def _told_apart(letter: Letter, message: Message) -> str:
     return letter_mark(letter.message_id) if letter.is_request(message) else unnamed(message, letter.message_id)
 
 
-def _check_unsent(letter: Letter, unsent: Unsent, message: Message, signer: Signer) -> None:
+def _check_unsent(letter: Letter, unsent: Undeliverable, message: Message, signer: Signer) -> None:
     """Check that flowguard parked an unsent message as it lies there."""
     if letter.source_arn is not None:
         raise ValueError(

@@ -31,17 +31,24 @@ from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.envelope import Envelope, normalize, normalize_record
 from flowguard.wire.message import PLACE, REQUEST_ID, REQUESTED_AT
-from flowguard.worker.believed import NamedQueues
 from flowguard.worker.emitter import Emitter
-from flowguard.worker.found_answer import FoundAnswer
-from flowguard.worker.outside import HELD, KEPT_TO_END_MS, ROWS_A_PART, OutsideAnswers, answer_message, read_outside
+from flowguard.worker.external_answer import ExternalAnswer
+from flowguard.worker.external_answers import (
+    HELD,
+    KEPT_TO_END_MS,
+    ROWS_A_PART,
+    ExternalAnswers,
+    answer_message,
+    read_outside,
+)
 from flowguard.worker.ports import Refusal
+from flowguard.worker.record_sources import NamedQueues
 from tests.waits import SCRIPT, STAGES, START, WITHIN, AnyOf, Carts, Progress, WaitScene, record, wait_scene
 from tests.worker.runtime.mishaps import Died
 
 ADDRESS = AnswerAddress("carts", ObjectId("c1"), RequestId("run-1"), START, 1, "a")
 ROW = AwaitingRow("paid", ADDRESS, "some", START)
-GIVEN = FoundAnswer(Carts, "paid", GivenAnswer("7"))
+GIVEN = ExternalAnswer(Carts, "paid", GivenAnswer("7"))
 
 
 @pytest.fixture
@@ -59,8 +66,8 @@ def envelope(payload: object = "{}", queue: str = "parcels", **attributes: str) 
     return normalize_record(record(named, payload if isinstance(payload, str) else json.dumps(payload), queue))
 
 
-def outside(at: WaitScene) -> OutsideAnswers:
-    return OutsideAnswers(at.services, Emitter(at.services.observer))
+def outside(at: WaitScene) -> ExternalAnswers:
+    return ExternalAnswers(at.services, Emitter(at.services.observer))
 
 
 # -- settling ----------------------------------------------------------------------------------------------------------
@@ -195,7 +202,7 @@ def test_the_next_hop_of_one_run_that_is_not_taken_keeps_the_record(
     at.begin_and_look(for_paid)
     at.begin_and_look(for_paid, object_id=ObjectId("c2"), body='{"cart_id":"c2"}', request_id=RequestId("run-2"))
     services = replace(at.services, sender=Refusing(at.services.sender, refused, for_minutes=for_minutes))
-    settling = OutsideAnswers(services, Emitter(services.observer))
+    settling = ExternalAnswers(services, Emitter(services.observer))
     verdict, ending = settling.settle(GIVEN, envelope(), queued=True)
     assert (verdict, ending.ack, ending.for_minutes) == (AnswerVerdict.RESUMED, False, for_minutes)
     assert "throttled" in ending.why
@@ -217,7 +224,7 @@ def test_a_next_hop_that_is_denied_to_an_answer_over_http_is_left_to_the_copy(at
     services = replace(at.services, sender=sender)
     [over_http] = normalize({}, invocation_id="paid")
     assert isinstance(over_http, Envelope)
-    verdict, _ = OutsideAnswers(services, Emitter(services.observer)).settle(GIVEN, over_http, queued=False)
+    verdict, _ = ExternalAnswers(services, Emitter(services.observer)).settle(GIVEN, over_http, queued=False)
     assert verdict is AnswerVerdict.RESUMED
     assert sender.kinds == (Kind.SIDE, Kind.NEXT), "its copy sends it again; a dead letter would be a false alarm"
 
@@ -228,7 +235,7 @@ def test_a_next_hop_that_is_denied_for_minutes_to_an_answer_of_a_queue_is_parked
     at.begin_and_look(for_paid)
     sender = Noting(at.services.sender, "c1", for_minutes=True)
     services = replace(at.services, sender=sender)
-    verdict, _ = OutsideAnswers(services, Emitter(services.observer)).settle(GIVEN, again(START, 3), queued=True)
+    verdict, _ = ExternalAnswers(services, Emitter(services.observer)).settle(GIVEN, again(START, 3), queued=True)
     assert verdict is AnswerVerdict.RESUMED
     assert sender.kinds == (Kind.NEXT, Kind.DEAD), "it has no copy"
 
@@ -308,7 +315,7 @@ class BuggedCarts(Flow, name="carts", object_id="cart_id", trust_senders=True):
 def test_a_bug_in_a_validator_is_no_refusal_of_the_answer(at: WaitScene) -> None:
     row_of(at, "gone", stage="some")
     with pytest.raises(RuntimeError, match="a validator with a bug"):
-        outside(at).settle(FoundAnswer(BuggedCarts, "paid", GivenAnswer('{"a":7}')), envelope(), queued=True)
+        outside(at).settle(ExternalAnswer(BuggedCarts, "paid", GivenAnswer('{"a":7}')), envelope(), queued=True)
 
 
 # -- the copy ----------------------------------------------------------------------------------------------------------
@@ -390,12 +397,12 @@ def bus_event(source: str = "shop", detail_type: str = "Paid") -> Envelope:
     return found
 
 
-def read(flows: list[AnyFlow], found: Envelope) -> FoundAnswer | None:
+def read(flows: list[AnyFlow], found: Envelope) -> ExternalAnswer | None:
     return read_outside(flows, found, NamedQueues(flows))
 
 
 def test_an_event_is_known_by_its_source_and_type() -> None:
-    assert read([DeclaresMore], bus_event()) == FoundAnswer(DeclaresMore, "payment/o1", GivenAnswer("7"))
+    assert read([DeclaresMore], bus_event()) == ExternalAnswer(DeclaresMore, "payment/o1", GivenAnswer("7"))
     assert read([DeclaresMore], bus_event(source="another")) is None
     assert read([DeclaresMore], bus_event(detail_type="Refused")) is None
 
@@ -459,7 +466,7 @@ def test_the_words_of_a_failure_are_kept_as_they_are() -> None:
 
 def test_where_no_field_names_what_is_awaited_the_messages_own_id_does() -> None:
     found = read([Declares], envelope("paid", "payments", uniquerequestid="r"))
-    assert found == FoundAnswer(Declares, "r", GivenAnswer('"paid"'), timedelta(hours=1))
+    assert found == ExternalAnswer(Declares, "r", GivenAnswer('"paid"'), timedelta(hours=1))
     with pytest.raises(EnvelopeError, match=r"attributes\.uniquerequestid.*is not there, and names what is awaited"):
         read([Declares], envelope("paid", "payments"))
 
@@ -497,13 +504,13 @@ def wait_for_paid(at: WaitScene, runs: int) -> None:
 @pytest.fixture
 def many(at: WaitScene, monkeypatch: pytest.MonkeyPatch) -> WaitScene:
     """Seven runs that wait for one event."""
-    monkeypatch.setattr("flowguard.worker.outside.ROWS_A_PART", PARTS)
+    monkeypatch.setattr("flowguard.worker.external_answers.ROWS_A_PART", PARTS)
     wait_for_paid(at, 7)
     return at
 
 
-def spread(at: WaitScene, *left: int, given: FoundAnswer = GIVEN, queued: bool = True) -> tuple[Any, Any]:
-    settling = OutsideAnswers(at.services, Emitter(at.services.observer), Invocation(*left))
+def spread(at: WaitScene, *left: int, given: ExternalAnswer = GIVEN, queued: bool = True) -> tuple[Any, Any]:
+    settling = ExternalAnswers(at.services, Emitter(at.services.observer), Invocation(*left))
     return settling.settle(given, envelope(), queued=queued)
 
 
@@ -522,7 +529,7 @@ def test_what_many_wait_for_is_settled_in_parts_and_each_part_goes_on_at_once(ma
 def test_a_worker_that_dies_in_a_part_leaves_the_place_before_it(many: WaitScene) -> None:
     spread(many, 0)
     services = replace(many.services, sender=Refusing(many.services.sender, "nobody"))
-    settling = OutsideAnswers(services, Emitter(services.observer), Invocation(10_000, 10_000, 10_000))
+    settling = ExternalAnswers(services, Emitter(services.observer), Invocation(10_000, 10_000, 10_000))
 
     def no_more(call: ApiCall, proceed: Proceed, /) -> Response:
         raise ConnectionError
@@ -557,7 +564,7 @@ def test_a_run_that_is_left_to_another_message_is_met_again_whatever_came_after_
     many.resume()
     assert many.item(first.address.object_id).status is Status.WAITING
     many.clock.advance(seconds=20)
-    settling = OutsideAnswers(many.services, Emitter(many.services.observer), Invocation(0))
+    settling = ExternalAnswers(many.services, Emitter(many.services.observer), Invocation(0))
     assert settling.settle(GIVEN, again(START), queued=True)[1].again_in == 0
     many.resume()
     assert many.item(first.address.object_id).status is Status.COMPLETED
@@ -601,11 +608,11 @@ def test_the_ending_of_a_record_that_is_seen_again_has_the_verdict_of_those_that
     assert (ending.ack, ending.verdict, verdict) == (False, AnswerVerdict.RESUMED, AnswerVerdict.RESUMED)
 
 
-def refusing(at: WaitScene, *left: int) -> OutsideAnswers:
+def refusing(at: WaitScene, *left: int) -> ExternalAnswers:
     """Nothing is taken for the first one who waits."""
     first = next(iter(at.waits.waiting_for("carts", "paid"))).address.object_id
     services = replace(at.services, sender=Refusing(at.services.sender, first))
-    return OutsideAnswers(services, Emitter(services.observer), Invocation(*left))
+    return ExternalAnswers(services, Emitter(services.observer), Invocation(*left))
 
 
 @pytest.mark.parametrize("left", [[0], [10_000, 0], [10_000] * 3])
@@ -627,7 +634,7 @@ def test_a_run_that_cannot_read_it_is_met_again_whatever_came_after_it(many: Wai
 
 # -- an early answer is for one wait -----------------------------------------------------------------------------------
 
-KEPT = FoundAnswer(Carts, "paid", GivenAnswer("7"), timedelta(hours=1))
+KEPT = ExternalAnswer(Carts, "paid", GivenAnswer("7"), timedelta(hours=1))
 
 
 def for_early_paid(step: Step[Progress]) -> Outcome:

@@ -31,7 +31,7 @@ from flowguard.wire.notification import to_json
 from flowguard.wire.signing import UNSIGNED, Signer, signed_attributes
 
 
-class Unsent(NamedTuple):
+class Undeliverable(NamedTuple):
     """The attributes of a parked side message: all that is needed to send it later.
 
     ``escaped`` says that the letter's body is the message's as a JSON string: functions and buses take texts that no
@@ -58,7 +58,7 @@ class Unsent(NamedTuple):
         }
 
     @classmethod
-    def parse(cls, found: object) -> Unsent:
+    def parse(cls, found: object) -> Undeliverable:
         """Read what :meth:`as_json` wrote. Raises ValueError where it is anything else."""
         match found:
             case {"kind": str(kind), "to": str(to), "id": str(own), "attributes": dict(attributes), **more} if own:
@@ -69,7 +69,7 @@ class Unsent(NamedTuple):
                 raise ValueError("has an 'unsent' without kind, to, id and attributes")
 
     @classmethod
-    def of(cls, attributes: Mapping[str, Attribute]) -> Unsent | None:
+    def of(cls, attributes: Mapping[str, Attribute]) -> Undeliverable | None:
         """Read it from a letter's own attributes; None where the letter is of another kind. Raises ValueError."""
         said = _said(attributes)
         return cls.parse(said["unsent"]) if "unsent" in said else None
@@ -137,7 +137,7 @@ def _side(message: Message, send: Send, error: ErrorNote, signer: Signer) -> tup
     """Build the letter's body and attributes. A signature covers the body as it lies there."""
     escaped = not send.body or refused_character(send.body) is not None
     body = to_json(send.body) if escaped else send.body
-    unsent = Unsent(send.kind, send.to, send.id, send.attributes, send.group, escaped)
+    unsent = Undeliverable(send.kind, send.to, send.id, send.attributes, send.group, escaped)
     about = message._replace(
         body=unsent.covered(body), retry=0, reply_to=None, first_error=error, last_error=None, attempts=None
     )

@@ -13,7 +13,7 @@ from flowguard import PER_REQUEST, Bus, Callback, Done, Flow, Outcome, Stage, St
 from flowguard.events import EventType
 from flowguard.sim.crash import Crashes
 from flowguard.sim.delivered import Delivered
-from flowguard.sim.made_tokens import NoSuchToken
+from flowguard.sim.issued_tokens import NoSuchToken
 from flowguard.sim.memory.aws import MemoryAWS
 from flowguard.sim.points import Point
 from flowguard.sim.recording import RecordedRecord, read_recording

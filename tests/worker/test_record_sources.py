@@ -16,9 +16,9 @@ from flowguard.testing import invocation, sns_event, sqs_event
 from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.envelope import Envelope, normalize
 from flowguard.wire.message import Message
-from flowguard.worker.believed import Channel, NamedQueues, RecordKind
 from flowguard.worker.callbacks import _is_own_queue
-from flowguard.worker.outside import comes_through
+from flowguard.worker.external_answers import comes_through
+from flowguard.worker.record_sources import Channel, NamedQueues, RecordKind
 from flowguard.worker.routing import Routes
 from flowguard.worker.trust import Trust
 from tests.scene import START

@@ -31,15 +31,15 @@ from flowguard.wire.message import REQUEST_ID
 from flowguard.wire.send_ids import IdKind, digest_of, id_of
 from flowguard.wire.signing import check_signs
 from flowguard.wire.tokens import awaited_id_problem
-from flowguard.worker.believed import NamedQueues
 from flowguard.worker.dispatch import dispatch, not_sent
 from flowguard.worker.early_answers import TAKEN, EarlyOffers, Offer
 from flowguard.worker.emitter import Emitter
 from flowguard.worker.ending import Ending
-from flowguard.worker.found_answer import FoundAnswer
+from flowguard.worker.external_answer import ExternalAnswer
 from flowguard.worker.lifetimes import Lifetimes
 from flowguard.worker.ports import Budget, Services, Unlimited
-from flowguard.worker.resumed import check_answer
+from flowguard.worker.record_sources import NamedQueues
+from flowguard.worker.resumed_payload import check_answer
 from flowguard.worker.settler import SettledAnswer, Settler, message_at
 
 ORDER = (
@@ -69,7 +69,7 @@ KEPT_TO_END_MS = 3_000
 """Kept of an invocation, so that what was begun ends within it."""
 
 
-class OutsideAnswers:
+class ExternalAnswers:
     """Settles answers for every run that waits for them, a part of them at a time."""
 
     def __init__(self, services: Services, emitter: Emitter, budget: Budget | None = None) -> None:
@@ -78,7 +78,7 @@ class OutsideAnswers:
         self._settler = Settler(services)
         self._budget = Unlimited() if budget is None else budget
 
-    def settle(self, brought: FoundAnswer, envelope: Envelope, *, queued: bool) -> tuple[AnswerVerdict, Ending]:
+    def settle(self, brought: ExternalAnswer, envelope: Envelope, *, queued: bool) -> tuple[AnswerVerdict, Ending]:
         """Settle the answer for every run that waits for its id, and send their next hops.
 
         The ending says whether its record may be acknowledged. ``queued`` is False for an answer that nobody sends
@@ -96,7 +96,7 @@ class OutsideAnswers:
             raise told.missed
         return self._ending(brought, envelope, told)
 
-    def _offers(self, brought: FoundAnswer, envelope: Envelope, told: _Told) -> Iterator[Offer]:
+    def _offers(self, brought: ExternalAnswer, envelope: Envelope, told: _Told) -> Iterator[Offer]:
         """Yield to whom it is offered. The next offer follows from the verdicts on the one before."""
         early = EarlyOffers(self._services, brought, envelope)
         if brought.keep_early is None:
@@ -113,7 +113,7 @@ class OutsideAnswers:
         elif ALL_WHO_WAITED in (kept.waited, kept.used_by) and told.is_done:
             early.close()
 
-    def _make(self, offer: Offer, brought: FoundAnswer, envelope: Envelope, told: _Told, *, queued: bool) -> None:
+    def _make(self, offer: Offer, brought: ExternalAnswer, envelope: Envelope, told: _Told, *, queued: bool) -> None:
         """Make an offer in parts, and send the next hops of each.
 
         A part that is to be settled again keeps the place before it, whatever comes after.
@@ -134,7 +134,7 @@ class OutsideAnswers:
         self,
         part: Sequence[AwaitingRow],
         offer: Offer,
-        brought: FoundAnswer,
+        brought: ExternalAnswer,
         envelope: Envelope,
         told: _Told,
         *,
@@ -168,7 +168,7 @@ class OutsideAnswers:
         return told.add(verdicts, missed, left, is_held=holds)
 
     def _given(
-        self, row: AwaitingRow, offer: Offer, brought: FoundAnswer, envelope: Envelope, told: _Told, *, is_last: bool
+        self, row: AwaitingRow, offer: Offer, brought: ExternalAnswer, envelope: Envelope, told: _Told, *, is_last: bool
     ) -> SettledAnswer | None:
         """Give the answer to a run. None where another has used it up.
 
@@ -198,13 +198,13 @@ class OutsideAnswers:
 
     # -- parts of what many wait for
 
-    def _keep_place(self, brought: FoundAnswer, by: str, place: AwaitingRow | None) -> None:
+    def _keep_place(self, brought: ExternalAnswer, by: str, place: AwaitingRow | None) -> None:
         """Keep the place up to which all have got the answer. None where the first part is to be settled again."""
         if place is not None:
             until = Lifetimes(brought.flow).of_run(self._services.clock.now())
             self._services.store.waits.keep_place(brought.flow.name, brought.awaited_id, by, place, until)
 
-    def _ending(self, brought: FoundAnswer, envelope: Envelope, told: _Told) -> tuple[AnswerVerdict, Ending]:
+    def _ending(self, brought: ExternalAnswer, envelope: Envelope, told: _Told) -> tuple[AnswerVerdict, Ending]:
         verdict = _first(told.verdicts, kept=brought.keep_early is not None)
         why = told.why or ("its hop is not committed yet" if AnswerVerdict.EARLY in told.verdicts else "")
         if told.is_held and not why:
@@ -216,7 +216,7 @@ class OutsideAnswers:
         ending = Ending(envelope, ack=not why, verdict=verdict, why=why, backs_off=True)
         return verdict, ending._replace(for_minutes=told.for_minutes)
 
-    def _put_into_queue(self, brought: FoundAnswer, uses: Iterable[tuple[AwaitingRow, Use | None]]) -> None:
+    def _put_into_queue(self, brought: ExternalAnswer, uses: Iterable[tuple[AwaitingRow, Use | None]]) -> None:
         if not brought.flow.trust_senders:
             check_signs(self._services.signer, brought.flow.name, "answers")
         now = self._services.clock.now()
@@ -255,12 +255,12 @@ class _Told:
         return not left and not missed and not is_held and AnswerVerdict.EARLY not in verdicts
 
 
-def _use(row: AwaitingRow, offer: Offer, brought: FoundAnswer, envelope: Envelope) -> Use | None:
+def _use(row: AwaitingRow, offer: Offer, brought: ExternalAnswer, envelope: Envelope) -> Use | None:
     """Return how a run uses the answer. None where nothing is used by that."""
     return None if offer.who is None else Use(brought.awaited_id, envelope.own_id, offer.who(row))
 
 
-def _unreadable(row: AwaitingRow, brought: FoundAnswer) -> RunFailed | None:
+def _unreadable(row: AwaitingRow, brought: ExternalAnswer) -> RunFailed | None:
     """Return why the stage that waits cannot read the answer; None where it can.
 
     A row outlives its run, and the stage may have changed since, or be gone.
@@ -279,7 +279,7 @@ def _first(verdicts: set[AnswerVerdict], *, kept: bool) -> AnswerVerdict:
 
 
 def answer_message(
-    brought: FoundAnswer, row: AwaitingRow, now: int, services: Services, use: Use | None = None
+    brought: ExternalAnswer, row: AwaitingRow, now: int, services: Services, use: Use | None = None
 ) -> Send:
     """Build the message that brings an answer to the flow's own functions, with the address that it is for.
 
@@ -304,7 +304,7 @@ def _body(answer: GivenAnswer) -> str:
 # -- reading one -------------------------------------------------------------------------------------------------------
 
 
-def read_outside(flows: Iterable[AnyFlow], envelope: Envelope, queues: NamedQueues) -> FoundAnswer | None:
+def read_outside(flows: Iterable[AnyFlow], envelope: Envelope, queues: NamedQueues) -> ExternalAnswer | None:
     """Read a record as the callback says that it came through. None where no flow declares one.
 
     What a message says of its topic or event is believed only in a queue that brings nothing else to these flows:
@@ -325,7 +325,7 @@ def read_outside(flows: Iterable[AnyFlow], envelope: Envelope, queues: NamedQueu
         answer = _answer(callback, payload)
     except TypeError as error:
         raise EnvelopeError(envelope.message_id, "body", str(error)) from None
-    return FoundAnswer(flow, awaited_id, answer, callback.keep_early, callback.names)
+    return ExternalAnswer(flow, awaited_id, answer, callback.keep_early, callback.names)
 
 
 def _alone(declared: Sequence[tuple[AnyFlow, Callback]], envelope: Envelope) -> Sequence[tuple[AnyFlow, Callback]]:

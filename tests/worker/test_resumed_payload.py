@@ -14,7 +14,7 @@ from flowguard.protocol.run_orders import failed_answer
 from flowguard.protocol.waiting import GivenAnswer, Wait, WaitPlan
 from flowguard.stage import AnyStage, Stage
 from flowguard.step import Step
-from flowguard.worker.resumed import admits_failed, check_answer, fields_of, resumed_payload
+from flowguard.worker.resumed_payload import admits_failed, check_answer, fields_of, resumed_payload
 
 
 class Hits(BaseModel):

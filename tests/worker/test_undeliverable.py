@@ -18,7 +18,7 @@ from flowguard.stage import Stage
 from flowguard.step import Step
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.message import PLACE, REQUEST_ID, REQUESTED_AT, ErrorNote, Message, Place
-from flowguard.worker.unsent import Unsent, bound_for, park
+from flowguard.worker.undeliverable import Undeliverable, bound_for, park
 
 ERROR = ErrorNote("NotSent", "no such queue", 7)
 TEN = {f"a{n}": Attribute.string("x") for n in range(10)}
@@ -58,7 +58,9 @@ def test_a_parked_side_message_says_how_it_would_have_been_sent(send: Send) -> N
     assert (letter.kind, letter.to, letter.body, letter.group) == (Kind.DEAD, Queue("dead"), send.body, "o1")
     assert letter.id == ("r-1.2.deadline.5.unsent" if send.kind is Kind.DEADLINE else f"{send.id}.unsent")
     place = place_of(letter)
-    assert Unsent.parse(place["unsent"]) == Unsent(send.kind, send.to, send.id, send.attributes, send.group)
+    assert Undeliverable.parse(place["unsent"]) == Undeliverable(
+        send.kind, send.to, send.id, send.attributes, send.group
+    )
     assert (place["hop"], place["redrive"], place["error"]) == (2, 1, ["NotSent", "no such queue", 7])
     assert not place.keys() & {"retry", "reply_to", "last_error", "attempts", "to"}
     assert letter.attributes[REQUEST_ID].value == "r-1"
@@ -113,14 +115,14 @@ def test_a_letter_bound_for_no_destination_is_refused(said: str) -> None:
 @pytest.mark.parametrize("send", SIDES)
 def test_a_parked_side_message_can_be_sent_as_it_would_have_been(send: Send) -> None:
     letter = park(Works, MESSAGE, send, ERROR)
-    unsent = Unsent.of(letter.attributes)
+    unsent = Undeliverable.of(letter.attributes)
     assert unsent is not None
     assert unsent.send(letter.body) == send
     assert unsent.send(letter.body, Queue("elsewhere")).to == Queue("elsewhere")
 
 
 def test_a_signature_covers_the_body_and_everything_that_is_said_of_it() -> None:
-    one = Unsent(Kind.SIDE, Queue("q"), "r-1.2.0", {"a": Attribute.string("x")})
+    one = Undeliverable(Kind.SIDE, Queue("q"), "r-1.2.0", {"a": Attribute.string("x")})
     others = (
         one._replace(kind=Kind.COMPLETE),
         one._replace(to=Queue("p")),
@@ -144,14 +146,14 @@ def test_what_no_queue_takes_cannot_be_parked() -> None:
         park(Works, MESSAGE._replace(request_id=RequestId("\0")), SIDES[0], ERROR)
 
 
-GOOD = Unsent(Kind.SIDE, Queue("q"), "r-1.2.0", {"a": Attribute.string("x")}).as_json()
+GOOD = Undeliverable(Kind.SIDE, Queue("q"), "r-1.2.0", {"a": Attribute.string("x")}).as_json()
 
 
 def test_a_group_is_said_only_where_there_is_one() -> None:
-    assert "group" not in Unsent(Kind.SIDE, Queue("q"), "r-1.2.0", {}).as_json()
-    assert Unsent.parse(GOOD).group is None
+    assert "group" not in Undeliverable(Kind.SIDE, Queue("q"), "r-1.2.0", {}).as_json()
+    assert Undeliverable.parse(GOOD).group is None
     with pytest.raises(ValueError, match="group"):
-        Unsent.parse({**GOOD, "group": 5})
+        Undeliverable.parse({**GOOD, "group": 5})
 
 
 @pytest.mark.parametrize(
@@ -174,7 +176,7 @@ def test_a_group_is_said_only_where_there_is_one() -> None:
 )
 def test_what_nobody_parked_is_refused(bad: object) -> None:
     with pytest.raises(ValueError, match=r"has an 'unsent'|is no destination"):
-        Unsent.parse(bad)
+        Undeliverable.parse(bad)
 
 
 @pytest.mark.parametrize("body", ["a\0b", "\ud800", ""])
@@ -184,7 +186,7 @@ def test_a_body_that_no_queue_takes_is_parked_as_json_and_comes_back_as_it_was(t
     send = Send(Kind.SIDE, to, body, "r-1.2.0")
     letter = park(Works, MESSAGE, send, ERROR)
     assert json.loads(letter.body) == body
-    unsent = Unsent.of(letter.attributes)
+    unsent = Undeliverable.of(letter.attributes)
     assert unsent is not None
     assert unsent.send(letter.body) == send
     with pytest.raises(ValueError, match="is not a JSON string"):
@@ -193,4 +195,4 @@ def test_a_body_that_no_queue_takes_is_parked_as_json_and_comes_back_as_it_was(t
 
 @pytest.mark.parametrize("text", ["5", '["unsent"]', '"unsent"', "null", "[", "[" * 100_000])
 def test_a_place_that_is_no_object_holds_no_message(text: str) -> None:
-    assert Unsent.of({PLACE: Attribute.string(text)}) is None
+    assert Undeliverable.of({PLACE: Attribute.string(text)}) is None

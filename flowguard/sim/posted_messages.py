@@ -14,7 +14,7 @@ from flowguard.sim.calls import ApiCall
 from flowguard.sim.sends import SENDS, SendOperation, sending
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.message import FLOW_STAGE, PLACE, REQUEST_ID, Place
-from flowguard.worker.unsent import Unsent, bound_for
+from flowguard.worker.undeliverable import Undeliverable, bound_for
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +75,7 @@ class Posted:
         return self.place.is_unsent
 
     @property
-    def unsent(self) -> Unsent | None:
+    def unsent(self) -> Undeliverable | None:
         """Return what the letter of an unsent message says of it."""
         found = self.attributes.get(PLACE)
         return _unsent(found) if found is not None else None
@@ -91,9 +91,9 @@ class Posted:
 
 
 @lru_cache(maxsize=1024)
-def _unsent(said: Attribute) -> Unsent | None:
+def _unsent(said: Attribute) -> Undeliverable | None:
     try:
-        return Unsent.of({PLACE: said})
+        return Undeliverable.of({PLACE: said})
     except ValueError:
         return None
 

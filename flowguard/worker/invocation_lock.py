@@ -1,4 +1,4 @@
-"""What lets handlers run at once while all else of an invocation is done by one thread at a time."""
+"""The lock of an invocation: its handlers run at once, and all else of it is done by one thread at a time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Key = TypeVar("Key")
 Result = TypeVar("Result")
 
 
-class Baton:
+class InvocationLock:
     """The lock of the invocation: one thread at a time claims, plans, commits and reports. Handlers run without it.
 
     ::
@@ -42,7 +42,7 @@ class Baton:
         """Do the work of each key in a thread of its own. Yield the results of those that have ended, in turn.
 
         Nothing is yielded where none has ended for ``longest_wait`` seconds. Each runs in a copy of the context, and
-        holds the baton but where it hands that on. What one raises is raised here when all have ended.
+        holds the lock but where it hands that on. What one raises is raised here when all have ended.
         """
         with self.handed_on(), ThreadPoolExecutor(len(work)) as pool:
             futures = {pool.submit(copy_context().run, self._held, one): key for key, one in work.items()}
