@@ -22,6 +22,7 @@ from flowguard.sim.reused_clients import SameClients
 from flowguard.testing.explorer.run import sandbox
 from flowguard.worker.denials import Denials
 from flowguard.worker.patience import SOME_MINUTES
+from tests.early_starts import EarlyStarts
 from tests.engines.dynamodb_local import dynamodb_local
 from tests.engines.elasticmq import elasticmq
 from tests.engines.ministack import ministack
@@ -36,6 +37,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """
     settings.register_profile("patient", settings(), deadline=None)  # a busy machine makes no example wrong
     settings.load_profile("patient")
+    config.pluginmanager.register(EarlyStarts())
     patch = pytest.MonkeyPatch()
     config.add_cleanup(patch.undo)
     patch.setattr(EventAliaser, "_alias_event_name", _with_one_table(EventAliaser))

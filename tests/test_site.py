@@ -142,7 +142,7 @@ def test_what_leads_nowhere_or_to_another_host_is_noticed(tmp_path: Path) -> Non
     assert [pages[path].drawings for path in (front, other)] == [0, 1]
 
 
-@pytest.mark.proof("builds the site")
+@pytest.mark.proof("builds the site", first=True)
 def test_the_site_has_all_pages_and_no_dead_links_and_asks_no_other_host(tools: None, tmp_path: Path) -> None:
     root = tmp_path / "site"
     site.build(root)

@@ -194,7 +194,7 @@ def memory() -> Iterator[Clients]:
         yield clients
 
 
-@pytest.mark.proof("every small state, for each part of the condition")
+@pytest.mark.long("repeats mutants of the expression, which prove asks of their tests, in every small state")
 @pytest.mark.parametrize("mutant", MUTANTS)
 def test_without_one_part_of_the_condition_some_state_is_answered_wrongly(
     mutant: str, memory: Clients, monkeypatch: pytest.MonkeyPatch

@@ -309,7 +309,7 @@ def test_an_expectation_that_cannot_be_used_is_refused(expected: str, problem: s
 # -- what is replayed -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.proof("replays every sample, on moto")
+@pytest.mark.long("replays in one call what the folders of samples are replayed as one by one")
 def test_a_directory_is_every_json_below_it_but_for_what_is_bad() -> None:
     result = replay(ROOT / "samples")
     assert (result.exit_code, result.stderr.count("is UNROUTABLE: "), len(result.stderr.splitlines())) == (2, 2, 2)

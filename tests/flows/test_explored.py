@@ -73,7 +73,7 @@ def test_a_flow_that_waits_survives(name: str, schedule: str) -> None:
     assert trace.ok, str(trace)
 
 
-@pytest.mark.proof("explores a flow that waits")
+@pytest.mark.proof("explores a flow that waits", first=True)
 def test_a_recorded_request_is_posted_when_its_token_is_there() -> None:
     flows, messages, given = about("clicked twice")
     trace = replay(flows, messages, "none", **given)
@@ -84,7 +84,7 @@ def test_a_recorded_request_is_posted_when_its_token_is_there() -> None:
     assert lines.index(answers[0]) > next(place for place, line in enumerate(lines) if "(commit)" in line)
 
 
-@pytest.mark.proof("explores whole flows, for minutes")
+@pytest.mark.proof("explores whole flows, for minutes", first=True)
 @pytest.mark.parametrize(
     "name",
     [

@@ -47,7 +47,7 @@ def says(ran: Ran, *told: str) -> None:
     assert all(one in ran.err for one in told), ran.told
 
 
-@pytest.mark.proof("builds a wheel, and installs it into an environment of its own, extra after extra")
+@pytest.mark.proof("builds a wheel, and installs it into an environment of its own, extra after extra", first=True)
 def test_without_extras_then_with_the_command_line_then_with_all_of_it(fresh: FreshEnvironment, shop: Path) -> None:
     fresh.install()
     a_deployed_function_needs_no_extra(fresh, shop)
@@ -69,7 +69,7 @@ def test_without_extras_then_with_the_command_line_then_with_all_of_it(fresh: Fr
     the_demo_runs_in_a_clone(fresh, shop)
 
 
-@pytest.mark.proof("builds a wheel, and installs it into an environment of its own, extra after extra")
+@pytest.mark.proof("builds a wheel, and installs it into an environment of its own, extra after extra", first=True)
 def test_local_alone_then_testing_alone_then_a_whole_project(fresh: FreshEnvironment, shop: Path) -> None:
     fresh.install("local")
     assert not fresh.has("click")
@@ -93,7 +93,7 @@ def test_local_alone_then_testing_alone_then_a_whole_project(fresh: FreshEnviron
     explore_finds_nothing(fresh, shop)
 
 
-@pytest.mark.proof("builds a wheel, and installs it into an environment of its own, extra after extra")
+@pytest.mark.proof("builds a wheel, and installs it into an environment of its own, extra after extra", first=True)
 @pytest.mark.parametrize(
     "extra", ["opentelemetry", pytest.param("xray", marks=pytest.mark.long("the same of the other observer"))]
 )
@@ -104,7 +104,7 @@ def test_an_observer_needs_its_own_extra_alone(extra: str, fresh: FreshEnvironme
     assert succeeded(watch(fresh, shop, extra)).out == "True\n"
 
 
-@pytest.mark.proof("builds a wheel, and installs it into an environment of its own")
+@pytest.mark.proof("builds a wheel, and installs it into an environment of its own", first=True)
 def test_the_inspector_needs_its_own_extra_alone(fresh: FreshEnvironment, shop: Path) -> None:
     fresh.install("ui")
     assert not any(fresh.has(module) for module in ("moto", "time_machine", "flask_cors", "pytest"))
@@ -112,7 +112,7 @@ def test_the_inspector_needs_its_own_extra_alone(fresh: FreshEnvironment, shop: 
     says(fresh.run(shop, "flowguard", "dev", "shop.functions"), "pip install 'flowguard[serve]'")
 
 
-@pytest.mark.proof("builds a wheel, and installs it into an environment of its own")
+@pytest.mark.proof("builds a wheel, and installs it into an environment of its own", first=True)
 def test_the_engine_on_a_port_needs_its_own_extra_alone(fresh: FreshEnvironment, shop: Path) -> None:
     fresh.install("serve")
     assert not fresh.has("pytest")

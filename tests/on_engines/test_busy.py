@@ -15,7 +15,7 @@ from tests.engines.polling import comes_true
 from tests.proofs.soak.mapping import Mapping
 from tests.proofs.soak.sandbox import Sandbox
 
-pytestmark = pytest.mark.proof("waits for leases and for fifty copies")
+pytestmark = pytest.mark.proof("waits for leases and for fifty copies", first=True)
 
 COPIES = 50
 LEASE = timedelta(seconds=10)

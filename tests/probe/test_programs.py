@@ -52,7 +52,7 @@ def check_served(name: str, names: Iterable[str], request: pytest.FixtureRequest
         assert unexpected(engine, [PROBES[one] for one in names]) == []
 
 
-@pytest.mark.proof("some 140 programs of which some wait for a real engine")
+@pytest.mark.proof("some 140 programs of which some wait for a real engine", first=True)
 @pytest.mark.parametrize(
     "name",
     [

@@ -65,6 +65,7 @@ def test_what_is_broken_is_found(mutant: Mutant) -> None:
     assert caught[1].way
 
 
+@pytest.mark.long("searches worlds for the harm of what is called harmless, which costs nobody anything")
 @pytest.mark.parametrize("mutant", HARMLESS, ids=lambda mutant: mutant.name)
 def test_what_is_called_harmless_is_not_found(mutant: Mutant) -> None:
     caught = catch(mutant, AT_HAND)

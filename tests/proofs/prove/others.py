@@ -30,12 +30,12 @@ class Other:
 RACES: Final = Other(
     "races",
     "tests.proofs.races",
-    ("--claims", "3000", "--waits", "200", "--sums", "100", "--callers", "100", "--once", "24"),
+    ("--claims", "1500", "--waits", "100", "--sums", "60", "--callers", "60", "--once", "24"),
     ("--claims", "50000"),
     "counts",
     "ok",
 )
-SOAK: Final = Other("soak", "tests.proofs.soak", ("--messages", "500"), ("--messages", "20000"), "figures", "holds")
+SOAK: Final = Other("soak", "tests.proofs.soak", ("--messages", "250"), ("--messages", "20000"), "figures", "holds")
 TESTS: Final = Other("tests", "tests.proofs.suite", (), ("--long",), "figures", "ok")
 RECALL: Final = Other("recall", "tests.proofs.recall", (), ("--long",), "figures", "holds")
 DEPLOYED: Final = Other("deployed", "tests.proofs.e2e", (), (), "figures", "holds")

@@ -92,7 +92,7 @@ def test_chains_that_lambda_stops_are_noticed() -> None:
     assert "rounds: each run has its 20 hops" in names(broken(soaked("loops")))
 
 
-@pytest.mark.proof("records come again every ten seconds for an hour")
+@pytest.mark.long("repeats in an hour of records what a mutant of the pause shows in its tests")
 def test_records_that_use_up_their_receives_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(patience, "_GROWTH", patience._GROWTH)  # put back at the end
     MUTANTS["pauses-do-not-grow"]()

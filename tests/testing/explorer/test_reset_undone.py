@@ -55,7 +55,7 @@ def nothing_is_held_by_a_run_that_has_failed(view: View) -> None:
     assert held == 0 or (held == 3 and is_parked), held
 
 
-@pytest.mark.proof("explores every fault of a run and of what resets it")
+@pytest.mark.proof("explores every fault of a run and of what resets it", first=True)
 def test_a_run_that_is_reset_and_undone_keeps_every_promise() -> None:
     """When the reset meets the run differs by schedule, and with it which runs fail. Everything else is judged."""
     report = explore(
