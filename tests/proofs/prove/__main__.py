@@ -14,6 +14,7 @@ from collections.abc import Iterable, Sequence
 from tests.arguments import count
 from tests.proofs.prove import others
 from tests.proofs.prove.cases import CASES
+from tests.proofs.prove.elsewhere import tested
 from tests.proofs.prove.harmless import HARMLESS
 from tests.proofs.prove.hunt import Hunt
 from tests.proofs.prove.judge import Effort
@@ -21,7 +22,7 @@ from tests.proofs.prove.last_long import commit_here, write_figures
 from tests.proofs.prove.mutant import Mutant
 from tests.proofs.prove.mutants import Mutants
 from tests.proofs.prove.parts import Parts
-from tests.proofs.prove.remembered import remember, remembered
+from tests.proofs.prove.remembered import EXPLORER, remember, remembered
 from tests.proofs.prove.report import Figures, case_lines, lines
 from tests.proofs.prove.tries import Limits, try_all
 from tests.proofs.prove.witnesses import Witnesses
@@ -49,7 +50,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     witnesses = Witnesses(mutants, given.jobs)
     try_all(hunt, witnesses, chosen, MORE if given.long else FEW, parts)
     if given.remember:
-        known = {**remembered(), **witnesses.sought}
+        left = [one.name for one in chosen if one.number in hunt.kills and tested(one.name) is not None]
+        known = {**remembered(), **witnesses.sought, **dict.fromkeys(left, EXPLORER)}
         remember({one.name: known[one.name] for one in mutants.all if one.name in known})
     found = lines(hunt, witnesses, chosen, HARMLESS)
     if not given.json:

@@ -13,6 +13,9 @@ from typing import Final
 
 FILE: Final = Path(__file__).with_name("remembered.json")
 
+EXPLORER: Final = "the explorer"
+"""Stands in the place of a test where only the explorer noticed: it is tried before all tests that meet the mutant."""
+
 LONG: Final = 0.1
 """Seconds of CPU. To look for a test that notices it takes a fifth of that for most mutants."""
 

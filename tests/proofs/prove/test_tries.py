@@ -8,12 +8,14 @@ from typing import cast
 
 import pytest
 
+from tests.proofs.prove import tries as in_order
 from tests.proofs.prove.__main__ import FEW
 from tests.proofs.prove.hunt import Hunt, Kill, _cut
 from tests.proofs.prove.judge import Verdict
 from tests.proofs.prove.mutant import Mutant
 from tests.proofs.prove.mutants import Mutants
 from tests.proofs.prove.parts import Parts
+from tests.proofs.prove.remembered import EXPLORER
 from tests.proofs.prove.tries import Limits, try_all
 from tests.proofs.prove.witnesses import Witnesses
 
@@ -101,3 +103,13 @@ def test_without_a_schedule_before_the_tests_what_they_leave_is_explored_in_full
 
 def test_a_plan_of_no_schedules_has_none() -> None:
     assert _cut([(0, ["none", "d1"]), (1, None)], 0) == []
+
+
+def test_what_only_the_explorer_noticed_the_last_time_is_explored_before_its_tests(
+    mutants: dict[str, Mutant], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(in_order, "remembered", lambda: {TESTED: EXPLORER})
+    hunt, witnesses, mutant = FakeHunt(600), FakeWitnesses(None), mutants[TESTED]
+    try_all(cast(Hunt, hunt), cast(Witnesses, witnesses), [mutant], FEW, Parts())
+    assert hunt.tried[0] == {mutant.number: None}
+    assert witnesses.asked == []

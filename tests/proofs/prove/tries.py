@@ -10,13 +10,14 @@ from tests.proofs.prove.harmless import HARMLESS
 from tests.proofs.prove.hunt import Hunt
 from tests.proofs.prove.mutant import Mutant
 from tests.proofs.prove.parts import Parts
+from tests.proofs.prove.remembered import EXPLORER, remembered
 from tests.proofs.prove.witnesses import Witnesses
 
 
 class Limits(NamedTuple):
     """About how many schedules are tried at first on a mutant that has tests, and at all on a harmless one.
 
-    With none of them a mutant that has tests is explored only where these do not notice it.
+    With none of them a mutant that has tests is explored only where these do not notice it, or did not the last time.
     """
 
     tested: int
@@ -24,7 +25,8 @@ class Limits(NamedTuple):
 
     def of(self, mutants: Sequence[Mutant]) -> Mapping[int, int]:
         """Return the limits by number of those that have one."""
-        found = {one.number: self.tested for one in mutants if tested(one.name) is not None}
+        explored = {name for name, test in remembered().items() if test == EXPLORER}
+        found = {one.number: self.tested for one in mutants if tested(one.name) and one.name not in explored}
         return {**found, **{one.number: self.harmless for one in mutants if one.name in HARMLESS}}
 
 
