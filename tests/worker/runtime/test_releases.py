@@ -191,6 +191,16 @@ def test_an_attempt_that_a_fifo_record_counts_in_the_item_is_one_too(monkeypatch
         assert at.told(EventType.PARKED) == 1
 
 
+def test_a_request_that_was_begun_asks_nothing_of_the_database_and_a_later_hop_is_its_runs(at: Scene) -> None:
+    at.deliver(at.message(retry=1, body='{"note":7}'))
+    assert at.calls == []
+    at.deliver(at.message())
+    at.deliver(at.second(retry=1, body='{"sum":7}'))
+    assert at.calls == ["UpdateItem", "UpdateItem"], "claimed, and given back"
+    at.deliver(at.second(retry=1, body='{"sum":7}', request_id="another"))
+    assert (at.calls, at.told(EventType.PARKED)) == (["UpdateItem"], 0), "superseded: nothing to park"
+
+
 class Crashing(BaseModel):
     """A request whose model raises what no validator should."""
 
