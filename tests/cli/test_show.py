@@ -148,8 +148,8 @@ def test_a_failing_order_from_its_first_attempt_to_its_end(at: Scene) -> None:
     assert lines(at) == [
         "orders of o1: RUNNING at price-order, hop 1, attempt 1",
         "now      a worker has attempt 1 until 2027-01-15T08:00:30.000Z (in 30 s), or it has failed: attempt 2 comes "
-        "by itself, at 2027-01-15T08:01:30.000Z (in 2 min) at the latest, and its error is in the log of price-order, as "
-        "'retried'",
+        "by itself, at 2027-01-15T08:01:30.000Z (in 2 min) at the latest, and its error is in the log of price-order, "
+        "as 'retried'",
         "request  run-1, of 2027-01-15T07:59:59.000Z (1 s ago)",
         "stages   price-order",
         "expires  2027-02-12T08:00:00.000Z (in 28 d)",
