@@ -134,7 +134,8 @@ class ModuleSource:
                 return bool(of_object == of_request)
             case (ast.Name() | ast.Attribute()) as whose, _:
                 return self.dotted(whose).rpartition(".")[2] == "PER_REQUEST"
-        return False
+            case _:
+                return False
 
     def is_forgotten(self, handler: Function) -> bool:
         """Answer whether a flow, here or elsewhere, remembers runs of this handler's stage no longer than it must.
