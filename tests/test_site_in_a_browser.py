@@ -40,8 +40,8 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def opened() -> Iterator[Browser]:
-    with browser() as found:
-        yield found
+    with browser() as chromium:
+        yield chromium
 
 
 def at(opened: Browser, address: str, script: str) -> Any:

@@ -162,7 +162,7 @@ def _is_own_commit(item: RunItem) -> bool:
 def last_commit(item: RunItem) -> int:
     """Return when the last commit was made, ms. The item has when its handler began, and the history when it ended."""
     hop = item.hop if item.done else item.hop - 1
-    ended = (one.at for one in own_history(item) if (one.hop, one.how not in _UNCOMMITTED) == (hop, True))
+    ended = (line.at for line in own_history(item) if (line.hop, line.how not in _UNCOMMITTED) == (hop, True))
     return max((item.committed_at, *ended))
 
 

@@ -91,9 +91,13 @@ def _unanswered(world: World, left: Mapping[str, list[Any]]) -> Iterator[Unanswe
     for queue, messages in left.items():
         for message in messages:
             (read,) = normalize({"Messages": [message]})
-            said = {} if isinstance(read, BadRecord) else {name: one.value for name, one in read.attributes.items()}
-            flow, _, stage = said.get(FLOW_STAGE, "").partition("/")
-            if PLACE in said and flow not in served and Place.parse(said[PLACE]).answer_to is not None:
+            attributes = (
+                {}
+                if isinstance(read, BadRecord)
+                else {name: attribute.value for name, attribute in read.attributes.items()}
+            )
+            flow, _, stage = attributes.get(FLOW_STAGE, "").partition("/")
+            if PLACE in attributes and flow not in served and Place.parse(attributes[PLACE]).answer_to is not None:
                 yield Unanswered(flow, stage, queue)
 
 

@@ -46,7 +46,7 @@ def shown(capsys: pytest.CaptureFixture[str], said: dict[str, Any], *, as_json: 
 
 
 def test_it_says_first_where_aws_is_and_what_to_type_in_another_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    said = {
+    listening = {
         "event": "listening",
         "at": START,
         "url": "http://127.0.0.1:4566",
@@ -57,7 +57,7 @@ def test_it_says_first_where_aws_is_and_what_to_type_in_another_terminal(capsys:
         "answers": "http://127.0.0.1:4567",
         "modules": ["shop"],
     }
-    assert shown(capsys, said) == (
+    assert shown(capsys, listening) == (
         "AWS on http://127.0.0.1:4566, in us-east-1. In another terminal:\n"
         "  export AWS_DEFAULT_REGION=us-east-1 AWS_ENDPOINT_URL=http://127.0.0.1:4566\n"
         "  flowguard list\n"

@@ -88,12 +88,12 @@ def test_the_command_names_its_file_and_gives_no_verdict(tmp_path: Path) -> None
     (tmp_path / "foreign.json").write_text(json.dumps(other_event()))
     named = [str(tmp_path / name) for name in ("good.json", "foreign.json")]
     options = ["--table", "seats=id", "--bound", "0", "--walks", "0"]
-    told = CliRunner().invoke(
+    shown = CliRunner().invoke(
         main, ["explore", flow, *options, *(part for name in named for part in ("--messages", name))]
     )
-    assert told.exit_code == 3
-    assert f"nothing ran for {named[1]}: Unroutable: 'tariffs/price' is not served here" in told.output
-    assert "nothing ran for message" not in told.output
+    assert shown.exit_code == 3
+    assert f"nothing ran for {named[1]}: Unroutable: 'tariffs/price' is not served here" in shown.output
+    assert "nothing ran for message" not in shown.output
     assert CliRunner().invoke(main, ["explore", flow, *options, "--messages", named[0]]).exit_code == 0
 
 

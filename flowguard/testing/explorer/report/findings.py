@@ -147,7 +147,7 @@ class Report:
             lines.append(
                 f"not tried, {_many(self.singles_left, 'single fault')}: so this is no verdict; give more time"
             )
-        lines += [f"nothing ran for {self._name(one.number)}: {one.why}" for one in self.not_run]
+        lines += [f"nothing ran for {self._name(number)}: {why}" for number, why in self.not_run]
         if not self.has_run:
             lines.append("nothing ran: no message is for what is explored, so this says nothing of it")
         return lines
@@ -172,7 +172,7 @@ class Report:
             "unjudged": self.unjudged,
             "singles_left": self.singles_left,
             "has_run": self.has_run,
-            "not_run": [{"message": self._name(one.number), "why": one.why} for one in self.not_run],
+            "not_run": [{"message": self._name(number), "why": why} for number, why in self.not_run],
             "parts": self.parts,
             "parts_left": self.parts_left,
             "complete": self.is_complete and self.stopped_after is None,
