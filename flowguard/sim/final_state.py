@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from flowguard.aws.writes import from_item
 from flowguard.sim.world import World
-from flowguard.wire.envelope import BadRecord, normalize
+from flowguard.wire.envelope import BadRecord, Envelope, normalize
 from flowguard.wire.message import FLOW_STAGE, PLACE, REQUEST_ID, Place
 
 
@@ -90,15 +90,22 @@ def _unanswered(world: World, left: Mapping[str, list[Any]]) -> Iterator[Unanswe
     served = {flow.name for flow in world.flows}
     for queue, messages in left.items():
         for message in messages:
-            (read,) = normalize({"Messages": [message]})
-            attributes = (
-                {}
-                if isinstance(read, BadRecord)
-                else {name: attribute.value for name, attribute in read.attributes.items()}
-            )
-            flow, _, stage = attributes.get(FLOW_STAGE, "").partition("/")
-            if PLACE in attributes and flow not in served and Place.parse(attributes[PLACE]).answer_to is not None:
-                yield Unanswered(flow, stage, queue)
+            for read in normalize({"Messages": [message]}):
+                flow, stage, asks = ("", "", False) if isinstance(read, BadRecord) else _asked(read)
+                if asks and flow not in served:
+                    yield Unanswered(flow, stage, queue)
+
+
+def _asked(message: Envelope) -> tuple[str, str, bool]:
+    """Return the flow and stage that a message names, and whether somebody waits for the answer."""
+    stage, place = (message.attributes.get(name) for name in (FLOW_STAGE, PLACE))
+    if stage is None or place is None:
+        return "", "", False
+    flow, _, name = stage.value.partition("/")
+    try:
+        return flow, name, Place.parse(place.value).answer_to is not None
+    except ValueError:  # an attribute of the user's own
+        return flow, name, False
 
 
 def _runs(world: World) -> tuple[RunLeft, ...]:
