@@ -8,6 +8,7 @@ import signal
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -167,13 +168,13 @@ def explore(  # noqa: PLR0913 - the options of a command
     a quarter of a minute. Each further request for the same object takes longer than the one before; --seconds stops.
 
     The exit code is 0 for no violation, 1 for violations, 2 for arguments that cannot be used, 3 for no verdict
-    (nothing ran, not every single fault was tried, or no undisturbed run shows the right end), 130 for an interrupted
-    search without violations.
+    (nothing ran for some message, not every single fault was tried, or no undisturbed run shows the right end), 130 for
+    an interrupted search without violations.
     """
     flows, files = _explored(flows, files, messages)
     _print_no_log()
     try:
-        events = _events(files)
+        names, events = _events(files)
         found = load_explored(
             flows, queues, visibility=visibility, timeout=timeout, direct=direct, batch=batch, partial=partial
         )
@@ -208,6 +209,7 @@ def explore(  # noqa: PLR0913 - the options of a command
                 found, events, bound=bound, walks=walks, most=most, seconds=seconds, for_good=for_good,
                 progress=progress, **about,
             )  # fmt: skip
+        report = replace(report, names=names)
         _write(html, page(report) if html else "")
     except (*MISTAKES, TypeError) as error:
         say(str(error), err=True)
@@ -295,10 +297,12 @@ def _explored(
     return flows, files
 
 
-def _events(files: Iterable[str]) -> list[Any]:
-    events = []
+def _events(files: Iterable[str]) -> tuple[tuple[str, ...], list[Any]]:
+    """Return the names of the messages and the messages themselves."""
+    names, events = [], []
     for read in read_files(files):
         if isinstance(read, Unreadable):
             raise SettingsError("FILE", str(read))
+        names.append(read[0])
         events.append(read[1])
-    return events
+    return tuple(names), events

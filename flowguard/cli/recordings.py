@@ -97,6 +97,8 @@ def _expected(file: Path) -> dict[str, list[str]]:
         is_toml = not isinstance(error, tomllib.TOMLDecodeError)
         why = "write [failing], and below it FILE = [OBJECT, …]" if is_toml else error
         raise CannotRun(f"{file}: {why}") from None
+    if vague := [name for names in failing.values() for name in names if name.endswith("=")]:
+        raise CannotRun(f"{file}: {', '.join(vague)} names no error; write OBJECT=WHY, or OBJECT for any error")
     if missing := [name for name in failing if not (file.parent / name).is_file()]:
         raise CannotRun(f"{file}: {', '.join(missing)} is not there")
     return failing

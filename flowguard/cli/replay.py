@@ -17,13 +17,13 @@ from flowguard.cli.recordings import Unreadable, expected_to_fail, read_files
 from flowguard.deploy.queue_plan import times_of
 from flowguard.errors import DefinitionError, OtherRelease, SettingsError
 from flowguard.project.declared import declared_by_name, modules_of_flows
-from flowguard.project.loading import NoSuchFlow, load_flows
+from flowguard.project.loading import NoSuchFlow, known_flows, load_flows
 from flowguard.protocol.run import Status
 from flowguard.sim.calls import intercept
 from flowguard.sim.crash import Crashes
 from flowguard.sim.delivered import Counts, Delivered
 from flowguard.sim.event_source import MOST_RECEIVES
-from flowguard.sim.final_state import FinalState, RunLeft
+from flowguard.sim.final_state import FinalState, RunLeft, Unanswered
 from flowguard.sim.points import Point
 from flowguard.sim.recording import PlannedDelivery, RecordedRecord, plan, read_recording
 from flowguard.sim.weather.forecast import KINDS
@@ -105,6 +105,7 @@ def replay(  # noqa: PLR0913 - the options of a command
     The exit code is 0 where everything could be read and no run failed unexpectedly, 1 where one did, 2 where something
     could not be read or used: a record that is for no flow here, too.
     """
+    _check_failing(failing)
     expected = expected_to_fail(files)
     recorded, unreadable = read_records(files)
     if not recorded:
@@ -137,6 +138,14 @@ def replay(  # noqa: PLR0913 - the options of a command
     unreadable += _complain_of_unroutable(rows, told) + outward.refused
     unexpected = _complain_of_failed(rows, left, failing, expected)
     sys.exit(BAD if unreadable else FOUND if unexpected else 0)
+
+
+def _check_failing(failing: tuple[str, ...]) -> None:
+    """Raise an error for a failure that is to be excused by no reason: an OBJECT= without the WHY."""
+    for name in failing:
+        if name.endswith("="):
+            problem = f"{name} names no error; write {name}WHY, its type, stage or status, or {name[:-1]} for any error"
+            raise click.BadParameter(problem, param_hint="--failing")
 
 
 class _Outward:
@@ -201,10 +210,22 @@ def _complain_of_failed(
     for one in unexpected:
         how = f"--failing {one.name}={one.whys[0]}"
         complain(f"{one.whose}: {bounded(str(one.error))}; where that is expected: {how}")
+    for asked in left.unanswered if unexpected else ():
+        complain(_of_unanswered(asked))
     missing = [name for name in dict.fromkeys(failing) if not any(one.is_expected((name,)) for one in failures)]
     for name in missing:
         complain(f"--failing {name}: none of its runs failed{' so' if '=' in name else ''}")
     return bool(unexpected or missing)
+
+
+def _of_unanswered(asked: Unanswered) -> str:
+    """Say which flow has to run here too. Its class is known where a module that was imported has it."""
+    known = next((flow for flow in known_flows() if flow.name == asked.flow), None)
+    option = "MODULE:FLOW" if known is None else f"{known.__module__}:{known.__qualname__}"
+    return (
+        f"{asked.flow}/{asked.stage} was asked and has not answered, for {asked.flow} is not replayed: its request "
+        f"waits in queue {asked.queue}; add --flow {option}"
+    )
 
 
 def _failures(rows: list[Delivered], left: FinalState) -> list[_Failure]:

@@ -12,6 +12,7 @@ from flowguard.cli.console import cell, console, line
 from flowguard.cli.listing import Column, show_pairs, show_table
 from flowguard.operate.history_facts import happened
 from flowguard.operate.moments import moment
+from flowguard.operate.run_facts import last_commit
 from flowguard.operate.wait_facts import wait_end
 from flowguard.text.printable import LONGEST_PART, bounded
 from flowguard.wire.notification import to_json
@@ -73,7 +74,7 @@ def _lines(facts: Mapping[str, Any], seen: SeenRun, now: int) -> Iterator[tuple[
     yield "request", f"{bounded(item.request_id, LONGEST_PART)}, of {moment(item.requested_at, now)}"
     if facts["committed_at"] is not None:
         last = "" if item.done else f"hop {item.hop - 1}, "
-        yield "committed", f"{last}{moment(item.committed_at, now)}"
+        yield "committed", f"{last}{moment(last_commit(item), now)}"
     if facts["stages"]:
         yield "stages", ", ".join(facts["stages"])
     yield from _endings(facts)

@@ -119,11 +119,23 @@ class ModuleSource:
         return {
             self.dotted(stage)
             for flow in self.forgetful_flows()
+            if not self._has_one_request_each(flow)
             for line in flow.body
             if isinstance(line, ast.Assign | ast.AnnAssign) and line.value is not None and _names_stages(line)
             for stage in ast.walk(line.value)
             if isinstance(stage, ast.Name | ast.Attribute)
         }
+
+    def _has_one_request_each(self, flow: ast.ClassDef) -> bool:
+        """Answer whether no two requests are for one object, so that none takes over from another."""
+        named = {option.arg: option.value for option in flow.keywords}
+        match named.get("object_id"), named.get("request_id"):
+            case ast.Constant(of_object), ast.Constant(of_request):
+                return bool(of_object == of_request)
+            case (ast.Name() | ast.Attribute()) as whose, _:
+                return self.dotted(whose).rpartition(".")[2] == "PER_REQUEST"
+            case _:
+                return False
 
     def is_forgotten(self, handler: Function) -> bool:
         """Answer whether a flow, here or elsewhere, remembers runs of this handler's stage no longer than it must.

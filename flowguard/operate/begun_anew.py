@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from typing import Final, NamedTuple
@@ -19,7 +20,7 @@ from flowguard.worker.redriven_messages import check_returnable
 
 NOT_KEPT: Final = (
     "its first message is not kept, for it failed at hop {hop}, and a run begins anew at its first stage. Type "
-    "'flowguard retry {flow} OBJECT --again --from FILE', FILE being the {payload} that {stage} takes"
+    "{command} where FILE is the {payload} that {stage} takes"
 )
 
 
@@ -60,18 +61,23 @@ def first_in_letters(
     failed = item.own_failure
     if failed is not None and not kept_first_message(item):
         entry = flow.entry()
-        named = f"{flow.__module__}:{flow.__qualname__}"
-        payload = getattr(entry.payload, "__name__", "payload")
-        raise NotAnew(NOT_KEPT.format(hop=failed.hop, flow=named, payload=payload, stage=entry.name))
+        payload, command = getattr(entry.payload, "__name__", "payload"), _command(flow, object_id)
+        raise NotAnew(NOT_KEPT.format(hop=failed.hop, command=command, payload=payload, stage=entry.name))
     with reading as opened:
         for page in opened.pages():
             for letter in _first(page, flow, object_id, item):
                 return _believed(letter, signer)
         name = opened.queue.name
     raise NotAnew(
-        f"queue {name} shows no letter of request {item.request_id} with its first message; give the payload with "
-        "--from FILE"
+        f"queue {name} shows no letter of request {item.request_id} with its first message; type "
+        f"{_command(flow, object_id)} where FILE is its payload"
     )
+
+
+def _command(flow: AnyFlow, object_id: str) -> str:
+    """Return the command that begins the run anew with the payload of a file."""
+    command = ["flowguard", "retry", f"{flow.__module__}:{flow.__qualname__}", object_id, "--again", "--from", "FILE"]
+    return shlex.join(command)
 
 
 def _first(page: Iterable[Letter], flow: AnyFlow, object_id: str, item: RunItem) -> list[Letter]:

@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from datetime import timedelta
+from typing import Any, Final
 
 from flowguard.aws.history_rows import FullHistory
 from flowguard.aws.run_reader import RunReader, SeenRun
 from flowguard.errors import TextGone
 from flowguard.flow import UNTIL_RESET, AnyFlow
-from flowguard.operate.history_facts import NO_ROWS, history_facts
+from flowguard.operate.history_facts import NO_ROWS, history_facts, own_history
 from flowguard.operate.moments import distance, iso, moment
 from flowguard.operate.own_letters import refusal
 from flowguard.operate.wait_facts import wait_facts
 from flowguard.protocol.callers import Caller
 from flowguard.protocol.outbox import Send
 from flowguard.protocol.run import ENDED, BackOff, RunItem, Status
+from flowguard.protocol.run_history import How
+from flowguard.text.printable import LONGEST_PART, bounded
 from flowguard.wire.token_form import without_tokens
 from flowguard.worker.again import again_command, again_refusal
+from flowguard.worker.fail_phase import NOTED_FROM
+
+_UNCOMMITTED: Final = (How.RETRIED, How.TAKEN_OVER, How.SUPERSEDED, How.RESET)
 
 
 def place_facts(seen: SeenRun) -> dict[str, Any]:
@@ -63,7 +69,7 @@ def run_facts(
         "version": item.version,
         "now": standing(item, now),
         "committed": item.done,
-        "committed_at": iso(item.committed_at) if item.committed_at and _is_own_commit(item) else None,
+        "committed_at": iso(last_commit(item)) if item.committed_at and _is_own_commit(item) else None,
         "lease_until": None if item.done else iso(item.lease_until),
         "stages": list(item.stages),
         "history": history_facts(item, full),
@@ -98,10 +104,20 @@ def standing(item: RunItem, now: int) -> str:
         return f"hop {item.hop} is committed; the message of hop {item.hop + 1} is on its way"
     if item.back_off is not None:
         return _resting(item, item.back_off, now)
-    if item.lease_until > now:
-        until = moment(item.lease_until, now)
-        return f"a worker has it until {until}, or its attempt has failed and the next one comes within a minute"
-    return f"no worker has it since {moment(item.lease_until, now)}; its message comes again, or was given up by SQS"
+    return _at_work(item, now)
+
+
+def _at_work(item: RunItem, now: int) -> str:
+    """Say who has the hop, and where the error is of an attempt that may have failed: a short rest is not noted."""
+    before, until = f"attempt {item.retry} has failed; " if item.retry else "", moment(item.lease_until, now)
+    this, at_rest_until = f"attempt {item.retry + 1}", item.lease_until + NOTED_FROM // timedelta(milliseconds=1)
+    if at_rest_until < now:
+        return f"{before}no worker has it since {until}; its message comes again, or was given up by SQS"
+    error = f"its error is in the log of {bounded(item.stage, LONGEST_PART)}, as 'retried'"
+    rest = f"attempt {item.retry + 2} comes by itself, at {moment(at_rest_until, now)} at the latest, and {error}"
+    if item.lease_until <= now:
+        return f"{before}no worker has it since {until}: its message comes again, or {this} failed: {rest}"
+    return f"{before}a worker has {this} until {until}, or it has failed: {rest}"
 
 
 def _resting(item: RunItem, back_off: BackOff, now: int) -> str:
@@ -141,6 +157,13 @@ def _waiting(item: RunItem, now: int) -> str:
 def _is_own_commit(item: RunItem) -> bool:
     """Answer whether the last commit is this run's. That in the item may be of the run before."""
     return item.done or item.hop > 1
+
+
+def last_commit(item: RunItem) -> int:
+    """Return when the last commit was made, ms. The item has when its handler began, and the history when it ended."""
+    hop = item.hop if item.done else item.hop - 1
+    ended = (line.at for line in own_history(item) if (line.hop, line.how not in _UNCOMMITTED) == (hop, True))
+    return max((item.committed_at, *ended))
 
 
 def _wait(seen: SeenRun, runs: RunReader, *, payloads: bool) -> dict[str, Any] | None:

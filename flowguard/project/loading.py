@@ -7,7 +7,7 @@ import importlib.util
 import sys
 import sysconfig
 import traceback
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Final
@@ -54,6 +54,15 @@ def load_flows(names: Iterable[str] = (), *, directory: Path | None = None) -> l
     if place not in sys.path:
         sys.path.insert(0, place)
     return [_load(name) for name in dict.fromkeys(names)] or [_load(name) for name in SHIPPED]
+
+
+def known_flows() -> Iterator[AnyFlow]:
+    """Yield each flow of the modules that are imported."""
+    ahead: list[AnyFlow] = [Flow]
+    while ahead:
+        below = ahead.pop().__subclasses__()
+        yield from below
+        ahead += below
 
 
 def _load(name: str) -> AnyFlow:

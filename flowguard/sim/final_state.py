@@ -6,14 +6,14 @@ These are run items, the user's tables, and what waits in other queues.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any
+from typing import Any, NamedTuple
 
 from flowguard.aws.writes import from_item
 from flowguard.sim.world import World
-from flowguard.wire.envelope import BadRecord, normalize
+from flowguard.wire.envelope import BadRecord, Envelope, normalize
 from flowguard.wire.message import FLOW_STAGE, PLACE, REQUEST_ID, Place
 
 
@@ -47,17 +47,27 @@ class DeadLetter:
     unread: bool = False
 
 
+class Unanswered(NamedTuple):
+    """A stage that was asked, and whose flow is not among those that ran. ``queue`` is where the request waits."""
+
+    flow: str
+    stage: str
+    queue: str
+
+
 @dataclass(frozen=True, slots=True)
 class FinalState:
     """The state after all deliveries.
 
-    ``queues`` says how many messages wait in each queue that none of the flows reads, dead letters apart.
+    ``queues`` says how many messages wait in each queue that none of the flows reads, dead letters apart, and
+    ``unanswered`` which of them ask a flow for an answer.
     """
 
     runs: tuple[RunLeft, ...]
     tables: Mapping[str, tuple[Mapping[str, Any], ...]]
     dead_letters: tuple[DeadLetter, ...]
     queues: Mapping[str, int]
+    unanswered: tuple[Unanswered, ...] = ()
 
     @classmethod
     def of(cls, world: World) -> FinalState:
@@ -72,7 +82,30 @@ class FinalState:
                 _dead_letter(name, message) for name, messages in left.items() if name in dead for message in messages
             ),
             queues={name: len(messages) for name, messages in left.items() if name not in dead},
+            unanswered=tuple(dict.fromkeys(_unanswered(world, left))),
         )
+
+
+def _unanswered(world: World, left: Mapping[str, list[Any]]) -> Iterator[Unanswered]:
+    served = {flow.name for flow in world.flows}
+    for queue, messages in left.items():
+        for message in messages:
+            for read in normalize({"Messages": [message]}):
+                flow, stage, asks = ("", "", False) if isinstance(read, BadRecord) else _asked(read)
+                if asks and flow not in served:
+                    yield Unanswered(flow, stage, queue)
+
+
+def _asked(message: Envelope) -> tuple[str, str, bool]:
+    """Return the flow and stage that a message names, and whether somebody waits for the answer."""
+    stage, place = (message.attributes.get(name) for name in (FLOW_STAGE, PLACE))
+    if stage is None or place is None:
+        return "", "", False
+    flow, _, name = stage.value.partition("/")
+    try:
+        return flow, name, Place.parse(place.value).answer_to is not None
+    except ValueError:  # an attribute of the user's own
+        return flow, name, False
 
 
 def _runs(world: World) -> tuple[RunLeft, ...]:

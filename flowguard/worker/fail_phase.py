@@ -236,13 +236,9 @@ class FailPhase:
 
 
 def _is_unread_request(arrival: Arrival, item: RunItem) -> bool:
-    """Answer whether this code cannot read the request, and nothing is to be undone.
-
-    No handler has seen it in an earlier attempt, and no run before it has left anything.
-    """
+    """Answer whether this code cannot read the request. It is not read once more where a function was killed by it."""
     message, stage = arrival.message, arrival.stage
-    began = message.hop > 1 or message.retry or message.redrive or item.kills or item.memo or item.left
-    if began or stage is None:
+    if message.hop > 1 or item.kills or stage is None:
         return False
     try:
         decode(stage.payload, message.body, what="")

@@ -69,9 +69,9 @@ class HandlePhase:
         if message.resumed:
             payload = resumed_payload(stage, claim.item.wait)
         elif payload is None or calls:  # a handler that is called again may have changed what it was given
-            payload = _decoded(message, stage.payload, message.body, f"the payload of {stage.name}")
+            payload = _decoded(message, claim.item, stage.payload, message.body, f"the payload of {stage.name}")
         stored = claim.item.state
-        state = stage.state() if stored is None else _decoded(message, stage.state, stored, "the state")
+        state = stage.state() if stored is None else _decoded(message, claim.item, stage.state, stored, "the state")
         services = self._services
         step: Step[Any] = Step(
             message,
@@ -140,15 +140,22 @@ class GoesOn(Exception):
         self.requests = requests
 
 
-def _decoded(message: Message, kind: type[Any], text: str, what: str) -> Any:
-    """Decode what the message or its run brings. What a hop before has written is of another release if it cannot be.
+def _decoded(message: Message, item: RunItem, kind: type[Any], text: str, what: str) -> Any:
+    """Decode what the message or its run brings. It is of another release where a handler may have read it before.
 
-    Raises :class:`RunFailed`.
+    So is what a hop before has written. Raises :class:`RunFailed`.
     """
     try:
         return decode(kind, text, what=what)
     except RunFailed as error:
-        raise (error if message.hop == 1 else OtherRelease(str(error))) from None
+        is_new = message.hop == 1 and not _may_have_been_read(message, item)
+        raise (error if is_new else OtherRelease(str(error))) from None
+
+
+def _may_have_been_read(request: Message, item: RunItem) -> bool:
+    """Answer whether a handler may have read the request: it failed, was killed, or has remembered something."""
+    remembers = item.memo is not None and item.memo.is_of(request.request_id, request.hop)
+    return bool(request.retry or request.redrive or item.kills) or remembers
 
 
 def _left_error(item: RunItem) -> str | None:

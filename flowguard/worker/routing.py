@@ -199,6 +199,8 @@ class Routes:
             if not message.object_id:
                 payload = payload if payload is not None else _decoded(stage, message.body)
                 message = message.for_object(flow.object_of(payload, message.request_id))
+            elif payload is None and _is_repeated_request(message):
+                payload = _read_before(stage, message.body)
         except RunFailed as error:
             problem = error
         if stage is not None and stage.name not in self._stages[flow.name]:
@@ -324,6 +326,24 @@ def _named_by(rule: RequestIdRule, stage: AnyStage, envelope: Envelope) -> _Name
 
 def _decoded(stage: AnyStage, body: str) -> Any:
     return decode(stage.payload, body, what=f"the payload of {stage.name}")
+
+
+def _is_repeated_request(message: Message) -> bool:
+    """Answer whether a handler may have read the request, of this release or another. A cancelled one is not read."""
+    return message.hop == 1 and bool(message.retry or message.redrive) and message.cancelled is None
+
+
+def _read_before(stage: AnyStage, body: str) -> Any:
+    """Decode a payload that an earlier attempt may have read. It is of another release where this one cannot.
+
+    None where a model's own validator raises anything else: the stage meets it again, and says so.
+    """
+    try:
+        return _decoded(stage, body)
+    except RunFailed as error:
+        raise OtherRelease(str(error)) from None
+    except Exception:
+        return None
 
 
 def _plausible(text: str, field: str, envelope: Envelope, latest: int) -> int:

@@ -151,8 +151,8 @@ def test_a_run_that_failed_later_needs_the_payload(at: Scene, tmp_path: Path) ->
         in given_up
     )
     told = (
-        "it failed at hop 2, and a run begins anew at its first stage. Type 'flowguard retry tests.scene:"
-        "orders.<locals>.Orders OBJECT --again --from FILE', FILE being the Order that price-order takes"
+        "it failed at hop 2, and a run begins anew at its first stage. Type flowguard retry 'tests.scene:"
+        "orders.<locals>.Orders' o1 --again --from FILE where FILE is the Order that price-order takes"
     )
     assert told in retry(at, "--again", code=1).stderr
     file = tmp_path / "order.json"

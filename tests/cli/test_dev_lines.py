@@ -45,6 +45,27 @@ def shown(capsys: pytest.CaptureFixture[str], said: dict[str, Any], *, as_json: 
     return found.out + found.err
 
 
+def test_it_says_first_where_aws_is_and_what_to_type_in_another_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    listening = {
+        "event": "listening",
+        "at": START,
+        "url": "http://127.0.0.1:4566",
+        "region": "us-east-1",
+        "environment": {"AWS_DEFAULT_REGION": "us-east-1", "AWS_ENDPOINT_URL": "http://127.0.0.1:4566"},
+        "commands": ["flowguard list", "flowguard ui"],
+        "mailbox": "http://127.0.0.1:4566/mailbox",
+        "answers": "http://127.0.0.1:4567",
+        "modules": ["shop"],
+    }
+    assert shown(capsys, listening) == (
+        "AWS on http://127.0.0.1:4566, in us-east-1. In another terminal:\n"
+        "  export AWS_DEFAULT_REGION=us-east-1 AWS_ENDPOINT_URL=http://127.0.0.1:4566\n"
+        "  flowguard list\n"
+        "  flowguard ui\n"
+        "In a browser: http://127.0.0.1:4566/mailbox, what nobody reads here, such as mails, with its links\n"
+    )
+
+
 @pytest.mark.parametrize(
     ("changes", "line"),
     [

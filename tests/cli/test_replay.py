@@ -17,9 +17,9 @@ from click.testing import CliRunner, Result
 
 from flowguard.cli import main
 from flowguard.cli.recordings import without_reason
-from flowguard.cli.replay import _complain_of_failed
+from flowguard.cli.replay import _complain_of_failed, _of_unanswered
 from flowguard.project import loading
-from flowguard.sim.final_state import DeadLetter, FinalState, RunLeft
+from flowguard.sim.final_state import DeadLetter, FinalState, RunLeft, Unanswered
 from flowguard.sim.points import Point
 from flowguard.testing import sqs_event
 from flowguard.wire.attributes import Attribute
@@ -295,6 +295,7 @@ def test_what_is_meant_to_fail_stands_beside_it(place: str, tmp_path: Path) -> N
         ("", "write [failing], and below it FILE = [OBJECT, …]"),
         ("[failed]\n", "write [failing], and below it FILE = [OBJECT, …]"),
         ('[failing]\n"event.json" = "c1"\n', "write [failing], and below it FILE = [OBJECT, …]"),
+        ('[failing]\n"event.json" = ["c1="]\n', "c1= names no error; write OBJECT=WHY, or OBJECT for any error"),
         ('[failing]\n"event.json" = []\n"events.json" = ["c1"]\n', "events.json is not there"),
     ],
 )
@@ -507,6 +508,63 @@ def test_a_run_that_fails_is_named_and_found_unless_it_is_expected(tmp_path: Pat
     another = replay(declined, "--failing", "pay-3003=KeyError")
     assert another.exit_code == 1
     assert "--failing pay-3003=KeyError: none of its runs failed so" in another.stderr
+
+
+def test_an_expected_failure_without_its_reason_is_refused() -> None:
+    result = replay(DECLINED, "--failing", "pay-3003=")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "pay-3003= names no error; write pay-3003=WHY, its type, stage or status, or pay-3003 for" in result.stderr
+
+
+ASKS = """
+from datetime import timedelta
+from pydantic import BaseModel
+from flowguard import Done, Flow, Stage
+
+class Claim(BaseModel):
+    claim_id: str
+
+class Asked(BaseModel):
+    fraud: Claim
+
+class Check(Stage[Claim], name="check"):
+    def handle(self, claim, step):
+        return Done({"claim_id": claim.claim_id})
+
+class FraudCheck(Flow, name="fraud-check", object_id="claim_id"):
+    stages = (Check,)
+
+class Begin(Stage[Claim], name="begin", then="decide"):
+    def handle(self, claim, step):
+        return Decide.when_all(fraud=step.ask(FraudCheck, claim), within=timedelta(hours=1))
+
+class Decide(Stage[Asked], name="decide"):
+    def handle(self, asked, step):
+        return Done()
+
+class Claims(Flow, name="claims", object_id="claim_id"):
+    stages = (Begin, Decide)
+"""
+
+
+def test_a_flow_that_is_asked_and_not_replayed_is_named_with_its_option(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "asking_flow.py").write_text(ASKS)
+    (tmp_path / "claim.json").write_text(json.dumps(sqs_event("claims", {"claim_id": "c1"})))
+    monkeypatch.chdir(tmp_path)
+    alone = replay("claim.json", "--flow", "asking_flow:Claims")
+    why = "fraud-check/check was asked and has not answered, for fraud-check is not replayed: its request waits"
+    cure = f"{why} in queue fraud-check; add --flow asking_flow:FraudCheck\n"
+    assert (alone.exit_code, alone.stderr.endswith(cure)) == (1, True), alone.stderr
+    excused = replay("claim.json", "--flow", "asking_flow:Claims", "--failing", "c1=RunFailed")
+    assert (excused.exit_code, excused.stderr) == (0, "")
+    both = replay("claim.json", "--flow", "asking_flow:Claims", "--flow", "asking_flow:FraudCheck")
+    assert (both.exit_code, both.stderr) == (0, "")
+
+
+def test_a_flow_that_no_module_has_is_named_all_the_same() -> None:
+    assert _of_unanswered(Unanswered("rates", "look-up", "rates")).endswith("in queue rates; add --flow MODULE:FLOW")
 
 
 def test_a_run_that_works_is_not_to_be_expected_to_fail() -> None:

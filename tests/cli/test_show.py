@@ -23,7 +23,9 @@ from flowguard.failed import Failure
 from flowguard.flow import UNTIL_RESET, AnyFlow, Flow
 from flowguard.names.ids import ObjectId, RequestId
 from flowguard.operate.history_facts import history_facts
+from flowguard.operate.run_facts import standing
 from flowguard.outcome import AwaitedToken, Done, Outcome
+from flowguard.protocol.run import RunItem
 from flowguard.settings import Settings
 from flowguard.sim.account import SIMULATED_KEYS
 from flowguard.sim.calls import ApiCall, Proceed, Recorder, Response, intercept
@@ -126,21 +128,40 @@ def test_a_record_that_stays_in_its_queue_says_at_once_why_it_failed_and_when_it
     assert back_off["next_attempt_at"] == "2027-01-15T08:00:20.000Z"
 
 
+def test_a_later_attempt_says_that_the_one_before_it_has_failed(at: Scene) -> None:
+    at.script.pricing = break_down
+    at.deliver(at.message().again(ErrorNote("RuntimeError", "no tariff", START)))
+    now = facts(at)["now"]
+    assert now.startswith("attempt 1 has failed; a worker has attempt 2 until 2027-01-15T08:00:30.000Z (in 30 s), or ")
+    assert "attempt 3 comes by itself" in now
+
+
+def found_item(at: Scene) -> RunItem:
+    item = at.item()
+    assert item is not None
+    return item
+
+
 def test_a_failing_order_from_its_first_attempt_to_its_end(at: Scene) -> None:
     at.script.pricing = break_down
     at.deliver(at.message())
     assert lines(at) == [
         "orders of o1: RUNNING at price-order, hop 1, attempt 1",
-        "now      a worker has it until 2027-01-15T08:00:30.000Z (in 30 s), or its attempt has failed and the next "
-        "one comes within a minute",
+        "now      a worker has attempt 1 until 2027-01-15T08:00:30.000Z (in 30 s), or it has failed: attempt 2 comes "
+        "by itself, at 2027-01-15T08:01:30.000Z (in 2 min) at the latest, and its error is in the log of price-order, "
+        "as 'retried'",
         "request  run-1, of 2027-01-15T07:59:59.000Z (1 s ago)",
         "stages   price-order",
         "expires  2027-02-12T08:00:00.000Z (in 28 d)",
     ]
     at.clock.advance(seconds=50)
     assert lines(at)[1] == (
-        "now      no worker has it since 2027-01-15T08:00:30.000Z (20 s ago); its message comes again, or was given up "
-        "by SQS"
+        "now      no worker has it since 2027-01-15T08:00:30.000Z (20 s ago): its message comes again, or attempt 1 "
+        "failed: attempt 2 comes by itself, at 2027-01-15T08:01:30.000Z (in 40 s) at the latest, and its error is in "
+        "the log of price-order, as 'retried'"
+    )
+    assert standing(found_item(at), START + 90_001) == (
+        "no worker has it since 2027-01-15T08:00:30.000Z (1 min ago); its message comes again, or was given up by SQS"
     )
     at.script.pricing = lambda step: at.clock.advance(seconds=1.25)
     at.deliver(at.message().again(ErrorNote("RuntimeError", "no tariff", START + 7)))
@@ -149,7 +170,7 @@ def test_a_failing_order_from_its_first_attempt_to_its_end(at: Scene) -> None:
         "orders of o1: RUNNING at price-order, hop 1, attempt 2",
         "now        hop 1 is committed; the message of hop 2 is on its way",
         "request    run-1, of 2027-01-15T07:59:59.000Z (2 min ago)",
-        "committed  2027-01-15T08:00:50.000Z (2 min ago)",
+        "committed  2027-01-15T08:00:51.250Z (2 min ago)",
         "stages     price-order",
         "outbox     side → sqs:emails, next → sqs:close-order: sent, unless the worker died after its commit",
         "state      11 bytes, shown with --payloads",

@@ -59,6 +59,7 @@ TESTED: Final = (
     Elsewhere(
         r"^worker\.(denials\.|hop_memory\.HopMemory\.remember: self\._taken|external_answers\..*not queued|"
         r"commit_phase\.CommitPhase\.written: (self\._services\.denials|isinstance)|"
+        r"handle_phase\.(_decoded|_may_have_been_read)|"
         r"no_run\.NoRun\.parked|"
         r"fail_phase\.(_is_unread_request|FailPhase\.(_is_parked_for|_parked|_again: self\._services\.denials))|"
         r"dispatch\.(send_or_park: (services\.denials|number not in)|_park: services\.denials|Due\.judged|not_sent)|"
@@ -264,7 +265,8 @@ TESTED: Final = (
         "no record that SQS has given up says that its outage has yet to come",
     ),
     Elsewhere(
-        r"^worker\.routing\.(Arrival\.takes_lease: .*receive_count|Routes\.resolve: Message\(since|_stage\b)",
+        r"^worker\.routing\.(Arrival\.takes_lease: .*receive_count|Routes\.resolve: Message\(since|_stage\b|"
+        r"Routes\._arrival: .*_is_repeated_request|_is_repeated_request|_read_before)",
         (
             "tests/worker/runtime/test_kills.py",
             "tests/worker/runtime/test_codes.py",

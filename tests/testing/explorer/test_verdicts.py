@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from flowguard.cli import main
 from flowguard.sim.world import START
 from flowguard.testing import sqs_event
 from flowguard.testing.explorer import View, explore, replay
+from flowguard.testing.explorer.report.page import page
 from flowguard.testing.explorer.search import right_ends
 from tests.testing.explorer import interleaved
 from tests.testing.explorer.interleaved import Order, TakeStock
@@ -66,6 +68,33 @@ def test_where_nothing_ran_there_is_no_verdict() -> None:
 def test_where_nothing_ran_nothing_is_a_violation() -> None:
     report = explore(Seats, [other_event()], tables=TABLES, bound=3, walks=3)
     assert (report.violations, report.has_run) == ((), False)
+
+
+def test_a_message_for_another_flow_is_named_beside_those_that_ran() -> None:
+    report = explore(Seats, [other_event(), TWO[0]], tables=TABLES, **QUICK)
+    assert (report.violations, report.has_run, report.is_judged, report.ok) == ((), True, False, False)
+    [(number, why)] = report.not_run
+    assert (number, why) == (1, "Unroutable: 'tariffs/price' is not served here; seats/take is")
+    assert f"nothing ran for message 1: {why}" in str(report)
+    assert report.as_json()["not_run"] == [{"message": "message 1", "why": why}]
+    shown = html.unescape(page(report))
+    assert f"<p>nothing ran for message 1: {why}</p>" in shown
+    assert '<p class="verdict bad">0 violations, and no verdict</p>' in shown
+
+
+def test_the_command_names_its_file_and_gives_no_verdict(tmp_path: Path) -> None:
+    flow = "tests.testing.explorer.test_verdicts:Seats"
+    (tmp_path / "good.json").write_text(json.dumps(sqs_event("claims", {"claim_id": "c1", "seat": "s"})))
+    (tmp_path / "foreign.json").write_text(json.dumps(other_event()))
+    named = [str(tmp_path / name) for name in ("good.json", "foreign.json")]
+    options = ["--table", "seats=id", "--bound", "0", "--walks", "0"]
+    shown = CliRunner().invoke(
+        main, ["explore", flow, *options, *(part for name in named for part in ("--messages", name))]
+    )
+    assert shown.exit_code == 3
+    assert f"nothing ran for {named[1]}: Unroutable: 'tariffs/price' is not served here" in shown.output
+    assert "nothing ran for message" not in shown.output
+    assert CliRunner().invoke(main, ["explore", flow, *options, "--messages", named[0]]).exit_code == 0
 
 
 def test_a_message_in_a_queue_that_no_flow_names_goes_back_there_and_is_lost_nowhere() -> None:

@@ -15,10 +15,9 @@ from flowguard.client import FlowClient
 from flowguard.errors import Reject
 from flowguard.events import EventType
 from flowguard.handler import dlq_handler, lambda_handler
-from flowguard.names.ids import ObjectId, RequestId
+from flowguard.names.ids import RequestId
 from flowguard.outcome import Outcome
 from flowguard.protocol.conflict import OnConflict
-from flowguard.protocol.memo import Memo
 from flowguard.protocol.run import Claim, Commit, Committed, LeftState, Status
 from flowguard.settings import Settings
 from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
@@ -775,27 +774,17 @@ def test_a_table_that_is_denied_or_missing_undoes_nothing_and_the_run_goes_on_af
     assert (at.priced(), len(at.sent("close-order"))) == (2, 1)
 
 
-@pytest.mark.parametrize("about", [{"retry": 1}, {"redrive": 1}])
-def test_a_request_that_an_earlier_attempt_may_have_read_is_undone(failing: AtWork, about: dict[str, int]) -> None:
-    at, _ = failing
-    assert at.deliver(at.message(object_id=ObjectId("o2"), request_id=RequestId("run-2"), body="[]", **about)) == [True]
-    assert len(at.sent("undo-order")) == 1
-
-
 @pytest.mark.parametrize(
     ("about", "item", "is_unread"),
     [
         ({}, {}, True),
         ({"hop": 2}, {}, False),
-        ({"retry": 1}, {}, False),
-        ({"redrive": 1}, {}, False),
         ({"body": '{"order_id":"o1"}'}, {}, False),
         ({}, {"kills": 1}, False),
-        ({}, {"memo": Memo(RequestId("r"), 1, {}, 0)}, False),
-        ({}, {"left": LeftState(str, 0)}, False),
+        ({}, {"left": LeftState(str, 0)}, True),
     ],
 )
-def test_no_handler_has_seen_a_request_that_cannot_be_read_and_is_the_first_of_its_kind(
+def test_a_request_that_cannot_be_read_is_told_from_one_that_kills_its_function(
     failing: AtWork, about: dict[str, Any], item: dict[str, Any], is_unread: bool
 ) -> None:
     at, _ = failing
@@ -806,10 +795,17 @@ def test_no_handler_has_seen_a_request_that_cannot_be_read_and_is_the_first_of_i
     assert _is_unread_request(arrival, run_item(**item)) is is_unread
 
 
-def test_a_request_that_takes_a_run_over_is_undone_with_what_that_left(failing: AtWork) -> None:
-    at, _ = failing
-    assert at.deliver(at.newer(body="[]")) == [True]
-    assert len(at.sent("undo-order")) == 1
+def test_a_request_that_cannot_be_read_undoes_nothing_and_the_next_one_gets_what_the_run_before_left() -> None:
+    seen: list[tuple[OrderState | None, str | None]] = []
+    with undoing_scene() as (at, _):
+        at.script.closing = rejects
+        at.deliver(at.message())
+        at.deliver(at.second())
+        assert at.deliver(at.newer(body="[]")) == [True]
+        assert (status(at), len(at.sent("undo-order"))) == (Status.FAILED, 1), "that of the run before"
+        at.script.pricing = lambda step: seen.append((step.superseded, step.superseded_error))
+        at.deliver(at.newer(request_id=RequestId("run-3"), requested_at=at.message().requested_at + 2_000))
+    assert seen == [(OrderState(total=7), "Reject: no such customer")]
 
 
 def test_an_undo_whose_tables_are_denied_ends_its_run_with_a_letter_of_its_own(failing: AtWork) -> None:

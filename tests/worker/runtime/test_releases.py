@@ -23,7 +23,10 @@ from flowguard.verdicts import ResetVerdict
 from flowguard.wire.message import Message
 from tests.scene import Order, OrderState, Scene, Script, record, scene
 from tests.worker.runtime.failing import undoing_scene
+from tests.worker.runtime.mishaps import boom
 from tests.worker.runtime.test_callers import answers, caller
+from tests.worker.runtime.test_fifo import deliver_fifo, fifo_record
+from tests.worker.runtime.test_kills import kill, no_commits
 from tests.worker.runtime.test_resets import triggered_cache, work_off
 
 pytestmark = pytest.mark.usefixtures("denied_for_minutes")
@@ -106,6 +109,124 @@ def test_a_request_of_a_newer_version_is_kept_and_parked_as_well(at: Scene) -> N
 
 def test_a_request_whose_payload_does_not_validate_is_its_senders_mistake(at: Scene) -> None:
     at.deliver(at.message(body='{"note":7}'))
+    assert status(at) is Status.FAILED
+
+
+class OtherOrder(BaseModel):
+    """The request as an older release reads it."""
+
+    number: int
+
+
+def fails_in_its_handler(at: Scene) -> Message:
+    at.script.pricing = boom
+    at.deliver(at.message())
+    return at.message(retry=1)
+
+
+def is_killed(at: Scene) -> Message:
+    kill(at, at.message())
+    return at.message()
+
+
+def is_remembered(at: Scene) -> Message:
+    at.script.pricing = charges
+    with intercept(no_commits):
+        at.deliver(at.message())
+    return at.message()
+
+
+def charges(step: Step[OrderState]) -> None:
+    step.once("charge", lambda: "charge-1")
+
+
+BEGUN: dict[str, Callable[[Scene], Message]] = {
+    "failed before": fails_in_its_handler,
+    "killed its function": is_killed,
+    "has remembered something": is_remembered,
+}
+"""Requests that a handler of a newer release has begun."""
+
+
+@pytest.mark.parametrize("case", BEGUN)
+def test_a_begun_request_that_an_older_release_cannot_read_is_parked_and_goes_on_with_what_it_has(
+    case: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with undoing_scene() as (at, undoing):
+        message = BEGUN[case](at)
+        at.script.pricing = charges
+        at.sent("price-order")
+        with monkeypatch.context() as older:
+            older.setattr(at.flow.stage("price-order"), "payload", OtherOrder)
+            assert at.deliver(message) == [False], "it is kept for minutes"
+            at.receives = 3
+            assert at.deliver(message) == [True]
+        assert (status(at), at.sent("undo-order"), undoing.seen) == (Status.RUNNING, [], [])
+        assert at.sent("completed") == [], "nobody is told of an end"
+        [letter] = at.sent("dead")
+        place = json.loads(letter["MessageAttributes"]["flowguard"]["StringValue"])
+        assert (place["redrive"], place["error"][0]) == (1, "OtherRelease")
+        assert at.deliver(at.message(redrive=1)) == [True]
+        assert (at.priced(), len(at.sent("close-order"))) == (1, 1)
+
+
+def test_a_letter_of_a_request_that_cannot_be_read_stays_one_and_its_run_stays_failed(
+    at: Scene,
+) -> None:
+    bad = at.message(body='{"note":7}')
+    at.deliver(bad)
+    at.sent("completed"), at.sent("dead")
+    at.receives = 3
+    assert at.deliver(at.message(body='{"note":7}', redrive=1)) == [True]
+    assert (at.calls, status(at), at.sent("completed"), len(at.sent("dead"))) == ([], Status.FAILED, [], 1)
+
+
+def test_an_attempt_that_a_fifo_record_counts_in_the_item_is_one_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    with undoing_scene() as (at, undoing):
+        at.script.pricing = boom
+        for payload in (Order, OtherOrder):
+            monkeypatch.setattr(at.flow.stage("price-order"), "payload", payload)
+            deliver_fifo(at, fifo_record(at.message(), 0, "red", receives=3))
+        assert (status(at), at.sent("undo-order"), undoing.seen) == (Status.RUNNING, [], [])
+        assert at.told(EventType.PARKED) == 1
+
+
+def test_a_request_that_was_begun_asks_nothing_of_the_database_and_a_later_hop_is_its_runs(at: Scene) -> None:
+    at.deliver(at.message(retry=1, body='{"note":7}'))
+    assert at.calls == []
+    at.deliver(at.message())
+    at.deliver(at.second(retry=1, body='{"sum":7}'))
+    assert at.calls == ["UpdateItem", "UpdateItem"], "claimed, and given back"
+    at.deliver(at.second(retry=1, body='{"sum":7}', request_id="another"))
+    assert (at.calls, at.told(EventType.PARKED)) == (["UpdateItem"], 0), "superseded: nothing to park"
+
+
+class Crashing(BaseModel):
+    """A request whose model raises what no validator should."""
+
+    order_id: str
+
+    @model_validator(mode="after")
+    def looks_it_up(self) -> Crashing:
+        raise LookupError("no such order")
+
+
+def test_a_model_that_raises_anything_else_fails_as_a_stage_does_at_each_attempt(
+    at: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(at.flow.stage("price-order"), "payload", Crashing)
+    assert at.deliver(at.message(retry=1)) == [True]
+    [retried] = [event for event in at.tally.events if event.type is EventType.RETRIED]
+    assert (retried.facts["error"], at.told(EventType.PARKED), status(at)) == ("LookupError", 0, Status.RUNNING)
+
+
+def test_an_order_to_cancel_a_request_is_carried_out_though_it_cannot_be_read(
+    at: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at.script.pricing = boom
+    at.deliver(at.message())
+    monkeypatch.setattr(at.flow.stage("price-order"), "payload", OtherOrder)
+    assert at.deliver(at.message(retry=1, cancelled="no longer wanted")) == [True]
     assert status(at) is Status.FAILED
 
 

@@ -42,6 +42,19 @@ def undisturbed_ends(history: History) -> tuple[UndisturbedEnd, ...]:
     return (*_runs(history), *_records(history), *_unread(history))
 
 
+def not_run(history: History) -> dict[str, str]:
+    """Return the ids of the messages for which nothing ran, each with the reason: another flow, stage or version."""
+    why: dict[str, str] = {}
+    ran: set[str] = set()
+    for delivery in history.deliveries:
+        unroutable = next((event for event in delivery.events if event.type is EventType.UNROUTABLE), None)
+        if unroutable is None:
+            ran.add(delivery.message_id)
+        else:
+            why.setdefault(delivery.message_id, str(unroutable.facts.get("why")))
+    return {name: text for name, text in why.items() if name not in ran}
+
+
 def unexpected(
     ends: Iterable[UndisturbedEnd], failing: Sequence[str], may_fail: Collection[str] = ()
 ) -> Iterator[Problem]:

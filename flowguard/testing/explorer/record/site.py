@@ -14,6 +14,8 @@ from types import FrameType
 from typing import Final
 
 _OURS: Final = str(Path(__file__).parents[3])
+_AT_AWS: Final = f"{_OURS}{os.sep}aws{os.sep}"
+"""Where flowguard's own calls are made."""
 _STANDARD: Final = sysconfig.get_paths()["stdlib"]
 _INSTALLED: Final = ("/site-packages/", "/dist-packages/")
 _LIBRARIES: Final = ("/boto3/", "/botocore/", "/s3transfer/")
@@ -56,13 +58,14 @@ class Site:
     """The place of a call. ``file`` is empty for a call of flowguard's own.
 
     Then ``function`` is the step: claim, commit, dispatch. ``by_library`` says that an installed library makes the call
-    and the line asks that library for something.
+    and the line asks that library for something, ``by_flowguard`` that a method of the step makes it.
     """
 
     file: str
     line: int
     function: str
     by_library: bool = False
+    by_flowguard: bool = False
 
     @property
     def is_users(self) -> bool:
@@ -89,15 +92,15 @@ def calling_site(until: str) -> Site:
 
 def site_of(frame: FrameType | None, until: str) -> Site:
     """Return the site of a frame or of the innermost of its callers that is in user code."""
-    step, installed = "flowguard", None
+    step, installed, is_own = "flowguard", None, False
     while frame is not None and (name := frame.f_code.co_name) != until:
         file = frame.f_code.co_filename
         kind, own_step = _frame_of(file, name)
         if kind is _Code.USERS:
-            return Site(file, frame.f_lineno, name, by_library=installed is not None)
+            return Site(file, frame.f_lineno, name, by_library=installed is not None, by_flowguard=is_own)
         if kind is _Code.INSTALLED and installed is None:
             installed = Site(file, frame.f_lineno, name)
-        step = own_step or step
+        step, is_own = own_step or step, is_own or file.startswith(_AT_AWS)
         frame = frame.f_back
     return installed or Site("", 0, step)
 

@@ -40,9 +40,14 @@ class Diagnosis:
 def effects(history: History) -> Effects:
     counter: Effects = Counter()
     for made in history.calls:
-        if made.site.is_users and not made.is_read:
+        if _is_users(made) and not made.is_read:
             counter[made.site, made.operation, made.target] += made.applied
     return counter
+
+
+def _is_users(made: CallRecord) -> bool:
+    """Answer whether a line of the user's makes the call itself. A method of the step is no boto3 of his."""
+    return made.site.is_users and not made.site.by_flowguard
 
 
 def diagnose(
@@ -61,7 +66,7 @@ def diagnose(
         most |= one
         least = one if least is None else least & one
     about = problem.where.rpartition(":")[2]
-    stale = [made for made in history.struck() if made.fault is FaultKind.STALE]
+    stale = [made for made in history.struck() if made.fault is FaultKind.STALE and _is_users(made)]
     excess = [one for one in effects(history) - most if _is_among(one, differing, problem)]
     guilty = sorted(excess, key=lambda one: _rank(one, problem.where))
     is_plain = is_of_plain_functions(history)
@@ -84,7 +89,7 @@ def diagnose(
 
 def _of_failed_call(history: History, most: Effects, *, is_plain: bool) -> Diagnosis | None:
     """Return the fix where user code went on after a call that failed. None where it did not."""
-    if in_part := [made for made in history.calls if made.refused and made.site.is_users]:
+    if in_part := [made for made in history.calls if made.refused and _is_users(made)]:
         made = in_part[0]
         return Diagnosis(
             made.site,
@@ -275,7 +280,7 @@ def _rank(one: tuple[Site, str, str], where: str) -> tuple[bool, bool, str]:
 
 def _is_late(made: CallRecord, history: History) -> bool:
     """Answer whether a write came after another worker's, which the read that decided it had not seen."""
-    if made.operation not in (*_RECORDED, "PutObject") or not (made.site.is_users and made.applied):
+    if made.operation not in (*_RECORDED, "PutObject") or not (_is_users(made) and made.applied):
         return False
     before = [call for call in history.calls[: made.number - 1] if _is_check(call, made, made.target)]
     if not before:
@@ -317,7 +322,7 @@ def _is_forgotten(made: CallRecord, history: History) -> bool:
     """Answer whether a call failed for one record of a batch and others of it were acknowledged."""
     entry = history.deliveries[made.worker - 1]
     answered = {entry.record: entry.acked, **entry.batch}.values()
-    return made.fault in RAISED and made.site.is_users and bool(entry.failures) and any(answered) and bool(entry.batch)
+    return made.fault in RAISED and _is_users(made) and bool(entry.failures) and any(answered) and bool(entry.batch)
 
 
 def _is_missing(made: CallRecord, history: History, most: Effects) -> bool:
@@ -326,7 +331,7 @@ def _is_missing(made: CallRecord, history: History, most: Effects) -> bool:
     worker = history.deliveries[made.worker - 1]
     if worker.stage is not None and f"sqs:{worker.queue}" in history.inner and not worker.acked:
         return False  # its function let the error out
-    return made.site.is_users and failed and effects(history)[key] < most[key]
+    return _is_users(made) and failed and effects(history)[key] < most[key]
 
 
 def _of_call(history: History, site: Site, operation: str, target: str, *, is_plain: bool) -> Diagnosis:
@@ -382,4 +387,4 @@ def _check_before(history: History, site: Site, target: str) -> Site | None:
 
 
 def _is_check(made: CallRecord, write: CallRecord, target: str) -> bool:
-    return made.worker == write.worker and made.is_read and made.site.is_users and made.target == target
+    return made.worker == write.worker and made.is_read and _is_users(made) and made.target == target

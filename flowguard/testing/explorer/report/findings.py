@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from flowguard.testing.explorer.checks.problem import Problem
 from flowguard.testing.explorer.checks.undisturbed import UndisturbedEnd
@@ -39,6 +39,13 @@ class Violation:
         return self.problems[0].rule
 
 
+class NotRun(NamedTuple):
+    """A message for which nothing ran: its number among those that were given, from 1, and the reason."""
+
+    number: int
+    why: str
+
+
 @dataclass(frozen=True, slots=True)
 class Report:
     """The result of an exploration.
@@ -51,8 +58,9 @@ class Report:
     the services that moto answered for the engine in memory. ``has_all_orders`` is false where there are more
     undisturbed orders than were run: then runs that met are not judged. ``unjudged`` counts the schedules that ended as
     none of those orders does, and may be right, ``singles_left`` the single faults that there was no time for.
-    ``has_run`` is false where no message was for what is explored. Of several ``parts`` the first messages touch
-    nothing of one another's, and each part was searched by itself; ``parts_left`` were not searched to their end.
+    ``has_run`` is false where no message was for what is explored, and ``not_run`` are those that were not; ``names``
+    are what the messages are called, by their files. Of several ``parts`` the first messages touch nothing of one
+    another's, and each part was searched by itself; ``parts_left`` were not searched to their end.
     """
 
     flows: tuple[str, ...]
@@ -72,6 +80,8 @@ class Report:
     unjudged: int = 0
     singles_left: int = 0
     has_run: bool = True
+    not_run: tuple[NotRun, ...] = ()
+    names: tuple[str, ...] = ()
     parts: int = 1
     parts_left: int = 0
     seconds: float = field(compare=False, default=0.0)
@@ -83,8 +93,8 @@ class Report:
 
     @property
     def is_judged(self) -> bool:
-        """Return whether every single fault ran and each end could be judged."""
-        return self.has_run and not (self.unjudged or self.singles_left or self.parts_left)
+        """Return whether every message and single fault ran, and each end could be judged."""
+        return self.has_run and not (self.not_run or self.unjudged or self.singles_left or self.parts_left)
 
     @property
     def rate(self) -> float:
@@ -117,9 +127,9 @@ class Report:
         if self.stopped_after is not None:
             stopped.append(f"stopped after {self.stopped_after:g} s: what follows is what was found until then")
         found = f"{_many(len(self.violations), 'violation')}, {self.rate:.0f} schedules a second"
-        return [*stopped, *_undisturbed(self.undisturbed_ends), *self._limits(), self.tried, found]
+        return [*stopped, *_undisturbed(self.undisturbed_ends), *self.limits(), self.tried, found]
 
-    def _limits(self) -> list[str]:
+    def limits(self) -> list[str]:
         """Return what the exploration did not see, as lines."""
         lines = [f"answered by moto: {', '.join(self.elsewhere)}"] if self.elsewhere else []
         if self.parts > 1:
@@ -137,9 +147,13 @@ class Report:
             lines.append(
                 f"not tried, {_many(self.singles_left, 'single fault')}: so this is no verdict; give more time"
             )
+        lines += [f"nothing ran for {self._name(number)}: {why}" for number, why in self.not_run]
         if not self.has_run:
             lines.append("nothing ran: no message is for what is explored, so this says nothing of it")
         return lines
+
+    def _name(self, number: int) -> str:
+        return self.names[number - 1] if self.names else f"message {number}"
 
     def as_json(self) -> dict[str, Any]:
         """Return the report as ``flowguard explore --json`` prints it."""
@@ -158,6 +172,7 @@ class Report:
             "unjudged": self.unjudged,
             "singles_left": self.singles_left,
             "has_run": self.has_run,
+            "not_run": [{"message": self._name(number), "why": why} for number, why in self.not_run],
             "parts": self.parts,
             "parts_left": self.parts_left,
             "complete": self.is_complete and self.stopped_after is None,

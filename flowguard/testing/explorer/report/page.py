@@ -44,6 +44,8 @@ def page(report: Report) -> str:
     return _rendered(
         flows=report.flows,
         schedule=None,
+        is_judged=report.is_judged,
+        limits=report.limits(),
         facts=facts,
         parts=[Part(f"v{number}", one, one.lanes, own=True) for number, one in enumerate(report.violations, 1)],
         coverage=_coverage(report.coverage),
@@ -62,6 +64,8 @@ def page_of_schedule(trace: Trace) -> str:
     return _rendered(
         flows=trace.flows,
         schedule=trace.schedule,
+        is_judged=True,
+        limits=[],
         facts=facts,
         parts=[Part(f"v{number}", one, trace.lanes, own=False) for number, one in enumerate(trace.violations, 1)],
         coverage=None,

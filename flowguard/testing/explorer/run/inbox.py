@@ -49,12 +49,14 @@ _DEDUPLICATED: Final = 300_000
 class Coming(NamedTuple):
     """A record and how many ms after the beginning its queue has it.
 
-    ``function`` is the name of a function that is invoked with it without a queue.
+    ``function`` is the name of a function that is invoked with it without a queue, ``given`` the number of the message
+    that it is of, from 1.
     """
 
     recorded: RecordedRecord
     after: int
     function: str | None = None
+    given: int = 1
 
     @property
     def queue(self) -> str | None:
@@ -88,7 +90,7 @@ def read_given(
             records = _records(_request(flows, message, number, at) if isinstance(message, BaseModel) else message)
         behind = topics(flows)
         function = queues[0] if not flows and queues and queues[0] in direct else None
-        found += [Coming(one, after, function) for record in records for one in _fanned_out(record, behind)]
+        found += [Coming(one, after, function, number) for record in records for one in _fanned_out(record, behind)]
     return found
 
 

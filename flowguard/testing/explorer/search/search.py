@@ -17,13 +17,13 @@ from flowguard.testing.explorer.checks.invariants import Invariant, broken
 from flowguard.testing.explorer.checks.lateness import came_late, was_parked
 from flowguard.testing.explorer.checks.problem import EQUIVALENCE, HANGS, STATE, Problem
 from flowguard.testing.explorer.checks.standing import Standing
-from flowguard.testing.explorer.checks.undisturbed import lacking, sent_twice, undisturbed_ends, unexpected
+from flowguard.testing.explorer.checks.undisturbed import lacking, not_run, sent_twice, undisturbed_ends, unexpected
 from flowguard.testing.explorer.checks.whole_runs import overtaken
 from flowguard.testing.explorer.record.history import History
 from flowguard.testing.explorer.record.schedule import OF_ANSWERS, OF_WEATHER, RAISED, Choice, FaultKind, Schedule
 from flowguard.testing.explorer.record.unmet import UnmetSchedule
 from flowguard.testing.explorer.report.diagnosis import effects
-from flowguard.testing.explorer.report.findings import Report, Violation
+from flowguard.testing.explorer.report.findings import NotRun, Report, Violation
 from flowguard.testing.explorer.report.lanes import lanes
 from flowguard.testing.explorer.report.lines import timeline
 from flowguard.testing.explorer.run.sandbox import Sandbox
@@ -319,10 +319,17 @@ class Search:
             unjudged=sum(search._unjudged for search in every),
             singles_left=sum(search._singles_left for search in every),
             has_run=_has_run(first),
+            not_run=self._not_run(first),
             elsewhere=tuple(sorted(self._sandbox.elsewhere)),
             parts=len(self._within) or 1,
             parts_left=len(self._ahead),
         )
+
+    def _not_run(self, first: History) -> tuple[NotRun, ...]:
+        """Return the messages for which nothing ran, though nothing went wrong."""
+        why = not_run(first)
+        ids = ((coming.given, coming.recorded.envelope.message_id) for coming in self.runs.all)
+        return tuple(NotRun(number, why[name]) for number, name in ids if name in why)
 
     @staticmethod
     def _schedules_of(

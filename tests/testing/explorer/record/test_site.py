@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import flowguard
 from flowguard.testing.explorer.record.site import Site, calling_site
 
 LIBRARY = "/venv/lib/python3.11/site-packages/tool/store.py"
 BOTO = "/venv/lib/python3.11/site-packages/botocore/client.py"
 MINE = "/app/handler.py"
+OURS = f"{Path(flowguard.__file__).parent}/aws/memos.py"
+SIMULATED = f"{Path(flowguard.__file__).parent}/sim/calls.py"
 
 
 def outermost(call: Any) -> Site:
@@ -35,10 +39,22 @@ def called_through(*files: str) -> Site:
         ((MINE, BOTO), Site(MINE, 2, "ask")),
         ((MINE, LIBRARY, BOTO), Site(MINE, 2, "ask", by_library=True)),
         ((MINE, LIBRARY, MINE, BOTO), Site(MINE, 2, "ask")),
+        ((MINE, BOTO, SIMULATED), Site(MINE, 2, "ask")),
+        ((MINE, OURS, BOTO), Site(MINE, 2, "ask", by_flowguard=True)),
+        ((MINE, OURS, MINE, BOTO), Site(MINE, 2, "ask")),
         ((LIBRARY, BOTO), Site(LIBRARY, 2, "ask")),
         ((BOTO,), Site("", 0, "flowguard")),
     ],
-    ids=["my own", "a library's for me", "mine for a library", "all is installed", "nobody's"],
+    ids=[
+        "my own",
+        "a library's for me",
+        "mine for a library",
+        "simulated",
+        "a step's",
+        "mine in a step's",
+        "all is installed",
+        "nobody's",
+    ],
 )
 def test_a_call_is_the_innermost_line_that_is_not_installed(files: tuple[str, ...], site: Site) -> None:
     assert called_through(*files) == site

@@ -6,9 +6,14 @@ from typing import Any
 
 import boto3
 import pytest
+from pydantic import BaseModel
 
+from flowguard import Done, Flow, Outcome, Stage, Step
 from flowguard.testing import sqs_event
 from flowguard.testing.explorer import PlainFunction, explore
+from flowguard.testing.explorer.checks.problem import Problem
+from flowguard.testing.explorer.report.diagnosis import diagnose, effects
+from tests.testing.explorer.histories import history_of
 
 TOTALS: Any = {"TableName": "totals", "Key": {"day": {"S": "monday"}}}
 ADD: Any = {"UpdateExpression": "ADD orders :one", "ExpressionAttributeValues": {":one": {"N": "1"}}}
@@ -50,3 +55,25 @@ def fixes(handler: Any) -> list[str]:
 )
 def test_a_cure_is_not_what_is_there_already(handler: Any, fix: str) -> None:
     assert any(fix in one for one in fixes(handler)), fixes(handler)
+
+
+class Order(BaseModel):
+    order_id: str
+
+
+class Charge(Stage[Order], name="charge"):
+    def handle(self, order: Order, step: Step) -> Outcome:
+        step.once("charge", lambda: "charge-1")
+        return Done()
+
+
+class Charges(Flow, name="charges", object_id="order_id"):
+    stages = (Charge,)
+
+
+def test_a_method_of_the_step_is_no_boto3_of_the_users_that_could_be_blamed() -> None:
+    history = history_of(Charges, [Order(order_id="o1")], "t2")
+    [refused, _] = [made for made in history.calls if made.site.by_flowguard]
+    assert (refused.site.is_users, refused.error is not None, effects(history)) == (True, True, {})
+    fix = diagnose(history, [], Problem("equivalence", "flowguard", "differs"), ["flowguard"])
+    assert "boto3 UpdateItem" not in fix.text
