@@ -14,6 +14,7 @@ from flowguard.protocol.run import Claim, Commit, RunItem
 from flowguard.recorded.read_answers import EndedGroup
 from flowguard.recorded.table_writes import RefusedWrites
 from flowguard.spans import Phase
+from flowguard.stage import AnyStage
 from flowguard.step import Before, Step
 from flowguard.wire.message import Message
 from flowguard.wire.trace_context import is_sampled
@@ -69,9 +70,9 @@ class HandlePhase:
         if message.resumed:
             payload = resumed_payload(stage, claim.item.wait)
         elif payload is None or calls:  # a handler that is called again may have changed what it was given
-            payload = _decoded(message, claim.item, stage.payload, message.body, f"the payload of {stage.name}")
+            payload = _read(stage, message, claim.item)
         stored = claim.item.state
-        state = stage.state() if stored is None else _decoded(message, claim.item, stage.state, stored, "the state")
+        state = stage.state() if stored is None else _written_before(stage.state, stored, "the state")
         services = self._services
         step: Step[Any] = Step(
             message,
@@ -140,22 +141,32 @@ class GoesOn(Exception):
         self.requests = requests
 
 
-def _decoded(message: Message, item: RunItem, kind: type[Any], text: str, what: str) -> Any:
-    """Decode what the message or its run brings. It is of another release where a handler may have read it before.
+def _read(stage: AnyStage, message: Message, item: RunItem) -> Any:
+    """Decode the payload. Raises :class:`RunFailed` for a request of whatever sender that cannot be read.
 
-    So is what a hop before has written. Raises :class:`RunFailed`.
+    Where a hop before has written it, or a handler may have read it, it is of another release.
     """
+    what = f"the payload of {stage.name}"
+    if message.hop > 1 or _may_have_been_read(message, item):
+        return _written_before(stage.payload, message.body, what)
+    return decode(stage.payload, message.body, what=what)
+
+
+def _written_before(kind: type[Any], text: str, what: str) -> Any:
+    """Decode what a release could read. Raises :class:`OtherRelease` where that was another one."""
     try:
         return decode(kind, text, what=what)
     except RunFailed as error:
-        is_new = message.hop == 1 and not _may_have_been_read(message, item)
-        raise (error if is_new else OtherRelease(str(error))) from None
+        raise OtherRelease(str(error)) from None
 
 
 def _may_have_been_read(request: Message, item: RunItem) -> bool:
-    """Answer whether a handler may have read the request: it failed, was killed, or has remembered something."""
+    """Answer whether a handler may have read the request: it failed, was killed, or has remembered something.
+
+    A letter that was sent back was read before its claim.
+    """
     remembers = item.memo is not None and item.memo.is_of(request.request_id, request.hop)
-    return bool(request.retry or request.redrive or item.kills) or remembers
+    return bool(request.retry or item.kills) or remembers
 
 
 def _left_error(item: RunItem) -> str | None:

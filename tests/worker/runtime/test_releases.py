@@ -170,6 +170,12 @@ def test_a_begun_request_that_an_older_release_cannot_read_is_parked_and_goes_on
         assert (at.priced(), len(at.sent("close-order"))) == (1, 1)
 
 
+def test_what_the_run_before_has_remembered_says_nothing_of_a_request_that_takes_it_over(at: Scene) -> None:
+    is_remembered(at)
+    assert at.deliver(at.newer(body='{"note":7}')) == [True]
+    assert (status(at), at.told(EventType.PARKED)) == (Status.FAILED, 0)
+
+
 def test_a_letter_of_a_request_that_cannot_be_read_stays_one_and_its_run_stays_failed(
     at: Scene,
 ) -> None:
