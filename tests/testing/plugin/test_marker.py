@@ -239,6 +239,7 @@ def test_whoever_does_not_use_it_pays_next_to_nothing() -> None:
     assert found.stdout.split() == [
         "flowguard",
         "flowguard.errors",
+        "flowguard.names",
         "flowguard.names.public",
         "flowguard.testing",
         "flowguard.testing.plugin",

@@ -48,7 +48,7 @@ _STEPS: Final = {
     ("waits.py", "_taken"): "take early",
     ("waits.py", "free_early"): "free early",
     ("waits.py", "close_early"): "close early",
-    ("waits.py", "_found"): "find wait",
+    ("wait_calls.py", "run"): "find wait",
     ("waits.py", "early"): "look early",
 }
 
