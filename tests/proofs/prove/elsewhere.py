@@ -497,6 +497,11 @@ TESTED: Final = (
         "the explored flows are on an engine of the process, whose calls botocore makes",
     ),
     Elsewhere(
+        r"^aws\.transport\.patched\.",
+        ("tests/aws/transport/test_patched.py",),
+        "the explored flows are on an engine of the process, whose calls botocore makes",
+    ),
+    Elsewhere(
         r"^aws\.transport\.json_client\.",
         ("tests/aws/transport/test_json_client.py", "tests/aws/transport/test_equal_answers.py"),
         "the explored flows are on an engine of the process, whose calls botocore makes",

@@ -120,6 +120,7 @@ MODULES: Final = (
     "flowguard.aws.transport.connections",
     "flowguard.aws.transport.json_client",
     "flowguard.aws.transport.made",
+    "flowguard.aws.transport.patched",
     "flowguard.aws.transport.retries",
     "flowguard.aws.transport.signature",
     "flowguard.aws.memos",

@@ -1,0 +1,109 @@
+"""Notices who watches or changes botocore, such as a tracer. Such calls are botocore's, so that they are seen.
+
+A tracer may come before the clients of a process are made, or after::
+
+    modules that it has changed      asked before each call
+    what will change modules, when   asked when the clients are made, and before each call where something has come
+    they are imported                since then
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from importlib.machinery import BuiltinImporter, FrozenImporter, PathFinder
+from types import FunctionType
+from typing import Any, Final
+
+_IMPORTERS: Final = (BuiltinImporter, FrozenImporter, PathFinder)
+_HARMLESS_IMPORTERS: Final = frozenset({"_SixMetaPathImporter", "DistutilsMetaFinder"})
+"""Those of the packages six and setuptools, which change no module of botocore."""
+
+_HARMLESS_INITIALIZERS: Final = "aws_lambda_powertools."
+"""Where Powertools is imported, it puts its name into the user agent of each session."""
+
+_WATCHED: Final = {
+    ("botocore.client", "BaseClient"): ("__init__", "_make_api_call", "_make_request"),
+    ("botocore.client", "ClientCreator"): ("create_client", "_create_api_method", "_create_methods"),
+    ("botocore.endpoint", "Endpoint"): ("make_request", "prepare_request", "_send_request", "_get_response", "_send"),
+    ("botocore.httpsession", "URLLib3Session"): ("send",),
+    ("botocore.session", "Session"): ("__init__", "create_client"),
+    ("http.client", "HTTPConnection"): ("_send_request", "getresponse", "putrequest", "request", "send"),
+    ("urllib3.connectionpool", "HTTPConnectionPool"): ("urlopen",),
+}
+"""Functions that botocore's calls pass through, by module and class. X-Ray, OpenTelemetry, Sentry, New Relic and
+recorders of HTTP replace one or more of them. A class may have no such function in another release."""
+
+
+def why_watched(modules: Mapping[str, Any], importers: Sequence[Any]) -> str | None:
+    """Return what may change botocore, such as a tracer that waits for its import. None where nothing does."""
+    if "moto" in modules:
+        return "moto is loaded"
+    for importer in importers:
+        name = getattr(importer, "__name__", type(importer).__name__)
+        if importer not in _IMPORTERS and name not in _HARMLESS_IMPORTERS:
+            return f"{name} changes what is imported"
+    for initializer in getattr(modules.get("botocore"), "_INITIALIZERS", ()):
+        if not str(getattr(initializer, "__module__", "")).startswith(_HARMLESS_INITIALIZERS):
+            return f"{getattr(initializer, '__qualname__', initializer)} changes the sessions of botocore"
+    return "functions of botocore or of HTTP are replaced" if is_patched() else None
+
+
+class Watch:
+    """Answers before each call whether somebody watches botocore since a client was made. Safe in threads.
+
+    What was there before was judged by :func:`why_watched`.
+    """
+
+    def __init__(self) -> None:
+        self._importers = list(sys.meta_path)
+        self._had_moto = "moto" in sys.modules
+        self._genuine: dict[tuple[str, str], tuple[Any, ...]] = {}
+
+    def is_watched(self) -> bool:
+        """Answer for this moment: who stops watching is not there any more."""
+        if not self._had_moto and "moto" in sys.modules:
+            return True
+        if sys.meta_path != self._importers and self._has_come():
+            return True
+        return any(self._is_replaced(place, names) for place, names in _WATCHED.items())
+
+    def _has_come(self) -> bool:
+        new = [importer for importer in sys.meta_path if importer not in self._importers]
+        return why_watched({}, new) is not None
+
+    def _is_replaced(self, place: tuple[str, str], names: tuple[str, ...]) -> bool:
+        """Compare the functions with those that are known to be genuine. That takes a tenth of looking at each."""
+        module, name = place
+        if (loaded := sys.modules.get(module)) is None or (kind := getattr(loaded, name, None)) is None:
+            return False
+        functions = tuple(map(vars(kind).get, names))
+        if functions == self._genuine.get(place):
+            return False
+        if _is_foreign(loaded, functions):
+            return True
+        self._genuine[place] = functions
+        return False
+
+
+def is_patched() -> bool:
+    """Answer whether somebody has replaced a function that botocore's calls pass through."""
+    return any(_is_foreign(loaded, functions) for loaded, functions in _loaded())
+
+
+def _loaded() -> Iterator[tuple[Any, tuple[Any, ...]]]:
+    for (module, name), names in _WATCHED.items():
+        loaded = sys.modules.get(module)
+        if (kind := getattr(loaded, name, None)) is not None:  # it is loaded, and no other thread is still loading it
+            yield loaded, tuple(map(vars(kind).get, names))
+
+
+def _is_foreign(loaded: Any, functions: tuple[Any, ...]) -> bool:
+    """Answer whether one of the functions is of another package than the module."""
+    home = os.path.dirname(loaded.__file__)  # noqa: PTH120 - loads no pathlib
+    return any(
+        type(function) is not FunctionType or not function.__code__.co_filename.startswith(home)
+        for function in functions
+        if function is not None
+    )
