@@ -158,7 +158,7 @@ class JSONClient:
             if self._is_understood:
                 raise
             return self._asked_of_botocore(method, parameters, type(error).__name__)
-        if result.is_error and result.code in DOUBTED and not self._is_understood:
+        if result.code in DOUBTED and not self._is_understood:
             return self._asked_of_botocore(method, parameters, result.code)
         self._is_understood = True
         if result.is_error:

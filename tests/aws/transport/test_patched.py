@@ -114,10 +114,19 @@ class AWrapper:
         self.__wrapped__ = wrapped
         self.__code__ = wrapped.__code__
 
+    def __eq__(self, other: object) -> bool:
+        return bool(self.__wrapped__ == other)
+
+    def __hash__(self) -> int:
+        return hash(self.__wrapped__)
+
 
 def test_a_proxy_that_shows_the_code_of_what_it_wraps_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     base: Any = BaseClient
+    watch = Watch()
+    assert not watch.is_watched()
     monkeypatch.setattr(base, "_make_api_call", AWrapper(base._make_api_call))
+    assert watch.is_watched()
     assert Watch().is_watched()
 
 
@@ -148,15 +157,20 @@ def test_a_tracer_that_waits_for_imports_from_now_on_is_noticed(
     watch = Watch()
     importers.insert(0, importer())
     assert watch.is_watched() == noticed
+    importers.insert(0, _SixMetaPathImporter())
+    assert watch.is_watched() == noticed
+    importers.pop(0)
     importers.pop(0)
     assert not watch.is_watched()
 
 
-def test_one_that_goes_is_none(importers: list[Any]) -> None:
+def test_one_that_was_there_before_was_judged_before(importers: list[Any]) -> None:
     importers.insert(0, ATracer())
     watch = Watch()
-    importers.pop(0)
+    importers.append(_SixMetaPathImporter())
     assert not watch.is_watched()
+    importers.pop(0)
+    assert not watch.is_watched(), "one that goes is none"
 
 
 @pytest.mark.parametrize("left", ["the module", "the class", "the rest of a class"])
