@@ -44,7 +44,7 @@ class Clients:
 
     ``session`` is a boto3 session of the caller's own, with its credentials and region; else botocore's default.
     ``endpoint_urls`` maps a service's name to where an emulator listens. Without either, the environment chooses who
-    makes the calls of DynamoDB and SQS (:mod:`flowguard.aws.transport.choice`).
+    makes the calls of a message (:mod:`flowguard.aws.transport.choice`).
     """
 
     def __init__(self, session: Session | None = None, endpoint_urls: dict[str, str] | None = None) -> None:

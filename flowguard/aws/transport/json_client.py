@@ -152,6 +152,8 @@ class JSONClient:
             body = _JSON.encode(parameters).encode()
         except TypeError:  # no bytes, and no value of JSON: botocore knows its form, or what to say of it
             return self._by_botocore(method, parameters)
+        if any(map(body.__contains__, self._service.elsewhere)):
+            return self._by_botocore(method, parameters)
         try:
             result = self._answered(operation, body)
         except SSLError as error:

@@ -298,6 +298,14 @@ def test_credentials_of_a_container_are_botocores_at_each_call() -> None:
     assert fixed._place.credentials() == ("AKIAIOSFODNN7EXAMPLE", "a-secret/+", "a-token==")
 
 
+@pytest.mark.usefixtures("in_lambda")
+@pytest.mark.parametrize("service", ["events", "ssm", "secretsmanager"])
+def test_events_and_keys_are_lean_too(service: str) -> None:
+    client: Any = getattr(Clients(), service)
+    assert type(client) is JSONClient
+    assert client._place.connections.endpoint == f"https://{service}.eu-west-1.amazonaws.com/"
+
+
 def test_other_services_and_regions_have_no_lean_client() -> None:
     assert json_client("sns", LAMBDA, _Session, lambda: None) is None
     assert json_client("sqs", {**LAMBDA, "AWS_DEFAULT_REGION": "local"}, _Session, lambda: None) is None

@@ -227,3 +227,9 @@ def test_an_error_can_be_pickled_as_botocores() -> None:
         get_item(lean("dynamodb", server.url))
     again = pickle.loads(pickle.dumps(raised.value))  # noqa: S301 - its own
     assert again.response == raised.value.response
+
+
+def test_a_time_that_is_no_number_is_damage() -> None:
+    """botocore would guess at it. What asks for a secret asks again, and says so at last."""
+    with served(Reply(answer(200, {"CreatedDate": "soon"}))) as server, pytest.raises(BotoCoreError):
+        lean("secretsmanager", server.url).get_secret_value(SecretId="a")

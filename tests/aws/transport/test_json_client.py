@@ -10,12 +10,13 @@ from email.utils import formatdate
 from typing import Any, Final
 
 import pytest
-from botocore.exceptions import ClientError, ConnectionClosedError, ParamValidationError, SSLError
+from botocore.exceptions import BotoCoreError, ClientError, ConnectionClosedError, ParamValidationError, SSLError
 
 from flowguard.aws.botocore_clients import BotocoreClients
 from flowguard.aws.transport.credentials import Credentials
 from flowguard.aws.transport.json_client import DOUBTED, MOST_ATTEMPTS, JSONClient
 from flowguard.aws.transport.retries import Quota
+from flowguard.aws.transport.services import SERVICES
 from flowguard.sim.calls import Recorder, intercept
 from tests.aws.transport.clients import KEYS, REGION, lean
 from tests.aws.transport.logged import logged
@@ -49,6 +50,9 @@ CALLS: Final[list[tuple[str, str, dict[str, Any]]]] = [
     ("sqs", "get_queue_attributes", {"QueueUrl": URL, "AttributeNames": ["QueueArn"]}),
     ("sqs", "get_queue_url", {"QueueName": "orders", "QueueOwnerAWSAccountId": "123456789012"}),
     ("sqs", "send_message_batch", {"QueueUrl": URL, "Entries": [ENTRY]}),
+    ("events", "put_events", {"Entries": [{"Source": "é", "DetailType": "a", "Detail": '{"EndpointId": "arn:"}'}]}),
+    ("ssm", "get_parameter", {"Name": "/a/é", "WithDecryption": True}),
+    ("secretsmanager", "get_secret_value", {"SecretId": "é"}),
 ]
 
 
@@ -92,7 +96,7 @@ def test_a_request_is_botocores(
 
 
 def test_all_calls_are_compared() -> None:
-    for service in ("dynamodb", "sqs"):
+    for service in SERVICES:
         client: Any = lean(service, "http://x")
         assert sorted(client._service.operations) == sorted(method for name, method, _ in CALLS if name == service)
 
@@ -394,6 +398,34 @@ def test_what_has_no_form_in_json_botocore_says(server: Server) -> None:
     with pytest.raises(ParamValidationError):
         client.get_queue_url(QueueName={1})
     assert server.requests == []
+
+
+ARN: Final = "arn:aws:dynamodb:eu-west-1:123456789012:table/t"
+
+
+@pytest.mark.parametrize(
+    ("method", "parameters", "is_lean"),
+    [
+        ("get_item", {"TableName": ARN, "Key": KEY}, False),
+        ("batch_get_item", {"RequestItems": {ARN: {"Keys": [KEY]}}}, False),
+        ("transact_write_items", {"TransactItems": [{"Delete": {"TableName": ARN, "Key": KEY}}]}, False),
+        ("put_item", {"TableName": "t", "Item": {**KEY, "a": {"S": ARN}, "b": {"S": f'"TableName": "{ARN}"'}}}, True),
+    ],
+)
+def test_a_table_that_is_named_by_its_arn_has_an_endpoint_of_its_account(
+    server: Server, method: str, parameters: dict[str, Any], is_lean: bool
+) -> None:
+    client: Any = lean("dynamodb", server.url)
+    getattr(client, method)(**parameters)
+    assert (client._made is None) == is_lean
+
+
+def test_an_endpoint_of_several_regions_is_botocores(server: Server) -> None:
+    client: Any = lean("events", server.url)
+    with pytest.raises(BotoCoreError, match="crt"):
+        client.put_events(Entries=[{"Detail": "{}"}], EndpointId="abcde.veo")
+    client.put_events(Entries=[{"Detail": "{}"}])
+    assert len(server.requests) == 1
 
 
 # -- secrets

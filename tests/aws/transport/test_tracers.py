@@ -16,7 +16,7 @@ from aws_xray_sdk.core.context import Context as XRayContext
 from botocore.client import BaseClient
 from botocore.endpoint import Endpoint
 from botocore.exceptions import ClientError
-from opentelemetry.instrumentation.botocore import BotocoreInstrumentor
+from opentelemetry.instrumentation import botocore as instrumentation
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
@@ -33,6 +33,7 @@ from tests.proofs.bench.flow import Context, OneStage, a_cart, a_request
 FINE: Final = Reply(answer(200, {}))
 REFUSED: Final = Reply(answer(400, {"__type": "#ConditionalCheckFailedException", "message": "no"}))
 THROTTLED: Final = Reply(answer(400, {"__type": "#ProvisionedThroughputExceededException", "message": "no"}))
+BotocoreInstrumentor: Any = instrumentation.BotocoreInstrumentor
 KEY: Final = {"pk": {"S": "run#f#o"}, "sk": {"S": "run"}}
 
 Make = Callable[[str], Any]
