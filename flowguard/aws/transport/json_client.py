@@ -26,6 +26,7 @@ from flowguard.aws.transport.patched import Watch
 from flowguard.aws.transport.retries import Failed, Quota, delay, may_pass, price
 from flowguard.aws.transport.services import Operation, Service
 from flowguard.aws.transport.signature import Signer
+from flowguard.aws.transport.time_left import seconds_left
 
 logger = logging.getLogger("flowguard")
 
@@ -61,6 +62,9 @@ DOUBTED: Final = frozenset(
 )
 """How a service refuses a request for its form or its signature. It has done nothing then."""
 
+OPENING_SECONDS: Final = 1.0
+"""How long a function waits for a connection while it is initialised. The first event opens one where none is there."""
+
 _PLAIN_IN_TRACE: Final = "-=;:+&[]{}\"',"
 _TRACE, _FUNCTION = "_X_AMZN_TRACE_ID", "AWS_LAMBDA_FUNCTION_NAME"
 
@@ -79,7 +83,8 @@ class JSONClient:
     ``botocore`` makes botocore's client, for every other call, and for all of them while somebody has patched botocore,
     or once somebody has asked for its ``meta.events``. Until a service has understood a call, one that is refused for
     its form, or whose certificate is not believed, is botocore's too; where botocore succeeds, so are all that follow.
-    ``once`` makes no call twice by itself. Safe in threads and after a fork.
+    ``once`` makes no call twice by itself. ``left`` returns for how long (s) a call may wait: no try begins after that,
+    and none waits for longer. Safe in threads and after a fork.
     """
 
     def __init__(
@@ -91,6 +96,7 @@ class JSONClient:
         once: bool = False,
         pause: Callable[[float], None] = time.sleep,
         clock: Callable[[], float] = time.time,
+        left: Callable[[], float] = seconds_left,
     ) -> None:
         self._service = service
         self._place = place
@@ -104,6 +110,7 @@ class JSONClient:
         self._attempts = 1 if once else MOST_ATTEMPTS
         self._pause = pause
         self._clock = clock
+        self._left = left
         self._skew = 0.0
         self._quota = Quota()
         self._signer = Signer(service.name, place.region)
@@ -119,8 +126,8 @@ class JSONClient:
         return method
 
     def connect(self) -> None:
-        """Open a connection for the first call. Raises BotoCoreError where none can be made."""
-        self._place.connections.open()
+        """Open a connection for the first call. Raises BotoCoreError where none can be made in a short time."""
+        self._place.connections.open(OPENING_SECONDS)
 
     # -- botocore's client
 
@@ -208,11 +215,14 @@ class JSONClient:
                 continue
             if attempt >= self._attempts or not may_pass(self._service, operation, failed):
                 break
+            pause = delay(self._service, operation, failed, attempt)
+            if pause >= self._left():
+                break
             paid = price(operation, failed)
             if not self._quota.take(paid):
                 _note(result, RetryQuotaReached=True)
                 break
-            self._pause(delay(self._service, operation, failed, attempt))
+            self._pause(pause)
         if isinstance(result, BotoCoreError):
             raise result
         if attempt >= self._attempts:
@@ -224,7 +234,7 @@ class JSONClient:
         connections = self._place.connections
         request = self._request(operation, body, f"{call}\r\namz-sdk-request: attempt={attempt}; max={self._attempts}")
         try:
-            return read(self._service, connections.exchange(request))
+            return read(self._service, connections.exchange(request, self._left()))
         except BotoCoreError as error:
             return error
         except ValueError as error:

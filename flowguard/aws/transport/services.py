@@ -20,7 +20,7 @@ class Service(NamedTuple):
     """How a service is spoken to.
 
     ``target`` is what the names of its operations follow in ``X-Amz-Target``. ``operations`` are by the names of their
-    methods. ``errors`` has the fields of each error that they declare, by its code; those in ``repeats`` are worth
+    methods. ``errors`` has the fields of each error that they declare, and of what any call may get, by its code; those in ``repeats`` are worth
     another try. ``is_query_compatible`` is a service that has codes of an older protocol too. ``backoff`` is the
     longest first pause (s) after what is no throttling. What a body of a request has of ``elsewhere`` sends it to
     another endpoint. The fields ``times`` and ``blobs`` of answers are no text in Python; DynamoDB's values are not
@@ -152,7 +152,9 @@ EVENTS: Final = Service(
     target="AWSEvents",
     version="1.1",
     operations=_operations(Operation("PutEvents", frozenset({"InternalException"}))),
-    errors=_errors((), "InternalException", "ResourceNotFoundException"),
+    errors=_errors(
+        (), "AccessDeniedException", "InternalException", "ResourceNotFoundException", "ThrottlingException"
+    ),
     elsewhere=(b'"EndpointId": ',),
 )
 
@@ -164,7 +166,11 @@ SSM: Final = Service(
     target="AmazonSSM",
     version="1.1",
     operations=_operations(Operation("GetParameter", _PARAMETER | {"InternalServerError"})),
-    errors={**_errors(_MESSAGE, *_PARAMETER), **_errors(_CAPITAL, "InternalServerError", "ResourceNotFoundException")},
+    errors={
+        **_errors(_MESSAGE, *_PARAMETER),
+        **_errors(_CAPITAL, "AccessDeniedException", "InternalServerError", "ResourceNotFoundException"),
+        "ThrottlingException": frozenset({"Message", "QuotaCode", "ServiceCode"}),
+    },
     times=frozenset({"LastModifiedDate"}),
 )
 

@@ -62,10 +62,10 @@ def test_the_first_call_has_the_connection_that_was_opened_before() -> None:
         connections = Connections(server.url)
         connections.open()
         [kept] = connections._kept
-        assert kept.connection.gettimeout() == READ_SECONDS
         assert kept.connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY), "small requests wait for nothing"
         connections.exchange(HELLO)
         assert [one.connection for one in connections._kept] == [kept.connection]
+        assert kept.connection.gettimeout() == READ_SECONDS
 
 
 @pytest.mark.parametrize("how", ["closed", "reset", "spoken out of turn"])

@@ -47,7 +47,9 @@ def test_operations_are_as_the_model_says(service: str, model: Any) -> None:
 
 def test_errors_have_the_fields_of_the_model(service: str, model: Any) -> None:
     operations = SERVICES[service].operations.values()
-    declared = {"ResourceNotFoundException"}.union(*(operation.errors for operation in operations))
+    declared = {"AccessDeniedException", "ResourceNotFoundException", "ThrottlingException"}.union(
+        *(operation.errors for operation in operations)
+    )
     theirs = {shape.error_code: shape for shape in model.error_shapes if shape.error_code in declared}
     assert SERVICES[service].errors == {code: frozenset(shape.members) for code, shape in theirs.items()}
     assert SERVICES[service].repeats == {c for c, shape in theirs.items() if shape.metadata.get("retryable")}

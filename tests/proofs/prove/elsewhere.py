@@ -477,8 +477,13 @@ TESTED: Final = (
         "the explored flows are on an engine of the process, whose calls botocore makes",
     ),
     Elsewhere(
+        r"^aws\.transport\.time_left\.",
+        ("tests/aws/transport/test_time_left.py",),
+        "the explored flows have no Lambda that counts their time",
+    ),
+    Elsewhere(
         r"^aws\.transport\.connections\.",
-        ("tests/aws/transport/test_connections.py",),
+        ("tests/aws/transport/test_connections.py", "tests/aws/transport/test_time_left.py"),
         "the explored flows are on an engine of the process, whose calls botocore makes",
     ),
     Elsewhere(
@@ -503,7 +508,10 @@ TESTED: Final = (
     ),
     Elsewhere(
         r"^aws\.transport\.json_client\.",
-        ("tests/aws/transport/test_json_client.py", "tests/aws/transport/test_equal_answers.py"),
+        (
+            *("tests/aws/transport/test_json_client.py", "tests/aws/transport/test_equal_answers.py"),
+            "tests/aws/transport/test_time_left.py",
+        ),
         "the explored flows are on an engine of the process, whose calls botocore makes",
     ),
     Elsewhere(

@@ -31,8 +31,7 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "aws.transport.connections.Connections._kept_one: self._kept → forced true",
     ),
     "an answer that has no bytes of DynamoDB is the same after they are looked for": (
-        "aws.transport.answers._content: has_bytes → forced true",
-        "aws.transport.answers._content: b'\"B\"' in body or b'\"BS\"' in body → forced true",
+        "aws.transport.answers._hook: b'\"B\"' in body or b'\"BS\"' in body → forced true",
     ),
     "a record that is alone shares no call, and needs no thread: it ends the same on the longer way": (
         "worker.batch.Batch.run: len(envelopes) > 1 → forced true",

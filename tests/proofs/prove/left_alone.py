@@ -123,6 +123,7 @@ MODULES: Final = (
     "flowguard.aws.transport.patched",
     "flowguard.aws.transport.retries",
     "flowguard.aws.transport.signature",
+    "flowguard.aws.transport.time_left",
     "flowguard.aws.memos",
     "flowguard.aws.waits",
     "flowguard.aws.group_items",
