@@ -20,11 +20,11 @@ class Service(NamedTuple):
     """How a service is spoken to.
 
     ``target`` is what the names of its operations follow in ``X-Amz-Target``. ``operations`` are by the names of their
-    methods. ``errors`` has the fields of each error that they declare, and of what any call may get, by its code; those in ``repeats`` are worth
-    another try. ``is_query_compatible`` is a service that has codes of an older protocol too. ``backoff`` is the
-    longest first pause (s) after what is no throttling. What a body of a request has of ``elsewhere`` sends it to
-    another endpoint. The fields ``times`` and ``blobs`` of answers are no text in Python; DynamoDB's values are not
-    among them.
+    methods. ``errors`` has the fields of each error that they declare, and of what any call may get, by its code; those
+    in ``repeats`` are worth another try. ``is_query_compatible`` is a service that has codes of an older protocol too.
+    ``backoff`` is the longest first pause (s) after what is no throttling. What a body of a request has of
+    ``elsewhere`` sends it to another endpoint. The fields ``times`` and ``blobs`` of answers are no text in Python;
+    DynamoDB's values are not among them.
     """
 
     name: str
