@@ -11,11 +11,10 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.machinery import BuiltinImporter, FrozenImporter, PathFinder
-from operator import is_
 from types import FunctionType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 _IMPORTERS: Final = (BuiltinImporter, FrozenImporter, PathFinder)
 _HARMLESS_IMPORTERS: Final = frozenset({"_SixMetaPathImporter", "DistutilsMetaFinder"})
@@ -51,6 +50,14 @@ def why_watched(modules: Mapping[str, Any], importers: Sequence[Any]) -> str | N
     return "functions of botocore or of HTTP are replaced" if is_patched() else None
 
 
+class _Place(NamedTuple):
+    """What a name stands for at the moment, and where that is asked."""
+
+    ask: Callable[[str], Any]
+    name: str
+    value: Any
+
+
 class Watch:
     """Answers before each call whether somebody watches botocore since a client was made. Safe in threads.
 
@@ -60,7 +67,7 @@ class Watch:
     def __init__(self) -> None:
         self._importers = list(sys.meta_path)
         self._had_moto = "moto" in sys.modules
-        self._genuine: dict[tuple[str, str], tuple[Any, ...]] = {}
+        self._genuine: tuple[_Place, ...] | None = None
 
     def is_watched(self) -> bool:
         """Answer for this moment: who stops watching is not there any more."""
@@ -68,37 +75,52 @@ class Watch:
             return True
         if sys.meta_path != self._importers and self._has_come():
             return True
-        return any(self._is_replaced(place, names) for place, names in _WATCHED.items())
+        return not self._is_genuine() and self._is_patched()
 
     def _has_come(self) -> bool:
-        new = [importer for importer in sys.meta_path if importer not in self._importers]
-        return why_watched({}, new) is not None
-
-    def _is_replaced(self, place: tuple[str, str], names: tuple[str, ...]) -> bool:
-        """Compare the functions with those that are known to be genuine. That takes a tenth of looking at each."""
-        module, name = place
-        if (kind := getattr(loaded := sys.modules.get(module), name, None)) is None:
-            return False
-        functions = tuple(map(vars(kind).get, names))
-        known = self._genuine.get(place)
-        if known is not None and all(map(is_, functions, known)):  # a tracer's proxy is equal to what it wraps
-            return False
-        if _is_foreign(loaded, functions):
+        importers = list(sys.meta_path)
+        if why_watched({}, [importer for importer in importers if importer not in self._importers]) is not None:
             return True
-        self._genuine[place] = functions
+        self._importers = importers  # botocore brings one itself
+        return False
+
+    def _is_genuine(self) -> bool:
+        """Answer whether each name stands for what it did when that was genuine: a tenth of looking at it again."""
+        if self._genuine is None:
+            return False
+        for ask, name, value in self._genuine:  # noqa: SIM110 - a generator takes twice as long
+            if ask(name) is not value:  # a tracer's proxy is equal to what it wraps
+                return False
+        return True
+
+    def _is_patched(self) -> bool:
+        places = tuple(_places())
+        if is_patched():
+            return True
+        self._genuine = places
         return False
 
 
 def is_patched() -> bool:
     """Answer whether somebody has replaced a function that botocore's calls pass through."""
-    return any(_is_foreign(loaded, functions) for loaded, functions in _loaded())
-
-
-def _loaded() -> Iterator[tuple[Any, tuple[Any, ...]]]:
     for (module, name), names in _WATCHED.items():
         loaded = sys.modules.get(module)
-        if (kind := getattr(loaded, name, None)) is not None:  # it is loaded, and no other thread is still loading it
-            yield loaded, tuple(map(vars(kind).get, names))
+        kind = getattr(loaded, name, None)  # None too while another thread is still loading it
+        if kind is not None and _is_foreign(loaded, tuple(map(vars(kind).get, names))):
+            return True
+    return False
+
+
+def _places() -> Iterator[_Place]:
+    """Yield each module, class and function that a call passes through, as far as they are loaded."""
+    for (module, name), names in _WATCHED.items():
+        loaded = sys.modules.get(module)
+        yield _Place(sys.modules.get, module, loaded)
+        if loaded is not None:
+            kind = vars(loaded).get(name)
+            yield _Place(vars(loaded).get, name, kind)
+            if kind is not None:
+                yield from (_Place(vars(kind).get, function, vars(kind).get(function)) for function in names)
 
 
 def _is_foreign(loaded: Any, functions: tuple[Any, ...]) -> bool:

@@ -189,6 +189,19 @@ def test_what_is_not_loaded_or_only_half_is_not_patched(left: str, monkeypatch: 
     assert not is_patched()
 
 
+def test_an_importer_that_changes_nothing_is_judged_once(importers: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    watch, judged = Watch(), []
+
+    def noted(_: Any, new: list[Any]) -> None:
+        judged.append(len(new))
+
+    monkeypatch.setattr(patched, "why_watched", noted)
+    importers.insert(0, _SixMetaPathImporter())
+    watch.is_watched()
+    watch.is_watched()
+    assert judged == [1]
+
+
 def test_the_look_is_cheap_where_nothing_has_changed(monkeypatch: pytest.MonkeyPatch) -> None:
     looked: list[Any] = []
     genuine = patched._is_foreign

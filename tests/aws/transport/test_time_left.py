@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import time
 from contextlib import suppress
 from contextvars import copy_context
@@ -78,9 +79,8 @@ def get_item(client: Any) -> Any:
 
 
 def test_no_try_begins_after_the_end() -> None:
-    left = iter([9.0, 9.0, 9.0, 0.0])
     with served(BUSY) as server, pytest.raises(ClientError, match="InternalServerError") as raised:
-        get_item(lean("dynamodb", server.url, left=lambda: next(left)))
+        get_item(lean("dynamodb", server.url, left=lambda: 9.0 if len(server.requests) < 2 else 0.0))
     assert len(server.requests) == 2
     metadata: Any = raised.value.response["ResponseMetadata"]
     assert metadata["RetryAttempts"] == 1
@@ -153,6 +153,31 @@ def test_all_addresses_together_take_no_longer(
     assert dialled.waits == waits
 
 
+def test_a_clock_that_has_passed_the_end_leaves_a_moment_for_the_handshake(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A socket that may wait for nothing is one that does not block, and its handshake fails at once."""
+    times = iter([0.0, 0.0])
+    with served(Reply(answer(200, {}))) as server:
+        waits: list[float] = []
+        dial = socket.create_connection
+
+        def noted(address: tuple[str, int], seconds: float) -> socket.socket:
+            waits.append(seconds)
+            return dial(address, 5)
+
+        monkeypatch.setattr("socket.create_connection", noted)
+        Connections(server.url, clock=lambda: next(times, 9.0)).open(1.0)
+    assert waits == [0.01]
+
+
+def test_an_address_with_a_mistake_in_it_is_not_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: Any) -> Any:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("socket.create_connection", broken)
+    with pytest.raises(ZeroDivisionError):
+        Connections("http://127.0.0.1:1").open(1.0)
+
+
 def test_a_function_waits_a_second_for_its_first_connection(monkeypatch: pytest.MonkeyPatch) -> None:
     client: Any = lean("dynamodb", "https://x.test")
     waits: list[float] = []
@@ -169,10 +194,9 @@ def test_the_first_address_that_answers_is_taken() -> None:
 
 
 def test_a_handshake_takes_no_longer_either() -> None:
-    import socket  # the server that says nothing is one
-
+    times = iter([0.0, 0.0, 0.0])  # all is used up once the service is reached
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        begun = time.monotonic()
+        url, begun = f"https://127.0.0.1:{silent.getsockname()[1]}", time.monotonic()
         with pytest.raises(ReadTimeoutError):
-            Connections(f"https://127.0.0.1:{silent.getsockname()[1]}").open(0.05)
-        assert time.monotonic() - begun < 1.5
+            Connections(url, connect_seconds=9, clock=lambda: next(times, 9.0)).open(9.0)
+        assert time.monotonic() - begun < 5

@@ -27,6 +27,10 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
     "nothing but an empty list keeps an element from being taken": (
         "aws.transport.connections.Connections._kept_one: except IndexError → catches every Exception",
     ),
+    "a request has room in the socket's buffer, so sending it waits for nothing": (
+        "aws.transport.connections.Connections.exchange: "
+        "connection.settimeout(min(self._read_seconds, seconds)); then connection.sendall(request) → the other way round",
+    ),
     "the way of an empty list ends where another thread was quicker, too": (
         "aws.transport.connections.Connections._kept_one: self._kept → forced true",
     ),
