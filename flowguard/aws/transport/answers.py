@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from base64 import b64decode
-from collections.abc import Callable
 from datetime import datetime
 from functools import partial
 from http.client import responses
@@ -14,7 +13,7 @@ from zlib import crc32
 
 from botocore.exceptions import ClientError
 
-from flowguard.aws.transport.connections import Answer
+from flowguard.aws.transport.http_answers import Answer
 from flowguard.aws.transport.services import Service
 
 CHECKSUM: Final = "x-amz-crc32"
@@ -58,17 +57,17 @@ def _content(service: Service, body: bytes) -> dict[str, Any]:
     """Return an object of JSON as Python has it, with the bytes among DynamoDB's values, and with times."""
     if not body:
         return {}
-    content = json.loads(body, object_hook=_hook(service, body))
+    content = _decoder(service, body).decode(body.decode())
     if not isinstance(content, dict):
         raise ValueError("it is no object")
     return content
 
 
-def _hook(service: Service, body: bytes) -> Callable[[dict[str, Any]], Any] | None:
-    """Return what is to be done with each object, if there may be something to do."""
+def _decoder(service: Service, body: bytes) -> json.JSONDecoder:
+    """Return what also reads the values in each object that are no text in Python, if there may be some."""
     if service.times:
-        return partial(_with_kinds, service)
-    return _with_bytes if b'"B"' in body or b'"BS"' in body else None
+        return json.JSONDecoder(object_hook=partial(_with_kinds, service))
+    return _WITH_BYTES if b'"B"' in body or b'"BS"' in body else _PLAIN
 
 
 def _with_kinds(service: Service, value: dict[str, Any]) -> dict[str, Any]:
@@ -96,6 +95,10 @@ def _with_bytes(value: dict[str, Any]) -> dict[str, Any]:
             return {"BS": [b64decode(text) for text in texts]}
         case _:
             return value
+
+
+_PLAIN: Final = json.JSONDecoder()
+_WITH_BYTES: Final = json.JSONDecoder(object_hook=_with_bytes)
 
 
 def _read_error(service: Service, answer: Answer) -> Read:

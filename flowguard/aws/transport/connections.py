@@ -20,7 +20,7 @@ import weakref
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
-from http.client import HTTPException, HTTPResponse
+from http.client import HTTPException
 from math import inf
 from typing import Final, NamedTuple, NoReturn
 from urllib.parse import urlsplit
@@ -33,6 +33,8 @@ from botocore.exceptions import (
     SSLError,
 )
 
+from flowguard.aws.transport.http_answers import Answer, HTTPAnswer
+
 CONNECT_SECONDS: Final = 2.0
 READ_SECONDS: Final = 5.0
 KEPT_SECONDS: Final = 50.0
@@ -42,14 +44,6 @@ MOST_KEPT: Final = 20
 
 _SHORTEST: Final = 0.01
 """Seconds. A socket that waits for none at all does not wait for what is asked of it either."""
-
-
-class Answer(NamedTuple):
-    """What a service has answered. The names of ``headers`` are in lower case."""
-
-    status: int
-    headers: dict[str, str]
-    body: bytes
 
 
 class _Kept(NamedTuple):
@@ -100,11 +94,11 @@ class Connections:
         service may have got the request.
         """
         connection = self._kept_one() or self._opened(seconds)
-        response, is_reusable = HTTPResponse(connection, method="POST"), False
+        response, is_reusable = HTTPAnswer(connection), False
         try:
             connection.settimeout(min(self._read_seconds, seconds))
             connection.sendall(request)
-            answer = _read(response)
+            answer = response.whole()
             is_reusable = not response.will_close
         except (OSError, HTTPException) as error:
             self._raise(error)
@@ -215,12 +209,3 @@ def trusted(bundle: str | None) -> ssl.SSLContext:
     context.set_alpn_protocols(["http/1.1"])
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT  # which Python 3.13 sets, and botocore does not
     return context
-
-
-def _read(response: HTTPResponse) -> Answer:
-    """Read the whole answer. Raises HTTPException for a success that does not say where it ends: it may be cut."""
-    response.begin()
-    if response.length is None and not response.chunked and response.status < 300:
-        raise HTTPException("nobody knows where the answer ends")
-    headers = {name.lower(): value for name, value in response.getheaders()}
-    return Answer(response.status, headers, response.read())

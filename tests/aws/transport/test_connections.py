@@ -139,7 +139,7 @@ def test_a_call_that_is_broken_off_leaves_no_connection_for_others(
     with served(FINE) as server:
         connections = Connections(server.url)
         with monkeypatch.context() as patch:
-            patch.setattr("http.client.HTTPResponse.begin", broken)
+            patch.setattr("flowguard.aws.transport.http_answers.HTTPAnswer.begin", broken)
             with pytest.raises(error):
                 connections.exchange(HELLO)
         connections.exchange(HELLO)

@@ -170,12 +170,17 @@ def test_a_clock_that_has_passed_the_end_leaves_a_moment_for_the_handshake(monke
 
 
 def test_an_address_with_a_mistake_in_it_is_not_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(*_: Any) -> Any:
+    dialled: list[Any] = []
+
+    def broken(address: Any, _: float) -> Any:
+        dialled.append(address)
         raise ZeroDivisionError
 
+    monkeypatch.setattr("socket.getaddrinfo", Dialled().getaddrinfo)
     monkeypatch.setattr("socket.create_connection", broken)
     with pytest.raises(ZeroDivisionError):
-        Connections("http://127.0.0.1:1").open(1.0)
+        Connections("http://x.test").open(1.0)
+    assert len(dialled) == 1
 
 
 def test_a_function_waits_a_second_for_its_first_connection(monkeypatch: pytest.MonkeyPatch) -> None:

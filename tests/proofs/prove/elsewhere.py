@@ -477,6 +477,11 @@ TESTED: Final = (
         "the explored flows are on an engine of the process, whose calls botocore makes",
     ),
     Elsewhere(
+        r"^aws\.transport\.http_answers\.",
+        ("tests/aws/transport/test_http_answers.py",),
+        "the explored flows are on an engine of the process, whose calls botocore makes",
+    ),
+    Elsewhere(
         r"^aws\.transport\.time_left\.",
         ("tests/aws/transport/test_time_left.py",),
         "the explored flows have no Lambda that counts their time",

@@ -118,6 +118,7 @@ MODULES: Final = (
     "flowguard.aws.transport.answers",
     "flowguard.aws.transport.choice",
     "flowguard.aws.transport.connections",
+    "flowguard.aws.transport.http_answers",
     "flowguard.aws.transport.json_client",
     "flowguard.aws.transport.made",
     "flowguard.aws.transport.patched",
