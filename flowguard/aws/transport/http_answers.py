@@ -51,12 +51,9 @@ class HTTPAnswer(HTTPResponse):
         headers = response.headers = response.msg = _head(self.fp)
         self.chunked = headers.get("transfer-encoding", "").lower() == "chunked"
         self.chunk_left = None
-        self.length = 0 if status in _WITHOUT_BODY else self._length(headers)
-        self.will_close = response._check_close() or (self.length is None and not self.chunked)
-
-    def _length(self, headers: dict[str, str]) -> int | None:
         said = headers.get("content-length", "")
-        return int(said) if said.isdecimal() and not self.chunked else None
+        self.length = 0 if status in _WITHOUT_BODY else int(said) if said.isdecimal() else None
+        self.will_close = response._check_close() or (self.length is None and not self.chunked)
 
 
 def _head(stream: Any) -> dict[str, str]:

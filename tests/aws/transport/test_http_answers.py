@@ -90,6 +90,7 @@ REFUSED: Final[dict[str, bytes]] = {
     "a success without a length": b"HTTP/1.1 200 OK\r\n\r\n{}",
     "a success whose length is none": b"HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n{}",
     "a success that is cut in its head": b"HTTP/1.1 200 OK\r\nContent-Le",
+    "an error that is cut within a name": b"HTTP/1.1 400 No\r\nX-A",
     "a line that is no header": b"HTTP/1.1 200 OK\r\nwhat is this\r\n" + SIZED + b"\r\n{}",
     "a line that goes on": b"HTTP/1.1 200 OK\r\nX-A: b\r\n c: d\r\n" + SIZED + b"\r\n{}",
     "a space before a colon": b"HTTP/1.1 200 OK\r\nX-A : b\r\n" + SIZED + b"\r\n{}",
