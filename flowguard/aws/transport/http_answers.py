@@ -51,8 +51,8 @@ class HTTPAnswer(HTTPResponse):
         headers = response.headers = response.msg = _head(self.fp)
         self.chunked = headers.get("transfer-encoding", "").lower() == "chunked"
         self.chunk_left = None
-        said = headers.get("content-length", "")
-        self.length = 0 if status in _WITHOUT_BODY else int(said) if said.isdecimal() else None
+        length = headers.get("content-length", "")
+        self.length = 0 if status in _WITHOUT_BODY else int(length) if length.isdecimal() else None
         self.will_close = response._check_close() or (self.length is None and not self.chunked)
 
 

@@ -54,28 +54,28 @@ def test_a_function_of_lambda_is_certain() -> None:
     assert why_botocore(LAMBDA) is None
 
 
-@pytest.mark.parametrize("said", [None, "auto", "lean"])
-def test_a_function_of_lambda_needs_not_ask(said: str | None) -> None:
-    assert why_botocore(asking(LAMBDA, said)) is None
+@pytest.mark.parametrize("asked", [None, "auto", "lean"])
+def test_a_function_of_lambda_needs_not_ask(asked: str | None) -> None:
+    assert why_botocore(asking(LAMBDA, asked)) is None
 
 
-@pytest.mark.parametrize("said", ["boto3", "", "LEAN"])
-def test_another_word_is_botocores(said: str) -> None:
-    assert why_botocore(asking(LAMBDA, said)) == "FLOWGUARD_CLIENT does not say lean"
+@pytest.mark.parametrize("asked", ["boto3", "", "LEAN"])
+def test_another_word_is_botocores(asked: str) -> None:
+    assert why_botocore(asking(LAMBDA, asked)) == "FLOWGUARD_CLIENT does not say lean"
 
 
 @pytest.mark.parametrize("missing", ["AWS_LAMBDA_FUNCTION_NAME", "AWS_LAMBDA_RUNTIME_API"])
 def test_what_is_no_function_of_lambda_has_to_ask(missing: str) -> None:
     """Tests name a function. They may load an engine that answers in the process later on."""
     elsewhere = {name: value for name, value in LAMBDA.items() if name != missing}
-    for said in (None, "auto"):
+    for asked in (None, "auto"):
         why = "this is no function of Lambda, and FLOWGUARD_CLIENT does not say lean"
-        assert why_botocore(asking(elsewhere, said)) == why
+        assert why_botocore(asking(elsewhere, asked)) == why
     assert why_botocore(asking(elsewhere, "lean")) is None
 
 
-def asking(environment: dict[str, str], said: str | None) -> dict[str, str]:
-    return environment if said is None else {**environment, "FLOWGUARD_CLIENT": said}
+def asking(environment: dict[str, str], asked: str | None) -> dict[str, str]:
+    return environment if asked is None else {**environment, "FLOWGUARD_CLIENT": asked}
 
 
 @pytest.mark.parametrize(

@@ -102,9 +102,9 @@ REFUSED: Final[dict[str, bytes]] = {
 @pytest.mark.parametrize("head", REFUSED)
 def test_what_is_no_whole_answer_is_none(head: str) -> None:
     """Python takes some of these, and leaves out what it does not understand."""
-    found = ours(REFUSED[head])
-    assert isinstance(found, type)
-    assert issubclass(found, HTTPException)
+    seen = ours(REFUSED[head])
+    assert isinstance(seen, type)
+    assert issubclass(seen, HTTPException)
 
 
 NAMES: Final = st.text(st.characters(categories=("Ll", "Lu", "Nd"), max_codepoint=127), min_size=1, max_size=9).map(

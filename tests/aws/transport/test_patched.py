@@ -81,7 +81,7 @@ def test_a_bare_process_has_nothing_that_watches_it() -> None:
 FUNCTIONS: Final = [(module, kind, name) for (module, kind), names in patched._WATCHED.items() for name in names]
 
 
-@pytest.mark.parametrize(("module", "kind", "name"), FUNCTIONS, ids=[f"{one}.{name}" for _, one, name in FUNCTIONS])
+@pytest.mark.parametrize(("module", "kind", "name"), FUNCTIONS, ids=[f"{kind}.{name}" for _, kind, name in FUNCTIONS])
 def test_a_function_that_is_replaced_is_noticed_until_it_is_back(module: str, kind: str, name: str) -> None:
     owner: Any = getattr(importlib.import_module(module), kind)
     watch = Watch()
@@ -146,8 +146,8 @@ def test_an_engine_of_tests_that_is_loaded_later_is_noticed(monkeypatch: pytest.
 
 @pytest.fixture
 def importers(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    monkeypatch.setattr(sys, "meta_path", found := list(sys.meta_path))
-    return found
+    monkeypatch.setattr(sys, "meta_path", importers := list(sys.meta_path))
+    return importers
 
 
 @pytest.mark.parametrize(("importer", "noticed"), [(ATracer, True), (_SixMetaPathImporter, False)])

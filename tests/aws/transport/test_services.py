@@ -73,7 +73,7 @@ def kinds(field: str, shape: Any, met: set[tuple[str, str]]) -> list[tuple[str, 
     met.add((field, shape.name))
     inside = [*getattr(shape, "members", {}).items()]
     inside += [(field, getattr(shape, part)) for part in ("key", "value", "member") if hasattr(shape, part)]
-    return [(field, shape.name, shape.type_name), *(found for name, one in inside for found in kinds(name, one, met))]
+    return [(field, shape.name, shape.type_name), *(kind for name, part in inside for kind in kinds(name, part, met))]
 
 
 def test_pauses_begin_as_botocores(service: str) -> None:

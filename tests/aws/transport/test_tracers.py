@@ -60,8 +60,8 @@ def calls(server: Server, client: Any) -> None:
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     monkeypatch.setattr("botocore.endpoint.time.sleep", lambda seconds: None)
-    with served(FINE) as found:
-        yield found
+    with served(FINE) as server:
+        yield server
 
 
 # -- X-Ray's own SDK
@@ -87,7 +87,7 @@ def _with_the_sdks_own_recorder_closed() -> Iterator[None]:
 @pytest.fixture
 def emitted(monkeypatch: pytest.MonkeyPatch) -> Emitted:
     """The recorder of the process, as patches use it, and botocore as it was afterwards."""
-    found = Emitted()
+    emitter = Emitted()
     base: Any = BaseClient
     endpoint: Any = Endpoint
     monkeypatch.setattr(base, "_make_api_call", base._make_api_call)
@@ -95,10 +95,10 @@ def emitted(monkeypatch: pytest.MonkeyPatch) -> Emitted:
     monkeypatch.setattr(botocore.client, "_xray_enabled", True, raising=False)
     monkeypatch.delattr(botocore.client, "_xray_enabled")
     monkeypatch.setattr(patcher, "_PATCHED_MODULES", set())
-    monkeypatch.setattr(xray_recorder, "_emitter", found)
+    monkeypatch.setattr(xray_recorder, "_emitter", emitter)
     monkeypatch.setattr(xray_recorder, "_context", XRayContext())
     monkeypatch.setattr(xray_recorder, "_sampling", False)
-    return found
+    return emitter
 
 
 def subsegments(server: Server, emitted: Emitted, make: Make) -> Any:
@@ -110,11 +110,11 @@ def subsegments(server: Server, emitted: Emitted, make: Make) -> Any:
 CHANGING: Final = frozenset({"id", "start_time", "end_time", "trace_id", "parent_id", "stack", "working_directory"})
 
 
-def plain(found: Any) -> Any:
+def plain(segment: Any) -> Any:
     """Without what is another in each segment, and where in the code an error was met."""
-    if isinstance(found, dict):
-        return {name: plain(value) for name, value in found.items() if name not in CHANGING}
-    return [plain(one) for one in found] if isinstance(found, list) else found
+    if isinstance(segment, dict):
+        return {name: plain(value) for name, value in segment.items() if name not in CHANGING}
+    return [plain(inner) for inner in segment] if isinstance(segment, list) else segment
 
 
 @pytest.mark.parametrize("name", ["botocore", "boto3"])
@@ -126,8 +126,8 @@ def test_x_ray_has_a_subsegment_of_each_call(server: Server, emitted: Emitted, n
     patch((name,))
     seen = subsegments(server, emitted, lambda _: before)
     assert seen == subsegments(server, emitted, theirs)
-    assert [one["aws"]["operation"] for one in seen] == ["GetItem"] * 3
-    assert [(one["name"], one["aws"]["table_name"], "cause" in one) for one in seen] == [
+    assert [call["aws"]["operation"] for call in seen] == ["GetItem"] * 3
+    assert [(call["name"], call["aws"]["table_name"], "cause" in call) for call in seen] == [
         ("dynamodb", "t", False),
         ("dynamodb", "t", True),
         ("dynamodb", "t", False),
@@ -152,7 +152,7 @@ def exported() -> Iterator[InMemorySpanExporter]:
 def spans(server: Server, memory: InMemorySpanExporter, make: Make) -> list[Any]:
     memory.clear()
     calls(server, make(server.url))
-    return [(one.name, dict(one.attributes or {}), one.status.status_code) for one in memory.get_finished_spans()]
+    return [(span.name, dict(span.attributes or {}), span.status.status_code) for span in memory.get_finished_spans()]
 
 
 def test_opentelemetry_has_a_span_of_each_call(server: Server, exported: InMemorySpanExporter) -> None:
@@ -202,7 +202,7 @@ def test_spans_of_opentelemetry_are_the_same(server: Server) -> None:
         memory, provider = InMemorySpanExporter(), TracerProvider()
         provider.add_span_processor(SimpleSpanProcessor(memory))
         message(clients, OpenTelemetry(provider.get_tracer("tests"), flush=False))
-        seen.append([(one.name, dict(one.attributes or {})) for one in memory.get_finished_spans()])
+        seen.append([(span.name, dict(span.attributes or {})) for span in memory.get_finished_spans()])
         provider.shutdown()
     assert seen[0] == seen[1]
     assert len(seen[0]) >= 4
@@ -215,4 +215,4 @@ def test_subsegments_of_x_ray_are_the_same(server: Server, emitted: Emitted) -> 
             message(clients, XRay(xray_recorder))
     lean_one, other = [plain(segment["subsegments"]) for segment in emitted.segments]
     assert lean_one == other
-    assert [one["name"] for one in lean_one[0]["subsegments"]] == ["claim", "handle", "commit"]
+    assert [phase["name"] for phase in lean_one[0]["subsegments"]] == ["claim", "handle", "commit"]
