@@ -20,7 +20,7 @@ class Received:
         self._sent = sent
 
     def makefile(self, _: str) -> Any:
-        return io.BufferedReader(io.BytesIO(self._sent))  # type: ignore[arg-type]  # it reads bytes
+        return io.BufferedReader(io.BytesIO(self._sent))
 
 
 def ours(sent: bytes) -> Any:
