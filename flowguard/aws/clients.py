@@ -155,7 +155,8 @@ def prepare_clients(*services: str) -> None:
     if "AWS_LAMBDA_FUNCTION_NAME" in os.environ:
         clients = prepared_clients()
         with suppress(Exception):
-            made = [getattr(clients, service) for service in services]
+            missing = [service for service in services if service not in vars(clients)]  # a module has many handlers
+            made = [getattr(clients, service) for service in missing]
             _prepared[_KEY] = clients
             if os.environ.get(_INITIALISED) != "snap-start":  # a snapshot's connections are nobody's
                 _connect(made)

@@ -205,20 +205,27 @@ def test_connections_are_opened_while_a_function_is_initialised(
     monkeypatch.setattr(made, "_prepared", {})
     monkeypatch.setattr(JSONClient, "connect", lambda client: found.append(client._service.name))
     in_lambda["AWS_LAMBDA_INITIALIZATION_TYPE"] = kind
-    prepare_clients("dynamodb", "sqs")
+    for _ in range(3):  # a module may have several handlers
+        prepare_clients("dynamodb")
+        prepare_clients("dynamodb", "sqs")
     assert found == connected
     assert {"dynamodb", "sqs"} <= vars(made.prepared_clients()).keys()
 
 
 @pytest.mark.usefixtures("in_lambda")
 def test_a_connection_that_cannot_be_opened_is_for_the_first_event_to_say(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(_: JSONClient) -> None:
+    asked: list[JSONClient] = []
+
+    def refuse(client: JSONClient) -> None:
+        asked.append(client)
         raise EndpointConnectionError(endpoint_url="u")
 
     monkeypatch.setattr(made, "_prepared", {})
     monkeypatch.setattr(JSONClient, "connect", refuse)
-    prepare_clients("dynamodb", "sqs")
+    for _ in range(3):
+        prepare_clients("dynamodb", "sqs")
     assert made._prepared != {}
+    assert len(asked) == 1, "each would wait as long"
 
 
 def test_where_the_environment_says_boto3_clients_are_botocores(in_lambda: dict[str, str]) -> None:
