@@ -33,6 +33,7 @@ OWN_NUMBERS: Final[Mapping[str, tuple[str, ...]]] = {
         *("aws/transport/connections.py:_SHORTEST", "aws/transport/json_client.py:OPENING_SECONDS"),
         *("aws/transport/time_left.py:KEPT_MS", "aws/transport/time_left.py:LEAST_SECONDS"),
         *("aws/transport/http_answers.py:_LONGEST_LINE", "aws/transport/http_answers.py:_MOST_LINES"),
+        "aws/transport/http_answers.py:_WITHOUT_BODY",
         "aws/transport/json_client.py:SKEW_SECONDS",
     ),
     "numbers of botocore's retry mode, with which the tests compare them": (
