@@ -8,6 +8,7 @@ from typing import Any
 
 from flowguard.aws.clients import prepare_clients
 from flowguard.aws.services import services_of_environment
+from flowguard.aws.transport.time_left import within
 from flowguard.errors import FlowguardError
 from flowguard.events import Event, EventType, Observer, log
 from flowguard.flow import AnyFlow
@@ -46,10 +47,11 @@ class CallbackHandler:
         An HTTP request gets a response, with the verdict in it. A queue gets ``batchItemFailures``, a direct invocation
         the verdicts. Raises :class:`NotProcessed` as :class:`LambdaHandler` does.
         """
-        if http_source(event) is not None:
-            return self._respond(event, context)
-        with invocation_span(self._services, self.flows, context):
-            return self._answer(event, context)
+        with within(budget_of(context).remaining):
+            if http_source(event) is not None:
+                return self._respond(event, context)
+            with invocation_span(self._services, self.flows, context):
+                return self._answer(event, context)
 
     def _answer(self, event: Any, context: Any) -> Any:
         invocation = getattr(context, "aws_request_id", None)

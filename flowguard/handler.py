@@ -9,6 +9,7 @@ from typing import Any
 
 from flowguard.aws.clients import prepare_clients
 from flowguard.aws.services import services_of_environment
+from flowguard.aws.transport.time_left import within
 from flowguard.errors import NotProcessed
 from flowguard.events import Event, EventType, Observer
 from flowguard.flow import AnyFlow
@@ -75,7 +76,8 @@ class LambdaHandler:
 
         Raises :class:`NotProcessed` where the invoker has no partial answers (SNS, direct) and something is left over.
         """
-        with invocation_span(self._services, self.routes.flows, context):
+        budget = budget_of(context)
+        with invocation_span(self._services, self.routes.flows, context), within(budget.remaining):
             function_arn = getattr(context, "invoked_function_arn", None)
             records = normalize(
                 event,
@@ -83,7 +85,6 @@ class LambdaHandler:
                 function_arn=function_arn,
                 names=self._services.names,
             )
-            budget = budget_of(context)
             bad = [record for record in records if isinstance(record, BadRecord)]
             for record in bad:
                 tell_unreadable(self._services, record)

@@ -64,8 +64,10 @@ class Settings(BaseModel):
         description="What watches: logs, and module:attribute for one of your own, with commas between them.",
     )
 
-    client: Literal["boto3", "lean"] = Field(
-        "boto3", description="Who makes the calls of DynamoDB and SQS: boto3, or lean for flowguard's own client."
+    client: Literal["auto", "boto3", "lean"] = Field(
+        "auto",
+        description="Who makes the calls of a message: boto3, lean for flowguard's own client, or auto, which takes "
+        "that one in functions of Lambda alone.",
     )
 
     debug_sampled: bool = Field(

@@ -62,7 +62,7 @@ def test_an_unknown_one_is_warned_of_once_with_the_nearest_name(
         ("FLOWGUARD_OFFLOAD_ABOVE", "7", "it is less than 1024"),
         ("FLOWGUARD_DEBUG_SAMPLED", "perhaps", "it is neither true nor false"),
         ("FLOWGUARD_BUCKET_OWNER", "me", "it is no account, which has 12 digits"),
-        ("FLOWGUARD_CLIENT", "leam", "it is not 'boto3' or 'lean'; it is for this: Who makes the calls of DynamoDB"),
+        ("FLOWGUARD_CLIENT", "leam", "it is not 'auto', 'boto3' or 'lean'; it is for this: Who makes the calls"),
         ("FLOWGUARD_ANSWERS_URL", "https://example.com/answers?to=me", "it is no URL of http or https without ? and #"),
     ],
 )

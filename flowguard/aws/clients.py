@@ -44,7 +44,7 @@ class Clients:
 
     ``session`` is a boto3 session of the caller's own, with its credentials and region; else botocore's default.
     ``endpoint_urls`` maps a service's name to where an emulator listens. Without either, the environment chooses who
-    makes the calls of DynamoDB and SQS (:mod:`flowguard.aws.transport.choice`).
+    makes the calls of a message (:mod:`flowguard.aws.transport.choice`).
     """
 
     def __init__(self, session: Session | None = None, endpoint_urls: dict[str, str] | None = None) -> None:
@@ -155,7 +155,8 @@ def prepare_clients(*services: str) -> None:
     if "AWS_LAMBDA_FUNCTION_NAME" in os.environ:
         clients = prepared_clients()
         with suppress(Exception):
-            made = [getattr(clients, service) for service in services]
+            missing = [service for service in services if service not in vars(clients)]  # a module has many handlers
+            made = [getattr(clients, service) for service in missing]
             _prepared[_KEY] = clients
             if os.environ.get(_INITIALISED) != "snap-start":  # a snapshot's connections are nobody's
                 _connect(made)

@@ -125,16 +125,22 @@ ERROR_FACTS: Final = (
         sentence="Credentials or a clock that are not accepted say nothing about what was asked for: the call is good "
         "with others.",
         source=_COMMON,
-        relied_on_by=("aws/faults.py:STRANGERS", "aws/dead_letter_queue.py:explained"),
+        relied_on_by=(
+            "aws/faults.py:STRANGERS",
+            "aws/dead_letter_queue.py:explained",
+            "aws/transport/json_client.py:DOUBTED",
+        ),
         words=(
             "AuthFailure",
             "ExpiredToken",
             "ExpiredTokenException",
             "IncompleteSignature",
+            "IncompleteSignatureException",
             "InvalidAccessKeyId",
             "InvalidClientTokenId",
             "InvalidSignatureException",
             "MissingAuthenticationToken",
+            "MissingAuthenticationTokenException",
             "RequestExpired",
             "RequestTimeTooSkewed",
             "SignatureDoesNotMatch",

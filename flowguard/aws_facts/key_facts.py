@@ -63,7 +63,7 @@ KEY_FACTS: Final = (
         source=_SSM,
         read="2026-11",
         relied_on_by=("aws/signing_keys.py:_parameter", "deploy/permissions.py:permissions_of"),
-        words=("GetParameter",),
+        words=("GetParameter", "LastModifiedDate", "InvalidKeyId", "ParameterVersionNotFound"),
         engines=like("moto", "ministack"),
     ),
     Fact(
@@ -72,7 +72,17 @@ KEY_FACTS: Final = (
         source=_ROTATE,
         read="2026-11",
         relied_on_by=("aws/signing_keys.py:_secret",),
-        words=("GetSecretValue", "SecretId", "SecretString", "AWS::SecretsManager::Secret"),
+        words=(
+            *(
+                "GetSecretValue",
+                "SecretId",
+                "SecretString",
+                "SecretBinary",
+                "CreatedDate",
+                "AWS::SecretsManager::Secret",
+            ),
+            *("DecryptionFailure", "InternalServiceError", "InvalidRequestException", "InvalidParameterException"),
+        ),
         engines=like("moto", "ministack"),
     ),
     Fact(

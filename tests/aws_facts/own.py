@@ -30,6 +30,10 @@ OWN_NUMBERS: Final[Mapping[str, tuple[str, ...]]] = {
     "how long the lean client waits, keeps a connection, and bears a clock": (
         *("aws/transport/connections.py:CONNECT_SECONDS", "aws/transport/connections.py:READ_SECONDS"),
         *("aws/transport/connections.py:KEPT_SECONDS", "aws/transport/connections.py:MOST_KEPT"),
+        *("aws/transport/connections.py:_SHORTEST", "aws/transport/json_client.py:OPENING_SECONDS"),
+        *("aws/transport/time_left.py:KEPT_MS", "aws/transport/time_left.py:LEAST_SECONDS"),
+        *("aws/transport/http_answers.py:_LONGEST_LINE", "aws/transport/http_answers.py:_MOST_LINES"),
+        "aws/transport/http_answers.py:_WITHOUT_BODY",
         "aws/transport/json_client.py:SKEW_SECONDS",
     ),
     "numbers of botocore's retry mode, with which the tests compare them": (

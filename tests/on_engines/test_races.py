@@ -25,11 +25,11 @@ many_rounds = pytest.mark.proof(f"eight workers race {ROUNDS} times")
 Answer = TypeVar("Answer")
 
 
-@pytest.fixture
-def table(dynamodb_local_url: str) -> Sandbox:
-    found = Sandbox(dynamodb_local_url, "no queues here")
-    found.create_tables("race-effects")
-    return found
+@pytest.fixture(params=[False, True], ids=["boto3", "lean"])
+def table(dynamodb_local_url: str, request: pytest.FixtureRequest) -> Sandbox:
+    sandbox = Sandbox(dynamodb_local_url, "no queues here", lean=request.param)
+    sandbox.create_tables("race-effects")
+    return sandbox
 
 
 @pytest.fixture

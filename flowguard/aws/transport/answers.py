@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 from base64 import b64decode
+from datetime import datetime
+from functools import partial
 from http.client import responses
+from importlib import import_module
 from typing import Any, Final, NamedTuple
 from zlib import crc32
 
 from botocore.exceptions import ClientError
 
-from flowguard.aws.transport.connections import Answer
+from flowguard.aws.transport.http_answers import Answer
 from flowguard.aws.transport.services import Service
 
 CHECKSUM: Final = "x-amz-crc32"
@@ -36,7 +39,9 @@ def read(service: Service, answer: Answer) -> Read:
     """Read an answer. Raises ValueError for a damaged one: its checksum is another, or a success is no JSON object."""
     if service.has_checksums and CHECKSUM in answer.headers and not _is_whole(answer):
         raise ValueError("its checksum is another")
-    result = _read_error(service, answer) if answer.status >= 300 else Read(_content(answer.body), is_error=False)
+    result = (
+        _read_error(service, answer) if answer.status >= 300 else Read(_content(service, answer.body), is_error=False)
+    )
     metadata: dict[str, Any] = {"HTTPStatusCode": answer.status, "HTTPHeaders": answer.headers}
     if REQUEST_ID in answer.headers:
         metadata = {"RequestId": answer.headers[REQUEST_ID], **metadata}
@@ -48,15 +53,37 @@ def _is_whole(answer: Answer) -> bool:
     return answer.headers[CHECKSUM] == str(crc32(answer.body))
 
 
-def _content(body: bytes) -> dict[str, Any]:
-    """Return an object of JSON as Python has it, with the bytes among DynamoDB's values."""
+def _content(service: Service, body: bytes) -> dict[str, Any]:
+    """Return an object of JSON as Python has it, with the bytes among DynamoDB's values, and with times."""
     if not body:
         return {}
-    has_bytes = b'"B"' in body or b'"BS"' in body
-    content = json.loads(body, object_hook=_with_bytes if has_bytes else None)
+    content = _decoder(service, body).decode(body.decode())
     if not isinstance(content, dict):
         raise ValueError("it is no object")
     return content
+
+
+def _decoder(service: Service, body: bytes) -> json.JSONDecoder:
+    """Return what also reads the values in each object that are no text in Python, if there may be some."""
+    if service.times:
+        return json.JSONDecoder(object_hook=partial(_with_kinds, service))
+    return _WITH_BYTES if b'"B"' in body or b'"BS"' in body else _PLAIN
+
+
+def _with_kinds(service: Service, value: dict[str, Any]) -> dict[str, Any]:
+    for name in service.times & value.keys():
+        value[name] = _moment(value[name])
+    for name in service.blobs & value.keys():
+        value[name] = b64decode(value[name])
+    return value
+
+
+def _moment(value: Any) -> Any:
+    """Return a time as botocore's answers have it."""
+    if not isinstance(value, int | float):
+        raise ValueError("a time is no number")
+    zones: Any = import_module("dateutil.tz")  # botocore's, which has no types; few answers have times
+    return datetime.fromtimestamp(value, zones.tzlocal())
 
 
 def _with_bytes(value: dict[str, Any]) -> dict[str, Any]:
@@ -70,9 +97,13 @@ def _with_bytes(value: dict[str, Any]) -> dict[str, Any]:
             return value
 
 
+_PLAIN: Final = json.JSONDecoder()
+_WITH_BYTES: Final = json.JSONDecoder(object_hook=_with_bytes)
+
+
 def _read_error(service: Service, answer: Answer) -> Read:
     try:
-        body = _content(answer.body)
+        body = _content(service, answer.body)
     except ValueError:
         body = {"message": answer.body.decode(errors="replace")}
     if _is_generic(answer):

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Mapping, Sequence
-from importlib.machinery import BuiltinImporter, FrozenImporter, PathFinder
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Final
+
+from flowguard.aws.transport.patched import why_watched
 
 VARIABLE: Final = "FLOWGUARD_CLIENT"
-LEAN: Final = "lean"
+AUTO, LEAN = "auto", "lean"
 
 _REGIONS: Final = {
     "(us|eu|ap|sa|ca|me|af|il|mx)-[a-z]+-[0-9]+": "amazonaws.com",
@@ -42,15 +43,15 @@ _KNOWN: Final = frozenset(
         "AWS_XRAY_DAEMON_ADDRESS",
     }
 )
-"""The variables of AWS that are understood here, or change nothing. Lambda sets more, which tell of the function."""
+"""The variables of AWS that are understood here, or change nothing. Lambda sets more, which tell of the function.
+botocore's own begin with BOTO, such as that of its plugins."""
+
+_RUNTIME: Final = ("AWS_LAMBDA_FUNCTION_NAME", "AWS_LAMBDA_RUNTIME_API")
+"""What Lambda sets, and nobody else does both: tests name a function, and no runtime."""
 
 _LAMBDA, _WRAPPER = "AWS_LAMBDA_", "AWS_LAMBDA_EXEC_WRAPPER"
 _NETWORK: Final = frozenset({"all_proxy", "http_proxy", "https_proxy", "requests_ca_bundle"})
 """Variables of proxies and certificates, in lower case. botocore reads them, the lean client does not."""
-
-_IMPORTERS: Final = (BuiltinImporter, FrozenImporter, PathFinder)
-_HARMLESS_IMPORTERS: Final = frozenset({"_SixMetaPathImporter", "DistutilsMetaFinder"})
-"""Those of the packages six and setuptools, which change no module of botocore."""
 
 
 def endpoint_of(service: str, region: str) -> str | None:
@@ -62,8 +63,15 @@ def endpoint_of(service: str, region: str) -> str | None:
 
 
 def why_botocore(environment: Mapping[str, str]) -> str | None:
-    """Return why botocore makes the calls of a process with this environment. None where the lean client does."""
-    if environment.get(VARIABLE) != LEAN:
+    """Return why botocore makes the calls of a process with this environment. None where the lean client does.
+
+    In functions of Lambda the lean client needs not be asked for. Elsewhere a process may load engines of tests, or ask
+    for calls of its own, at any time.
+    """
+    asked = environment.get(VARIABLE, AUTO)
+    if asked == AUTO and not all(name in environment for name in _RUNTIME):
+        return f"this is no function of Lambda, and {VARIABLE} does not say {LEAN}"
+    if asked not in (AUTO, LEAN):
         return f"{VARIABLE} does not say {LEAN}"
     return _of_variables(environment) or _of_files(environment) or why_watched(sys.modules, sys.meta_path)
 
@@ -73,7 +81,7 @@ def _of_variables(environment: Mapping[str, str]) -> str | None:
         if name.lower() in _NETWORK:
             return f"{name} is set"
         is_known = name in _KNOWN or (name.startswith(_LAMBDA) and name != _WRAPPER)
-        if name.startswith("AWS_") and not is_known:
+        if name.startswith(("AWS_", "BOTO")) and not is_known:
             return f"{name} is set"
     if endpoint_of("dynamodb", environment.get("AWS_DEFAULT_REGION", "")) is None:
         return "AWS_DEFAULT_REGION names no region of a standard partition"
@@ -89,15 +97,4 @@ def _of_files(environment: Mapping[str, str]) -> str | None:
     for place in (*(environment.get(name, usual) for name, usual in _FILES.items()), _MODELS):
         if place != os.devnull and os.path.exists(os.path.expanduser(place)):  # noqa: PTH110, PTH111 - loads no pathlib
             return f"there is {place}"
-    return None
-
-
-def why_watched(modules: Mapping[str, Any], importers: Sequence[Any]) -> str | None:
-    """Return what may change botocore, such as a tracer that waits for its import. None where nothing does."""
-    if "moto" in modules:
-        return "moto is loaded"
-    for importer in importers:
-        name = getattr(importer, "__name__", type(importer).__name__)
-        if importer not in _IMPORTERS and name not in _HARMLESS_IMPORTERS:
-            return f"{name} changes what is imported"
     return None

@@ -20,7 +20,8 @@ import weakref
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
-from http.client import HTTPException, HTTPResponse
+from http.client import HTTPException
+from math import inf
 from typing import Final, NamedTuple, NoReturn
 from urllib.parse import urlsplit
 
@@ -32,6 +33,8 @@ from botocore.exceptions import (
     SSLError,
 )
 
+from flowguard.aws.transport.http_answers import Answer, HTTPAnswer
+
 CONNECT_SECONDS: Final = 2.0
 READ_SECONDS: Final = 5.0
 KEPT_SECONDS: Final = 50.0
@@ -39,13 +42,8 @@ KEPT_SECONDS: Final = 50.0
 
 MOST_KEPT: Final = 20
 
-
-class Answer(NamedTuple):
-    """What a service has answered. The names of ``headers`` are in lower case."""
-
-    status: int
-    headers: dict[str, str]
-    body: bytes
+_SHORTEST: Final = 0.01
+"""Seconds. A socket that waits for none at all does not wait for what is asked of it either."""
 
 
 class _Kept(NamedTuple):
@@ -84,22 +82,23 @@ class Connections:
         self._process = os.getpid()
         weakref.finalize(self, _close, self._kept)
 
-    def open(self) -> None:
-        """Open a connection for the next request. It raises the errors of :meth:`exchange`."""
-        self._keep(self._opened())
+    def open(self, seconds: float = inf) -> None:
+        """Open a connection for the next request, within so many seconds. It raises the errors of :meth:`exchange`."""
+        self._keep(self._opened(seconds))
 
-    def exchange(self, request: bytes) -> Answer:
-        """Send a whole request, and return the answer to it.
+    def exchange(self, request: bytes, seconds: float = inf) -> Answer:
+        """Send a whole request, and return the answer to it. No wait takes longer than ``seconds``.
 
         Raises botocore's errors: :class:`EndpointConnectionError`, :class:`ConnectTimeoutError` and :class:`SSLError`
         where no connection could be made, :class:`ReadTimeoutError` and :class:`ConnectionClosedError` where the
         service may have got the request.
         """
-        connection = self._kept_one() or self._opened()
-        response, is_reusable = HTTPResponse(connection, method="POST"), False
+        connection = self._kept_one() or self._opened(seconds)
+        response, is_reusable = HTTPAnswer(connection), False
         try:
+            connection.settimeout(min(self._read_seconds, seconds))
             connection.sendall(request)
-            answer = _read(response)
+            answer = response.whole()
             is_reusable = not response.will_close
         except (OSError, HTTPException) as error:
             self._raise(error)
@@ -144,16 +143,15 @@ class Connections:
         try:
             connection.recv(1)
         except ssl.SSLWantReadError:
-            connection.settimeout(self._read_seconds)
             return True
         except OSError:
             return False
         return False
 
-    def _opened(self) -> socket.socket:
-        context = self._context()
+    def _opened(self, seconds: float) -> socket.socket:
+        context, ends = self._context(), self._clock() + seconds
         try:
-            connection = socket.create_connection((self._name, self._port), self._connect_seconds)
+            connection = self._dialled(ends)
         except TimeoutError as error:
             raise ConnectTimeoutError(endpoint_url=self.endpoint, error=error) from None
         except OSError as error:
@@ -161,11 +159,27 @@ class Connections:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         try:
             if context is not None:
+                connection.settimeout(self._wait(ends))
                 connection = context.wrap_socket(connection, server_hostname=self._name)
         except OSError as error:  # it is closed by then
             self._raise(error)
-        connection.settimeout(self._read_seconds)
         return connection
+
+    def _dialled(self, ends: float) -> socket.socket:
+        """Connect to the first address that answers. All of them together take no longer than until ``ends``."""
+        refused: OSError = TimeoutError("timed out")
+        for *_, (address, port, *_) in socket.getaddrinfo(self._name, self._port, type=socket.SOCK_STREAM):
+            if self._clock() >= ends:
+                break
+            try:
+                return socket.create_connection((str(address), int(port)), self._wait(ends))
+            except OSError as error:
+                refused = error
+        raise refused
+
+    def _wait(self, ends: float) -> float:
+        """Return how long the next step of a connection may take. A clock that jumps back makes it no longer."""
+        return min(self._connect_seconds, max(ends - self._clock(), _SHORTEST))
 
     def _context(self) -> ssl.SSLContext | None:
         try:
@@ -195,12 +209,3 @@ def trusted(bundle: str | None) -> ssl.SSLContext:
     context.set_alpn_protocols(["http/1.1"])
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT  # which Python 3.13 sets, and botocore does not
     return context
-
-
-def _read(response: HTTPResponse) -> Answer:
-    """Read the whole answer. Raises HTTPException for a success that does not say where it ends: it may be cut."""
-    response.begin()
-    if response.length is None and not response.chunked and response.status < 300:
-        raise HTTPException("nobody knows where the answer ends")
-    headers = {name.lower(): value for name, value in response.getheaders()}
-    return Answer(response.status, headers, response.read())

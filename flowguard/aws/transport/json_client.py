@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
-import sys
 import threading
 import time
 import uuid
@@ -13,19 +13,22 @@ from calendar import timegm
 from collections.abc import Callable
 from email.utils import parsedate
 from functools import partial
-from types import FunctionType
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote
 
-from botocore.exceptions import BotoCoreError, ClientError, ConnectionClosedError
+from botocore.exceptions import BotoCoreError, ClientError, ConnectionClosedError, SSLError
 
 from flowguard.aws.transport.agent import AGENT
 from flowguard.aws.transport.answers import Read, read
 from flowguard.aws.transport.connections import Connections
 from flowguard.aws.transport.credentials import Credentials
+from flowguard.aws.transport.patched import Watch
 from flowguard.aws.transport.retries import Failed, Quota, delay, may_pass, price
 from flowguard.aws.transport.services import Operation, Service
 from flowguard.aws.transport.signature import Signer
+from flowguard.aws.transport.time_left import seconds_left
+
+logger = logging.getLogger("flowguard")
 
 MOST_ATTEMPTS: Final = 4
 
@@ -43,6 +46,25 @@ SKEWED: Final = frozenset(
 SKEW_SECONDS: Final = 240
 """How far a clock may be off before it is the reason. AWS bears five minutes."""
 
+DOUBTED: Final = frozenset(
+    {
+        "IncompleteSignature",
+        "IncompleteSignatureException",
+        "InvalidClientTokenId",
+        "InvalidSignatureException",
+        "MissingAuthenticationToken",
+        "MissingAuthenticationTokenException",
+        "SerializationException",
+        "SignatureDoesNotMatch",
+        "UnknownOperationException",
+        "UnrecognizedClientException",
+    }
+)
+"""How a service refuses a request for its form or its signature. It has done nothing then."""
+
+OPENING_SECONDS: Final = 1.0
+"""How long a function waits for a connection while it is initialised. The first event opens one where none is there."""
+
 _PLAIN_IN_TRACE: Final = "-=;:+&[]{}\"',"
 _TRACE, _FUNCTION = "_X_AMZN_TRACE_ID", "AWS_LAMBDA_FUNCTION_NAME"
 
@@ -58,8 +80,11 @@ class Place(NamedTuple):
 class JSONClient:
     """A client for some calls, by the names and with the answers and errors that botocore's clients have.
 
-    ``botocore`` makes botocore's client, for every other call, and for all of them once somebody has patched botocore
-    or asked for its ``meta.events``. ``once`` makes no call twice by itself. Safe in threads and after a fork.
+    ``botocore`` makes botocore's client, for every other call, and for all of them while somebody has patched botocore,
+    or once somebody has asked for its ``meta.events``. Until a service has understood a call, one that is refused for
+    its form, or whose certificate is not believed, is botocore's too; where botocore succeeds, so are all that follow.
+    ``once`` makes no call twice by itself. ``left`` returns for how long (s) a call may wait: no try begins after that,
+    and none waits for longer. Safe in threads and after a fork.
     """
 
     def __init__(
@@ -71,6 +96,7 @@ class JSONClient:
         once: bool = False,
         pause: Callable[[float], None] = time.sleep,
         clock: Callable[[], float] = time.time,
+        left: Callable[[], float] = seconds_left,
     ) -> None:
         self._service = service
         self._place = place
@@ -78,10 +104,13 @@ class JSONClient:
         self._made: Any = None
         self._making = threading.Lock()
         self._is_heard = False
+        self._is_understood = False
+        self._watch = Watch()
         self._names_errors = False
         self._attempts = 1 if once else MOST_ATTEMPTS
         self._pause = pause
         self._clock = clock
+        self._left = left
         self._skew = 0.0
         self._quota = Quota()
         self._signer = Signer(service.name, place.region)
@@ -97,8 +126,8 @@ class JSONClient:
         return method
 
     def connect(self) -> None:
-        """Open a connection for the first call. Raises BotoCoreError where none can be made."""
-        self._place.connections.open()
+        """Open a connection for the first call. Raises BotoCoreError where none can be made in a short time."""
+        self._place.connections.open(OPENING_SECONDS)
 
     # -- botocore's client
 
@@ -122,7 +151,7 @@ class JSONClient:
     # -- calls
 
     def _call(self, method: str, operation: Operation, **parameters: Any) -> dict[str, Any]:
-        if self._is_heard or is_patched():
+        if self._is_heard or self._watch.is_watched():
             return self._by_botocore(method, parameters)
         if operation.token is not None:
             parameters.setdefault(operation.token, str(uuid.uuid4()))
@@ -130,10 +159,32 @@ class JSONClient:
             body = _JSON.encode(parameters).encode()
         except TypeError:  # no bytes, and no value of JSON: botocore knows its form, or what to say of it
             return self._by_botocore(method, parameters)
-        result = self._answered(operation, body)
+        if any(map(body.__contains__, self._service.elsewhere)):
+            return self._by_botocore(method, parameters)
+        try:
+            result = self._answered(operation, body)
+        except SSLError as error:
+            if self._is_understood:
+                raise
+            return self._asked_of_botocore(method, parameters, type(error).__name__)
+        if result.code in DOUBTED and not self._is_understood:
+            return self._asked_of_botocore(method, parameters, result.code)
+        self._is_understood = True
         if result.is_error:
             raise self._error(result, operation)
         return result.content
+
+    def _asked_of_botocore(self, method: str, parameters: dict[str, Any], why: str) -> dict[str, Any]:
+        """Have botocore make a call of which nothing was done. Where it succeeds, it makes all calls from now on."""
+        answer = self._by_botocore(method, parameters)
+        self._is_heard = True
+        logger.warning(
+            "boto3 makes the calls of %s from now on: flowguard's own client met %s, and boto3 did not; "
+            "FLOWGUARD_CLIENT=boto3 does so from the start",
+            self._service.name,
+            why,
+        )
+        return answer
 
     def _error(self, result: Read, operation: Operation) -> ClientError:
         """Return the exception for a failed call.
@@ -164,11 +215,14 @@ class JSONClient:
                 continue
             if attempt >= self._attempts or not may_pass(self._service, operation, failed):
                 break
+            pause = delay(self._service, operation, failed, attempt)
+            if pause >= self._left():
+                break
             paid = price(operation, failed)
             if not self._quota.take(paid):
                 _note(result, RetryQuotaReached=True)
                 break
-            self._pause(delay(self._service, operation, failed, attempt))
+            self._pause(pause)
         if isinstance(result, BotoCoreError):
             raise result
         if attempt >= self._attempts:
@@ -180,7 +234,7 @@ class JSONClient:
         connections = self._place.connections
         request = self._request(operation, body, f"{call}\r\namz-sdk-request: attempt={attempt}; max={self._attempts}")
         try:
-            return read(self._service, connections.exchange(request))
+            return read(self._service, connections.exchange(request, self._left()))
         except BotoCoreError as error:
             return error
         except ValueError as error:
@@ -228,23 +282,6 @@ class _Meta:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._botocore().meta, name)
-
-
-def is_patched() -> bool:
-    """Answer whether somebody has replaced a function that makes botocore's clients or its calls.
-
-    Tracers do: X-Ray and OpenTelemetry that of the calls, Sentry that of the clients.
-    """
-    module: Any = sys.modules.get("botocore.client")
-    base = getattr(module, "BaseClient", None)
-    if base is None:  # botocore is not loaded, or another thread is loading it
-        return False
-    home = os.path.dirname(module.__file__)  # noqa: PTH120 - loads no pathlib
-    return any(_is_foreign(vars(base)[name], home) for name in ("__init__", "_make_api_call"))
-
-
-def _is_foreign(function: Any, home: str) -> bool:
-    return type(function) is not FunctionType or not function.__code__.co_filename.startswith(home)
 
 
 def _failure(result: Read | BotoCoreError) -> Failed | None:

@@ -25,7 +25,8 @@ def json_client(
 ) -> JSONClient | None:
     """Make the client of a service for an environment in which botocore is not needed.
 
-    None for other services, and where nobody has credentials: botocore says so with each call.
+    None for other services, and where nobody has credentials: botocore says so with each call. None too where a
+    container's credentials name their account, for botocore then calls DynamoDB at an endpoint of the account's own.
 
     ``session`` returns the process' session of botocore, ``botocore`` makes botocore's client.
     """
@@ -47,7 +48,7 @@ def _credentials(environment: Mapping[str, str], session: Callable[[], Any]) -> 
             environment.get("AWS_SESSION_TOKEN"),
         )
         return lambda: fixed
-    if (kept := session().get_credentials()) is None:
+    if (kept := session().get_credentials()) is None or kept.get_frozen_credentials().account_id:
         return None
 
     def renewed() -> Credentials:

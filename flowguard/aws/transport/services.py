@@ -20,9 +20,11 @@ class Service(NamedTuple):
     """How a service is spoken to.
 
     ``target`` is what the names of its operations follow in ``X-Amz-Target``. ``operations`` are by the names of their
-    methods. ``errors`` has the fields of each error that they declare, by its code; those in ``repeats`` are worth
-    another try. ``is_query_compatible`` is a service that has codes of an older protocol too. ``backoff`` is the
-    longest first pause (s) after what is no throttling.
+    methods. ``errors`` has the fields of each error that they declare, and of what any call may get, by its code; those
+    in ``repeats`` are worth another try. ``is_query_compatible`` is a service that has codes of an older protocol too.
+    ``backoff`` is the longest first pause (s) after what is no throttling. What a body of a request has of
+    ``elsewhere`` sends it to another endpoint. The fields ``times`` and ``blobs`` of answers are no text in Python;
+    DynamoDB's values are not among them.
     """
 
     name: str
@@ -34,6 +36,9 @@ class Service(NamedTuple):
     is_query_compatible: bool = False
     has_checksums: bool = False
     backoff: float = 0.05
+    elsewhere: Collection[bytes] = ()
+    times: frozenset[str] = frozenset()
+    blobs: frozenset[str] = frozenset()
 
 
 def _operations(*operations: Operation) -> dict[str, Operation]:
@@ -93,6 +98,7 @@ DYNAMODB: Final = Service(
     repeats=frozenset({"ReplicatedWriteConflictException"}),
     has_checksums=True,
     backoff=0.025,
+    elsewhere=(b'"TableName": "arn:', b'"RequestItems": {"arn:'),  # in a text within the body a quote has a backslash
 )
 
 _QUEUE: Final = frozenset(
@@ -141,5 +147,52 @@ SQS: Final = Service(
     is_query_compatible=True,
 )
 
-SERVICES: Final = {service.name: service for service in (DYNAMODB, SQS)}
+EVENTS: Final = Service(
+    name="events",
+    target="AWSEvents",
+    version="1.1",
+    operations=_operations(Operation("PutEvents", frozenset({"InternalException"}))),
+    errors=_errors(
+        (), "AccessDeniedException", "InternalException", "ResourceNotFoundException", "ThrottlingException"
+    ),
+    elsewhere=(b'"EndpointId": ',),
+)
+
+_PARAMETER: Final = frozenset({"InvalidKeyId", "ParameterNotFound", "ParameterVersionNotFound"})
+_CAPITAL: Final = frozenset({"Message"})
+
+SSM: Final = Service(
+    name="ssm",
+    target="AmazonSSM",
+    version="1.1",
+    operations=_operations(Operation("GetParameter", _PARAMETER | {"InternalServerError"})),
+    errors={
+        **_errors(_MESSAGE, *_PARAMETER),
+        **_errors(_CAPITAL, "AccessDeniedException", "InternalServerError", "ResourceNotFoundException"),
+        "ThrottlingException": frozenset({"Message", "QuotaCode", "ServiceCode"}),
+    },
+    times=frozenset({"LastModifiedDate"}),
+)
+
+_SECRET: Final = frozenset(
+    {
+        "DecryptionFailure",
+        "InternalServiceError",
+        "InvalidParameterException",
+        "InvalidRequestException",
+        "ResourceNotFoundException",
+    }
+)
+
+SECRETS: Final = Service(
+    name="secretsmanager",
+    target="secretsmanager",
+    version="1.1",
+    operations=_operations(Operation("GetSecretValue", _SECRET)),
+    errors=_errors(_CAPITAL, *_SECRET),
+    times=frozenset({"CreatedDate"}),
+    blobs=frozenset({"SecretBinary"}),
+)
+
+SERVICES: Final = {service.name: service for service in (DYNAMODB, SQS, EVENTS, SSM, SECRETS)}
 """By the names that botocore has for them."""

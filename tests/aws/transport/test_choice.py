@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
-from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,7 +15,7 @@ from botocore.regions import EndpointResolver
 from flowguard.aws import clients as made
 from flowguard.aws.clients import Clients, prepare_clients
 from flowguard.aws.transport import choice
-from flowguard.aws.transport.choice import endpoint_of, why_botocore, why_watched
+from flowguard.aws.transport.choice import endpoint_of, why_botocore
 from flowguard.aws.transport.json_client import JSONClient
 from flowguard.aws.transport.made import json_client
 from flowguard.aws.transport.services import SERVICES
@@ -38,7 +36,6 @@ LAMBDA: Final = {
     "AWS_XRAY_DAEMON_ADDRESS": "169.254.79.129:2000",
     "AWS_CONFIG_FILE": os.devnull,
     "AWS_SHARED_CREDENTIALS_FILE": "/nowhere/credentials",
-    "FLOWGUARD_CLIENT": "lean",
     "PATH": "/usr/bin",
     "no_proxy": "169.254.79.129",
 }
@@ -57,12 +54,28 @@ def test_a_function_of_lambda_is_certain() -> None:
     assert why_botocore(LAMBDA) is None
 
 
-@pytest.mark.parametrize("said", [None, "boto3", "", "LEAN"])
-def test_botocore_is_the_default(said: str | None) -> None:
-    environment = {name: value for name, value in LAMBDA.items() if name != "FLOWGUARD_CLIENT"}
-    if said is not None:
-        environment["FLOWGUARD_CLIENT"] = said
-    assert why_botocore(environment) == "FLOWGUARD_CLIENT does not say lean"
+@pytest.mark.parametrize("asked", [None, "auto", "lean"])
+def test_a_function_of_lambda_needs_not_ask(asked: str | None) -> None:
+    assert why_botocore(asking(LAMBDA, asked)) is None
+
+
+@pytest.mark.parametrize("asked", ["boto3", "", "LEAN"])
+def test_another_word_is_botocores(asked: str) -> None:
+    assert why_botocore(asking(LAMBDA, asked)) == "FLOWGUARD_CLIENT does not say lean"
+
+
+@pytest.mark.parametrize("missing", ["AWS_LAMBDA_FUNCTION_NAME", "AWS_LAMBDA_RUNTIME_API"])
+def test_what_is_no_function_of_lambda_has_to_ask(missing: str) -> None:
+    """Tests name a function. They may load an engine that answers in the process later on."""
+    elsewhere = {name: value for name, value in LAMBDA.items() if name != missing}
+    for asked in (None, "auto"):
+        why = "this is no function of Lambda, and FLOWGUARD_CLIENT does not say lean"
+        assert why_botocore(asking(elsewhere, asked)) == why
+    assert why_botocore(asking(elsewhere, "lean")) is None
+
+
+def asking(environment: dict[str, str], asked: str | None) -> dict[str, str]:
+    return environment if asked is None else {**environment, "FLOWGUARD_CLIENT": asked}
 
 
 @pytest.mark.parametrize(
@@ -81,6 +94,8 @@ def test_botocore_is_the_default(said: str | None) -> None:
         "AWS_USE_DUALSTACK_ENDPOINT",
         "AWS_USE_FIPS_ENDPOINT",
         "AWS_WHAT_COMES_ONE_DAY",
+        "BOTOCORE_EXPERIMENTAL__PLUGINS",
+        "BOTO_CONFIG",
         "HTTPS_PROXY",
         "REQUESTS_CA_BUNDLE",
         "all_proxy",
@@ -143,40 +158,12 @@ def test_a_file_that_a_variable_names_is_left_to_botocore(home: Path, variable: 
     assert why_botocore({**LAMBDA, variable: str(file)}) == f"there is {file}"
 
 
-class ATracer:
-    """Finds modules, and changes some."""
-
-
-class _SixMetaPathImporter:
-    """Is called as that of the package six."""
-
-
-def test_what_may_change_botocore_is_noticed() -> None:
-    assert why_watched({}, [PathFinder, _SixMetaPathImporter()]) is None
-    assert why_watched({"moto": None}, []) == "moto is loaded"
-    assert why_watched({}, [PathFinder, ATracer()]) == "ATracer changes what is imported"
-    assert why_watched({}, [ATracer]) == "ATracer changes what is imported"
-
-
 def test_it_is_asked_of_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
     def watched(modules: Any, importers: Any) -> str:
         return f"{modules is sys.modules}, {importers is sys.meta_path}"
 
     monkeypatch.setattr(choice, "why_watched", watched)
     assert why_botocore(LAMBDA) == "True, True"
-
-
-def test_a_bare_process_has_nothing_that_watches_it() -> None:
-    code = (
-        "import sys; from flowguard.aws.transport.choice import why_watched as w; print(w(sys.modules, sys.meta_path))"
-    )
-    done = subprocess.run(
-        [sys.executable, "-I", "-c", f"import sys; sys.path.insert(0, '.'); {code}"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert done.stdout.strip() == "None"
 
 
 # -- the clients of a process
@@ -190,7 +177,7 @@ def in_lambda(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
 
 
 @pytest.mark.usefixtures("in_lambda")
-def test_clients_are_lean_where_the_environment_asks_for_it() -> None:
+def test_clients_of_a_function_are_lean() -> None:
     with logged("flowguard") as lines:
         clients = Clients()
         found: list[Any] = [clients.dynamodb, clients.dynamodb_once, clients.sqs]
@@ -218,23 +205,30 @@ def test_connections_are_opened_while_a_function_is_initialised(
     monkeypatch.setattr(made, "_prepared", {})
     monkeypatch.setattr(JSONClient, "connect", lambda client: found.append(client._service.name))
     in_lambda["AWS_LAMBDA_INITIALIZATION_TYPE"] = kind
-    prepare_clients("dynamodb", "sqs")
+    for _ in range(3):  # a module may have several handlers
+        prepare_clients("dynamodb")
+        prepare_clients("dynamodb", "sqs")
     assert found == connected
     assert {"dynamodb", "sqs"} <= vars(made.prepared_clients()).keys()
 
 
 @pytest.mark.usefixtures("in_lambda")
 def test_a_connection_that_cannot_be_opened_is_for_the_first_event_to_say(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(_: JSONClient) -> None:
+    asked: list[JSONClient] = []
+
+    def refuse(client: JSONClient) -> None:
+        asked.append(client)
         raise EndpointConnectionError(endpoint_url="u")
 
     monkeypatch.setattr(made, "_prepared", {})
     monkeypatch.setattr(JSONClient, "connect", refuse)
-    prepare_clients("dynamodb", "sqs")
+    for _ in range(3):
+        prepare_clients("dynamodb", "sqs")
     assert made._prepared != {}
+    assert len(asked) == 1, "each would wait as long"
 
 
-def test_without_it_clients_are_botocores(in_lambda: dict[str, str]) -> None:
+def test_where_the_environment_says_boto3_clients_are_botocores(in_lambda: dict[str, str]) -> None:
     in_lambda["FLOWGUARD_CLIENT"] = "boto3"
     assert not isinstance(Clients().dynamodb, JSONClient)
 
@@ -288,6 +282,8 @@ def test_certificates_are_those_of_the_variable_or_botocores() -> None:
 class _Session:
     """A session whose credentials are renewed each time they are looked at."""
 
+    account: str | None = None
+
     def __init__(self) -> None:
         self.asked = 0
 
@@ -296,17 +292,25 @@ class _Session:
 
     def get_frozen_credentials(self) -> Any:
         self.asked += 1
-        return botocore.credentials.ReadOnlyCredentials(f"AK{self.asked}", "s", "t")
+        return botocore.credentials.ReadOnlyCredentials(f"AK{self.asked}", "s", "t", self.account)
 
 
 def test_credentials_of_a_container_are_botocores_at_each_call() -> None:
     environment = {name: value for name, value in LAMBDA.items() if name != "AWS_ACCESS_KEY_ID"}
     client: Any = json_client("sqs", environment, _Session, lambda: None)
-    assert [client._place.credentials().access_key for _ in range(2)] == ["AK1", "AK2"]
+    assert [client._place.credentials().access_key for _ in range(2)] == ["AK2", "AK3"]
     empty: Any = json_client("sqs", {**environment, "AWS_ACCESS_KEY_ID": ""}, _Session, lambda: None)
-    assert empty._place.credentials().access_key == "AK1", "an empty key is none, as for botocore"
+    assert empty._place.credentials().access_key == "AK2", "an empty key is none, as for botocore"
     fixed: Any = json_client("sqs", LAMBDA, _Session, lambda: None)
     assert fixed._place.credentials() == ("AKIAIOSFODNN7EXAMPLE", "a-secret/+", "a-token==")
+
+
+@pytest.mark.usefixtures("in_lambda")
+@pytest.mark.parametrize("service", ["events", "ssm", "secretsmanager"])
+def test_events_and_keys_are_lean_too(service: str) -> None:
+    client: Any = getattr(Clients(), service)
+    assert type(client) is JSONClient
+    assert client._place.connections.endpoint == f"https://{service}.eu-west-1.amazonaws.com/"
 
 
 def test_other_services_and_regions_have_no_lean_client() -> None:
@@ -321,3 +325,11 @@ def test_where_nobody_has_credentials_botocore_says_so() -> None:
 
     environment = {name: value for name, value in LAMBDA.items() if name != "AWS_ACCESS_KEY_ID"}
     assert json_client("sqs", environment, Without, lambda: None) is None
+
+
+def test_an_account_that_comes_with_credentials_has_an_endpoint_that_botocore_knows() -> None:
+    class OfAnAccount(_Session):
+        account = "123456789012"
+
+    environment = {name: value for name, value in LAMBDA.items() if name != "AWS_ACCESS_KEY_ID"}
+    assert json_client("dynamodb", environment, OfAnAccount, lambda: None) is None

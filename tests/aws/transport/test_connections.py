@@ -62,10 +62,10 @@ def test_the_first_call_has_the_connection_that_was_opened_before() -> None:
         connections = Connections(server.url)
         connections.open()
         [kept] = connections._kept
-        assert kept.connection.gettimeout() == READ_SECONDS
         assert kept.connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY), "small requests wait for nothing"
         connections.exchange(HELLO)
         assert [one.connection for one in connections._kept] == [kept.connection]
+        assert kept.connection.gettimeout() == READ_SECONDS
 
 
 @pytest.mark.parametrize("how", ["closed", "reset", "spoken out of turn"])
@@ -139,7 +139,7 @@ def test_a_call_that_is_broken_off_leaves_no_connection_for_others(
     with served(FINE) as server:
         connections = Connections(server.url)
         with monkeypatch.context() as patch:
-            patch.setattr("http.client.HTTPResponse.begin", broken)
+            patch.setattr("flowguard.aws.transport.http_answers.HTTPAnswer.begin", broken)
             with pytest.raises(error):
                 connections.exchange(HELLO)
         connections.exchange(HELLO)

@@ -154,7 +154,25 @@ def get_queue_url(client: Any) -> Any:
     return client.get_queue_url(QueueName="orders")
 
 
-CALLS: Final = {"dynamodb": get_item, "sqs": get_queue_url}
+def get_parameter(client: Any) -> Any:
+    return client.get_parameter(Name="/keys")
+
+
+def get_secret_value(client: Any) -> Any:
+    return client.get_secret_value(SecretId="keys")
+
+
+def put_events(client: Any) -> Any:
+    return client.put_events(Entries=[{"Source": "a", "DetailType": "b", "Detail": "{}"}])
+
+
+CALLS: Final = {
+    "dynamodb": get_item,
+    "sqs": get_queue_url,
+    "ssm": get_parameter,
+    "secretsmanager": get_secret_value,
+    "events": put_events,
+}
 
 
 @pytest.fixture(autouse=True)
@@ -171,6 +189,27 @@ def test_an_answer_is_the_same(servers: tuple[Server, Server], service: str, onc
     if service == "dynamodb" or given not in ("an item", "a set of bytes"):
         ours, theirs = both(servers, service, Reply(ANSWERS[given]), once=once)
         assert ours == theirs
+
+
+OTHERS: Final[list[tuple[str, bytes]]] = [
+    ("ssm", answer(200, {"Parameter": {"Name": "/keys", "Value": "B", "Version": 2, "LastModifiedDate": 1.8e9}})),
+    ("ssm", answer(200, {"Parameter": {"Value": "k1:a", "LastModifiedDate": 1_800_000_000.25}})),
+    ("ssm", answer(400, {"__type": "ParameterNotFound", "message": "no"})),
+    ("ssm", answer(400, {"__type": "InternalServerError", "Message": "no"})),
+    ("secretsmanager", answer(200, {"SecretString": "k1:a", "CreatedDate": 1_800_000_000, "VersionStages": ["A"]})),
+    ("secretsmanager", answer(200, {"SecretBinary": BYTES, "CreatedDate": 1.8e9})),
+    ("secretsmanager", answer(400, {"__type": "ResourceNotFoundException", "Message": "no"})),
+    ("secretsmanager", answer(400, {"__type": "#DecryptionFailure", "message": "no"})),
+    ("events", answer(200, {"FailedEntryCount": 1, "Entries": [{"ErrorCode": "a", "ErrorMessage": "b"}]})),
+    ("events", answer(500, {"__type": "#InternalException"})),
+    ("events", answer(400, {"__type": "ThrottlingException", "message": "no"})),
+]
+
+
+@pytest.mark.parametrize(("service", "given"), OTHERS)
+def test_events_and_keys_are_answered_the_same(servers: tuple[Server, Server], service: str, given: bytes) -> None:
+    ours, theirs = both(servers, service, Reply(given))
+    assert ours == theirs
 
 
 @pytest.mark.slow("waits for time-outs")
@@ -227,3 +266,9 @@ def test_an_error_can_be_pickled_as_botocores() -> None:
         get_item(lean("dynamodb", server.url))
     again = pickle.loads(pickle.dumps(raised.value))  # noqa: S301 - its own
     assert again.response == raised.value.response
+
+
+def test_a_time_that_is_no_number_is_damage() -> None:
+    """botocore would guess at it. What asks for a secret asks again, and says so at last."""
+    with served(Reply(answer(200, {"CreatedDate": "soon"}))) as server, pytest.raises(BotoCoreError):
+        lean("secretsmanager", server.url).get_secret_value(SecretId="a")

@@ -5,18 +5,18 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from email.utils import formatdate
-from types import ModuleType
 from typing import Any, Final
 
 import pytest
-from botocore.client import BaseClient
-from botocore.exceptions import ClientError, ConnectionClosedError, ParamValidationError
+from botocore.exceptions import BotoCoreError, ClientError, ConnectionClosedError, ParamValidationError, SSLError
 
 from flowguard.aws.botocore_clients import BotocoreClients
 from flowguard.aws.transport.credentials import Credentials
-from flowguard.aws.transport.json_client import MOST_ATTEMPTS, JSONClient, is_patched
+from flowguard.aws.transport.json_client import DOUBTED, MOST_ATTEMPTS, JSONClient
 from flowguard.aws.transport.retries import Quota
+from flowguard.aws.transport.services import SERVICES
 from flowguard.sim.calls import Recorder, intercept
 from tests.aws.transport.clients import KEYS, REGION, lean
 from tests.aws.transport.logged import logged
@@ -50,6 +50,9 @@ CALLS: Final[list[tuple[str, str, dict[str, Any]]]] = [
     ("sqs", "get_queue_attributes", {"QueueUrl": URL, "AttributeNames": ["QueueArn"]}),
     ("sqs", "get_queue_url", {"QueueName": "orders", "QueueOwnerAWSAccountId": "123456789012"}),
     ("sqs", "send_message_batch", {"QueueUrl": URL, "Entries": [ENTRY]}),
+    ("events", "put_events", {"Entries": [{"Source": "é", "DetailType": "a", "Detail": '{"EndpointId": "arn:"}'}]}),
+    ("ssm", "get_parameter", {"Name": "/a/é", "WithDecryption": True}),
+    ("secretsmanager", "get_secret_value", {"SecretId": "é"}),
 ]
 
 
@@ -93,7 +96,7 @@ def test_a_request_is_botocores(
 
 
 def test_all_calls_are_compared() -> None:
-    for service in ("dynamodb", "sqs"):
+    for service in SERVICES:
         client: Any = lean(service, "http://x")
         assert sorted(client._service.operations) == sorted(method for name, method, _ in CALLS if name == service)
 
@@ -202,6 +205,12 @@ def refused(code: str, at: float) -> Reply:
     return Reply(answer(403, {"__type": f"#{code}"}, {"Date": formatdate(at, usegmt=True)}))
 
 
+def understood(client: Any) -> Any:
+    """A client that has been understood by its service before."""
+    client._is_understood = True
+    return client
+
+
 @pytest.mark.parametrize("off", [600, -600])
 @pytest.mark.parametrize("once", [False, True])
 def test_a_wrong_clock_is_corrected_by_the_services(server: Server, off: int, once: bool) -> None:
@@ -231,15 +240,85 @@ def test_no_other_refusal_is_tried_again(server: Server, code: str, off: int) ->
     now = 1_800_000_000.0
     server.script(refused(code, now + off))
     with pytest.raises(ClientError, match=code):
-        get_item(lean("dynamodb", server.url, clock=lambda: now))
+        get_item(understood(lean("dynamodb", server.url, clock=lambda: now)))
     assert len(server.requests) == 1
 
 
 def test_a_clock_is_not_corrected_where_the_service_says_no_time(server: Server) -> None:
     server.script(Reply(answer(403, {"__type": "#InvalidSignatureException"}, {"Date": ""})))
     with pytest.raises(ClientError, match="InvalidSignatureException"):
-        get_item(lean("dynamodb", server.url))
+        get_item(understood(lean("dynamodb", server.url)))
     assert len(server.requests) == 1
+
+
+# -- a request that a service does not understand
+
+
+def no(code: str) -> Reply:
+    return Reply(answer(400, {"__type": f"#{code}", "message": "no"}))
+
+
+@pytest.mark.parametrize("code", sorted(DOUBTED))
+@pytest.mark.parametrize("once", [False, True])
+def test_where_botocore_is_understood_it_makes_all_calls(server: Server, code: str, once: bool) -> None:
+    server.script(no(code), FINE)
+    client: Any = lean("dynamodb", server.url, once=once)
+    with logged("flowguard") as lines:
+        get_item(client)
+    assert (client._made is not None, client._is_heard, len(server.requests)) == (True, True, 2)
+    [line] = lines
+    assert line == (
+        f"boto3 makes the calls of dynamodb from now on: flowguard's own client met {code}, and boto3 did not; "
+        "FLOWGUARD_CLIENT=boto3 does so from the start"
+    )
+
+
+def test_what_botocore_does_not_achieve_either_is_its_error(server: Server) -> None:
+    server.script(no("UnrecognizedClientException"))
+    client: Any = lean("dynamodb", server.url)
+    with logged("flowguard") as lines, pytest.raises(ClientError, match="UnrecognizedClientException"):
+        get_item(client)
+    assert (client._is_heard, len(server.requests), lines) == (False, 2, [])
+    server.script(FINE)
+    get_item(client)
+    assert client._is_understood, "the next call is its own again"
+
+
+@pytest.mark.parametrize("first", [FINE, no("ConditionalCheckFailedException")])
+def test_once_a_service_has_understood_a_call_its_refusals_are_for_the_caller(server: Server, first: Reply) -> None:
+    client: Any = lean("dynamodb", server.url)
+    server.script(first, no("UnrecognizedClientException"))
+    with suppress(ClientError):
+        get_item(client)
+    with pytest.raises(ClientError, match="UnrecognizedClientException"):
+        get_item(client)
+    assert client._made is None
+
+
+def test_a_certificate_that_is_not_believed_is_for_botocore_to_judge(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def doubted(*_: Any) -> Any:
+        raise SSLError(endpoint_url=server.url, error=ValueError("certificate"))
+
+    client: Any = lean("dynamodb", server.url)
+    monkeypatch.setattr(client._place.connections, "exchange", doubted)
+    with logged("flowguard") as lines:
+        get_item(client)
+    assert (client._is_heard, len(server.requests)) == (True, 1)
+    assert "met SSLError, and" in lines[0]
+
+
+def test_a_certificate_that_changes_later_is_said(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    def doubted(*_: Any) -> Any:
+        raise SSLError(endpoint_url=server.url, error=ValueError("certificate"))
+
+    client: Any = lean("dynamodb", server.url)
+    get_item(client)
+    monkeypatch.setattr(client._place.connections, "exchange", doubted)
+    with pytest.raises(SSLError):
+        get_item(client)
+    assert client._made is None
 
 
 # -- methods
@@ -260,54 +339,17 @@ def test_a_function_without_a_trace_has_no_header_of_one(server: Server, monkeyp
 # -- what is left to botocore
 
 
-def test_once_botocore_is_patched_it_makes_the_calls(server: Server) -> None:
+def test_while_botocore_is_patched_it_makes_the_calls(server: Server) -> None:
     """Traces and the engines of the process hear of them so."""
     client: Any = lean("dynamodb", server.url)
     get_item(client)
     assert client._made is None
     with intercept(Recorder()) as calls:
-        assert is_patched()
         get_item(client)
-    assert not is_patched()
     assert calls.count("dynamodb", "GetItem") == 1
     get_item(client)
     assert calls.count() == 1
     assert len(server.requests) == 3
-
-
-class AWrapper:
-    """Is called in place of a function, as tracers' proxies are."""
-
-    def __init__(self, wrapped: Any) -> None:
-        self.__wrapped__ = wrapped
-        self.__code__ = wrapped.__code__
-
-
-def test_a_proxy_that_shows_the_code_of_what_it_wraps_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    base: Any = BaseClient
-    monkeypatch.setattr(base, "_make_api_call", AWrapper(base._make_api_call))
-    assert is_patched()
-
-
-def test_who_patches_what_makes_clients_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    base: Any = BaseClient
-    before = base.__init__
-
-    def watched(self: Any, *arguments: Any, **named: Any) -> None:
-        before(self, *arguments, **named)
-
-    monkeypatch.setattr(base, "__init__", watched)
-    assert is_patched()
-
-
-def test_while_another_thread_loads_botocore_nobody_has_patched_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "botocore.client", ModuleType("botocore.client"))
-    assert not is_patched()
-
-
-def test_where_botocore_is_not_loaded_nobody_has_patched_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(__import__("sys").modules, "botocore.client")
-    assert not is_patched()
 
 
 def test_once_somebody_listens_botocore_makes_the_calls(server: Server) -> None:
@@ -356,6 +398,34 @@ def test_what_has_no_form_in_json_botocore_says(server: Server) -> None:
     with pytest.raises(ParamValidationError):
         client.get_queue_url(QueueName={1})
     assert server.requests == []
+
+
+ARN: Final = "arn:aws:dynamodb:eu-west-1:123456789012:table/t"
+
+
+@pytest.mark.parametrize(
+    ("method", "parameters", "is_lean"),
+    [
+        ("get_item", {"TableName": ARN, "Key": KEY}, False),
+        ("batch_get_item", {"RequestItems": {ARN: {"Keys": [KEY]}}}, False),
+        ("transact_write_items", {"TransactItems": [{"Delete": {"TableName": ARN, "Key": KEY}}]}, False),
+        ("put_item", {"TableName": "t", "Item": {**KEY, "a": {"S": ARN}, "b": {"S": f'"TableName": "{ARN}"'}}}, True),
+    ],
+)
+def test_a_table_that_is_named_by_its_arn_has_an_endpoint_of_its_account(
+    server: Server, method: str, parameters: dict[str, Any], is_lean: bool
+) -> None:
+    client: Any = lean("dynamodb", server.url)
+    getattr(client, method)(**parameters)
+    assert (client._made is None) == is_lean
+
+
+def test_an_endpoint_of_several_regions_is_botocores(server: Server) -> None:
+    client: Any = lean("events", server.url)
+    with pytest.raises(BotoCoreError, match="crt"):
+        client.put_events(Entries=[{"Detail": "{}"}], EndpointId="abcde.veo")
+    client.put_events(Entries=[{"Detail": "{}"}])
+    assert len(server.requests) == 1
 
 
 # -- secrets

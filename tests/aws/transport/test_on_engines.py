@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import uuid
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any, Final
 
 import pytest
@@ -95,7 +96,33 @@ ON_SQS: Final[list[Step]] = [
     change("change_message_visibility_batch", Entries=[{"Id": "0", "ReceiptHandle": "none", "VisibilityTimeout": 1}]),
 ]
 
-STEPS: Final = {"dynamodb": ON_DYNAMODB, "sqs": ON_SQS}
+EVENT: Final = {"Source": "a", "DetailType": "b", "Detail": '{"a": "é"}'}
+
+ON_EVENTS: Final[list[Step]] = [
+    ("put_events", {"Entries": [EVENT, {**EVENT, "Detail": "no JSON"}]}),
+    ("put_events", {"Entries": [{**EVENT, "EventBusName": "none"}]}),
+]
+
+ON_SSM: Final[list[Step]] = [
+    ("get_parameter", {"Name": "/keys", "WithDecryption": True}),
+    ("get_parameter", {"Name": "/keys:7"}),
+    ("get_parameter", {"Name": "/none"}),
+]
+
+ON_SECRETS: Final[list[Step]] = [
+    ("get_secret_value", {"SecretId": "text"}),
+    ("get_secret_value", {"SecretId": "bytes"}),
+    ("get_secret_value", {"SecretId": "text", "VersionStage": "none"}),
+    ("get_secret_value", {"SecretId": "none"}),
+]
+
+STEPS: Final = {
+    "dynamodb": ON_DYNAMODB,
+    "sqs": ON_SQS,
+    "events": ON_EVENTS,
+    "ssm": ON_SSM,
+    "secretsmanager": ON_SECRETS,
+}
 
 
 def test_all_operations_are_asked() -> None:
@@ -118,7 +145,7 @@ ENGINES: Final = [
     pytest.param("dynamodb", "dynamodb_local_url", id="dynamodb-local"),
     pytest.param("sqs", "elasticmq_url", id="elasticmq"),
     pytest.param("dynamodb", "moto_url", id="moto, dynamodb"),
-    pytest.param("sqs", "moto_url", id="moto, sqs"),
+    *(pytest.param(service, "moto_url", id=f"moto, {service}") for service in STEPS if service != "dynamodb"),
 ]
 
 
@@ -149,10 +176,18 @@ def steps(service: str, url: str, *, is_lean: bool) -> Iterator[Any]:
 
 
 def _provided(service: str, botocores: Any) -> str:
-    """A table or a queue with nothing in it. The URL of the queue."""
+    """A table or a queue with nothing in it, or keys that are stored. The URL of the queue."""
     if service == "sqs":
         url: str = botocores.create_queue(QueueName="orders")["QueueUrl"]
         return url
+    with suppress(ClientError):  # the client before has stored it
+        if service == "ssm":
+            botocores.put_parameter(Name="/keys", Value="k1:é", Type="SecureString")
+        if service == "secretsmanager":
+            botocores.create_secret(Name="bytes", SecretBinary=b"\x00\xff")
+            botocores.create_secret(Name="text", SecretString="k1:é")
+    if service != "dynamodb":
+        return ""
     if "carts" in botocores.list_tables()["TableNames"]:
         botocores.delete_table(TableName="carts")
     create_table(botocores, "carts", "id")

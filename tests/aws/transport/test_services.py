@@ -47,30 +47,33 @@ def test_operations_are_as_the_model_says(service: str, model: Any) -> None:
 
 def test_errors_have_the_fields_of_the_model(service: str, model: Any) -> None:
     operations = SERVICES[service].operations.values()
-    declared = {"ResourceNotFoundException"}.union(*(operation.errors for operation in operations))
+    declared = {"AccessDeniedException", "ResourceNotFoundException", "ThrottlingException"}.union(
+        *(operation.errors for operation in operations)
+    )
     theirs = {shape.error_code: shape for shape in model.error_shapes if shape.error_code in declared}
     assert SERVICES[service].errors == {code: frozenset(shape.members) for code, shape in theirs.items()}
     assert SERVICES[service].repeats == {c for c, shape in theirs.items() if shape.metadata.get("retryable")}
     assert not any(shape.metadata.get("retryable", {}).get("throttling") for shape in theirs.values())
 
 
-def test_nothing_in_an_answer_is_of_another_kind_in_python_but_the_bytes_of_dynamodb(service: str, model: Any) -> None:
-    """A time would be one. Bytes are those of a value of DynamoDB alone."""
+def test_what_is_of_another_kind_in_python_is_named_or_a_value_of_dynamodb(service: str, model: Any) -> None:
     for ours in SERVICES[service].operations.values():
-        for shape, kind in kinds(model.operation_model(ours.name).output_shape, set()):
-            assert kind != "timestamp", shape
-            assert kind != "blob" or service == "dynamodb"
-            assert kind != "blob" or shape == "BinaryAttributeValue"
+        for field, shape, kind in kinds("", model.operation_model(ours.name).output_shape, set()):
+            assert (kind == "timestamp") == (field in SERVICES[service].times), field
+            if service == "dynamodb":
+                assert kind != "blob" or shape == "BinaryAttributeValue"
+            else:
+                assert (kind == "blob") == (field in SERVICES[service].blobs), field
 
 
-def kinds(shape: Any, met: set[str]) -> list[tuple[str, str]]:
-    """The names and the types of all shapes inside one."""
-    if shape is None or shape.name in met:
+def kinds(field: str, shape: Any, met: set[tuple[str, str]]) -> list[tuple[str, str, str]]:
+    """The field, the name and the type of all shapes inside one."""
+    if shape is None or (field, shape.name) in met:
         return []
-    met.add(shape.name)
-    inside = [*getattr(shape, "members", {}).values()]
-    inside += [getattr(shape, part) for part in ("key", "value", "member") if hasattr(shape, part)]
-    return [(shape.name, shape.type_name), *(found for one in inside for found in kinds(one, met))]
+    met.add((field, shape.name))
+    inside = [*getattr(shape, "members", {}).items()]
+    inside += [(field, getattr(shape, part)) for part in ("key", "value", "member") if hasattr(shape, part)]
+    return [(field, shape.name, shape.type_name), *(kind for name, part in inside for kind in kinds(name, part, met))]
 
 
 def test_pauses_begin_as_botocores(service: str) -> None:

@@ -20,8 +20,10 @@ import boto3
 from flowguard import Done, Flow, Outcome, Settings, Stage, Step, lambda_handler
 from flowguard.aws.clients import Clients
 from flowguard.aws.services import aws_services
+from flowguard.deploy.flow_cost import A_POLL, LAMBDAS_LINES, MONTH, POLLERS, Invocations
 from flowguard.deploy.meter import Meter
 from flowguard.deploy.prices import Prices, Unit
+from flowguard.events import logged_bytes
 from flowguard.flow import AnyFlow
 from flowguard.sim.calls import Recorder, intercept
 from flowguard.sim.memory.aws import MemoryAWS
@@ -36,6 +38,8 @@ from tests.proofs.bench.stub import a_session, answer
 
 MARK: Final = 0.67
 MEMORY_MB: Final = 256
+ONE_CORE_MB: Final = 1_769
+"""With so much memory a function has one core; with less, a part of it."""
 ROUNDS: Final = 40
 PRICES: Final = Prices()
 
@@ -65,7 +69,10 @@ class Unleased(Flow, name="two-stages-unleased", object_id="cart_id"):
 
 @dataclass(frozen=True)
 class Event:
-    """What it writes and reads in DynamoDB, its calls of SQS, all its calls, the CPU it takes; ten records or fewer."""
+    """What it writes and reads in DynamoDB, its calls of SQS, all its calls, the CPU it takes; ten records or fewer.
+
+    ``logged`` are the bytes of its lines in the log. They are priced where the bill is to be whole.
+    """
 
     writes: float
     reads: float
@@ -73,10 +80,16 @@ class Event:
     calls: int
     cpu_ms: float
     records: int = RECORDS
+    logged: int = 0
+
+    def in_full(self) -> Event:
+        """Return it with all of Lambda's bill: a seventh of a core, cold starts, and the lines in the log."""
+        cpu_ms = self.cpu_ms * ONE_CORE_MB / MEMORY_MB + Invocations().cold * Invocations().init_milliseconds
+        return replace(self, cpu_ms=cpu_ms, logged=self.logged + LAMBDAS_LINES)
 
     def in_no_time(self) -> Event:
         """Return the least that such an event can be: what it writes and sends, and Lambda's time for nothing."""
-        return replace(self, calls=0, cpu_ms=0)
+        return replace(self, calls=0, cpu_ms=0, logged=0)
 
     def dollars_a_million(self) -> float:
         """Return the price of a million records."""
@@ -87,6 +100,7 @@ class Event:
             Unit.SQS: self.sends + 2,
             Unit.INVOCATIONS: 1,
             Unit.GB_SECONDS: seconds * MEMORY_MB / 1_024,
+            Unit.LOGS: self.logged / 1e6,
         }
         return sum(amount * PRICES.of(unit) for unit, amount in used.items()) / self.records * 1_000_000
 
@@ -95,14 +109,17 @@ def figures(rounds: int = ROUNDS) -> list[Figure]:
     together, *_ = batch_and_bare()
     cpu_ms = milliseconds(together, rounds)
     event = event_of(TwoStages, cpu_ms)
+    whole = event.in_full().dollars_a_million()
+    event = replace(event, logged=0)
     leased, least = event.dollars_a_million(), event.in_no_time().dollars_a_million()
-    unleased = event_of(Unleased, cpu_ms).dollars_a_million()
+    unleased = replace(event_of(Unleased, cpu_ms), logged=0).dollars_a_million()
     theirs = functools.cache(lambda: powertools_event(rounds))
     one_by_one = "events of one: three requests of SQS and an invocation for each record"
     note = f"events of {RECORDS}, {SLOW_MS} ms a call, {MEMORY_MB} MB, prices of {PRICES.as_of}"
     return [
         Figure("dollars a million stages", leased, None, " $", note),
         Figure("  without a lease", unleased, None, " $", "the work may run twice at once"),
+        Figure("  with logs and cold starts, on arm64", whole, None, " $", _whole()),
         *of_powertools(
             "  of Powertools' batch and idempotency", lambda: leased / theirs(), MARK, least=lambda: least / theirs()
         ),
@@ -115,20 +132,33 @@ def figures(rounds: int = ROUNDS) -> list[Figure]:
     ]
 
 
+def _whole() -> str:
+    """Say what is assumed of the whole bill."""
+    polls = POLLERS * MONTH / A_POLL * PRICES.of(Unit.SQS)
+    share, init = Invocations().cold, Invocations().init_milliseconds
+    return (
+        f"a seventh of a core, {share:.0%} cold starts of {init:.0f} ms; polls of an empty queue: {polls:.2f} $ a month"
+    )
+
+
 def event_of(flow: AnyFlow, cpu_ms: float) -> Event:
     """Ten new requests for its first stage, sharing their calls."""
     with MemoryAWS() as aws:
         aws.create_table("flowguard")
         aws.create_queue(flow.name)
-        handler = lambda_handler(flow, together=True).using(aws_services(Settings(), Clients()))
+        lines: list[int] = []
+        services = aws_services(Settings(), Clients(), observer=lambda event: lines.append(logged_bytes(event)))
+        handler = lambda_handler(flow, together=True).using(services)
         taken(handler(a_batch(1, flow=flow, name="first"), Context()))  # which looks for the queue
+        lines.clear()
         with intercept(Recorder()) as recorder:
             taken(handler(a_batch(RECORDS, flow=flow), Context()))
+        logged = sum(lines)
         with intercept(Meter()) as meter:  # one by one, since it reads no PartiQL: what is written is the same
             for record in a_batch(RECORDS, flow=flow, name="alone")["Records"]:
                 taken(handler({"Records": [record]}, Context()))
         used = meter.take()
-    return Event(used[Unit.WRITES], used[Unit.READS], recorder.count("sqs"), recorder.count(), cpu_ms)
+    return Event(used[Unit.WRITES], used[Unit.READS], recorder.count("sqs"), recorder.count(), cpu_ms, logged=logged)
 
 
 def powertools_event(rounds: int, records: int = RECORDS) -> float:

@@ -97,6 +97,17 @@ def test_ten_stages_that_share_their_calls_are_written_twice_and_sent_once() -> 
     assert unleased.dollars_a_million() < leased.dollars_a_million()
 
 
+def test_the_whole_bill_has_lines_cold_starts_and_a_part_of_a_core() -> None:
+    event = price.Event(writes=0, reads=0, sends=0, calls=0, cpu_ms=10, logged=400)
+    whole = event.in_full()
+    assert whole.cpu_ms == pytest.approx(10 * 1_769 / 256 + 0.01 * 500)
+    assert whole.logged == 1_000
+    added = (whole.cpu_ms - 10) / 1_000 / 4 * 13.3334 + 600 / 1e6 * 500
+    assert whole.dollars_a_million() - event.dollars_a_million() == pytest.approx(added / 10)
+    assert event.in_no_time().logged == 0
+    assert price.event_of(price.TwoStages, cpu_ms=0).logged > 0
+
+
 FIGURES = [
     Figure("within", 1.004, 1.00, "×"),
     Figure("over", 3, 2, noise=0.1),

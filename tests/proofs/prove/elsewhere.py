@@ -479,8 +479,18 @@ TESTED: Final = (
         "the explored flows are on an engine of the process, whose calls botocore makes",
     ),
     Elsewhere(
+        r"^aws\.transport\.http_answers\.",
+        ("tests/aws/transport/test_http_answers.py",),
+        "the explored flows are on an engine of the process, whose calls botocore makes",
+    ),
+    Elsewhere(
+        r"^aws\.transport\.time_left\.",
+        ("tests/aws/transport/test_time_left.py",),
+        "the explored flows have no Lambda that counts their time",
+    ),
+    Elsewhere(
         r"^aws\.transport\.connections\.",
-        ("tests/aws/transport/test_connections.py",),
+        ("tests/aws/transport/test_connections.py", "tests/aws/transport/test_time_left.py"),
         "the explored flows are on an engine of the process, whose calls botocore makes",
     ),
     Elsewhere(
@@ -499,8 +509,16 @@ TESTED: Final = (
         "the explored flows are on an engine of the process, whose calls botocore makes",
     ),
     Elsewhere(
+        r"^aws\.transport\.patched\.",
+        ("tests/aws/transport/test_patched.py",),
+        "the explored flows are on an engine of the process, whose calls botocore makes",
+    ),
+    Elsewhere(
         r"^aws\.transport\.json_client\.",
-        ("tests/aws/transport/test_json_client.py", "tests/aws/transport/test_equal_answers.py"),
+        (
+            *("tests/aws/transport/test_json_client.py", "tests/aws/transport/test_equal_answers.py"),
+            "tests/aws/transport/test_time_left.py",
+        ),
         "the explored flows are on an engine of the process, whose calls botocore makes",
     ),
     Elsewhere(

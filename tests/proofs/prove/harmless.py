@@ -14,7 +14,7 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "aws.transport.connections.Connections._is_open: except OSError → catches every Exception",
     ),
     "no service answers with a status of 300": (
-        "aws.transport.connections._read: response.status < 300 → becomes response.status <= 300",
+        "aws.transport.http_answers.HTTPAnswer.whole: self.status < 300 → becomes self.status <= 300",
     ),
     "what JSON refuses for another reason botocore refuses, too": (
         "aws.transport.json_client.JSONClient._call: except TypeError → catches every Exception",
@@ -27,12 +27,15 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
     "nothing but an empty list keeps an element from being taken": (
         "aws.transport.connections.Connections._kept_one: except IndexError → catches every Exception",
     ),
+    "a request has room in the socket's buffer, so sending it waits for nothing": (
+        "aws.transport.connections.Connections.exchange: "
+        "connection.settimeout(min(self._read_seconds, seconds)); then connection.sendall(request) → the other way round",
+    ),
     "the way of an empty list ends where another thread was quicker, too": (
         "aws.transport.connections.Connections._kept_one: self._kept → forced true",
     ),
     "an answer that has no bytes of DynamoDB is the same after they are looked for": (
-        "aws.transport.answers._content: has_bytes → forced true",
-        "aws.transport.answers._content: b'\"B\"' in body or b'\"BS\"' in body → forced true",
+        "aws.transport.answers._decoder: b'\"B\"' in body or b'\"BS\"' in body → forced true",
     ),
     "a record that is alone shares no call, and needs no thread: it ends the same on the longer way": (
         "worker.batch.Batch.run: len(envelopes) > 1 → forced true",

@@ -18,11 +18,13 @@ from flowguard.aws.clients import Clients
 from flowguard.aws.items import Item
 from flowguard.aws.services import aws_services, aws_store
 from flowguard.aws.store import DynamoDBStore
+from flowguard.aws.transport.credentials import Credentials
 from flowguard.aws.writes import from_item
 from flowguard.client import FlowClient
 from flowguard.events import Observer, log
 from flowguard.settings import Settings
 from flowguard.worker.ports import Services
+from tests.aws.transport.clients import LeanClients
 
 _loader: Loader = create_loader()
 """One for all clients of the process: reading botocore's tables of a service is most of what a new client costs."""
@@ -36,17 +38,21 @@ SIGNING_KEYS = SecretStr("k1:what-all-functions-of-a-sandbox-sign-their-messages
 class Sandbox:
     """``access_key`` names a database of DynamoDB Local; queues are shared by all that use the same ElasticMQ.
 
-    Functions have keys where it is ``signed``.
+    Functions have keys where it is ``signed``. Where it is ``lean``, DynamoDB and SQS are called by the lean client.
     """
 
     dynamodb_url: str
     sqs_url: str
     access_key: str = field(default_factory=lambda: uuid.uuid4().hex[:20])
     signed: bool = False
+    lean: bool = False
 
     @cached_property
     def clients(self) -> Clients:
-        return Clients(self.session(), {"dynamodb": self.dynamodb_url, "sqs": self.sqs_url})
+        urls = {"dynamodb": self.dynamodb_url, "sqs": self.sqs_url}
+        if self.lean:
+            return LeanClients(Credentials(self.access_key, "local"), "us-east-1", urls)
+        return Clients(self.session(), urls)
 
     def session(self) -> boto3.session.Session:
         core = botocore.session.Session()

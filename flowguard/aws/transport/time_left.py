@@ -1,0 +1,41 @@
+"""The time that an invocation has left: a call that waits for longer would end with its function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from math import inf
+from typing import Final
+
+KEPT_MS: Final = 300
+"""What is kept for the worker, which says of its records how they ended."""
+
+LEAST_SECONDS: Final = 0.2
+"""What a call gets in any case. It mostly takes a twentieth of that."""
+
+
+def _without_end() -> int | None:
+    return None
+
+
+_remaining: ContextVar[Callable[[], int | None]] = ContextVar("_remaining", default=_without_end)
+
+
+@contextmanager
+def within(remaining: Callable[[], int | None]) -> Iterator[None]:
+    """Let the calls of a block wait no longer than an invocation lasts. ``remaining`` returns ms, or None for no end.
+
+    Threads that copy the context of the block are within it too.
+    """
+    token = _remaining.set(remaining)
+    try:
+        yield
+    finally:
+        _remaining.reset(token)
+
+
+def seconds_left() -> float:
+    """Return for how long (s) a call may wait."""
+    left = _remaining.get()()
+    return inf if left is None else max((left - KEPT_MS) / 1_000, LEAST_SECONDS)
