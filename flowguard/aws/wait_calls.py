@@ -55,7 +55,10 @@ class WaitCalls(NamedTuple):
         return self.get(run_key(address.flow, address.object_id))
 
     def query(self, pk: Item, start: Item | None = None) -> Iterator[Mapping[str, Any]]:
-        """Yield the pages of a partition as DynamoDB answers them, read consistently, from behind a sort key on."""
+        """Yield the pages of a partition as DynamoDB answers them.
+
+        They are read consistently, from behind the sort key ``start`` on.
+        """
         call: Any = {
             "TableName": self.table,
             "KeyConditionExpression": "pk = :pk",
@@ -112,7 +115,10 @@ class WaitCalls(NamedTuple):
         return f"{self.prefix}{quote(flow, safe='')}/{kind}/{digest}"
 
     def forms(self, address: AnswerAddress, answer: GivenAnswer, kind: str) -> Iterator[Packed]:
-        """Yield the forms in which an answer may be kept: in its item, and in S3 where that has no room for it."""
+        """Yield the forms in which an answer may be kept.
+
+        The first is for its item, the second for S3 where that has no room.
+        """
         yield self.packing.pack(answer.text, None)
         yield self.packing.pack_aside(answer.text, self.text_key(address.flow, kind, address.statement, answer.text))
 

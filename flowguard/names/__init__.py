@@ -1,1 +1,1 @@
-"""Names of objects, requests, resources and public names."""
+"""Names of objects and resources."""

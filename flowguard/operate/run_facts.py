@@ -108,7 +108,10 @@ def standing(item: RunItem, now: int) -> str:
 
 
 def _at_work(item: RunItem, now: int) -> str:
-    """Say who has the hop, and where the error is of an attempt that may have failed: a short rest is not noted."""
+    """Say who has the hop.
+
+    An attempt may have failed whose short rest is not noted, so this names the log that has its error.
+    """
     before, until = f"attempt {item.retry} has failed; " if item.retry else "", moment(item.lease_until, now)
     this, at_rest_until = f"attempt {item.retry + 1}", item.lease_until + NOTED_FROM // timedelta(milliseconds=1)
     if at_rest_until < now:

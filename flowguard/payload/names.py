@@ -1,4 +1,4 @@
-"""Names read from payloads: of the business object, and of the request.
+"""Read the business object and the request that a payload names.
 
 A path is one or more names of fields with dots between them: ``"order.id"``.
 """

@@ -1,4 +1,4 @@
-"""The queues of flows by name: those that functions of their stages read, and those of answers from outside."""
+"""The queues that functions of flows read."""
 
 from __future__ import annotations
 
