@@ -140,4 +140,4 @@ def _marked(part: Any) -> set[tuple[str, int]]:
         return own
     module = sys.modules[part.__module__]
     named = [one for name, one in vars(module).items() if name.startswith("_") and name in "".join(lines)]
-    return {place for one in named if inspect.isfunction(one) for place in _marked(one)}
+    return {place for one in named if inspect.isfunction(one) and one is not part for place in _marked(one)}

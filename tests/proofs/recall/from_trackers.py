@@ -47,8 +47,8 @@ def forgets_after_half_an_hour(event: Any, context: Any) -> None:
         now = int(time.time())
         mark: Any = {
             "TableName": "seen",
-            "Item": {"id": {"S": order["order_id"]}, "until": {"N": str(now + 1800)}},
-            "ConditionExpression": "attribute_not_exists(id) OR until < :now",  # here
+            "Item": {"id": {"S": order["order_id"]}, "forgotten": {"N": str(now + 1800)}},
+            "ConditionExpression": "attribute_not_exists(id) OR forgotten < :now",
             "ExpressionAttributeValues": {":now": {"N": str(now)}},
         }
         add: Any = {
@@ -58,7 +58,7 @@ def forgets_after_half_an_hour(event: Any, context: Any) -> None:
             "ExpressionAttributeValues": {":n": {"N": str(order["amount"])}},
         }
         try:
-            dynamodb.transact_write_items(TransactItems=[{"Put": mark}, {"Update": add}])
+            dynamodb.transact_write_items(TransactItems=[{"Put": mark}, {"Update": add}])  # here
         except dynamodb.exceptions.TransactionCanceledException as error:
             if error.response["CancellationReasons"][0]["Code"] != "ConditionalCheckFailed":
                 raise
@@ -81,9 +81,9 @@ def mails_before_it_marks(event: Any, context: Any) -> None:
         if "Item" in tables.Table("seen").get_item(Key={"id": order["order_id"]}, ConsistentRead=True):
             continue
         with smtplib.SMTP("smtp.example", 587, timeout=5) as server:
-            server.sendmail(
+            server.sendmail(  # here
                 "shop@shop.example", ["buyer@home.example"], f"Subject: {order['order_id']}\n\nThanks"
-            )  # here
+            )
         tables.Table("seen").put_item(Item={"id": order["order_id"]})
 
 
@@ -123,8 +123,8 @@ def checks_stock_before_it_takes(event: Any, context: Any) -> None:
 def locks_in_milliseconds(event: Any, context: Any) -> None:
     """Compares seconds with the milliseconds of a lock, which is never over."""
     for order in _bodies(event):
-        tables.Table("locks").put_item(
-            Item={"id": order["order_id"], "until": int(time.time() * 1000) + 10_000},  # here
+        tables.Table("locks").put_item(  # here
+            Item={"id": order["order_id"], "until": int(time.time() * 1000) + 10_000},
             ConditionExpression="attribute_not_exists(id) OR #until < :now",
             ExpressionAttributeNames={"#until": "until"},
             ExpressionAttributeValues={":now": int(time.time())},
@@ -147,7 +147,7 @@ def takes_the_same_for_a_copy(event: Any, context: Any) -> None:
         sale = json.loads(record["body"])
         mark: Any = {
             "TableName": "seen",
-            "Item": {"id": {"S": hashlib.sha256(record["body"].encode()).hexdigest()}},  # here
+            "Item": {"id": {"S": hashlib.sha256(record["body"].encode()).hexdigest()}},
             "ConditionExpression": "attribute_not_exists(id)",
         }
         add: Any = {
@@ -157,7 +157,7 @@ def takes_the_same_for_a_copy(event: Any, context: Any) -> None:
             "ExpressionAttributeValues": {":n": {"N": str(sale["n"])}},
         }
         try:
-            dynamodb.transact_write_items(TransactItems=[{"Put": mark}, {"Update": add}])
+            dynamodb.transact_write_items(TransactItems=[{"Put": mark}, {"Update": add}])  # here
         except dynamodb.exceptions.TransactionCanceledException as error:
             if error.response["CancellationReasons"][0]["Code"] != "ConditionalCheckFailed":
                 raise

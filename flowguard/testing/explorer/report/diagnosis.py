@@ -16,8 +16,11 @@ from flowguard.sim.sends import SENDS
 from flowguard.testing.explorer.checks.problem import EQUIVALENCE, HANGS, ORDER, STATE, UNDISTURBED, Problem
 from flowguard.testing.explorer.checks.undisturbed import SENT_TWICE
 from flowguard.testing.explorer.record.history import CallRecord, History
+from flowguard.testing.explorer.record.noted_calls import ONCE_MORE
+from flowguard.testing.explorer.record.outside_call import named_apart
 from flowguard.testing.explorer.record.schedule import DEATHS, HOLDS, RAISED, FaultKind
 from flowguard.testing.explorer.record.site import Site
+from flowguard.testing.explorer.report.outside_fixes import call_named, fix_outside
 
 _RECORDED: Final = {"PutItem": "put", "UpdateItem": "update", "DeleteItem": "delete"}
 
@@ -60,7 +63,7 @@ def diagnose(
     for one in undisturbed:
         most |= one
         least = one if least is None else least & one
-    about = problem.where.rpartition(":")[2]
+    about = named_apart(problem.where)[1]
     stale = [made for made in history.struck() if made.fault is FaultKind.STALE]
     excess = [one for one in effects(history) - most if _is_among(one, differing, problem)]
     guilty = sorted(excess, key=lambda one: _rank(one, problem.where))
@@ -95,14 +98,14 @@ def _of_failed_call(history: History, most: Effects, *, is_plain: bool) -> Diagn
         made = forgotten[0]
         return Diagnosis(
             made.site,
-            f"this boto3 {made.operation} at {made.site} failed, and other records of the batch were answered as "
+            f"this {call_named(made.operation, made.service)} at {made.site} failed, and other records of the batch were answered as "
             "processed: go on with the next one, or list in batchItemFailures each from the one that failed on",
         )
     if missing := [made for made in history.calls if _is_missing(made, history, most)]:
         made = missing[0]
         return Diagnosis(
             made.site,
-            f"this boto3 {made.operation} at {made.site} failed, and the {_work(is_plain)} went on without it: let the "
+            f"this {call_named(made.operation, made.service)} at {made.site} failed, and the {_work(is_plain)} went on without it: let the "
             f"error out, so that the {_work(is_plain)} is tried again"
             + _or(is_plain, f"record it with step.{_RECORDED.get(made.operation, 'send')}"),
         )
@@ -119,9 +122,13 @@ def _is_among(one: tuple[Site, str, str], differing: Collection[str], problem: P
 
 def _concerns(operation: str, target: str, where: str) -> bool:
     """Answer whether a call is about a table, bucket or destination: a topic may have the name of a bucket."""
-    service, _, name = where.rpartition(":")
+    service, name = named_apart(where)
+    if service == "aws":
+        return operation.startswith(ONCE_MORE)
     if name not in target.split(", "):
         return False
+    if service in ("outside", "sqlite"):
+        return True
     if service in ("", "s3"):
         return operation not in SENDS and ("Object" in operation) == (service == "s3")
     return operation in SENDS
@@ -306,7 +313,7 @@ def _checked(site: Site, operation: str, check: Site | None, *, is_conditional: 
 def _left_out(site: Site, operation: str, target: str, *, is_plain: bool) -> Diagnosis:
     return Diagnosis(
         site,
-        f"this boto3 {operation} at {site} was never made: the first attempt ended just before it, and the next "
+        f"this {call_named(operation)} at {site} was never made: the first attempt ended just before it, and the next "
         "one found what the first had written and left this call out: write both in one transaction"
         + _or(is_plain, f"record it with step.{_RECORDED.get(operation, 'send')}"),
         is_whole=True,
@@ -331,6 +338,8 @@ def _is_missing(made: CallRecord, history: History, most: Effects) -> bool:
 
 def _of_call(history: History, site: Site, operation: str, target: str, *, is_plain: bool) -> Diagnosis:
     again = _again(history, site)
+    if (outside := fix_outside(operation, target)) is not None:
+        return Diagnosis(site, f"this {call_named(operation)} at {site} {again}: {outside}")
     if operation in SENDS:
         cause = f"this boto3 {operation} at {site} {again}, and nothing on the message says that it is a copy"
         if is_plain:
@@ -345,7 +354,7 @@ def _of_call(history: History, site: Site, operation: str, target: str, *, is_pl
         return _checked(site, operation, check, is_conditional=False, is_plain=is_plain)
     if operation not in _RECORDED:
         fix = f"make it safe to repeat{_or(is_plain, 'move it into the step')}"
-        return Diagnosis(site, f"this boto3 {operation} at {site} {again}: {fix}")
+        return Diagnosis(site, f"this {call_named(operation)} at {site} {again}: {fix}")
     is_conditional = any(made.conditional for made in history.calls if made.site == site)
     if history.schedule.has(HOLDS) and (check := _check_before(history, site, target)) is not None:
         return _checked(site, operation, check, is_conditional=is_conditional, is_plain=is_plain)

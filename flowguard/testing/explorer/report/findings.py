@@ -53,6 +53,7 @@ class Report:
     none of those orders does, and may be right, ``singles_left`` the single faults that there was no time for.
     ``has_run`` is false where no message was for what is explored. Of several ``parts`` the first messages touch
     nothing of one another's, and each part was searched by itself; ``parts_left`` were not searched to their end.
+    ``has_twin`` says that the only message was also run with its twin, the same content under a new id.
     """
 
     flows: tuple[str, ...]
@@ -74,6 +75,7 @@ class Report:
     has_run: bool = True
     parts: int = 1
     parts_left: int = 0
+    has_twin: bool = False
     seconds: float = field(compare=False, default=0.0)
 
     @property
@@ -160,6 +162,7 @@ class Report:
             "has_run": self.has_run,
             "parts": self.parts,
             "parts_left": self.parts_left,
+            "has_twin": self.has_twin,
             "complete": self.is_complete and self.stopped_after is None,
             "seconds": round(self.seconds, 3),
         }

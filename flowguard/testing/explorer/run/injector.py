@@ -15,6 +15,8 @@ from flowguard.sim.posted import Posted, posted
 from flowguard.sim.provision import tables_of
 from flowguard.sim.sends import sending
 from flowguard.testing.explorer.record.history import CallRecord, History, RefusedCall, Version
+from flowguard.testing.explorer.record.noted_calls import is_noted
+from flowguard.testing.explorer.record.outside_call import OUTSIDE
 from flowguard.testing.explorer.record.refusal import refusal_at, refusal_of_user
 from flowguard.testing.explorer.record.schedule import AT_CALLS, FOR_GOOD, Choice, FaultKind, Schedule
 from flowguard.testing.explorer.record.site import calling_site
@@ -75,6 +77,7 @@ class FaultInjector:
         self._before = before
         self._day = day
         self._invocation.history = history
+        self._invocation.point = self
         self._earlier = EarlierStates(sandbox.fast, are_kept=schedule.has(frozenset({FaultKind.STALE})))
         self._lives = Lives(sandbox)
         self._quiet = False
@@ -227,7 +230,7 @@ class FaultInjector:
                 what = f"calls {call.service} {call.operation}: moto, in which nothing is there, answers: {error}"
                 self._invocation.lack(made.site, what, _fix(call))
             raise
-        made.applied += 1
+        made.applied += bool(answer.get("changed", True)) if call.service in OUTSIDE else 1
         made.error = None
         if made.site.is_users and not made.is_read and self.worker is not None:
             self.effects[self.worker.work] += 1
@@ -255,6 +258,8 @@ class FaultInjector:
 
     def _note_effects(self, made: CallRecord, call: ApiCall, answer: Mapping[str, Any]) -> None:
         history, now = self.history, self._sandbox.now()
+        if made.site.is_users and is_noted(made):
+            self._sandbox.outside.called(call.service, call.operation, call.params)
         if call.service == "dynamodb" and call.operation in _WRITES:
             for table, key in written_in(call.params, answer):
                 if table == self._sandbox.settings.table and key is not None:
@@ -302,6 +307,8 @@ def _fix(call: ApiCall) -> str:
 
 def _target(call: ApiCall) -> str:
     match call.service:
+        case service if service in OUTSIDE:
+            return str(call.params["To"])
         case "dynamodb":
             tables = [table for table, _ in tables_of(call.params)]
             return ", ".join(dict.fromkeys(tables or call.params.get("RequestItems", ())))
