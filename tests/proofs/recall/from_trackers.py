@@ -34,7 +34,7 @@ def keeps_the_last_status(event: Any, context: Any) -> None:
 
 
 def adds_up_in_sql(event: Any, context: Any) -> None:
-    with sqlite3.connect("/tmp/feedback.db") as shop:
+    with sqlite3.connect("/mnt/shop/feedback.db") as shop:
         shop.execute("CREATE TABLE IF NOT EXISTS totals (day TEXT PRIMARY KEY, n INTEGER)")
         for feedback in _bodies(event):
             shop.execute("INSERT OR IGNORE INTO totals VALUES (?, 0)", (feedback["day"],))
@@ -72,7 +72,7 @@ def charges_under_a_new_key(event: Any, context: Any) -> None:
             headers={"Idempotency-Key": str(uuid.uuid4()), "Content-Type": "application/json"},
             method="POST",
         )
-        with urllib.request.urlopen(charge, timeout=5) as answer:  # here
+        with urllib.request.urlopen(charge, timeout=5) as answer:  # noqa: S310  # here
             json.load(answer)
 
 
@@ -176,7 +176,7 @@ def charges_under_the_order(event: Any, context: Any) -> None:
 
 def adds_up_once_in_sql(event: Any, context: Any) -> None:
     """Sound: the row of the order and the sum are one transaction."""
-    shop = sqlite3.connect("/tmp/sales.db")
+    shop = sqlite3.connect("/mnt/shop/sales.db")
     shop.execute("CREATE TABLE IF NOT EXISTS totals (day TEXT PRIMARY KEY, n INTEGER)")
     shop.execute("CREATE TABLE IF NOT EXISTS orders (id TEXT PRIMARY KEY)")
     for order in _bodies(event):

@@ -81,7 +81,7 @@ def mails_until_it_is_told(event: Any, context: Any) -> None:
 
 
 def sends_before_it_commits(event: Any, context: Any) -> None:
-    shop = sqlite3.connect("/tmp/outgoing.db")
+    shop = sqlite3.connect("/mnt/shop/outgoing.db")
     shop.execute("CREATE TABLE IF NOT EXISTS sent (id TEXT PRIMARY KEY)")
     shop.commit()
     for order in _bodies(event):
@@ -175,7 +175,7 @@ def asks_for_a_rate(event: Any, context: Any) -> None:
 
 def keeps_a_row_in_sql(event: Any, context: Any) -> None:
     """Sound: the same row again."""
-    shop = sqlite3.connect("/tmp/rows.db", isolation_level=None)
+    shop = sqlite3.connect("/mnt/shop/rows.db", isolation_level=None)
     shop.execute("CREATE TABLE IF NOT EXISTS orders (id TEXT PRIMARY KEY, amount INTEGER)")
     for order in _bodies(event):
         shop.execute("INSERT OR REPLACE INTO orders VALUES (?, ?)", (order["order_id"], order["amount"]))

@@ -192,7 +192,8 @@ class History:
     while they lasted, and has this one as ``before``; ``asked`` are its ids by the objects' keys.
     ``lacks`` is what handlers needed and there was not, ``hung`` an invocation that did not end.
     ``forged`` maps the records of an insider to what they say that they are.
-    ``row_keys`` are the primary keys of databases' tables. ``shortened`` are the lives of items and rows that a write has made shorter.
+    ``row_keys`` are the primary keys of databases' tables.
+    ``shortened`` are the lives of items and rows that a write has made shorter.
     ``weathered`` counts the calls that the weather refused, ``weathered_users`` those of user code.
     ``expired`` counts the items and rows that had expired, of which some may have stayed.
     ``kept`` names what modules kept from one record to the next, ``recorded`` the last line of user code that recorded

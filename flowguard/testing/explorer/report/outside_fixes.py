@@ -15,8 +15,8 @@ _KEY: Final = (
     "a new key is a new request"
 )
 _NOTED: Final = (
-    "a mail server drops no copies: hand the mail to a queue under an id made of the message, and let its receiver note "
-    "the id under a condition before it sends"
+    "a mail server drops no copies: hand the mail to a queue under an id made of the message, and let its receiver "
+    "note the id under a condition before it sends"
 )
 _ROW: Final = (
     "in the same transaction insert a row with the message's id, under a unique key, and do nothing where it is there"

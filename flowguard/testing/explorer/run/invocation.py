@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 from flowguard.testing.explorer.record.history import History, Lack
 from flowguard.testing.explorer.record.outside_call import OutsideCall
-from flowguard.testing.explorer.record.site import Site
+from flowguard.testing.explorer.record.site import Site, calling_site
 from flowguard.testing.explorer.run.fault_effects import Killed
 from flowguard.testing.explorer.run.worker import Worker
 
@@ -60,6 +60,14 @@ class Invocation:
             worker.killed = worker.entry.died = True
             worker.entry.why = f"it was still waiting when its function's time, {limit // 1000} s, was over"
             raise Killed
+
+    def exits(self, how: str) -> NoReturn:
+        """End the worker as the end of its process does. Raises :class:`Killed`."""
+        if (worker := self.worker) is not None:
+            worker.killed = worker.entry.died = True
+            worker.entry.why = f"it ended its process by {how}"
+            worker.entry.raised_at = calling_site(until="_work")
+        raise Killed
 
     def ends_if_over(self, worker: object) -> bool:
         """End a worker that is held up beyond its function's time. Answer whether it was."""

@@ -53,6 +53,7 @@ from flowguard.testing.explorer.run.outside_sql import Databases, answered_sql
 from flowguard.testing.explorer.run.outside_world import GivenOutside, OutsideWorld
 from flowguard.testing.explorer.run.parties import GivenAnswers, Parties
 from flowguard.testing.explorer.run.plain import PlainFunction
+from flowguard.testing.explorer.run.process_exit import caught_exits
 from flowguard.testing.explorer.run.quiet_asyncio import quiet_asyncio
 from flowguard.testing.explorer.run.seeded_random import SeededRandom, repeatable
 from flowguard.testing.explorer.run.stubs import GivenStubs, Stubs
@@ -74,11 +75,11 @@ BUCKET: Final = "flowguard-texts"
 class Needs:
     """What handlers need beside their tables and what they may do.
 
-    ``network`` are hosts that they may reach, ``outside`` parties outside AWS, ``buckets`` their buckets in S3, ``stubs`` answers of what the engine
-    does not have, ``answers`` what parties outside answer. Where these are not given they are those of the modules
-    (``OUTSIDE``, ``BUCKETS``, ``STUBS``, ``ANSWERS``). ``patience`` is how long one invocation may take by the clock on the
-    wall, in seconds. ``batching`` is how many records the functions of flows get at once.
-    ``insider`` says that somebody without a signing key sends forged records to flows that wait; where it is None, to
+    ``network`` are hosts that they may reach, ``outside`` parties outside AWS, ``buckets`` their buckets in S3,
+    ``stubs`` answers of what the engine does not have, ``answers`` what parties outside answer. Where these are not
+    given they are those of the modules (``OUTSIDE``, ``BUCKETS``, ``STUBS``, ``ANSWERS``). ``patience`` is how long one
+    invocation may take by the clock on the wall, in seconds. ``batching`` is how many records the functions of
+    flows get at once. ``insider`` says that somebody without a signing key sends forged records to flows that wait; where it is None, to
     those that do not trust their senders. ``weather`` is that of the schedules that have any.
     """
 
@@ -183,6 +184,7 @@ class Sandbox:
             opened.callback(self.memory.lose)
             opened.enter_context(self._engine)
             opened.enter_context(virtual_waits(self.invocation))
+            opened.enter_context(caught_exits(self.invocation))
             opened.enter_context(no_network(self.invocation, self._needs.network))
             opened.enter_context(answered_http(self.invocation, self.outside))
             opened.enter_context(answered_mail(self.invocation, self.outside))

@@ -371,7 +371,15 @@ class Search:
             parts=len(self._within) or 1,
             parts_left=len(self._ahead),
             has_twin=self.has_twin,
+            compared=_compared(first),
+            never_ran=self._never_ran(),
         )
+
+    def _never_ran(self) -> tuple[str, ...]:
+        """Return the stages of which no call was met. Each makes one: it claims its hop, or reads it."""
+        met = {name.partition(": ")[0] for name in self.runs.coverage}
+        stages = {stage.name: None for flow in self._sandbox.flows for stage in flow.stages}
+        return tuple(name for name in stages if name not in met)
 
     @staticmethod
     def _schedules_of(
@@ -410,6 +418,12 @@ class Search:
 def _has_run(history: History) -> bool:
     """Answer whether any message was for what is explored."""
     return bool(undisturbed_ends(history) or history.posted or history.lacks or history.hung)
+
+
+def _compared(history: History) -> tuple[str, ...]:
+    """Return the tables, destinations and parties of which an end has something, or is said to have."""
+    sent = {one.name for one in history.posted if one.to not in history.inner and not one.says_to}
+    return tuple(sorted({*history.tables, *sent}))
 
 
 def _object_of(run: tuple[str, str]) -> tuple[str, str]:
