@@ -79,8 +79,8 @@ class Needs:
     ``stubs`` answers of what the engine does not have, ``answers`` what parties outside answer. Where these are not
     given they are those of the modules (``OUTSIDE``, ``BUCKETS``, ``STUBS``, ``ANSWERS``). ``patience`` is how long one
     invocation may take by the clock on the wall, in seconds. ``batching`` is how many records the functions of
-    flows get at once. ``insider`` says that somebody without a signing key sends forged records to flows that wait; where it is None, to
-    those that do not trust their senders. ``weather`` is that of the schedules that have any.
+    flows get at once. ``insider`` says that somebody without a signing key sends forged records to flows that wait;
+    where it is None, to those that do not trust their senders. ``weather`` is that of the schedules that have any.
     """
 
     network: Collection[str] = ()
