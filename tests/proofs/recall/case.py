@@ -6,7 +6,7 @@ import inspect
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
 from flowguard.testing.explorer import Explored, PlainFunction, Report, View, Violation, explore
@@ -46,6 +46,12 @@ class Case:
             for part in [one.handler] if isinstance(one, PlainFunction) else one.stages:
                 found |= _marked(part)
         return found
+
+    def judged(self) -> Case:
+        """Return the case with its owner's invariant."""
+        if self.invariant is None:
+            return self
+        return replace(self, about={**self.about, "invariants": [self.invariant]})
 
     def run(self, budget: Mapping[str, Any]) -> Result:
         """Explore it. What goes wrong in the explorer itself is a result, too."""

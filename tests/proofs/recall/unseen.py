@@ -1,6 +1,6 @@
 """Cases from public bug trackers, written before the explorer's code was read by whoever wrote them.
 
-Each names where its bug, or its cure, was told of; facts and shapes are from there, and no code. ``HELD_BACK`` was
+Each names where its bug, or its cure, was told of: facts and shapes are from there, and no code. ``HELD_BACK`` was
 measured only after the explorer had been changed with ``VISIBLE`` in sight.
 """
 
@@ -231,3 +231,8 @@ HELD_BACK: Final = (
     _sound("adds while nobody else has", held_back.adds_while_nobody_else_has,
            "github.com/openfactcheck-research/openfactcheck/issues/43", ORDER, OTHER),
 )  # fmt: skip
+
+MISSED_UNSEEN: Final[Mapping[str, str]] = {
+    "takes the same for a copy": "who says that two equal messages are two is its owner: with an invariant it is found",
+    "writes a batch as it comes": "a copy never comes in one batch with its message",
+}

@@ -364,6 +364,8 @@ class _Driver:
         if worker.entry.died:
             self._sandbox.memory.lose()
             self._sandbox.databases.drop(worker)
+        elif worker.entry.why is not None:
+            self._sandbox.databases.failed(worker)
 
     def _seed(self, worker: Worker) -> None:
         """Seed each attempt at a hop alike until one has had a direct effect, alone or with others.

@@ -23,7 +23,7 @@ from flowguard.testing.explorer.record.site import calling_site
 from flowguard.testing.explorer.record.touched import places_of
 from flowguard.testing.explorer.run.bad_day import BadDay
 from flowguard.testing.explorer.run.earlier import EarlierStates
-from flowguard.testing.explorer.run.fault_effects import LAST_RECEIVE, LOOKUPS, Killed, failure
+from flowguard.testing.explorer.run.fault_effects import LAST_RECEIVE, LOOKUPS, Killed, failure, kinds_at
 from flowguard.testing.explorer.run.inbox import Inbox
 from flowguard.testing.explorer.run.lives import Lives
 from flowguard.testing.explorer.run.partial import refused, size, taken_in_part
@@ -150,6 +150,8 @@ class FaultInjector:
         return worker is not None and worker.function.plain and worker.delivery.from_dlq
 
     def _struck(self, worker: Worker, made: CallRecord, call: ApiCall, proceed: Proceed, choice: Choice) -> Response:
+        if call.service in OUTSIDE and choice.kind not in kinds_at(made, first=True):  # a random walk may say so
+            return self._carry_out(made, call, proceed)
         made.fault = choice.kind
         match choice.kind:
             case FaultKind.DIES_BEFORE:

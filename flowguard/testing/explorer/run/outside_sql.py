@@ -87,6 +87,12 @@ class Databases:
             self._open.discard(one)
             _closed(one)
 
+    def failed(self, worker: object) -> None:
+        """Take back what an invocation that raised left open: the collector closes what nobody has any more."""
+        for one in [one for one in self._open if one.opened_by is worker]:
+            with suppress(sqlite3.Error):
+                sqlite3.Connection.rollback(one)
+
     def opened(self, database: Any, named: dict[str, Any]) -> Any:
         """Open the copy of a file, as ``sqlite3.connect`` opens the file."""
         name = self._name(os.fspath(database))
@@ -94,7 +100,7 @@ class Databases:
         own = {**named, "timeout": 0, "check_same_thread": False, "factory": factory}
         connection: Any = self._real(str(self._files[name]), **own)
         connection.execute("PRAGMA synchronous=OFF")
-        connection.database, connection.databases = name, self
+        connection.database, connection.databases, connection.opened_by = name, self, self.points.worker
         self._open.add(connection)
         return connection
 
@@ -177,6 +183,7 @@ class _Recording:
 
     database = ""
     databases: Databases
+    opened_by: object = None
     used_by: object = None
     in_transaction: bool
 
