@@ -1,4 +1,4 @@
-"""Calls of AWS services whose state is not compared: what they did is noted, and that is compared."""
+"""Calls of AWS services whose state is not compared."""
 
 from __future__ import annotations
 

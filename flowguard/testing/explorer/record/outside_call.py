@@ -1,4 +1,4 @@
-"""What leaves the process and is no call of AWS: requests over HTTP, mails, and statements of a database.
+"""Calls that leave the process and are none of AWS.
 
 Each is recorded as a call, so that a fault can come before and after it.
 """

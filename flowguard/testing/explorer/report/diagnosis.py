@@ -371,8 +371,8 @@ def _of_call(history: History, site: Site, operation: str, target: str, *, is_pl
     if check is not None and history.schedule.has(HOLDS):
         return _checked(site, operation, check, is_conditional=is_conditional, is_plain=is_plain)
     if check is not None:
-        own = "ConditionExpression too, which does not see it" if is_conditional else "own ConditionExpression"
-        fix = f"put the check into the write's {own} (what is read at {check})"
+        place = "ConditionExpression too, which does not see it" if is_conditional else "own ConditionExpression"
+        fix = f"put the check into the write's {place} (what is read at {check})"
         step = _or(is_plain, f"record it with step.{_RECORDED[operation]}")
         return Diagnosis(site, f"this boto3 {operation} at {site} {again}: {fix}{step}")
     fix = "make its condition one that fails the second time" if is_conditional else "make it conditional"

@@ -97,7 +97,7 @@ class Report:
 
     @property
     def verdict(self) -> str:
-        """Return ``broken``, ``clean``, or ``not looked at`` where there is no ground for either."""
+        """Return ``broken`` or ``clean``, or ``not looked at`` without ground for either."""
         return "broken" if self.violations else "clean" if self.ok else "not looked at"
 
     @property

@@ -1,4 +1,4 @@
-"""Requests of invocations to parties outside: they go to the party that was given, and to no network.
+"""Answers to requests over HTTP that invocations make of parties outside.
 
 ``http.client`` makes the requests of ``urllib.request``, ``urllib3`` and ``requests``. Each writes to a connection what
 it would write to a socket, and reads what the party answers.
@@ -58,14 +58,14 @@ def answered_http(points: Points, world: OutsideWorld) -> Iterator[None]:
         urllib3.connection.HTTPConnection,
         urllib3.connection.HTTPSConnection,
     )
-    before = [one.connect for one in classes]
-    for one, real in zip(classes, before, strict=True):
-        one.connect = _connecting(points, world, real)
+    before = [kind.connect for kind in classes]
+    for kind, real in zip(classes, before, strict=True):
+        kind.connect = _connecting(points, world, real)
     try:
         yield
     finally:
-        for one, real in zip(classes, before, strict=True):
-            one.connect = real
+        for kind, real in zip(classes, before, strict=True):
+            kind.connect = real
 
 
 def _connecting(points: Points, world: OutsideWorld, real: Callable[[Any], None]) -> Callable[[Any], None]:
@@ -138,20 +138,20 @@ def read_request(host: str, sent: bytes) -> OutsideRequest:
     method, path, *_ = first.split(" ")
     pairs = (line.partition(":") for line in lines)
     headers = {name.strip().lower(): value.strip() for name, _, value in pairs}
-    whole = _joined(body) if headers.get("transfer-encoding", "").lower() == "chunked" else body
-    return OutsideRequest(method, host, path, headers, _parsed(whole))
+    content = _joined(body) if headers.get("transfer-encoding", "").lower() == "chunked" else body
+    return OutsideRequest(method, host, path, headers, _parsed(content))
 
 
 def _joined(body: bytes) -> bytes:
     """Join the chunks of a body."""
-    found, rest = b"", body
+    whole, rest = b"", body
     while rest:
         size, _, rest = rest.partition(b"\r\n")
         length = int(size.partition(b";")[0] or b"0", 16)
-        found, rest = found + rest[:length], rest[length + 2 :]
+        whole, rest = whole + rest[:length], rest[length + 2 :]
         if not length:
             break
-    return found
+    return whole
 
 
 def _parsed(body: bytes) -> Any:

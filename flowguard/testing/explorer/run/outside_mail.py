@@ -1,4 +1,4 @@
-"""Mails of invocations to a server that was given as a party: it takes them, and sends nothing."""
+"""A mail server that takes what invocations send, and sends nothing on."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ _TAKEN: Final = b"250 taken\r\n"
 def answered_mail(points: Points, world: OutsideWorld) -> Iterator[None]:
     """Let the parties take the mails of invocations while the block runs."""
     changed: Any = smtplib
-    before = [(one, one._get_socket) for one in (changed.SMTP, changed.SMTP_SSL)]
-    for one, real in before:
-        one._get_socket = _socket(points, world, real)
+    before = [(kind, kind._get_socket) for kind in (changed.SMTP, changed.SMTP_SSL)]
+    for kind, real in before:
+        kind._get_socket = _socket(points, world, real)
     start_tls = changed.SMTP.starttls
     changed.SMTP.starttls = _started(start_tls)
     try:
         yield
     finally:
         changed.SMTP.starttls = start_tls
-        for one, real in before:
-            one._get_socket = real
+        for kind, real in before:
+            kind._get_socket = real
 
 
 def _socket(points: Points, world: OutsideWorld, real: Callable[..., Any]) -> Callable[..., Any]:

@@ -1,4 +1,4 @@
-"""SQLite databases of invocations: each schedule has files of its own, which are compared at its end.
+"""SQLite databases of invocations, of which each schedule has its own.
 
 A connection to ``/tmp/shop.db`` gets a copy of that file, which the exploration never changes. A worker that dies loses
 what it had not committed. Statements are points at which something may go wrong, and so is each commit.
@@ -47,11 +47,11 @@ class Statement(NamedTuple):
 
 def statement(sql: str) -> Statement | None:
     """Return what a statement does. None for one at which nothing is to go wrong: it makes a table, or a setting."""
-    if (found := _WRITING.match(sql)) is not None:
-        *words, table = found.groups()
+    if (writing := _WRITING.match(sql)) is not None:
+        *words, table = writing.groups()
         return Statement(next(word for word in words if word).upper(), table)
-    if (found := _ASKING.match(sql)) is not None:
-        return Statement("SELECT", found[1] or "")
+    if (asking := _ASKING.match(sql)) is not None:
+        return Statement("SELECT", asking[1] or "")
     return Statement(_COMMIT, "") if _ENDING.match(sql) else None
 
 
@@ -70,8 +70,8 @@ class Databases:
         while self._open:  # a connection that nobody has any more is closed already
             _closed(self._open.pop())
         for file in self._files.values():
-            for one in (file, Path(f"{file}-journal"), Path(f"{file}-wal"), Path(f"{file}-shm")):
-                one.unlink(missing_ok=True)
+            for ending in ("", "-journal", "-wal", "-shm"):
+                Path(f"{file}{ending}").unlink(missing_ok=True)
         self._files = {}
 
     def end(self) -> None:
@@ -83,22 +83,22 @@ class Databases:
 
     def drop(self, worker: object) -> None:
         """Take back what a worker that died had not committed."""
-        for one in [one for one in self._open if one.used_by is worker]:
-            self._open.discard(one)
-            _closed(one)
+        for connection in [known for known in self._open if known.used_by is worker]:
+            self._open.discard(connection)
+            _closed(connection)
 
     def failed(self, worker: object) -> None:
         """Take back what an invocation that raised left open: the collector closes what nobody has any more."""
-        for one in [one for one in self._open if one.opened_by is worker]:
+        for connection in [known for known in self._open if known.opened_by is worker]:
             with suppress(sqlite3.Error):
-                sqlite3.Connection.rollback(one)
+                sqlite3.Connection.rollback(connection)
 
     def opened(self, database: Any, named: dict[str, Any]) -> Any:
         """Open the copy of a file, as ``sqlite3.connect`` opens the file."""
         name = self._name(os.fspath(database))
         factory = recorded(named.pop("factory", sqlite3.Connection))
-        own = {**named, "timeout": 0, "check_same_thread": False, "factory": factory}
-        connection: Any = self._real(str(self._files[name]), **own)
+        changed = {**named, "timeout": 0, "check_same_thread": False, "factory": factory}
+        connection: Any = self._real(str(self._files[name]), **changed)
         connection.execute("PRAGMA synchronous=OFF")
         connection.database, connection.databases, connection.opened_by = name, self, self.points.worker
         self._open.add(connection)
@@ -109,9 +109,9 @@ class Databases:
         try:
             return make()
         except sqlite3.OperationalError:
-            over = [one for one in self._open if one.in_transaction and self.points.ends_if_over(one.used_by)]
-            for one in over:
-                sqlite3.Connection.rollback(one)
+            over = [known for known in self._open if known.in_transaction and self.points.ends_if_over(known.used_by)]
+            for connection in over:
+                sqlite3.Connection.rollback(connection)
             if not over:
                 raise
             return make()
@@ -125,13 +125,13 @@ class Databases:
         return {name: key for name, (_, key) in self._tables().items() if key is not None}
 
     def _tables(self) -> dict[str, tuple[tuple[dict[str, Any], ...], TableKey | None]]:
-        found = {}
+        tables = {}
         for name, file in self._files.items():
             with _reading(self._real, file) as database:
                 made = "SELECT name, sql FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
                 for table, sql in database.execute(made).fetchall():
-                    found[f"{OF_DATABASES}{name}/{table}"] = _rows(database, table, str(sql))
-        return found
+                    tables[f"{OF_DATABASES}{name}/{table}"] = _rows(database, table, str(sql))
+        return tables
 
     def _name(self, database: str) -> str:
         """Return the name of a file, whose copy is there from its first use on."""
@@ -140,8 +140,8 @@ class Databases:
             self._folder = self._folder or Path(tempfile.mkdtemp(prefix="flowguard-"))
             self._files[name] = self._folder / name
             if Path(database).exists():
-                with _reading(self._real, Path(database)) as real, _reading(self._real, self._files[name]) as own:
-                    real.backup(own)
+                with _reading(self._real, Path(database)) as real, _reading(self._real, self._files[name]) as copy:
+                    real.backup(copy)
         return name
 
 
@@ -158,13 +158,13 @@ def answered_sql(databases: Databases) -> Iterator[None]:
         return databases.opened(database, named)
 
     modules: Any = (sqlite3, sqlite3.dbapi2)
-    for one in modules:
-        one.connect = connect
+    for module in modules:
+        module.connect = connect
     try:
         yield
     finally:
-        for one in modules:
-            one.connect = real
+        for module in modules:
+            module.connect = real
         databases.end()
 
 
@@ -265,16 +265,16 @@ def _reading(connect: Callable[..., sqlite3.Connection], file: Path) -> Iterator
 def _rows(database: sqlite3.Connection, table: str, sql: str) -> tuple[tuple[dict[str, Any], ...], TableKey | None]:
     """Return the rows of a table and its key. Numbers that the database gives to rows are left out."""
     cursor = database.execute(f'SELECT * FROM "{table}"')  # noqa: S608 - a name that the database says
-    columns = [str(one[0]) for one in cursor.description]
+    columns = [str(column[0]) for column in cursor.description]
     described = database.execute(f'PRAGMA table_info("{table}")').fetchall()
     key = tuple(str(name) for _, name, _, _, _, place in described if place)
-    own = set(key) if _OWN_NUMBERS.search(sql) else set[str]()
+    numbers = set(key) if _OWN_NUMBERS.search(sql) else set[str]()
     rows = [
-        {name: _plain(value) for name, value in zip(columns, row, strict=True) if name not in own}
+        {name: _plain(value) for name, value in zip(columns, row, strict=True) if name not in numbers}
         for row in cursor.fetchall()
     ]
-    found = tuple(sorted(rows, key=lambda row: repr(sorted(row.items()))))
-    return found, TableKey(key, ("S",) * len(key)) if key and not own else None
+    in_order = tuple(sorted(rows, key=lambda row: repr(sorted(row.items()))))
+    return in_order, TableKey(key, ("S",) * len(key)) if key and not numbers else None
 
 
 def _plain(value: Any) -> Any:

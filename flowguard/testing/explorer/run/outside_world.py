@@ -1,4 +1,4 @@
-"""The parties outside AWS that handlers call: what they answer, and what was done at them.
+"""The parties outside AWS that handlers call.
 
     outside=["psp.example"]                          each request is answered with an empty object
     outside={"rates.example": {"rate": 2}}           … with this
@@ -91,9 +91,9 @@ class OutsideWorld:
         """Note a call of an AWS service whose state is not compared. One token does one thing."""
         done = self._services.setdefault(service, _Done())
         token = next((str(params[name]) for name in _TOKENS if name in params), None)
-        said = {name: _plain(value) for name, value in params.items() if name not in _TOKENS}
+        rest = {name: _plain(value) for name, value in params.items() if name not in _TOKENS}
         if done.is_new(None if token is None else f"{operation} {token}"):
-            done.add({"call": operation, **said})
+            done.add({"call": operation, **rest})
 
     def items(self) -> Items:
         """Return what was done at each, like items of a table."""
@@ -126,11 +126,11 @@ class _Done:
         return is_new
 
     def items(self) -> tuple[Mapping[str, Any], ...]:
-        return tuple(sorted((*self._once, *self._at.values()), key=lambda one: repr(sorted(one.items()))))
+        return tuple(sorted((*self._once, *self._at.values()), key=lambda what: repr(sorted(what.items()))))
 
 
 class _Party:
-    """A party, what it answers, and what was done at it."""
+    """A party with its answers, and with what was done there."""
 
     def __init__(self, given: Any) -> None:
         self._given = given
@@ -153,8 +153,8 @@ class _Party:
         return answer, True
 
     def _answer(self, request: OutsideRequest) -> OutsideAnswer:
-        found = self._given(request) if callable(self._given) else copy.deepcopy(self._given)
-        return found if isinstance(found, OutsideAnswer) else OutsideAnswer({} if found is None else found)
+        answer = self._given(request) if callable(self._given) else copy.deepcopy(self._given)
+        return answer if isinstance(answer, OutsideAnswer) else OutsideAnswer({} if answer is None else answer)
 
 
 def _fields(body: Any) -> Mapping[str, Any]:

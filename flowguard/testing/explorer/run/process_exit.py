@@ -1,4 +1,4 @@
-"""``os._exit`` and ``os.abort`` of invocations: they end the worker, and not the exploration."""
+"""``os._exit`` and ``os.abort`` of invocations, which end the worker alone."""
 
 from __future__ import annotations
 

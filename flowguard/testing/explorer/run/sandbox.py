@@ -121,7 +121,7 @@ class Sandbox:
         self.topics = {**topics(flows), **{one.queue: one.topic for one in self.plain if one.topic is not None}}
         self.settings = _settings(offload_above)
         self.hash_keys = {**{table: key.names[0] for table, key in self.keys.items()}, self.settings.table: "pk"}
-        self.coming = read_given(flows, given, START, [one.queue for one in self.plain], _direct(self.plain))
+        self.coming = read_given(flows, given, START, [function.queue for function in self.plain], _direct(self.plain))
         self.twin = self._made_twin(flows, given)
         sent = [one.recorded.sent_at for one in self.coming if not one.after]
         self.start = min((at for at in sent if at is not None), default=START)
@@ -159,7 +159,9 @@ class Sandbox:
         twin = twin_of(given[0], flows) if len(given) == len(self.coming) == 1 else None
         if twin is None:
             return None
-        both = read_given(flows, [*given, twin], START, [one.queue for one in self.plain], _direct(self.plain))
+        both = read_given(
+            flows, [*given, twin], START, [function.queue for function in self.plain], _direct(self.plain)
+        )
         return both[-1] if len(both) > 1 else None
 
     @property

@@ -1,4 +1,4 @@
-"""The twin of a message: the same content under a new id, so that what two messages do to one another is seen.
+"""The twin of a message, which has the same content under a new id.
 
 A message without a twin meets only its own copies. Two orders for the same thing show a check that another one's write
 makes wrong, and what a module keeps of the one for the other.
@@ -32,7 +32,7 @@ def twin_of(message: Given, flows: Sequence[AnyFlow]) -> Given | None:
 
 
 def _of_model(message: BaseModel, flows: Sequence[AnyFlow]) -> BaseModel | None:
-    flow = next((one for one in flows if isinstance(message, one.entry().payload)), None)
+    flow = next((flow for flow in flows if isinstance(message, flow.entry().payload)), None)
     if flow is None or not isinstance(flow.object_id, str):
         return message
     value = getattr(message, flow.object_id, None)
@@ -45,16 +45,16 @@ def _of_event(event: Mapping[str, Any]) -> Mapping[str, Any] | None:
     body = _read(records[0].get("body")) if len(records) == 1 and isinstance(records[0], Mapping) else None
     if body is None:
         return None
-    own = {**copy.deepcopy(dict(records[0])), "body": json.dumps(_of_body(body))}
-    return {**event, "Records": [{**own, "messageId": f"{own.get('messageId')}-2"}]}
+    record = {**copy.deepcopy(dict(records[0])), "body": json.dumps(_of_body(body))}
+    return {**event, "Records": [{**record, "messageId": f"{record.get('messageId')}-2"}]}
 
 
 def _read(body: Any) -> Mapping[str, Any] | None:
     try:
-        found = json.loads(body)
+        parsed = json.loads(body)
     except (TypeError, ValueError):
         return None
-    return found if isinstance(found, dict) else None
+    return parsed if isinstance(parsed, dict) else None
 
 
 def _of_body(body: Mapping[str, Any]) -> Mapping[str, Any]:

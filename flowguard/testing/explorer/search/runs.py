@@ -88,9 +88,9 @@ class Runs:
             self.sandbox.coming = self._coming()
 
     def _coming(self) -> list[Coming]:
-        found = [message for number, message in enumerate(self.all, 1) if number in self._only or not self._only]
+        messages = [message for number, message in enumerate(self.all, 1) if number in self._only or not self._only]
         twin = self.sandbox.twin if self._only == ALONE_WITH_TWIN else None
-        return found if twin is None else [*found, twin]
+        return messages if twin is None else [*messages, twin]
 
     def run(self, schedule: Schedule) -> History:
         """Run a schedule. Raises :class:`Lacking`."""

@@ -421,8 +421,8 @@ def _has_run(history: History) -> bool:
 
 
 def _compared(history: History) -> tuple[str, ...]:
-    """Return the tables, destinations and parties of which an end has something, or is said to have."""
-    sent = {one.name for one in history.posted if one.to not in history.inner and not one.says_to}
+    """Return the tables, destinations and parties of which ends are compared."""
+    sent = {message.name for message in history.posted if message.to not in history.inner and not message.says_to}
     return tuple(sorted({*history.tables, *sent}))
 
 
