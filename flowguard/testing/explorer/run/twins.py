@@ -24,16 +24,18 @@ def twin_of(message: Given, flows: Sequence[AnyFlow]) -> Given | None:
     """Return the message under a new id. None where it cannot be made: it comes later, or is a flow's record."""
     if isinstance(message, Later):
         return None
-    if isinstance(message, BaseModel):
-        return _of_model(message, flows)
     if flows:
-        return None
+        return _of_model(message, flows) if isinstance(message, BaseModel) else None
+    if isinstance(message, BaseModel):
+        return _of_body(message.model_dump(mode="json"))
     return _of_event(message) if "Records" in message else _of_body(message)
 
 
 def _of_model(message: BaseModel, flows: Sequence[AnyFlow]) -> BaseModel | None:
     flow = next((flow for flow in flows if isinstance(message, flow.entry().payload)), None)
-    if flow is None or not isinstance(flow.object_id, str):
+    if flow is None:
+        return None
+    if not isinstance(flow.object_id, str):  # each request is a run of its own
         return message
     value = getattr(message, flow.object_id, None)
     return None if value is None else message.model_copy(update={flow.object_id: other(value)})

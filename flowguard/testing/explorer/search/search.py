@@ -122,6 +122,8 @@ class Search:
         if schedule.only and schedule.only[-1] > len(self.runs.all):
             part = "+".join(map(str, schedule.only))
             raise UnmetSchedule(schedule.id, f"{part}/", f"there are {len(self.runs.all)} first messages")
+        if schedule.has_twin and self._sandbox.twin is None:
+            raise UnmetSchedule(schedule.id, "1+1/", "the first message has no twin, or is not the only one")
         search = self._of_twin() if schedule.has_twin else self
         with self.runs.only(schedule.only):
             return search._again(schedule)
