@@ -148,7 +148,7 @@ def test_runs_of_a_flow_that_meet_have_to_end_as_whole_runs() -> None:
         ({"ids": ["o1"]}, {"ids": ["o1"]}),
         (Later({"id": 1}, timedelta(hours=1)), None),
         (sqs_event("orders", "no JSON"), None),
-        (sqs_event("orders", [1]), None),
+        (sqs_event("orders", "[1]"), None),
     ],
 )
 def test_a_twin_has_another_id_and_nothing_else(message: Any, expected: Any) -> None:
