@@ -176,10 +176,10 @@ def _read(given: Any) -> Mapping[str, Any]:
     if isinstance(given, Iterable) and not isinstance(given, str | bytes | Mapping):
         given = dict.fromkeys(given)
     if not isinstance(given, Mapping) or not all(isinstance(name, str) and name for name in given):
-        raise SettingsError("outside", f"{shown(repr(given))} are no parties; {_LIKE}")
+        raise SettingsError("outside", f"{shown(given)} are no parties; {_LIKE}")
     for name, answer in given.items():
         if not (callable(answer) or _is_json(answer)):
-            raise SettingsError("outside", f"{shown(repr(answer))} is no answer of {name}; {_LIKE}")
+            raise SettingsError("outside", f"{shown(answer)} is no answer of {name}; {_LIKE}")
     return given
 
 
