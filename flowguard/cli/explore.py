@@ -10,12 +10,22 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
 
 import click
 
-from flowguard.cli.explore_options import ENGINES, free_of, invariants_of, items_in, named_json, pair_in, table_in
+from flowguard.cli.explore_options import (
+    ENGINES,
+    free_of,
+    invariants_of,
+    items_in,
+    named_json,
+    pair_in,
+    party_in,
+    table_in,
+)
 from flowguard.cli.printing import say, say_json
 from flowguard.cli.progress import Progress
 from flowguard.cli.recordings import Unreadable, expected_to_fail, read_files, without_reason
@@ -27,6 +37,7 @@ from flowguard.testing.explorer import BOUND, MOST, WALKS, Explored, NoSuchSched
 from flowguard.testing.explorer import explore as explored
 from flowguard.testing.explorer.report.findings import Report, violation_as_json
 from flowguard.testing.explorer.report.page import page, page_of_schedule
+from flowguard.testing.explorer.report.sarif import sarif
 from flowguard.testing.explorer.run.explored import load_explored
 from flowguard.testing.explorer.run.sandbox import PATIENCE
 
@@ -96,6 +107,7 @@ INTERRUPTED: Final = 130
 @click.option(
     "--network", "--allow-network", metavar="HOST", multiple=True, help="May be reached; nothing else is. Repeat it."
 )
+@click.option("--outside", metavar="HOST[=JSON]", multiple=True, help="A party outside, and its answer; repeat it.")
 @click.option("--any-order", is_flag=True, help="The end may depend on the order of the records.")
 @click.option("--may-fail", metavar="OBJECT", multiple=True, help="Its run may fail or not; repeat it.")
 @click.option("--invariants-only", is_flag=True, help="Compare no ends; check promises and invariants alone.")
@@ -112,6 +124,7 @@ INTERRUPTED: Final = 130
 @click.option("--schedule", metavar="ID", help="Run exactly this schedule, and show its time line.")
 @click.option("--json", "as_json", is_flag=True, help="The report as JSON.")
 @click.option("--html", metavar="FILE", help="Write the report to this file too, as a page.")
+@click.option("--sarif", "sarif_file", metavar="FILE", help="Write the violations to this file too, for code hosts.")
 def explore(  # noqa: PLR0913 - the options of a command
     files: tuple[str, ...],
     flows: tuple[str, ...],
@@ -127,6 +140,7 @@ def explore(  # noqa: PLR0913 - the options of a command
     stubs: tuple[str, ...],
     same: tuple[str, ...],
     network: tuple[str, ...],
+    outside: tuple[str, ...],
     seconds: float | None,
     patience: float,
     engine: str,
@@ -150,6 +164,7 @@ def explore(  # noqa: PLR0913 - the options of a command
     schedule: str | None,
     as_json: bool,
     html: str | None,
+    sarif_file: str | None,
 ) -> None:
     """Run a flow under faults at every AWS call it makes, and name the line of yours that does not survive one.
 
@@ -185,6 +200,7 @@ def explore(  # noqa: PLR0913 - the options of a command
             "seed": seed,
             "same": dict(pair_in(one, ".") for one in same),
             "network": network,
+            "outside": dict(map(party_in, outside)) or None,
             "failing": _failing(failing, files, events),
             "any_order": any_order,
             "may_fail": may_fail,
@@ -211,6 +227,7 @@ def explore(  # noqa: PLR0913 - the options of a command
             )  # fmt: skip
         report = replace(report, names=names)
         _write(html, page(report) if html else "")
+        _write(sarif_file, sarif(report, version("flowguard")) if sarif_file else "", "--sarif")
     except (*MISTAKES, TypeError) as error:
         say(str(error), err=True)
         sys.exit(UNUSABLE)
@@ -274,14 +291,14 @@ def _failing(named: tuple[str, ...], files: tuple[str, ...], events: list[Any]) 
     return tuple(dict.fromkeys((*named, *expected)))
 
 
-def _write(file: str | None, text: str) -> None:
+def _write(file: str | None, text: str, option: str = "--html") -> None:
     """Write the text to the file, if one is named."""
     if file is None:
         return
     try:
         Path(file).write_bytes(text.encode())
     except OSError as error:
-        raise SettingsError("--html", f"{file}: {error.strerror}") from None
+        raise SettingsError(option, f"{file}: {error.strerror}") from None
 
 
 def _explored(

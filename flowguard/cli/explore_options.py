@@ -70,3 +70,8 @@ def pair_in(text: str, mark: str) -> tuple[str, str]:
     if not (name and found and value):
         raise SettingsError(text, f"write NAME{mark}VALUE")
     return name, value
+
+
+def party_in(text: str) -> tuple[str, Any]:
+    """Parse ``--outside HOST`` and ``--outside HOST=JSON``. A host without an answer answers with an empty object."""
+    return named_json("--outside")(text) if "=" in text else (text, None)

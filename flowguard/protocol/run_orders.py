@@ -112,7 +112,8 @@ RunOrder: TypeAlias = ArrivedAnswer | ArrivedDeadline | GroupOrder | CancelOrder
 def answer_statement(address: AnswerAddress, use: Use | None) -> str:
     """Return what the signature of an answer covers.
 
-    That is its address, and of a copy of one that is kept also how it is used. A party that is asked knows the signed address. It cannot say by that what a kept answer is used for.
+    That is its address, and of a copy of one that is kept also how it is used. A party that is asked knows the signed
+    address. It cannot say by that what a kept answer is used for.
     """
     return address.statement if use is None else json.dumps([address.statement, *use], separators=(",", ":"))
 

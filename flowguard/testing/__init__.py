@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from flowguard.testing.exploration import MarkerError as MarkerError
     from flowguard.testing.explorer import Later as Later
     from flowguard.testing.explorer import NoSuchSchedule as NoSuchSchedule
+    from flowguard.testing.explorer import OutsideAnswer as OutsideAnswer
+    from flowguard.testing.explorer import OutsideRequest as OutsideRequest
     from flowguard.testing.explorer import PlainFunction as PlainFunction
     from flowguard.testing.explorer import Question as Question
     from flowguard.testing.explorer import Report as Report
@@ -79,6 +81,8 @@ _HOME = {
     "explore": "testing.explorer",
     "replay": "testing.explorer",
     "Later": "testing.explorer",
+    "OutsideAnswer": "testing.explorer",
+    "OutsideRequest": "testing.explorer",
     "PlainFunction": "testing.explorer",
     "Question": "testing.explorer",
     "invariant": "testing.explorer",

@@ -25,6 +25,7 @@ from flowguard.testing.explorer import (
 from flowguard.testing.explorer.run.explored import keys_of
 from flowguard.testing.explorer.run.given_buckets import Buckets
 from flowguard.testing.explorer.run.inbox import Later, read_given
+from flowguard.testing.explorer.run.outside_world import OutsideWorld
 from flowguard.testing.explorer.run.parties import Parties
 from flowguard.testing.explorer.run.sandbox import checked_weather
 from flowguard.testing.explorer.run.stubs import Stubs
@@ -143,7 +144,13 @@ def _wrong_kinds(arguments: Mapping[str, Any]) -> Iterator[str]:
         yield f'network is {network!r}; list the hosts that may be reached: network=["localhost"]'
     if (same := arguments.get("same")) is not None and not _maps_names(same, _is_name):
         yield f'same is {same!r}; name the field of each queue by which copies are dropped: same={{"emails": "id"}}'
-    for name, read in (("buckets", Buckets), ("stubs", Stubs), ("answers", lambda given: Parties(given, ()))):
+    kinds = (
+        ("buckets", Buckets),
+        ("stubs", Stubs),
+        ("outside", OutsideWorld),
+        ("answers", lambda given: Parties(given, ())),
+    )
+    for name, read in kinds:
         if (given := arguments.get(name)) is not None:
             yield from _unread(read, given)
     if invariants is not None and not (_is_list(invariants) and all(map(callable, invariants))):

@@ -40,6 +40,7 @@ OPTIONS: Final = {
     "answers": "--answer",
     "same": "--same",
     "network": "--network",
+    "outside": "--outside",
     "patience": "--patience",
     "batch": "--batch",
     "together": "--together",
@@ -58,7 +59,7 @@ OF_FUNCTIONS: Final = {
     "batch": "--batch",
     "partial": "--partial",
 }
-ITS_OWN: Final = {"--messages", "--schedule", "--json", "--html"}
+ITS_OWN: Final = {"--messages", "--schedule", "--json", "--html", "--sarif"}
 OF_A_SEARCH: Final = {"bound", "walks", "most", "seconds", "for_good", "progress"}
 """What one schedule that is replayed does not need."""
 

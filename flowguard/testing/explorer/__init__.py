@@ -43,6 +43,9 @@ from flowguard.testing.explorer.report.lines import timeline
 from flowguard.testing.explorer.run.given_buckets import GivenBuckets as GivenBuckets
 from flowguard.testing.explorer.run.inbox import Given
 from flowguard.testing.explorer.run.inbox import Later as Later
+from flowguard.testing.explorer.run.outside_world import GivenOutside as GivenOutside
+from flowguard.testing.explorer.run.outside_world import OutsideAnswer as OutsideAnswer
+from flowguard.testing.explorer.run.outside_world import OutsideRequest as OutsideRequest
 from flowguard.testing.explorer.run.parties import GivenAnswers as GivenAnswers
 from flowguard.testing.explorer.run.plain import PlainFunction as PlainFunction
 from flowguard.testing.explorer.run.sandbox import PATIENCE, Needs, Sandbox
@@ -88,6 +91,7 @@ def explore(  # noqa: PLR0913 - everything but the first two has a default
     answers: GivenAnswers | None = None,
     same: Same | None = None,
     network: Sequence[str] = (),
+    outside: GivenOutside | None = None,
     patience: float = PATIENCE,
     batch: int = 1,
     together: bool = False,
@@ -120,8 +124,11 @@ def explore(  # noqa: PLR0913 - everything but the first two has a default
     :class:`Question`. They come in every order, twice, at their deadline, after it, and never. All three may stand in
     the flow's module, as ``BUCKETS``, ``STUBS`` and ``ANSWERS``. ``same`` says by which field of their body a receiver
     drops copies of messages that have no id: ``{"emails": "id"}``. Nothing goes out over the network but to the hosts
-    in ``network``. An invocation that takes longer than ``patience`` seconds by the clock on the wall is given up,
-    which is a violation. ``engine`` is :func:`in_memory` or :func:`on_moto`.
+    in ``network``. ``outside`` are hosts that the handlers ask over HTTP or send mails to, and what each answers:
+    ``{"psp.example": {"status": "paid"}}``, or a function of the :class:`OutsideRequest`; or ``OUTSIDE`` in the module.
+    What is done there is compared like a table, and what is done twice without one idempotency key is done twice. So
+    are SQLite databases, of which each schedule has a copy. An invocation that takes longer than ``patience`` seconds
+    by the clock on the wall is given up, which is a violation. ``engine`` is :func:`in_memory` or :func:`on_moto`.
 
     The functions of flows get up to ``batch`` records at once, 10 at most, and with ``together`` they are those of
     ``lambda_handler(…, together=True)``. A schedule has to end as the records do one by one, in some order. A plain
@@ -138,9 +145,8 @@ def explore(  # noqa: PLR0913 - everything but the first two has a default
     at ``most`` different violations, and after ``seconds`` by the clock on the wall where they are given. One at a time
     in a process.
     """
-    needs = Needs(
-        network, patience, buckets, stubs, answers, checked_batching(batch, together=together), insider, weather
-    )
+    batching = checked_batching(batch, together=together)
+    needs = Needs(network, patience, buckets, stubs, answers, batching, insider, weather, outside)
     search = partial(
         Search,
         invariants=invariants,
@@ -181,6 +187,7 @@ def replay(  # noqa: PLR0913 - everything but the first three has a default
     answers: GivenAnswers | None = None,
     same: Same | None = None,
     network: Sequence[str] = (),
+    outside: GivenOutside | None = None,
     patience: float = PATIENCE,
     batch: int = 1,
     together: bool = False,
@@ -192,15 +199,14 @@ def replay(  # noqa: PLR0913 - everything but the first three has a default
     Raises :class:`NoSuchSchedule`, and :class:`UnmetSchedule` for one that names a call, delivery or dead letter that
     there is not. ``tables``, ``items``, ``invariants``, ``free``, ``seed``, ``engine``, ``offload_above``, ``failing``,
     ``any_order``, ``may_fail``, ``invariants_only``, ``buckets``, ``stubs``, ``answers``, ``same``, ``network``,
-    ``patience``, ``batch``, ``together``, ``insider`` and ``weather`` are as for
+    ``outside``, ``patience``, ``batch``, ``together``, ``insider`` and ``weather`` are as for
     :func:`explore`.
     """
     wanted = Schedule.parse(schedule)
     if wanted.has(OF_WEATHER) and not weather:
         raise SettingsError("weather", f"the schedule {schedule!r} has some; say which")
-    needs = Needs(
-        network, patience, buckets, stubs, answers, checked_batching(batch, together=together), insider, weather
-    )
+    batching = checked_batching(batch, together=together)
+    needs = Needs(network, patience, buckets, stubs, answers, batching, insider, weather, outside)
     search = partial(
         Search,
         invariants=invariants,

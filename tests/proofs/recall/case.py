@@ -5,11 +5,11 @@ from __future__ import annotations
 import inspect
 import sys
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
-from flowguard.testing.explorer import Explored, PlainFunction, Report, Violation, explore
+from flowguard.testing.explorer import Explored, PlainFunction, Report, View, Violation, explore
 
 MARK: Final = "# here"
 TABLES: Final = {
@@ -25,7 +25,9 @@ TABLES: Final = {
 class Case:
     """``kind`` names the bug in the field's terms. ``about`` are arguments of :func:`explore`.
 
-    ``rule`` is the rule that has to be found, any where it is empty. A ``sound`` case has to be clean.
+    ``rule`` is the rule that has to be found, any where it is empty. A ``sound`` case has to be clean. ``source`` is
+    where such a bug was told of in public. ``invariant`` is what the owner of the handler would ask of each end; it is
+    asked where the recall is told so.
     """
 
     kind: str
@@ -34,6 +36,8 @@ class Case:
     about: Mapping[str, Any] = field(default_factory=dict)
     rule: str = ""
     sound: bool = False
+    source: str = ""
+    invariant: Callable[[View], object] | None = None
 
     def lines(self) -> set[tuple[str, int]]:
         """Return the lines of source that have to be named."""
@@ -42,6 +46,12 @@ class Case:
             for part in [one.handler] if isinstance(one, PlainFunction) else one.stages:
                 found |= _marked(part)
         return found
+
+    def judged(self) -> Case:
+        """Return the case with its owner's invariant."""
+        if self.invariant is None:
+            return self
+        return replace(self, about={**self.about, "invariants": [self.invariant]})
 
     def run(self, budget: Mapping[str, Any]) -> Result:
         """Explore it. What goes wrong in the explorer itself is a result, too."""
@@ -136,4 +146,4 @@ def _marked(part: Any) -> set[tuple[str, int]]:
         return own
     module = sys.modules[part.__module__]
     named = [one for name, one in vars(module).items() if name.startswith("_") and name in "".join(lines)]
-    return {place for one in named if inspect.isfunction(one) for place in _marked(one)}
+    return {place for one in named if inspect.isfunction(one) and one is not part for place in _marked(one)}

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.proofs.recall import __main__ as recall
-from tests.proofs.recall import cases, sound, writes
+from tests.proofs.recall import cases, sound, unseen, writes
 from tests.proofs.recall.case import Case
 from tests.proofs.recall.speed import USUAL
 
@@ -19,16 +19,30 @@ FEW: Any = {"bound": 0, "walks": 0, "most": 1}
 
 
 def test_each_kind_is_there_once_and_on_the_page() -> None:
-    kinds = [case.kind for case in (*cases.BUGS, *cases.SOUND)]
+    kinds = [case.kind for case in (*cases.BUGS, *cases.SOUND, *recall.UNSEEN)]
     assert [kind for kind, times in Counter(kinds).items() if times > 1] == []
     page = " ".join(PAGE.read_text().split())
     assert [kind for kind in kinds if kind not in page] == []
-    assert set(cases.MISSED) <= set(kinds)
+    assert {*cases.MISSED, *unseen.MISSED_UNSEEN} <= set(kinds)
 
 
-@pytest.mark.parametrize("case", cases.BUGS, ids=lambda case: case.kind)
+@pytest.mark.parametrize("case", [*cases.BUGS, *recall.UNSEEN], ids=lambda case: case.kind)
 def test_each_bug_has_a_line_to_change(case: Case) -> None:
-    assert case.lines()
+    assert case.sound or case.lines()
+
+
+def test_each_case_of_a_tracker_says_which_and_each_of_its_bugs_what_its_owner_would_ask() -> None:
+    assert all(case.source.startswith("github.com/") for case in recall.UNSEEN)
+    assert all(case.invariant is not None for case in recall.UNSEEN if not case.sound)
+    halves = [sum(not case.sound for case in half) for half in (unseen.VISIBLE, unseen.HELD_BACK)]
+    assert halves == [10, 10]
+
+
+def test_the_invariant_is_asked_where_the_recall_is_told_so(capsys: pytest.CaptureFixture[str]) -> None:
+    assert recall.main(["--unseen", "--only", "takes the same", "--jobs", "1"]) == 0
+    assert "missed: who says" in capsys.readouterr().out
+    recall.main(["--unseen", "--invariants", "--only", "takes the same", "--jobs", "1"])
+    assert "judge" in capsys.readouterr().out
 
 
 def _case(handler: Any, *, is_sound: bool) -> Case:

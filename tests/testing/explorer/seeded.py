@@ -65,6 +65,20 @@ class CheckThenAct(Stage[Order], name="check-then-act", inbox="orders"):
         return Done()
 
 
+class MarkThenAdd(Stage[Order], name="mark-then-add", inbox="orders"):
+    def handle(self, order: Order, step: Step) -> Outcome:
+        dynamodb, item = aws("dynamodb"), {"order_id": {"S": order.order_id}}
+        if "Item" not in dynamodb.get_item(TableName="orders", Key=item, ConsistentRead=True):
+            dynamodb.put_item(TableName="orders", Item=item)
+            dynamodb.update_item(  # here
+                TableName="totals",
+                Key={"day": {"S": "monday"}},
+                UpdateExpression="ADD n :n",
+                ExpressionAttributeValues={":n": {"N": "1"}},
+            )
+        return Done()
+
+
 class RandomKey(Stage[Order], name="random-key", inbox="orders"):
     def handle(self, order: Order, step: Step) -> Outcome:
         entry = {"entry": {"S": str(uuid.uuid4())}, "order_id": {"S": order.order_id}}

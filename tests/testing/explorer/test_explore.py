@@ -57,7 +57,8 @@ def test_what_depends_on_the_time_differs_unless_it_may() -> None:
     (violation,) = explored(seeded.Told).violations
     assert violation.site is not None
     assert violation.site.text.startswith("step.put(")
-    assert 'free={"orders": ["at"]}' in violation.fix
+    assert violation.option == 'free={"orders": ["at"]}: at is not compared any more'
+    assert "free=" not in violation.fix
     assert explored(seeded.Told, free={"orders": ["at"]}).ok
 
 

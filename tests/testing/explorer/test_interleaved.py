@@ -41,7 +41,7 @@ def test_an_update_that_is_lost_between_two_stages_is_found_at_the_line_that_wri
     assert problem.text == "sku tea: n is as in no order of the runs, one after the other"
     assert violation.site is not None
     assert violation.site.text.startswith('step.update("stock"')
-    assert "any_order=True, or ANY_ORDER = True" in violation.fix
+    assert "any_order=True, or ANY_ORDER = True" in violation.option
     assert report.orders == 6, "of the orders of four hops those in which each run's second comes after its first"
 
 

@@ -46,5 +46,5 @@ def test_a_flow_without_leases_leaves_the_undisturbed_end() -> None:
 def test_a_commit_over_another_one_is_noticed(guard: str, monkeypatch: pytest.MonkeyPatch) -> None:
     anything = _ANY if guard == "UNCHANGED" else "attribute_exists(pk) OR attribute_not_exists(pk)"
     monkeypatch.setattr(expressions, guard, anything)
-    report = explored(1)
+    report = explored(2)
     assert "I3" in {violation.rule for violation in report.violations}, str(report)

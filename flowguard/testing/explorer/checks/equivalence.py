@@ -66,7 +66,7 @@ def end_of(history: History, keys: Keys, free: Free, same: Same | None = None) -
     tables = {
         table: _by_key(
             [_named(item, names) for item in items] if names.waits else items,
-            _OF_OBJECTS if table.startswith(BUCKETS) else keys.get(table),
+            _OF_OBJECTS if table.startswith(BUCKETS) else history.row_keys.get(table) or keys.get(table),
             frozenset(free.get(table, ())),
         )
         for table, items in history.tables.items()

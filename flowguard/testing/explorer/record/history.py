@@ -11,9 +11,11 @@ from itertools import takewhile
 from typing import Any, Final
 
 from flowguard.events import Event, EventType
+from flowguard.project.declared import TableKey
 from flowguard.protocol.run import RunItem
 from flowguard.sim.posted_messages import Posted
 from flowguard.testing.explorer.record.life import Shortened
+from flowguard.testing.explorer.record.outside_call import ASKS
 from flowguard.testing.explorer.record.question import Question
 from flowguard.testing.explorer.record.refusal import LastingRefusal
 from flowguard.testing.explorer.record.schedule import FaultKind, Schedule
@@ -57,7 +59,7 @@ class CallRecord:
 
     @property
     def is_read(self) -> bool:
-        return self.operation.startswith(READS)
+        return self.operation.startswith(READS) or self.operation in ASKS
 
 
 @dataclass(slots=True)
@@ -190,6 +192,7 @@ class History:
     while they lasted, and has this one as ``before``; ``asked`` are its ids by the objects' keys.
     ``lacks`` is what handlers needed and there was not, ``hung`` an invocation that did not end.
     ``forged`` maps the records of an insider to what they say that they are.
+    ``row_keys`` are the primary keys of databases' tables.
     ``shortened`` are the lives of items and rows that a write has made shorter.
     ``weathered`` counts the calls that the weather refused, ``weathered_users`` those of user code.
     ``expired`` counts the items and rows that had expired, of which some may have stayed.
@@ -217,6 +220,7 @@ class History:
     questions: dict[int, Question] = field(default_factory=dict)
     not_retried: set[int] = field(default_factory=set)
     tables: Items = field(default_factory=dict)
+    row_keys: Mapping[str, TableKey] = field(default_factory=dict)
     at_rest: bool = True
     lacks: list[Lack] = field(default_factory=list)
     hung: DeliveryRecord | None = None

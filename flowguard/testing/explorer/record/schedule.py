@@ -30,7 +30,8 @@ look a name up, such as ``GetQueueUrl``, are not counted: whether they are made 
           call names, ``f3-2`` the second), the object that it stores in S3 is gone afterwards
 ``w3``    before call 3 the weather begins that was given, such as an outage of an hour
 ``k1``    nothing that has expired is removed: DynamoDB may take days. Otherwise it is removed at once
-``2+4/``  before all of these: of the first messages only the second and the fourth come
+``2+4/``  before all of these: of the first messages only the second and the fourth come. ``1+1/``: the only message
+          comes with its twin, the same content under a new id
 ========  ====================================================================================================
 """
 
@@ -92,6 +93,9 @@ AFTER_THE_DEADLINE: Final = 1
 AT_THE_DEADLINE: Final = 2
 """Of an answer that does not come when it is asked for."""
 
+ALONE_WITH_TWIN: Final = (1, 1)
+"""The only message and its twin, the same content under a new id."""
+
 NOTHING: Final = "none"
 """The id of the schedule in which nothing goes wrong."""
 
@@ -148,10 +152,17 @@ class Schedule:
     def parse(cls, text: str) -> Schedule:
         """Parse an id. Raises :class:`NoSuchSchedule`."""
         of, slash, choices = text.rpartition("/")
-        only = tuple(sorted({_message(text, part) for part in of.split("+")})) if slash else ()
+        only = tuple(sorted(_message(text, part) for part in of.split("+"))) if slash else ()
+        if len(only) != len(set(only)) and only != ALONE_WITH_TWIN:
+            raise NoSuchSchedule(text, of)
         if choices == NOTHING:
             return cls((), only)
         return cls(tuple(_choice(text, part) for part in choices.split(".")), only)
+
+    @property
+    def has_twin(self) -> bool:
+        """Answer whether the first message comes once more, under a new id."""
+        return self.only == ALONE_WITH_TWIN
 
     def of(self, only: tuple[int, ...]) -> Schedule:
         """Return the same choices for these first messages alone."""

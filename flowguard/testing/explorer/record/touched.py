@@ -15,6 +15,7 @@ from typing import Any, Final, TypeAlias
 
 from flowguard.sim.calls import ApiCall
 from flowguard.sim.limits.queues import queue_name
+from flowguard.testing.explorer.record.outside_call import OUTSIDE
 
 Place: TypeAlias = tuple[str, ...]
 ADDED: Final = "\0added"
@@ -45,6 +46,8 @@ def is_reading(operation: str, *, is_read: bool) -> bool:
 
 def _places(call: ApiCall, target: str, hash_keys: Mapping[str, str]) -> tuple[Place, ...]:
     match call.service:
+        case service if service in OUTSIDE:
+            return tuple(call.params["Places"])
         case "dynamodb":
             return tuple(dict.fromkeys(_items(call.params, hash_keys))) or (("dynamodb",),)
         case "s3" if "Bucket" in call.params and "CopySource" not in call.params:

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 from flowguard.sim.posted_messages import Posted
 from flowguard.testing.explorer.record.history import BUCKETS, History
+from flowguard.testing.explorer.record.outside_call import OF_PARTIES, OF_SERVICES
 
 Same: TypeAlias = Mapping[str, str]
 """The field of a body by which a receiver drops copies, by queue, topic, bus or function. ``{"emails": "id"}``"""
@@ -54,6 +55,13 @@ class View:
     def objects(self, bucket: str) -> Mapping[str, str]:
         """Return the bodies of a bucket's objects by their keys."""
         return {item["key"]: item["body"] for item in self.table(f"{BUCKETS}{bucket}")}
+
+    def outside(self, party: str) -> Sequence[Mapping[str, Any]]:
+        """Return what was done at a party outside, or by calls of a service of AWS such as ``ses``.
+
+        What was asked under the same key is there once, and what changes nothing is not.
+        """
+        return (*self.table(f"{OF_PARTIES}{party}"), *self.table(f"{OF_SERVICES}{party}"))
 
     def sent(self, *to: str) -> list[ViewedMessage]:
         """Return what receivers of these queues, topics or buses have got, in the order of sending.

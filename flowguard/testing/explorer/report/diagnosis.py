@@ -16,8 +16,11 @@ from flowguard.sim.sends import SENDS
 from flowguard.testing.explorer.checks.problem import EQUIVALENCE, HANGS, ORDER, STATE, UNDISTURBED, Problem
 from flowguard.testing.explorer.checks.undisturbed import SENT_TWICE
 from flowguard.testing.explorer.record.history import CallRecord, History
+from flowguard.testing.explorer.record.noted_calls import ONCE_MORE
+from flowguard.testing.explorer.record.outside_call import named_apart
 from flowguard.testing.explorer.record.schedule import DEATHS, HOLDS, RAISED, FaultKind
 from flowguard.testing.explorer.record.site import Site
+from flowguard.testing.explorer.report.outside_fixes import call_named, fix_outside
 
 _RECORDED: Final = {"PutItem": "put", "UpdateItem": "update", "DeleteItem": "delete"}
 
@@ -29,12 +32,14 @@ Effects = Counter[tuple[Site, str, str]]
 class Diagnosis:
     """``site`` is the line to change. It is None where no line of user code is to blame.
 
-    ``is_whole`` says that it explains whatever else differs in its schedule.
+    ``is_whole`` says that it explains whatever else differs in its schedule. ``option`` is how to say that this is
+    meant, and what is not looked at then.
     """
 
     site: Site | None
     text: str
     is_whole: bool = False
+    option: str = ""
 
 
 def effects(history: History) -> Effects:
@@ -65,7 +70,7 @@ def diagnose(
     for one in undisturbed:
         most |= one
         least = one if least is None else least & one
-    about = problem.where.rpartition(":")[2]
+    about = named_apart(problem.where)[1]
     stale = [made for made in history.struck() if made.fault is FaultKind.STALE and _is_users(made)]
     excess = [one for one in effects(history) - most if _is_among(one, differing, problem)]
     guilty = sorted(excess, key=lambda one: _rank(one, problem.where))
@@ -83,7 +88,7 @@ def diagnose(
         return _checked(made.site, made.operation, check, is_conditional=made.conditional, is_plain=is_plain)
     if problem.rule == EQUIVALENCE:
         site = history.recorded.get(about) or _last_write(history, problem.where)
-        return Diagnosis(site, _of_differing(problem, about, is_plain=is_plain))
+        return Diagnosis(site, _of_differing(is_plain=is_plain), option=_free(problem, about))
     return Diagnosis(None, _in_general(problem.rule, ours=ours))
 
 
@@ -100,15 +105,16 @@ def _of_failed_call(history: History, most: Effects, *, is_plain: bool) -> Diagn
         made = forgotten[0]
         return Diagnosis(
             made.site,
-            f"this boto3 {made.operation} at {made.site} failed, and other records of the batch were answered as "
-            "processed: go on with the next one, or list in batchItemFailures each from the one that failed on",
+            f"this {call_named(made.operation, made.service)} at {made.site} failed, and other records of the batch "
+            "were answered as processed: go on with the next one, or list in batchItemFailures each from the one that "
+            "failed on",
         )
     if missing := [made for made in history.calls if _is_missing(made, history, most)]:
         made = missing[0]
         return Diagnosis(
             made.site,
-            f"this boto3 {made.operation} at {made.site} failed, and the {_work(is_plain)} went on without it: let the "
-            f"error out, so that the {_work(is_plain)} is tried again"
+            f"this {call_named(made.operation, made.service)} at {made.site} failed, and the {_work(is_plain)} went on "
+            f"without it: let the error out, so that the {_work(is_plain)} is tried again"
             + _or(is_plain, f"record it with step.{_RECORDED.get(made.operation, 'send')}"),
         )
     return None
@@ -124,9 +130,13 @@ def _is_among(one: tuple[Site, str, str], differing: Collection[str], problem: P
 
 def _concerns(operation: str, target: str, where: str) -> bool:
     """Answer whether a call is about a table, bucket or destination: a topic may have the name of a bucket."""
-    service, _, name = where.rpartition(":")
+    service, name = named_apart(where)
+    if service == "aws":
+        return operation.startswith(ONCE_MORE)
     if name not in target.split(", "):
         return False
+    if service in ("outside", "sqlite"):
+        return True
     if service in ("", "s3"):
         return operation not in SENDS and ("Object" in operation) == (service == "s3")
     return operation in SENDS
@@ -151,19 +161,22 @@ def _work(is_plain: bool) -> str:
     return "function" if is_plain else "stage"
 
 
-def _of_differing(problem: Problem, about: str, *, is_plain: bool) -> str:
-    """Return the fix of an end that differs though no call was repeated.
-
-    That it may differ is offered only for a value that has another content. A copy of an item, a longer list or another
-    number is what a fault does to a bug.
-    """
+def _of_differing(*, is_plain: bool) -> str:
+    """Return the fix of an end that differs though no call was repeated."""
     of = "what the message says" if is_plain else "step.request_id, step.requested_at or step.state"
     what = "what the function wrote" if is_plain else "what the stage gave"
-    fix = f"{what} differs from attempt to attempt: make it of {of}"
+    return f"{what} differs from attempt to attempt: make it of {of}"
+
+
+def _free(problem: Problem, about: str) -> str:
+    """Return how to say that a value may differ. Empty where what differs is no value of another content.
+
+    A copy of an item, a longer list or another number is what a fault does to a bug.
+    """
     name = problem.text.rpartition(": ")[2].partition(" ")[0]
     if isinstance(problem.expected, str) and isinstance(problem.found, str) and ": " in problem.text:
-        return f'{fix}; or say that it may differ: free={{"{about}": ["{name}"]}}'
-    return fix
+        return f'free={{"{about}": ["{name}"]}}: {name} is not compared any more'
+    return ""
 
 
 def _of_stale(made: CallRecord) -> Diagnosis:
@@ -183,6 +196,9 @@ def _for_a_part(made: CallRecord, *, is_plain: bool) -> str:
 
 _UNANSWERED: Final = re.compile("no answer to (.+) came in time")
 
+_ANY_ORDER: Final = "any_order=True"
+_NO_ORDERS: Final = "what the order of records or runs changes is not looked at"
+
 _FOR_A_HANG: Final = "let it end: no wait without a time-out, and no loop without an end"
 
 
@@ -193,7 +209,9 @@ def _of_undisturbed(history: History, problem: Problem) -> Diagnosis:
     if problem.text == SENT_TWICE:
         return Diagnosis(None, "flowguard sends it once where nothing fails: please report it; its id is the same")
     if problem.expected == Status.FAILED.value:
-        return Diagnosis(None, f"leave {problem.where} out of failing: its run works")
+        return Diagnosis(
+            None, f"{problem.where} works now", option=f"leave {problem.where} out of failing: its end is compared then"
+        )
     if unanswered := _UNANSWERED.search(problem.text):
         name = unanswered[1]
         return Diagnosis(
@@ -205,8 +223,8 @@ def _of_undisturbed(history: History, problem: Problem) -> Diagnosis:
         _failed_at(history, problem.text),
         _FOR_A_HANG
         if history.hung is not None
-        else "make it work first, or give it what it needs (items, tables, buckets): till then every end is alike; "
-        "or say that it is expected, with its object: failing=[…], --failing …",
+        else "make it work first, or give it what it needs (items, tables, buckets): till then every end is alike",
+        option="" if history.hung is not None else "failing=[…], --failing …, with its object: it is meant to fail",
     )
 
 
@@ -221,13 +239,14 @@ def _of_order(history: History, problem: Problem) -> Diagnosis:
         return Diagnosis(
             history.recorded.get(about) or _last_write(history, problem.where),
             "two runs met between their stages: read what this depends on in the stage that writes it, and write it "
-            "under a condition, or with step.modify; or say that this is right: any_order=True, or ANY_ORDER = True in "
-            "the flow's module",
+            "under a condition, or with step.modify",
+            option=f"{_ANY_ORDER}, or ANY_ORDER = True in the flow's module: {_NO_ORDERS}",
         )
     return Diagnosis(
         _last_write(history, problem.where),
         "let what was sent last win, whichever arrives last, by a condition on a version or time of the sender's; "
-        "or use a FIFO queue with one group; or say that any order is right: any_order=True",
+        "or use a FIFO queue with one group",
+        option=f"{_ANY_ORDER}: {_NO_ORDERS}",
     )
 
 
@@ -311,7 +330,7 @@ def _checked(site: Site, operation: str, check: Site | None, *, is_conditional: 
 def _left_out(site: Site, operation: str, target: str, *, is_plain: bool) -> Diagnosis:
     return Diagnosis(
         site,
-        f"this boto3 {operation} at {site} was never made: the first attempt ended just before it, and the next "
+        f"this {call_named(operation)} at {site} was never made: the first attempt ended just before it, and the next "
         "one found what the first had written and left this call out: write both in one transaction"
         + _or(is_plain, f"record it with step.{_RECORDED.get(operation, 'send')}"),
         is_whole=True,
@@ -336,24 +355,31 @@ def _is_missing(made: CallRecord, history: History, most: Effects) -> bool:
 
 def _of_call(history: History, site: Site, operation: str, target: str, *, is_plain: bool) -> Diagnosis:
     again = _again(history, site)
+    if (outside := fix_outside(operation, target)) is not None:
+        return Diagnosis(site, f"this {call_named(operation)} at {site} {again}: {outside}")
     if operation in SENDS:
         cause = f"this boto3 {operation} at {site} {again}, and nothing on the message says that it is a copy"
         if is_plain:
-            named = f'same={{"{target}": "…"}}'
             return Diagnosis(
                 site,
-                f"{cause}: give it an id made of the message that led to it, as the attribute uniquerequestid; "
-                f"or say by which field its receiver drops copies: {named}",
+                f"{cause}: give it an id made of the message that led to it, as the attribute uniquerequestid",
+                option=f'same={{"{target}": "…"}}: messages whose body has the same in this field count once',
             )
         return Diagnosis(site, f"{cause}: record it with step.send, which gives it an id and sends it after the commit")
     if operation == "PutObject" and (check := _check_before(history, site, target)) is not None:
         return _checked(site, operation, check, is_conditional=False, is_plain=is_plain)
     if operation not in _RECORDED:
         fix = f"make it safe to repeat{_or(is_plain, 'move it into the step')}"
-        return Diagnosis(site, f"this boto3 {operation} at {site} {again}: {fix}")
+        return Diagnosis(site, f"this {call_named(operation)} at {site} {again}: {fix}")
     is_conditional = any(made.conditional for made in history.calls if made.site == site)
-    if history.schedule.has(HOLDS) and (check := _check_before(history, site, target)) is not None:
+    check = _check_before(history, site, target)
+    if check is not None and history.schedule.has(HOLDS):
         return _checked(site, operation, check, is_conditional=is_conditional, is_plain=is_plain)
+    if check is not None:
+        place = "ConditionExpression too, which does not see it" if is_conditional else "own ConditionExpression"
+        fix = f"put the check into the write's {place} (what is read at {check})"
+        step = _or(is_plain, f"record it with step.{_RECORDED[operation]}")
+        return Diagnosis(site, f"this boto3 {operation} at {site} {again}: {fix}{step}")
     fix = "make its condition one that fails the second time" if is_conditional else "make it conditional"
     step = "" if is_plain else f"record it with step.{_RECORDED[operation]}, or "
     return Diagnosis(site, f"this boto3 {operation} at {site} {again}: {step}{fix}")

@@ -14,13 +14,15 @@ from flowguard.text.printable import bounded, one_line
 
 _MOST_ENDS: Final = 5
 _LONGEST_END: Final = 300
+_MOST_NAMED: Final = 6
 
 
 @dataclass(frozen=True, slots=True)
 class Violation:
     """A violation. ``schedule`` is the shortest that shows it and ``times`` is how many did.
 
-    ``site`` is the line of user code to change. ``struck`` says at which calls something went wrong, ``timeline`` all
+    ``site`` is the line of user code to change, ``fix`` how. ``option`` is how to say that it is meant, and what is not
+    looked at then: it is no fix. ``struck`` says at which calls something went wrong, ``timeline`` all
     that happened, a line each. ``lanes`` is the same as data.
     """
 
@@ -32,6 +34,7 @@ class Violation:
     timeline: tuple[str, ...]
     times: int = 1
     lanes: Lanes | None = None
+    option: str = ""
 
     @property
     def rule(self) -> str:
@@ -60,7 +63,9 @@ class Report:
     none of those orders does, and may be right, ``singles_left`` the single faults that there was no time for.
     ``has_run`` is false where no message was for what is explored, and ``not_run`` are those that were not; ``names``
     are what the messages are called, by their files. Of several ``parts`` the first messages touch nothing of one
-    another's, and each part was searched by itself; ``parts_left`` were not searched to their end.
+    another's, and each part was searched by itself; ``parts_left`` were not searched to their end. ``has_twin`` says
+    that the only message was also run with its twin, the same content under a new id. ``compared`` are the tables,
+    destinations and parties of which the ends were compared, ``never_ran`` the stages that no schedule came to.
     """
 
     flows: tuple[str, ...]
@@ -84,6 +89,9 @@ class Report:
     names: tuple[str, ...] = ()
     parts: int = 1
     parts_left: int = 0
+    has_twin: bool = False
+    compared: tuple[str, ...] = ()
+    never_ran: tuple[str, ...] = ()
     seconds: float = field(compare=False, default=0.0)
 
     @property
@@ -93,8 +101,14 @@ class Report:
 
     @property
     def is_judged(self) -> bool:
-        """Return whether every message and single fault ran, and each end could be judged."""
-        return self.has_run and not (self.not_run or self.unjudged or self.singles_left or self.parts_left)
+        """Return whether there were calls, every message and single fault ran, and each end could be judged."""
+        left = self.not_run or self.unjudged or self.singles_left or self.parts_left
+        return self.has_run and bool(self.coverage) and not left
+
+    @property
+    def verdict(self) -> str:
+        """Return ``broken`` or ``clean``, or ``not looked at`` without ground for either."""
+        return "broken" if self.violations else "clean" if self.ok else "not looked at"
 
     @property
     def rate(self) -> float:
@@ -118,8 +132,15 @@ class Report:
         left = f", {self.pairs_left} pairs beyond the bound" if self.pairs_left else ""
         return (
             f"{', '.join(self.flows)}: {self.schedules} schedules, {len(self.coverage)} calls met {faults} faults, "
-            f"{self.ends} different ends, {self.orders} undisturbed orders{left}"
+            f"{self.ends} different ends, {self.orders} undisturbed orders{left}{self._ground()}"
         )
+
+    def _ground(self) -> str:
+        """Return what the verdict stands on beside the numbers."""
+        shown = ", ".join(self.compared[:_MOST_NAMED])
+        more = f" and {len(self.compared) - _MOST_NAMED} more" if len(self.compared) > _MOST_NAMED else ""
+        twin = ", the message with its twin" if self.has_twin else ""
+        return f"{twin}; compared: {shown}{more}" if shown else f"{twin}; compared: nothing but how runs ended"
 
     def summary(self) -> list[str]:
         """Return the undisturbed ends, what was tried and how much was found, as lines."""
@@ -148,6 +169,10 @@ class Report:
                 f"not tried, {_many(self.singles_left, 'single fault')}: so this is no verdict; give more time"
             )
         lines += [f"nothing ran for {self._name(number)}: {why}" for number, why in self.not_run]
+        if self.never_ran:
+            lines.append(f"never ran: {', '.join(self.never_ran)}; no message and no fault came there")
+        if self.has_run and not self.coverage:
+            lines.append("no call was met: nothing could go wrong, so this says nothing")
         if not self.has_run:
             lines.append("nothing ran: no message is for what is explored, so this says nothing of it")
         return lines
@@ -175,6 +200,10 @@ class Report:
             "not_run": [{"message": self._name(number), "why": why} for number, why in self.not_run],
             "parts": self.parts,
             "parts_left": self.parts_left,
+            "has_twin": self.has_twin,
+            "compared": list(self.compared),
+            "never_ran": list(self.never_ran),
+            "verdict": self.verdict,
             "complete": self.is_complete and self.stopped_after is None,
             "seconds": round(self.seconds, 3),
         }
@@ -212,7 +241,8 @@ def show(violation: Violation, title: str = "violation") -> list[str]:
     lines += [f"  what differs      {_shown(problem)}" for problem in violation.problems]
     if violation.site is not None:
         lines += [f"  the line          {violation.site}: {violation.site.text}"]
-    return [*lines, f"  likely fix        {violation.fix}"]
+    lines.append(f"  likely fix        {violation.fix}")
+    return [*lines, f"  if it is meant    {violation.option}"] if violation.option else lines
 
 
 def _undisturbed(ends: Sequence[UndisturbedEnd]) -> list[str]:
@@ -255,6 +285,7 @@ def violation_as_json(violation: Violation) -> dict[str, Any]:
         "site": str(violation.site) if violation.site is not None else None,
         "source": violation.site.text if violation.site is not None else None,
         "fix": violation.fix,
+        "option": violation.option,
         "struck": list(violation.struck),
         "timeline": list(violation.timeline),
     }

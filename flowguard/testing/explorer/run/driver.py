@@ -139,6 +139,7 @@ class _Driver:
         finally:
             self._held.end()
         self.history.tables = self._sandbox.items()
+        self.history.row_keys = self._sandbox.databases.keys()
         self.history.kept = tuple(self._sandbox.memory.seen)
         return self.history
 
@@ -362,6 +363,9 @@ class _Driver:
             self._sandbox.memory.after()
         if worker.entry.died:
             self._sandbox.memory.lose()
+            self._sandbox.databases.drop(worker)
+        elif worker.entry.why is not None:
+            self._sandbox.databases.failed(worker)
 
     def _seed(self, worker: Worker) -> None:
         """Seed each attempt at a hop alike until one has had a direct effect, alone or with others.

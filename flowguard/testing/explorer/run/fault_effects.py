@@ -8,6 +8,7 @@ from typing import Final
 from flowguard.sim.calls import ApiCall
 from flowguard.sim.unanswered_calls import unanswered
 from flowguard.testing.explorer.record.history import CallRecord
+from flowguard.testing.explorer.record.outside_call import OUTSIDE, SQL, OutsideCall
 from flowguard.testing.explorer.record.schedule import FaultKind
 from flowguard.testing.explorer.run.partial import parts
 
@@ -35,14 +36,23 @@ def kinds_at(made: CallRecord, *, first: bool, queued: bool = True) -> list[Faul
     after the earlier call.
     """
     found = [FaultKind.DIES_BEFORE] if first else []
+    seen = [FaultKind.SEEN_EARLY] if queued else []
+    if made.service in OUTSIDE:
+        return [*found, *_outside(made), FaultKind.ERROR, *seen, FaultKind.HELD_UP]
     if not made.is_read:
         found += [FaultKind.DIES_AFTER, FaultKind.LOST, FaultKind.UNANSWERED]
     if made.entries:
         found.append(FaultKind.PARTIAL)
     if made.eventual:
         found.append(FaultKind.STALE)
-    seen = [FaultKind.SEEN_EARLY] if queued else []
     return [*found, FaultKind.ERROR, FaultKind.THROTTLED, *seen, FaultKind.HELD_UP]
+
+
+def _outside(made: CallRecord) -> list[FaultKind]:
+    """Return what can go wrong after a call of a party outside. A database in the process always answers."""
+    if made.is_read:
+        return []
+    return [FaultKind.DIES_AFTER] if made.service == SQL else [FaultKind.DIES_AFTER, FaultKind.UNANSWERED]
 
 
 def variants(kind: FaultKind, made: CallRecord, *, from_dlq: bool, interleaved: Sequence[int]) -> Sequence[int]:
@@ -64,7 +74,9 @@ def variants(kind: FaultKind, made: CallRecord, *, from_dlq: bool, interleaved: 
 
 
 def failure(kind: FaultKind, call: ApiCall) -> Exception:
-    """Build the error that boto3 raises once botocore's own repeats are used up."""
+    """Build the error that boto3 raises once botocore's own repeats are used up, or a client of another party."""
+    if isinstance(call, OutsideCall):
+        return call.failure(kind)
     if kind is FaultKind.UNANSWERED:
         return unanswered(call.service)
     if kind is FaultKind.THROTTLED:

@@ -15,13 +15,15 @@ from flowguard.sim.posted_messages import Posted, posted
 from flowguard.sim.provision import tables_of
 from flowguard.sim.sends import sending
 from flowguard.testing.explorer.record.history import CallRecord, History, RefusedCall, Version
+from flowguard.testing.explorer.record.noted_calls import is_noted
+from flowguard.testing.explorer.record.outside_call import OUTSIDE
 from flowguard.testing.explorer.record.refusal import refusal_at, refusal_of_user
 from flowguard.testing.explorer.record.schedule import AT_CALLS, FOR_GOOD, Choice, FaultKind, Schedule
 from flowguard.testing.explorer.record.site import calling_site
 from flowguard.testing.explorer.record.touched import places_of
 from flowguard.testing.explorer.run.bad_day import BadDay
 from flowguard.testing.explorer.run.earlier import EarlierStates
-from flowguard.testing.explorer.run.fault_effects import LAST_RECEIVE, LOOKUPS, Killed, failure
+from flowguard.testing.explorer.run.fault_effects import LAST_RECEIVE, LOOKUPS, Killed, failure, kinds_at
 from flowguard.testing.explorer.run.inbox import Inbox
 from flowguard.testing.explorer.run.lives import Lives
 from flowguard.testing.explorer.run.partial import refused, size, taken_in_part
@@ -75,6 +77,7 @@ class FaultInjector:
         self._before = before
         self._day = day
         self._invocation.history = history
+        self._invocation.point = self
         self._earlier = EarlierStates(sandbox.fast, are_kept=schedule.has(frozenset({FaultKind.STALE})))
         self._lives = Lives(sandbox)
         self._quiet = False
@@ -147,6 +150,8 @@ class FaultInjector:
         return worker is not None and worker.function.plain and worker.delivery.from_dlq
 
     def _struck(self, worker: Worker, made: CallRecord, call: ApiCall, proceed: Proceed, choice: Choice) -> Response:
+        if call.service in OUTSIDE and choice.kind not in kinds_at(made, first=True):  # a random walk may say so
+            return self._carry_out(made, call, proceed)
         made.fault = choice.kind
         match choice.kind:
             case FaultKind.DIES_BEFORE:
@@ -227,7 +232,7 @@ class FaultInjector:
                 what = f"calls {call.service} {call.operation}: moto, in which nothing is there, answers: {error}"
                 self._invocation.lack(made.site, what, _fix(call))
             raise
-        made.applied += 1
+        made.applied += bool(answer.get("changed", True)) if call.service in OUTSIDE else 1
         made.error = None
         if made.site.is_users and not made.is_read and self.worker is not None:
             self.effects[self.worker.work] += 1
@@ -255,6 +260,8 @@ class FaultInjector:
 
     def _note_effects(self, made: CallRecord, call: ApiCall, answer: Mapping[str, Any]) -> None:
         history, now = self.history, self._sandbox.now()
+        if made.site.is_users and is_noted(made):
+            self._sandbox.outside.called(call.service, call.operation, call.params)
         if call.service == "dynamodb" and call.operation in _WRITES:
             for table, key in written_in(call.params, answer):
                 if table == self._sandbox.settings.table and key is not None:
@@ -302,6 +309,8 @@ def _fix(call: ApiCall) -> str:
 
 def _target(call: ApiCall) -> str:
     match call.service:
+        case service if service in OUTSIDE:
+            return str(call.params["To"])
         case "dynamodb":
             tables = [table for table, _ in tables_of(call.params)]
             return ", ".join(dict.fromkeys(tables or call.params.get("RequestItems", ())))

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final, NoReturn
 
 from flowguard.testing.explorer.record.history import History, Lack
-from flowguard.testing.explorer.record.site import Site
+from flowguard.testing.explorer.record.outside_call import OutsideCall
+from flowguard.testing.explorer.record.site import Site, calling_site
 from flowguard.testing.explorer.run.fault_effects import Killed
 from flowguard.testing.explorer.run.worker import Worker
 
@@ -24,10 +25,12 @@ PER_READ: Final = 10
 class Invocation:
     """The worker that has the turn, and the history that notes what it does.
 
-    ``now`` and ``move_to`` are the virtual time.
+    ``now`` and ``move_to`` are the virtual time. ``point`` makes a call of a party outside AWS, at which something may
+    go wrong.
     """
 
     history: History
+    point: Callable[[OutsideCall, Callable[[], dict[str, Any]]], dict[str, Any]]
 
     def __init__(self, now: Callable[[], int], move_to: Callable[[int], None]) -> None:
         self.worker: Worker | None = None
@@ -49,7 +52,7 @@ class Invocation:
             return
         if worker.killed:
             raise Killed
-        limit = min(worker.function.timeout or worker.function.visibility, LONGEST_INVOCATION)
+        limit = _limit(worker)
         moment, end = self._now() + ms, worker.entry.at + limit
         worker.reads = 0
         self._move_to(min(moment, end))
@@ -57,6 +60,22 @@ class Invocation:
             worker.killed = worker.entry.died = True
             worker.entry.why = f"it was still waiting when its function's time, {limit // 1000} s, was over"
             raise Killed
+
+    def exits(self, how: str) -> NoReturn:
+        """End the worker as the end of its process does. Raises :class:`Killed`."""
+        if (worker := self.worker) is not None:
+            worker.killed = worker.entry.died = True
+            worker.entry.why = f"it ended its process by {how}"
+            worker.entry.raised_at = calling_site(until="_work")
+        raise Killed
+
+    def ends_if_over(self, worker: object) -> bool:
+        """End a worker that is held up beyond its function's time. Answer whether it was."""
+        if not isinstance(worker, Worker) or worker is self.worker or worker.held is None:
+            return False
+        is_over = self._now() - worker.entry.at >= _limit(worker)
+        worker.killed = worker.killed or is_over
+        return is_over
 
     def elapsed(self) -> int:
         """Return the virtual time since the schedule began, in ms, and note that somebody asked for it."""
@@ -81,3 +100,8 @@ class Invocation:
         """Note what the worker needs and there is not."""
         if self.worker is not None:
             self.history.lacks.append(Lack(site, self.worker.entry.worker, what, fix, service))
+
+
+def _limit(worker: Worker) -> int:
+    """Return how long an invocation may take, in ms."""
+    return min(worker.function.timeout or worker.function.visibility, LONGEST_INVOCATION)

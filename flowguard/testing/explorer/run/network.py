@@ -39,7 +39,7 @@ class Words(NamedTuple):
 
 _EXPLORED: Final = Words(
     "goes out to {host}, which an exploration does not: it would do so in each schedule",
-    'give the call a fake, or allow it: network=["{host}"]',
+    'say what answers it: outside={{"{host}": …}}, or allow it: network=["{host}"]',
     "a flow is explored",
 )
 

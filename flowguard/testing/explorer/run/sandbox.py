@@ -44,15 +44,21 @@ from flowguard.testing.explorer.record.history import Items
 from flowguard.testing.explorer.record.question import PARTIES
 from flowguard.testing.explorer.run.explored import keys_of, modules_of
 from flowguard.testing.explorer.run.given_buckets import Buckets, GivenBuckets
-from flowguard.testing.explorer.run.inbox import Given, read_given
+from flowguard.testing.explorer.run.inbox import Coming, Given, read_given
 from flowguard.testing.explorer.run.invocation import Invocation
 from flowguard.testing.explorer.run.module_state import Memory, with_imported
 from flowguard.testing.explorer.run.network import no_network
+from flowguard.testing.explorer.run.outside_http import answered_http
+from flowguard.testing.explorer.run.outside_mail import answered_mail
+from flowguard.testing.explorer.run.outside_sql import Databases, answered_sql
+from flowguard.testing.explorer.run.outside_world import GivenOutside, OutsideWorld
 from flowguard.testing.explorer.run.parties import GivenAnswers, Parties
 from flowguard.testing.explorer.run.plain import PlainFunction
+from flowguard.testing.explorer.run.process_exit import caught_exits
 from flowguard.testing.explorer.run.quiet_asyncio import quiet_asyncio
 from flowguard.testing.explorer.run.seeded_random import SeededRandom, repeatable
 from flowguard.testing.explorer.run.stubs import GivenStubs, Stubs
+from flowguard.testing.explorer.run.twins import twin_of
 from flowguard.testing.explorer.run.virtual_waits import virtual_waits
 from flowguard.testing.explorer.run.watched_steps import watched_steps
 from flowguard.testing.explorer.run.worker import Threads
@@ -70,12 +76,12 @@ BUCKET: Final = "flowguard-texts"
 class Needs:
     """What handlers need beside their tables and what they may do.
 
-    ``network`` are hosts that they may reach, ``buckets`` their buckets in S3, ``stubs`` answers of what the engine
-    does not have, ``answers`` what parties outside answer. Where these three are not given they are those of the
-    modules (``BUCKETS``, ``STUBS``, ``ANSWERS``). ``patience`` is how long one invocation may take by the clock on the
-    wall, in seconds. ``batching`` is how many records the functions of flows get at once.
-    ``insider`` says that somebody without a signing key sends forged records to flows that wait; where it is None, to
-    those that do not trust their senders. ``weather`` is that of the schedules that have any.
+    ``network`` are hosts that they may reach, ``outside`` parties outside AWS, ``buckets`` their buckets in S3,
+    ``stubs`` answers of what the engine does not have, ``answers`` what parties outside answer. Where these are not
+    given they are those of the modules (``OUTSIDE``, ``BUCKETS``, ``STUBS``, ``ANSWERS``). ``patience`` is how long one
+    invocation may take by the clock on the wall, in seconds. ``batching`` is how many records the functions of
+    flows get at once. ``insider`` says that somebody without a signing key sends forged records to flows that wait;
+    where it is None, to those that do not trust their senders. ``weather`` is that of the schedules that have any.
     """
 
     network: Collection[str] = ()
@@ -86,6 +92,7 @@ class Needs:
     batching: Batching = ONE_BY_ONE
     insider: bool | None = None
     weather: str = ""
+    outside: GivenOutside | None = None
 
 
 class Sandbox:
@@ -115,7 +122,8 @@ class Sandbox:
         self.topics = {**topics(flows), **{one.queue: one.topic for one in self.plain if one.topic is not None}}
         self.settings = _settings(offload_above)
         self.hash_keys = {**{table: key.names[0] for table, key in self.keys.items()}, self.settings.table: "pk"}
-        self.coming = read_given(flows, given, START, [one.queue for one in self.plain], _direct(self.plain))
+        self.coming = read_given(flows, given, START, [function.queue for function in self.plain], _direct(self.plain))
+        self.twin = self._made_twin(flows, given)
         sent = [one.recorded.sent_at for one in self.coming if not one.after]
         self.start = min((at for at in sent if at is not None), default=START)
         self.seed = seed
@@ -134,6 +142,8 @@ class Sandbox:
         self.memory = Memory(one for one in with_imported(modules) if one not in anew)
         self._buckets = Buckets(declared_by_name("BUCKETS", modules) if needs.buckets is None else needs.buckets)
         self._stubs = Stubs(declared_by_name("STUBS", modules) if needs.stubs is None else needs.stubs)
+        self.outside = OutsideWorld(declared_by_name("OUTSIDE", modules) if needs.outside is None else needs.outside)
+        self.databases = Databases(self.invocation)
         self.parties = Parties(declared_by_name("ANSWERS", modules) if needs.answers is None else needs.answers, flows)
         self.answers_are_declared = needs.answers is None
         self.any_order = any(_says("ANY_ORDER", module) for module in modules)
@@ -145,6 +155,16 @@ class Sandbox:
         self._same = SameClients()
         self._snapshot: Any = None
 
+    def _made_twin(self, flows: Sequence[AnyFlow], given: Sequence[Given]) -> Coming | None:
+        """Return the only message under a new id. None where there are several, or it has no twin."""
+        twin = twin_of(given[0], flows) if len(given) == len(self.coming) == 1 else None
+        if twin is None:
+            return None
+        both = read_given(
+            flows, [*given, twin], START, [function.queue for function in self.plain], _direct(self.plain)
+        )
+        return both[-1] if len(both) > 1 else None
+
     @property
     def has_batches(self) -> bool:
         """Answer whether an invocation may get several records, which then share their fate."""
@@ -152,8 +172,8 @@ class Sandbox:
 
     @property
     def has_stub_functions(self) -> bool:
-        """Answer whether other services answer by functions, which may keep something from one call for the next."""
-        return self._stubs.have_functions
+        """Answer whether others answer by functions, which may keep something from one call for the next."""
+        return self._stubs.have_functions or self.outside.has_functions
 
     def now(self) -> int:
         return self.time.now()
@@ -167,7 +187,11 @@ class Sandbox:
             opened.callback(self.memory.lose)
             opened.enter_context(self._engine)
             opened.enter_context(virtual_waits(self.invocation))
+            opened.enter_context(caught_exits(self.invocation))
             opened.enter_context(no_network(self.invocation, self._needs.network))
+            opened.enter_context(answered_http(self.invocation, self.outside))
+            opened.enter_context(answered_mail(self.invocation, self.outside))
+            opened.enter_context(answered_sql(self.databases))
             opened.enter_context(self._same.kept())
             opened.enter_context(quiet_asyncio())
             opened.enter_context(watched_steps(self.flows, self.invocation))
@@ -214,6 +238,8 @@ class Sandbox:
         """
         self._take_back()
         self.memory.begin()
+        self.outside.begin()
+        self.databases.begin()
         self.time = VirtualTime(self.start, self.invocation.asked)
         with ExitStack() as opened:
             opened.enter_context(self.time)
@@ -309,13 +335,14 @@ class Sandbox:
     def items(self) -> Items:
         """Return the user's tables with each item's attributes and the items themselves in one order.
 
-        The user's buckets are among them.
+        The user's buckets and databases are among them, and what was done at parties outside.
         """
         tables = {
             table: tuple(sorted((plain(from_item(raw)) for raw in self._scan(table)), key=_order))
             for table in sorted(self.provisioner.tables)
         }
-        return {**tables, **self._buckets.contents(self._engine.client("s3"), {self.settings.bucket})}
+        buckets = self._buckets.contents(self._engine.client("s3"), {self.settings.bucket})
+        return {**tables, **buckets, **self.outside.items(), **self.databases.items()}
 
     def run_items(self) -> list[Any]:
         """Return all items of flowguard's table in low-level form."""

@@ -44,8 +44,9 @@ class Found:
         """Add a problem that the whole of a history shows."""
         likely = diagnose(history, undisturbed, problem)
         self._by_group[_group(problem, likely)] = Violation(
-            history.schedule.id, (problem,), likely.site, likely.text, *_shown(history), lanes=lanes(history)
-        )
+            history.schedule.id, (problem,), likely.site, likely.text, *_shown(history), lanes=lanes(history),
+            option=likely.option,
+        )  # fmt: skip
 
     def known(self, group: Group) -> Violation | None:
         """Return what is known of these problems, or of their cause."""
@@ -84,7 +85,9 @@ def violations_of(
             continue
         went_wrong, shown = _shown(history)
         own = shown if problem.rule == HANGS else ()
-        violations[group] = Violation(history.schedule.id, (problem,), likely.site, likely.text, went_wrong, own)
+        violations[group] = Violation(
+            history.schedule.id, (problem,), likely.site, likely.text, went_wrong, own, option=likely.option
+        )
     return violations
 
 

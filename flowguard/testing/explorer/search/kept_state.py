@@ -48,4 +48,4 @@ class KeptState:
             return violation
         problem = state_problem(history.kept, violation.problems)
         likely = diagnose(history, self._right.undisturbed, problem)
-        return replace(violation, problems=(problem,), site=likely.site, fix=likely.text)
+        return replace(violation, problems=(problem,), site=likely.site, fix=likely.text, option="")

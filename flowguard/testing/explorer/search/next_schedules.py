@@ -19,6 +19,7 @@ from flowguard.testing.explorer.record.schedule import (
     AS_LATE_AS_CAN_BE,
     AT_THE_DEADLINE,
     DEATHS,
+    HOLDS,
     OF_ANSWERS,
     OF_DELIVERIES,
     TWICE,
@@ -74,7 +75,7 @@ class SearchBudget:
 def planned(first: History, seconds: Sequence[Schedule], budget: SearchBudget) -> Iterator[Schedule]:
     """Yield all schedules in the order in which they are tried. ``seconds`` may grow during the single faults."""
     yield Schedule()
-    yield from (Schedule((choice,)) for choice in choices_in(first))
+    yield from (Schedule((choice,)) for choice in sorted(choices_in(first), key=_is_hold))
     yield from (Schedule((choice,)) for choice in insiders(first, budget.distrusted))
     if budget.weather:
         yield from (Schedule((Choice(made.number, FaultKind.WEATHER),)) for made in first.calls)
@@ -83,6 +84,20 @@ def planned(first: History, seconds: Sequence[Schedule], budget: SearchBudget) -
     yield from (Schedule((choice,)) for choice in lasting(first) if budget.for_good)
     yield from _spread(seconds, budget.bound)
     yield from _walks(first, budget)
+
+
+def races(history: History) -> Iterator[Schedule]:
+    """Yield a hold-up before each call of user code while another record waits: what two messages do to one another."""
+    waited = {delivery.worker for delivery in history.deliveries if delivery.others}
+    held = {made.number for made in history.calls if made.site.is_users and made.worker in waited}
+    for choice in choices_in(history):
+        if choice.kind in HOLDS and choice.at in held:
+            yield Schedule((choice,))
+
+
+def _is_hold(choice: Choice) -> bool:
+    """Answer whether a worker is held up: what a death shows as well is plainer with that."""
+    return choice.kind in HOLDS
 
 
 def reorderings(history: History) -> Iterator[Choice]:

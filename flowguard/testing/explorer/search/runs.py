@@ -10,7 +10,7 @@ from flowguard.sim.functions import ONE_BY_ONE
 from flowguard.testing.explorer.checks.compared import is_compared
 from flowguard.testing.explorer.checks.equivalence import End, Free, end_of
 from flowguard.testing.explorer.record.history import History
-from flowguard.testing.explorer.record.schedule import FaultKind, Schedule
+from flowguard.testing.explorer.record.schedule import ALONE_WITH_TWIN, FaultKind, Schedule
 from flowguard.testing.explorer.record.touched import Touched, is_reading
 from flowguard.testing.explorer.record.view import Same
 from flowguard.testing.explorer.report.lines import called
@@ -88,7 +88,9 @@ class Runs:
             self.sandbox.coming = self._coming()
 
     def _coming(self) -> list[Coming]:
-        return [message for number, message in enumerate(self.all, 1) if number in self._only or not self._only]
+        messages = [message for number, message in enumerate(self.all, 1) if number in self._only or not self._only]
+        twin = self.sandbox.twin if self._only == ALONE_WITH_TWIN else None
+        return messages if twin is None else [*messages, twin]
 
     def run(self, schedule: Schedule) -> History:
         """Run a schedule. Raises :class:`Lacking`."""

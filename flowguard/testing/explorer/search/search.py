@@ -20,7 +20,15 @@ from flowguard.testing.explorer.checks.standing import Standing
 from flowguard.testing.explorer.checks.undisturbed import lacking, not_run, sent_twice, undisturbed_ends, unexpected
 from flowguard.testing.explorer.checks.whole_runs import overtaken
 from flowguard.testing.explorer.record.history import History
-from flowguard.testing.explorer.record.schedule import OF_ANSWERS, OF_WEATHER, RAISED, Choice, FaultKind, Schedule
+from flowguard.testing.explorer.record.schedule import (
+    ALONE_WITH_TWIN,
+    OF_ANSWERS,
+    OF_WEATHER,
+    RAISED,
+    Choice,
+    FaultKind,
+    Schedule,
+)
 from flowguard.testing.explorer.record.unmet import UnmetSchedule
 from flowguard.testing.explorer.report.diagnosis import effects
 from flowguard.testing.explorer.report.findings import NotRun, Report, Violation
@@ -29,7 +37,7 @@ from flowguard.testing.explorer.report.lines import timeline
 from flowguard.testing.explorer.run.sandbox import Sandbox
 from flowguard.testing.explorer.search.found_violations import Found, Group, own_group, violations_of
 from flowguard.testing.explorer.search.kept_state import KeptState
-from flowguard.testing.explorer.search.next_schedules import SearchBudget, choices_in, follow_ups, planned
+from flowguard.testing.explorer.search.next_schedules import SearchBudget, choices_in, follow_ups, planned, races
 from flowguard.testing.explorer.search.parts import joined, parts_of
 from flowguard.testing.explorer.search.record_orders import RecordOrders
 from flowguard.testing.explorer.search.right_ends import Missing, RightEnds
@@ -77,6 +85,7 @@ class Search:
         self._invariants = tuple(invariants)
         self._failing = failing
         self._may_fail = frozenset(may_fail)
+        self.has_twin = False
         self._unjudged = 0
         self._singles_left = 0
         self._first: History | None = None
@@ -113,8 +122,11 @@ class Search:
         if schedule.only and schedule.only[-1] > len(self.runs.all):
             part = "+".join(map(str, schedule.only))
             raise UnmetSchedule(schedule.id, f"{part}/", f"there are {len(self.runs.all)} first messages")
+        if schedule.has_twin and self._sandbox.twin is None:
+            raise UnmetSchedule(schedule.id, "1+1/", "the first message has no twin, or is not the only one")
+        search = self._of_twin() if schedule.has_twin else self
         with self.runs.only(schedule.only):
-            return self._again(schedule)
+            return search._again(schedule)
 
     def _again(self, schedule: Schedule) -> tuple[History, tuple[Violation, ...]]:
         first = self.references()
@@ -185,6 +197,7 @@ class Search:
             self.references()
             self._judge_undisturbed(first)
             self._whole(first, budget)
+        self._with_twin(first, budget)
         return self.report(first)
 
     def _whole(self, first: History, budget: SearchBudget) -> None:
@@ -202,6 +215,43 @@ class Search:
                 self._orders.judge(first, self.found)
         self._search(first, seconds, budget)
         self._pairs_left = max(0, len(seconds) - budget.bound)
+
+    # -- with a twin
+
+    def _with_twin(self, first: History, budget: SearchBudget) -> None:
+        """Search what the only message and its twin do to one another, where nothing else is wrong.
+
+        Without pairs and walks that is left out as well. Invariants are about the messages that were given.
+        """
+        is_quick = not (budget.bound or budget.walks)
+        if self._sandbox.twin is None or len(self.found) or is_quick or self._invariants_only or self._is_over():
+            return
+        if self._is_useless(first) or undisturbed_ends(first) == () or budget.weather or self.runs.is_batched:
+            return
+        search = self._of_twin()
+        with self.runs.only(ALONE_WITH_TWIN):
+            self.has_twin = search._raced()
+
+    def _of_twin(self) -> Search:
+        """Return the search of both messages. Which of two plain records goes first may well decide how they end."""
+        search = Search(self.runs, (), None, self._progress, any_order=not self._sandbox.flows or self._any_order)
+        search.found, search._seconds, search._began = self.found, self._seconds, self._began
+        return search
+
+    def _raced(self) -> bool:
+        """Run each race of the message and its twin. Answer whether that could be done: the twin may fail by right."""
+        first = self.references()
+        if self._is_useless(first) or any(end.has_failed for end in undisturbed_ends(first)):
+            return False
+        self._kept.judge(first, self.found)
+        if self._orders is not None:
+            self._orders.judge(first, self.found)
+        for schedule in races(first):
+            if len(self.found) or self._is_over():
+                break
+            self._try(schedule)
+            self._progress(self.runs.count, len(self.found))
+        return True
 
     # -- in parts
 
@@ -323,6 +373,9 @@ class Search:
             elsewhere=tuple(sorted(self._sandbox.elsewhere)),
             parts=len(self._within) or 1,
             parts_left=len(self._ahead),
+            has_twin=self.has_twin,
+            compared=_compared(first),
+            never_ran=self._never_ran(),
         )
 
     def _not_run(self, first: History) -> tuple[NotRun, ...]:
@@ -330,6 +383,12 @@ class Search:
         why = not_run(first)
         ids = ((coming.given, coming.recorded.envelope.message_id) for coming in self.runs.all)
         return tuple(NotRun(number, why[name]) for number, name in ids if name in why)
+
+    def _never_ran(self) -> tuple[str, ...]:
+        """Return the stages of which no call was met. Each makes one: it claims its hop, or reads it."""
+        met = {name.partition(": ")[0] for name in self.runs.coverage}
+        stages = {stage.name: None for flow in self._sandbox.flows for stage in flow.stages}
+        return tuple(name for name in stages if name not in met)
 
     @staticmethod
     def _schedules_of(
@@ -368,6 +427,12 @@ class Search:
 def _has_run(history: History) -> bool:
     """Answer whether any message was for what is explored."""
     return bool(undisturbed_ends(history) or history.posted or history.lacks or history.hung)
+
+
+def _compared(history: History) -> tuple[str, ...]:
+    """Return the tables, destinations and parties of which ends are compared."""
+    sent = {message.name for message in history.posted if message.to not in history.inner and not message.says_to}
+    return tuple(sorted({*history.tables, *sent}))
 
 
 def _object_of(run: tuple[str, str]) -> tuple[str, str]:

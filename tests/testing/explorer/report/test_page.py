@@ -210,10 +210,14 @@ def test_a_source_that_cannot_be_read_is_left_out(site: Site) -> None:
 
 
 def test_where_it_struck_is_shown_beside_the_line_to_change() -> None:
-    read = Parsed(page(report_of(seeded.CheckThenAct)))
-    line = seeded.guilty_line("CheckThenAct")
+    read = Parsed(page(report_of(seeded.MarkThenAdd)))
+    line = seeded.guilty_line("MarkThenAdd")
     assert f"seeded.py:{line} the line to change" in read.text
     assert f"seeded.py:{line - 1} where it struck" in read.text
+
+
+def test_a_worker_that_is_held_up_is_drawn_until_it_goes_on() -> None:
+    read = Parsed(page_of_schedule(trace_of(seeded.CheckThenAct, "z2")))
     assert "╳ held up, before it" in read.text
     assert read.all("td", "below-held") != []
 

@@ -243,5 +243,7 @@ def test_one_that_does_not_end_only_after_a_fault_is_found_too() -> None:
 
 def test_a_handler_without_a_call_is_explored() -> None:
     report = explored(lambda event, context: None, walks=5)
-    assert report.ok
+    assert report.violations == ()
     assert str(report).splitlines()[0].endswith("COMPLETED")
+    assert (report.verdict, report.ok) == ("not looked at", False), "nothing could go wrong"
+    assert "no call was met: nothing could go wrong, so this says nothing" in report.summary()
