@@ -36,6 +36,7 @@ def in_the_project(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
 
 
+@pytest.mark.proof("runs mypy")
 def test_right_usages_pass_and_each_wrong_one_gives_its_error() -> None:
     assert check(ROOT / "tests/typing") == ""
 

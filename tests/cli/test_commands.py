@@ -89,6 +89,7 @@ def test_a_shell_completes_commands_and_options() -> None:
     assert completed("flowguard dlq re") == ["redrive"]
 
 
+@pytest.mark.proof("runs a command over whole flows")
 @pytest.mark.parametrize(
     ("without", "arguments", "code"),
     [
@@ -266,6 +267,7 @@ def test_one_format_said_in_two_ways_is_no_mistake() -> None:
     assert run("graph", flow, "--format", "json", "--json").stdout == run("graph", flow, "--json").stdout
 
 
+@pytest.mark.proof("runs a command over whole flows")
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no full disk here")
 @pytest.mark.parametrize("arguments", [("normalize", "samples/validate_cart/01-request.json"), ("check", "flows")])
 def test_a_full_disk_is_said_in_one_line(arguments: tuple[str, ...]) -> None:
@@ -274,6 +276,7 @@ def test_a_full_disk_is_said_in_one_line(arguments: tuple[str, ...]) -> None:
     assert (done.returncode, done.stderr) == (2, "Error: the output cannot be written: No space left on device\n")
 
 
+@pytest.mark.proof("runs a command over whole flows")
 def test_a_closed_standard_output_changes_no_end() -> None:
     closed = "exec >&-; exec " + shlex.join([sys.executable, "-m", "flowguard", "check", "flows"])
     done = subprocess.run(["/bin/sh", "-c", closed], capture_output=True, text=True, check=False)

@@ -286,6 +286,7 @@ def test_a_search_that_is_terminated_shows_what_it_has_found(buggy: str, tmp_pat
     assert signal.getsignal(signal.SIGTERM) is before
 
 
+@pytest.mark.proof("runs a command over whole flows")
 def test_the_log_of_what_it_explores_is_not_printed(tmp_path: Path) -> None:
     guarded = (
         "from flowguard import once\n\n@once('charge', key='body.id')\ndef charge(record):\n    raise ValueError\n"

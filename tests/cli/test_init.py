@@ -74,6 +74,7 @@ def test_its_tests_pass_and_its_samples_run(tmp_path: Path) -> None:
     assert "1 duplicates refused" in shown.stdout
 
 
+@pytest.mark.proof("runs a command over whole flows")
 @pytest.mark.parametrize("name", ["a", "zebra-" + "z" * 34])
 def test_it_is_formatted_and_has_no_finding_whatever_its_name(name: str, tmp_path: Path) -> None:
     write_project(tmp_path / name)

@@ -75,6 +75,7 @@ def test_each_delivery_is_a_line_of_json_and_then_comes_what_is_left() -> None:
     assert left["summary"]["effects"] == 3
 
 
+@pytest.mark.proof("runs a command over whole flows")
 def test_people_get_a_table_and_a_last_line_of_counts() -> None:
     result = replay(REQUEST, DUPLICATE)
     assert result.exit_code == 0
@@ -91,6 +92,7 @@ def test_no_line_shows_a_payload() -> None:
     assert "tea" not in timeline
 
 
+@pytest.mark.proof("runs a command over whole flows")
 def test_a_stage_is_named_with_its_flow_where_there_are_several() -> None:
     result = replay(REQUEST, ROOT / "samples" / "triggered_cache" / "01-reset.json")
     assert "validate-cart/price-cart" in result.stdout
@@ -277,6 +279,7 @@ def unread_cart(tmp_path: Path, expected: str = "") -> tuple[str, ...]:
     return str(event), "--flow", "flows.validate_cart.flow:ValidateCart"
 
 
+@pytest.mark.proof("runs a command over whole flows")
 @pytest.mark.parametrize("place", ["event.json", "."])
 def test_what_is_meant_to_fail_stands_beside_it(place: str, tmp_path: Path) -> None:
     event, *flow = unread_cart(tmp_path, f'[failing]\n"event.json" = ["{PRICE_CART}", "another"]\n')
@@ -331,6 +334,7 @@ def test_a_dash_is_standard_input() -> None:
     assert len(rows) == 3
 
 
+@pytest.mark.proof("runs a command over whole flows")
 def test_what_was_normalised_is_replayed_like_the_original() -> None:
     normalised = CliRunner().invoke(main, ["normalize", str(REQUEST)]).stdout
     rows, left = lines("-", stdin=normalised)
@@ -340,6 +344,7 @@ def test_what_was_normalised_is_replayed_like_the_original() -> None:
 # -- what is done to it -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.proof("runs a command over whole flows")
 def test_repeat_delivers_each_record_so_often() -> None:
     rows, left = lines(REQUEST, "--repeat", "3")
     assert [row["verdict"] for row in rows[:3]] == ["CLAIMED", "DONE", "DONE"]
@@ -473,6 +478,7 @@ def test_the_help_needs_no_engine() -> None:
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, check=False).returncode == 0
 
 
+@pytest.mark.proof("runs a command over whole flows")
 @pytest.mark.parametrize(
     ("module", "extra"),
     [("rich", "flowguard[cli,local]"), ("moto", "flowguard[local]"), ("time_machine", "flowguard[local]")],
@@ -492,6 +498,7 @@ def test_a_missing_extra_is_named(module: str, extra: str) -> None:
 DECLINED = ROOT / "samples" / "failures" / "03-declined.json"
 
 
+@pytest.mark.proof("runs a command over whole flows")
 def test_a_run_that_fails_is_named_and_found_unless_it_is_expected(tmp_path: Path) -> None:
     declined = tmp_path / "declined.json"
     declined.write_bytes(DECLINED.read_bytes())
@@ -641,6 +648,7 @@ def test_a_record_that_no_stage_takes_is_named_and_is_no_success(tmp_path: Path)
 # -- a bad day --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.proof("runs a command over whole flows")
 def test_an_hour_without_the_database_ends_as_a_good_day_does() -> None:
     good, left = lines(REQUEST)
     bad, later = lines(REQUEST, "--weather", "dynamodb-away=60m")

@@ -620,6 +620,7 @@ def doctor(*arguments: str) -> Result:
     return CliRunner().invoke(main, ["doctor", "flows.orders.handlers", "--region", REGION, *arguments])
 
 
+@pytest.mark.proof("derives all that whole flows need")
 def test_the_exit_code_says_whether_anything_is_wrong(stack: Stack) -> None:
     at = Stack(template("orders"), SESSION)
     at.client("dynamodb").delete_table(TableName="flowguard")

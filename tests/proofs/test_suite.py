@@ -67,6 +67,7 @@ def test_each_test_is_run_by_make_test_or_before_a_release_and_most_proofs_by_ci
 BURNS: Final = "import time\nwhile time.process_time() < {}: pass"
 
 
+@pytest.mark.proof("works off hundreds of messages")
 @pytest.mark.parametrize(("ci", "seconds", "code"), [("true", 0.8, 1), ("true", 0.1, 0), ("", 0.8, 0)])
 def test_ci_fails_where_a_part_takes_more_than_twice_its_cpu_and_says_what_it_took(
     ci: str, seconds: float, code: int

@@ -253,6 +253,7 @@ def test_what_a_test_sends_itself_is_delivered(flow_runner: FlowRunner, flow_eng
     assert flow_runner.run().run("o1").status == "COMPLETED"
 
 
+@pytest.mark.proof("explores flows")
 @on_both
 def test_one_flow_starts_another_and_reads_a_table_that_was_filled(flow_runner: FlowRunner) -> None:
     flow_runner.serve(Billing).table("limits", "shop", {"shop": "berlin", "most": 2})
@@ -343,6 +344,7 @@ def test_only_run_items_are_runs(flow_runner: FlowRunner, flow_engine: AWSInProc
     assert "flowguard" not in result.tables
 
 
+@pytest.mark.proof("explores flows")
 def test_a_flow_that_never_rests_is_stopped(flow_engine: AWSInProcess, flow_clock: FlowClock) -> None:
     with FlowRunner(flow_engine, flow_clock, most=20) as runner:
         runner.send(Loops, Order(order_id="o1"))

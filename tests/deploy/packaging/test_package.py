@@ -260,7 +260,7 @@ def test_each_folder_in_the_zip_is_one_that_code_outside_it_imports() -> None:
     assert folders - named == set()
 
 
-@pytest.mark.slow("runs pip twice")
+@pytest.mark.proof("runs pip twice")
 def test_equal_code_is_equal_bytes_from_another_directory_and_at_another_time(
     teahouse: Path, shelf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -66,6 +66,7 @@ def test_each_shipped_observer_is_measured_and_none_is_left_behind() -> None:
     assert (logger.level, logger.propagate, logger.handlers) == before
 
 
+@pytest.mark.proof("works off hundreds of messages")
 def test_the_bare_calls_are_the_very_calls_of_the_handler() -> None:
     message, by_hand, by_own_client = cpu.flowguard_and_bare()
     assert cpu.ratio(message, by_hand, rounds=1, messages=1) > 0

@@ -44,7 +44,7 @@ def day() -> Day:
     return soaked(AT_ONCE)
 
 
-@pytest.mark.slow("sends a hundred requests into an outage of an hour")
+@pytest.mark.proof("sends a hundred requests into an outage of an hour")
 def test_after_an_hour_without_the_database_all_ends_as_it_would_have_ended(day: Day) -> None:
     assert broken(day) == []
     assert day.refused > 10 * FEW
@@ -79,7 +79,7 @@ def test_a_group_that_does_not_wait_for_its_first_record_is_noticed(monkeypatch:
     assert "ledger: no account has an entry before an earlier one of its group" in names(broken(soaked(AT_ONCE)))
 
 
-@pytest.mark.slow("sends a hundred requests")
+@pytest.mark.proof("sends a hundred requests")
 def test_long_chains_and_hot_items_change_no_end() -> None:
     day = soaked("hot-items=4,loops-allowed")
     assert broken(day) == []

@@ -235,6 +235,7 @@ def test_what_shared_calls_leave_unanswered_is_not_taken_for_a_commit(monkeypatc
     assert {problem.rule for one in trace.violations for problem in one.problems} >= {"equivalence"}
 
 
+@pytest.mark.proof("explores flows")
 def test_a_fence_that_shared_calls_do_not_see_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """A worker is held up before the commits. Meanwhile another one has the records, and commits them."""
     assert replay(PackOrder, TWO, "v2", **TOGETHER).ok

@@ -25,6 +25,7 @@ def alone(stage: Any) -> Report:
     return explored(stage)
 
 
+@pytest.mark.proof("explores flows")
 @pytest.mark.parametrize(
     ("stage", "fix"),
     [
@@ -47,12 +48,14 @@ def test_a_bug_is_found_at_its_line_with_its_cure(stage: Any, fix: str) -> None:
     assert "." not in violation.schedule, "one fault is enough"
 
 
+@pytest.mark.proof("explores flows")
 @pytest.mark.parametrize("stage", [seeded.PlainPut, seeded.Recorded, seeded.RecordedRandom])
 def test_what_may_be_repeated_is_not_complained_of(stage: Any) -> None:
     report = explored(stage, bound=20, walks=10)
     assert report.ok, str(report)
 
 
+@pytest.mark.proof("explores flows")
 def test_what_depends_on_the_time_differs_unless_it_may() -> None:
     (violation,) = explored(seeded.Told).violations
     assert violation.site is not None
@@ -139,6 +142,7 @@ def at_most_once_a_day(view: View) -> None:
     assert item is None or item["amount"] <= 5, f"{item['amount']} on a monday"
 
 
+@pytest.mark.proof("explores flows")
 def test_a_users_own_invariant_is_checked_after_each_schedule() -> None:
     report = explored(seeded.PlainAdd, invariants=[at_most_once_a_day], free={"totals": ["amount"]})
     (violation,) = report.violations
@@ -146,6 +150,7 @@ def test_a_users_own_invariant_is_checked_after_each_schedule() -> None:
     assert violation.site is not None
 
 
+@pytest.mark.proof("explores flows")
 def test_a_view_shows_runs_and_messages_without_copies() -> None:
     seen: list[tuple[Any, Any]] = []
 

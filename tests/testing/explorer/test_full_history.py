@@ -53,6 +53,7 @@ class SentAgain(Flow, name="sent-again", object_id="order_id", complete_to="told
 ORDER: Final = Order(order_id="o1")
 
 
+@pytest.mark.proof("explores flows")
 def test_some_faults_at_a_flow_with_a_full_history() -> None:
     report = explore(SentAgain, [ORDER], tables=TABLES, bound=0, walks=0, most=4, for_good=False)
     assert report.ok, str(report)

@@ -75,13 +75,14 @@ def held_at_most(number: int, patch: Patch) -> None:
         patch.setattr(module, "MOST_HELD", number)
 
 
-@pytest.mark.slow("replays a flow four times")
+@pytest.mark.proof("replays a flow four times")
 @pytest.mark.parametrize("most_held", [0, 1, 2, 16])
 def test_whoever_attaches_before_a_long_wait_is_told_its_end(most_held: int, monkeypatch: Patch) -> None:
     held_at_most(most_held, monkeypatch)
     assert found() == set()
 
 
+@pytest.mark.proof("explores flows")
 def test_rows_that_live_no_longer_than_an_item_leave_callers_without_an_answer(monkeypatch: Patch) -> None:
     held_at_most(1, monkeypatch)
     monkeypatch.setattr(Lifetimes, "of_caller", Lifetimes.of_run)

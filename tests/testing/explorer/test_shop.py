@@ -51,6 +51,7 @@ def test_a_topic_is_not_taken_for_the_bucket_of_its_name() -> None:
     assert found("marks at the end").is_right
 
 
+@pytest.mark.proof("explores flows")
 def test_what_an_attempt_left_makes_the_next_one_pass_over_is_one_problem() -> None:
     result = found("locks without an end")
     assert result.is_right

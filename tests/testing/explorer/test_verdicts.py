@@ -164,6 +164,7 @@ def command(folder: Path, message: dict[str, Any], *options: str) -> Result:
     )
 
 
+@pytest.mark.proof("explores flows")
 def test_the_exit_code_says_whether_there_is_a_verdict(tmp_path: Path) -> None:
     claim = sqs_event("claims", {"claim_id": "c1", "seat": "s"}, sent_at=START)
     assert command(tmp_path, claim).exit_code == 0

@@ -38,6 +38,7 @@ def _only_weather(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(next_schedules, "insiders", lambda *_: iter(()))
 
 
+@pytest.mark.proof("explores flows")
 @pytest.mark.parametrize("weather", [*KINDS, "dynamodb-away=2d", "hot-items=3", "throttled=40m,late-copies"])
 def test_whenever_the_weather_begins_each_run_ends_as_without_it(weather: str) -> None:
     clear = explore([Orders, Prices], [ORDER], **ONLY_WEATHER)

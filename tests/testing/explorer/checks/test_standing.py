@@ -204,6 +204,7 @@ def acked_all_the_same(patch: Patch) -> None:
     patch.setattr(Outages, "ending", lambda *met: left(*met)._replace(ack=True, backs_off=False))
 
 
+@pytest.mark.proof("explores flows")
 @pytest.mark.parametrize(
     ("mutant", "schedule", "problem"),
     [

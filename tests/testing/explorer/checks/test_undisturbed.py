@@ -93,6 +93,7 @@ def test_a_wait_that_nobody_answers_is_found_with_what_would_answer_it() -> None
     assert explored(Waits, answers={"paid": 3}).ok
 
 
+@pytest.mark.proof("explores flows")
 def test_what_is_expected_to_fail_and_works_is_found() -> None:
     (violation,) = explored(seeded.ToldTwoStages, failing=["o1"]).violations
     assert violation.problems[0].text == "does not fail, and was expected to"

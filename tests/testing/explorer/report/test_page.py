@@ -123,6 +123,7 @@ PAGES = {
 every_page = pytest.mark.parametrize("made", PAGES.values(), ids=PAGES.keys())
 
 
+@pytest.mark.proof("explores flows")
 @every_page
 def test_a_page_is_well_formed_and_its_links_lead_somewhere(made: Callable[[], str]) -> None:
     read = Parsed(made())

@@ -73,6 +73,7 @@ class GatherOrders(Flow, name="gather-orders", object_id="order_id"):
     stages = (Gather,)
 
 
+@pytest.mark.proof("explores flows")
 def test_a_flows_module_begins_as_it_was_loaded_and_what_leaks_is_named() -> None:
     report = explore(
         GatherOrders, [Gathered(order_id="o1"), Gathered(order_id="o2")], tables=careless.TABLES, walks=0, bound=0

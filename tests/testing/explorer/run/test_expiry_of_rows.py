@@ -110,6 +110,7 @@ def seen(schedule: str, monkeypatch: Patch) -> Seen:
     return Seen(history, rows, gone)
 
 
+@pytest.mark.proof("explores flows")
 def test_every_place_that_says_when_a_row_expires_has_its_kind_here() -> None:
     assert sorted(places()) == sorted(KINDS), "give a new kind to KINDS, and a flow that writes it to lasting_rows.py"
 

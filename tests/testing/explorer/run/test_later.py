@@ -53,6 +53,7 @@ def test_it_is_asked_for_when_it_comes() -> None:
     assert datetime.fromisoformat(then) - datetime.fromisoformat(begun) == DAY
 
 
+@pytest.mark.proof("explores flows")
 def test_whatever_happens_to_the_others_it_comes_after_them() -> None:
     report = explore(Places, [FIRST, Later(SECOND, by=DAY)], tables=TABLES, bound=0, walks=0)
     assert report.ok, str(report)

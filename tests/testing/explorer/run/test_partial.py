@@ -38,6 +38,7 @@ def test_a_batch_of_the_users_that_nobody_looks_at_is_found_at_its_line() -> Non
     assert "p" in report.coverage["in-part: SendMessageBatch emails at " + str(found["p2-1"].site)]
 
 
+@pytest.mark.proof("explores flows")
 def test_flowguards_own_batches_are_sent_again_until_all_is_taken() -> None:
     flow = seeded.flow_of(ThreeSides)
     history = history_of(flow, [ORDER], "p3-12")
@@ -59,6 +60,7 @@ def test_without_a_look_at_what_was_refused_it_is_lost(monkeypatch: pytest.Monke
     assert {"I7", "I12"} <= {one.rule for one in found}
 
 
+@pytest.mark.proof("explores flows")
 def test_topics_and_buses_refuse_in_part_too() -> None:
     flow = seeded.flow_of(TopicAndBus)
     report = explore(flow, [ORDER], bound=0, walks=0)

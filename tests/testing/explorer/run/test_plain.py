@@ -90,6 +90,7 @@ class NoteOrders(Flow, name="note-orders", object_id="order_id"):
     stages = (Note,)
 
 
+@pytest.mark.proof("explores flows")
 def test_flows_and_plain_handlers_work_together() -> None:
     report = explore([NoteOrders, PlainFunction("sent", handlers.put)], [Order(order_id="o1")], bound=0, walks=0)
     assert report.ok, str(report)

@@ -173,6 +173,7 @@ def test_a_worker_may_be_held_up_in_a_thread() -> None:
     assert "w1  … goes on" in "\n".join(trace.timeline)
 
 
+@pytest.mark.proof("explores flows")
 def test_tasks_whose_worker_is_killed_say_nothing(caplog: pytest.LogCaptureFixture) -> None:
     gc.disable()  # none of them goes before the end
     try:

@@ -43,6 +43,7 @@ def wholes(right: RightEnds) -> set[str]:
 o1, o2 = Order(order_id="o1"), Order(order_id="o2")
 
 
+@pytest.mark.proof("explores flows")
 @pytest.mark.parametrize(
     ("flow", "orders", "run", "of"),
     [
@@ -119,6 +120,7 @@ def answers_of() -> dict[str, Any]:
     return found
 
 
+@pytest.mark.proof("explores flows")
 def test_an_answer_that_comes_twice_hides_no_order_of_the_others() -> None:
     posted = answers_of()
 

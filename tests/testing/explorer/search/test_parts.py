@@ -50,7 +50,7 @@ def test_parts_are_joined_by_what_a_third_has_touched() -> None:
     assert joined({(1,): left, (2,): right, (4,): both}) == [(1, 2, 4)]
 
 
-@pytest.mark.slow("explores one message, and two")
+@pytest.mark.proof("explores one message, and two")
 def test_each_part_is_searched_and_the_report_counts_them() -> None:
     report = explore(Booked, [o1, o2], tables=TABLES, bound=0, walks=0)
     alone = explore(Booked, [o1], tables=TABLES, bound=0, walks=0)
@@ -61,6 +61,7 @@ def test_each_part_is_searched_and_the_report_counts_them() -> None:
     assert report.orders == 2 * alone.orders == 2
 
 
+@pytest.mark.proof("explores flows")
 def test_a_schedule_of_a_part_says_which_messages_come_and_shows_the_same_again() -> None:
     flow, messages = seeded.flow_of(seeded.PlainAdd), [seeded.Order(order_id="o1"), seeded.Order(order_id="o2")]
     report = explore(flow, messages, tables=seeded.TABLES, bound=0, walks=0)
@@ -82,23 +83,27 @@ def test_a_schedule_of_a_part_says_nothing_of_the_runs_of_others() -> None:
     assert not replay(Booked, [o1, o2], "none", tables=TABLES, failing=["o2"]).ok
 
 
+@pytest.mark.proof("explores flows")
 def test_parts_that_meet_under_a_fault_are_searched_together_too() -> None:
     report = explore(Reporting, [o1, o2], tables=TABLES, bound=0, walks=0, for_good=False, any_order=True)
     assert report.parts == 3, "each by itself, and then both"
 
 
+@pytest.mark.proof("explores flows")
 def test_what_a_module_keeps_under_a_fault_alone_is_met_by_the_other_messages() -> None:
     report = explore(Degrading, [o1, o2], tables=TABLES, bound=0, walks=0, for_good=False)
     assert report.parts == 3, "each by itself, and then both"
     assert {one.schedule for one in report.violations} == {"1+2/e2"}
 
 
+@pytest.mark.proof("explores flows")
 def test_a_stub_that_may_remember_keeps_messages_together() -> None:
     about: Any = {"tables": TABLES, "bound": 0, "walks": 0, "for_good": False}
     stub: Any = {"ssm.GetParameter": lambda params: {"Parameter": {"Value": "x"}}}
     assert explore(Booked, [o1, o2], stubs=stub, **about).parts == 1
 
 
+@pytest.mark.proof("explores flows")
 def test_a_search_that_is_interrupted_before_a_part_is_no_verdict() -> None:
     alone = explore(Booked, [o1], tables=TABLES, bound=0, walks=0)
 
