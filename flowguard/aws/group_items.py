@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from enum import Enum, auto
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from flowguard.aws import expressions
 from flowguard.aws.batch_writes import write_rows
@@ -32,9 +32,6 @@ from flowguard.protocol.run import RunItem, Settled
 from flowguard.protocol.waiting import GivenAnswer
 from flowguard.verdicts import AnswerVerdict
 from flowguard.wire.answer_address import AnswerAddress
-
-if TYPE_CHECKING:
-    pass
 
 _SHARD: Final = {"sk": {"S": "shard"}}
 _ROW: Final = "row#"
@@ -129,12 +126,22 @@ class DynamoDBGroups(NamedTuple):
     def _settled(self, address: AnswerAddress, member: Member, answer: GivenAnswer) -> Settled | None:
         item = read_run(found := self.calls.run(address))
         said = judge_member(item, address, member)
-        if not isinstance(said, AskShard):
-            return Settled(said, self.calls.at_rest(address, item, found))
-        if said.can_settle and item is not None:
-            return self._settle(address, said, member, answer, item)
-        verdict = judge_by_shard(self._shard(address.flow, said.key, member), member)
-        return Settled(verdict, self.calls.at_rest(address, item, found))
+        if isinstance(said, AskShard):
+            if said.can_settle and item is not None:
+                return self._settle(address, said, member, answer, item)
+            said = judge_by_shard(self._shard(address.flow, said.key, member), member)
+        return Settled(said, self._going_on(address, member, item, found))
+
+    def _going_on(self, address: AnswerAddress, member: Member, item: RunItem | None, found: Any) -> RunItem | None:
+        """Return the item, with its wait's plan where that is over and the answer may have ended it.
+
+        See :func:`flowguard.aws.wait_calls.ended_by`. One that its shard still waits for has not.
+        """
+        over = self.calls.at_rest(address, item, found)
+        if over is None or over.wait is None or over.wait.plan is None or over.cancelled_because is not None:
+            return over
+        shard = self._shard(address.flow, str(over.wait.group), member)
+        return over if judge_by_shard(shard, member) is AnswerVerdict.DUPLICATE else item
 
     def verdict(self, address: AnswerAddress, member: Member) -> AnswerVerdict:
         """Return the verdict that an answer would get, by consistent reads. Nothing is kept."""

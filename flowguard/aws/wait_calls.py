@@ -148,6 +148,15 @@ def is_at(item: RunItem, address: AnswerAddress) -> bool:
     return is_run_of(item, address) and item.hop == address.hop
 
 
+def ended_by(item: RunItem, name: str) -> bool:
+    """Answer whether an answer may have ended the wait, so that its message sends what goes on where a worker died.
+
+    One that came after the end leaves that to the message which has ended it. A client that has cancelled the run may
+    have died too, and its call comes no more: then each answer does.
+    """
+    return item.cancelled_because is not None or (item.wait is not None and name in item.wait.answered)
+
+
 def message_name(by: str) -> str:
     """Return what names a message in an item."""
     return hashlib.sha256(by.encode("utf-8", "surrogatepass")).hexdigest()[:_CHARACTERS]

@@ -33,7 +33,7 @@ from flowguard.aws.items import (
 )
 from flowguard.aws.packing import Packed
 from flowguard.aws.refused_writes import is_at_fence, is_only_beside_fence, item_at_fence
-from flowguard.aws.wait_calls import WaitCalls, is_at, message_name, read_run, run_values, stored_answer
+from flowguard.aws.wait_calls import WaitCalls, ended_by, is_at, message_name, read_run, run_values, stored_answer
 from flowguard.errors import FlowguardError, TooLarge, shown
 from flowguard.protocol.answers import judge
 from flowguard.protocol.groups import Member, request_of
@@ -163,7 +163,8 @@ class DynamoDBWaits(NamedTuple):
         verdict = judge(item, address, counts=counts)
         if verdict in (AnswerVerdict.RESUMED, AnswerVerdict.RECORDED):
             return _NotKept.NO_ROOM
-        return Settled(verdict, self.calls.at_rest(address, item, found))
+        may_have_ended_it = item is not None and ended_by(item, address.name)
+        return Settled(verdict, self.calls.at_rest(address, item, found) if may_have_ended_it else item)
 
     def _answer_call(self, address: AnswerAddress, answer: GivenAnswer, counts: bool, packed: Packed) -> Any:
         stored = stored_answer(packed, answer)

@@ -163,10 +163,10 @@ def _written_before(kind: type[Any], text: str, what: str) -> Any:
 def _may_have_been_read(request: Message, item: RunItem) -> bool:
     """Answer whether a handler may have read the request: it failed, was killed, or has remembered something.
 
-    A letter that was sent back was read before its claim.
+    A letter that was sent back was read before its claim. What a flow asks for, its own code has made.
     """
     remembers = item.memo is not None and item.memo.is_of(request.request_id, request.hop)
-    return bool(request.retry or item.kills) or remembers
+    return bool(request.retry or item.kills or request.answer_to) or remembers
 
 
 def _left_error(item: RunItem) -> str | None:

@@ -303,7 +303,6 @@ class Served:
 DELIVERY: Final = {"delivery_id": "delivery-1", "sku": "tea", "pieces": 10}
 
 
-@pytest.mark.proof("derives all that whole flows need")
 def test_the_same_request_runs_once_in_each_deployment_and_neither_sees_the_other(aws: EmbeddedAWS) -> None:
     plain, staging = Served(aws, "*"), Served(aws, RULE)
     staging.send("staging-goods-received", DELIVERY)
@@ -331,7 +330,6 @@ def test_an_order_goes_through_all_its_stages_under_other_names(aws: EmbeddedAWS
 DELIVERIES: Final = "flows.orders.flow:ReceiveGoods"
 
 
-@pytest.mark.proof("derives all that whole flows need")
 @pytest.mark.parametrize(
     ("command", "said"),
     [
@@ -373,6 +371,5 @@ def test_a_command_sends_to_the_deployment_that_the_environment_names(
     assert (plain.work(), staging.work()) == ([], ["completed"])
 
 
-@pytest.mark.proof("derives all that whole flows need")
 def test_commands_in_another_terminal_are_told_the_names(aws: EmbeddedAWS) -> None:
     assert outside_environment(Served(aws, RULE).needed, {})["FLOWGUARD_NAMES"] == RULE

@@ -205,7 +205,6 @@ def runs() -> tuple[set[Made], set[Made]]:
     return granted(needed), made
 
 
-@pytest.mark.proof("derives all that whole flows need")
 def test_all_that_they_need_is_granted(runs: tuple[set[Made], set[Made]]) -> None:
     allowed, made = runs
     assert sorted(made - allowed) == []

@@ -186,7 +186,7 @@ def test_what_terraform_does_not_know_is_seen() -> None:
         assert problem in told
 
 
-@pytest.mark.proof("starts two processes, whose sets are in another order each")
+@pytest.mark.slow("starts two processes, whose sets are in another order each")
 def test_equal_modules_give_equal_bytes() -> None:
     code = (
         "from tests.deploy.templates import FORMATS, MODULES, text_of; import hashlib; "

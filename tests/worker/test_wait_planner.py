@@ -271,7 +271,6 @@ def test_a_deadline_comes_when_it_is_over_and_not_before_or_after_a_quarter_of_a
     assert place(sent) == {"deadline": address("deadline").as_json()}
 
 
-@pytest.mark.proof("runs through whole days or releases")
 def test_a_deadline_of_a_flow_with_long_delays_comes_once() -> None:
     class Patient(Flow, name="patient", object_id="cart_id", answers="answers", long_delays=True, trust_senders=True):
         stages = Carts.stages

@@ -15,7 +15,7 @@ from flowguard.destinations import Queue
 from flowguard.errors import Reject
 from flowguard.events import EventType
 from flowguard.failed import Failed
-from flowguard.names.ids import RequestId
+from flowguard.names.ids import ObjectId, RequestId
 from flowguard.outcome import Outcome
 from flowguard.protocol.run import Status
 from flowguard.protocol.waiting import EarlyAnswer, GivenAnswer, Kept, WaitEnd
@@ -153,7 +153,7 @@ def test_the_resumed_stage_gets_the_answers_by_name(kind: str, order: tuple[str,
     assert at.item().status is Status.WAITING
     for place, name in enumerate(order, 1):
         at.answer(name, place)
-    assert at.resume() == 1 + len(order) - needed, "a late answer sends it again: its message may have been lost"
+    assert at.resume() == 1, "a late answer does not send it again: the record that ended the wait does"
     given = {name: place for place, name in enumerate(order[:needed], 1)}
     kinds: dict[str, Any] = {"all": ("all", Whole), "any": ("some", Some), "two of three": ("some", Some)}
     stage, model = kinds[kind]
@@ -414,24 +414,40 @@ def test_a_deadline_sends_the_message_that_the_last_answer_could_not(at: WaitSce
     assert SCRIPT.got == [("some", Some(a=1))]
 
 
-def test_a_repeated_answer_and_a_repeated_deadline_send_the_lost_message_again(at: WaitScene) -> None:
+def test_the_answer_that_ended_a_wait_and_its_deadline_send_the_next_message_again_when_they_come_again(
+    at: WaitScene,
+) -> None:
+    """Whoever gave it may have died before it was sent. Another answer has its own record, and sends nothing."""
     at.begin(for_any)
     at.answer("a", 1)
-    (lost,) = at.waiting("carts")
-    at.answer("a", 1)
+    (unsent,) = at.waiting("carts")
     at.answer("b", 2)
+    assert at.waiting("carts") == []
+    at.answer("a", 1)
+    at.time_out()
     first, second = at.waiting("carts")
-    assert first["messageAttributes"] == second["messageAttributes"] == lost["messageAttributes"]
+    assert first["messageAttributes"] == second["messageAttributes"] == unsent["messageAttributes"]
     at.deliver(first)
     at.deliver(second)
     assert len(SCRIPT.got) == 1
 
 
-def test_a_timeout_whose_message_was_lost_is_repaired_by_a_late_answer(at: WaitScene) -> None:
+def test_a_cancelled_run_whose_message_was_not_sent_ends_with_the_next_answer(at: WaitScene) -> None:
+    """The call of the client that has cancelled it comes no more."""
+    at.begin(for_all)
+    assert at.services.store.cancellations.cancel("carts", ObjectId("c1"), START + 1, "why", START + 1) is not None
+    at.answer("a", 1)
+    assert at.resume() == 1
+    assert at.item().status is Status.FAILED
+
+
+def test_a_timeout_whose_message_was_not_sent_is_repaired_by_its_own_record(at: WaitScene) -> None:
     at.begin(for_all)
     at.time_out()
-    assert len(at.waiting("carts")) == 1, "and it is lost"
+    assert len(at.waiting("carts")) == 1, "and it is not sent"
     at.answer("a", 1)
+    assert at.waiting("carts") == []
+    at.time_out()
     assert at.resume() == 1
     assert [stage for stage, _ in SCRIPT.got] == ["late"]
 

@@ -462,7 +462,6 @@ def test_what_moved_is_claimed_under_another_owner() -> None:
     assert read.request.owner != claim.request.owner
 
 
-@pytest.mark.proof("runs through whole days or releases")
 def test_what_was_read_a_retention_ago_is_claimed_and_not_committed() -> None:
     """Another may have been there, and its item may have expired since."""
     clock = ManualClock(NOW)

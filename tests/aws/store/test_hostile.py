@@ -94,7 +94,6 @@ def test_a_stage_that_no_expression_can_name_is_refused_and_one_byte_less_is_not
     assert store.commit(onward, commit()) == Committed()
 
 
-@pytest.mark.proof("asks a database in each state")
 def test_a_number_is_refused_by_name_or_read_back_as_it_was(clients: Clients, store: DynamoDBStore) -> None:
     refused = 0
     for number, name in enumerate(hostile.TIMES):
@@ -113,7 +112,6 @@ def test_a_number_is_refused_by_name_or_read_back_as_it_was(clients: Clients, st
 # -- a commit's texts, in each form of theirs --------------------------------------------------------------------------
 
 
-@pytest.mark.proof("asks a database in each state")
 @pytest.mark.parametrize("form", ["inside", "outside"])
 def test_what_a_commit_says_is_read_back_as_it_was(with_s3: Clients, form: str) -> None:
     """Inside the item short texts stand as S and long ones as B; outside it holds M, which points to S3."""

@@ -1090,6 +1090,8 @@ TESTED: Final = (
     Elsewhere(
         r"^aws\.(waits|wait_calls)\.",
         (
+            "tests/worker/test_late_answers.py",
+            "tests/worker/test_cancelling.py",
             "tests/aws/test_waits_edges.py",
             "tests/aws/test_waits.py",
             "tests/aws/store/test_waits.py",
@@ -1136,6 +1138,7 @@ TESTED: Final = (
             "tests/aws/test_group_items.py",
             "tests/protocol/test_answers_of_groups.py",
             "tests/worker/test_group_planner.py",
+            "tests/worker/test_late_answers.py",
             "tests/worker/test_groups.py",
             "tests/worker/test_group_parts.py",
         ),

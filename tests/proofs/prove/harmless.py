@@ -461,6 +461,7 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
     ),
     "the same answer, found the slower way": (
         "protocol.run_orders.order_parts: _KEYS.search(place) is None → forced false",
+        "aws.group_items.DynamoDBGroups._going_on: over.wait.plan is None → forced false",
         "worker.routing.Routes._arrival: payload is None → forced true",
         "wire.message._storable: text.isascii() → forced false",
         "worker.caller_answers.CallerAnswers.flush: not others → forced false",

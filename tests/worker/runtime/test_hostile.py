@@ -175,7 +175,6 @@ def _huge(way: str, name: str) -> Case:
 GROUPS = sorted({*TEXT_WAYS, *VALUE_WAYS, "attributes"})
 
 
-@pytest.mark.proof("runs through whole days or releases")
 @pytest.mark.parametrize("group", GROUPS)
 def test_a_run_ends_whatever_its_handler_does(place: Scene, group: str) -> None:
     for number, (name, case) in enumerate(cases().items()):

@@ -27,7 +27,6 @@ LAST = samples()[-1]
 COMMAND = "python -m tests.worker.runtime.landed_release"
 
 
-@pytest.mark.proof("runs through whole days or releases")
 @pytest.mark.parametrize("path", samples(), ids=lambda path: path.stem)
 @pytest.mark.parametrize("died", [False, True])
 def test_what_a_landed_release_wrote_is_gone_on_with(path: Path, died: bool) -> None:

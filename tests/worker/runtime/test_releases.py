@@ -170,6 +170,16 @@ def test_a_begun_request_that_an_older_release_cannot_read_is_parked_and_goes_on
         assert (at.priced(), len(at.sent("close-order"))) == (1, 1)
 
 
+def test_what_another_flow_asks_for_and_this_release_cannot_read_is_parked_and_fails_nobody(at: Scene) -> None:
+    """Its own code has made the request, with a model that it could read."""
+    address = {"flow": "carts", "object": "c", "request": "r", "at": 1, "hop": 1, "name": "priced"}
+    asked = at.message(body='{"note":7}', answer_to=json.dumps(address), reply_to="sqs:completed")
+    assert at.deliver(asked) == [False], "it is kept for minutes"
+    at.receives = 3
+    assert at.deliver(asked) == [True]
+    assert (status(at), at.sent("completed"), at.told(EventType.PARKED)) == (Status.RUNNING, [], 1)
+
+
 def test_what_the_run_before_has_remembered_says_nothing_of_a_request_that_takes_it_over(at: Scene) -> None:
     is_remembered(at)
     assert at.deliver(at.newer(body='{"note":7}')) == [True]
