@@ -12,6 +12,7 @@ from typing import Any, Final
 import pytest
 from botocore.exceptions import BotoCoreError, ClientError, ConnectTimeoutError, ReadTimeoutError
 
+from flowguard.aws.transport import json_client
 from flowguard.aws.transport.connections import Connections
 from flowguard.aws.transport.time_left import KEPT_MS, LEAST_SECONDS, seconds_left, within
 from flowguard.callback_function import callback_handler
@@ -85,6 +86,13 @@ def test_no_try_begins_after_the_end() -> None:
     metadata: Any = raised.value.response["ResponseMetadata"]
     assert metadata["RetryAttempts"] == 1
     assert "MaxAttemptsReached" not in metadata
+
+
+def test_a_pause_that_takes_all_that_is_left_is_not_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(json_client, "delay", lambda *_: 0.5)
+    with served(BUSY) as server, pytest.raises(ClientError):
+        get_item(lean("dynamodb", server.url, left=lambda: 0.5))
+    assert len(server.requests) == 1
 
 
 def test_a_call_that_fails_at_the_end_costs_no_quota() -> None:

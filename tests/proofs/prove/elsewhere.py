@@ -1381,7 +1381,7 @@ TESTED: Final = (
     ),
     Elsewhere(r"^wire\.token(s|_form)\.", ("tests/wire/test_tokens.py",), "no explored flow hands out a token"),
     Elsewhere(
-        r"^(wire\.(answer_link|http_(source|request))|worker\.http_callbacks)\.",
+        r"^(wire\.(answer_link|http_request)|payload\.http_source|worker\.http_callbacks)\.",
         (
             "tests/wire/test_answer_link.py",
             "tests/payload/test_http_source.py",

@@ -40,6 +40,12 @@ def test_extras_of_earlier_retries_stay_unless_said_anew() -> None:
     assert resend(second, {"retry": Attribute.number(2)})[1] == RETRIED | {"retry": Attribute.number(2)}
 
 
+def test_as_many_extras_as_sqs_takes_go_along() -> None:
+    first = only(sqs_record("tea"))
+    extras = {f"extra-{number}": Attribute.number(number) for number in range(10)}
+    assert resend(first, extras)[1] == extras
+
+
 def test_more_extras_than_sqs_takes_are_refused_by_name() -> None:
     extras = {f"extra-{number}": Attribute.number(number) for number in range(9)}
     retry = only(received(resend(only(sqs_record("tea")), RETRIED)))
