@@ -59,8 +59,8 @@ _WORST: Final = ("", "passed", "skipped", "failed")
 
 
 def workers() -> int:
-    """Return one for each core, and two more: many of these tests wait for queues, installations and timers."""
-    return len(os.sched_getaffinity(0)) + 2
+    """Return one for each core, and one more: many of these tests wait for queues, installations and timers."""
+    return len(os.sched_getaffinity(0)) + 1
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
