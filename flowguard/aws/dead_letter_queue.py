@@ -59,7 +59,10 @@ class DeadLetterQueue:
     def find(
         cls, clients: Clients, name: str, clock: Clock | None = None, *, names: Names = AS_IN_CODE
     ) -> DeadLetterQueue:
-        """Look up a queue by name (that in the code or that at AWS), URL or ARN. Raises :class:`Unusable`."""
+        """Look up a queue by its URL, ARN or name. Raises :class:`Unusable`.
+
+        The name may be the one in the code or the one at AWS.
+        """
         with explained(f"queue {name!r}"):
             url = AWSSender(clients, names=names).queue_url(names.queue_in_code(name))
             answer = clients.sqs.get_queue_attributes(

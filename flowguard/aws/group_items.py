@@ -90,8 +90,8 @@ class DynamoDBGroups(NamedTuple):
 
     def run(self, address: AnswerAddress) -> RunItem | None:
         """Read the run item with the plan of its wait, consistently."""
-        found = self.calls.run(address)
-        return self.calls.with_plan(read_item(found), found) if found else None
+        stored = self.calls.run(address)
+        return self.calls.with_plan(read_item(stored), stored) if stored else None
 
     def requests(self, flow: str, key: str, shard: int) -> Sequence[GroupRequest]:
         """Read the requests of a shard, in order."""
@@ -124,20 +124,20 @@ class DynamoDBGroups(NamedTuple):
         return Settled(AnswerVerdict.DUPLICATE, None)
 
     def _settled(self, address: AnswerAddress, member: Member, answer: GivenAnswer) -> Settled | None:
-        item = read_run(found := self.calls.run(address))
-        said = judge_member(item, address, member)
-        if isinstance(said, AskShard):
-            if said.can_settle and item is not None:
-                return self._settle(address, said, member, answer, item)
-            said = judge_by_shard(self._shard(address.flow, said.key, member), member)
-        return Settled(said, self._going_on(address, member, item, found))
+        item = read_run(stored := self.calls.run(address))
+        verdict = judge_member(item, address, member)
+        if isinstance(verdict, AskShard):
+            if verdict.can_settle and item is not None:
+                return self._settle(address, verdict, member, answer, item)
+            verdict = judge_by_shard(self._shard(address.flow, verdict.key, member), member)
+        return Settled(verdict, self._going_on(address, member, item, stored))
 
-    def _going_on(self, address: AnswerAddress, member: Member, item: RunItem | None, found: Any) -> RunItem | None:
+    def _going_on(self, address: AnswerAddress, member: Member, item: RunItem | None, stored: Any) -> RunItem | None:
         """Return the item, with its wait's plan where that is over and the answer may have ended it.
 
         See :func:`flowguard.aws.wait_calls.ended_by`. One that its shard still waits for has not.
         """
-        over = self.calls.at_rest(address, item, found)
+        over = self.calls.at_rest(address, item, stored)
         if over is None or over.wait is None or over.wait.plan is None or over.cancelled_because is not None:
             return over
         shard = self._shard(address.flow, str(over.wait.group), member)
@@ -145,11 +145,11 @@ class DynamoDBGroups(NamedTuple):
 
     def verdict(self, address: AnswerAddress, member: Member) -> AnswerVerdict:
         """Return the verdict that an answer would get, by consistent reads. Nothing is kept."""
-        said = judge_member(read_run(self.calls.run(address)), address, member)
-        if not isinstance(said, AskShard):
-            return said
-        shard = self._shard(address.flow, said.key, member)
-        if said.can_settle and shard is not None and not shard.closed and str(member.number) in shard.waiting:
+        verdict = judge_member(read_run(self.calls.run(address)), address, member)
+        if not isinstance(verdict, AskShard):
+            return verdict
+        shard = self._shard(address.flow, verdict.key, member)
+        if verdict.can_settle and shard is not None and not shard.closed and str(member.number) in shard.waiting:
             return AnswerVerdict.RECORDED
         return judge_by_shard(shard, member)
 
@@ -249,8 +249,8 @@ class DynamoDBGroups(NamedTuple):
     # -- the calls
 
     def _shard(self, flow: str, key: str, member: Member) -> Shard | None:
-        found = self.calls.get({**shard_key(flow, key, member.shard), **_SHARD})
-        return _read_shard(found) if found else None
+        shard = self.calls.get({**shard_key(flow, key, member.shard), **_SHARD})
+        return _read_shard(shard) if shard else None
 
     def _query(self, flow: str, key: str, shard: int) -> tuple[Mapping[int, Item], Shard | None]:
         """Read the rows of a shard by their numbers, and the shard, consistently and page by page."""

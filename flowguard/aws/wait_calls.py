@@ -47,8 +47,8 @@ class WaitCalls(NamedTuple):
         answer: Any = patiently(
             lambda: self.client.get_item(TableName=self.table, Key=key, ConsistentRead=True), self.pause
         )
-        found: Item | None = answer.get("Item")
-        return found
+        item: Item | None = answer.get("Item")
+        return item
 
     def run(self, address: AnswerAddress) -> Item | None:
         """Read the run item of an address."""
@@ -102,12 +102,12 @@ class WaitCalls(NamedTuple):
         where = run_key(address.flow, address.object_id)
         return self.change(where, update, condition, {**run_values(address), **values}, names)
 
-    def at_rest(self, address: AnswerAddress, item: RunItem | None, found: Any) -> RunItem | None:
+    def at_rest(self, address: AnswerAddress, item: RunItem | None, stored: Any) -> RunItem | None:
         """Return the item, with its wait's plan where the wait is over and the run has not gone on."""
         if item is None or not is_at(item, address):
             return item
         waits = item.status is Status.WAITING and item.wait is not None and item.wait.end is not None
-        return self.with_plan(item, found) if waits else item
+        return self.with_plan(item, stored) if waits else item
 
     def text_key(self, flow: str, kind: str, *parts: str) -> str:
         """Return a text's S3 key. Two texts for one name have two: the one that is kept must not be overwritten."""
@@ -162,6 +162,6 @@ def message_name(by: str) -> str:
     return hashlib.sha256(by.encode("utf-8", "surrogatepass")).hexdigest()[:_CHARACTERS]
 
 
-def read_run(found: Item | None) -> RunItem | None:
+def read_run(stored: Item | None) -> RunItem | None:
     """Read a run item, where there is one."""
-    return read_item(found) if found else None
+    return read_item(stored) if stored else None

@@ -109,7 +109,9 @@ def replay(  # noqa: PLR0913 - the options of a command
     expected = expected_to_fail(files)
     recorded, unreadable = read_records(files)
     if not recorded:
-        sys.exit(BAD if unreadable else 0)
+        if not unreadable:
+            complain(f"nothing was replayed: there is no record in {', '.join(files)}")
+        sys.exit(BAD)
     names = {id(record.envelope): name for name, record in recorded}  # ids of recordings may be alike
     planned = plan([record for _, record in recorded], repeat=repeat, shuffle=shuffle)
     crashes = Crashes(map(Point, points))
@@ -171,13 +173,12 @@ class _Outward:
 def _complain_of_unroutable(rows: list[Delivered], told: Collection[str]) -> int:
     """Print each record that no flow here takes, and return how many were printed.
 
-    Records in ``told`` were printed before, and are left out. So are records that another release of a flow would take.
+    Records in ``told`` were printed before, and are left out. So are those of another release, which may be expected.
     """
-    another = f"{OtherRelease.__name__}: "
     unroutable = {
         row.record: row
         for row in rows
-        if row.verdict == "UNROUTABLE" and row.record not in told and not str(row.why).startswith(another)
+        if row.verdict == "UNROUTABLE" and row.record not in told and not _is_of_another_release(row)
     }
     for row in unroutable.values():
         complain(f"{row.record} is UNROUTABLE: {bounded(str(row.why))}")
@@ -266,8 +267,12 @@ def _kinds(error: str | None) -> tuple[str, ...]:
 
 
 def _is_refused(row: Delivered) -> bool:
-    """Answer whether a record stays in its queue, since it cannot be read or is not believed."""
-    return row.verdict in ("UNREADABLE", "UNTRUSTED")
+    """Answer whether a record stays in its queue: it cannot be read, is not believed, or is of another release."""
+    return row.verdict in ("UNREADABLE", "UNTRUSTED") or _is_of_another_release(row)
+
+
+def _is_of_another_release(row: Delivered) -> bool:
+    return row.verdict == "UNROUTABLE" and str(row.why).startswith(f"{OtherRelease.__name__}: ")
 
 
 def read_records(files: tuple[str, ...]) -> tuple[list[tuple[str, RecordedRecord]], int]:

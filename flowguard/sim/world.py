@@ -237,7 +237,7 @@ class World:
         return replace(row, expired=expired)
 
     def _end(self, delivery: Delivery, trace: DeliveryTrace, *, acked: bool, died: bool) -> bool:
-        """End a delivery as its function answered. Returns whether the record was given up.
+        """Delete a record or let it come again, as its function answered. Returns True where SQS gives it up.
 
         What came too early comes again as often as in queues of templates. So does a request over HTTP, whose sender
         got the time of its next try, until that gives up. Any other request is sent once.

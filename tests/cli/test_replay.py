@@ -313,6 +313,29 @@ def test_an_expectation_that_cannot_be_used_is_refused(expected: str, problem: s
 # -- what is replayed -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("place", [{"version": 9}, {"hop": 2, "object": "cart-1001"}], ids=["version", "stage"])
+def test_a_record_of_another_release_is_a_failure_unless_it_is_expected(place: dict[str, Any], tmp_path: Path) -> None:
+    stage = "validate-cart/price-cart" if "version" in place else "validate-cart/gone"
+    attributes = {"flowstage": stage, "uniquerequestid": "r-1", "flowguard": json.dumps(place)}
+    file = tmp_path / "other.json"
+    file.write_text(
+        json.dumps(sqs_event("price-cart", {"cart_id": "cart-1001"}, attributes=attributes, message_id="m-1"))
+    )
+    carts = ["--flow", "flows.validate_cart.flow:ValidateCart"]
+    result = replay(file, *carts)
+    assert result.exit_code == 1
+    assert "is UNROUTABLE: OtherRelease: " in result.stderr
+    assert "--failing m-1=UNROUTABLE" in result.stderr
+    assert replay(file, *carts, "--failing", "m-1=UNROUTABLE").exit_code == 0
+
+
+def test_files_without_a_record_are_an_error(tmp_path: Path) -> None:
+    file = tmp_path / "empty.json"
+    file.write_text('{"Records": []}')
+    result = replay(file)
+    assert (result.exit_code, result.stderr) == (2, f"nothing was replayed: there is no record in {file}\n")
+
+
 @pytest.mark.long("replays in one call what the folders of samples are replayed as one by one")
 def test_a_directory_is_every_json_below_it_but_for_what_is_bad() -> None:
     result = replay(ROOT / "samples")

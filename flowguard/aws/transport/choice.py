@@ -47,7 +47,7 @@ _KNOWN: Final = frozenset(
 botocore's own begin with BOTO, such as that of its plugins."""
 
 _RUNTIME: Final = ("AWS_LAMBDA_FUNCTION_NAME", "AWS_LAMBDA_RUNTIME_API")
-"""What Lambda sets, and nobody else does both: tests name a function, and no runtime."""
+"""Variables that Lambda sets. Both have to be there: tests set the first one, too."""
 
 _LAMBDA, _WRAPPER = "AWS_LAMBDA_", "AWS_LAMBDA_EXEC_WRAPPER"
 _NETWORK: Final = frozenset({"all_proxy", "http_proxy", "https_proxy", "requests_ca_bundle"})

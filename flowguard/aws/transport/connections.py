@@ -83,7 +83,10 @@ class Connections:
         weakref.finalize(self, _close, self._kept)
 
     def open(self, seconds: float = inf) -> None:
-        """Open a connection for the next request, within so many seconds. It raises the errors of :meth:`exchange`."""
+        """Open a connection now, so that the next request need not. Takes at most ``seconds``.
+
+        Raises what :meth:`exchange` raises where no connection could be made.
+        """
         self._keep(self._opened(seconds))
 
     def exchange(self, request: bytes, seconds: float = inf) -> Answer:

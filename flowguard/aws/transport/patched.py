@@ -32,7 +32,7 @@ _WATCHED: Final = {
     ("http.client", "HTTPConnection"): ("_send_request", "getresponse", "putrequest", "request", "send"),
     ("urllib3.connectionpool", "HTTPConnectionPool"): ("urlopen",),
 }
-"""Functions that botocore's calls pass through, by module and class. X-Ray, OpenTelemetry, Sentry, New Relic and
+"""The functions behind each call of botocore, by module and class. X-Ray, OpenTelemetry, Sentry, New Relic and
 recorders of HTTP replace one or more of them. A class may have no such function in another release."""
 
 

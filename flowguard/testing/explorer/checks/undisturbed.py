@@ -43,7 +43,7 @@ def undisturbed_ends(history: History) -> tuple[UndisturbedEnd, ...]:
 
 
 def not_run(history: History) -> dict[str, str]:
-    """Return the ids of the messages for which nothing ran, each with the reason: another flow, stage or version."""
+    """Return by its id why nothing ran for a message: it is for another flow, stage or version."""
     why: dict[str, str] = {}
     ran: set[str] = set()
     for delivery in history.deliveries:

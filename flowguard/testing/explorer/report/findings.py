@@ -43,7 +43,7 @@ class Violation:
 
 
 class NotRun(NamedTuple):
-    """A message for which nothing ran: its number among those that were given, from 1, and the reason."""
+    """A message that no function took, and the reason. ``number`` is its place among those given, from 1."""
 
     number: int
     why: str

@@ -53,7 +53,7 @@ class OutsideAnswer:
 
 Fake: TypeAlias = Callable[[OutsideRequest], Any]
 GivenOutside: TypeAlias = Sequence[str] | Mapping[str, Any]
-"""Hosts, or what each answers: JSON, or a function of the :class:`OutsideRequest`."""
+"""A list of hosts, or a dict from each host to its answer: JSON, or a function that takes the request."""
 
 
 class OutsideWorld:
