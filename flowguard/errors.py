@@ -189,6 +189,10 @@ class RunFailed(Reject):
     """The run cannot go on. Its stage or version is unknown, its payload does not validate, or it has too many hops."""
 
 
+class PayloadInvalid(RunFailed):
+    """A payload is not what its stage takes: no JSON, or the stage's model refuses it. No handler was called."""
+
+
 class OtherRelease(RunFailed):
     """A message or a run's state was written by another release: this code lacks its version, its stage or its type.
 

@@ -28,6 +28,7 @@ from flowguard.errors import (
     NotHeld,
     NotProcessed,
     OtherRelease,
+    PayloadInvalid,
     Reject,
     ResultRefused,
     ResultUnsaved,
@@ -87,6 +88,7 @@ SENTENCES: list[tuple[FlowguardError, str]] = [
     ),
     (WriteInvalid("no such table"), "no such table"),
     (WriteDenied("no such table"), "no such table"),
+    (PayloadInvalid("the payload of price is no Order"), "the payload of price is no Order"),
     (OtherRelease("orders does not read version 9"), "orders does not read version 9"),
     (TextGone("texts", "flowguard/a", "NoSuchKey"), "the text at s3://texts/flowguard/a is gone: NoSuchKey"),
     (

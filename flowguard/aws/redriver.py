@@ -8,24 +8,25 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from flowguard.aws.dead_letter_queue import Reading, Unusable, explained
-from flowguard.aws.items import read_item, run_key
+from flowguard.aws.items import run_key
 from flowguard.aws.sender import AWSSender
+from flowguard.aws.wait_calls import read_run
 from flowguard.clock import Clock, SystemClock
 from flowguard.destinations import Destination, Queue
 from flowguard.errors import FlowguardError, shown
 from flowguard.flow import AnyFlow
 from flowguard.names.at_aws import AS_IN_CODE, Names, is_foreign
+from flowguard.names.ids import ObjectId
 from flowguard.protocol.groups import GROUP
 from flowguard.protocol.outbox import Send
 from flowguard.protocol.run_orders import ANSWER
 from flowguard.protocol.waiting import DEADLINE
 from flowguard.text.printable import LONGEST_PART, bounded
 from flowguard.wire.home import Home, is_local
-from flowguard.wire.message import Message
 from flowguard.wire.signing import UNSIGNED, Signer
 from flowguard.worker.dead_letters import Letter
 from flowguard.worker.ports import Refusal
-from flowguard.worker.redrive import Fate, Judgement, judge
+from flowguard.worker.redrive import Fate, Judgement, asker_of, judge, not_awaited
 from flowguard.worker.redriven_messages import check_returnable, sent_back
 from flowguard.worker.undeliverable import Undeliverable
 
@@ -36,6 +37,8 @@ _OF_WAITS: Final = frozenset({ANSWER, DEADLINE, GROUP})
 """The keys of the place of what a run waits for."""
 
 _CURE: Final = "give --to or --flow-class"
+_UNREADABLE: Final = "its stage cannot read it: {why}; once the stage can, name the letter, or give --unreadable"
+_UNAWAITED: Final = "what it does would be for nobody; to send it all the same, name the letter, or give --unawaited"
 _ARRIVED: Final = "it arrived after this redrive began, and was left; if it has failed again, mend its cause first"
 
 
@@ -53,13 +56,14 @@ class Outcome:
 class Redriver:
     """Sends letters back to their stages.
 
-    Each letter is judged by one read of its run item, sent in a batch, and deleted only after that.
+    Each letter is judged by one read of its run item, and of one that another flow has asked for by a read of the
+    asker's. It is sent in a batch, and deleted only after that.
 
     ``to`` is the queue for all of them. Without it each goes to its stage's queue, known by its flow's class or by the
     queue it came through, and an unsent message to its destination. What a letter itself says of that counts only
     within the account and region of its queue, unless ``elsewhere`` allows another for unsent messages.
     ``drop_obsolete`` deletes those that the judgement does not send. ``unreadable`` also sends those that their stage
-    could not read.
+    cannot read, ``unawaited`` those whose end no run waits for any more.
     """
 
     def __init__(  # noqa: PLR0913 - everything but the first three has a default
@@ -72,6 +76,7 @@ class Redriver:
         drop_obsolete: bool = False,
         elsewhere: bool = False,
         unreadable: bool = False,
+        unawaited: bool = False,
         clock: Clock | None = None,
         signer: Signer = UNSIGNED,
         names: Names = AS_IN_CODE,
@@ -83,6 +88,7 @@ class Redriver:
         self._drop_obsolete = drop_obsolete
         self._elsewhere = elsewhere
         self._unreadable = unreadable
+        self._unawaited = unawaited
         self._clock = clock if clock is not None else SystemClock()
         self._signer = signer
         self._sender = AWSSender(clients, names=names)
@@ -119,22 +125,34 @@ class Redriver:
             return Outcome(letter, None, failed=_ARRIVED)
         if (message := letter.message) is None:
             return Outcome(letter, None, failed=f"it cannot be read: {letter.problem}")
-        if letter.was_unreadable and not self._unreadable:
-            return Outcome(letter, None, failed=_unreadable(letter))
+        if not self._unreadable and (unread := letter.unread_because) is not None:
+            return Outcome(letter, None, failed=_UNREADABLE.format(why=unread))
         if letter.unsent is not None:
             judgement = judge(letter, None, now=self._clock.now())
             return Outcome(letter, judgement if self._to is None else judgement._replace(why="sent to where --to says"))
-        found = self._item(message)
-        item = read_item(found) if found else None
+        found = self._item(message.flow, message.object_id)
         unsent = bool(found) and "outbox" in found
-        return Outcome(letter, judge(letter, item, now=self._clock.now(), unsent=unsent))
+        judgement = judge(letter, read_run(found), now=self._clock.now(), unsent=unsent)
+        return Outcome(letter, self._if_awaited(letter, judgement))
 
-    def _item(self, message: Message) -> Any:
-        if not message.flow or not message.object_id:
+    def _if_awaited(self, letter: Letter, judgement: Judgement) -> Judgement:
+        """Look whether the flow that asked for the letter's run still waits for it."""
+        asker = asker_of(letter)
+        if asker is None or judgement.fate is not Fate.REDRIVEN:
+            return judgement
+        late = not_awaited(asker, read_run(self._item(asker.flow, asker.object_id)))
+        if late is None:
+            return judgement
+        if self._unawaited:
+            return Judgement(Fate.REDRIVEN, f"{judgement.why}; {late}")
+        return Judgement(Fate.NOT_AWAITED, f"{late}; {_UNAWAITED}")
+
+    def _item(self, flow: str, object_id: ObjectId) -> Any:
+        if not flow or not object_id:
             return None
         with explained(f"table {self._table!r}"):
             return self._clients.dynamodb.get_item(
-                TableName=self._table, Key=run_key(message.flow, message.object_id), ConsistentRead=True
+                TableName=self._table, Key=run_key(flow, object_id), ConsistentRead=True
             ).get("Item")
 
     def _returned(self, letter: Letter) -> Send:
@@ -249,11 +267,6 @@ class Redriver:
 
 _OBSOLETE: Final = frozenset({Fate.SUPERSEDED, Fate.COMPLETED, Fate.EXPIRED})
 """Letters that nobody needs any more. One that is GIVEN_UP is kept: ``retry --again`` needs its payload."""
-
-
-def _unreadable(letter: Letter) -> str:
-    why = "" if letter.error is None else f": {letter.error.type}: {letter.error.text}"
-    return f"its stage could not read it{why}; once the stage can, name the letter, or give --unreadable"
 
 
 def _why(refusal: Refusal | None) -> str | None:

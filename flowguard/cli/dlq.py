@@ -92,7 +92,8 @@ def show(*, message_id: str, limit: int | None, as_json: bool, payload: bool, **
 @click.option("--all", "every", is_flag=True, help="All letters that pass the filters.")
 @click.option("--to", metavar="QUEUE", help="Send all of them there; without it each goes to its stage's queue.")
 @click.option("--elsewhere", is_flag=True, help="Send unsent messages also to another account or region.")
-@click.option("--unreadable", is_flag=True, help="Also those that their stage could not read. A named one goes anyway.")
+@click.option("--unreadable", is_flag=True, help="Also those that their stage cannot read. A named one goes anyway.")
+@click.option("--unawaited", is_flag=True, help="Also those whose answer nobody awaits. A named one goes anyway.")
 @click.option("--drop-obsolete", is_flag=True, help="Delete those that are not sent: superseded, completed, expired.")
 def redrive(
     *,
@@ -100,7 +101,6 @@ def redrive(
     every: bool,
     to: str | None,
     elsewhere: bool,
-    unreadable: bool,
     drop_obsolete: bool,
     limit: int | None,
     as_json: bool,
@@ -108,9 +108,10 @@ def redrive(
 ) -> None:
     """Send letters back to their stages and print a verdict for each.
 
-    The verdict is REDRIVEN, SUPERSEDED, COMPLETED or EXPIRED. Only REDRIVEN ones are sent; a message that its
-    destination refused goes to that destination. Each is sent first and deleted after that, so whatever stops this
-    loses nothing, and it can be run again. A letter that arrives after this has begun stays where it is.
+    The verdict is REDRIVEN, SUPERSEDED, COMPLETED, GIVEN_UP, NOT_AWAITED, TOO_DEEP or EXPIRED. Only REDRIVEN ones are
+    sent; a message that its destination refused goes to that destination. Each is sent first and deleted after that,
+    so whatever stops this loses nothing, and it can be run again. A letter that arrives after this has begun stays
+    where it is.
     """
     _check_choice(ids, every)
     settings = settings_of(options)
@@ -125,7 +126,8 @@ def redrive(
             to=to,
             drop_obsolete=drop_obsolete,
             elsewhere=elsewhere,
-            unreadable=unreadable or bool(ids),
+            unreadable=options["unreadable"] or bool(ids),
+            unawaited=options["unawaited"] or bool(ids),
             signer=signer,
             names=settings.at_aws,
         )

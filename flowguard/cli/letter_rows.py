@@ -67,8 +67,8 @@ class Filters:
 
     @staticmethod
     def _has_error(letter: Letter, wanted: str) -> bool:
-        error = letter.error
-        return error is not None and (error.type == wanted or wanted.lower() in error.text.lower())
+        errors = (letter.error, letter.last_error)
+        return any(e is not None and (e.type == wanted or wanted.lower() in e.text.lower()) for e in errors)
 
 
 # -- looking
@@ -109,8 +109,8 @@ def show_letter(letter: Letter, now: int, *, as_json: bool, payload: bool) -> No
     if as_json:
         say_json(to_json(facts))
         return
-    error = facts["error"]
-    facts["error"] = f"{error['type']}: {error['text']}" if error else None
+    for name in ("error", "last_error"):
+        facts[name] = _text(facts[name])
     facts["age"] = duration(facts["age"])
     for name, value in facts.items():
         if value is not None:
@@ -191,11 +191,15 @@ def _stage(facts: Mapping[str, Any]) -> str:
 
 
 def _error(facts: Mapping[str, Any]) -> str:
-    """Return the error on one line. For an unsent message it names the destination too."""
-    error = facts["error"]
-    text = f"{error['type']}: {error['text']}" if error else "given up by SQS"
+    """Return the error on one line, the last one first. For an unsent message it names the destination too."""
+    first, last = _text(facts["error"]), _text(facts["last_error"])
+    text = f"{last}; at first {first}" if last and first else first or last or "given up by SQS"
     if facts["problem"]:
         text = f"unreadable: {facts['problem']}"
     elif facts["to"]:
         text = f"unsent to {bounded(facts['to'])}: {text}"
     return " ".join(bounded(text).split())
+
+
+def _text(error: Mapping[str, Any] | None) -> str | None:
+    return None if error is None else f"{error['type']}: {error['text']}"

@@ -72,6 +72,7 @@ def _lines(facts: Mapping[str, Any], seen: SeenRun, now: int) -> Iterator[tuple[
     item = seen.item
     yield "now", facts["now"]
     yield "request", f"{bounded(item.request_id, LONGEST_PART)}, of {moment(item.requested_at, now)}"
+    yield from _look(facts)
     if facts["committed_at"] is not None:
         last = "" if item.done else f"hop {item.hop - 1}, "
         yield "committed", f"{last}{moment(last_commit(item), now)}"
@@ -91,6 +92,11 @@ def _lines(facts: Mapping[str, Any], seen: SeenRun, now: int) -> Iterator[tuple[
         yield "kept", f"the result is good for newer requests until {facts['result_good_until']}"
     if item.ttl:
         yield "expires", moment(item.ttl * 1000, now)
+
+
+def _look(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    if facts["look"] is not None:
+        yield "look", f"'{facts['look']}' shows its message if that is parked"
 
 
 def _endings(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

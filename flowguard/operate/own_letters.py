@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 from flowguard.aws.redriver import Outcome
 from flowguard.aws.run_reader import SeenRun
+from flowguard.operate.moments import moment
 from flowguard.protocol.run import RunItem, Status
 from flowguard.worker.again import again_command
 from flowguard.worker.dead_letters import Letter
-from flowguard.worker.redrive import Fate, judge
+from flowguard.worker.redrive import Fate, asker_of, judge, not_awaited
 
 
 @dataclass
@@ -51,23 +52,30 @@ class OwnLetters:
             yield "nothing was sent back; its letters are still in the queue"
 
 
-def refusal(item: RunItem) -> str | None:
-    """Return why no letter can move the run on. None where one may, as that of an ``on_failed`` stage that failed."""
+def refusal(item: RunItem, now: int) -> str | None:
+    """Return why no letter can move the run on. None where one may, as that of an ``on_failed`` stage that failed.
+
+    A run that goes on may have a letter: its message may be parked, for another release or a queue that refuses it.
+    """
     if item.status is Status.COMPLETED:
         return "the run is COMPLETED"
+    if item.back_off is not None and item.back_off.until > now and not item.done:
+        return f"it goes on by itself: attempt {item.retry + 2} comes at {moment(item.back_off.until, now)}"
     if item.own_failure is not None and item.status is not Status.FAILED:
         return "its failure is being taken back by the on_failed stage"
-    if item.own_failure is not None and item.own_failure.undone:
-        return f"its failure was taken back by the on_failed stage; '{again_command(item)}' begins the run anew"
-    if item.cancelled_because is not None:
+    is_undone = item.own_failure is not None and item.own_failure.undone
+    if item.cancelled_because is not None and (item.own_failure is None or is_undone):
         return "it was cancelled, which leaves no dead letter; to begin anew, send the request under another id"
+    if is_undone:
+        return f"its failure was taken back by the on_failed stage; '{again_command(item)}' begins the run anew"
     return None
 
 
-def letter_refusal(letter: Letter, seen: SeenRun | None, now: int) -> str | None:
-    """Return why a letter is not sent back, ``seen`` being the run that it names. None where it may be.
+def letter_refusal(letter: Letter, seen: SeenRun | None, now: int, asker: SeenRun | None = None) -> str | None:
+    """Return why a letter is not sent back. None where it may be.
 
-    ``flowguard dlq redrive`` decides alike, but that it sends the letter of a run that was cancelled: that ends again.
+    ``seen`` is the run that it names, ``asker`` the one that has asked for that. ``flowguard dlq redrive`` decides
+    alike, but that it sends the letter of a run that was cancelled: that ends again.
     """
     if letter.message is None:
         return f"it cannot be read: {letter.problem}"
@@ -75,6 +83,9 @@ def letter_refusal(letter: Letter, seen: SeenRun | None, now: int) -> str | None
     fate, why = judge(letter, item, now=now, unsent=seen is not None and "outbox" in seen.stored)
     if fate is not Fate.REDRIVEN:
         return why
+    address = asker_of(letter)
+    if address is not None and asker is not None and (late := not_awaited(address, asker.item)) is not None:
+        return f"{late}; 'flowguard dlq redrive' with its id sends it all the same"
     if item is not None and letter.is_parked and _was_cancelled(item, letter):
         return "the run was cancelled; to begin anew, send the request under another id"
     return None

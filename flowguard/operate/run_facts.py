@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Final
 
 from flowguard.aws.history_rows import FullHistory
 from flowguard.aws.run_reader import RunReader, SeenRun
+from flowguard.destinations import Queue
 from flowguard.errors import TextGone
 from flowguard.flow import UNTIL_RESET, AnyFlow
 from flowguard.operate.history_facts import NO_ROWS, history_facts, own_history
@@ -23,6 +25,12 @@ from flowguard.text.printable import LONGEST_PART, bounded
 from flowguard.wire.token_form import without_tokens
 from flowguard.worker.again import again_command, again_refusal
 from flowguard.worker.fail_phase import NOTED_FROM
+
+_PARKED_AFTER: Final = 180_000
+"""The least time, in ms, after which a message may be parked: it is received three times, 100 to 200 s apart."""
+
+_REST: Final = NOTED_FROM // timedelta(milliseconds=1)
+"""The longest rest before an attempt, in ms, that the item does not have."""
 
 _UNCOMMITTED: Final = (How.RETRIED, How.TAKEN_OVER, How.SUPERSEDED, How.RESET)
 
@@ -68,6 +76,7 @@ def run_facts(
         "redrive": item.redrive,
         "version": item.version,
         "now": standing(item, now),
+        "look": look_at(seen, now, flow),
         "committed": item.done,
         "committed_at": iso(last_commit(item)) if item.committed_at and _is_own_commit(item) else None,
         "lease_until": None if item.done else iso(item.lease_until),
@@ -78,7 +87,7 @@ def run_facts(
         "error": stored_text(seen, runs, "error") if item.status is Status.FAILED else None,
         "back_off": _back_off(item),
         "failed": _failed(item),
-        "retry_refused": refusal(item),
+        "retry_refused": refusal(item, now),
         "again_refused": again_refusal(item, flow),
         "cancelled": _cancelled(item),
         "reset_at": iso(item.reset_at) if item.reset_at is not None else None,
@@ -88,6 +97,28 @@ def run_facts(
         "expires_at": iso(item.ttl * 1000) if item.ttl else None,
         **_payloads(seen, runs, shown=payloads),
     }
+
+
+def look_at(seen: SeenRun, now: int, flow: AnyFlow | None = None) -> str | None:
+    """Return the command that shows whether a message of the run is parked. None while one may still be on its way.
+
+    The item does not say it: parking writes nothing. Without its flow's class the queue is that of the flow's name.
+    """
+    item = seen.item
+    if item.status in ENDED or now - _expected_at(item) < _PARKED_AFTER:
+        return None
+    known = None if flow is None else flow.dead_letters
+    queue = known.name if isinstance(known, Queue) else f"{seen.flow}-dead-letters"
+    return shlex.join(["flowguard", "dlq", "list", queue, "--request-id", item.request_id])
+
+
+def _expected_at(item: RunItem) -> int:
+    """Return by when the run's next message was to come."""
+    if item.status is Status.WAITING and item.wait is not None and item.wait.end is None:
+        return item.wait.deadline
+    if item.done:
+        return item.committed_at
+    return item.lease_until + _REST if item.back_off is None else item.back_off.until
 
 
 def standing(item: RunItem, now: int) -> str:
@@ -113,9 +144,9 @@ def _at_work(item: RunItem, now: int) -> str:
     An attempt may have failed whose short rest is not noted, so this names the log that has its error.
     """
     before, until = f"attempt {item.retry} has failed; " if item.retry else "", moment(item.lease_until, now)
-    this, at_rest_until = f"attempt {item.retry + 1}", item.lease_until + NOTED_FROM // timedelta(milliseconds=1)
+    this, at_rest_until = f"attempt {item.retry + 1}", item.lease_until + _REST
     if at_rest_until < now:
-        return f"{before}no worker has it since {until}; its message comes again, or was given up by SQS"
+        return f"{before}no worker has it since {until}; its message comes again, is parked, or was given up by SQS"
     error = f"its error is in the log of {bounded(item.stage, LONGEST_PART)}, as 'retried'"
     rest = f"attempt {item.retry + 2} comes by itself, at {moment(at_rest_until, now)} at the latest, and {error}"
     if item.lease_until <= now:
@@ -129,7 +160,7 @@ def _resting(item: RunItem, back_off: BackOff, now: int) -> str:
         return f"{failed}: attempt {item.retry + 2} comes at {moment(back_off.until, now)}, by itself"
     return (
         f"{failed}: attempt {item.retry + 2} was to come at {moment(back_off.until, now)}; does a function read its "
-        "queue, or has SQS given its message up?"
+        "queue, is its message parked, or has SQS given it up?"
     )
 
 
@@ -138,11 +169,12 @@ def _ended(item: RunItem) -> str:
         return "it has ended well"
     if item.own_failure is not None and not item.own_failure.undone:
         return "it has failed for good, and so has what takes it back; the dead letter of that can be sent back"
+    if item.cancelled_because is not None:
+        undone = ", and its on_failed stage took it back" if item.own_failure is not None else ""
+        return f"it was cancelled{undone}; there is no dead letter of it"
     if item.own_failure is not None:
         again = again_command(item)
         return f"it has failed for good, and its on_failed stage took it back; '{again}' begins it anew"
-    if item.cancelled_because is not None:
-        return "it was cancelled; there is no dead letter of it"
     return "it has failed for good; its dead letter can be sent back"
 
 

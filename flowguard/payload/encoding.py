@@ -10,7 +10,7 @@ from typing import Any, Final
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails, PydanticSerializationError, to_json
 
-from flowguard.errors import RunFailed
+from flowguard.errors import PayloadInvalid
 from flowguard.payload.foreign import recognised
 
 Payload = BaseModel | dict[str, Any] | str
@@ -64,7 +64,10 @@ def _escaped(character: re.Match[str]) -> str:
 
 
 def decode(kind: type[Any], text: str, *, what: str) -> Any:
-    """Decode ``text`` to a value of ``kind``. Raises :class:`RunFailed`, which names fields and never quotes values."""
+    """Decode ``text`` to a value of ``kind``.
+
+    Raises :class:`PayloadInvalid`, which names fields and never quotes values.
+    """
     if kind is str:
         return text
     if _is_model(kind):
@@ -72,9 +75,9 @@ def decode(kind: type[Any], text: str, *, what: str) -> Any:
     try:
         data = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise RunFailed(f"{what} is not JSON: {error}") from None
+        raise PayloadInvalid(f"{what} is not JSON: {error}") from None
     if not isinstance(data, dict):
-        raise RunFailed(f"{what} is JSON, but not an object")
+        raise PayloadInvalid(f"{what} is JSON, but not an object")
     return data
 
 
@@ -82,7 +85,7 @@ def _decode_model(kind: type[BaseModel], text: str, what: str) -> BaseModel:
     try:
         return kind.model_validate_json(text)
     except ValidationError as error:
-        raise RunFailed(f"{what} is no {kind.__name__}: {problems_of(error)}{_recognised(text)}") from None
+        raise PayloadInvalid(f"{what} is no {kind.__name__}: {problems_of(error)}{_recognised(text)}") from None
 
 
 def _recognised(text: str) -> str:

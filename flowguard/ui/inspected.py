@@ -30,6 +30,7 @@ from flowguard.protocol.run import RunItem, Status
 from flowguard.settings import Settings
 from flowguard.ui.traffic import Traffic
 from flowguard.worker.dead_letters import Letter
+from flowguard.worker.redrive import asker_of
 
 ROWS: Final = 50
 """Rows of a page."""
@@ -172,17 +173,18 @@ class Inspected:
         return Letters(reading.queue, letters, len(letters) >= self.bounds.rows, reading.warnings)
 
     def refusals(self, letters: Sequence[Letter]) -> list[str | None]:
-        """Return why each letter is not sent back, by one read of its run. None where it may be."""
+        """Return why each letter is not sent back, by a read of its run and of its asker's. None where it may be."""
         with self._table() as reader:
             return [self._refusal(reader, letter) for letter in letters]
 
     def _refusal(self, reader: RunReader, letter: Letter) -> str | None:
-        m = letter.message
+        m, asker = letter.message, asker_of(letter)
         try:
             seen = reader.read(m.flow, m.object_id) if m is not None and m.flow and m.object_id else None
+            asking = None if asker is None else reader.read(asker.flow, asker.object_id)
         except Unusable as problem:
             return problem.problem
-        return letter_refusal(letter, seen, self.clock.now())
+        return letter_refusal(letter, seen, self.clock.now(), asking)
 
     def reading(self, queue: str, flow: AnyFlow | None) -> Reading:
         """Open a queue of dead letters. With the class of its flow, letters can be read that do not name their flow."""

@@ -10,12 +10,14 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 from flowguard.destinations import Destination
-from flowguard.errors import EnvelopeError
+from flowguard.errors import EnvelopeError, PayloadInvalid, RunFailed
 from flowguard.flow import AnyFlow
 from flowguard.names.ids import ObjectId, RequestId
+from flowguard.payload.encoding import decode
+from flowguard.protocol.run_orders import order_parts
 from flowguard.text.printable import bounded
 from flowguard.wire.envelope import Envelope, Source, normalize_record
 from flowguard.wire.message import FLOW_STAGE, PLACE, REQUEST_ID, REQUESTED_AT, ErrorNote, Message, Place
@@ -25,6 +27,8 @@ from flowguard.worker.record_sources import RecordKind
 from flowguard.worker.routing import Routes
 from flowguard.worker.undeliverable import Undeliverable, bound_for
 
+_PAYLOAD_INVALID: Final = PayloadInvalid.__name__
+
 
 @dataclass(frozen=True)
 class Letter:
@@ -33,7 +37,7 @@ class Letter:
     ``message`` is what it says as it lies there. ``problem`` is why it cannot be read; then it is sent nowhere.
     ``source_arn`` is the queue that SQS moved it from, where SQS says so. ``flow`` is its class, where that is known.
     ``unsent`` is the send that the letter is, of which ``text`` is the body. ``bound_for`` is where a parked letter was
-    to go whose inbox refused it.
+    to go whose inbox refused it. ``refusal`` is what its flow's class has against it.
     """
 
     message_id: str
@@ -48,6 +52,7 @@ class Letter:
     flow: AnyFlow | None = None
     unsent: Undeliverable | None = None
     bound_for: Destination | None = None
+    refusal: str | None = None
 
     @classmethod
     def read(cls, received: Mapping[str, Any], *, now: int, flow: AnyFlow | None = None) -> Letter:
@@ -85,15 +90,17 @@ class Letter:
 
     def _of_message(self, record: dict[str, Any], now: int, flow: AnyFlow | None) -> Letter:
         envelope = normalize_record(record)
-        message = _message(envelope)
+        message, refusal = _message(envelope), None
         if flow is not None and message.flow in ("", flow.name):
-            resolved = Routes((flow,)).resolve(envelope, now, trust=None).message
-            message = resolved._replace(first_error=message.first_error)  # which a run that begins anew does not have
+            arrival = Routes((flow,)).resolve(envelope, now, trust=None)
+            refusal = None if arrival.problem is None else str(arrival.problem)
+            message = arrival.message._replace(first_error=message.first_error)  # a run that begins anew has none
         else:
             flow = None
         own = {name: envelope.attributes[name] for name in envelope.received["messageAttributes"]}
         bound = bound_for(own) if self.source_arn is None else None
-        return replace(self, text=envelope.message, envelope=envelope, message=message, flow=flow, bound_for=bound)
+        read = replace(self, text=envelope.message, envelope=envelope, message=message, flow=flow, bound_for=bound)
+        return replace(read, refusal=refusal)
 
     @property
     def is_parked(self) -> bool:
@@ -102,11 +109,22 @@ class Letter:
         return m is not None and m.redrive > 0 and m.retry == 0 and self.source_arn is None and self.unsent is None
 
     @property
-    def was_unreadable(self) -> bool:
-        """Answer whether no stage could read it: one found no object in it, or SQS gave up what is no JSON."""
-        if self.message is None or self.unsent is not None:
-            return False
-        return not self.message.object_id if self.is_parked else not _is_json(self.message.body)
+    def unread_because(self) -> str | None:
+        """Say why its stage cannot read it. None where it can, as far as is known.
+
+        Where the flow's class is known, that is asked. Elsewhere the letter's errors say it, or that it names no
+        object; of what SQS gave up, that it is no JSON.
+        """
+        if self.message is None or self.unsent is not None or order_parts(self.place_text) is not None:
+            return None
+        if self.flow is not None:
+            return self.refusal or _refusal(self.flow, self.message)
+        if not self.is_parked:
+            return None if _is_json(self.message.body) else "it is no JSON"
+        for error in (self.last_error, self.error):
+            if error is not None and (error.type == _PAYLOAD_INVALID or not self.message.object_id):
+                return f"{error.type}: {error.text}"
+        return None if self.message.object_id else "it names no object"
 
     @property
     def kind(self) -> str:
@@ -124,6 +142,11 @@ class Letter:
     def error(self) -> ErrorNote | None:
         """Return the first error. None where a function was killed before it could say one."""
         return self.message.first_error if self.message is not None else None
+
+    @property
+    def last_error(self) -> ErrorNote | None:
+        """Return the error that made it a dead letter, where that is not the first one."""
+        return None if self.message is None else Place.parse(self.place_text).last_error
 
     @property
     def place_text(self) -> str:
@@ -173,7 +196,6 @@ class Letter:
 
         These are ids, place, error and age in seconds, never the payload, which is ``text``.
         """
-        error = self.error
         return {
             "message_id": self.message_id,
             "kind": self.kind,
@@ -182,12 +204,17 @@ class Letter:
             "to": None if self.to is None else str(self.to),
             "send_kind": None if self.unsent is None else self.unsent.kind.value,
             "send_id": None if self.unsent is None else self.unsent.id,
-            "error": {"type": error.type, "text": error.text, "at": error.at} if error else None,
+            "error": _error(self.error),
+            "last_error": _error(self.last_error),
             "problem": self.problem,
             "age": max(0, (now - self.sent_at) // 1000),
             "receive_count": self.receive_count,
             "bytes": len(self.text.encode("utf-8", "surrogatepass")),
         }
+
+
+def _error(note: ErrorNote | None) -> dict[str, Any] | None:
+    return None if note is None else {"type": note.type, "text": note.text, "at": note.at}
 
 
 def _place(message: Message | None) -> dict[str, Any]:
@@ -230,6 +257,18 @@ def _message(envelope: Envelope) -> Message:
         since=place.since,
         depth=place.depth,
     )
+
+
+def _refusal(flow: AnyFlow, message: Message) -> str | None:
+    """Say why the class cannot read the stage's message. The answers after a wait are in the run item."""
+    if message.resumed:
+        return None
+    stage = flow.stage(message.stage)
+    try:
+        decode(stage.payload, message.body, what=f"the payload of {stage.name}")
+    except RunFailed as error:
+        return str(error)
+    return None
 
 
 def _is_json(text: str) -> bool:

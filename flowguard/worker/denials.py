@@ -23,7 +23,7 @@ from flowguard.wire.envelope import Envelope
 from flowguard.worker import patience
 
 _RECEIVES_OF_MINUTES: Final = 3
-"""The receive at which a record has waited twice for so long, about five minutes in all."""
+"""The receive at which a record has waited twice for so long, three to ten minutes in all."""
 
 AT_LAST: Final = timedelta(days=1)
 """The age at which a record has waited, also for a denial that each new process meets for the first time."""

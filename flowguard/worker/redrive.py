@@ -1,16 +1,25 @@
-"""The fate of a dead letter that is sent back. It is decided from the run item alone, by the claim's own table."""
+"""The fate of a dead letter that is sent back. It is decided from the run item, by the claim's own table.
+
+Of a letter that another flow has asked for, the run item of the asker is read too.
+"""
 
 from __future__ import annotations
 
+import json
 from enum import StrEnum
-from typing import NamedTuple, assert_never
+from typing import Final, NamedTuple, assert_never
 
+from flowguard.errors import shown
 from flowguard.flow import AnyFlow
 from flowguard.names.ids import Owner
+from flowguard.protocol.answers import AskShard, judge_member
+from flowguard.protocol.answers import judge as verdict_on
 from flowguard.protocol.claims import decide
 from flowguard.protocol.conflict import OnConflict
+from flowguard.protocol.groups import Member
 from flowguard.protocol.run import ClaimRequest, RunItem, Status
-from flowguard.verdicts import Verdict
+from flowguard.verdicts import AnswerVerdict, Verdict
+from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.message import Message
 from flowguard.worker.again import again_command
 from flowguard.worker.dead_letters import Letter
@@ -32,6 +41,12 @@ class Fate(StrEnum):
     """Not sent: its run item is gone, and with it what the hops before had done."""
     TOO_DEEP = "TOO_DEEP"
     """Not sent: no run begins so deep in a chain of them. Raise the flow's ``max_depth`` first."""
+    NOT_AWAITED = "NOT_AWAITED"
+    """Not sent unless it is named: the run that asked for it has gone on without its answer."""
+
+
+_AWAITED: Final = frozenset({AnswerVerdict.EARLY, AnswerVerdict.RECORDED, AnswerVerdict.RESUMED})
+"""Verdicts on an answer with which the run that asked goes on, or may."""
 
 
 class Judgement(NamedTuple):
@@ -66,12 +81,37 @@ def judge(letter: Letter, item: RunItem | None, *, now: int, unsent: bool = Fals
             assert_never(verdict)
 
 
+def asker_of(letter: Letter) -> AnswerAddress | None:
+    """Return what waits for the end of the letter's run. None where no flow has asked for it."""
+    m = letter.message
+    if m is None or m.answer_to is None or letter.unsent is not None:
+        return None
+    try:
+        return AnswerAddress.parse(json.loads(m.answer_to))
+    except ValueError:
+        return None  # its function says so
+
+
+def not_awaited(asker: AnswerAddress, item: RunItem | None) -> str | None:
+    """Say why an answer would come too late, ``item`` being the asker's. None where it is awaited, or not known.
+
+    An asker without an item may be in another table.
+    """
+    if item is None:
+        return None
+    member = Member.parse(asker.name)
+    verdict = verdict_on(item, asker) if member is None else judge_member(item, asker, member)
+    if verdict in _AWAITED or (isinstance(verdict, AskShard) and verdict.is_open):
+        return None
+    return f"{shown(asker.flow)} of {shown(asker.object_id)} has asked for it, and has gone on without its answer"
+
+
 def _without_reading(letter: Letter, message: Message) -> Judgement | None:
     """Decide the fate of a letter that no run item has a say in. None for others."""
     if letter.unsent is not None:
         return Judgement(Fate.REDRIVEN, "sent to where it was to go")
     if not message.object_id:
-        return Judgement(Fate.REDRIVEN, "it names no object, so no run item can be asked; its claim will be")
+        return Judgement(Fate.REDRIVEN, "it names no object, so no run item is read: its stage decides")
     problem = None if letter.flow is None else depth_problem(letter.flow, message)
     return None if problem is None else Judgement(Fate.TOO_DEEP, problem)
 
@@ -115,10 +155,13 @@ def _went_on(item: RunItem) -> str:
 
 
 def _failed_for_good(item: RunItem) -> Judgement:
+    gone_on = f"{_went_on(item)}, to undo what it had done before it failed"
+    if item.cancelled_because is not None:  # which 'retry --again' refuses
+        return Judgement(Fate.GIVEN_UP, f"{gone_on}; to begin anew, send the request under another id")
     command = again_command(item)
     file = ", FILE being the payload of its first stage" if command.endswith("FILE") else ""
     fix = f"to begin anew, use '{command}'{file}, or send the request under another id"
-    return Judgement(Fate.GIVEN_UP, f"{_went_on(item)}, to undo what it had done before it failed; {fix}")
+    return Judgement(Fate.GIVEN_UP, f"{gone_on}; {fix}")
 
 
 def _done(letter: Letter, item: RunItem, unsent: bool) -> Judgement:

@@ -17,7 +17,9 @@ from flowguard.protocol.run import RunItem, Status
 from flowguard.stage import Stage
 from flowguard.step import Step
 from flowguard.wire.message import Message
-from tests.cli.test_cancel import decline, retry
+from flowguard.worker.dead_letters import Letter
+from flowguard.worker.redrive import judge
+from tests.cli.test_cancel import decline, retry, run
 from tests.cli.test_dlq import dlq
 from tests.scene import OrderState, Scene, Script, scene, two_stages
 from tests.ui.inspecting import opened, parsed
@@ -205,3 +207,19 @@ def test_a_run_that_is_rejected_again_is_another_run(at: Scene) -> None:
     at.script.pricing = lambda step: None
     at.clock.advance(seconds=1)
     assert json.loads(retry(at, "--again", "--json").stdout)["request_id"] != first.request_id
+
+
+def test_what_was_cancelled_and_taken_back_is_never_said_to_begin_anew_by_this_command(at: Scene) -> None:
+    at.deliver(at.message())
+    run(at, "cancel", "tests.cli.test_again:UndoneOrders", "o1", "--why", "the customer called")
+    at.deliver(at.message(stage="close-order", hop=2, body="{}"))
+    deliver_sent(at, "undo")
+    assert (item(at).status, item(at).cancelled_because) == (Status.FAILED, "the customer called")
+    shown = run(at, "show", "orders", "o1").stdout
+    assert "it was cancelled, and its on_failed stage took it back; there is no dead letter of it" in shown
+    refused = retry(at, code=1).stderr
+    assert "it was cancelled, which leaves no dead letter; to begin anew, send the request under another id" in refused
+    assert "--again" not in shown + refused
+    letter = Letter("m", at.clock.now(), 1, None, None, "{}", message=at.message(stage="close-order", hop=2))
+    why = judge(letter, item(at), now=at.clock.now()).why
+    assert ("send the request under another id" in why, "--again" in why) == (True, False)

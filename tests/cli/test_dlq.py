@@ -20,8 +20,9 @@ from flowguard.operate.moments import duration
 from flowguard.sim.calls import ApiCall, Proceed, Recorder, Response, intercept
 from flowguard.step import Step
 from flowguard.wire.attributes import Attribute, attributes_to
+from flowguard.wire.message import ErrorNote
 from tests.aws.dead_letters.letters import work
-from tests.scene import ENGINES, OrderState, Scene, Script, scene, two_stages
+from tests.scene import ENGINES, START, OrderState, Scene, Script, scene, two_stages
 
 TARIFF = "no such tariff"
 NONE: dict[str, list[str]] = {}
@@ -72,6 +73,18 @@ def test_a_list_is_a_table_without_payloads(at: Scene) -> None:
     assert all("orders/price-order" in line and TARIFF in line for line in lines)
     assert "order_id" not in result.stdout
     assert "order_id" in dlq("list", "--payload").stdout
+
+
+def test_a_list_has_the_last_error_before_the_first(at: Scene) -> None:
+    at.script.pricing = reject
+    at.deliver(at.order("o9", request_id="run-9", retry=2, first_error=ErrorNote("Timeout", "no answer", START)))
+    [row] = [row for row in listed("--error", TARIFF) if row["object_id"] == "o9"]
+    assert (row["error"]["type"], row["last_error"]["type"]) == ("Timeout", "Reject")
+    assert [row["object_id"] for row in listed("--error", "Timeout")] == ["o9"]
+    assert "Reject: no such tariff; at first Timeout: no answer" in dlq("list", "--error", "Timeout").stdout
+    shown = dlq("show", row["message_id"]).stdout
+    assert "error          Timeout: no answer" in shown
+    assert "last error     Reject: no such tariff" in shown
 
 
 def test_an_empty_queue_is_said_to_be(at: Scene) -> None:
@@ -203,7 +216,7 @@ def unreadable() -> Iterator[Scene]:
 def test_letters_that_their_stage_could_not_read_stay_unless_asked_for(unreadable: Scene) -> None:
     result = dlq("redrive", "--all")
     assert (result.exit_code, result.stdout) == (1, "3 FAILED\n")
-    assert result.stderr.count("its stage could not read it") == 3
+    assert result.stderr.count("its stage cannot read it") == 3
     assert result.stderr.count("name the letter, or give --unreadable") == 3
     assert len(listed()) == 3
 

@@ -94,7 +94,7 @@ def test_a_list_has_the_most_urgent_first(at: Scene) -> None:
     assert shown(at, "list") == [
         "flow    object  status     stage        hop  attempt  age     quiet   now",
         "orders  left    RUNNING    price-order  1    1        10 min  9 min   no worker has it since "
-        "2027-01-15T08:01:30.000Z (9 min ago); its message comes again, or was given up by SQS",
+        "2027-01-15T08:01:30.000Z (9 min ago); its message comes again, is parked, or was given up by SQS",
         "orders  bad     FAILED     price-order  1    1        11 min  11 min  Reject: the card is declined",
         "orders  o2      RUNNING    price-order  1    1        11 min  11 min  hop 1 is committed; the message of "
         "hop 2 is on its way",

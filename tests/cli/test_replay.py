@@ -165,8 +165,11 @@ def test_deadlines_of_each_run_are_a_row(orders: list[str], tmp_path: Path) -> N
 def test_a_message_whose_object_cannot_be_read_has_failed(tmp_path: Path) -> None:
     event, *flow = unread_cart(tmp_path)
     result = replay(event, *flow)
-    assert (result.exit_code, result.stderr.startswith(f"{PRICE_CART} of no object FAILED: RunFailed: ")) == (1, True)
-    assert result.stderr.endswith(f"; where that is expected: --failing {PRICE_CART}=RunFailed\n")
+    assert (result.exit_code, result.stderr.startswith(f"{PRICE_CART} of no object FAILED: PayloadInvalid: ")) == (
+        1,
+        True,
+    )
+    assert result.stderr.endswith(f"; where that is expected: --failing {PRICE_CART}=PayloadInvalid\n")
     assert replay(event, *flow, *expecting(PRICE_CART)).exit_code == 0
 
 

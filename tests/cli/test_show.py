@@ -94,11 +94,51 @@ def test_a_run_in_back_off_says_why_and_when_it_goes_on(at: Scene) -> None:
         "at": "2027-01-15T08:00:00.000Z",
         "next_attempt_at": "2027-01-15T08:15:00.000Z",
     }
+    assert facts(at)["retry_refused"] == (
+        "it goes on by itself: attempt 2 comes at 2027-01-15T08:15:00.000Z (in 15 min)"
+    )
     at.clock.advance(seconds=1_000)
-    assert "does a function read its queue" in facts(at)["now"]
+    late = facts(at)
+    assert "does a function read its queue" in late["now"]
+    assert (late["retry_refused"], late["look"]) == (None, None), "its message may lie parked soon"
     at.script.pricing = lambda step: None
     at.deliver(at.message().again(ErrorNote("Retry", "the bank is closed", START)))
     assert facts(at)["back_off"] is None
+
+
+@pytest.mark.parametrize(
+    ("pricing", "expected_at"),
+    [(lambda step: None, 0), (break_down, 90), (in_a_quarter, 900)],
+    ids=["committed", "no worker has it", "rests"],
+)
+def test_what_has_not_come_for_minutes_may_be_parked(at: Scene, pricing: Any, expected_at: int) -> None:
+    at.script.pricing = pricing
+    at.deliver(at.message())
+    at.clock.advance(seconds=expected_at + 179)
+    assert (facts(at)["look"], any(row.startswith("look") for row in lines(at))) == (None, False)
+    at.clock.advance(seconds=1)
+    assert facts(at)["look"] == "flowguard dlq list orders-dead-letters --request-id run-1"
+    assert facts(at, "tests.scene:Orders")["look"] == "flowguard dlq list dead --request-id run-1"
+    [look] = [row for row in lines(at) if row.startswith("look")]
+    assert look.endswith(
+        " 'flowguard dlq list orders-dead-letters --request-id run-1' shows its message if that is parked"
+    )
+
+
+def test_a_wait_may_be_parked_once_its_deadline_is_over(waiting: WaitScene) -> None:
+    waiting.begin(for_some)
+    deadline = waiting.item().wait.deadline  # type: ignore[union-attr] - it waits
+    waiting.clock.advance(seconds=(deadline - waiting.clock.now()) // 1_000 + 179)
+    assert facts(waiting, "carts", "c1")["look"] is None
+    waiting.clock.advance(seconds=1)
+    assert "dlq list" in facts(waiting, "carts", "c1")["look"]
+
+
+def test_a_run_that_has_ended_has_no_message_that_may_be_parked(at: Scene) -> None:
+    at.script.pricing = decline
+    at.deliver(at.message())
+    at.clock.advance(seconds=3_600)
+    assert facts(at)["look"] is None
 
 
 def test_a_short_rest_is_not_noted_and_a_note_that_fails_harms_nothing(at: Scene) -> None:
@@ -161,7 +201,8 @@ def test_a_failing_order_from_its_first_attempt_to_its_end(at: Scene) -> None:
         "the log of price-order, as 'retried'"
     )
     assert standing(found_item(at), START + 90_001) == (
-        "no worker has it since 2027-01-15T08:00:30.000Z (1 min ago); its message comes again, or was given up by SQS"
+        "no worker has it since 2027-01-15T08:00:30.000Z (1 min ago); its message comes again, is parked, or was given "
+        "up by SQS"
     )
     at.script.pricing = lambda step: at.clock.advance(seconds=1.25)
     at.deliver(at.message().again(ErrorNote("RuntimeError", "no tariff", START + 7)))

@@ -122,8 +122,50 @@ def test_what_sqs_moved_by_itself_is_raw_even_where_it_was_redriven_before() -> 
 
 def test_no_stage_could_read_what_is_no_json_or_what_was_parked_without_an_object() -> None:
     letters = [raw(message()), raw(message(body="no json")), parked(message()), parked(message(object_id=ObjectId("")))]
-    assert [letter.was_unreadable for letter in letters] == [False, True, False, True]
-    assert not unsent({"hop": 1, "unsent": UNSENT}).was_unreadable, "what a stage sends may be any text"
+    assert [letter.unread_because is not None for letter in letters] == [False, True, False, True]
+    assert not unsent({"hop": 1, "unsent": UNSENT}).unread_because, "what a stage sends may be any text"
+
+
+@pytest.mark.parametrize(
+    ("error", "unread"),
+    [(ErrorNote("PayloadInvalid", "no Order", 5), "PayloadInvalid: no Order"), (ERROR, None)],
+)
+def test_without_its_flows_class_a_letters_errors_say_that_its_payload_is_invalid(
+    error: ErrorNote, unread: str | None
+) -> None:
+    letter = parked(message(retry=2), error)
+    assert letter.unread_because == (None if error == ERROR else unread)
+    again = parked(message(retry=2, first_error=ErrorNote("PayloadInvalid", "no Order", 5)), error)
+    assert again.unread_because == "PayloadInvalid: no Order", "the first error says it too"
+
+
+def test_the_flows_class_decides_whether_a_letter_can_be_read_now() -> None:
+    def read(m: Message) -> str | None:
+        record = {**received(m.body, m.attributes()), "EventSourceARN": STAGE_QUEUE}
+        send = dead_letter(Orders, m, ErrorNote("PayloadInvalid", "no Order", 5), normalize_record(record))
+        return Letter.read(received(send.body, dict(send.attributes)), now=START, flow=Orders).unread_because
+
+    assert read(message()) is None, "the stage was mended"
+    assert read(message(body='{"order":1}')) == "the payload of price-order is no Order: order_id: Field required"
+    assert "has no stage 'gone'" in str(read(message(stage="gone")))
+    assert "does not read version 9" in str(read(message(version=9)))
+    assert read(message(stage="close-order", hop=2, body="ANSWERED 5", resumed=True)) is None, "answers are in the item"
+
+
+def test_an_order_for_a_run_is_no_payload() -> None:
+    address = {"flow": "orders", "object": "o1", "request": "r", "at": 1, "hop": 1, "name": "paid"}
+    attributes = {"flowguard": Attribute.string(json.dumps({"answer": address})), "requestedat": Attribute.number(1)}
+    letter = Letter.read(received("no json", attributes, DeadLetterQueueSourceArn=STAGE_QUEUE), now=START)
+    assert (letter.message is not None, letter.unread_because) == (True, None)
+
+
+def test_the_last_error_stands_beside_the_first() -> None:
+    letter = parked(
+        message(retry=2, first_error=ErrorNote("Timeout", "no answer", 5)), ErrorNote("OtherRelease", "v2", 9)
+    )
+    facts = letter.facts(START)
+    assert (facts["error"]["type"], facts["last_error"]) == ("Timeout", {"type": "OtherRelease", "text": "v2", "at": 9})
+    assert parked(message()).facts(START)["last_error"] is None
 
 
 def test_a_letter_that_cannot_be_read_is_one_too_and_is_sent_nowhere() -> None:
@@ -634,7 +676,12 @@ def test_a_letter_of_which_sqs_says_nothing_was_received_once_at_an_unknown_time
 
 def test_a_letter_that_cannot_be_read_has_no_place_and_is_no_parked_one() -> None:
     letter = Letter.read(received("x", {"flowguard": Attribute.string("{")}), now=START)
-    assert (letter.is_parked, letter.was_unreadable, letter.place_text, letter.object_id) == (False, False, "{}", None)
+    assert (letter.is_parked, (letter.unread_because is not None), letter.place_text, letter.object_id) == (
+        False,
+        False,
+        "{}",
+        None,
+    )
     with pytest.raises(ValueError, match="is not JSON"):
         letter.returning()
 
@@ -656,7 +703,7 @@ def test_a_letter_from_the_future_has_no_age() -> None:
 
 
 def test_what_is_nested_too_deeply_is_no_json_that_a_stage_could_read() -> None:
-    assert raw(message(body="[" * 100_000)).was_unreadable
+    assert raw(message(body="[" * 100_000)).unread_because
 
 
 def test_a_parked_letter_whose_body_names_no_queue_came_from_nowhere() -> None:

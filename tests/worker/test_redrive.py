@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import timedelta
 from typing import Any
 
@@ -11,14 +12,17 @@ from flowguard.flow import ATTACH, IGNORE, AnyFlow, Flow
 from flowguard.names.ids import ObjectId, Owner, RequestId
 from flowguard.outcome import Done, Outcome
 from flowguard.protocol.failed_hop import FailedHop
+from flowguard.protocol.groups import Member
 from flowguard.protocol.run import RunItem, Status
+from flowguard.protocol.waiting import Wait
 from flowguard.stage import Stage
 from flowguard.step import Step
 from flowguard.testing import sqs_event
+from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.envelope import Envelope, normalize
 from flowguard.wire.message import ErrorNote, Message
 from flowguard.worker.dead_letters import Letter
-from flowguard.worker.redrive import Fate, judge
+from flowguard.worker.redrive import Fate, asker_of, judge, not_awaited
 from tests.protocol.run_items import run_item
 
 NOW = 1_800_000_000_000
@@ -141,3 +145,45 @@ def test_what_a_committed_hop_had_to_send_is_sent_by_the_record_that_may_be_its_
 ) -> None:
     assert ("may be unsent" in fate(letter, item, unsent=True)[1]) is is_sent
     assert "may be unsent" not in fate(letter, item)[1]
+
+
+# -- letters of what another flow has asked for
+
+
+ASKED = AnswerAddress("trips", ObjectId("t"), RequestId("r"), 5, 2, "seat")
+
+
+def waiting(**changes: Any) -> RunItem:
+    wait = Wait(frozenset({"seat", "meal"}), spare=0, deadline=NOW)
+    return run_item(status=Status.WAITING, wait=wait._replace(**changes))
+
+
+@pytest.mark.parametrize(
+    ("item", "late"),
+    [
+        pytest.param(waiting(), False, id="waits"),
+        pytest.param(waiting(waiting=frozenset({"meal"}), answered=frozenset({"seat"})), True, id="has its answer"),
+        pytest.param(run_item(done=False), False, id="does not wait yet"),
+        pytest.param(run_item(hop=3), True, id="went on"),
+        pytest.param(run_item(status=Status.FAILED), True, id="ended"),
+        pytest.param(run_item(request_id=RequestId("newer")), True, id="another run"),
+        pytest.param(None, False, id="not in the table"),
+    ],
+)
+def test_an_answer_is_late_where_its_asker_has_gone_on(item: RunItem | None, late: bool) -> None:
+    assert (not_awaited(ASKED, item) is not None) is late
+
+
+@pytest.mark.parametrize(("shards", "late"), [({"0"}, False), ({"1"}, True)])
+def test_the_answer_to_a_request_of_a_group_is_late_where_its_shard_is_done(shards: set[str], late: bool) -> None:
+    asker = ASKED._replace(name=Member(0, 7).text)
+    item = waiting(waiting=frozenset(shards), group="g-1")
+    assert (not_awaited(asker, item) is not None) is late
+
+
+def test_an_asker_is_named_by_the_letter_alone() -> None:
+    asked = FIRST._replace(answer_to=json.dumps(ASKED.as_json()))
+    assert asker_of(moved(asked)) == ASKED
+    assert asker_of(moved(FIRST)) is None
+    assert asker_of(moved(FIRST._replace(answer_to="{}"))) is None, "its function says so"
+    assert asker_of(of(moved(asked), message=None)) is None

@@ -113,7 +113,7 @@ def test_an_event_whose_detail_is_no_payload_becomes_a_dead_letter(at: Scene) ->
     at.handler(came(event=bus_event({"id": "o1"}, time=START)))
     [letter] = at.sent("dead")
     error = json.loads(letter["MessageAttributes"][PLACE]["StringValue"])["error"]
-    assert error[:2] == ["RunFailed", "the payload of price-order is no Order: order_id: Field required"]
+    assert error[:2] == ["PayloadInvalid", "the payload of price-order is no Order: order_id: Field required"]
     assert at.item() is None
 
 

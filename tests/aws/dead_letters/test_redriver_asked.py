@@ -1,0 +1,142 @@
+"""Dead letters of what a flow has asked another for: they go back while their end is awaited."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+
+import pytest
+from pydantic import BaseModel, field_validator
+
+from flowguard.aws.clients import Clients
+from flowguard.aws.dead_letter_queue import DeadLetterQueue, Reading
+from flowguard.aws.items import run_key
+from flowguard.aws.redriver import Outcome as Redriven
+from flowguard.aws.redriver import Redriver
+from flowguard.aws.run_reader import RunReader
+from flowguard.errors import Reject
+from flowguard.failed import Failed
+from flowguard.flow import Flow
+from flowguard.names.ids import ObjectId
+from flowguard.operate.own_letters import letter_refusal
+from flowguard.outcome import Done, Outcome
+from flowguard.settings import Settings
+from flowguard.sim.memory.aws import MemoryAWS
+from flowguard.stage import Stage
+from flowguard.step import Step
+from flowguard.testing import FlowClock, FlowRunner
+from flowguard.worker.dead_letters import Letter
+from flowguard.worker.redrive import Fate, asker_of
+
+FULL, UNREAD = [True], [False]
+"""Whether the plane has no seat, and whether this release cannot read a request for seats."""
+
+
+class Trip(BaseModel):
+    trip: str
+
+
+class SeatRequest(BaseModel):
+    trip: str
+
+    @field_validator("trip")
+    @classmethod
+    def is_known(cls, trip: str) -> str:
+        if UNREAD[0]:
+            raise ValueError("this release knows no trips")
+        return trip
+
+
+class Reserve(Stage[SeatRequest], name="reserve"):
+    def handle(self, trip: SeatRequest, step: Step) -> Outcome:
+        if FULL[0]:
+            raise Reject("no seat is free")
+        step.put("seats", {"id": trip.trip})
+        return Done("12A")
+
+
+class Seats(Flow, name="seats", object_id="trip"):
+    stages = (Reserve,)
+
+
+class Book(Stage[Trip], name="book", then="confirm"):
+    def handle(self, trip: Trip, step: Step) -> Outcome:
+        return Confirm.when_all(
+            seat=step.ask(Seats, SeatRequest.model_construct(trip=trip.trip)), within=timedelta(hours=1)
+        )
+
+
+class Seated(BaseModel):
+    seat: str | Failed
+
+
+class Confirm(Stage[Seated], name="confirm"):
+    def handle(self, seated: Seated, step: Step) -> Outcome:
+        return Done()
+
+
+class Trips(Flow, name="trips", object_id="trip"):
+    stages = (Book, Confirm)
+
+
+@pytest.fixture
+def runner() -> Iterator[FlowRunner]:
+    FULL[0], UNREAD[0] = True, False
+    with FlowClock() as clock, MemoryAWS(clock) as aws, FlowRunner(aws, clock) as runner:
+        runner.table("seats", "id")
+        runner.serve(Seats)
+        runner.send(Trips, Trip(trip="t1"))
+        yield runner
+
+
+def redriven(*, anyway: bool = False) -> tuple[Letter, Redriven]:
+    clients = Clients()
+    with Reading(clients, DeadLetterQueue.find(clients, "seats-dead-letters"), wait=0) as reading:
+        redriver = Redriver(clients, "flowguard", reading, unawaited=anyway)
+        [letter] = [letter for page in reading.pages() for letter in page]
+        [outcome] = redriver.redrive([letter])
+    return letter, outcome
+
+
+def refusal(letter: Letter) -> str | None:
+    """What the inspector says beside it."""
+    runs, asker = RunReader.of(Settings(), Clients()), asker_of(letter)
+    assert asker is not None
+    return letter_refusal(letter, runs.read("seats", "t1"), 0, runs.read(asker.flow, asker.object_id))
+
+
+def test_what_nobody_awaits_any_more_is_not_sent_back_unasked(runner: FlowRunner) -> None:
+    assert runner.run().run("t1", "trips").status == "COMPLETED", "without a seat"
+    FULL[0] = False
+    letter, outcome = redriven()
+    assert outcome.judgement is not None
+    assert (outcome.judgement.fate, outcome.to, outcome.deleted) == (Fate.NOT_AWAITED, None, False)
+    assert outcome.judgement.why == (
+        "'trips' of 't1' has asked for it, and has gone on without its answer; what it does would be for nobody; "
+        "to send it all the same, name the letter, or give --unawaited"
+    )
+    assert "has gone on without its answer; 'flowguard dlq redrive' with its id" in str(refusal(letter))
+    assert runner.run().table("seats") == ()
+    _, named = redriven(anyway=True)
+    assert named.judgement is not None
+    assert (named.judgement.fate, named.deleted) == (Fate.REDRIVEN, True)
+    assert "has gone on without its answer" in named.judgement.why
+    assert [item["id"] for item in runner.run().table("seats")] == ["t1"]
+
+
+def test_what_is_awaited_goes_back_and_its_answer_is_taken(runner: FlowRunner) -> None:
+    FULL[0], UNREAD[0] = False, True
+    assert runner.run(within=timedelta(minutes=30)).run("t1", "trips").status == "WAITING"
+    UNREAD[0] = False
+    letter, outcome = redriven()
+    assert (outcome.judgement and outcome.judgement.fate, outcome.deleted) == (Fate.REDRIVEN, True)
+    assert refusal(letter) is None
+    assert runner.run().run("t1", "trips").status == "COMPLETED"
+    assert [item["id"] for item in runner.run().table("seats")] == ["t1"]
+
+
+def test_an_asker_that_is_not_in_the_table_is_not_known_to_have_gone_on(runner: FlowRunner) -> None:
+    runner.run()
+    Clients().dynamodb.delete_item(TableName="flowguard", Key=run_key("trips", ObjectId("t1")))
+    _, outcome = redriven()
+    assert (outcome.judgement and outcome.judgement.fate) is Fate.REDRIVEN
