@@ -146,7 +146,7 @@ class Letter:
     @property
     def last_error(self) -> ErrorNote | None:
         """Return the error that made it a dead letter, where that is not the first one."""
-        return None if self.message is None else Place.parse(self.place_text).last_error
+        return Place.parse(self.place_text).last_error
 
     @property
     def place_text(self) -> str:

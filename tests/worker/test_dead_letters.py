@@ -130,13 +130,21 @@ def test_no_stage_could_read_what_is_no_json_or_what_was_parked_without_an_objec
     ("error", "unread"),
     [(ErrorNote("PayloadInvalid", "no Order", 5), "PayloadInvalid: no Order"), (ERROR, None)],
 )
-def test_without_its_flows_class_a_letters_errors_say_that_its_payload_is_invalid(
+def test_where_its_flows_class_is_not_known_a_letters_errors_say_that_its_payload_is_invalid(
     error: ErrorNote, unread: str | None
 ) -> None:
     letter = parked(message(retry=2), error)
     assert letter.unread_because == (None if error == ERROR else unread)
     again = parked(message(retry=2, first_error=ErrorNote("PayloadInvalid", "no Order", 5)), error)
     assert again.unread_because == "PayloadInvalid: no Order", "the first error says it too"
+    nameless = parked(message(object_id=ObjectId("")), error)
+    assert nameless.unread_because == f"{error.type}: {error.text}"
+    bare = parked(message(object_id=ObjectId("")))
+    assert replace(bare, message=message(object_id=ObjectId(""), redrive=1)).unread_because == "it names no object"
+
+
+def test_a_letter_that_says_nothing_has_no_last_error() -> None:
+    assert Letter("m", START, 1, None, None, "{").last_error is None
 
 
 def test_the_flows_class_decides_whether_a_letter_can_be_read_now() -> None:
@@ -149,7 +157,19 @@ def test_the_flows_class_decides_whether_a_letter_can_be_read_now() -> None:
     assert read(message(body='{"order":1}')) == "the payload of price-order is no Order: order_id: Field required"
     assert "has no stage 'gone'" in str(read(message(stage="gone")))
     assert "does not read version 9" in str(read(message(version=9)))
-    assert read(message(stage="close-order", hop=2, body="ANSWERED 5", resumed=True)) is None, "answers are in the item"
+    assert read(message(stage="close-order", hop=2, body="no")) == (
+        "the payload of close-order is no Priced: the whole: Invalid JSON: expected ident at line 1 column 2"
+    )
+    assert read(message(stage="close-order", hop=2, body="no", resumed=True)) is None, "answers are in the item"
+
+
+def test_an_error_of_the_flows_own_code_is_not_hidden_by_the_look_at_its_payload(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("tests.scene.Priced.model_validate_json", lambda text: {}[text])
+    letter = Letter.read(received("{}", message(stage="close-order", hop=2).attributes()), now=START, flow=Orders)
+    with pytest.raises(KeyError):
+        _ = letter.unread_because
 
 
 def test_an_order_for_a_run_is_no_payload() -> None:

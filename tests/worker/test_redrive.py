@@ -8,11 +8,13 @@ from typing import Any
 
 import pytest
 
+from flowguard.destinations import Queue
 from flowguard.flow import ATTACH, IGNORE, AnyFlow, Flow
 from flowguard.names.ids import ObjectId, Owner, RequestId
 from flowguard.outcome import Done, Outcome
 from flowguard.protocol.failed_hop import FailedHop
 from flowguard.protocol.groups import Member
+from flowguard.protocol.outbox import Kind
 from flowguard.protocol.run import RunItem, Status
 from flowguard.protocol.waiting import Wait
 from flowguard.stage import Stage
@@ -23,6 +25,7 @@ from flowguard.wire.envelope import Envelope, normalize
 from flowguard.wire.message import ErrorNote, Message
 from flowguard.worker.dead_letters import Letter
 from flowguard.worker.redrive import Fate, asker_of, judge, not_awaited
+from flowguard.worker.undeliverable import Undeliverable
 from tests.protocol.run_items import run_item
 
 NOW = 1_800_000_000_000
@@ -150,6 +153,7 @@ def test_what_a_committed_hop_had_to_send_is_sent_by_the_record_that_may_be_its_
 # -- letters of what another flow has asked for
 
 
+NOT_TEXT: Any = 5
 ASKED = AnswerAddress("trips", ObjectId("t"), RequestId("r"), 5, 2, "seat")
 
 
@@ -187,3 +191,7 @@ def test_an_asker_is_named_by_the_letter_alone() -> None:
     assert asker_of(moved(FIRST)) is None
     assert asker_of(moved(FIRST._replace(answer_to="{}"))) is None, "its function says so"
     assert asker_of(of(moved(asked), message=None)) is None
+    unsent = Undeliverable(Kind.ASK, Queue("asked"), "id", {})
+    assert asker_of(of(moved(asked), unsent=unsent)) is None, "what a hop sends is not its run"
+    with pytest.raises(TypeError):
+        asker_of(of(moved(FIRST), message=FIRST._replace(answer_to=NOT_TEXT)))

@@ -93,7 +93,7 @@ def redriven(*, anyway: bool = False) -> tuple[Letter, Redriven]:
     clients = Clients()
     with Reading(clients, DeadLetterQueue.find(clients, "seats-dead-letters"), wait=0) as reading:
         redriver = Redriver(clients, "flowguard", reading, unawaited=anyway)
-        [letter] = [letter for page in reading.pages() for letter in page]
+        letter, *_ = [letter for page in reading.pages() for letter in page]
         [outcome] = redriver.redrive([letter])
     return letter, outcome
 
@@ -133,6 +133,15 @@ def test_what_is_awaited_goes_back_and_its_answer_is_taken(runner: FlowRunner) -
     assert refusal(letter) is None
     assert runner.run().run("t1", "trips").status == "COMPLETED"
     assert [item["id"] for item in runner.run().table("seats")] == ["t1"]
+
+
+def test_what_is_not_sent_back_in_any_case_says_why_and_not_who_asked(runner: FlowRunner) -> None:
+    runner.run()
+    FULL[0] = False
+    runner.send(Trips, Trip(trip="t1"))
+    runner.run()
+    _, outcome = redriven()
+    assert (outcome.judgement and outcome.judgement.fate) is Fate.SUPERSEDED
 
 
 def test_an_asker_that_is_not_in_the_table_is_not_known_to_have_gone_on(runner: FlowRunner) -> None:

@@ -550,8 +550,7 @@ TESTED: Final = (
     Elsewhere(
         r"^worker\.redrive\.",
         (
-            "tests/aws/dead_letters/test_redriver.py",
-            "tests/aws/dead_letters/test_redriver_unsent.py",
+            "tests/aws/dead_letters/",
             "tests/worker/test_redrive.py",
         ),
         "dead letters that a person sends back",
@@ -1065,7 +1064,7 @@ TESTED: Final = (
     ),
     Elsewhere(
         r"^aws\.redriver\.",
-        ("tests/aws/dead_letters/test_redriver.py", "tests/aws/dead_letters/test_redriver_unsent.py"),
+        ("tests/aws/dead_letters/",),
         "a person sends dead letters back, of every form and from queues of every form",
     ),
     Elsewhere(
