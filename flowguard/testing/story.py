@@ -19,7 +19,8 @@ def _lines(row: Delivered, start: int) -> Iterator[str]:
     for key in row.expired[:_MOST_SENDS]:
         yield f"  {(row.at - start) / 1000:9.3f} s  {key} had expired, and is gone"
     words = ["deadline not due"] if row.is_not_due else [word for word in (row.verdict, row.outcome) if word]
-    yield f"  {(row.at - start) / 1000:9.3f} s  {_what(row)}: {', '.join(words) or 'not handled'}"
+    nothing = "nothing was left to do" if row.acked else "stays in its queue"
+    yield f"  {(row.at - start) / 1000:9.3f} s  {_what(row)}: {', '.join(words) or nothing}"
     for kind, writes in (("", row.writes), ("refused: ", row.refused)):
         yield from (f"{_INDENT}{kind}{one.kind} {one.table} {one.key}".rstrip() for one in writes)
     for sent in row.sends[:_MOST_SENDS]:
