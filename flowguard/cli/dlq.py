@@ -22,6 +22,10 @@ from flowguard.worker.dead_letters import Letter
 
 FAILED: Final = 1  # the exit code where a letter is not as it was asked for
 LISTED: Final = 100
+_IS_INBOX: Final = (
+    "{queue} seems to be no queue of dead letters: flowguard has parked none of these, and SQS does not say that it "
+    "moved them. Looking at a stage's inbox hides its messages from its function for a while"
+)
 
 
 _OPTIONS: Final = (
@@ -69,6 +73,8 @@ def list_(*, limit: int | None, as_json: bool, payload: bool, **options: Any) ->
     with _reading(options) as reading:
         letters = [letter for page in _pages(reading, Filters.of(options), (), most) for letter in page]
     show_letters(letters, SystemClock().now(), as_json=as_json, payload=payload)
+    if letters and all(letter.kind == "raw" and letter.source_arn is None for letter in letters):
+        complain(_IS_INBOX.format(queue=options["queue"]))
     if len(letters) == most:
         complain(f"stopped at {most}; there may be more, see --limit")
 

@@ -8,7 +8,7 @@ from flowguard.aws.run_reader import RunReader, SeenRun
 from flowguard.client import FlowClient
 from flowguard.errors import SendFailed
 from flowguard.flow import AnyFlow
-from flowguard.operate.run_facts import standing
+from flowguard.operate.run_facts import look_at, standing
 from flowguard.protocol.run import ENDED, RunItem, Status
 
 
@@ -32,16 +32,18 @@ def cancel_run(client: FlowClient, runs: RunReader, flow: AnyFlow, object_id: st
     except SendFailed as error:
         done, unsent = True, f"the message that ends it was not sent, so its deadline ends it: {error}"
     seen = runs.read(flow.name, object_id)
-    said = _cancelled(seen, sent=unsent is None) if done else _left(seen, now)
+    said = _cancelled(seen, flow, now, sent=unsent is None) if done else _left(seen, now)
     return CancelEnd(done, said, None if seen is None else seen.item.request_id, unsent)
 
 
-def _cancelled(seen: SeenRun | None, *, sent: bool) -> str:
+def _cancelled(seen: SeenRun | None, flow: AnyFlow, now: int, *, sent: bool) -> str:
     if seen is None or seen.item.cancelled_because is None:
         return "its worker was fenced, and another run has the object since"
     if seen.item.status is Status.WAITING:
         return "it waits no more" + (", and the message that ends it was sent" if sent else "")
-    return "a worker that had it is fenced; its next message ends it"
+    look = look_at(seen, now, flow)
+    parked = "" if look is None else f"; '{look}' shows that if it is parked, and its redrive ends the run"
+    return f"a worker that had it is fenced; its next message ends it{parked}"
 
 
 def _left(seen: SeenRun | None, now: int) -> str:

@@ -76,6 +76,15 @@ def test_a_run_between_two_hops_is_cancelled_and_its_next_message_ends_it(at: Sc
     assert (item.status, item.error) == (Status.FAILED, "Cancelled: the customer called")
 
 
+def test_a_run_whose_message_may_be_parked_says_what_ends_it(at: Scene) -> None:
+    at.deliver(at.message())
+    at.clock.advance(seconds=600)
+    assert cancel(at).stdout.endswith(
+        "its next message ends it; 'flowguard dlq list dead --request-id run-1' shows that if it is parked, and its "
+        "redrive ends the run\n"
+    )
+
+
 def test_a_cancellation_as_json(at: Scene) -> None:
     at.deliver(at.message())
     assert json.loads(cancel(at, "--json").stdout) == {

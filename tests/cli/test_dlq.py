@@ -87,6 +87,13 @@ def test_a_list_has_the_last_error_before_the_first(at: Scene) -> None:
     assert "last error     Reject: no such tariff" in shown
 
 
+def test_a_list_of_an_inbox_says_that_it_is_none_of_dead_letters(at: Scene) -> None:
+    url = at.aws.client("sqs").get_queue_url(QueueName="price-order")["QueueUrl"]
+    at.aws.client("sqs").send_message(QueueUrl=url, MessageBody='{"order_id":"o4"}')
+    assert "price-order seems to be no queue of dead letters" in dlq("list", queue="price-order").stderr
+    assert dlq("list").stderr == ""
+
+
 def test_an_empty_queue_is_said_to_be(at: Scene) -> None:
     assert dlq("list", queue="emails").stdout == "0 dead letters\n"
 
