@@ -78,7 +78,7 @@ lock: ## pin the newest versions that pyproject.toml allows in .ci/constraints.t
 	@scratch=$$(mktemp -d) && trap 'rm -rf "$$scratch"' EXIT && $(PYTHON) -m venv "$$scratch" && \
 	"$$scratch/bin/pip" install --quiet --disable-pip-version-check hatchling editables '.[dev,docs]' && \
 	{ echo '# Made by "make lock": what a fresh clone installs.' && \
-	  "$$scratch/bin/pip" freeze --exclude flowguard; } > "$$scratch/constraints.txt" && \
+	  "$$scratch/bin/pip" freeze --exclude flowguard-aws; } > "$$scratch/constraints.txt" && \
 	cp "$$scratch/constraints.txt" $(CONSTRAINTS)
 
 clean: ## remove everything that make has made

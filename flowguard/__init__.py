@@ -140,7 +140,7 @@ if not TYPE_CHECKING:  # to a type checker, a name that is not above is a mistak
         if name == "__version__":
             from importlib.metadata import version  # loads a dozen modules that no function needs
 
-            return version("flowguard")
+            return version("flowguard-aws")
         return _load(name)
 
 

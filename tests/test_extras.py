@@ -42,7 +42,7 @@ def names_of(requirements: list[str]) -> set[str]:
     found = set()
     for one in requirements:
         name, _, extras = re.split("[^A-Za-z0-9._,[-]", one)[0].partition("[")
-        if name == "flowguard":
+        if name == "flowguard-aws":
             found |= {inner for extra in extras.split(",") for inner in names_of(optional()[extra])}
         else:
             found.add(plain(name))

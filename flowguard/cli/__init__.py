@@ -17,7 +17,7 @@ try:
 except ModuleNotFoundError as missing:
     if missing.name != "click":
         raise
-    print("The flowguard command needs its extra: pip install 'flowguard[cli]'", file=sys.stderr)
+    print("The flowguard command needs its extra: pip install 'flowguard-aws[cli]'", file=sys.stderr)
     raise SystemExit(2) from None
 
 from flowguard.cli.printing import full_disks_named, printable_errors, take_any_text
@@ -62,7 +62,7 @@ def needed_extras() -> Iterator[None]:
         if (missing.name or "flowguard").partition(".")[0] == "flowguard":
             raise
         extras = "ui,local" if missing.name in ("flask", "werkzeug", "graphviz-pure") else "cli,local"
-        problem = f"this command needs {missing.name}, which its extras bring: pip install 'flowguard[{extras}]'"
+        problem = f"this command needs {missing.name}, which its extras bring: pip install 'flowguard-aws[{extras}]'"
         raise click.UsageError(problem) from None
 
 
@@ -99,7 +99,7 @@ class LazyGroup(click.Group):
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
-@click.version_option(package_name="flowguard", prog_name="flowguard")
+@click.version_option(package_name="flowguard-aws", prog_name="flowguard")
 def main() -> None:
     """Idempotent flows of many Lambda functions over SQS, SNS and DynamoDB.
 

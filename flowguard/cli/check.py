@@ -44,7 +44,7 @@ def check(paths: tuple[Path, ...], *, as_json: bool, as_sarif: bool, no_import: 
     if not no_import:
         findings += import_problems(files)
     if as_sarif:
-        say(sarif(findings, version("flowguard")))
+        say(sarif(findings, version("flowguard-aws")))
     for one in [] if as_sarif else findings:
         if as_json:
             say_json(json.dumps(_facts(one), ensure_ascii=False))

@@ -13,7 +13,7 @@ try:
 except ModuleNotFoundError as missing:
     if (missing.name or "").partition(".")[0] != "rich":
         raise
-    raise click.UsageError("this command needs its extras: pip install 'flowguard[cli,local]'") from None
+    raise click.UsageError("this command needs its extras: pip install 'flowguard-aws[cli,local]'") from None
 
 from flowguard.text.printable import bounded, one_line
 

@@ -227,7 +227,7 @@ def explore(  # noqa: PLR0913 - the options of a command
             )  # fmt: skip
         report = replace(report, names=names)
         _write(html, page(report) if html else "")
-        _write(sarif_file, sarif(report, version("flowguard")) if sarif_file else "", "--sarif")
+        _write(sarif_file, sarif(report, version("flowguard-aws")) if sarif_file else "", "--sarif")
     except (*MISTAKES, TypeError) as error:
         say(str(error), err=True)
         sys.exit(UNUSABLE)

@@ -85,7 +85,7 @@ def flowguard_requirement() -> str:
 
     It names the directory or file that pip installed it from, or else this version.
     """
-    installed = distribution("flowguard")
+    installed = distribution("flowguard-aws")
     name = f"{installed.name}[serve,testing]"
     data = json.loads(installed.read_text("direct_url.json") or "{}")
     if not (url := data.get("url")):

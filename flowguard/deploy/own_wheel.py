@@ -14,7 +14,14 @@ from flowguard.deploy.code_zip import write_zip
 from flowguard.deploy.problems import CannotPackage
 from flowguard.deploy.source_tree import SourceTree
 
-NAME: Final = "flowguard"
+NAME: Final = "flowguard-aws"
+"""The name under which pip knows flowguard. Its module, and the files of its wheel, are spelled otherwise."""
+
+MODULE: Final = "flowguard"
+STRANGER: Final = MODULE
+"""A distribution of others, a rate limiter. Its module has the same name, so nobody can have both."""
+
+_SPELLED: Final = NAME.replace("-", "_")
 
 TOOLS: Final = frozenset(
     {"__main__.py", "aws_facts", "cli", "deploy", "dev", "lint", "operate", "probe", "project", "sim", "testing", "ui"}
@@ -44,11 +51,11 @@ def write_own_wheel(directory: Path) -> Path:
         raise CannotPackage(NAME, "it is not installed, so its dependencies are not known: pip install it") from None
     tree = SourceTree(Path(__file__).parents[1])
     files = {path: tree.read(path) for path in tree.sizes}
-    about = f"{NAME}-{installed.version}.dist-info"
+    about = f"{_SPELLED}-{installed.version}.dist-info"
     files[f"{about}/METADATA"] = (installed.read_text("METADATA") or "").encode()
     files[f"{about}/WHEEL"] = _WHEEL.encode()
     files[f"{about}/RECORD"] = _record(files, about).encode()
-    wheel = directory / f"{NAME}-{installed.version}-py3-none-any.whl"
+    wheel = directory / f"{_SPELLED}-{installed.version}-py3-none-any.whl"
     write_zip(wheel, dict.fromkeys(sorted(files), _Files(files)))
     return wheel
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from flowguard.deploy.own_wheel import NAME, write_own_wheel
+from flowguard.deploy.own_wheel import NAME, STRANGER, write_own_wheel
 from flowguard.deploy.problems import CannotPackage
 from flowguard.deploy.requirements import Requirements
 from flowguard.deploy.wheel import sha256_of
@@ -49,6 +49,12 @@ class LambdaPlatform:
         yield f"--platform=manylinux2014_{machine}"
 
 
+_STRANGER: Final = (
+    f"it asks for {STRANGER}, which is another project on the package index, with a module of this name; pip knows "
+    f"this one as {NAME}"
+)
+
+
 @dataclass(frozen=True)
 class Pip:
     """The pip of a Python. ``find_links`` are directories of wheels; with ``no_index`` there is no other place."""
@@ -63,6 +69,8 @@ class Pip:
 
         Raises :class:`CannotPackage` with what pip says where it fails.
         """
+        if wanted.names(STRANGER):
+            raise CannotPackage(wanted.origin, _STRANGER)
         wheels = directory / "wheels"
         own = directory / "own.txt"
         own.write_text("".join(f"{line}\n" for line in self._own(wanted, directory)), encoding="utf-8")

@@ -11,12 +11,12 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Final
 
-from flowguard.deploy.own_wheel import NAME
+from flowguard.deploy.own_wheel import MODULE
 from flowguard.deploy.problems import CannotPackage
 from flowguard.deploy.source_tree import SourceTree
 from flowguard.text.printable import printable
 
-_ELSEWHERE: Final = {"flowguard", "__main__", "__future__"}
+_ELSEWHERE: Final = {MODULE, "__main__", "__future__"}
 """What is imported, and is not the project's own."""
 
 
@@ -72,7 +72,7 @@ def first_import_of(parts: Collection[str], modules: Sequence[str], code: Projec
         tree, path = files[name]
         for node in _parsed(tree, path):
             for imported in _whole_names(node, name if path.endswith("/__init__.py") else name.rpartition(".")[0]):
-                if imported.startswith(f"{NAME}.") and imported.split(".")[1] in parts:
+                if imported.startswith(f"{MODULE}.") and imported.split(".")[1] in parts:
                     return f"{name} imports {imported}"
                 waiting += accumulate(imported.split("."), "{}.{}".format)
     return None

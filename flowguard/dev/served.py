@@ -81,7 +81,7 @@ class ServedEngine:
             from werkzeug.serving import make_server  # comes with an extra
         except ImportError as error:
             missing = (error.name or "moto").partition(".")[0]
-            problem = f"{missing} is not installed; pip install 'flowguard[serve]'"
+            problem = f"{missing} is not installed; pip install 'flowguard-aws[serve]'"
             raise CannotServe("flowguard dev", problem) from None
         logging.getLogger("werkzeug").setLevel(logging.ERROR)  # it writes a line for each request
         with ExitStack() as opened:

@@ -74,4 +74,4 @@ def _given(name: str, at_aws: Names) -> tuple[str, ...]:
 def _fix(name: str, error: BaseException) -> str:
     """Return how to get what is missing, where an extra has it."""
     needs_extra = isinstance(error, ModuleNotFoundError) and name in BUILT_IN
-    return f"; pip install 'flowguard[{name}]'" if needs_extra else ""
+    return f"; pip install 'flowguard-aws[{name}]'" if needs_extra else ""

@@ -57,7 +57,7 @@ def moto_engines(seed: int) -> Iterator[None]:
         from moto import mock_aws
         from moto.moto_api._internal import mock_random
     except ImportError as error:
-        raise SettingsError("EmbeddedAWS", "moto is not installed; pip install 'flowguard[local]'") from error
+        raise SettingsError("EmbeddedAWS", "moto is not installed; pip install 'flowguard-aws[local]'") from error
     ids = mock_random.getstate()
     with mock_aws(config={"lambda": {"use_docker": False}}):
         mock_random.seed(seed)

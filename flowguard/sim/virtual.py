@@ -30,7 +30,7 @@ class VirtualTime:
         try:
             from time_machine import travel  # comes with an extra
         except ImportError as error:
-            problem = "time-machine is not installed; pip install 'flowguard[local]'"
+            problem = "time-machine is not installed; pip install 'flowguard-aws[local]'"
             raise SettingsError("VirtualTime", problem) from error
         self._traveller = self._exit.enter_context(travel(_moment(self._now), tick=False))
         if self._asked is not None:

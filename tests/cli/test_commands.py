@@ -56,20 +56,20 @@ def test_each_help_says_the_exit_codes(command: tuple[str, ...]) -> None:
 
 
 def test_the_version_is_the_distributions() -> None:
-    assert run("--version").stdout == f"flowguard, version {version('flowguard')}\n"
-    assert flowguard.__version__ == version("flowguard")
+    assert run("--version").stdout == f"flowguard, version {version('flowguard-aws')}\n"
+    assert flowguard.__version__ == version("flowguard-aws")
 
 
 def test_the_version_costs_an_import_nothing() -> None:
     check = "import sys, flowguard; print('importlib.metadata' in sys.modules, flowguard.__version__)"
     found = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True)
-    assert found.stdout == f"False {version('flowguard')}\n"
+    assert found.stdout == f"False {version('flowguard-aws')}\n"
 
 
 def test_the_package_is_a_command_too() -> None:
     command = [sys.executable, "-m", "flowguard", "--version"]
     found = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
-    assert found.stdout == f"flowguard, version {version('flowguard')}\n"
+    assert found.stdout == f"flowguard, version {version('flowguard-aws')}\n"
 
 
 def completed(typed: str) -> list[str]:
@@ -111,7 +111,7 @@ def test_a_command_that_misses_a_library_says_which_extras_have_it(
     found = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=False, cwd=ROOT)
     assert found.returncode == code
     assert "Traceback" not in found.stderr
-    assert ("pip install 'flowguard[" in found.stderr) is (code == 2)
+    assert ("pip install 'flowguard-aws[" in found.stderr) is (code == 2)
 
 
 # -- a user's module that cannot be imported

@@ -108,7 +108,7 @@ def test_make_installs_what_it_needs_and_the_targets_pass(tmp_path: Path) -> Non
     fresh.install("cli")
     assert fresh.run(tmp_path, "flowguard", "init", "corner").code == 0
     corner = tmp_path / "corner"
-    assert "flowguard[serve,testing] @ file:" in (corner / "requirements-dev.txt").read_text()
+    assert "flowguard-aws[serve,testing] @ file:" in (corner / "requirements-dev.txt").read_text()
     environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "PIP_CONSTRAINT": CONSTRAINTS}
     environment |= {name: value for name, value in os.environ.items() if name.startswith("PIP_")}
     command = [str(shutil.which("make")), f"PYTHON={sys.executable}", "test", "demo", "check", "build"]
@@ -121,7 +121,7 @@ def test_make_installs_what_it_needs_and_the_targets_pass(tmp_path: Path) -> Non
 class Installed:
     """What pip noted of an installation."""
 
-    name = "flowguard"
+    name = "flowguard-aws"
     version = "7.1"
 
     def __init__(self, note: str | None) -> None:
@@ -135,7 +135,7 @@ class Installed:
 @pytest.mark.parametrize(
     ("note", "wanted"),
     [
-        (None, "flowguard[serve,testing]==7.1"),
+        (None, "flowguard-aws[serve,testing]==7.1"),
         ('{"url": "file:///src/flowguard", "dir_info": {"editable": true}}', " @ file:///src/flowguard"),
         (
             '{"url": "https://git.example/flowguard.git", "vcs_info": {"vcs": "git", "commit_id": "0a1b"}}',

@@ -150,7 +150,7 @@ def test_as_a_process_it_answers_with_its_exit_code() -> None:
 def test_without_click_it_says_what_to_install() -> None:
     result = python("import sys; sys.modules['click'] = None; import flowguard.cli")
     assert result.returncode == 2
-    assert result.stderr == "The flowguard command needs its extra: pip install 'flowguard[cli]'\n"
+    assert result.stderr == "The flowguard command needs its extra: pip install 'flowguard-aws[cli]'\n"
 
 
 def python(code: str, *arguments: str | Path, stdin: str = "") -> subprocess.CompletedProcess[str]:

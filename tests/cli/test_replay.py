@@ -507,7 +507,7 @@ def test_the_help_needs_no_engine() -> None:
 @pytest.mark.proof("runs a command over whole flows")
 @pytest.mark.parametrize(
     ("module", "extra"),
-    [("rich", "flowguard[cli,local]"), ("moto", "flowguard[local]"), ("time_machine", "flowguard[local]")],
+    [("rich", "flowguard-aws[cli,local]"), ("moto", "flowguard-aws[local]"), ("time_machine", "flowguard-aws[local]")],
 )
 def test_a_missing_extra_is_named(module: str, extra: str) -> None:
     code = f"import sys; sys.modules[{module!r}] = None; from flowguard.cli import main; main()"

@@ -48,7 +48,7 @@ def built_wheel() -> Path:
     folder = Path(tempfile.mkdtemp(prefix="flowguard-wheel-"))
     atexit.register(shutil.rmtree, folder)
     pip("wheel", "--no-deps", f"--wheel-dir={folder}", str(ROOT))
-    (wheel,) = folder.glob("flowguard-*.whl")
+    (wheel,) = folder.glob("flowguard_aws-*.whl")
     return wheel
 
 

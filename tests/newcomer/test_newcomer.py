@@ -109,7 +109,7 @@ def test_the_inspector_needs_its_own_extra_alone(fresh: FreshEnvironment, shop: 
     fresh.install("ui")
     assert not any(fresh.has(module) for module in ("moto", "time_machine", "flask_cors", "pytest"))
     the_inspector_serves_pages(fresh, shop)
-    says(fresh.run(shop, "flowguard", "dev", "shop.functions"), "pip install 'flowguard[serve]'")
+    says(fresh.run(shop, "flowguard", "dev", "shop.functions"), "pip install 'flowguard-aws[serve]'")
 
 
 @pytest.mark.proof("builds a wheel, and installs it into an environment of its own", first=True)
@@ -147,13 +147,13 @@ def observers_name_their_extras(fresh: FreshEnvironment, shop: Path) -> None:
     for extra in TRACING:
         ran = succeeded(watch(fresh, shop, extra))
         assert ran.out == "False\n"
-        says(ran, f"pip install 'flowguard[{extra}]'")
+        says(ran, f"pip install 'flowguard-aws[{extra}]'")
 
 
 def the_command_names_its_extra(fresh: FreshEnvironment, shop: Path) -> None:
     for ran in (fresh.run(shop, "flowguard", "--help"), fresh.run(shop, "python", "-m", "flowguard", "demo")):
         assert ran.code == 2
-        says(ran, "pip install 'flowguard[cli]'")
+        says(ran, "pip install 'flowguard-aws[cli]'")
 
 
 def every_command_has_its_help(fresh: FreshEnvironment, shop: Path) -> None:
@@ -181,7 +181,7 @@ def other_commands_name_what_they_need(fresh: FreshEnvironment, shop: Path) -> N
     for folder, *arguments in calls:
         ran = fresh.run(folder, "flowguard", *arguments)
         assert (ran.code, ran.out) == (2, ""), arguments
-        says(ran, "pip install 'flowguard[", "local]'")
+        says(ran, "pip install 'flowguard-aws[", "local]'")
 
 
 def replay_tells_what_the_flow_does(fresh: FreshEnvironment, shop: Path) -> None:

@@ -85,7 +85,7 @@ def test_a_missing_extra_is_named_with_its_cure(
 ) -> None:
     monkeypatch.setitem(named.BUILT_IN, "xray", "flowguard_without_its_extra:XRay")
     named_observers("xray")
-    assert reports(caplog)[0].endswith("; pip install 'flowguard[xray]'")
+    assert reports(caplog)[0].endswith("; pip install 'flowguard-aws[xray]'")
 
 
 def test_functions_and_clients_watch_with_what_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -186,7 +186,7 @@ def test_the_zip_has_the_projects_code_flowguard_and_the_wheels_and_nothing_of_t
     assert said["handlers"] == ["teahouse.handlers.make_tea"]
     assert {"teahouse/flow.py", "teahouse/handlers.py", "tiny.py", "boto3.py", "pydantic.py"} <= files.keys()
     assert files["tiny.py"] == b"VERSION = '1.0'", "the pinned one, neither the newest nor the installed one"
-    assert {"flowguard/handler.py", "flowguard/py.typed", "flowguard-0.1.0.dist-info/METADATA"} <= files.keys()
+    assert {"flowguard/handler.py", "flowguard/py.typed", "flowguard_aws-0.1.0.dist-info/METADATA"} <= files.keys()
     assert [path for path in files if "pycache" in path or path.endswith((".pyc", "scripts/tiny"))] == []
     assert [path for path, content in files.items() if str(teahouse.parent).encode() in content] == []
     assert said["unpacked"] == sum(map(len, files.values())) == sum(part["unpacked"] for part in said["parts"])
@@ -445,10 +445,10 @@ def test_a_pip_that_fails_is_a_clear_error(text: str, told: str, tmp_path: Path)
 @pytest.mark.parametrize(
     ("text", "own"),
     [
-        ("tiny==1.0", "flowguard @ file://"),
-        ("flowguard==0.1.0", "flowguard @ file://"),
+        ("tiny==1.0", "flowguard-aws @ file://"),
+        ("flowguard-aws==0.1.0", "flowguard-aws @ file://"),
         ("tiny==1.0 --hash=sha256:00", " --hash=sha256:"),
-        ("FlowGuard[xray]==0.1.0 --hash=sha256:00", ""),
+        ("FlowGuard_AWS[xray]==0.1.0 --hash=sha256:00", ""),
     ],
 )
 def test_this_flowguard_is_taken_unless_its_hash_is_in_the_requirements(text: str, own: str, tmp_path: Path) -> None:
@@ -458,6 +458,14 @@ def test_this_flowguard_is_taken_unless_its_hash_is_in_the_requirements(text: st
     said = (tmp_path / "own.txt").read_text()
     assert own in said if own else said == ""
     assert ("--hash" in said) is ("--hash" in own)
+
+
+@pytest.mark.parametrize("text", ["flowguard==0.1.3", "tiny==1.0\nFlowguard[x]>=0 ; python_version > '3'"])
+def test_the_package_of_others_that_is_called_flowguard_is_not_packed(text: str, tmp_path: Path) -> None:
+    with pytest.raises(CannotPackage, match=r"^requirements.txt: it asks for flowguard, which is another project"):
+        Pip(python="/nowhere").download(
+            Requirements("requirements.txt", text), LambdaPlatform("python3.13", "arm64"), tmp_path
+        )
 
 
 def test_a_python_that_is_not_there_is_a_clear_error(tmp_path: Path) -> None:

@@ -223,7 +223,7 @@ class FaultInjector:
         except NotInMemory as error:
             made.error = type(error).__name__
             what = f"calls {call.service} {call.operation}: {error}"
-            more = "; or install moto, which has more: pip install 'flowguard[local]'"
+            more = "; or install moto, which has more: pip install 'flowguard-aws[local]'"
             self._invocation.lack(made.site, what, _fix(call) + more, error.service)
             raise
         except Exception as error:
