@@ -113,7 +113,7 @@ class _Driver:
     def ask_again(self) -> History | None:
         """Run a next request for each object and return the history of that. None where there is none."""
         before, sandbox = self.history, self._sandbox
-        sandbox.time.move_to(moment_of_next(sandbox))
+        sandbox.time.move_to(moment_of_next(before, sandbox))
         asked = list(next_requests(before, sandbox))
         if not asked:
             return None
