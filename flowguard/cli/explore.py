@@ -16,6 +16,7 @@ from typing import Any, Final
 
 import click
 
+from flowguard.cli.closed_imports import closed_imports
 from flowguard.cli.explore_options import (
     ENGINES,
     free_of,
@@ -190,9 +191,10 @@ def explore(  # noqa: PLR0913 - the options of a command
     _print_no_log()
     try:
         names, events = _events(files)
-        found = load_explored(
-            flows, queues, visibility=visibility, timeout=timeout, direct=direct, batch=batch, partial=partial
-        )
+        with closed_imports(network):
+            found = load_explored(
+                flows, queues, visibility=visibility, timeout=timeout, direct=direct, batch=batch, partial=partial
+            )
         about: dict[str, Any] = {
             "tables": dict(map(table_in, tables)),
             "invariants": invariants_of(found),

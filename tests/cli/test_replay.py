@@ -685,3 +685,22 @@ def test_what_is_no_weather_is_an_error_that_says_what_there_is() -> None:
     result = replay(REQUEST, "--weather", "rain")
     assert result.exit_code == 2
     assert "'rain' is none; write NAME[=SPAN][@SPAN], such as 60m, with dynamodb-away" in result.stderr
+
+
+GOES_OUT_AT_ONCE = (
+    "import socket\ntry:\n    socket.getaddrinfo('config.invalid', 443)\nexcept OSError:\n    pass\n" + CALLS_OUT
+)
+
+
+@pytest.mark.parametrize("command", ["replay", "explore"])
+def test_nothing_goes_out_when_a_module_is_imported(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / f"at_once_{command}.py").write_text(GOES_OUT_AT_ONCE)
+    (tmp_path / "order.json").write_text('{"order_id": "o1"}')
+    monkeypatch.syspath_prepend(tmp_path)
+    result = CliRunner().invoke(main, [command, str(tmp_path / "order.json"), "--flow", f"at_once_{command}:Paid"])
+    assert result.exit_code == 2
+    assert f"at_once_{command}.py:3: goes out to config.invalid when it is imported" in result.stderr
+    assert "allow it: --network config.invalid" in result.stderr
+    assert result.stdout == ""
