@@ -73,7 +73,7 @@ def test_where_nothing_ran_nothing_is_a_violation() -> None:
 def test_a_message_for_another_flow_is_named_beside_those_that_ran() -> None:
     report = explore(Seats, [other_event(), TWO[0]], tables=TABLES, **QUICK)
     assert (report.violations, report.has_run, report.is_judged, report.ok) == ((), True, False, False)
-    [(number, why)] = report.not_run
+    [(number, why, _)] = report.not_run
     assert (number, why) == (1, "Unroutable: 'tariffs/price' is not served here; seats/take is")
     assert f"nothing ran for message 1: {why}" in str(report)
     assert report.as_json()["not_run"] == [{"message": "message 1", "why": why}]
@@ -107,7 +107,11 @@ def test_a_message_in_a_queue_that_no_flow_names_goes_back_there_and_is_lost_now
 
 def of_run(**place: Any) -> dict[str, Any]:
     """A message that says of itself where in a run it is."""
-    attributes = {"uniquerequestid": "r-1", "requestedat": str(START), "flowguard": json.dumps({"object": "c9", **place})}
+    attributes = {
+        "uniquerequestid": "r-1",
+        "requestedat": str(START),
+        "flowguard": json.dumps({"object": "c9", **place}),
+    }
     payload = {"claim_id": "c9", "seat": "s"}
     return sqs_event("claims", payload, attributes={"flowstage": "seats/take", **attributes}, sent_at=START)
 
@@ -116,7 +120,7 @@ NOT_HERE: dict[str, tuple[dict[str, Any], str]] = {
     "another release": (of_run(version=9), "OtherRelease: seats does not read version 9"),
     "a run that is not here": (
         of_run(hop=2, version=1),
-        "GONE: it is of hop 2 of a run that is not here, seats of c9; give what begins that run too",
+        "GONE: it is of hop 2 of a run that is not here, seats of c9; give what begins it too",
     ),
     "a stage that no request enters": (
         sqs_event("claims", {}, attributes={"flowstage": "seats/leave"}, sent_at=START),

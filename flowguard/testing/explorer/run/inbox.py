@@ -24,6 +24,7 @@ from flowguard.sim.recording import RecordedRecord, read_recording
 from flowguard.sim.waiting_records import Delivery
 from flowguard.testing.lambda_events import invocation, sns_to_sqs_event, sqs_event
 from flowguard.wire.envelope import BadRecord, Envelope, Source, normalize
+from flowguard.worker.routing import CLOCKS_DIFFER_BY_MS
 
 Message: TypeAlias = BaseModel | Mapping[str, Any]
 """The payload of a request, or a recorded event in any shape."""
@@ -46,6 +47,10 @@ Given: TypeAlias = Message | Later
 _DEDUPLICATED: Final = 300_000
 
 
+AHEAD: Final = CLOCKS_DIFFER_BY_MS
+"""A record that was sent more than that after the first one comes when it was sent, ms. Before, it would be refused."""
+
+
 class Coming(NamedTuple):
     """A record and how many ms after the beginning its queue has it.
 
@@ -57,6 +62,11 @@ class Coming(NamedTuple):
     after: int
     function: str | None = None
     given: int = 1
+
+    def at_its_time(self, start: int) -> Coming:
+        """Return it as it comes to a schedule that starts then: at once, or where it was sent long after that, then."""
+        ahead = (self.recorded.sent_at or start) - start
+        return self._replace(after=ahead) if not self.after and ahead > AHEAD else self
 
     @property
     def queue(self) -> str | None:

@@ -126,6 +126,7 @@ class Sandbox:
         self.twin = self._made_twin(flows, given)
         sent = [one.recorded.sent_at for one in self.coming if not one.after]
         self.start = min((at for at in sent if at is not None), default=START)
+        self.coming = [one.at_its_time(self.start) for one in self.coming]
         self.seed = seed
         self.randomness = SeededRandom()
         self.time = VirtualTime(self.start)

@@ -85,6 +85,7 @@ class Search:
         self._invariants = tuple(invariants)
         self._failing = failing
         self._may_fail = frozenset(may_fail)
+        self._not_compared = self._may_fail.difference(failing or ())
         self.has_twin = False
         self._unjudged = 0
         self._singles_left = 0
@@ -181,7 +182,7 @@ class Search:
         if differ and _may_fail(history) and (_has_failed(differ) or failed_by_right(history)):
             return problems
         self._distinct.add(end.digest)
-        if not differ or any(name in self._may_fail for name, _ in map(_object_of, end.failed)):
+        if not differ or any(name in self._not_compared for name, _ in map(_object_of, end.failed)):
             return problems
         if not self.right.are_known:
             self._unjudged += not self._any_order
