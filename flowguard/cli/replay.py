@@ -24,7 +24,7 @@ from flowguard.sim.calls import intercept
 from flowguard.sim.crash import Crashes
 from flowguard.sim.delivered import Counts, Delivered
 from flowguard.sim.event_source import MOST_RECEIVES
-from flowguard.sim.final_state import FinalState, RunLeft, Unanswered
+from flowguard.sim.final_state import FinalState, RunLeft, Tables, Unanswered, tables_of
 from flowguard.sim.points import Point
 from flowguard.sim.recording import PlannedDelivery, RecordedRecord, plan, read_recording
 from flowguard.sim.weather.forecast import KINDS
@@ -131,8 +131,12 @@ def replay(  # noqa: PLR0913 - the options of a command
         )
         stubs = Stubs(declared_by_name("STUBS", modules_of_flows(world.flows)))
         with world, intercept(stubs), no_network(outward := Outward(), network, _REPLAYED):
+            before = tables_of(world)
             rows, left = list(_run(world, planned)), FinalState.of(world)
-            (_print_json if as_json else _print)(world, rows, left)
+            if as_json:
+                _print_json(world, rows, left)
+            else:
+                _print(world, rows, left, before)
     except (NoSuchFlow, DefinitionError, SettingsError) as error:
         say(str(error), err=True)
         sys.exit(BAD)
@@ -290,10 +294,10 @@ def _run(world: World, planned: list[PlannedDelivery]) -> Iterator[Delivered]:
     return world.run()
 
 
-def _print(world: World, rows: list[Delivered], left: FinalState) -> None:
+def _print(world: World, rows: list[Delivered], left: FinalState, before: Tables) -> None:
     out = console()
     show_timeline(out, rows, world.start)
-    show_aftermath(out, left)
+    show_aftermath(out, left, before)
     out.print()
     out.print(summary(Counts.of(world.put_in, rows)), soft_wrap=True)
 
