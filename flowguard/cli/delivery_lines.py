@@ -14,7 +14,7 @@ from flowguard.cli.console import cell, line
 from flowguard.cli.listing import Column, show_table
 from flowguard.sim.delivered import Counts, Delivered
 from flowguard.sim.delivery_trace import Sent, Written
-from flowguard.sim.final_state import FinalState, RunLeft
+from flowguard.sim.final_state import FinalState, RunLeft, Tables
 
 _DELIVERIES: Final = (
     Column("after", right=True),
@@ -31,6 +31,9 @@ _RUNS: Final = (
     Column("request id"),
     Column("result", folds=True),
 )
+
+_MOST_ITEMS: Final = 100
+"""Of each table. All of them are in the lines of --json."""
 
 _STYLES = {
     "CLAIMED": "green",
@@ -62,14 +65,18 @@ def show_timeline(out: Console, rows: Sequence[Delivered], start: int) -> None:
     show_table(out, _DELIVERIES, cells)
 
 
-def show_aftermath(out: Console, left: FinalState) -> None:
-    """Print the final state of runs, tables and queues."""
+def show_aftermath(out: Console, left: FinalState, before: Tables) -> None:
+    """Print the final state of runs, tables and queues. Of tables these are the items that were not there before."""
     if left.runs:
         _section(out, "runs")
         show_table(out, _RUNS, [_run(run) for run in left.runs])
     for name, items in left.tables.items():
+        changed = [item for item in items if item not in before.get(name, ())]
+        title = f"table {name}" if len(changed) == len(items) else f"table {name}: {len(changed)} of {len(items)} items"
         if items:
-            _section(out, f"table {name}", *(json.dumps(item, ensure_ascii=False) for item in items))
+            shown = [json.dumps(item, ensure_ascii=False) for item in changed[:_MOST_ITEMS]]
+            more = [f"and {len(changed) - _MOST_ITEMS} more"] if len(changed) > _MOST_ITEMS else []
+            _section(out, title, *shown, *more)
     letters = [
         f"{one.queue}: {one.stage or 'a message for no stage'} of {one.object_id or 'no object'}: {one.error}"
         for one in left.dead_letters

@@ -12,10 +12,11 @@ from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import click
 
+from flowguard.cli.closed_imports import closed_imports
 from flowguard.cli.explore_options import (
     ENGINES,
     free_of,
@@ -35,7 +36,7 @@ from flowguard.project.loading import NoSuchFlow
 from flowguard.sim.recording import RecordedRecord, read_recording
 from flowguard.testing.explorer import BOUND, MOST, WALKS, Explored, NoSuchSchedule, UnmetSchedule, replay
 from flowguard.testing.explorer import explore as explored
-from flowguard.testing.explorer.report.findings import Report, violation_as_json
+from flowguard.testing.explorer.report.findings import NotRun, Report, violation_as_json
 from flowguard.testing.explorer.report.page import page, page_of_schedule
 from flowguard.testing.explorer.report.sarif import sarif
 from flowguard.testing.explorer.run.explored import load_explored
@@ -190,9 +191,11 @@ def explore(  # noqa: PLR0913 - the options of a command
     _print_no_log()
     try:
         names, events = _events(files)
-        found = load_explored(
-            flows, queues, visibility=visibility, timeout=timeout, direct=direct, batch=batch, partial=partial
-        )
+        with closed_imports(network):
+            found = load_explored(
+                flows, queues, visibility=visibility, timeout=timeout, direct=direct, batch=batch, partial=partial
+            )
+        expected = _Expected.of(files, events)
         about: dict[str, Any] = {
             "tables": dict(map(table_in, tables)),
             "invariants": invariants_of(found),
@@ -201,9 +204,9 @@ def explore(  # noqa: PLR0913 - the options of a command
             "same": dict(pair_in(one, ".") for one in same),
             "network": network,
             "outside": dict(map(party_in, outside)) or None,
-            "failing": _failing(failing, files, events),
+            "failing": (*failing, *expected.objects),
             "any_order": any_order,
-            "may_fail": may_fail,
+            "may_fail": (*may_fail, *(name for name in expected.objects if name not in failing)),
             "invariants_only": invariants_only,
             "patience": patience,
             "engine": ENGINES[engine],
@@ -218,6 +221,7 @@ def explore(  # noqa: PLR0913 - the options of a command
             "weather": weather,
         }
         _write(html, "")  # before the minutes that an exploration may take
+        _write(sarif_file, "", "--sarif")
         if schedule is not None:
             sys.exit(_one(found, events, schedule, about, as_json=as_json, html=html))
         with Progress() as progress, _interrupted_by_term():
@@ -225,7 +229,7 @@ def explore(  # noqa: PLR0913 - the options of a command
                 found, events, bound=bound, walks=walks, most=most, seconds=seconds, for_good=for_good,
                 progress=progress, **about,
             )  # fmt: skip
-        report = replace(report, names=names)
+        report = replace(report, names=names, not_run=expected.marked(report.not_run))
         _write(html, page(report) if html else "")
         _write(sarif_file, sarif(report, version("flowguard-aws")) if sarif_file else "", "--sarif")
     except (*MISTAKES, TypeError) as error:
@@ -283,12 +287,31 @@ def _one(
     return 0 if one.ok else FOUND
 
 
-def _failing(named: tuple[str, ...], files: tuple[str, ...], events: list[Any]) -> tuple[str, ...]:
-    """Return what is meant to fail, but for records that stay in their queues: they are no ends of an exploration."""
-    read = [record for event in events for record in read_recording(event)]
-    records = {record.envelope.message_id for record in read if isinstance(record, RecordedRecord)}
-    expected = [name for name in map(without_reason, expected_to_fail(files)) if name not in records]
-    return tuple(dict.fromkeys((*named, *expected)))
+class _Expected(NamedTuple):
+    """What the messages are meant to end as, by the ``expected.toml`` beside their files.
+
+    ``objects`` are those whose runs fail, where they are run at all: a flow that is not explored runs none, and a newer
+    request may end well. ``left`` are the numbers of messages that stay in their queues.
+    """
+
+    objects: tuple[str, ...]
+    left: frozenset[int]
+
+    @classmethod
+    def of(cls, files: tuple[str, ...], events: list[Any]) -> _Expected:
+        """Read what is expected of these messages."""
+        names = {without_reason(name): name for name in expected_to_fail(files)}
+        records = [
+            [one.envelope.message_id for one in read_recording(event) if isinstance(one, RecordedRecord)]
+            for event in events
+        ]
+        known = {record for of_event in records for record in of_event}
+        left = (number for number, own in enumerate(records, 1) if own and names.keys() >= set(own))
+        return cls(tuple(name for name in names if name not in known), frozenset(left))
+
+    def marked(self, not_run: tuple[NotRun, ...]) -> tuple[NotRun, ...]:
+        """Return what nothing ran for with a mark at what was meant to be so."""
+        return tuple(one._replace(is_expected=one.number in self.left) for one in not_run)
 
 
 def _write(file: str | None, text: str, option: str = "--html") -> None:

@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 
 import click
 
+from flowguard.cli.closed_imports import Outward, closed_imports
 from flowguard.cli.console import console
 from flowguard.cli.delivery_lines import show_aftermath, show_timeline, summary
 from flowguard.cli.printing import complain, say, say_json
@@ -23,12 +24,11 @@ from flowguard.sim.calls import intercept
 from flowguard.sim.crash import Crashes
 from flowguard.sim.delivered import Counts, Delivered
 from flowguard.sim.event_source import MOST_RECEIVES
-from flowguard.sim.final_state import FinalState, RunLeft, Unanswered
+from flowguard.sim.final_state import FinalState, RunLeft, Tables, Unanswered, tables_of
 from flowguard.sim.points import Point
 from flowguard.sim.recording import PlannedDelivery, RecordedRecord, plan, read_recording
 from flowguard.sim.weather.forecast import KINDS
 from flowguard.sim.world import World
-from flowguard.testing.explorer.record.site import Site
 from flowguard.testing.explorer.run.network import Words, no_network
 from flowguard.testing.explorer.run.stubs import Stubs
 from flowguard.text.printable import bounded
@@ -42,6 +42,8 @@ _REPLAYED: Final = Words(
     "goes out to {host}, which a replay does not",
     "give the call a fake, or allow it: --network {host}",
     "events are replayed",
+    "starts the program {host}, which a replay does not",
+    "give the call a fake, or allow it: --network {host}",
 )
 
 
@@ -116,7 +118,8 @@ def replay(  # noqa: PLR0913 - the options of a command
     planned = plan([record for _, record in recorded], repeat=repeat, shuffle=shuffle)
     crashes = Crashes(map(Point, points))
     try:
-        serving = load_flows(flows)
+        with closed_imports(network):
+            serving = load_flows(flows)
         world = World(
             serving,
             seed=seed,
@@ -127,9 +130,13 @@ def replay(  # noqa: PLR0913 - the options of a command
             weather=weather,
         )
         stubs = Stubs(declared_by_name("STUBS", modules_of_flows(world.flows)))
-        with world, intercept(stubs), no_network(outward := _Outward(), network, _REPLAYED):
+        with world, intercept(stubs), no_network(outward := Outward(), network, _REPLAYED):
+            before = tables_of(world)
             rows, left = list(_run(world, planned)), FinalState.of(world)
-            (_print_json if as_json else _print)(world, rows, left)
+            if as_json:
+                _print_json(world, rows, left)
+            else:
+                _print(world, rows, left, before)
     except (NoSuchFlow, DefinitionError, SettingsError) as error:
         say(str(error), err=True)
         sys.exit(BAD)
@@ -148,26 +155,6 @@ def _check_failing(failing: tuple[str, ...]) -> None:
         if name.endswith("="):
             problem = f"{name} names no error; write {name}WHY, its type, stage or status, or {name[:-1]} for any error"
             raise click.BadParameter(problem, param_hint="--failing")
-
-
-class _Outward:
-    """What the functions would have reached outside, each place once on standard error."""
-
-    def __init__(self) -> None:
-        self._told: set[str] = set()
-
-    @property
-    def refused(self) -> int:
-        return len(self._told)
-
-    def is_inside(self) -> bool:
-        return True
-
-    def lack(self, site: Site, what: str, fix: str, /) -> None:
-        problem = f"{site}: {what}; {fix}"
-        if problem not in self._told:
-            self._told.add(problem)
-            complain(problem)
 
 
 def _complain_of_unroutable(rows: list[Delivered], told: Collection[str]) -> int:
@@ -307,10 +294,10 @@ def _run(world: World, planned: list[PlannedDelivery]) -> Iterator[Delivered]:
     return world.run()
 
 
-def _print(world: World, rows: list[Delivered], left: FinalState) -> None:
+def _print(world: World, rows: list[Delivered], left: FinalState, before: Tables) -> None:
     out = console()
     show_timeline(out, rows, world.start)
-    show_aftermath(out, left)
+    show_aftermath(out, left, before)
     out.print()
     out.print(summary(Counts.of(world.put_in, rows)), soft_wrap=True)
 

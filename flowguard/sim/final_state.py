@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from flowguard.aws.writes import from_item
 from flowguard.sim.world import World
@@ -47,6 +47,10 @@ class DeadLetter:
     unread: bool = False
 
 
+Tables: TypeAlias = Mapping[str, tuple[Mapping[str, Any], ...]]
+"""The items of tables by their names."""
+
+
 class Unanswered(NamedTuple):
     """A stage that was asked, and whose flow is not among those that ran. ``queue`` is where the request waits."""
 
@@ -64,7 +68,7 @@ class FinalState:
     """
 
     runs: tuple[RunLeft, ...]
-    tables: Mapping[str, tuple[Mapping[str, Any], ...]]
+    tables: Tables
     dead_letters: tuple[DeadLetter, ...]
     queues: Mapping[str, int]
     unanswered: tuple[Unanswered, ...] = ()
@@ -77,13 +81,18 @@ class FinalState:
         left = {name: world.mail.take(name) for name in sorted(world.provisioner.queues) if name not in inboxes}
         return cls(
             runs=_runs(world),
-            tables={table: _items(world, table) for table in sorted(world.provisioner.tables)},
+            tables=tables_of(world),
             dead_letters=tuple(
                 _dead_letter(name, message) for name, messages in left.items() if name in dead for message in messages
             ),
             queues={name: len(messages) for name, messages in left.items() if name not in dead},
             unanswered=tuple(dict.fromkeys(_unanswered(world, left))),
         )
+
+
+def tables_of(world: World) -> Tables:
+    """Return the items of the user's tables as they are now."""
+    return {table: _items(world, table) for table in sorted(world.provisioner.tables)}
 
 
 def _unanswered(world: World, left: Mapping[str, list[Any]]) -> Iterator[Unanswered]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from flowguard.names.ids import id_problem
 from flowguard.payload.http_source import http_source
@@ -31,13 +31,43 @@ class RecordedRecord:
 
 
 def read_recording(event: Any) -> list[RecordedRecord | BadRecord]:
-    """Read the records of an event in order. It may have any shape that a function understands."""
+    """Read the records of an event in order.
+
+    It may have any shape that a function understands, or be what boto3 has received, with or without its receipts.
+    """
+    event = _with_receipts(event)
     found = find_records(event)
     raws = [event] if found is None else [record for _, record in found]
     return [
         read if isinstance(read, BadRecord) else RecordedRecord(read, raw)
         for read, raw in zip(_normalized(event), raws, strict=True)
     ]
+
+
+def _with_receipts(event: Any) -> Any:
+    """Complete what boto3 has received: one message, a list of them, or its whole answer.
+
+    A function gets none without its receipt, so there such an object may be anybody's payload. Who notes messages down
+    leaves receipts out: they are no use later.
+    """
+    if isinstance(event, list):
+        return [_with_receipt(one) for one in event]
+    if isinstance(event, dict) and isinstance(messages := event.get("Messages"), list):
+        return event | {"Messages": [_with_receipt(one) for one in messages]}
+    return _with_receipt(event)
+
+
+def _with_receipt(message: Any) -> Any:
+    """Return what boto3 has received with a receipt. What has other fields is something else."""
+    if not isinstance(message, dict) or not {"MessageId", "Body"} <= message.keys() <= _RECEIVED:
+        return message
+    return message | {"ReceiptHandle": "left out"}
+
+
+_RECEIVED: Final = frozenset(
+    {"MessageId", "Body", "Attributes", "MessageAttributes", "MD5OfBody", "MD5OfMessageAttributes"}
+)
+"""The fields of a message in the answer to ReceiveMessage, but for its receipt."""
 
 
 def _normalized(event: Any) -> list[Envelope | BadRecord]:

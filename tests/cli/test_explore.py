@@ -187,12 +187,15 @@ def test_a_page_that_cannot_be_written_is_refused(buggy: str, tmp_path: Path, sc
 
 
 @pytest.mark.usefixtures("buggy")
-def test_nothing_runs_for_a_page_that_cannot_be_written(tmp_path: Path) -> None:
+@pytest.mark.parametrize("option", ["--html", "--sarif"])
+def test_nothing_runs_for_a_file_that_cannot_be_written(option: str, tmp_path: Path) -> None:
     ran = tmp_path / "ran"  # what its module keeps is put back at the end
     source = SOURCE.replace("return Done()", f"open({str(ran)!r}, 'w').close()\n        return Done()")
-    (tmp_path / "noted_totals.py").write_text(source)
-    arguments = ("noted_totals:CountOrders", "--messages", str(tmp_path / "order.json"), "--schedule", "none")
-    assert explore(*arguments, "--html", str(tmp_path)).exit_code == 2
+    module = f"noted_totals_{option.strip('-')}"
+    (tmp_path / f"{module}.py").write_text(source)
+    arguments = (f"{module}:CountOrders", "--messages", str(tmp_path / "order.json"), "--schedule", "none")
+    refused = explore(*arguments, option, str(tmp_path))
+    assert (refused.exit_code, refused.stderr) == (2, f"{option}: {tmp_path}: Is a directory\n")
     assert not ran.exists()
     explore(*arguments)
     assert ran.exists()

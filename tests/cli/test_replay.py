@@ -688,3 +688,73 @@ def test_what_is_no_weather_is_an_error_that_says_what_there_is() -> None:
     result = replay(REQUEST, "--weather", "rain")
     assert result.exit_code == 2
     assert "'rain' is none; write NAME[=SPAN][@SPAN], such as 60m, with dynamodb-away" in result.stderr
+
+
+GOES_OUT_AT_ONCE = (
+    "import socket\ntry:\n    socket.getaddrinfo('config.invalid', 443)\nexcept OSError:\n    pass\n" + CALLS_OUT
+)
+
+
+@pytest.mark.parametrize("command", ["replay", "explore"])
+def test_nothing_goes_out_when_a_module_is_imported(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / f"at_once_{command}.py").write_text(GOES_OUT_AT_ONCE)
+    (tmp_path / "order.json").write_text('{"order_id": "o1"}')
+    monkeypatch.syspath_prepend(tmp_path)
+    result = CliRunner().invoke(main, [command, str(tmp_path / "order.json"), "--flow", f"at_once_{command}:Paid"])
+    assert result.exit_code == 2
+    assert f"at_once_{command}.py:3: goes out to config.invalid when it is imported" in result.stderr
+    assert "allow it: --network config.invalid" in result.stderr
+    assert result.stdout == ""
+
+
+PRICED = """
+from flowguard import Done, Flow, Stage
+from pydantic import BaseModel
+
+TABLES = {"prices": "sku"}
+ITEMS = {"prices": [{"sku": f"sku-{number:03}", "price": 1} for number in range(200)]}
+
+class Order(BaseModel):
+    order_id: str
+
+class Price(Stage[Order], name="price", inbox="to-price"):
+    def handle(self, order, step):
+        step.put("prices", {"sku": "sku-007", "price": 2})
+        return Done()
+
+class Priced(Flow, name="priced", object_id="order_id"):
+    stages = (Price,)
+"""
+
+RECEIVED = {"MessageId": "m-1", "Body": '{"order_id": "o1"}'}
+
+
+@pytest.fixture
+def priced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "priced_orders.py").write_text(PRICED)
+    monkeypatch.syspath_prepend(tmp_path)
+    return tmp_path / "order.json"
+
+
+def test_of_tables_that_items_lay_in_those_are_shown_that_were_changed(priced: Path) -> None:
+    priced.write_text('{"order_id": "o1"}')
+    result = replay(str(priced), "--flow", "priced_orders:Priced")
+    assert result.exit_code == 0
+    assert 'table prices: 1 of 200 items\n{"price": 2, "sku": "sku-007"}\n' in result.stdout
+    assert "sku-008" not in result.stdout
+    assert "sku-008" in replay(str(priced), "--flow", "priced_orders:Priced", "--json").stdout
+
+
+@pytest.mark.parametrize("event", [RECEIVED, {"Messages": [RECEIVED]}, [RECEIVED]], ids=["alone", "answer", "list"])
+def test_what_boto3_has_received_is_replayed_without_its_receipt(priced: Path, event: Any) -> None:
+    priced.write_text(json.dumps(event))
+    result = replay(str(priced), "--flow", "priced_orders:Priced")
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert "1 executions" in result.stdout
+
+
+def test_a_payload_of_like_names_stays_a_payload(priced: Path) -> None:
+    priced.write_text(json.dumps({**RECEIVED, "order_id": "o1"}))
+    assert "1 executions" in replay(str(priced), "--flow", "priced_orders:Priced").stdout

@@ -113,8 +113,9 @@ def explore(  # noqa: PLR0913 - everything but the first two has a default
     ``failing`` names its object (or the queue of a plain function). So is an end of plain functions that depends on
     the order of the records, which a standard queue does not keep, and one of two runs of flows that met which is as
     in no order of the whole runs; unless ``any_order`` is right, here or as ``ANY_ORDER`` in the module. The runs of
-    objects in ``may_fail`` may fail or not, as the order decides. With ``invariants_only`` no end is compared with
-    another: promises and invariants alone are checked. ``progress`` is called after each schedule with the numbers of
+    objects in ``may_fail`` may fail or not, as the order decides, and those of objects in both lists fail if they are
+    run at all. With ``invariants_only`` no end is compared with another: promises and invariants alone are checked.
+    ``progress`` is called after each schedule with the numbers of
     schedules and of violations until then.
 
     ``buckets`` are those in S3 that the handlers use: their names, or what lies in each,

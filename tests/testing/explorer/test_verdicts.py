@@ -73,7 +73,7 @@ def test_where_nothing_ran_nothing_is_a_violation() -> None:
 def test_a_message_for_another_flow_is_named_beside_those_that_ran() -> None:
     report = explore(Seats, [other_event(), TWO[0]], tables=TABLES, **QUICK)
     assert (report.violations, report.has_run, report.is_judged, report.ok) == ((), True, False, False)
-    [(number, why)] = report.not_run
+    [(number, why, _)] = report.not_run
     assert (number, why) == (1, "Unroutable: 'tariffs/price' is not served here; seats/take is")
     assert f"nothing ran for message 1: {why}" in str(report)
     assert report.as_json()["not_run"] == [{"message": "message 1", "why": why}]
@@ -103,6 +103,60 @@ def test_a_message_in_a_queue_that_no_flow_names_goes_back_there_and_is_lost_now
     given_up = replay(Seats, [event], "d1-1", tables=TABLES)
     assert "from the dead-letter queue" in str(given_up)
     assert given_up.violations == ()
+
+
+def of_run(**place: Any) -> dict[str, Any]:
+    """A message that says of itself where in a run it is."""
+    attributes = {
+        "uniquerequestid": "r-1",
+        "requestedat": str(START),
+        "flowguard": json.dumps({"object": "c9", **place}),
+    }
+    payload = {"claim_id": "c9", "seat": "s"}
+    return sqs_event("claims", payload, attributes={"flowstage": "seats/take", **attributes}, sent_at=START)
+
+
+NOT_HERE: dict[str, tuple[dict[str, Any], str]] = {
+    "another release": (of_run(version=9), "OtherRelease: seats does not read version 9"),
+    "a run that is not here": (
+        of_run(hop=2, version=1),
+        "GONE: it is of hop 2 of a run that is not here, seats of c9; give what begins it too",
+    ),
+    "a stage that no request enters": (
+        sqs_event("claims", {}, attributes={"flowstage": "seats/leave"}, sent_at=START),
+        "Untrusted: ",
+    ),
+    "a request from the future": (
+        sqs_event("claims", {}, attributes={"requestedat": str(START + 86_400_000 * 99)}, sent_at=START),
+        "EnvelopeError: ",
+    ),
+}
+
+
+@pytest.mark.parametrize("which", NOT_HERE)
+def test_a_message_that_no_stage_gets_is_named_and_no_fault_is_tried_at_it(which: str) -> None:
+    event, why = NOT_HERE[which]
+    report = explore(Seats, [event], tables=TABLES, **QUICK)
+    assert (report.violations, report.has_run, report.ok) == ((), False, False)
+    assert [one.number for one in report.not_run] == [1]
+    assert report.not_run[0].why.startswith(why)
+    assert "".join(report.coverage.values()) == ""
+
+
+def test_beside_a_message_that_no_stage_gets_the_others_keep_their_numbers() -> None:
+    foreign = [event for event, _ in NOT_HERE.values()]
+    several = TWO[0], Claim(claim_id="c2", seat="t")
+    report = explore(Seats, [*foreign, *several], tables=TABLES, **QUICK)
+    assert [one.number for one in report.not_run] == [1, 2, 3, 4]
+    assert (report.violations, report.is_judged, report.parts) == ((), False, 2)
+    assert {end.of: end.status for end in report.undisturbed_ends} == {"c1": "COMPLETED", "c2": "COMPLETED"}
+    assert replay(Seats, [*foreign, *several], "6/d1", tables=TABLES).violations == ()
+
+
+def test_a_later_hop_of_a_run_that_another_message_begins_is_explored_with_it() -> None:
+    begins = of_run(version=1)
+    report = explore(Seats, [of_run(hop=2, version=1), begins], tables=TABLES, invariants_only=True, **QUICK)
+    assert report.not_run == ()
 
 
 @pytest.mark.proof("explores two runs twice")

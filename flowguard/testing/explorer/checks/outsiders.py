@@ -29,7 +29,7 @@ def nothing_goes_where_no_flow_sends(history: History, flows: Sequence[AnyFlow])
     """Check that flowguard sends only to places that a stage or a flow names (I19)."""
     if not flows:
         return
-    allowed = {*_named(flows), *_committed(history, flows), *map(_bare, history.inner)}
+    allowed = {*_named(flows), *_committed(history, flows), *map(_bare, history.inner), *_recorded(history)}
     for sent in history.posted:
         if sent.from_user or not sent.call:
             continue
@@ -44,6 +44,13 @@ def _named(flows: Sequence[AnyFlow]) -> Iterator[str]:
         yield from (queue_of(flow, stage) for stage in flow.stages)
         places = (flow.answers, flow.dead_letters, flow.complete_to, *map(flow.inbox_of, flow.stages))
         yield from (_bare(str(to)) for to in places if to is not None)
+
+
+def _recorded(history: History | None) -> Iterator[str]:
+    """Yield what stages named with their step: what a group asks stands in no outbox."""
+    while history is not None:
+        yield from history.recorded
+        history = history.before
 
 
 def _committed(history: History, flows: Sequence[AnyFlow]) -> Iterator[str]:

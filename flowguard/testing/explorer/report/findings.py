@@ -9,12 +9,15 @@ from typing import Any, Final, NamedTuple
 from flowguard.testing.explorer.checks.problem import Problem
 from flowguard.testing.explorer.checks.undisturbed import UndisturbedEnd
 from flowguard.testing.explorer.record.site import Site
+from flowguard.testing.explorer.report.folded import folded
 from flowguard.testing.explorer.report.lanes import Lanes
 from flowguard.text.printable import bounded, one_line
 
 _MOST_ENDS: Final = 5
 _LONGEST_END: Final = 300
 _MOST_NAMED: Final = 6
+_MOST_TIME_LINES: Final = 3
+_MOST_DIFFERENCES: Final = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +46,22 @@ class Violation:
 
 
 class NotRun(NamedTuple):
-    """A message that no function took, and the reason. ``number`` is its place among those given, from 1."""
+    """A message that no function took, and the reason. ``number`` is its place among those given, from 1.
+
+    ``is_expected`` says that this is what the message was meant to come to.
+    """
 
     number: int
     why: str
+    is_expected: bool = False
+
+    @property
+    def begins(self) -> str:
+        """Return how the line about it begins."""
+        return "as expected, nothing ran for" if self.is_expected else "nothing ran for"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Report:
     """The result of an exploration.
 
@@ -102,7 +114,7 @@ class Report:
     @property
     def is_judged(self) -> bool:
         """Return whether there were calls, every message and single fault ran, and each end could be judged."""
-        left = self.not_run or self.unjudged or self.singles_left or self.parts_left
+        left = any(not one.is_expected for one in self.not_run) or self.unjudged or self.singles_left or self.parts_left
         return self.has_run and bool(self.coverage) and not left
 
     @property
@@ -115,13 +127,19 @@ class Report:
         """Return how many schedules ran a second."""
         return self.schedules / self.seconds if self.seconds else 0.0
 
+    def __repr__(self) -> str:
+        """Format it for an assertion that fails: shorter than what it holds."""
+        return f"<Report: {self.verdict}, {_many(len(self.violations), 'violation')}, {self.schedules} schedules>"
+
     def __str__(self) -> str:
-        """Format the report as ``flowguard explore`` prints it."""
+        """Format the report as ``flowguard explore`` prints it: a few time lines, as far as they fit."""
         lines: list[str] = []
         told: set[str] = set()
         for number, violation in enumerate(self.violations, 1):
-            shown = replace(violation, timeline=()) if violation.schedule in told else violation
-            told |= {violation.schedule} if violation.timeline else set()
+            is_left_out = violation.schedule in told or len(told) == _MOST_TIME_LINES
+            lasted = () if is_left_out else violation.timeline
+            told |= {violation.schedule} if lasted else set()
+            shown = replace(violation, timeline=tuple(folded(lasted, violation.schedule)))
             lines += [*show(shown, f"violation {number} of {len(self.violations)}"), ""]
         return "\n".join(map(one_line, [*lines, *self.summary()]))
 
@@ -168,7 +186,7 @@ class Report:
             lines.append(
                 f"not tried, {_many(self.singles_left, 'single fault')}: so this is no verdict; give more time"
             )
-        lines += [f"nothing ran for {self._name(number)}: {why}" for number, why in self.not_run]
+        lines += [f"{one.begins} {self._name(one.number)}: {one.why}" for one in self.not_run]
         if self.never_ran:
             lines.append(f"never ran: {', '.join(self.never_ran)}; no message and no fault came there")
         if self.has_run and not self.coverage:
@@ -197,7 +215,7 @@ class Report:
             "unjudged": self.unjudged,
             "singles_left": self.singles_left,
             "has_run": self.has_run,
-            "not_run": [{"message": self._name(number), "why": why} for number, why in self.not_run],
+            "not_run": [{"message": self._name(one.number), "why": one.why} for one in self.not_run],
             "parts": self.parts,
             "parts_left": self.parts_left,
             "has_twin": self.has_twin,
@@ -209,7 +227,7 @@ class Report:
         }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Trace:
     """One schedule. ``timeline`` is a line for each thing that happened and ``lanes`` the same as data."""
 
@@ -223,6 +241,10 @@ class Trace:
     def ok(self) -> bool:
         """Return whether nothing was found."""
         return not self.violations
+
+    def __repr__(self) -> str:
+        """Format it for an assertion that fails."""
+        return f"<Trace: schedule {self.schedule}, {_many(len(self.violations), 'violation')}>"
 
     def __str__(self) -> str:
         """Format the trace as ``flowguard explore --schedule`` prints it."""
@@ -238,7 +260,9 @@ def show(violation: Violation, title: str = "violation") -> list[str]:
         lines += ["", *violation.timeline]
     lines.append("")
     lines += [f"  what went wrong   {text}" for text in violation.struck]
-    lines += [f"  what differs      {_shown(problem)}" for problem in violation.problems]
+    lines += [f"  what differs      {_shown(problem)}" for problem in violation.problems[:_MOST_DIFFERENCES]]
+    if (left := len(violation.problems) - _MOST_DIFFERENCES) > 0:
+        lines.append(f"  what differs      and {left} more")
     if violation.site is not None:
         lines += [f"  the line          {violation.site}: {violation.site.text}"]
     lines.append(f"  likely fix        {violation.fix}")

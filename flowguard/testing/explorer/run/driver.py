@@ -54,7 +54,10 @@ from flowguard.wire.message import FLOW_STAGE
 from flowguard.worker.patience import MANY_RECEIVES
 
 MOST_DELIVERIES: Final = 300
-"""With more, the flow counts as one that never rests."""
+"""With more, the flow counts as one that never rests, unless so many messages came."""
+
+_OF_EACH: Final = 60
+"""So many deliveries may each message lead to: what refuses its record for good alone takes half of them."""
 
 _KEPT: Final = (AnswerVerdict.RESUMED, AnswerVerdict.RECORDED)
 _OF_WAITS: Final = (EventType.ANSWERED, EventType.TIMED_OUT)
@@ -113,7 +116,7 @@ class _Driver:
     def ask_again(self) -> History | None:
         """Run a next request for each object and return the history of that. None where there is none."""
         before, sandbox = self.history, self._sandbox
-        sandbox.time.move_to(moment_of_next(sandbox))
+        sandbox.time.move_to(moment_of_next(before, sandbox))
         asked = list(next_requests(before, sandbox))
         if not asked:
             return None
@@ -270,7 +273,8 @@ class _Driver:
         history, number = self.history, len(self.history.deliveries) + 1
         is_forged = delivery.number in history.forged
         self._looks += is_forged or _is_deadline(delivery)
-        if number - self._looks > MOST_DELIVERIES:  # a deadline that lies ahead comes every quarter of an hour
+        most = max(MOST_DELIVERIES, _OF_EACH * len(self._sandbox.coming))
+        if number - self._looks > most:  # a deadline that lies ahead comes every quarter of an hour
             history.at_rest = False
             return
         refused = self._day.refused

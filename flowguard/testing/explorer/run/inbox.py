@@ -24,6 +24,7 @@ from flowguard.sim.recording import RecordedRecord, read_recording
 from flowguard.sim.waiting_records import Delivery
 from flowguard.testing.lambda_events import invocation, sns_to_sqs_event, sqs_event
 from flowguard.wire.envelope import BadRecord, Envelope, Source, normalize
+from flowguard.worker.routing import CLOCKS_DIFFER_BY_MS
 
 Message: TypeAlias = BaseModel | Mapping[str, Any]
 """The payload of a request, or a recorded event in any shape."""
@@ -44,6 +45,13 @@ Given: TypeAlias = Message | Later
 """What starts an exploration, or comes while it goes on."""
 
 _DEDUPLICATED: Final = 300_000
+
+
+_AHEAD: Final = CLOCKS_DIFFER_BY_MS
+"""A record that was sent longer than that after now is refused, ms."""
+
+_APART: Final = 3_600_000
+"""Recorded messages between which more time lies do not meet: what went wrong about the first is over, ms."""
 
 
 class Coming(NamedTuple):
@@ -92,6 +100,26 @@ def read_given(
         function = queues[0] if not flows and queues and queues[0] in direct else None
         found += [Coming(one, after, function, number) for record in records for one in _fanned_out(record, behind)]
     return found
+
+
+def at_their_times(coming: Sequence[Coming], otherwise: int) -> tuple[int, list[Coming]]:
+    """Return the moment at which a schedule starts, and when the records come.
+
+    Those come at once between which no hour lies, so that each can meet each other one: then when none of them is sent
+    ahead of its time any more. A record that says no time comes with the first ones, or ``otherwise`` where none does.
+    """
+    sent = [one.recorded.sent_at for one in coming if not one.after]
+    times = sorted(at for at in sent if at is not None) or [otherwise]
+    moments: dict[int, int] = {}
+    together: list[int] = []
+    for at in times:
+        together = [*together, at] if together and at - together[-1] <= _APART else [at]
+        moments.update(dict.fromkeys(together, max(together[0], at - _AHEAD)))
+    start = moments[times[0]]
+    return start, [
+        one if one.after else one._replace(after=moments.get(one.recorded.sent_at or 0, start) - start)
+        for one in coming
+    ]
 
 
 def _fanned_out(record: RecordedRecord, behind: Mapping[str, str]) -> list[RecordedRecord]:

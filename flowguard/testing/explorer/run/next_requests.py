@@ -27,10 +27,14 @@ class NextRequest(NamedTuple):
     recorded: RecordedRecord
 
 
-def moment_of_next(sandbox: Sandbox) -> int:
-    """Return a moment when no worker holds an object, whatever its flow does on conflict."""
+def moment_of_next(history: History, sandbox: Sandbox) -> int:
+    """Return a moment when no run holds an object any more, whatever its flow does on conflict.
+
+    A run that waits holds its object until its deadline, and then as long as one that no worker works on.
+    """
     longest = max((flow.abandoned_after for flow in sandbox.flows), default=timedelta(0))
-    return sandbox.now() + (longest + _A_WHILE) // timedelta(milliseconds=1)
+    deadlines = (item.wait.deadline for item in history.latest().values() if item.wait is not None)
+    return max([sandbox.now(), *deadlines]) + (longest + _A_WHILE) // timedelta(milliseconds=1)
 
 
 def next_requests(history: History, sandbox: Sandbox) -> Iterator[NextRequest]:

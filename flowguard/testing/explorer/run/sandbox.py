@@ -44,7 +44,7 @@ from flowguard.testing.explorer.record.history import Items
 from flowguard.testing.explorer.record.question import PARTIES
 from flowguard.testing.explorer.run.explored import keys_of, modules_of
 from flowguard.testing.explorer.run.given_buckets import Buckets, GivenBuckets
-from flowguard.testing.explorer.run.inbox import Coming, Given, read_given
+from flowguard.testing.explorer.run.inbox import Coming, Given, at_their_times, read_given
 from flowguard.testing.explorer.run.invocation import Invocation
 from flowguard.testing.explorer.run.module_state import Memory, with_imported
 from flowguard.testing.explorer.run.network import no_network
@@ -124,8 +124,7 @@ class Sandbox:
         self.hash_keys = {**{table: key.names[0] for table, key in self.keys.items()}, self.settings.table: "pk"}
         self.coming = read_given(flows, given, START, [function.queue for function in self.plain], _direct(self.plain))
         self.twin = self._made_twin(flows, given)
-        sent = [one.recorded.sent_at for one in self.coming if not one.after]
-        self.start = min((at for at in sent if at is not None), default=START)
+        self.start, self.coming = at_their_times(self.coming, START)
         self.seed = seed
         self.randomness = SeededRandom()
         self.time = VirtualTime(self.start)

@@ -7,13 +7,14 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any, Final, Protocol
 
-from flowguard.flow import AnyFlow
+from flowguard.flow import AnyFlow, is_flow
+from flowguard.project.queues import queue_of
 from flowguard.step import Step
 from flowguard.testing.explorer.record.history import History
 from flowguard.testing.explorer.record.site import calling_site, raising_site
 from flowguard.testing.explorer.run.worker import Worker
 
-_RECORDING: Final = ("put", "update", "delete", "newest_wins", "modify", "send")
+_RECORDING: Final = ("put", "update", "delete", "newest_wins", "modify", "send", "group")
 
 
 class Watching(Protocol):
@@ -53,10 +54,16 @@ def _noted(real: Callable[..., Any], watching: Watching) -> Callable[..., Any]:
     def record(self: Any, *given: Any, **named: Any) -> Any:
         to = given[0] if given else named.get("table", named.get("to"))
         if watching.worker is not None:
-            watching.history.recorded[str(to).rpartition(":")[2]] = calling_site(until="_work")
+            name = _inbox_of(to) if is_flow(to) else str(to).rpartition(":")[2]
+            watching.history.recorded[name] = calling_site(until="_work")
         return real(self, *given, **named)
 
     return record
+
+
+def _inbox_of(flow: AnyFlow) -> str:
+    """Return the queue that the requests of a group go to."""
+    return queue_of(flow, flow.entry())
 
 
 def _telling(real: Callable[..., Any], watching: Watching) -> Callable[..., Any]:

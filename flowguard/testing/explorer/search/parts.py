@@ -7,7 +7,7 @@ themselves they have one each, and each schedule is shorter.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from flowguard.testing.explorer.checks.whole_runs import first_records
 from flowguard.testing.explorer.record.happened import touched_at
@@ -17,18 +17,20 @@ from flowguard.testing.explorer.run.inbox import Coming
 from flowguard.testing.explorer.search.runs import Messages
 
 
-def parts_of(first: History, coming: Sequence[Coming]) -> list[Messages]:
-    """Return the parts, by the undisturbed run of all messages. One where that does not show what each touches.
+def parts_of(first: History, coming: Mapping[int, Coming]) -> list[Messages]:
+    """Return the parts of the messages, which are given by their numbers, by the undisturbed run of all.
+
+    Returns one part where that run does not show what each touches.
 
     What a module keeps from one record for the next is no call that could be seen, and a message that nobody received
     might have done anything.
     """
-    ids = [message.recorded.envelope.message_id for message in coming]
+    ids = {number: message.recorded.envelope.message_id for number, message in coming.items()}
     touched = _touched_by_message(first)
-    if first.kept or not touched.keys() >= set(ids):
-        return [tuple(range(1, len(ids) + 1))]
+    if first.kept or not touched.keys() >= set(ids.values()):
+        return [tuple(ids)]
     numbers: dict[str, Messages] = {}
-    for number, name in enumerate(ids, 1):
+    for number, name in ids.items():
         numbers[name] = (*numbers.get(name, ()), number)
     return joined({messages: touched[name] for name, messages in numbers.items()})
 

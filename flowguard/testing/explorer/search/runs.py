@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final, TypeAlias
 
@@ -39,7 +39,7 @@ class Runs:
     ``free`` and ``same`` are what the ends of runs are compared without and by. Without ``may_lack`` a service that
     the engine does not have raises :class:`Lacking`. ``all`` are the first messages, ``touched`` is by the messages
     that came what calls have read and written. ``has_kept`` says that a module kept something from one record for the
-    next.
+    next. ``left_out`` are the numbers of first messages that never come.
     """
 
     def __init__(
@@ -52,6 +52,7 @@ class Runs:
         self.has_kept = False
         self.touched: dict[Messages, Touched] = {}
         self.all: Sequence[Coming] = sandbox.coming
+        self.left_out: frozenset[int] = frozenset()
         self._only: Messages = ()
         self._may_lack = may_lack
         self._uncounted: set[str] = set()
@@ -76,6 +77,16 @@ class Runs:
         """Answer whether all first messages come now."""
         return not self._only
 
+    @property
+    def numbers(self) -> Messages:
+        """Return the numbers of the first messages that may come."""
+        return tuple(number for number in range(1, len(self.all) + 1) if number not in self.left_out)
+
+    def leave_out(self, numbers: Iterable[int]) -> None:
+        """Let these first messages not come any more."""
+        self.left_out |= frozenset(numbers)
+        self.sandbox.coming = self._coming()
+
     @contextmanager
     def only(self, messages: Messages) -> Iterator[None]:
         """Let none but these first messages come in a block."""
@@ -88,7 +99,7 @@ class Runs:
             self.sandbox.coming = self._coming()
 
     def _coming(self) -> list[Coming]:
-        messages = [message for number, message in enumerate(self.all, 1) if number in self._only or not self._only]
+        messages = [self.all[number - 1] for number in self.numbers if number in self._only or not self._only]
         twin = self.sandbox.twin if self._only == ALONE_WITH_TWIN else None
         return messages if twin is None else [*messages, twin]
 

@@ -85,10 +85,12 @@ class Search:
         self._invariants = tuple(invariants)
         self._failing = failing
         self._may_fail = frozenset(may_fail)
+        self._not_compared = self._may_fail.difference(failing or ())
         self.has_twin = False
         self._unjudged = 0
         self._singles_left = 0
         self._first: History | None = None
+        self._not_run: tuple[NotRun, ...] = ()
         self._progress = progress
         self._distinct: set[str] = set()
         self._began = time.perf_counter()
@@ -109,13 +111,27 @@ class Search:
 
     def _begin(self) -> History:
         """Run what is undisturbed. Raises :class:`SettingsError` for arguments of which all messages know nothing."""
-        first = self._first = self.runs.run_one_by_one(Schedule())
+        first = self._first = self._without_what_is_not_run()
         if self.runs.has_all:
             check_free(self.runs.free, first, self._sandbox.keys, _dead_letters(self._sandbox))
             check_same(self.runs.same, first)
             if not self._sandbox.answers_are_declared:  # a module's are for all messages, and these may await nothing
                 check_answers(self._sandbox.parties.given, first)
         return first
+
+    def _without_what_is_not_run(self) -> History:
+        """Run the messages one by one, and without those for which nothing ran.
+
+        What is refused or parked as it came says nothing of a stage, whatever goes wrong about it.
+        """
+        first = self.runs.run_one_by_one(Schedule())
+        if not self.runs.has_all or self.runs.left_out or not (why := not_run(first)):
+            return first
+        named = {number: one.recorded.envelope.message_id for number, one in enumerate(self.runs.all, 1)}
+        left = {number: why[name] for number, name in named.items() if name in why}
+        self._not_run = tuple(NotRun(self.runs.all[number - 1].given, text) for number, text in left.items())
+        self.runs.leave_out(left)
+        return self.runs.run_one_by_one(Schedule())
 
     def again(self, schedule: Schedule) -> tuple[History, tuple[Violation, ...]]:
         """Run a schedule of a report once more and return its history with all that the report said of it."""
@@ -166,7 +182,7 @@ class Search:
         if differ and _may_fail(history) and (_has_failed(differ) or failed_by_right(history)):
             return problems
         self._distinct.add(end.digest)
-        if not differ or any(name in self._may_fail for name, _ in map(_object_of, end.failed)):
+        if not differ or any(name in self._not_compared for name, _ in map(_object_of, end.failed)):
             return problems
         if not self.right.are_known:
             self._unjudged += not self._any_order
@@ -262,7 +278,9 @@ class Search:
         """
         if self._invariants or self._sandbox.has_batches or self._sandbox.has_stub_functions:
             return []
-        return parts_of(first, self.runs.all) if first.at_rest and not (first.hung or first.lacks) else []
+        if first.hung or first.lacks or not first.at_rest:
+            return []
+        return parts_of(first, {number: self.runs.all[number - 1] for number in self.runs.numbers})
 
     def _in_parts(self, parts: Sequence[Messages], budget: SearchBudget) -> None:
         """Search each part, and those together that have met under some fault."""
@@ -278,7 +296,7 @@ class Search:
     def _joined(self, done: Iterable[Messages]) -> list[Messages]:
         """Return these parts after joining those that met under some fault: all, where a module kept something then."""
         if self.runs.has_kept:
-            return [tuple(range(1, len(self.runs.all) + 1))]
+            return [self.runs.numbers]
         return joined({messages: self.runs.touched[messages] for messages in done})
 
     def _part(self, part: Messages, budget: SearchBudget, left: int) -> None:
@@ -369,7 +387,7 @@ class Search:
             unjudged=sum(search._unjudged for search in every),
             singles_left=sum(search._singles_left for search in every),
             has_run=_has_run(first),
-            not_run=self._not_run(first),
+            not_run=self._not_run,
             elsewhere=tuple(sorted(self._sandbox.elsewhere)),
             parts=len(self._within) or 1,
             parts_left=len(self._ahead),
@@ -377,12 +395,6 @@ class Search:
             compared=_compared(first),
             never_ran=self._never_ran(),
         )
-
-    def _not_run(self, first: History) -> tuple[NotRun, ...]:
-        """Return the messages for which nothing ran, though nothing went wrong."""
-        why = not_run(first)
-        ids = ((coming.given, coming.recorded.envelope.message_id) for coming in self.runs.all)
-        return tuple(NotRun(number, why[name]) for number, name in ids if name in why)
 
     def _never_ran(self) -> tuple[str, ...]:
         """Return the stages of which no call was met. Each makes one: it claims its hop, or reads it."""

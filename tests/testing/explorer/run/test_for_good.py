@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from flowguard import Done, Flow, Outcome, Stage, Step
+from flowguard import IGNORE, Done, Failure, Flow, Outcome, Stage, Step
 from flowguard.testing import replay
 from flowguard.testing.explorer import PlainFunction, explore
 from tests.proofs.recall import cases, waits
@@ -95,3 +96,42 @@ def test_they_are_tried_unless_nothing_is_to_be_refused_for_good() -> None:
         for flag in (True, False)
     ]
     assert tried[0] == tried[1] + 1
+
+
+class AskBank(Stage[seeded.Order], name="ask-bank", then=("book", "lapse"), inbox="orders"):
+    def handle(self, order: seeded.Order, step: Step) -> Outcome:
+        ask = step.ask("bank", {"ref": step.answer_id("paid")})
+        return Book.when_all(paid=ask, within=timedelta(hours=3), on_timeout="lapse")
+
+
+class Book(Stage[dict], name="book", inbox="bookings"):
+    def handle(self, answers: dict[str, Any], step: Step) -> Outcome:
+        return Done()
+
+
+class Lapse(Book, name="lapse", inbox="bookings"):
+    """Nobody has answered."""
+
+
+class Undo(Stage[Failure], name="undo", inbox="bookings"):
+    def handle(self, failure: Failure, step: Step) -> Outcome:
+        return Done()
+
+
+class WaitForBank(Flow, name="wait-for-bank", object_id="order_id", on_conflict=IGNORE):
+    stages = (AskBank, Book, Lapse)
+
+
+class WaitAndUndo(Flow, name="wait-and-undo", object_id="order_id", on_conflict=IGNORE, on_failed=Undo):
+    stages = (AskBank, Book, Lapse, Undo)
+
+
+@pytest.mark.parametrize("flow", [WaitForBank, WaitAndUndo])
+def test_the_next_request_comes_when_the_run_that_waits_may_be_taken_over(flow: type[Flow]) -> None:
+    """``f4``: the message of the deadline is parked, so the run holds its object for a day after three hours."""
+    trace = replay(flow, [seeded.Order(order_id="o1")], "f4")
+    assert trace.ok, str(trace)
+    shown = iter(trace.timeline)
+    assert any("asked for once more" in line for line in shown)
+    assert any("(claim)" in line and "ConditionalCheckFailed" not in line for line in shown)
+    assert any("bank" in line for line in shown)

@@ -1,0 +1,129 @@
+"""Nothing leaves the machine while a handler is explored: by no connection, datagram, look-up or program."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from flowguard.testing import Trace, replay
+from flowguard.testing.explorer import PlainFunction
+from flowguard.testing.explorer.run.network import NetworkRefused, ProgramRefused
+
+ORDER = {"order_id": "o1"}
+PROGRAM = [sys.executable, "-c", "pass"]
+NAME = os.path.basename(sys.executable)  # noqa: PTH119
+
+
+def sends_a_datagram(event: Any, context: Any) -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as metrics:
+        metrics.sendto(b"orders:1|c", ("127.0.0.1", 8125))
+
+
+def sends_a_message(event: Any, context: Any) -> None:
+    with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as metrics:
+        metrics.sendmsg([b"orders:1|c"], [], 0, ("::1", 8125))
+
+
+def connects_quietly(event: Any, context: Any) -> None:
+    with socket.socket() as connection:
+        connection.connect_ex(("127.0.0.1", 9))
+
+
+def looks_up(event: Any, context: Any) -> None:
+    socket.gethostbyname(b"gateway.invalid")
+
+
+def looks_back(event: Any, context: Any) -> None:
+    socket.getnameinfo(("127.0.0.1", 80), 0)
+
+
+def starts_a_program(event: Any, context: Any) -> None:
+    subprocess.run(PROGRAM, check=True)
+
+
+def starts_a_shell(event: Any, context: Any) -> None:
+    os.system("true")  # noqa: S605, S607
+
+
+def spawns(event: Any, context: Any) -> None:
+    os.posix_spawn(sys.executable, PROGRAM, {})
+
+
+def replayed(handler: Callable[[Any, Any], None], *network: str) -> Trace:
+    return replay(PlainFunction("orders", handler), [ORDER], "none", network=network)
+
+
+@pytest.mark.parametrize(
+    ("handler", "what"),
+    [
+        (sends_a_datagram, "goes out to 127.0.0.1"),
+        (sends_a_message, "goes out to ::1"),
+        (connects_quietly, "goes out to 127.0.0.1"),
+        (looks_up, "goes out to gateway.invalid"),
+        (looks_back, "goes out to 127.0.0.1"),
+        (starts_a_program, f"starts the program {NAME}"),
+        (spawns, f"starts the program {NAME}"),
+        (starts_a_shell, "starts the program sh"),
+    ],
+)
+def test_what_leaves_the_machine_is_refused_and_named_with_its_line(handler: Any, what: str) -> None:
+    (found,) = replayed(handler).violations
+    assert what in found.problems[0].text
+    assert f'network=["{what.rpartition(" ")[2]}"]' in found.fix
+    assert found.site is not None
+    assert found.site.function == handler.__name__
+
+
+@pytest.mark.parametrize(
+    ("handler", "allowed"), [(sends_a_datagram, "127.0.0.1"), (looks_back, "127.0.0.1"), (starts_a_program, NAME)]
+)
+def test_what_is_allowed_goes_out(handler: Any, allowed: str) -> None:
+    assert replayed(handler, allowed).ok
+
+
+def test_the_address_of_a_host_that_is_allowed_is_reached_by_its_number() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+
+        def connects(event: Any, context: Any) -> None:
+            family, kind, _, _, address = socket.getaddrinfo("localhost", port, socket.AF_INET, socket.SOCK_STREAM)[0]
+            with socket.socket(family, kind) as connection:
+                connection.connect(address)
+
+        assert replayed(connects, "localhost").ok
+
+
+def test_a_socket_that_is_a_file_stays_on_the_machine(tmp_path: Any) -> None:
+    def connects(event: Any, context: Any) -> None:
+        with socket.socket(socket.AF_UNIX) as server, socket.socket(socket.AF_UNIX) as connection:
+            server.bind(str(tmp_path / "s"))
+            server.listen()
+            connection.connect(str(tmp_path / "s"))
+
+    assert replayed(connects).ok
+
+
+def test_what_is_refused_raises_as_an_error_of_the_system() -> None:
+    raised: list[type[BaseException]] = []
+
+    def catches(event: Any, context: Any) -> None:
+        for start in (sends_a_datagram, starts_a_program):
+            try:
+                start(event, context)
+            except OSError as error:
+                raised.append(type(error))
+
+    replayed(catches)
+    assert raised[:2] == [NetworkRefused, ProgramRefused]
+
+
+def test_outside_an_exploration_nothing_is_refused() -> None:
+    replayed(sends_a_datagram)
+    sends_a_datagram(None, None)
+    starts_a_program(None, None)
