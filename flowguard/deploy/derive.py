@@ -12,6 +12,7 @@ from typing import Final
 from flowguard.deploy.at_aws import names_of, under_names
 from flowguard.deploy.batch_plan import MOST_RECORDS, BatchPlan, batching_of, batching_problems
 from flowguard.deploy.found import FoundFunction, FunctionKind, flows_of, keys_of, plain_name, what_calls_it_needs
+from flowguard.deploy.key_uses import under_keys
 from flowguard.deploy.needs import ANSWERS_URL, Deployment, FunctionNeed, Permission, TableNeed, Target, TopicNeed
 from flowguard.deploy.options import RETENTIONS, DeployOptions, FunctionOptions
 from flowguard.deploy.own_calls import note_of
@@ -92,7 +93,7 @@ def needs_of(functions: Sequence[FoundFunction], options: DeployOptions) -> Depl
         ),
         unknown=unknown,
     )
-    return under_names(deployment, names_of(options))
+    return under_names(under_keys(deployment, options), names_of(options))
 
 
 def name_of(function: FoundFunction, options: DeployOptions) -> str:
