@@ -10,7 +10,7 @@ from datetime import timedelta
 from typing import Final
 
 from flowguard.deploy.at_aws import names_of, under_names
-from flowguard.deploy.batch_plan import MOST_RECORDS, BatchPlan, batching_of, batching_problems
+from flowguard.deploy.batch_plan import MOST_RECORDS, BatchPlan, batching_of, batching_problems, reserved_problems
 from flowguard.deploy.found import FoundFunction, FunctionKind, flows_of, keys_of, plain_name, what_calls_it_needs
 from flowguard.deploy.key_uses import under_keys
 from flowguard.deploy.needs import ANSWERS_URL, Deployment, FunctionNeed, Permission, TableNeed, Target, TopicNeed
@@ -58,6 +58,7 @@ def needs_of(functions: Sequence[FoundFunction], options: DeployOptions) -> Depl
     for name, one in named.items():
         problems += _batch_problems(one, _options_of(one, options), plan.read_by(name).values())
         problems += batching_problems(one, _options_of(one, options))
+        problems += reserved_problems(one, _options_of(one, options), len(plan.read_by(name)))
     tables = tuple(_warmed(table, options) for table in _tables(functions, flows, options, problems))
     if problems:
         raise CannotDeploy(what, tuple(dict.fromkeys(problems)))
@@ -313,6 +314,7 @@ def _function(
         environment=tuple(sorted({**own.environment, **_settings(function, permissions, options)}.items())),
         role=own.role,
         policies=own.policies,
+        reserved=own.reserved,
     )
 
 

@@ -76,6 +76,8 @@ class FunctionOptions(Frozen):
     window: int = Field(0, ge=0, le=300)
     """Seconds for which Lambda gathers a batch. FIFO queues have none."""
     max_concurrency: int | None = Field(None, ge=2, le=1_000)
+    reserved: int | None = Field(None, ge=2)
+    """Invocations at once that are kept for it, and the most that it has. Its mappings have to stay below."""
     url_concurrency: int = Field(10, ge=0)
     """Invocations at once that are reserved for a function with a URL, and the most that it has. 0 reserves none."""
     role: str | None = Field(None, pattern=ROLE)

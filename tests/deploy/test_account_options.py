@@ -163,3 +163,16 @@ def test_what_aws_does_not_take_is_named(text: str, problem: str, tmp_path: Path
     with pytest.raises(CannotDeploy) as raised:
         DeployOptions.read(file)
     assert problem in str(raised.value)
+
+
+def test_invocations_are_reserved_where_the_options_say_how_many() -> None:
+    given = {"defaults": {"max_concurrency": 2, "reserved": 4}}
+    options = DeployOptions.model_validate(given)
+    assert {one.reserved for one in needs("flows.take_payment.handlers", options=options).functions} == {4}
+
+
+@pytest.mark.parametrize(("given", "each"), [({"reserved": 4}, "none"), ({"reserved": 3, "max_concurrency": 4}, "4")])
+def test_mappings_may_not_bring_more_than_is_reserved(given: dict[str, int], each: str) -> None:
+    options = DeployOptions.model_validate({"functions": {"charge_card": given}})
+    with pytest.raises(CannotDeploy, match=f"its 1 queues have max_concurrency = {each} each"):
+        needs("flows.take_payment.handlers", options=options)
