@@ -49,6 +49,10 @@ _SIGNED: Final = Document(
     "Using code signing to verify code integrity with Lambda",
     "https://docs.aws.amazon.com/lambda/latest/dg/configuration-codesigning.html",
 )
+_TRACED: Final = Document(
+    "Visualize Lambda function invocations using AWS X-Ray",
+    "https://docs.aws.amazon.com/lambda/latest/dg/services-xray.html",
+)
 _NAMES: Final = Document("Name type", f"{_CFN}/TemplateReference/aws-properties-name.html")
 
 DEPLOYMENT_FACTS: Final = (
@@ -247,6 +251,16 @@ DEPLOYMENT_FACTS: Final = (
         words=("VpcConfig", "SubnetIds", "SecurityGroupIds"),
         engines=NOWHERE,
         by_hand="The refusal shows at deployment. No engine has networks.",
+    ),
+    Fact(
+        name="function-traced",
+        sentence="Lambda sends the traces of a function to X-Ray with the permissions of the function's role; X-Ray "
+        "has no resources that a policy could name.",
+        source=_TRACED,
+        relied_on_by=("deploy/permissions.py:TRACED",),
+        words=("TracingConfig",),
+        engines=NOWHERE,
+        by_hand="A trace that is missing shows it.",
     ),
     Fact(
         name="tag-lists-resources",

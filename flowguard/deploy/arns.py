@@ -171,7 +171,7 @@ def _arn(needed: Deployment, one: Permission) -> Arn:
             return Arn("sqs", name) if given is None else Arn(whole=given)
         case Target.TABLE:
             return table_arn(name)
-        case Target.TOPIC | Target.NETWORK | Target.KEY:
+        case Target.TOPIC | Target.NETWORK | Target.TRACES | Target.KEY:
             return Arn(whole=name)
         case Target.OBJECTS:
             return Arn("s3", name, region=False, account=False)

@@ -10,7 +10,7 @@ from flowguard.deploy.needs import Deployment, FunctionNeed, QueueNeed, Target
 from flowguard.deploy.options import DeployOptions
 from flowguard.deploy.template import is_closed, operators_of
 
-_ALL = "all network interfaces of the account"
+_ALL = {Target.NETWORK.value: "all network interfaces of the account", Target.TRACES.value: "all traces of the account"}
 
 Facts = dict[str, Any]
 
@@ -51,7 +51,7 @@ def _lines_of_function(facts: Facts) -> Iterator[str]:
     role = "a role of its own" if facts["role"] is None else f"{facts['role']}, which is not looked at here"
     yield f"  {facts['name']}, by {role}"
     for one in facts["permissions"]:
-        resource = _ALL if one["on"] == Target.NETWORK.value else f"{one['on']} {one['name']}".rstrip()
+        resource = _ALL.get(one["on"], f"{one['on']} {one['name']}".rstrip())
         through = f" through {', '.join(one['through'])}" if one["through"] else ""
         yield f"    {resource}: {', '.join(one['actions'])}{through}"
     for policy in facts["policies"]:

@@ -263,6 +263,7 @@ class _CloudFormation(Template):
             "Type": "AWS::Lambda::Function",
             "Properties": {
                 **self.properties(function, role, log_group),
+                **({"TracingConfig": {"Mode": "Active"}} if self.options.tracing else {}),
                 "Code": {"S3Bucket": {"Ref": "CodeBucket"}, "S3Key": {"Ref": "CodeKey"}},
             },
         }
@@ -436,6 +437,7 @@ class _Sam(_CloudFormation):
             "Properties": {
                 **self.properties(function, role, log_group),
                 "CodeUri": ".",
+                **({"Tracing": "Active"} if self.options.tracing else {}),
                 **({"Events": events} if events else {}),
                 **({"FunctionUrlConfig": {"AuthType": "NONE"}} if function.has_url else {}),
             },

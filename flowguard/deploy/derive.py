@@ -16,7 +16,15 @@ from flowguard.deploy.key_uses import under_keys
 from flowguard.deploy.needs import ANSWERS_URL, Deployment, FunctionNeed, Permission, TableNeed, Target, TopicNeed
 from flowguard.deploy.options import RETENTIONS, DeployOptions, FunctionOptions
 from flowguard.deploy.own_calls import note_of
-from flowguard.deploy.permissions import IN_VPC, Scope, makes_tokens, needs_signatures, permissions_of, tables_of_stage
+from flowguard.deploy.permissions import (
+    IN_VPC,
+    TRACED,
+    Scope,
+    makes_tokens,
+    needs_signatures,
+    permissions_of,
+    tables_of_stage,
+)
 from flowguard.deploy.problems import CannotDeploy
 from flowguard.deploy.queue_plan import FIFO_RETENTION, LONGEST_RETENTION, QueuePlan, Retentions
 from flowguard.deploy.used import SourcePlace
@@ -301,6 +309,7 @@ def _function(
     own = _options_of(function, options)
     permissions = permissions_of(function, reads, name=name, scope=scope, settings=options.settings)
     permissions = permissions if options.vpc is None else (*permissions, IN_VPC)
+    permissions = (*permissions, TRACED) if options.tracing else permissions
     return FunctionNeed(
         name=name,
         found=function,

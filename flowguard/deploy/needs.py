@@ -53,6 +53,8 @@ class Target(Enum):
     LOGS = "logs"
     NETWORK = "network"
     """The network interfaces of a VPC, which have no ARN before they are made."""
+    TRACES = "traces"
+    """X-Ray, which has no resources."""
 
 
 @dataclass(frozen=True, order=True)

@@ -206,6 +206,8 @@ class DeployOptions(Frozen):
     """The ARN of the key of the bucket, where that is another one."""
     code_signing: str | None = Field(None, pattern=CODE_SIGNING)
     """The ARN of the configuration that says whose signed code the functions take."""
+    tracing: bool = False
+    """Whether Lambda sends traces of the functions to X-Ray."""
     vpc: VpcOptions | None = None
     settings: SettingsOptions = SettingsOptions()
     defaults: FunctionOptions = FunctionOptions()

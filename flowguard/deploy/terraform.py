@@ -293,6 +293,7 @@ class _Terraform(Template):
                 },
                 "tags": self.tagged(function.owner),
                 **self._key("kms_key_arn"),
+                **({"tracing_config": {"mode": "Active"}} if self.options.tracing else {}),
                 **({"code_signing_config_arn": signing} if (signing := self.options.code_signing) else {}),
                 **({"vpc_config": network} if (network := self._network()) else {}),
                 **({"reserved_concurrent_executions": function.reserved} if function.reserved is not None else {}),

@@ -152,6 +152,8 @@ def _of_sam(name: str, own: dict[str, Any]) -> Facts:
     if (url := own.pop("FunctionUrlConfig", None)) is not None:
         facts["url", name] = url
     own["Tags"] = [{"Key": key, "Value": value} for key, value in own["Tags"].items()]
+    if "Tracing" in own:
+        own["TracingConfig"] = {"Mode": own.pop("Tracing")}
     return {**facts, _key(name): _plain_tags(own)}
 
 
@@ -421,6 +423,9 @@ def _of_function(own: dict[str, Any]) -> dict[str, Any]:
     assert (own.pop("s3_bucket"), own.pop("s3_key")) == ("${var.code_bucket}", "${var.code_key}")
     made = _renamed("function", own)
     made["Environment"] = {"Variables": own.pop("environment")["variables"]}
+    if (tracing := own.pop("tracing_config", None)) is not None:
+        made["TracingConfig"] = {"Mode": tracing.pop("mode")}
+        assert not tracing
     if (network := own.pop("vpc_config", None)) is not None:
         made["VpcConfig"] = {
             "SubnetIds": network.pop("subnet_ids"),

@@ -33,6 +33,7 @@ OPTIONS: Final = DeployOptions.model_validate(
         "permissions_boundary": BOUNDARY,
         "kms_key": KEY,
         "code_signing": SIGNING,
+        "tracing": True,
         "vpc": {"subnets": SUBNETS, "security_groups": ["sg-0a1b2c3d"]},
     }
 )
@@ -79,6 +80,18 @@ def test_each_function_takes_signed_code_alone_where_that_is_asked_for() -> None
     functions = [fact for (kind, _), fact in stated(template()).items() if kind == "function"]
     assert {one["CodeSigningConfigArn"] for one in functions} == {SIGNING}
     assert "CodeSigningConfigArn" not in templates.text_of("everything", "cloudformation")
+
+
+def test_traces_are_sent_where_that_is_asked_for() -> None:
+    facts = stated(template())
+    functions = [fact for (kind, _), fact in facts.items() if kind == "function"]
+    assert [one["TracingConfig"] for one in functions] == [{"Mode": "Active"}] * len(functions)
+    roles_of_functions = [fact for (kind, name), fact in facts.items() if kind == "role" and name != "scheduler"]
+    for role in roles_of_functions:
+        [allowed] = [one for one in role["Policy"]["Statement"] if "xray:PutTraceSegments" in one["Action"]]
+        assert allowed["Resource"] == ["*"]
+    assert "xray:" not in templates.text_of("everything", "cloudformation")
+    assert "Active" not in templates.text_of("everything", "cloudformation")
 
 
 def test_each_resource_that_can_have_tags_has_them_beside_the_flow() -> None:

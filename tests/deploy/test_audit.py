@@ -86,10 +86,12 @@ def test_operators_and_senders_of_the_options_are_named() -> None:
 
 def test_in_a_vpc_a_role_may_use_network_interfaces() -> None:
     network = {"subnets": ["subnet-1"], "security_groups": ["sg-1"]}
-    options = DeployOptions.model_validate({**everything.OPTIONS, "vpc": network})
+    options = DeployOptions.model_validate({**everything.OPTIONS, "vpc": network, "tracing": True})
     text = audited(needs("tests.deploy.everything", options=options), options)
     [line] = [line for line in part(text, "everything-pack") if "ec2:" in line]
     assert line.startswith("all network interfaces of the account: ec2:AssignPrivateIpAddresses, ")
+    traces = "all traces of the account: xray:PutTelemetryRecords, xray:PutTraceSegments"
+    assert traces in part(text, "everything-pack")
 
 
 def test_the_command_prints_it_and_no_template() -> None:
