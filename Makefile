@@ -16,6 +16,7 @@ MERMAID := .engines/mermaid/ready
 RIVALS := .engines/rivals/ready
 CHROMIUM := .engines/chromium/ready
 SITE_TOOLS := .engines/docs/ready
+CHECKOV := .engines/checkov/ready
 ENGINES := $(DYNAMODB_LOCAL) $(ELASTICMQ) $(MINISTACK)
 
 unexport PYTHONDONTWRITEBYTECODE # each of the many processes would compile everything anew
@@ -61,7 +62,7 @@ soak: $(VENV) $(DYNAMODB_LOCAL) $(ELASTICMQ) ## kill workers over 2,000 messages
 e2e: $(VENV) $(MINISTACK) ## deploy the shipped flows to MiniStack and drive them through real function processes (E2E="--only orders")
 	@$(BIN)/python -m tests.proofs.e2e $(E2E)
 
-prove: $(VENV) $(ENGINES) $(CHROMIUM) $(SITE_TOOLS) $(MERMAID) ## take each guard away, once, and see it missed; the longer tests; races; soak; the deployed flows (PROVE="--long")
+prove: $(VENV) $(ENGINES) $(CHROMIUM) $(SITE_TOOLS) $(MERMAID) $(if $(findstring --long,$(PROVE)),$(CHECKOV)) ## take each guard away, once, and see it missed; the longer tests; races; soak; the deployed flows (PROVE="--long")
 	@$(TIMED) $(BIN)/python -m tests.proofs.prove $(PROVE)
 
 docs: $(SITE_TOOLS) $(MERMAID) ## build the documentation site into build/site
@@ -107,7 +108,7 @@ $(CHROMIUM): tests/engines/chromium/fetch.sh
 	@touch $@
 
 # What flowguard is measured against has an environment of its own, with what draws the measures.
-$(MINISTACK) $(RIVALS): .engines/%/ready: tests/engines/%/requirements.txt
+$(MINISTACK) $(RIVALS) $(CHECKOV): .engines/%/ready: tests/engines/%/requirements.txt
 	@echo "installing $* into .engines"
 	@rm -rf .engines/$* && $(PYTHON) -m venv .engines/$*
 	@$(TIMED) .engines/$*/bin/python -m pip install --quiet --disable-pip-version-check --requirement $<

@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, Va
 
 from flowguard.errors import SettingsError, shown
 from flowguard.names.at_aws import Names
-from flowguard.text.setting_problems import ACCOUNT, LINKS, setting_problem
+from flowguard.text.setting_problems import ACCOUNT, KMS_KEY, LINKS, setting_problem
 
 logger = logging.getLogger("flowguard")
 _PREFIX = "FLOWGUARD_"
@@ -45,6 +45,9 @@ class Settings(BaseModel):
     scheduler_group: str = Field("default", description="The schedule group of long delays.")
     scheduler_undelivered: str | None = Field(
         None, description="The ARN of a standard queue that gets what EventBridge Scheduler cannot deliver."
+    )
+    scheduler_key: str | None = Field(
+        None, pattern=KMS_KEY, description="The ARN of the KMS key that encrypts the messages of EventBridge Scheduler."
     )
     signing_keys: SecretStr | None = Field(
         None,

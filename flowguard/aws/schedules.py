@@ -14,7 +14,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypedDict
 
 from botocore.exceptions import BotoCoreError, ClientError
 
@@ -33,11 +33,16 @@ if TYPE_CHECKING:
     from flowguard.aws.clients import Clients
 
 
+class _Encryption(TypedDict, total=False):
+    KmsKeyArn: str
+
+
 class Schedules:
     """The one-time schedules of a group.
 
     ``role`` is the ARN by which the scheduler may send to the queues; without one, nothing can be scheduled.
     ``undelivered`` is the ARN of the queue that gets what the scheduler cannot deliver; without one, that is dropped.
+    ``key`` is the ARN of the key of KMS that encrypts the messages; without one, the scheduler takes a key of AWS.
     """
 
     def __init__(
@@ -47,6 +52,7 @@ class Schedules:
         group: str = "default",
         *,
         undelivered: str | None = None,
+        key: str | None = None,
         clock: Clock | None = None,
         names: Names = AS_IN_CODE,
     ) -> None:
@@ -54,6 +60,7 @@ class Schedules:
         self._role = role
         self._group = group
         self._undelivered = undelivered
+        self._encryption: _Encryption = {} if key is None else {"KmsKeyArn": key}
         self._clock = clock if clock is not None else SystemClock()
         self._names = names
         self._arns: dict[str, str] = {}
@@ -97,6 +104,7 @@ class Schedules:
             ActionAfterCompletion="DELETE",
             ClientToken=name,
             Target=self._target(queue, self._role, _whole(send, queue, now)),
+            **self._encryption,
         )
 
     def _target(self, queue: str, role: str, body: str) -> TargetTypeDef:

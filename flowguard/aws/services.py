@@ -86,4 +86,5 @@ def services_of_environment() -> Services:
 
 def _schedules(clients: Clients, settings: Settings, clock: Clock | None) -> Schedules:
     role, group, undelivered = settings.scheduler_role, settings.scheduler_group, settings.scheduler_undelivered
-    return Schedules(clients, role, group, undelivered=undelivered, clock=clock, names=settings.at_aws)
+    key, names = settings.scheduler_key, settings.at_aws
+    return Schedules(clients, role, group, undelivered=undelivered, key=key, clock=clock, names=names)

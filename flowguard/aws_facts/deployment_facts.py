@@ -37,6 +37,22 @@ _VPC: Final = Document(
     "Giving Lambda functions access to resources in an Amazon VPC",
     "https://docs.aws.amazon.com/lambda/latest/dg/configuration-vpc.html",
 )
+_PASSED: Final = Document(
+    "Grant a user permissions to pass a role to an AWS service", f"{_IAM}/id_roles_use_passrole.html"
+)
+_DEPUTY: Final = Document(
+    "Cross-service confused deputy prevention in EventBridge Scheduler",
+    "https://docs.aws.amazon.com/scheduler/latest/UserGuide/cross-service-confused-deputy-prevention.html",
+)
+_BOUNDARY: Final = Document("Permissions boundaries for IAM entities", f"{_IAM}/access_policies_boundaries.html")
+_SIGNED: Final = Document(
+    "Using code signing to verify code integrity with Lambda",
+    "https://docs.aws.amazon.com/lambda/latest/dg/configuration-codesigning.html",
+)
+_TRACED: Final = Document(
+    "Visualize Lambda function invocations using AWS X-Ray",
+    "https://docs.aws.amazon.com/lambda/latest/dg/services-xray.html",
+)
 _NAMES: Final = Document("Name type", f"{_CFN}/TemplateReference/aws-properties-name.html")
 
 DEPLOYMENT_FACTS: Final = (
@@ -100,6 +116,42 @@ DEPLOYMENT_FACTS: Final = (
         relied_on_by=("deploy/template.py:_but", "docs/explain/trust.md"),
         engines=NOWHERE,
         by_hand="A queue that a topic feeds, and that is denied to others, shows it.",
+    ),
+    Fact(
+        name="iam-passed-to",
+        sentence="`iam:PassedToService` is the service that a passed role is for, as in `scheduler.amazonaws.com`.",
+        source=_PASSED,
+        relied_on_by=("deploy/arns.py:SCHEDULER",),
+        engines=NOWHERE,
+        by_hand="A role that is passed to another service shows it.",
+    ),
+    Fact(
+        name="scheduler-takes-a-role-for-its-group",
+        sentence="EventBridge Scheduler takes a role with the account as `aws:SourceAccount` and the ARN of the "
+        "schedule's group as `aws:SourceArn`, already when the schedule is made.",
+        source=_DEPUTY,
+        relied_on_by=("deploy/template.py:Template.scheduler_trust",),
+        engines=NOWHERE,
+        by_hand="The refusal shows when the first schedule is made.",
+    ),
+    Fact(
+        name="role-boundary",
+        sentence="A role may do what its policies and its permissions boundary both allow.",
+        source=_BOUNDARY,
+        relied_on_by=("deploy/security_checks.py:check_security",),
+        words=("PermissionsBoundaryArn", "RoleName"),
+        engines=NOWHERE,
+        by_hand="A role with a boundary that allows nothing shows it.",
+    ),
+    Fact(
+        name="function-code-signing",
+        sentence="A function with a code signing configuration takes code that one of its signers has signed; of other "
+        "code the configuration says whether it is refused or only noted.",
+        source=_SIGNED,
+        relied_on_by=("deploy/cloudformation.py:_CloudFormation", "deploy/security_checks.py:check_security"),
+        words=("CodeSigningConfigArn",),
+        engines=NOWHERE,
+        by_hand="It takes a signing profile.",
     ),
     Fact(
         name="sqs-moves-in-its-own-name",
@@ -199,6 +251,16 @@ DEPLOYMENT_FACTS: Final = (
         words=("VpcConfig", "SubnetIds", "SecurityGroupIds"),
         engines=NOWHERE,
         by_hand="The refusal shows at deployment. No engine has networks.",
+    ),
+    Fact(
+        name="function-traced",
+        sentence="Lambda sends the traces of a function to X-Ray with the permissions of the function's role; X-Ray "
+        "has no resources that a policy could name.",
+        source=_TRACED,
+        relied_on_by=("deploy/permissions.py:TRACED",),
+        words=("TracingConfig",),
+        engines=NOWHERE,
+        by_hand="A trace that is missing shows it.",
     ),
     Fact(
         name="tag-lists-resources",

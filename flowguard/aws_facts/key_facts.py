@@ -28,6 +28,42 @@ _SQS_KMS: Final = Document(
     "Amazon SQS key management",
     "https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-key-management.html",
 )
+_TABLE_KMS: Final = Document(
+    "DynamoDB encryption at rest usage notes",
+    "https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/encryption.usagenotes.html",
+)
+_SNS_KMS: Final = Document(
+    "Managing Amazon SNS encryption keys and costs",
+    "https://docs.aws.amazon.com/sns/latest/dg/sns-key-management.html",
+)
+_LOGS_KMS: Final = Document(
+    "Encrypt log data in CloudWatch Logs using AWS Key Management Service",
+    "https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/encrypt-log-data-kms.html",
+)
+_LAMBDA_KMS: Final = Document(
+    "Securing Lambda environment variables",
+    "https://docs.aws.amazon.com/lambda/latest/dg/configuration-envvars-encryption.html",
+)
+_S3_KMS: Final = Document(
+    "Using server-side encryption with AWS KMS keys",
+    "https://docs.aws.amazon.com/AmazonS3/latest/userguide/UsingKMSEncryption.html",
+)
+_SECRET_KMS: Final = Document(
+    "Secret encryption and decryption in AWS Secrets Manager",
+    "https://docs.aws.amazon.com/secretsmanager/latest/userguide/security-encryption.html",
+)
+_SCHEDULE_KMS: Final = Document(
+    "Using identity-based policies in EventBridge Scheduler",
+    "https://docs.aws.amazon.com/scheduler/latest/UserGuide/security_iam_id-based-policy-examples.html",
+)
+_VIA: Final = Document(
+    "AWS KMS condition keys", "https://docs.aws.amazon.com/kms/latest/developerguide/conditions-kms.html"
+)
+_OTHER_ACCOUNT: Final = Document(
+    "Allowing users in other accounts to use a KMS key",
+    "https://docs.aws.amazon.com/kms/latest/developerguide/key-policy-modifying-external-accounts.html",
+)
+_A_DOLLAR: Final = "A key costs a dollar a month."
 
 KEY_FACTS: Final = (
     Fact(
@@ -124,6 +160,117 @@ KEY_FACTS: Final = (
         relied_on_by=("deploy/cloudformation.py:_CloudFormation.add_queue", "docs/operate/operating.md"),
         words=("SqsManagedSseEnabled",),
         engines=NOWHERE,
-        by_hand="A key costs a dollar a month.",
+        by_hand=_A_DOLLAR,
+    ),
+    Fact(
+        name="kms-through-services",
+        sentence="A service uses a key in the name of whoever calls it, and `kms:ViaService` says which service of "
+        "which region that is: a statement with that condition allows no call of KMS itself.",
+        source=_VIA,
+        relied_on_by=("deploy/key_uses.py:through", "deploy/arns.py:AllowedActions"),
+        engines=NOWHERE,
+        by_hand=_A_DOLLAR,
+    ),
+    Fact(
+        name="kms-of-queues",
+        sentence="Who sends to a queue under a key needs `kms:GenerateDataKey` and `kms:Decrypt`, who receives "
+        "`kms:Decrypt`: also of the key of the queue from which SQS moved the message.",
+        source=_SQS_KMS,
+        read="2023-06",
+        relied_on_by=("deploy/key_uses.py:SENDS", "deploy/key_uses.py:READS"),
+        words=("KmsMasterKeyId",),
+        engines=NOWHERE,
+        by_hand=_A_DOLLAR,
+    ),
+    Fact(
+        name="kms-of-a-queues-message",
+        sentence="SQS names the queue's ARN as `aws:sqs:arn` in the encryption context of each use of a key, whoever "
+        "sends.",
+        source=_SQS_KMS,
+        relied_on_by=("deploy/key_policy.py:key_policy",),
+        engines=NOWHERE,
+        by_hand="CloudTrail shows it. The page does not say it of topics and rules.",
+    ),
+    Fact(
+        name="kms-of-topics",
+        sentence="Who publishes to a topic under a key needs `kms:GenerateDataKey` and `kms:Decrypt`.",
+        source=_SNS_KMS,
+        relied_on_by=("deploy/key_uses.py:SENDS", "deploy/live.py:LiveAccount"),
+        engines=NOWHERE,
+        by_hand=_A_DOLLAR,
+    ),
+    Fact(
+        name="kms-of-objects",
+        sentence="S3 takes the key of the bucket's default encryption where a request names none. Who puts an object "
+        "there needs `kms:GenerateDataKey`, who gets it `kms:Decrypt`.",
+        source=_S3_KMS,
+        relied_on_by=("deploy/key_uses.py:SENDS", "deploy/live.py:LiveAccount"),
+        words=("ServerSideEncryptionConfiguration", "ApplyServerSideEncryptionByDefault", "KMSMasterKeyID"),
+        engines=NOWHERE,
+        by_hand=_A_DOLLAR,
+    ),
+    Fact(
+        name="kms-of-tables",
+        sentence="DynamoDB opens a table's key in the name of each caller, with `kms:Decrypt`, and keeps it for "
+        "minutes. Beside it the page asks for `Encrypt`, `ReEncrypt*`, `GenerateDataKey*` and `DescribeKey`, and of "
+        "who makes the table for `CreateGrant`.",
+        source=_TABLE_KMS,
+        read="2023-06",
+        relied_on_by=("deploy/key_uses.py:ITEMS",),
+        words=("SSESpecification", "SSEDescription", "SSEType", "KMSMasterKeyId", "KMSMasterKeyArn"),
+        engines=NOWHERE,
+        by_hand=_A_DOLLAR,
+    ),
+    Fact(
+        name="kms-of-secrets-and-parameters",
+        sentence="Who reads a secret or a SecureString under a customer's key needs `kms:Decrypt` of it.",
+        source=_SECRET_KMS,
+        relied_on_by=("deploy/key_uses.py:READS", "docs/operate/security.md"),
+        words=("KmsKeyId",),
+        engines=NOWHERE,
+        by_hand=_A_DOLLAR,
+    ),
+    Fact(
+        name="kms-of-variables",
+        sentence="Lambda opens a function's variables under a customer's key by a grant that it makes for who deploys; "
+        "where the grant is gone, the function's role needs `kms:Decrypt`.",
+        source=_LAMBDA_KMS,
+        relied_on_by=("deploy/key_uses.py:under_keys", "deploy/key_policy.py:key_policy"),
+        words=("KMSKeyArn",),
+        engines=NOWHERE,
+        by_hand="A role that is made anew under the name of an old one shows it.",
+    ),
+    Fact(
+        name="kms-of-logs",
+        sentence="CloudWatch Logs uses a log group's key in its own name: the key's policy has to let "
+        "`logs.<region>.amazonaws.com`, with the log group's ARN as `aws:logs:arn` in the encryption context.",
+        source=_LOGS_KMS,
+        relied_on_by=("deploy/key_policy.py:key_policy",),
+        engines=NOWHERE,
+        by_hand="The refusal shows at deployment.",
+    ),
+    Fact(
+        name="kms-of-schedules",
+        sentence="A schedule's message is kept under the key that `CreateSchedule` names. Who makes it needs "
+        "`kms:DescribeKey`, `kms:GenerateDataKey` and `kms:Decrypt`; the role that sends it `kms:Decrypt`, with the "
+        "schedule's ARN as `aws:scheduler:schedule:arn` in the encryption context.",
+        source=_SCHEDULE_KMS,
+        relied_on_by=(
+            "aws/schedules.py:Schedules",
+            "deploy/key_uses.py:SCHEDULES",
+            "deploy/template.py:OF_SCHEDULE",
+        ),
+        words=("KmsKeyArn",),
+        engines=like(memory="notes it", moto="notes it"),
+        by_hand=_A_DOLLAR,
+    ),
+    Fact(
+        name="kms-of-another-account",
+        sentence="A key of another account is used where its policy names the user's account or role, and the user's "
+        "own policies allow it too.",
+        source=_OTHER_ACCOUNT,
+        relied_on_by=("deploy/key_policy.py:key_policy", "docs/operate/security.md"),
+        engines=NOWHERE,
+        by_hand="It takes two accounts.",
     ),
 )

@@ -62,12 +62,12 @@ def doctor(
     The exit code is 0 where nothing is wrong, 1 where there is an error or a warning, 2 where nothing could be
     examined. Notes do not count.
     """
-    needed, _ = read_needs(modules, options)
+    needed, chosen = read_needs(modules, options)
     if is_dev(endpoint_url):
         complain(_DEV)
     live = LiveAccount(boto3.session.Session(region_name=region), endpoint_url)
     try:
-        findings = list(examine(needed, live, now=SystemClock().now(), most_runs=runs))
+        findings = list(examine(needed, chosen, live, now=SystemClock().now(), most_runs=runs))
     except (NotLive, CannotDeploy) as error:
         raise NotExamined(str(error)) from None
     if as_json:

@@ -12,10 +12,11 @@ import click
 from flowguard.cli.formats import check_one_format
 from flowguard.cli.printing import complain, say, say_json
 from flowguard.deploy.as_json import described
-from flowguard.deploy.audit import audited
+from flowguard.deploy.audit import audited, audited_json
 from flowguard.deploy.cloudformation import cloudformation, sam
 from flowguard.deploy.derive import needs_of
 from flowguard.deploy.found import find_functions
+from flowguard.deploy.key_policy import key_policies
 from flowguard.deploy.needs import Deployment
 from flowguard.deploy.options import DeployOptions
 from flowguard.deploy.problems import CannotDeploy
@@ -52,9 +53,17 @@ def read_needs(modules: tuple[str, ...], options_file: Path | None) -> tuple[Dep
 @click.option("--options", type=click.Path(path_type=Path), help="A TOML file with the options of the deployment.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="The file to write; standard output by default.")
 @click.option("--json", "as_json", is_flag=True, help="A line of JSON that says what is needed, and no template.")
-@click.option("--audit", is_flag=True, help="Who may do what to what, in words, and no template.")
+@click.option("--audit", is_flag=True, help="Who may do what to what, and no template: in words, or with --json.")
+@click.option("--key-policy", is_flag=True, help="What the policy of each key needs, as JSON, and no template.")
 def iac(
-    modules: tuple[str, ...], *, form: str, options: Path | None, output: Path | None, as_json: bool, audit: bool
+    modules: tuple[str, ...],
+    *,
+    form: str,
+    options: Path | None,
+    output: Path | None,
+    as_json: bool,
+    audit: bool,
+    key_policy: bool,
 ) -> None:
     """Write the template of the AWS resources that the handlers of each MODULE need.
 
@@ -67,16 +76,17 @@ def iac(
 
     The exit code is 0, or 2 where something cannot be deployed; then nothing is written.
     """
-    check_one_format("form", "as_json", "audit")
+    check_one_format("form", "as_json", "key_policy")
+    check_one_format("form", "audit", "key_policy")
     needed, chosen = read_needs(modules, options)
     try:
-        text = _text(needed, chosen, form, as_json=as_json, audit=audit)
+        text = key_policies(needed, chosen) if key_policy else _text(needed, chosen, form, as_json=as_json, audit=audit)
     except CannotDeploy as error:
         raise NoTemplate(str(error)) from None
     for note in needed.notes:
         complain(note)
     if output is not None:
-        text = _left_over(output, text) if form == "terraform-json" and not (as_json or audit) else text
+        text = _left_over(output, text) if form == "terraform-json" and not (as_json or audit or key_policy) else text
         try:
             output.parent.mkdir(parents=True, exist_ok=True)
             output.write_text(text if text.endswith("\n") else f"{text}\n", encoding="utf-8")
@@ -90,7 +100,7 @@ def iac(
 
 def _text(needed: Deployment, options: DeployOptions, form: str, *, as_json: bool, audit: bool) -> str:
     if audit:
-        return audited(needed, options)
+        return audited_json(needed, options) if as_json else audited(needed, options)
     return described(needed) if as_json else FORMATS[form](needed, options)
 
 

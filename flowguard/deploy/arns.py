@@ -6,6 +6,7 @@ import hashlib
 import json
 from typing import Any, Final, NamedTuple, assert_never
 
+from flowguard.deploy.key_uses import only_through
 from flowguard.deploy.needs import Deployment, FunctionNeed, Permission, Target
 from flowguard.deploy.problems import CannotDeploy
 from flowguard.deploy.queue_plan import arn_of
@@ -47,6 +48,9 @@ class Arn(NamedTuple):
         )
 
 
+SCHEDULER: Final = "scheduler.amazonaws.com"
+"""EventBridge Scheduler, as a principal."""
+
 SCHEDULER_ROLE: Final = Arn(whole="the scheduler's role")
 """Stands for the role that the template makes for EventBridge Scheduler."""
 
@@ -55,23 +59,32 @@ class AllowedActions(NamedTuple):
     """A statement of a policy. The order of everything in it is fixed.
 
     ``is_owned`` says that its bucket must be the deployment's own account's; of that, keys under ``prefix`` are listed.
+    ``via`` are the services through which alone a key of KMS is used, ``passed_to`` the one that a role is given to.
     """
 
     actions: tuple[str, ...]
     arns: tuple[Arn, ...]
     is_owned: bool = False
     prefix: str | None = None
+    via: tuple[str, ...] = ()
+    passed_to: str | None = None
 
     def condition(self, account: Any) -> dict[str, Any]:
         """Return the statement's condition, if it has one. ``account`` is the deployment's, or the reference to it."""
-        owned = {"StringEquals": {"aws:ResourceAccount": account}} if self.is_owned else {}
+        equal: dict[str, Any] = {"aws:ResourceAccount": account} if self.is_owned else {}
+        if self.via:
+            equal |= only_through(str(self.arns[0].whole), self.via)
+        if self.passed_to is not None:
+            equal["iam:PassedToService"] = self.passed_to
+        owned = {"StringEquals": equal} if equal else {}
         listed = {"StringLike": {"s3:prefix": self.prefix}} if self.prefix is not None else {}
         return {"Condition": {**owned, **listed}} if owned or listed else {}
 
     def context(self, account: str) -> dict[str, str]:
         """Return the condition keys of a request that the statement allows."""
-        owned = {"aws:ResourceAccount": account} if self.is_owned else {}
-        return owned if self.prefix is None else {**owned, "s3:prefix": self.prefix}
+        equal = self.condition(account).get("Condition", {}).get("StringEquals", {})
+        first = {name: value if isinstance(value, str) else value[0] for name, value in equal.items()}
+        return first if self.prefix is None else {**first, "s3:prefix": self.prefix}
 
 
 def statements_of(needed: Deployment, function: FunctionNeed) -> tuple[AllowedActions, ...]:
@@ -79,15 +92,14 @@ def statements_of(needed: Deployment, function: FunctionNeed) -> tuple[AllowedAc
 
     Raises :class:`CannotDeploy` for a policy that is too large for a role.
     """
-    grouped: dict[tuple[str, ...], list[Arn]] = {}
-    of_bucket: dict[tuple[str, ...], Permission] = {}
+    grouped: dict[_Alike, list[Arn]] = {}
     for permission in function.permissions:
-        grouped.setdefault(permission.actions, []).append(_arn(needed, permission))
-        if permission.on in (Target.OBJECTS, Target.BUCKET):
-            of_bucket[permission.actions] = permission
+        grouped.setdefault(_alike(permission), []).append(_arn(needed, permission))
     statements = tuple(
-        AllowedActions(actions, tuple(dict.fromkeys(arns)), actions in of_bucket, _prefix(of_bucket.get(actions)))
-        for actions, arns in sorted(grouped.items())
+        AllowedActions(
+            alike.actions, tuple(dict.fromkeys(arns)), alike.is_owned, alike.prefix, alike.via, alike.passed_to
+        )
+        for alike, arns in sorted(grouped.items(), key=lambda one: (one[0].actions, one[0].key, one[0].via))
     )
     size = sum(_size(one) for one in statements)
     if size > LARGEST_POLICY:
@@ -98,11 +110,27 @@ def statements_of(needed: Deployment, function: FunctionNeed) -> tuple[AllowedAc
     return statements
 
 
-def _prefix(of_bucket: Permission | None) -> str | None:
-    """Return the prefix under which keys are listed."""
-    if of_bucket is None or of_bucket.on is not Target.BUCKET:
-        return None
-    return of_bucket.name.partition("/")[2]
+class _Alike(NamedTuple):
+    """What permissions have in common that share a statement. Each key of KMS has statements of its own."""
+
+    actions: tuple[str, ...]
+    key: str
+    via: tuple[str, ...]
+    is_owned: bool
+    prefix: str | None
+    passed_to: str | None
+
+
+def _alike(permission: Permission) -> _Alike:
+    on, name = permission.on, permission.name
+    return _Alike(
+        permission.actions,
+        name if on is Target.KEY else "",
+        permission.via,
+        is_owned=on in (Target.OBJECTS, Target.BUCKET),
+        prefix=name.partition("/")[2] if on is Target.BUCKET else None,
+        passed_to=SCHEDULER if on is Target.SCHEDULER_ROLE else None,
+    )
 
 
 def _size(one: AllowedActions) -> int:
@@ -143,7 +171,7 @@ def _arn(needed: Deployment, one: Permission) -> Arn:
             return Arn("sqs", name) if given is None else Arn(whole=given)
         case Target.TABLE:
             return table_arn(name)
-        case Target.TOPIC | Target.NETWORK:
+        case Target.TOPIC | Target.NETWORK | Target.TRACES | Target.KEY:
             return Arn(whole=name)
         case Target.OBJECTS:
             return Arn("s3", name, region=False, account=False)

@@ -96,7 +96,8 @@ class _Renaming:
 
     def _topic(self, topic: TopicNeed) -> TopicNeed:
         given = self._names.given.get(f"{NameKind.TOPICS}.{topic.name}", "")
-        return TopicNeed(self._names.topic(topic.arn), topic.existing or _is_elsewhere(given))
+        arn = self._names.topic(topic.arn)
+        return replace(topic, arn=arn, existing=topic.existing or _is_elsewhere(given))
 
     def _queue(self, queue: QueueNeed) -> QueueNeed:
         return replace(

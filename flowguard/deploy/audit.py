@@ -1,46 +1,89 @@
-"""Who may do what to what in a deployment, as lines of text: what a reviewer of permissions asks first."""
+"""Who may do what to what in a deployment, as lines of text or as JSON: what a reviewer of permissions asks first."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from flowguard.deploy.needs import Deployment, FunctionNeed, QueueNeed, Target
 from flowguard.deploy.options import DeployOptions
 from flowguard.deploy.template import is_closed, operators_of
 
-_ALL = "all network interfaces of the account"
+_ALL = {Target.NETWORK.value: "all network interfaces of the account", Target.TRACES.value: "all traces of the account"}
+
+Facts = dict[str, Any]
 
 
 def audited(needed: Deployment, options: DeployOptions) -> str:
     """Return the permissions of each function, and who may send to and read each queue."""
-    functions = [line for function in needed.functions for line in _of_function(function)]
-    queues = [line for queue in needed.queues for line in _of_queue(queue, needed, options)]
+    functions = [line for function in needed.functions for line in _lines_of_function(_function(function))]
+    queues = [line for queue in needed.queues for line in _lines_of_queue(_queue(queue, needed, options))]
     return "\n".join(["functions", *functions, "", "queues", *queues])
 
 
-def _of_function(function: FunctionNeed) -> Iterator[str]:
-    yield f"  {function.name}, {_role(function)}"
-    if function.role is None:
-        for permission in function.permissions:
-            resource = _ALL if permission.on is Target.NETWORK else f"{permission.target} {permission.name}".rstrip()
-            yield f"    {resource}: {', '.join(permission.actions)}"
-    for policy in function.policies:
+def audited_json(needed: Deployment, options: DeployOptions) -> str:
+    """Return the same as one line of JSON."""
+    facts = {
+        "functions": [_function(function) for function in needed.functions],
+        "queues": [_queue(queue, needed, options) for queue in needed.queues],
+    }
+    return json.dumps(facts, ensure_ascii=False)
+
+
+# -- functions
+
+
+def _function(function: FunctionNeed) -> Facts:
+    return {
+        "name": function.name,
+        "role": function.role,
+        "permissions": [
+            {"on": one.target, "name": one.name, "actions": [*one.actions], "through": [*one.via]}
+            for one in (function.permissions if function.role is None else ())
+        ],
+        "policies": [*function.policies],
+        "url": function.has_url,
+    }
+
+
+def _lines_of_function(facts: Facts) -> Iterator[str]:
+    role = "a role of its own" if facts["role"] is None else f"{facts['role']}, which is not looked at here"
+    yield f"  {facts['name']}, by {role}"
+    for one in facts["permissions"]:
+        resource = _ALL.get(one["on"], f"{one['on']} {one['name']}".rstrip())
+        through = f" through {', '.join(one['through'])}" if one["through"] else ""
+        yield f"    {resource}: {', '.join(one['actions'])}{through}"
+    for policy in facts["policies"]:
         yield f"    and what {policy} allows"
-    if function.has_url:
+    if facts["url"]:
         yield "    anybody may call its URL; it answers those who have a token"
 
 
-def _role(function: FunctionNeed) -> str:
-    return "by a role of its own" if function.role is None else f"by {function.role}, which is not looked at here"
+# -- queues
 
 
-def _of_queue(queue: QueueNeed, needed: Deployment, options: DeployOptions) -> Iterator[str]:
-    yield f"  {queue.name}, {queue.role.value}{'' if queue.made else ', not made here'}"
-    yield f"    read by {queue.reader or 'nobody here'}"
+def _queue(queue: QueueNeed, needed: Deployment, options: DeployOptions) -> Facts:
     senders = [*(function.name for function in needed.senders(queue.name)), *_others(queue, needed, options)]
-    yield f"    sent to by {', '.join(senders) or 'nobody here'}"
-    if queue.made:
-        yield f"    {_rest(closed=is_closed(queue, options))}"
+    return {
+        "name": queue.name,
+        "role": queue.role.value,
+        "made": queue.made,
+        "key": queue.kms_key,
+        "reader": queue.reader,
+        "senders": senders,
+        "denies_others": queue.made and is_closed(queue, options),
+    }
+
+
+def _lines_of_queue(facts: Facts) -> Iterator[str]:
+    yield f"  {facts['name']}, {facts['role']}{'' if facts['made'] else ', not made here'}"
+    yield f"    read by {facts['reader'] or 'nobody here'}"
+    yield f"    sent to by {', '.join(facts['senders']) or 'nobody here'}"
+    if facts["key"] is not None:
+        yield f"    under the key {facts['key']}"
+    if facts["made"]:
+        yield f"    {_rest(closed=facts['denies_others'])}"
 
 
 def _others(queue: QueueNeed, needed: Deployment, options: DeployOptions) -> Sequence[str]:

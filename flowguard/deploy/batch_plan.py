@@ -84,6 +84,18 @@ def batching_problems(function: FoundFunction, options: FunctionOptions) -> Iter
         )
 
 
+def reserved_problems(function: FoundFunction, options: FunctionOptions, queues: int) -> Iterator[str]:
+    """Yield what lets mappings bring more than a function may take: what is throttled uses up receives."""
+    if options.reserved is None or not queues:
+        return
+    if options.max_concurrency is None or queues * options.max_concurrency > options.reserved:
+        each = "none" if options.max_concurrency is None else options.max_concurrency
+        yield (
+            f"{function.handler} has reserved = {options.reserved}, and its {queues} queues have max_concurrency = "
+            f"{each} each: what Lambda throttles uses up receives; reserve as many as they bring at once"
+        )
+
+
 def _named(stage: AnyStage) -> int:
     return 0 if stage.timeout is None else _seconds(stage.timeout)
 

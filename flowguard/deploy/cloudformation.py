@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from flowguard.deploy.alarms import DIMENSION, NAMESPACE, LoggedMetric, MetricAlarm
-from flowguard.deploy.arns import Arn, rule_name
+from flowguard.deploy.arns import SCHEDULER, Arn, rule_name
 from flowguard.deploy.needs import Deployment, FunctionNeed, QueueNeed, TableNeed, TopicNeed
 from flowguard.deploy.options import DeployOptions
 from flowguard.deploy.problems import CannotDeploy
@@ -104,6 +104,11 @@ class _CloudFormation(Template):
                 ],
                 "PointInTimeRecoverySpecification": {"PointInTimeRecoveryEnabled": True},
                 "Tags": self._tags(self.needed.owners),
+                **(
+                    {"SSESpecification": {"SSEEnabled": True, "SSEType": "KMS", "KMSMasterKeyId": table.kms_key}}
+                    if table.kms_key is not None
+                    else {}
+                ),
                 **({"WarmThroughput": warm} if (warm := warm_units(table, *_WARM)) else {}),
                 **(
                     {"TimeToLiveSpecification": {"AttributeName": table.ttl, "Enabled": True}}
@@ -123,7 +128,7 @@ class _CloudFormation(Template):
                 "VisibilityTimeout": queue.visibility,
                 "MessageRetentionPeriod": queue.retention,
                 "MaximumMessageSize": LARGEST_MESSAGE,
-                "SqsManagedSseEnabled": True,
+                **({"SqsManagedSseEnabled": True} if queue.kms_key is None else {"KmsMasterKeyId": queue.kms_key}),
                 "Tags": self._tags(queue.owner),
                 **({"RedrivePolicy": redrive_policy} if redrive_policy is not None else {}),
             },
@@ -135,6 +140,7 @@ class _CloudFormation(Template):
             "Properties": {
                 "TopicName": topic.name,
                 **({"FifoTopic": True} if topic.fifo else {}),
+                **({"KmsMasterKeyId": topic.kms_key} if topic.kms_key is not None else {}),
                 "Tags": self._tags(self.needed.owners),
             },
         }
@@ -191,6 +197,7 @@ class _CloudFormation(Template):
                 "Name": name,
                 "Description": about,
                 "GenerateSecretString": generated,
+                **self._key("KmsKeyId"),
                 "Tags": self._tags(self.needed.owners),
             },
         }
@@ -202,23 +209,23 @@ class _CloudFormation(Template):
         self.resources[_GROUP] = {"Type": "AWS::Scheduler::ScheduleGroup", **_KEEP, "Properties": properties}
 
     def add_scheduler_role(self, statements: Sequence[Json]) -> None:
-        self.resources[_SCHEDULER] = self._role("scheduler.amazonaws.com", statements, self.needed.owners)
+        trust = self.trusting(SCHEDULER, self.scheduler_trust())
+        self.resources[_SCHEDULER] = self._role(trust, statements, self.needed.owners)
+
+    def _key(self, name: str) -> Json:
+        """Return the property of that name that is the deployment's key."""
+        return {name: self.needed.kms_key} if self.needed.kms_key is not None else {}
 
     def _tags(self, owner: str) -> list[Json]:
         return [{"Key": key, "Value": value} for key, value in self.tagged(owner).items()]
 
-    def _role(self, service: str, statements: Sequence[Json], owner: str, policies: tuple[str, ...] = ()) -> Json:
+    def _role(self, trust: Json, statements: Sequence[Json], owner: str, policies: tuple[str, ...] = ()) -> Json:
         boundary = self.options.permissions_boundary
         policy = {"Version": POLICY_VERSION, "Statement": [*statements]}
         return {
             "Type": "AWS::IAM::Role",
             "Properties": {
-                "AssumeRolePolicyDocument": {
-                    "Version": POLICY_VERSION,
-                    "Statement": [
-                        {"Effect": "Allow", "Principal": {"Service": service}, "Action": "sts:AssumeRole"},
-                    ],
-                },
+                "AssumeRolePolicyDocument": trust,
                 **({"Path": self.options.role_path} if self.options.role_path != "/" else {}),
                 **({"PermissionsBoundary": boundary} if boundary is not None else {}),
                 **({"ManagedPolicyArns": [*policies]} if policies else {}),
@@ -231,7 +238,8 @@ class _CloudFormation(Template):
 
     def add_function_role(self, function: FunctionNeed, statements: Sequence[Json]) -> Json:
         own = self.ids.camel("Role", function.name)
-        self.resources[own] = self._role("lambda.amazonaws.com", statements, function.owner, function.policies)
+        trust = self.trusting("lambda.amazonaws.com", {})
+        self.resources[own] = self._role(trust, statements, function.owner, function.policies)
         return {"Fn::GetAtt": [own, "Arn"]}
 
     def add_log_group(self, function: FunctionNeed) -> Json:
@@ -243,6 +251,7 @@ class _CloudFormation(Template):
             "Properties": {
                 "LogGroupName": f"/aws/lambda/{function.name}",
                 "RetentionInDays": self.options.log_retention,
+                **self._key("KmsKeyId"),
                 "Tags": self._tags(function.owner),
             },
         }
@@ -254,6 +263,7 @@ class _CloudFormation(Template):
             "Type": "AWS::Lambda::Function",
             "Properties": {
                 **self.properties(function, role, log_group),
+                **({"TracingConfig": {"Mode": "Active"}} if self.options.tracing else {}),
                 "Code": {"S3Bucket": {"Ref": "CodeBucket"}, "S3Key": {"Ref": "CodeKey"}},
             },
         }
@@ -287,6 +297,8 @@ class _CloudFormation(Template):
             },
             "RecursiveLoop": LOOPS,
             **({"ReservedConcurrentExecutions": function.reserved} if function.reserved is not None else {}),
+            **self._key("KmsKeyArn"),
+            **({"CodeSigningConfigArn": signing} if (signing := self.options.code_signing) is not None else {}),
             **({"VpcConfig": network} if (network := self._network()) else {}),
             "Tags": self.tags(function),
         }
@@ -425,6 +437,7 @@ class _Sam(_CloudFormation):
             "Properties": {
                 **self.properties(function, role, log_group),
                 "CodeUri": ".",
+                **({"Tracing": "Active"} if self.options.tracing else {}),
                 **({"Events": events} if events else {}),
                 **({"FunctionUrlConfig": {"AuthType": "NONE"}} if function.has_url else {}),
             },

@@ -10,12 +10,21 @@ from datetime import timedelta
 from typing import Final
 
 from flowguard.deploy.at_aws import names_of, under_names
-from flowguard.deploy.batch_plan import MOST_RECORDS, BatchPlan, batching_of, batching_problems
+from flowguard.deploy.batch_plan import MOST_RECORDS, BatchPlan, batching_of, batching_problems, reserved_problems
 from flowguard.deploy.found import FoundFunction, FunctionKind, flows_of, keys_of, plain_name, what_calls_it_needs
+from flowguard.deploy.key_uses import under_keys
 from flowguard.deploy.needs import ANSWERS_URL, Deployment, FunctionNeed, Permission, TableNeed, Target, TopicNeed
 from flowguard.deploy.options import RETENTIONS, DeployOptions, FunctionOptions
 from flowguard.deploy.own_calls import note_of
-from flowguard.deploy.permissions import IN_VPC, Scope, makes_tokens, needs_signatures, permissions_of, tables_of_stage
+from flowguard.deploy.permissions import (
+    IN_VPC,
+    TRACED,
+    Scope,
+    makes_tokens,
+    needs_signatures,
+    permissions_of,
+    tables_of_stage,
+)
 from flowguard.deploy.problems import CannotDeploy
 from flowguard.deploy.queue_plan import FIFO_RETENTION, LONGEST_RETENTION, QueuePlan, Retentions
 from flowguard.deploy.used import SourcePlace
@@ -57,6 +66,7 @@ def needs_of(functions: Sequence[FoundFunction], options: DeployOptions) -> Depl
     for name, one in named.items():
         problems += _batch_problems(one, _options_of(one, options), plan.read_by(name).values())
         problems += batching_problems(one, _options_of(one, options))
+        problems += reserved_problems(one, _options_of(one, options), len(plan.read_by(name)))
     tables = tuple(_warmed(table, options) for table in _tables(functions, flows, options, problems))
     if problems:
         raise CannotDeploy(what, tuple(dict.fromkeys(problems)))
@@ -92,7 +102,7 @@ def needs_of(functions: Sequence[FoundFunction], options: DeployOptions) -> Depl
         ),
         unknown=unknown,
     )
-    return under_names(deployment, names_of(options))
+    return under_names(under_keys(deployment, options), names_of(options))
 
 
 def name_of(function: FoundFunction, options: DeployOptions) -> str:
@@ -299,6 +309,7 @@ def _function(
     own = _options_of(function, options)
     permissions = permissions_of(function, reads, name=name, scope=scope, settings=options.settings)
     permissions = permissions if options.vpc is None else (*permissions, IN_VPC)
+    permissions = (*permissions, TRACED) if options.tracing else permissions
     return FunctionNeed(
         name=name,
         found=function,
@@ -312,6 +323,7 @@ def _function(
         environment=tuple(sorted({**own.environment, **_settings(function, permissions, options)}.items())),
         role=own.role,
         policies=own.policies,
+        reserved=own.reserved,
     )
 
 

@@ -9,7 +9,9 @@ from flowguard.deploy.finding import LiveFinding, error, note, warning
 from flowguard.deploy.function_checks import check_functions
 from flowguard.deploy.live import LiveAccount
 from flowguard.deploy.needs import Deployment
+from flowguard.deploy.options import DeployOptions
 from flowguard.deploy.queue_checks import check_left_over, check_queues
+from flowguard.deploy.security_checks import check_security
 from flowguard.deploy.table_checks import check_runs, check_tables
 from flowguard.worker.routing import CLOCKS_DIFFER_BY
 
@@ -17,13 +19,16 @@ MOST_OFF_BY = 60
 """Seconds by which a clock may differ without a finding."""
 
 
-def examine(needed: Deployment, live: LiveAccount, *, now: int, most_runs: int) -> Iterator[LiveFinding]:
+def examine(
+    needed: Deployment, options: DeployOptions, live: LiveAccount, *, now: int, most_runs: int
+) -> Iterator[LiveFinding]:
     """Yield all findings about a live deployment. ``now`` is this machine's time in ms since 1970."""
     yield from check_tables(needed, live)
     yield from check_queues(needed, live)
     yield from check_left_over(needed, live)
     yield from check_events(needed, live)
     yield from check_functions(needed, live)
+    yield from check_security(needed, options, live)
     yield from _clock(live, now)
     if most_runs and needed.flows:
         yield from check_runs(needed, live, now, most_runs)

@@ -136,6 +136,11 @@ class LiveAccount:
         found = (self._ask("sns", "get_subscription_attributes", SubscriptionArn=arn) for arn in arns)
         return [one["Attributes"] for one in found if one is not None]
 
+    def topic_key(self, topic: str) -> str | None:
+        """Return the key of a topic: empty for none, None if that may not be read."""
+        found = self._ask("sns", "get_topic_attributes", TopicArn=topic)
+        return None if found is None else str(found["Attributes"].get("KmsMasterKeyId", ""))
+
     # -- buses and schedules
 
     def has_bus(self, name: str) -> bool | None:
@@ -163,6 +168,11 @@ class LiveAccount:
         found = self._ask("dynamodb", "describe_table", TableName=name)
         table: Mapping[str, Any] | None = None if found is None else found["Table"]
         return table
+
+    def table_key(self, name: str) -> str | None:
+        """Return the key of a table: empty for none, None if that may not be read."""
+        found = self.table(name)
+        return None if found is None else str(found.get("SSEDescription", {}).get("KMSMasterKeyArn", ""))
 
     def time_to_live(self, name: str) -> Mapping[str, Any] | None:
         """Return the time-to-live setting of a table."""
@@ -218,6 +228,41 @@ class LiveAccount:
     def function_url(self, name: str) -> bool | None:
         """Answer whether a function has a URL. None if that may not be read."""
         return self._exists("lambda", "get_function_url_config", FunctionName=name)
+
+    def log_group(self, function: str) -> Mapping[str, Any] | None:
+        """Return the log group of a function."""
+        name = f"/aws/lambda/{function}"
+        found = self._ask("logs", "describe_log_groups", logGroupNamePrefix=name)
+        groups: list[Mapping[str, Any]] = [] if found is None else found["logGroups"]
+        return next((one for one in groups if one["logGroupName"] == name), None)
+
+    def code_signing(self, function: str) -> str | None:
+        """Return the code signing configuration of a function: empty for none, None if that may not be read."""
+        found = self._ask("lambda", "get_function_code_signing_config", FunctionName=function)
+        return None if found is None else str(found.get("CodeSigningConfigArn", ""))
+
+    def role(self, name: str) -> Mapping[str, Any] | None:
+        """Return a role."""
+        found = self._ask("iam", "get_role", RoleName=name)
+        role: Mapping[str, Any] | None = None if found is None else found["Role"]
+        return role
+
+    # -- the bucket and the secret
+
+    def bucket_key(self, bucket: str) -> str | None:
+        """Return the key by which a bucket encrypts what is put there: empty for none, None if that is not read."""
+        found = self._ask("s3", "get_bucket_encryption", Bucket=bucket)
+        if found is None:
+            return None
+        [rule, *_] = found["ServerSideEncryptionConfiguration"]["Rules"]
+        return str(rule.get("ApplyServerSideEncryptionByDefault", {}).get("KMSMasterKeyID", ""))
+
+    def secret_key(self, name: str) -> str | None:
+        """Return the key of a secret: empty for none, None if that may not be read."""
+        found = self._ask("secretsmanager", "describe_secret", SecretId=name)
+        return None if found is None else str(found.get("KmsKeyId", ""))
+
+    # -- what a role may do
 
     def denied(
         self, role: str, actions: list[str], resource: str, context: Mapping[str, str] | None = None

@@ -48,18 +48,26 @@ class Target(Enum):
     SECRET = "secret"  # noqa: S105 - the word, not one
     SCHEDULES = "schedules"
     SCHEDULER_ROLE = "scheduler role"
+    KEY = "key"
+    """A key of KMS, which a service uses for whoever calls it."""
     LOGS = "logs"
     NETWORK = "network"
     """The network interfaces of a VPC, which have no ARN before they are made."""
+    TRACES = "traces"
+    """X-Ray, which has no resources."""
 
 
 @dataclass(frozen=True, order=True)
 class Permission:
-    """Actions on one resource. ``name`` is the resource's name or ARN."""
+    """Actions on one resource. ``name`` is the resource's name or ARN.
+
+    ``via`` are the services through which a key is used: nobody uses it by a call of KMS.
+    """
 
     target: str
     name: str
     actions: tuple[str, ...]
+    via: tuple[str, ...] = ()
 
     @property
     def on(self) -> Target:
@@ -76,6 +84,8 @@ class TableNeed:
     existing: bool
     warm_writes: int | None = None
     warm_reads: int | None = None
+    kms_key: str | None = None
+    """The ARN of the customer's key that encrypts it."""
 
 
 @dataclass(frozen=True)
@@ -104,6 +114,8 @@ class QueueNeed:
     """The ARNs of further roles that send to it. Where any are named, all others are kept out."""
     hops_only: bool = False
     """Whether nothing arrives there but hops of later stages, with their retries and redrives."""
+    kms_key: str | None = None
+    """The ARN of the customer's key that encrypts it."""
 
     @property
     def fifo(self) -> bool:
@@ -121,6 +133,8 @@ class TopicNeed:
 
     arn: str
     existing: bool
+    kms_key: str | None = None
+    """The ARN of the customer's key that encrypts it."""
 
     @property
     def name(self) -> str:
@@ -188,6 +202,8 @@ class Deployment:
     """The queue of what the scheduler cannot deliver."""
     signing_secret: str | None = None
     """The name of the secret with the keys of signatures that the template makes. None where none is to be made."""
+    kms_key: str | None = None
+    """The ARN of the customer's key that encrypts what has none of its own."""
     notes: tuple[str, ...] = ()
     unknown: tuple[SourcePlace, ...] = ()
     at_aws: Names = AS_IN_CODE

@@ -19,7 +19,9 @@ from flowguard.text.setting_problems import (
     ANY_TABLE,
     ANY_TOPIC,
     ARCHITECTURE,
+    CODE_SIGNING,
     KEYS,
+    KMS_KEY,
     POLICY,
     QUEUE,
     ROLE,
@@ -56,6 +58,7 @@ _KEY: Final = "[key]"
 TagKey = Annotated[str, Field(pattern=TAG_KEY)]
 TagText = Annotated[str, Field(pattern=TAG_TEXT, max_length=LONGEST_TAG)]
 Days = Annotated[int, Field(ge=1)]
+KeyArn = Annotated[str, Field(pattern=KMS_KEY)]
 
 
 class Frozen(BaseModel):
@@ -73,6 +76,8 @@ class FunctionOptions(Frozen):
     window: int = Field(0, ge=0, le=300)
     """Seconds for which Lambda gathers a batch. FIFO queues have none."""
     max_concurrency: int | None = Field(None, ge=2, le=1_000)
+    reserved: int | None = Field(None, ge=2)
+    """Invocations at once that are kept for it, and the most that it has. Its mappings have to stay below."""
     url_concurrency: int = Field(10, ge=0)
     """Invocations at once that are reserved for a function with a URL, and the most that it has. 0 reserves none."""
     role: str | None = Field(None, pattern=ROLE)
@@ -101,6 +106,8 @@ class QueueOptions(Frozen):
 
     A queue of which any are named is closed to all others. One of answers or dead letters is closed anyway.
     """
+    kms_key: KeyArn | None = None
+    """The ARN of its key, where that is not the deployment's."""
     max_receive_count: int = Field(MANY_RECEIVES, ge=3, le=1_000)
     """How often SQS delivers a record before it gives it up. Throttles, outages and busy objects use receives up."""
 
@@ -111,6 +118,8 @@ class TableOptions(Frozen):
     existing: bool = False
     name: str | None = Field(None, pattern=ANY_TABLE)
     """Its name at AWS, or its ARN, where that does not follow from the rule of the names."""
+    kms_key: KeyArn | None = None
+    """The ARN of its key, where that is not the deployment's."""
     warm_writes: int | None = Field(None, ge=FIRST_WRITES)
     """Write units a second that the table takes at once. A new one takes ``FIRST_WRITES`` anyway."""
     warm_reads: int | None = Field(None, ge=12_000)
@@ -122,6 +131,8 @@ class TopicOptions(Frozen):
     existing: bool = False
     name: str | None = Field(None, pattern=ANY_TOPIC)
     """Its name at AWS, or its ARN, where that does not follow from the rule of the names."""
+    kms_key: KeyArn | None = None
+    """The ARN of its key, where that is not the deployment's."""
 
 
 class ScheduleGroupOptions(Frozen):
@@ -187,6 +198,16 @@ class DeployOptions(Frozen):
     """The path of the roles that are made."""
     permissions_boundary: str | None = Field(None, pattern=POLICY)
     """The ARN of the policy that bounds the permissions of each role that is made."""
+    kms_key: KeyArn | None = None
+    """The ARN of the key that encrypts all that is made, and the bucket, parameters and secrets that are there."""
+    account: str | None = Field(None, pattern=ACCOUNT)
+    """The account that is deployed to, where a key is of another one: what the key's policy needs names it."""
+    bucket_key: KeyArn | None = None
+    """The ARN of the key of the bucket, where that is another one."""
+    code_signing: str | None = Field(None, pattern=CODE_SIGNING)
+    """The ARN of the configuration that says whose signed code the functions take."""
+    tracing: bool = False
+    """Whether Lambda sends traces of the functions to X-Ray."""
     vpc: VpcOptions | None = None
     settings: SettingsOptions = SettingsOptions()
     defaults: FunctionOptions = FunctionOptions()

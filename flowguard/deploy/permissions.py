@@ -45,6 +45,10 @@ https://docs.aws.amazon.com/lambda/latest/dg/configuration-vpc.html
 """
 
 
+TRACED: Final = Permission(Target.TRACES.value, "*", ("xray:PutTelemetryRecords", "xray:PutTraceSegments"))
+"""What Lambda does with the role of a function whose traces it sends."""
+
+
 @dataclass(frozen=True)
 class Scope:
     """All flows that are deployed together, and the queues that requests may name as ``reply_to`` of any."""

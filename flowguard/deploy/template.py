@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from flowguard.deploy.alarms import LoggedMetric, MetricAlarm, alarms_of, metrics_of
 from flowguard.deploy.arns import SCHEDULER_ROLE, Arn, queue_arn, rule_arn, statements_of
+from flowguard.deploy.key_uses import READS, SENDS, only_through
 from flowguard.deploy.logical_ids import LogicalIds
 from flowguard.deploy.needs import ANSWERS_URL, Deployment, FunctionNeed, QueueNeed, Role, TableNeed, TopicNeed
 from flowguard.deploy.options import DeployOptions
@@ -26,6 +27,9 @@ TAG: Final = "flowguard"
 
 SYSTEM_LOG_LEVEL: Final = "INFO"
 """Of Lambda's own lines, which have how long each invocation took."""
+
+OF_SCHEDULE: Final = "kms:EncryptionContext:aws:scheduler:schedule:arn"
+"""The condition key of a schedule whose message is encrypted."""
 
 LOOPS: Final = "Allow"
 """Of a function's loop detection, which otherwise stops a chain of requests after about 16 of its invocations."""
@@ -191,16 +195,38 @@ class Template(ABC):
         if self.needed.scheduler_role is None:
             undelivered = self.needed.undelivered_schedules
             names = [queue.name for queue in self.needed.schedule_targets()]
-            targets = [
-                self.queue_arn(fromkey) for fromkey in dict.fromkeys((*names, *([undelivered] if undelivered else ())))
-            ]
-            self.add_scheduler_role([{"Effect": "Allow", "Action": "sqs:SendMessage", "Resource": targets}])
+            targets = list(dict.fromkeys((*names, *([undelivered] if undelivered else ()))))
+            self.add_scheduler_role([*self._scheduler_statements(targets)])
+
+    def _scheduler_statements(self, queues: Sequence[str]) -> Iterator[Json]:
+        """Yield what the scheduler may do: send to the queues, under their keys, what it has kept under another."""
+        arns = [self.queue_arn(name) for name in queues]
+        yield {"Effect": "Allow", "Action": "sqs:SendMessage", "Resource": arns}
+        for key in dict.fromkeys(self.needed.queue(name).kms_key for name in queues):
+            if key is not None:
+                condition = {"StringEquals": only_through(key, ["sqs"])}
+                yield {"Effect": "Allow", "Action": [*SENDS], "Resource": key, "Condition": condition}
+        if self.needed.kms_key is not None:
+            schedules = self.arn(Arn("scheduler", f"schedule/{self.needed.scheduler_group}/*"))
+            condition = {"ArnLike": {OF_SCHEDULE: schedules}}
+            yield {"Effect": "Allow", "Action": [*READS], "Resource": self.needed.kms_key, "Condition": condition}
+
+    def scheduler_trust(self) -> Json:
+        """Return the condition of who takes the scheduler's role: the schedules of this account's group."""
+        group = self.arn(Arn("scheduler", f"schedule-group/{self.needed.scheduler_group}"))
+        return {"StringEquals": {"aws:SourceAccount": self.account_reference(), "aws:SourceArn": group}}
 
     @abstractmethod
     def add_schedule_group(self, name: str) -> None: ...
 
     @abstractmethod
     def add_scheduler_role(self, statements: Sequence[Json]) -> None: ...
+
+    @staticmethod
+    def trusting(service: str, condition: Json) -> Json:
+        """Return the policy of who takes a role."""
+        statement = {"Effect": "Allow", "Principal": {"Service": service}, "Action": "sts:AssumeRole"}
+        return {"Version": POLICY_VERSION, "Statement": [statement | ({"Condition": condition} if condition else {})]}
 
     # -- functions
 

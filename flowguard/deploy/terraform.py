@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from flowguard.deploy.alarms import DIMENSION, NAMESPACE, LoggedMetric, MetricAlarm
-from flowguard.deploy.arns import Arn, rule_name
+from flowguard.deploy.arns import SCHEDULER, Arn, rule_name
 from flowguard.deploy.needs import Deployment, FunctionNeed, QueueNeed, TableNeed, TopicNeed
 from flowguard.deploy.options import DeployOptions
 from flowguard.deploy.template import LOOPS, POLICY_VERSION, SYSTEM_LOG_LEVEL, Json, Template, warm_units
@@ -136,6 +136,7 @@ class _Terraform(Template):
                 {"name": name, "type": kind} for name, kind in zip(table.key.names, table.key.types, strict=True)
             ],
             "point_in_time_recovery": {"enabled": True},
+            **({"server_side_encryption": {"enabled": True, "kms_key_arn": key}} if (key := table.kms_key) else {}),
             **({"warm_throughput": warm} if (warm := warm_units(table, *_WARM)) else {}),
             **({"ttl": {"attribute_name": table.ttl, "enabled": True}} if table.ttl is not None else {}),
             "tags": self.tagged(self.needed.owners),
@@ -150,7 +151,7 @@ class _Terraform(Template):
             "visibility_timeout_seconds": queue.visibility,
             "message_retention_seconds": queue.retention,
             "max_message_size": LARGEST_MESSAGE,
-            "sqs_managed_sse_enabled": True,
+            **({"sqs_managed_sse_enabled": True} if (key := queue.kms_key) is None else {"kms_master_key_id": key}),
             **({"redrive_policy": json.dumps(redrive_policy)} if redrive_policy is not None else {}),
             "tags": self.tagged(queue.owner),
             **_STAYS,
@@ -158,7 +159,8 @@ class _Terraform(Template):
         self._add("aws_sqs_queue", queue.name, block)
 
     def add_topic(self, topic: TopicNeed) -> None:
-        kind = {"fifo_topic": True} if topic.fifo else {}
+        kind: Json = {"fifo_topic": True} if topic.fifo else {}
+        kind |= {"kms_master_key_id": topic.kms_key} if topic.kms_key is not None else {}
         self._add("aws_sns_topic", topic.arn, {"name": topic.name, **kind, "tags": self.tagged(self.needed.owners)})
 
     # -- the senders of queues
@@ -205,7 +207,13 @@ class _Terraform(Template):
         secret = self._add(
             "aws_secretsmanager_secret",
             name,
-            {"name": name, "description": about, "tags": self.tagged(self.needed.owners), **_STAYS},
+            {
+                "name": name,
+                "description": about,
+                **self._key("kms_key_id"),
+                "tags": self.tagged(self.needed.owners),
+                **_STAYS,
+            },
         )
         own = self.ids.snake("aws_secretsmanager_random_password", name)
         generated = {own: {"password_length": 64, "exclude_punctuation": True}}
@@ -231,13 +239,19 @@ class _Terraform(Template):
         )
 
     def add_scheduler_role(self, statements: Sequence[Json]) -> None:
-        self._role(_SCHEDULER, "flowguard-scheduler-", "scheduler.amazonaws.com", statements, self.needed.owners)
+        trust = self.trusting(SCHEDULER, self.scheduler_trust())
+        self._role(_SCHEDULER, "flowguard-scheduler-", trust, statements, self.needed.owners)
+
+    def _key(self, name: str) -> Json:
+        """Return the argument of that name that is the deployment's key."""
+        return {name: self.needed.kms_key} if self.needed.kms_key is not None else {}
 
     # -- functions
 
     def add_function_role(self, function: FunctionNeed, statements: Sequence[Json]) -> str:
         prefix = f"{function.name[:37]}-"
-        role = self._role(function.name, prefix, "lambda.amazonaws.com", statements, function.owner)
+        trust = self.trusting("lambda.amazonaws.com", {})
+        role = self._role(function.name, prefix, trust, statements, function.owner)
         for policy in function.policies:
             attachment = {"role": f"${{{role}.name}}", "policy_arn": policy}
             self._add("aws_iam_role_policy_attachment", f"{function.name} {policy}", attachment)
@@ -250,6 +264,7 @@ class _Terraform(Template):
             {
                 "name": f"/aws/lambda/{function.name}",
                 "retention_in_days": self.options.log_retention,
+                **self._key("kms_key_id"),
                 "tags": self.tagged(function.owner),
             },
         )
@@ -277,6 +292,9 @@ class _Terraform(Template):
                     "system_log_level": SYSTEM_LOG_LEVEL,
                 },
                 "tags": self.tagged(function.owner),
+                **self._key("kms_key_arn"),
+                **({"tracing_config": {"mode": "Active"}} if self.options.tracing else {}),
+                **({"code_signing_config_arn": signing} if (signing := self.options.code_signing) else {}),
                 **({"vpc_config": network} if (network := self._network()) else {}),
                 **({"reserved_concurrent_executions": function.reserved} if function.reserved is not None else {}),
                 **({"depends_on": after} if (after := self._permissions_of(function)) else {}),
@@ -331,8 +349,7 @@ class _Terraform(Template):
     def url_reference(self, function: str) -> str:
         return f"${{{self._address('aws_lambda_function_url', function)}.function_url}}"
 
-    def _role(self, name: str, prefix: str, service: str, statements: Sequence[Json], owner: str) -> str:
-        trust = {"Effect": "Allow", "Principal": {"Service": service}, "Action": "sts:AssumeRole"}
+    def _role(self, name: str, prefix: str, trust: Json, statements: Sequence[Json], owner: str) -> str:
         role = self._add(
             "aws_iam_role",
             name,
@@ -341,7 +358,7 @@ class _Terraform(Template):
                 "tags": self.tagged(owner),
                 **({"path": self.options.role_path} if self.options.role_path != "/" else {}),
                 **({"permissions_boundary": boundary} if (boundary := self.options.permissions_boundary) else {}),
-                "assume_role_policy": json.dumps({"Version": POLICY_VERSION, "Statement": [trust]}),
+                "assume_role_policy": json.dumps(trust),
             },
         )
         policy = json.dumps({"Version": POLICY_VERSION, "Statement": [*statements]}, ensure_ascii=False)

@@ -31,6 +31,8 @@ _WORDS: Final = {
 
 ROLE: Final = r"^arn:[a-z0-9-]+:iam::[0-9]{12}:role/[A-Za-z0-9_+=,.@/-]+$"
 POLICY: Final = r"^arn:[a-z0-9-]+:iam::([0-9]{12}|aws):policy/[A-Za-z0-9_+=,.@/-]+$"
+KMS_KEY: Final = "^arn:[a-z0-9-]+:kms:[a-z0-9-]+:[0-9]{12}:key/[A-Za-z0-9-]+$"
+CODE_SIGNING: Final = "^arn:[a-z0-9-]+:lambda:[a-z0-9-]+:[0-9]{12}:code-signing-config:csc-[0-9a-z]{17}$"
 ACCOUNT: Final = "^[0-9]{12}$"
 VARIABLE: Final = "^[A-Za-z][A-Za-z0-9_]+$"
 QUEUE: Final = r"^[A-Za-z0-9_-]+(\.fifo)?$"
@@ -52,6 +54,8 @@ ARCHITECTURE: Final = "^(arm64|x86_64)$"
 PATTERNS: Final = {
     ROLE: "is no ARN of a role, such as arn:aws:iam::123456789012:role/shop",
     POLICY: "is no ARN of a policy, such as arn:aws:iam::123456789012:policy/shop",
+    KMS_KEY: "is no ARN of a key, such as arn:aws:kms:eu-west-1:123456789012:key/1234abcd-…; an alias is none",
+    CODE_SIGNING: "is no ARN of a code signing configuration, arn:aws:lambda:…:code-signing-config:csc-…",
     ACCOUNT: "is no account, which has 12 digits",
     VARIABLE: "is no name of a variable: a letter, then one or more of a-z, A-Z, 0-9 and _",
     QUEUE: "is no name of a queue: one or more of a-z, A-Z, 0-9, _ and -, and .fifo at the end of a FIFO queue",

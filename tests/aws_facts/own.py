@@ -185,6 +185,7 @@ OWN_WORDS: Final[Mapping[str, tuple[str, ...]]] = {
         *("Endpoint", "Protocol", "EventPattern", "EventSourceArn", "EventSourceMappings", "Events", "Rule"),
         *("Queue", "Queues", "Topic", "Url", "RuleNames", "SubscriptionArn", "Subscriptions", "TargetArn", "Targets"),
         *("Account", "NextToken", "Values"),
+        *("Functions", "Logs", "Rules", "Topics", "Active"),
     ),
     "codes of botocore's models and of its retry mode, with which the tests compare them": (
         *("EC2ThrottledException", "InvalidSecurity", "KmsThrottled", "RequestThrottled"),
@@ -221,7 +222,8 @@ OWN_OPERATIONS: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
             *("DescribeContinuousBackups", "DescribeEventBus", "DescribeTable", "DescribeTimeToLive"),
             *("GetCallerIdentity", "GetFunctionConfiguration", "GetFunctionRecursionConfig", "GetFunctionUrlConfig"),
             *("GetScheduleGroup", "GetSubscriptionAttributes", "ListEventSourceMappings", "ListRuleNamesByTarget"),
-            *("ListSubscriptionsByTopic", "SimulatePrincipalPolicy"),
+            *("ListSubscriptionsByTopic", "SimulatePrincipalPolicy", "DescribeLogGroups", "DescribeSecret"),
+            *("GetBucketEncryption", "GetFunctionCodeSigningConfig", "GetRole", "GetTopicAttributes"),
         ),
     },
     "only reads, to say in which account it is": {"cli/": ("GetCallerIdentity",)},

@@ -20,7 +20,6 @@ PARAMETERS: Final = {"CodeBucket": "code", "CodeKey": "code.zip", "AlarmTopic": 
 NOT_LOOKED_AT: Final = {
     "AWS::CloudWatch::Alarm",
     "AWS::Lambda::Permission",
-    "AWS::Logs::LogGroup",
     "AWS::Logs::MetricFilter",
     "AWS::SQS::QueuePolicy",
 }
@@ -74,6 +73,8 @@ class Stack:
             "AWS::Lambda::EventSourceMapping": self._source,
             "AWS::Lambda::Function": self._function,
             "AWS::Lambda::Url": self._url,
+            "AWS::Logs::LogGroup": self._logs,
+            "AWS::SecretsManager::Secret": self._secret,
             "AWS::SNS::Subscription": self._subscription,
             "AWS::SNS::Topic": self._topic,
             "AWS::SQS::Queue": self._queue,
@@ -103,7 +104,8 @@ class Stack:
     def _table(self, own: Any) -> str:
         dynamodb = self.client("dynamodb")
         given = ("TableName", "BillingMode", "AttributeDefinitions", "KeySchema")
-        dynamodb.create_table(**{name: own[name] for name in given})
+        key = {"SSESpecification": _encrypted(own["SSESpecification"])} if "SSESpecification" in own else {}
+        dynamodb.create_table(**{name: own[name] for name in given}, **key)
         if "TimeToLiveSpecification" in own:
             dynamodb.update_time_to_live(
                 TableName=own["TableName"], TimeToLiveSpecification=own["TimeToLiveSpecification"]
@@ -127,6 +129,7 @@ class Stack:
 
     def _topic(self, own: Any) -> str:
         attributes = {"FifoTopic": "true"} if own.get("FifoTopic") else {}
+        attributes |= {"KmsMasterKeyId": own["KmsMasterKeyId"]} if "KmsMasterKeyId" in own else {}
         return str(self.client("sns").create_topic(Name=own["TopicName"], Attributes=attributes)["TopicArn"])
 
     def _subscription(self, own: Any) -> str:
@@ -146,7 +149,9 @@ class Stack:
 
     def _role(self, own: Any) -> str:
         iam, name = self.client("iam"), f"role-{len(self._arns)}"
-        made = iam.create_role(RoleName=name, AssumeRolePolicyDocument=json.dumps(own["AssumeRolePolicyDocument"]))
+        given = {one: own[one] for one in ("Path", "PermissionsBoundary") if one in own}
+        trust = json.dumps(own["AssumeRolePolicyDocument"])
+        made = iam.create_role(RoleName=name, AssumeRolePolicyDocument=trust, **given)
         for policy in own["Policies"]:
             document = json.dumps(policy["PolicyDocument"])
             iam.put_role_policy(RoleName=name, PolicyName=policy["PolicyName"], PolicyDocument=document)
@@ -155,7 +160,19 @@ class Stack:
     def _function(self, own: Any) -> str:
         given = ("FunctionName", "Handler", "Runtime", "MemorySize", "Timeout", "Role", "Environment")
         settings = {name: own[name] for name in given}
+        named = {"KmsKeyArn": "KMSKeyArn", "CodeSigningConfigArn": "CodeSigningConfigArn", "VpcConfig": "VpcConfig"}
+        settings |= {name: own[one] for one, name in named.items() if one in own}
         return str(self.client("lambda").create_function(**settings, Code={"ZipFile": code()})["FunctionArn"])
+
+    def _logs(self, own: Any) -> str:
+        logs, name = self.client("logs"), own["LogGroupName"]
+        logs.create_log_group(logGroupName=name, **({"kmsKeyId": own["KmsKeyId"]} if "KmsKeyId" in own else {}))
+        logs.put_retention_policy(logGroupName=name, retentionInDays=own["RetentionInDays"])
+        return str(name)
+
+    def _secret(self, own: Any) -> str:
+        key = {"KmsKeyId": own["KmsKeyId"]} if "KmsKeyId" in own else {}
+        return str(self.client("secretsmanager").create_secret(Name=own["Name"], SecretString="x", **key)["ARN"])
 
     def _source(self, own: Any) -> str:
         given = ("EventSourceArn", "FunctionName", "BatchSize", "FunctionResponseTypes", "ScalingConfig")
@@ -166,3 +183,8 @@ class Stack:
     def _url(self, own: Any) -> str:
         given = {"FunctionName": own["TargetFunctionArn"], "AuthType": own["AuthType"]}
         return str(self.client("lambda").create_function_url_config(**given)["FunctionUrl"])
+
+
+def _encrypted(own: Mapping[str, Any]) -> dict[str, Any]:
+    """The call's form of the template's property."""
+    return {"Enabled": own["SSEEnabled"], "SSEType": own["SSEType"], "KMSMasterKeyId": own["KMSMasterKeyId"]}

@@ -152,6 +152,8 @@ def _of_sam(name: str, own: dict[str, Any]) -> Facts:
     if (url := own.pop("FunctionUrlConfig", None)) is not None:
         facts["url", name] = url
     own["Tags"] = [{"Key": key, "Value": value} for key, value in own["Tags"].items()]
+    if "Tracing" in own:
+        own["TracingConfig"] = {"Mode": own.pop("Tracing")}
     return {**facts, _key(name): _plain_tags(own)}
 
 
@@ -210,9 +212,10 @@ _ARGUMENTS: Final[Mapping[str, Mapping[str, str]]] = {
         "message_retention_seconds": "MessageRetentionPeriod",
         "max_message_size": "MaximumMessageSize",
         "sqs_managed_sse_enabled": "SqsManagedSseEnabled",
+        "kms_master_key_id": "KmsMasterKeyId",
         "redrive_policy": "RedrivePolicy",
     },
-    "topic": {"name": "TopicName", "fifo_topic": "FifoTopic"},
+    "topic": {"name": "TopicName", "fifo_topic": "FifoTopic", "kms_master_key_id": "KmsMasterKeyId"},
     "subscription": {
         "protocol": "Protocol",
         "topic_arn": "TopicArn",
@@ -222,10 +225,14 @@ _ARGUMENTS: Final[Mapping[str, Mapping[str, str]]] = {
     },
     "rule": {"name": "Name", "event_bus_name": "EventBusName", "event_pattern": "EventPattern"},
     "target": {"arn": "Arn", "dead_letter_config": "DeadLetterConfig", "depends_on": "after"},
-    "secret": {"name": "Name", "description": "Description"},
+    "secret": {"name": "Name", "description": "Description", "kms_key_id": "KmsKeyId"},
     "group": {"name": "Name"},
-    "role": {"assume_role_policy": "AssumeRolePolicyDocument"},
-    "logs": {"name": "LogGroupName", "retention_in_days": "RetentionInDays"},
+    "role": {
+        "assume_role_policy": "AssumeRolePolicyDocument",
+        "path": "Path",
+        "permissions_boundary": "PermissionsBoundary",
+    },
+    "logs": {"name": "LogGroupName", "retention_in_days": "RetentionInDays", "kms_key_id": "KmsKeyId"},
     "function": {
         "function_name": "FunctionName",
         "handler": "Handler",
@@ -235,6 +242,8 @@ _ARGUMENTS: Final[Mapping[str, Mapping[str, str]]] = {
         "timeout": "Timeout",
         "role": "Role",
         "reserved_concurrent_executions": "ReservedConcurrentExecutions",
+        "kms_key_arn": "KmsKeyArn",
+        "code_signing_config_arn": "CodeSigningConfigArn",
     },
     "source": {
         "event_source_arn": "EventSourceArn",
@@ -328,6 +337,10 @@ def _add_terraform(  # noqa: C901, PLR0912, PLR0915 - a case for each type of re
             }
             if (ttl := own.pop("ttl", None)) is not None:
                 made["TimeToLiveSpecification"] = {"AttributeName": ttl["attribute_name"], "Enabled": ttl["enabled"]}
+            if (key := own.pop("server_side_encryption", None)) is not None:
+                made["SSESpecification"] = {"SSEEnabled": key.pop("enabled"), "SSEType": "KMS"}
+                made["SSESpecification"]["KMSMasterKeyId"] = key.pop("kms_key_arn")
+                assert not key
             if (warm := made.get("WarmThroughput")) is not None:
                 made["WarmThroughput"] = {
                     "WriteUnitsPerSecond": warm["write_units_per_second"],
@@ -410,6 +423,15 @@ def _of_function(own: dict[str, Any]) -> dict[str, Any]:
     assert (own.pop("s3_bucket"), own.pop("s3_key")) == ("${var.code_bucket}", "${var.code_key}")
     made = _renamed("function", own)
     made["Environment"] = {"Variables": own.pop("environment")["variables"]}
+    if (tracing := own.pop("tracing_config", None)) is not None:
+        made["TracingConfig"] = {"Mode": tracing.pop("mode")}
+        assert not tracing
+    if (network := own.pop("vpc_config", None)) is not None:
+        made["VpcConfig"] = {
+            "SubnetIds": network.pop("subnet_ids"),
+            "SecurityGroupIds": network.pop("security_group_ids"),
+        }
+        assert not network
     logging = own.pop("logging_config")
     made["LoggingConfig"] = {
         "LogFormat": logging.pop("log_format"),

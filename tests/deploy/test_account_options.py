@@ -16,10 +16,14 @@ from flowguard.deploy.options import DeployOptions
 from flowguard.deploy.problems import CannotDeploy
 from tests.deploy import everything, templates
 from tests.deploy.exercised import needs
+from tests.deploy.stated import stated
 from tests.deploy.terraform_schema import problems_of_configuration
+from tests.deploy.test_formats_agree import shared
 from tests.deploy.test_resources import UNTAGGED
 
 BOUNDARY: Final = "arn:aws:iam::123456789012:policy/bounds"
+KEY: Final = "arn:aws:kms:eu-west-1:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab"
+SIGNING: Final = "arn:aws:lambda:eu-west-1:123456789012:code-signing-config:csc-0123456789abcdef0"
 SUBNETS: Final = ["subnet-0a1b2c3d", "subnet-0a1b2c3e"]
 OPTIONS: Final = DeployOptions.model_validate(
     {
@@ -27,6 +31,9 @@ OPTIONS: Final = DeployOptions.model_validate(
         "tags": {"team": "checkout", "cost centre": "42 = all"},
         "role_path": "/shop/",
         "permissions_boundary": BOUNDARY,
+        "kms_key": KEY,
+        "code_signing": SIGNING,
+        "tracing": True,
         "vpc": {"subnets": SUBNETS, "security_groups": ["sg-0a1b2c3d"]},
     }
 )
@@ -62,6 +69,29 @@ def test_cfn_lint_has_nothing_to_say(form: str, tmp_path: Path) -> None:
     command = [Path(sys.executable).with_name("cfn-lint"), file]
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (ran.stdout, ran.returncode) == ("", 0)
+
+
+@pytest.mark.parametrize("form", ["sam", "terraform-json"])
+def test_every_format_says_the_same(form: str) -> None:
+    assert shared(stated(template(form))) == shared(stated(template()))
+
+
+def test_each_function_takes_signed_code_alone_where_that_is_asked_for() -> None:
+    functions = [fact for (kind, _), fact in stated(template()).items() if kind == "function"]
+    assert {one["CodeSigningConfigArn"] for one in functions} == {SIGNING}
+    assert "CodeSigningConfigArn" not in templates.text_of("everything", "cloudformation")
+
+
+def test_traces_are_sent_where_that_is_asked_for() -> None:
+    facts = stated(template())
+    functions = [fact for (kind, _), fact in facts.items() if kind == "function"]
+    assert [one["TracingConfig"] for one in functions] == [{"Mode": "Active"}] * len(functions)
+    roles_of_functions = [fact for (kind, name), fact in facts.items() if kind == "role" and name != "scheduler"]
+    for role in roles_of_functions:
+        [allowed] = [one for one in role["Policy"]["Statement"] if "xray:PutTraceSegments" in one["Action"]]
+        assert allowed["Resource"] == ["*"]
+    assert "xray:" not in templates.text_of("everything", "cloudformation")
+    assert "Active" not in templates.text_of("everything", "cloudformation")
 
 
 def test_each_resource_that_can_have_tags_has_them_beside_the_flow() -> None:
@@ -118,6 +148,14 @@ def test_its_role_lets_lambda_connect_it() -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
+        ('kms_key = "alias/shop"', "kms_key is no ARN of a key"),
+        ('kms_key = "arn:aws:kms:eu-west-1:123456789012:alias/shop"', "kms_key is no ARN of a key"),
+        ('[tables.x]\nkms_key = "shop"', "tables.x.kms_key is no ARN of a key"),
+        ('[queues.x]\nkms_key = "shop"', "queues.x.kms_key is no ARN of a key"),
+        ('[topics.x]\nkms_key = "shop"', "topics.x.kms_key is no ARN of a key"),
+        ('bucket_key = "shop"', "bucket_key is no ARN of a key"),
+        ('account = "1"', "account is no account, which has 12 digits"),
+        ('code_signing = "csc-1"', "code_signing is no ARN of a code signing configuration"),
         ('role_path = "shop"', "role_path is no path of a role, such as /shop/"),
         ('permissions_boundary = "bounds"', "permissions_boundary is no ARN of a policy"),
         ('tags = { flowguard = "mine" }', "tags has flowguard, which AWS or the template itself sets"),
@@ -138,3 +176,16 @@ def test_what_aws_does_not_take_is_named(text: str, problem: str, tmp_path: Path
     with pytest.raises(CannotDeploy) as raised:
         DeployOptions.read(file)
     assert problem in str(raised.value)
+
+
+def test_invocations_are_reserved_where_the_options_say_how_many() -> None:
+    given = {"defaults": {"max_concurrency": 2, "reserved": 4}}
+    options = DeployOptions.model_validate(given)
+    assert {one.reserved for one in needs("flows.take_payment.handlers", options=options).functions} == {4}
+
+
+@pytest.mark.parametrize(("given", "each"), [({"reserved": 4}, "none"), ({"reserved": 3, "max_concurrency": 4}, "4")])
+def test_mappings_may_not_bring_more_than_is_reserved(given: dict[str, int], each: str) -> None:
+    options = DeployOptions.model_validate({"functions": {"charge_card": given}})
+    with pytest.raises(CannotDeploy, match=f"its 1 queues have max_concurrency = {each} each"):
+        needs("flows.take_payment.handlers", options=options)

@@ -86,15 +86,32 @@ def test_operators_and_senders_of_the_options_are_named() -> None:
 
 def test_in_a_vpc_a_role_may_use_network_interfaces() -> None:
     network = {"subnets": ["subnet-1"], "security_groups": ["sg-1"]}
-    options = DeployOptions.model_validate({**everything.OPTIONS, "vpc": network})
+    options = DeployOptions.model_validate({**everything.OPTIONS, "vpc": network, "tracing": True})
     text = audited(needs("tests.deploy.everything", options=options), options)
     [line] = [line for line in part(text, "everything-pack") if "ec2:" in line]
     assert line.startswith("all network interfaces of the account: ec2:AssignPrivateIpAddresses, ")
+    traces = "all traces of the account: xray:PutTelemetryRecords, xray:PutTraceSegments"
+    assert traces in part(text, "everything-pack")
 
 
 def test_the_command_prints_it_and_no_template() -> None:
     ran = CliRunner().invoke(main, ["iac", "flows.take_payment.handlers", "--audit"])
     assert (ran.exit_code, ran.stdout) == (0, audit_of("take_payment") + "\n")
-    refused = CliRunner().invoke(main, ["iac", "flows.take_payment.handlers", "--audit", "--json"])
+    refused = CliRunner().invoke(main, ["iac", "flows.take_payment.handlers", "--audit", "--key-policy"])
     assert refused.exit_code == 2
-    assert "--json and --audit are two formats" in refused.stderr
+    assert "--audit and --key-policy are two formats" in refused.stderr
+
+
+def test_the_command_prints_the_same_as_json() -> None:
+    ran = CliRunner().invoke(main, ["iac", "flows.take_payment.handlers", "--audit", "--json"])
+    facts, text = json.loads(ran.stdout), audit_of("take_payment")
+    for function in facts["functions"]:
+        named = part(text, function["name"])
+        assert named
+        for one in function["permissions"]:
+            assert f"{one['on']} {one['name']}: {', '.join(one['actions'])}" in named
+    for queue in facts["queues"]:
+        assert f"read by {queue['reader'] or 'nobody here'}" in of_queue(text, queue["name"])
+        assert f"sent to by {', '.join(queue['senders']) or 'nobody here'}" in of_queue(text, queue["name"])
+        closed = "its policy denies all others to send" in of_queue(text, queue["name"])
+        assert queue["denies_others"] is closed

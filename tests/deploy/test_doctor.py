@@ -19,6 +19,7 @@ from flowguard.deploy.examination import examine
 from flowguard.deploy.finding import LiveFinding, Severity
 from flowguard.deploy.live import LiveAccount, NotLive, redrive_of
 from flowguard.deploy.needs import Deployment, QueueNeed
+from flowguard.deploy.options import DeployOptions
 from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
 from tests.deploy.deployed import REGION, Stack
 from tests.deploy.everything import PLACED
@@ -26,6 +27,7 @@ from tests.deploy.exercised import needs
 from tests.deploy.templates import MODULES, options_of, template
 
 NEEDED: Final[Deployment] = needs(MODULES["everything"], options=options_of("everything"))
+OPTIONS: Final = options_of("everything")
 PACK: Final = "everything-pack"
 KILLED: Final = "everything-killed"
 HOUR: Final = 3_600_000
@@ -88,10 +90,12 @@ def findings(stack: Stack, now: float | None = None, needed: Deployment = NEEDED
     return [one for one in all_findings(now, needed) if one.resource not in {*NOT_SERVED, THEIRS}]
 
 
-def all_findings(now: float | None = None, needed: Deployment = NEEDED) -> list[LiveFinding]:
+def all_findings(
+    now: float | None = None, needed: Deployment = NEEDED, options: DeployOptions = OPTIONS
+) -> list[LiveFinding]:
     live = LiveAccount(SESSION)
     at = int((time.time() if now is None else now) * 1000)
-    return list(examine(needed, live, now=at, most_runs=100))
+    return list(examine(needed, options, live, now=at, most_runs=100))
 
 
 def rules(stack: Stack) -> list[tuple[str, str, str]]:

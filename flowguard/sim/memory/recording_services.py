@@ -18,7 +18,7 @@ Callback: TypeAlias = Callable[[Any], Any]
 
 _SCHEDULE: Final = """
     Name GroupName ScheduleExpression ScheduleExpressionTimezone FlexibleTimeWindow ActionAfterCompletion ClientToken
-    Target Description State StartDate EndDate
+    Target Description State StartDate EndDate KmsKeyArn
     """
 
 

@@ -24,6 +24,7 @@ BUCKET: Final = "functions"
 OPTIONS: Final = """
 runtime = "{runtime}"
 architecture = "x86_64"
+kms_key = "{key}"
 [settings]
 observers = "logs,switches:Switches"
 bucket = "{texts}"
@@ -75,7 +76,7 @@ def deployed(modules: Sequence[str], renamed: Mapping[str, str]) -> Iterator[Clo
         cloud.switches.mkdir()
         first, second = directory / "deploy.toml", directory / "second.toml"
         runtime = boto3_of_lambda(directory)
-        given = {"texts": TEXTS, "signing_keys": SIGNING_KEYS, "switches": cloud.switches}
+        given = {"texts": TEXTS, "signing_keys": SIGNING_KEYS, "switches": cloud.switches, "key": _key(cloud)}
         first.write_text(OPTIONS.format(runtime=RUNTIME, boto3=runtime, **given))
         second.write_text(first.read_text() + SHARED)
         code = packed(
@@ -96,6 +97,11 @@ def _stacks(modules: Sequence[str], first: Path, second: Path) -> Iterator[tuple
     ours = [one for one in modules if one.startswith("flows.")]
     others = [one for one in modules if one not in ours]
     yield from zip([some for some in (ours, others) if some], (first, second), strict=False)
+
+
+def _key(cloud: Cloud) -> str:
+    """Return the ARN of a new key, under which everything is made."""
+    return str(cloud.client("kms").create_key()["KeyMetadata"]["Arn"])
 
 
 def _prepare(cloud: Cloud, code: Path) -> None:

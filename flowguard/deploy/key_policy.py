@@ -1,0 +1,98 @@
+"""The statements that the policy of a customer's key needs, for those who own the key."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from flowguard.deploy.arns import Arn, queue_arn
+from flowguard.deploy.key_uses import READS, SENDS, only_through, through
+from flowguard.deploy.needs import Deployment, Target
+from flowguard.deploy.options import DeployOptions
+from flowguard.deploy.problems import CannotDeploy
+from flowguard.deploy.template import OF_SCHEDULE, POLICY_VERSION
+
+Statement = Mapping[str, Any]
+
+_OF_LOGS: Final = ("kms:Decrypt", "kms:DescribeKey", "kms:Encrypt", "kms:GenerateDataKey*", "kms:ReEncrypt*")
+_MADE_THROUGH: Final = ("dynamodb", "lambda", "secretsmanager", "sns", "sqs")
+
+
+def key_policies(needed: Deployment, options: DeployOptions) -> str:
+    """Return, as JSON, what is to be added to the policy of each key that a deployment uses.
+
+    Raises :class:`CannotDeploy` where it uses none.
+    """
+    if not (keys := keys_of(needed)):
+        raise CannotDeploy("the key policy", ('no key is used; say kms_key = "arn:…" in the options',))
+    return json.dumps({key: key_policy(needed, key, options.account) for key in keys}, indent=2)
+
+
+def key_policy(needed: Deployment, key: str, account: str | None = None) -> Statement:
+    """Return the policy document of what a deployment needs of a key.
+
+    ``account`` is the deployment's, where that is not the key's.
+    """
+    _, partition, _, region, owner, _ = key.split(":", 5)
+    place = (partition, region, owner if account is None else account)
+    statements = [*_of_account(needed, key, place), *_of_services(needed, key, place)]
+    return {"Version": POLICY_VERSION, "Statement": statements}
+
+
+def keys_of(needed: Deployment) -> Sequence[str]:
+    """Return the keys that a deployment uses."""
+    used = {one.name for function in needed.functions for one in function.permissions if one.on is Target.KEY}
+    return sorted(used | ({needed.kms_key} if needed.kms_key is not None else set()))
+
+
+def _of_account(needed: Deployment, key: str, place: tuple[str, str, str]) -> Iterator[Statement]:
+    """Yield what the account's own policies may allow: to its functions, to the scheduler's role, to who deploys."""
+    root = f"arn:{place[0]}:iam::{place[2]}:root"
+    whole: dict[str, Any] = {"Effect": "Allow", "Principal": {"AWS": root}}
+    uses = [one for function in needed.functions for one in function.permissions if _is_on(one.on, one.name, key)]
+    actions = sorted({action for one in uses for action in one.actions} | {*SENDS})
+    services = sorted({service for one in uses for service in one.via} | {"sqs"})
+    yield _named("Functions", whole, actions, {"StringEquals": only_through(key, services)})
+    if needed.kms_key != key:
+        return
+    grants = {"Bool": {"kms:GrantIsForAWSResource": "true"}}
+    making = ["kms:Decrypt", "kms:DescribeKey", "kms:Encrypt", "kms:GenerateDataKey*", "kms:ReEncrypt*"]
+    yield _named("WhoDeploys", whole, making, {"StringEquals": {"kms:ViaService": through(key, _MADE_THROUGH)}})
+    yield _named("WhoDeploysGrants", whole, ["kms:CreateGrant"], grants)
+    if needed.long_delays:
+        schedules = Arn("scheduler", f"schedule/{needed.scheduler_group}/*").filled(*place)
+        yield _named("SchedulesAreSent", whole, [*READS], {"ArnLike": {OF_SCHEDULE: schedules}})
+
+
+def _of_services(needed: Deployment, key: str, place: tuple[str, str, str]) -> Iterator[Statement]:
+    """Yield what services do in their own name: logs are written, and topics and rules send to queues."""
+    if needed.kms_key == key and needed.functions:
+        groups = [Arn("logs", f"log-group:/aws/lambda/{one.name}").filled(*place) for one in needed.functions]
+        condition = {"ArnEquals": {"kms:EncryptionContext:aws:logs:arn": groups}}
+        yield _named("Logs", _service(f"logs.{place[1]}.amazonaws.com"), _OF_LOGS, condition)
+    for name, service in (("Topics", "sns.amazonaws.com"), ("Rules", "events.amazonaws.com")):
+        if queues := [queue_arn(needed, queue).filled(*place) for queue in _fed(needed, key, rules=name == "Rules")]:
+            condition = {"ArnEquals": {"kms:EncryptionContext:aws:sqs:arn": queues}}
+            yield _named(name, _service(service), SENDS, condition)
+
+
+def _fed(needed: Deployment, key: str, *, rules: bool) -> Sequence[str]:
+    """Return the queues under a key that rules, or else topics, feed, and those of what they cannot deliver."""
+    names: dict[str, None] = {}
+    for queue in needed.queues:
+        if queue.rules if rules else queue.topics:
+            names |= dict.fromkeys((queue.name, *queue.undelivered))
+    return [name for name in names if needed.queue(name).kms_key == key]
+
+
+def _is_on(on: Target, name: str, key: str) -> bool:
+    return on is Target.KEY and name == key
+
+
+def _service(name: str) -> dict[str, Any]:
+    return {"Effect": "Allow", "Principal": {"Service": name}}
+
+
+def _named(name: str, who: Mapping[str, Any], actions: Sequence[str], condition: Mapping[str, Any]) -> Statement:
+    return {"Sid": name, **who, "Action": [*actions], "Resource": "*", "Condition": condition}

@@ -1,0 +1,116 @@
+"""Checks of what the options ask of the account: keys, bounded roles, logs, signed code, the network."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from flowguard.deploy.finding import LiveFinding, warning
+from flowguard.deploy.live import LiveAccount
+from flowguard.deploy.needs import Deployment, FunctionNeed
+from flowguard.deploy.options import DeployOptions
+
+
+def check_security(needed: Deployment, options: DeployOptions, live: LiveAccount) -> Iterator[LiveFinding]:
+    """Yield the findings about what the options ask for and is not so."""
+    for name, key, found in _keys(needed, options, live):
+        if found is not None and found != key and not (key.endswith(f"/{found}") and "/" not in found):
+            yield _of_key(name, key, found)
+    for function in needed.functions:
+        yield from _logs(function, options, live)
+        if (there := live.function(function.name)) is not None:
+            yield from _role(function, options, there, live)
+            yield from _code(function, options, live)
+            yield from _network(function, options, there)
+
+
+def _of_key(name: str, key: str, found: str) -> LiveFinding:
+    what = f"it is under the key {found}" if found else "it is under no key of yours"
+    why = "who may read what it keeps follows from that key's policy, not from that of the key that was asked for"
+    return warning("key-other", name, what, why, f"encrypt it with {key}, or say its kms_key in the options")
+
+
+def _keys(needed: Deployment, options: DeployOptions, live: LiveAccount) -> Iterator[tuple[str, str, str | None]]:
+    """Yield each resource that has a key, with that key and the live one: empty for none, None if it is not read."""
+    for table in needed.tables:
+        if table.kms_key is not None:
+            yield table.name, table.kms_key, live.table_key(table.name)
+    for queue in needed.queues:
+        if queue.kms_key is not None:
+            attributes = live.queue(queue.name, queue.arn)
+            yield queue.name, queue.kms_key, None if attributes is None else attributes.get("KmsMasterKeyId", "")
+    for topic in needed.topics:
+        if topic.kms_key is not None:
+            yield topic.arn, topic.kms_key, live.topic_key(topic.arn)
+    key = needed.kms_key
+    bucket, of_bucket = options.settings.bucket, options.bucket_key if options.bucket_key is not None else key
+    if bucket is not None and of_bucket is not None:
+        yield bucket, of_bucket, live.bucket_key(bucket)
+    if key is not None and needed.signing_secret is not None:
+        yield needed.signing_secret, key, live.secret_key(needed.signing_secret)
+    for function in needed.functions if key is not None else ():
+        there, group = live.function(function.name), live.log_group(function.name)
+        yield function.name, str(key), None if there is None else str(there.get("KMSKeyArn", ""))
+        yield f"/aws/lambda/{function.name}", str(key), None if group is None else str(group.get("kmsKeyId", ""))
+
+
+def _logs(function: FunctionNeed, options: DeployOptions, live: LiveAccount) -> Iterator[LiveFinding]:
+    group = live.log_group(function.name)
+    if group is not None and group.get("retentionInDays") != options.log_retention:
+        days = group.get("retentionInDays")
+        yield warning(
+            "log-kept-other",
+            f"/aws/lambda/{function.name}",
+            "it is kept for ever" if days is None else f"it is kept for {days} days",
+            "what is needed to explain a run is gone before, or what should be gone stays",
+            f"set its retention to {options.log_retention} days, or say log_retention in the options",
+        )
+
+
+def _role(
+    function: FunctionNeed, options: DeployOptions, there: Mapping[str, Any], live: LiveAccount
+) -> Iterator[LiveFinding]:
+    boundary = options.permissions_boundary
+    if boundary is None or function.role is not None:
+        return
+    role = live.role(str(there.get("Role", "")).rpartition("/")[2])
+    if role is None:
+        return
+    found = role.get("PermissionsBoundary", {}).get("PermissionsBoundaryArn")
+    if found != boundary:
+        yield warning(
+            "boundary-other",
+            function.name,
+            f"its role {'has no permissions boundary' if found is None else f'is bounded by {found}'}",
+            "whoever may change the role's policies can give it more than the account means to allow",
+            f"put the boundary {boundary} on the role",
+        )
+
+
+def _code(function: FunctionNeed, options: DeployOptions, live: LiveAccount) -> Iterator[LiveFinding]:
+    if options.code_signing is None:
+        return
+    found = live.code_signing(function.name)
+    if found is not None and found != options.code_signing:
+        yield warning(
+            "code-signing-other",
+            function.name,
+            f"it takes {f'code as {found} says' if found else 'code that nobody has signed'}",
+            "whoever may update the function can run what your signers have not seen",
+            f"set its code signing configuration to {options.code_signing}",
+        )
+
+
+def _network(function: FunctionNeed, options: DeployOptions, there: Mapping[str, Any]) -> Iterator[LiveFinding]:
+    if options.vpc is None:
+        return
+    found = there.get("VpcConfig") or {}
+    subnets, groups = set(found.get("SubnetIds", ())), set(found.get("SecurityGroupIds", ()))
+    if (subnets, groups) != (set(options.vpc.subnets), set(options.vpc.security_groups)):
+        yield warning(
+            "network-other",
+            function.name,
+            f"it runs in {', '.join(sorted(subnets | groups)) or 'no network of yours'}",
+            "what it may reach, and what may be seen of its traffic, is not what the options ask for",
+            f"put it into {', '.join(options.vpc.subnets)} with {', '.join(options.vpc.security_groups)}",
+        )

@@ -1,0 +1,191 @@
+"""``flowguard doctor`` on what an account asks for: keys, bounded roles, kept logs, signed code, a network."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any, Final
+
+import pytest
+from moto import mock_aws
+
+from flowguard.cli.iac import FORMATS
+from flowguard.deploy.examination import examine
+from flowguard.deploy.finding import LiveFinding, Severity
+from flowguard.deploy.live import LiveAccount
+from flowguard.deploy.options import DeployOptions
+from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
+from tests.deploy.deployed import REGION, Stack
+from tests.deploy.exercised import needs
+from tests.deploy.test_doctor import SESSION
+from tests.deploy.test_keys import KEY, THEIRS
+
+MODULE: Final = "tests.deploy.securing"
+BOUNDARY: Final = "arn:aws:iam::123456789012:policy/bounds"
+SIGNING: Final = "arn:aws:lambda:eu-west-1:123456789012:code-signing-config:csc-0123456789abcdef0"
+OTHER_SIGNING: Final = SIGNING.replace("csc-0", "csc-1")
+FUNCTION: Final = "secured-answers"
+GROUP: Final = f"/aws/lambda/{FUNCTION}"
+ASKED: Final[dict[str, Any]] = {
+    "kms_key": KEY,
+    "permissions_boundary": BOUNDARY,
+    "role_path": "/shop/",
+    "code_signing": SIGNING,
+    "log_retention": 90,
+    "settings": {"bucket": "long-texts"},
+}
+OPTIONS: Final = DeployOptions.model_validate(ASKED)
+PUT: Final = {"Rules": [{"ApplyServerSideEncryptionByDefault": {"SSEAlgorithm": "aws:kms", "KMSMasterKeyID": KEY}}]}
+
+
+@pytest.fixture
+def stack(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stack]:
+    """All that the template makes, as the options ask for it."""
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "moto")
+    monkeypatch.setenv("AWS_DEFAULT_REGION", REGION)
+    with mock_aws():
+        made = Stack(json.loads(FORMATS["cloudformation"](needs(MODULE, options=OPTIONS), OPTIONS)), SESSION)
+        s3 = made.client("s3")
+        s3.create_bucket(Bucket="long-texts", CreateBucketConfiguration={"LocationConstraint": REGION})
+        s3.put_bucket_encryption(Bucket="long-texts", ServerSideEncryptionConfiguration=PUT)
+        made.make()
+        yield made
+
+
+def findings(options: DeployOptions = OPTIONS) -> list[LiveFinding]:
+    """What is found that only an account's own wishes make wrong."""
+    needed = needs(MODULE, options=options)
+    found = examine(needed, options, LiveAccount(SESSION), now=int(time.time() * 1000), most_runs=0)
+    return [one for one in found if one.rule.endswith("-other") or one.severity is Severity.NOTE]
+
+
+def rules(options: DeployOptions = OPTIONS) -> set[tuple[str, str]]:
+    return {(one.rule, one.resource) for one in findings(options) if one.severity is Severity.WARNING}
+
+
+def asking(**changed: Any) -> DeployOptions:
+    return DeployOptions.model_validate({**ASKED, **changed})
+
+
+def test_nothing_is_wrong_with_what_the_template_makes(stack: Stack) -> None:
+    assert rules() == set()
+    unread = {one.resource for one in findings() if one.rule == "not-read"}
+    assert unread == {"iam:simulate_principal_policy", "lambda:get_function_recursion_config"}
+
+
+def test_what_is_under_another_key_is_named_each(stack: Stack) -> None:
+    found = {resource for rule, resource in rules(asking(kms_key=THEIRS)) if rule == "key-other"}
+    needed = needs(MODULE, options=OPTIONS)
+    functions = {one.name for one in needed.functions}
+    assert found == {
+        *(one.name for one in needed.tables),
+        *(one.name for one in needed.queues if one.made),
+        *(one.arn for one in needed.topics if not one.existing),
+        *functions,
+        *(f"/aws/lambda/{name}" for name in functions),
+        "long-texts",
+        "flowguard/signing-keys",
+    }
+    assert "arn:aws:sns:eu-west-1:123456789012:decided" in found
+
+
+def test_a_bucket_may_be_under_a_key_of_its_own(stack: Stack) -> None:
+    assert ("key-other", "long-texts") in rules(asking(bucket_key=THEIRS))
+    assert ("key-other", "long-texts") not in rules(asking(kms_key=THEIRS, bucket_key=KEY))
+
+
+def test_what_is_under_no_key_is_said_so(stack: Stack) -> None:
+    sqs = stack.client("sqs")
+    sqs.set_queue_attributes(
+        QueueUrl=sqs.get_queue_url(QueueName="secured-dead-letters")["QueueUrl"], Attributes={"KmsMasterKeyId": ""}
+    )
+    [found] = [one for one in findings() if one.rule == "key-other"]
+    assert (found.resource, found.what) == ("secured-dead-letters", "it is under no key of yours")
+
+
+def test_a_key_may_be_named_by_its_id_alone(stack: Stack) -> None:
+    sqs = stack.client("sqs")
+    url = sqs.get_queue_url(QueueName="secured-dead-letters")["QueueUrl"]
+    sqs.set_queue_attributes(QueueUrl=url, Attributes={"KmsMasterKeyId": KEY.rpartition("/")[2]})
+    assert rules() == set()
+    sqs.set_queue_attributes(QueueUrl=url, Attributes={"KmsMasterKeyId": "alias/of-a-team"})
+    assert rules() == {("key-other", "secured-dead-letters")}
+
+
+def test_without_a_key_none_is_asked_for(stack: Stack) -> None:
+    assert rules(DeployOptions.model_validate({name: ASKED[name] for name in ASKED if name != "kms_key"})) == set()
+
+
+@pytest.mark.parametrize(("days", "said"), [(30, "it is kept for 30 days"), (None, "it is kept for ever")])
+def test_logs_that_are_kept_otherwise_are_named(days: int | None, said: str, stack: Stack) -> None:
+    logs = stack.client("logs")
+    logs.create_log_group(logGroupName=f"{GROUP}-more")  # begins alike, and is nobody's
+    if days is None:
+        logs.delete_retention_policy(logGroupName=GROUP)
+    else:
+        logs.put_retention_policy(logGroupName=GROUP, retentionInDays=days)
+    [found] = [one for one in findings() if one.rule == "log-kept-other"]
+    assert (found.resource, found.what) == (GROUP, said)
+    logs.delete_log_group(logGroupName=GROUP)
+    assert rules() == set(), "a function makes its log when it first runs"
+
+
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [(None, "its role has no permissions boundary"), ("other", f"its role is bounded by {BOUNDARY}-of-others")],
+)
+def test_a_role_with_another_boundary_is_named(found: str | None, said: str, stack: Stack) -> None:
+    iam = stack.client("iam")
+    role = stack.client("lambda").get_function_configuration(FunctionName=FUNCTION)["Role"].rpartition("/")[2]
+    if found is None:
+        iam.delete_role_permissions_boundary(RoleName=role)
+    else:
+        iam.put_role_permissions_boundary(RoleName=role, PermissionsBoundary=f"{BOUNDARY}-of-others")
+    [one] = [one for one in findings() if one.rule == "boundary-other"]
+    assert (one.resource, one.what) == (FUNCTION, said)
+    without = {name: ASKED[name] for name in ASKED if name != "permissions_boundary"}
+    assert rules(DeployOptions.model_validate(without)) == set()
+
+
+def test_the_boundary_of_a_role_that_is_there_is_not_the_templates(stack: Stack) -> None:
+    options = asking(
+        permissions_boundary=f"{BOUNDARY}-2", functions={"answers": {"role": "arn:aws:iam::123456789012:role/own"}}
+    )
+    named = {resource for rule, resource in rules(options) if rule == "boundary-other"}
+    assert named
+    assert FUNCTION not in named
+
+
+def answering(operation: str, answer: Callable[[], dict[str, Any]]) -> Any:
+    def ask(call: ApiCall, proceed: Proceed) -> Response:
+        return answer() if call.operation == operation else proceed()
+
+    return intercept(ask)
+
+
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [("", "it takes code that nobody has signed"), (OTHER_SIGNING, f"it takes code as {OTHER_SIGNING} says")],
+)
+def test_a_function_that_takes_other_code_is_named(config: str, said: str, stack: Stack) -> None:
+    with answering("GetFunctionCodeSigningConfig", lambda: {"CodeSigningConfigArn": config}):
+        found = [one for one in findings() if one.rule == "code-signing-other"]
+        assert {one.what for one in found} == {said}
+        assert {one.resource for one in found} == {one.name for one in needs(MODULE, options=OPTIONS).functions}
+        unasked = {name: ASKED[name] for name in ASKED if name != "code_signing"}
+        assert rules(DeployOptions.model_validate(unasked)) == set()
+
+
+def test_a_function_in_another_network_is_named(stack: Stack) -> None:
+    options = asking(vpc={"subnets": ["subnet-1", "subnet-2"], "security_groups": ["sg-1"]})
+    found = [one for one in findings(options) if one.rule == "network-other"]
+    assert {one.what for one in found} == {"it runs in no network of yours"}
+    live = {"VpcConfig": {"SubnetIds": ["subnet-2", "subnet-1"], "SecurityGroupIds": ["sg-1"]}}
+    open_ = {"VpcConfig": {**live["VpcConfig"], "SecurityGroupIds": []}}
+    read = stack.client("lambda").get_function_configuration(FunctionName=FUNCTION)
+    for given, wanted in ((live, []), (open_, ["network-other"])):
+        with answering("GetFunctionConfiguration", partial(dict, read, **given)):
+            assert sorted({one.rule for one in findings(options) if one.rule == "network-other"}) == wanted

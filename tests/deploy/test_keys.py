@@ -1,0 +1,283 @@
+"""A customer's key: what is under it, who may use it through which service, and what its own policy needs."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from click.testing import CliRunner
+
+from flowguard.cli import main
+from flowguard.cli.iac import FORMATS
+from flowguard.deploy.arns import statements_of
+from flowguard.deploy.audit import audited
+from flowguard.deploy.key_policy import key_policies
+from flowguard.deploy.needs import Deployment, Target
+from flowguard.deploy.options import DeployOptions
+from flowguard.deploy.problems import CannotDeploy
+from tests.deploy import everything
+from tests.deploy.exercised import needs
+from tests.deploy.stated import Facts, stated
+from tests.deploy.test_formats_agree import FORMS
+
+KEY: Final = "arn:aws:kms:eu-west-1:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab"
+THEIRS: Final = "arn:aws:kms:eu-west-1:210987654321:key/mrk-0123456789abcdef0123456789abcdef"
+PLAIN: Final = DeployOptions.model_validate(everything.OPTIONS)
+OPTIONS: Final = PLAIN.model_copy(update={"kms_key": KEY})
+
+ITEMS: Final = [
+    *("kms:Decrypt", "kms:DescribeKey", "kms:Encrypt", "kms:GenerateDataKey", "kms:GenerateDataKeyWithoutPlaintext"),
+    *("kms:ReEncryptFrom", "kms:ReEncryptTo"),
+]
+
+
+@cache
+def deployment() -> Deployment:
+    return needs("tests.deploy.everything", options=OPTIONS)
+
+
+@cache
+def facts_of(form: str) -> Facts:
+    return stated(json.loads(FORMATS[form](deployment(), OPTIONS)))
+
+
+@pytest.fixture(params=FORMS)
+def said(request: pytest.FixtureRequest) -> Facts:
+    return facts_of(request.param)
+
+
+def with_options(**given: Any) -> tuple[Deployment, DeployOptions]:
+    options = DeployOptions.model_validate({**everything.OPTIONS, **given})
+    return needs("tests.deploy.everything", options=options), options
+
+
+# -- what is under it
+
+
+def test_everything_that_is_made_and_holds_data_is_under_it(said: Facts) -> None:
+    under = {"queue": "KmsMasterKeyId", "topic": "KmsMasterKeyId", "logs": "KmsKeyId", "function": "KmsKeyArn"}
+    tables = [fact["SSESpecification"] for (kind, _), fact in said.items() if kind == "table"]
+    of_table = {"SSEEnabled": True, "SSEType": "KMS", "KMSMasterKeyId": KEY}
+    assert tables == [of_table] * 3
+    for kind, name in under.items():
+        found = [fact[name] for (one, _), fact in said.items() if one == kind]
+        assert found
+        assert set(found) == {KEY}
+    assert not any("SqsManagedSseEnabled" in fact for (kind, _), fact in said.items() if kind == "queue")
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_the_secret_that_is_made_is_under_it(form: str) -> None:
+    options = DeployOptions(kms_key=KEY)
+    facts = stated(json.loads(FORMATS[form](needs("flows.approval.handlers", options=options), options)))
+    [secret] = [fact for (kind, _), fact in facts.items() if kind == "secret"]
+    assert secret["KmsKeyId"] == KEY
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_without_one_nothing_names_a_key(form: str) -> None:
+    needed = needs("tests.deploy.everything", options=PLAIN)
+    text = FORMATS[form](needed, PLAIN)
+    assert "kms" not in text.lower()
+    assert '"SqsManagedSseEnabled": true' in text or '"sqs_managed_sse_enabled": true' in text
+
+
+def test_what_is_there_already_is_under_a_key_of_its_own_or_under_none() -> None:
+    own = {"existing": True, "kms_key": THEIRS}
+    needed, _ = with_options(
+        kms_key=KEY,
+        tables={"orders-a": own, "lines": {"kms_key": THEIRS}},
+        queues={"parcels": own, "replies": {"existing": True}},
+        topics={"orders-placed": own, "news.fifo": {"name": "arn:aws:sns:eu-west-1:210987654321:news.fifo"}},
+    )
+    assert {one.name: one.kms_key for one in needed.tables if one.kms_key != KEY} == {
+        "orders-a": THEIRS,
+        "lines": THEIRS,
+    }
+    queues = {one.name: one.kms_key for one in needed.queues if one.kms_key != KEY}
+    assert queues == {"parcels": THEIRS, "replies": None, "theirs": None, "answers-here": None}
+    assert {one.name: one.kms_key for one in needed.topics} == {"orders-placed": THEIRS, "news.fifo": None}
+
+
+# -- who may use it
+
+
+def of_keys(needed: Deployment, function: str) -> dict[tuple[str, str], list[str]]:
+    """What a function may do with each key, through each service."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for one in needed.function(function).permissions:
+        if one.on is Target.KEY:
+            found |= {(one.name, service): [*one.actions] for service in one.via}
+    return found
+
+
+SENDS: Final = ["kms:Decrypt", "kms:GenerateDataKey"]
+
+
+def test_a_function_may_use_it_through_the_services_that_it_calls() -> None:
+    assert of_keys(deployment(), "everything-pack") == {
+        (KEY, "dynamodb"): ITEMS,
+        (KEY, "lambda"): ["kms:Decrypt"],
+        (KEY, "s3"): SENDS,
+        (KEY, "scheduler"): ["kms:Decrypt", "kms:DescribeKey", "kms:GenerateDataKey"],
+        (KEY, "secretsmanager"): ["kms:Decrypt"],
+        (KEY, "sns"): SENDS,
+        (KEY, "sqs"): SENDS,
+        (KEY, "ssm"): ["kms:Decrypt"],
+    }
+
+
+def test_who_only_receives_may_not_make_data_keys() -> None:
+    needed = needs("tests.deploy.charging", options=DeployOptions(kms_key=KEY))
+    assert of_keys(needed, needed.functions[0].name) == {
+        (KEY, "dynamodb"): ITEMS,
+        (KEY, "lambda"): ["kms:Decrypt"],
+        (KEY, "sqs"): ["kms:Decrypt"],
+    }
+
+
+def test_each_key_of_what_is_there_may_be_used_as_its_own() -> None:
+    needed, _ = with_options(tables={"orders-a": {"existing": True, "kms_key": THEIRS}}, bucket_key=KEY)
+    assert of_keys(needed, "everything-ship")[THEIRS, "dynamodb"] == ITEMS
+    assert of_keys(needed, "everything-ship")[KEY, "s3"] == SENDS
+    assert (KEY, "sqs") not in of_keys(needed, "everything-ship")
+
+
+def test_who_reads_what_sqs_gives_up_may_use_the_key_of_where_it_was() -> None:
+    needed, _ = with_options(queues={"everything-pack": {"kms_key": THEIRS}})
+    assert of_keys(needed, "everything-killed") == {(THEIRS, "sqs"): ["kms:Decrypt"]}
+
+
+def test_a_statement_names_one_key_and_the_services_in_its_region() -> None:
+    needed, _ = with_options(kms_key=KEY, bucket_key=THEIRS.replace("eu-west-1", "eu-north-1"))
+    statements = [
+        one for one in statements_of(needed, needed.function("everything-pack")) if one.actions[0].startswith("kms:")
+    ]
+    assert all(len(one.arns) == 1 for one in statements)
+    for one in statements:
+        [services] = one.condition("1" * 12)["Condition"]["StringEquals"].values()
+        region = str(one.arns[0].whole).split(":")[3]
+        assert services == [f"{service}.{region}.amazonaws.com" for service in one.via]
+        assert one.context("1" * 12) == {"kms:ViaService": services[0]}
+
+
+def test_the_scheduler_may_send_to_queues_under_it_and_open_what_it_has_kept(said: Facts) -> None:
+    statements = said["role", "scheduler"]["Policy"]["Statement"]
+    [send, queues, kept] = statements
+    assert send["Action"] == "sqs:SendMessage"
+    assert (queues["Action"], queues["Resource"]) == (SENDS, KEY)
+    assert queues["Condition"] == {"StringEquals": {"kms:ViaService": ["sqs.eu-west-1.amazonaws.com"]}}
+    assert (kept["Action"], kept["Resource"]) == (["kms:Decrypt"], KEY)
+    schedules = "arn:{partition}:scheduler:{region}:{account}:schedule/flowguard/*"
+    assert kept["Condition"] == {"ArnLike": {"kms:EncryptionContext:aws:scheduler:schedule:arn": schedules}}
+
+
+def test_functions_that_make_schedules_say_the_key_and_no_others() -> None:
+    for function in deployment().functions:
+        variables = dict(function.environment)
+        expected = KEY if "FLOWGUARD_SCHEDULER_GROUP" in variables else None
+        assert variables.get("FLOWGUARD_SCHEDULER_KEY") == expected
+    assert any("FLOWGUARD_SCHEDULER_KEY" in dict(one.environment) for one in deployment().functions)
+
+
+# -- whom roles trust, and where they are passed
+
+
+def test_schedules_of_this_accounts_group_alone_take_the_schedulers_role(said: Facts) -> None:
+    [statement] = said["role", "scheduler"]["AssumeRolePolicyDocument"]["Statement"]
+    group = "arn:{partition}:scheduler:{region}:{account}:schedule-group/flowguard"
+    assert statement["Principal"] == {"Service": "scheduler.amazonaws.com"}
+    assert statement["Condition"] == {"StringEquals": {"aws:SourceAccount": "{account}", "aws:SourceArn": group}}
+
+
+def test_a_role_is_passed_to_the_scheduler_alone(said: Facts) -> None:
+    passing = [
+        one
+        for (kind, _), fact in said.items()
+        if kind == "role"
+        for one in fact["Policy"]["Statement"]
+        if "iam:PassRole" in one["Action"]
+    ]
+    assert passing
+    for one in passing:
+        assert one["Condition"] == {"StringEquals": {"iam:PassedToService": "scheduler.amazonaws.com"}}
+
+
+# -- what the key's own policy needs
+
+
+def policy(needed: Deployment, options: DeployOptions, key: str = KEY) -> dict[str, Any]:
+    statements = json.loads(key_policies(needed, options))[key]["Statement"]
+    return {one["Sid"]: one for one in statements}
+
+
+def test_the_policy_lets_the_services_that_send_and_log_use_the_key() -> None:
+    found = policy(deployment(), OPTIONS)
+    queues = ["everything-news.fifo", "everything-undelivered.fifo", "everything-pack", "everything-dead-letters"]
+    sqs, logs = "arn:aws:sqs:eu-west-1:123456789012", "arn:aws:logs:eu-west-1:123456789012:log-group"
+    context = "kms:EncryptionContext:aws:sqs:arn"
+    assert found["Topics"]["Principal"] == {"Service": "sns.amazonaws.com"}
+    assert found["Topics"]["Condition"] == {"ArnEquals": {context: [f"{sqs}:{name}" for name in queues]}}
+    assert found["Rules"]["Principal"] == {"Service": "events.amazonaws.com"}
+    fed = ["everything-events", "everything-dead-letters"]
+    assert found["Rules"]["Condition"] == {"ArnEquals": {context: [f"{sqs}:{name}" for name in fed]}}
+    assert found["Topics"]["Action"] == found["Rules"]["Action"] == SENDS
+    assert found["Logs"]["Principal"] == {"Service": "logs.eu-west-1.amazonaws.com"}
+    groups = [f"{logs}:/aws/lambda/{one.name}" for one in deployment().functions]
+    assert found["Logs"]["Condition"] == {"ArnEquals": {"kms:EncryptionContext:aws:logs:arn": groups}}
+
+
+def test_the_policy_lets_the_accounts_own_policies_allow_what_roles_need() -> None:
+    found = policy(deployment(), OPTIONS)
+    root = {"AWS": "arn:aws:iam::123456789012:root"}
+    needed = [one for function in deployment().functions for one in function.permissions if one.on is Target.KEY]
+    assert found["Functions"]["Action"] == sorted({action for one in needed for action in one.actions})
+    services = sorted({service for one in needed for service in one.via})
+    via = [f"{service}.eu-west-1.amazonaws.com" for service in services]
+    assert found["Functions"]["Condition"] == {"StringEquals": {"kms:ViaService": via}}
+    assert found["WhoDeploysGrants"]["Condition"] == {"Bool": {"kms:GrantIsForAWSResource": "true"}}
+    assert found["SchedulesAreSent"]["Action"] == ["kms:Decrypt"]
+    for name in ("Functions", "WhoDeploys", "WhoDeploysGrants", "SchedulesAreSent"):
+        assert found[name]["Principal"] == root
+
+
+def test_a_key_of_another_account_names_the_account_that_is_deployed_to() -> None:
+    options = PLAIN.model_copy(update={"kms_key": THEIRS, "account": "123456789012"})
+    found = policy(needs("tests.deploy.everything", options=options), options, THEIRS)
+    assert {one["Principal"].get("AWS", "") for one in found.values()} == {"", "arn:aws:iam::123456789012:root"}
+    assert "210987654321" not in json.dumps(found)
+
+
+def test_the_policy_of_a_key_that_is_one_queues_alone_says_no_more() -> None:
+    needed, options = with_options(queues={"parcels": {"existing": True, "kms_key": KEY}})
+    found = policy(needed, options)
+    assert found.keys() == {"Functions"}
+    assert found["Functions"]["Condition"] == {"StringEquals": {"kms:ViaService": ["sqs.eu-west-1.amazonaws.com"]}}
+
+
+def test_without_long_delays_topics_and_rules_the_policy_says_nothing_of_them() -> None:
+    options = DeployOptions(kms_key=KEY)
+    found = policy(needs("flows.take_payment.handlers", options=options), options)
+    assert found.keys() == {"Functions", "WhoDeploys", "WhoDeploysGrants", "Logs"}
+
+
+def test_the_command_prints_the_policy_of_each_key(tmp_path: Path) -> None:
+    file = tmp_path / "deploy.toml"
+    file.write_text(f'kms_key = "{KEY}"')
+    ran = CliRunner().invoke(main, ["iac", "flows.take_payment.handlers", "--options", str(file), "--key-policy"])
+    assert ran.exit_code == 0, ran.stderr
+    assert list(json.loads(ran.stdout)) == [KEY]
+    refused = CliRunner().invoke(main, ["iac", "flows.take_payment.handlers", "--key-policy"])
+    assert refused.exit_code == 2
+    assert "no key is used; say kms_key" in refused.stderr
+    with pytest.raises(CannotDeploy):
+        key_policies(needs("flows.take_payment.handlers"), DeployOptions())
+
+
+def test_the_audit_says_through_what_a_key_is_used_and_what_is_under_it() -> None:
+    text = audited(deployment(), OPTIONS)
+    assert f"    key {KEY}: kms:Decrypt through lambda, secretsmanager, ssm" in text.splitlines()
+    assert f"    under the key {KEY}" in text.splitlines()
