@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test check lint types engines bench bench-check races soak e2e prove docs format changelog lock clean
+.PHONY: help demo test check lint types engines bench bench-check races soak e2e prove docs format changelog release lock clean
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -17,6 +17,7 @@ RIVALS := .engines/rivals/ready
 CHROMIUM := .engines/chromium/ready
 SITE_TOOLS := .engines/docs/ready
 CHECKOV := .engines/checkov/ready
+RELEASE := .engines/release/ready
 ENGINES := $(DYNAMODB_LOCAL) $(ELASTICMQ) $(MINISTACK)
 
 unexport PYTHONDONTWRITEBYTECODE # each of the many processes would compile everything anew
@@ -62,7 +63,7 @@ soak: $(VENV) $(DYNAMODB_LOCAL) $(ELASTICMQ) ## kill workers over 2,000 messages
 e2e: $(VENV) $(MINISTACK) ## deploy the shipped flows to MiniStack and drive them through real function processes (E2E="--only orders")
 	@$(BIN)/python -m tests.proofs.e2e $(E2E)
 
-prove: $(VENV) $(ENGINES) $(CHROMIUM) $(SITE_TOOLS) $(MERMAID) $(if $(findstring --long,$(PROVE)),$(CHECKOV)) ## take each guard away, once, and see it missed; the longer tests; races; soak; the deployed flows (PROVE="--long")
+prove: $(VENV) $(ENGINES) $(CHROMIUM) $(SITE_TOOLS) $(MERMAID) $(if $(findstring --long,$(PROVE)),$(CHECKOV) $(RELEASE)) ## take each guard away, once, and see it missed; the longer tests; races; soak; the deployed flows (PROVE="--long")
 	@$(TIMED) $(BIN)/python -m tests.proofs.prove $(PROVE)
 
 docs: $(SITE_TOOLS) $(MERMAID) ## build the documentation site into build/site
@@ -71,6 +72,10 @@ docs: $(SITE_TOOLS) $(MERMAID) ## build the documentation site into build/site
 format: $(VENV) ## put code into the one format, mend what ruff can mend
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+release: $(VENV) $(RELEASE) ## build into dist/ what is published, and check it (docs/RELEASING.md)
+	@rm -rf dist
+	@$(TIMED) $(BIN)/python -m tests.release dist
 
 changelog: $(VENV) ## gather docs/changes/ into CHANGELOG.md
 	$(BIN)/towncrier build --yes
@@ -108,7 +113,7 @@ $(CHROMIUM): tests/engines/chromium/fetch.sh
 	@touch $@
 
 # What flowguard is measured against has an environment of its own, with what draws the measures.
-$(MINISTACK) $(RIVALS) $(CHECKOV): .engines/%/ready: tests/engines/%/requirements.txt
+$(MINISTACK) $(RIVALS) $(CHECKOV) $(RELEASE): .engines/%/ready: tests/engines/%/requirements.txt
 	@echo "installing $* into .engines"
 	@rm -rf .engines/$* && $(PYTHON) -m venv .engines/$*
 	@$(TIMED) .engines/$*/bin/python -m pip install --quiet --disable-pip-version-check --requirement $<

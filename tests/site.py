@@ -111,7 +111,7 @@ NAVIGATION: Final[Mapping[str, tuple[str, ...]]] = {
         "samples/index",
     ),
     "Decisions": ("decisions/index",),
-    "Project": ("changelog", "contributing", "changes/index"),
+    "Project": ("changelog", "contributing", "releasing", "changes/index"),
 }
 """The pages of each group. An ``index`` has the other pages of its folder below it."""
 

@@ -1,0 +1,80 @@
+"""What is published: the same bytes for the same commit, whole by itself, on each Python that it says."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import tarfile
+import tomllib
+import zipfile
+from email import message_from_bytes
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.release import ROOT, TOOLS, built, main, said
+
+PROJECT: Final = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+PYTHONS: Final = [one.rpartition(" ")[2] for one in PROJECT["classifiers"] if one.startswith("Programming Language")]
+
+pytestmark = [
+    pytest.mark.long("what is published is built and installed before a release"),
+    pytest.mark.skipif(not TOOLS.is_file(), reason="needs what builds releases: make .engines/release/ready"),
+]
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    to = tmp_path_factory.mktemp("dist")
+    main(to)
+    return [next(to.glob(pattern)) for pattern in ("*.whl", "*.tar.gz")]
+
+
+def test_the_same_commit_makes_the_same_bytes(files: list[Path], tmp_path: Path) -> None:
+    again = built(ROOT, tmp_path)
+    assert [one.name for one in again] == [one.name for one in files]
+    assert [one.read_bytes() for one in again] == [one.read_bytes() for one in files]
+
+
+def test_the_sdist_makes_the_same_wheel(files: list[Path], tmp_path: Path) -> None:
+    wheel, sdist = files
+    with tarfile.open(sdist) as archive:
+        archive.extractall(tmp_path, filter="data")
+    [source] = tmp_path.iterdir()
+    assert built(source, tmp_path / "again")[0].read_bytes() == wheel.read_bytes()
+
+
+def test_the_wheel_has_the_package_its_licence_and_nothing_beside(files: list[Path]) -> None:
+    with zipfile.ZipFile(files[0]) as wheel:
+        names = set(wheel.namelist())
+        [metadata] = [name for name in names if name.endswith(".dist-info/METADATA")]
+        about = message_from_bytes(wheel.read(metadata))
+    package = {f"flowguard/{path.relative_to(ROOT / 'flowguard')}" for path in (ROOT / "flowguard").rglob("*")}
+    assert {name for name in names if ".dist-info/" not in name} == {
+        name for name in package if (ROOT / name).is_file() and "__pycache__" not in name
+    }
+    assert [name for name in names if name.endswith("licenses/LICENSE")] != []
+    assert (about["Name"], about["Requires-Python"], about["License-Expression"]) == ("flowguard-aws", ">=3.11", "MIT")
+
+
+def program(version: str) -> str | None:
+    """The Python of this version. A manager of versions may have a program of the name that only says no."""
+    found = shutil.which(f"python{version}")
+    works = found is not None and not subprocess.run([found, "--version"], check=False, capture_output=True).returncode
+    return found if works else None
+
+
+@pytest.mark.parametrize("version", PYTHONS)
+def test_it_runs_its_demo_on_each_python_that_it_says(files: list[Path], version: str, tmp_path: Path) -> None:
+    python = program(version)
+    if python is None:
+        pytest.skip(f"python{version} is not on the PATH")
+    said(python, "-m", "venv", tmp_path / "venv")
+    bare = tmp_path / "venv" / "bin" / "python"
+    constraints = str(ROOT / ".ci" / "constraints.txt")
+    said(bare, "-m", "pip", "install", "-q", f"{files[0]}[cli,local]", PIP_CONSTRAINT=constraints)
+    assert said(bare, "-m", "flowguard", "--version", folder=tmp_path) == f"flowguard, version {PROJECT['version']}\n"
+    said(bare, "-m", "flowguard", "init", "corner", folder=tmp_path)
+    replay = ("replay", "samples", "--flow", "corner.flow:PlaceOrder", "--failing", "o-102")
+    assert "COMPLETED" in said(bare, "-m", "flowguard", *replay, folder=tmp_path / "corner")
