@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import resource
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -10,6 +11,7 @@ from contextlib import AbstractContextManager
 from typing import Any, Final
 
 import boto3
+import botocore.hooks
 import botocore.session
 import pytest
 from botocore.hooks import EventAliaser, HierarchicalEmitter
@@ -41,6 +43,7 @@ def pytest_configure(config: pytest.Config) -> None:
     patch = pytest.MonkeyPatch()
     config.add_cleanup(patch.undo)
     patch.setattr(EventAliaser, "_alias_event_name", _with_one_table(EventAliaser))
+    patch.setattr(botocore.hooks, "accepts_kwargs", _as_compiled(botocore.hooks.accepts_kwargs))
     patch.setattr(botocore.session, "create_loader", functools.cache(botocore.session.create_loader))
     patch.setattr(in_process, "session_here", functools.partial(_with_same_clients, {}))
     patch.setattr(sandbox, "SameClients", functools.cache(SameClients))
@@ -52,6 +55,19 @@ def _with_one_table(aliaser: Any) -> Callable[[object, str], str]:
     """Return what looks for an event's new name in a table for all clients: each new one has about a hundred."""
     alias, table = aliaser._alias_event_name, aliaser(HierarchicalEmitter())
     return lambda _, event: alias(table, event)
+
+
+def _as_compiled(accepts_kwargs: Callable[[Any], object]) -> Callable[[Any], object]:
+    """Return what asks the code of a hook whether it takes ``**kwargs``: a session puts its signature together first.
+
+    That is two thirds of what it takes to make a session, and a session is made for most tests.
+    """
+
+    def accepts(hook: Any) -> object:
+        code = getattr(hook, "__code__", None)
+        return accepts_kwargs(hook) if code is None else code.co_flags & inspect.CO_VARKEYWORDS
+
+    return accepts
 
 
 def _with_same_clients(sessions: dict[boto3.Session, Any]) -> boto3.Session:
