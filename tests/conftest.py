@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import gc
 import inspect
 import resource
 import time
@@ -29,6 +30,7 @@ from tests.engines.dynamodb_local import dynamodb_local
 from tests.engines.elasticmq import elasticmq
 from tests.engines.ministack import ministack
 from tests.engines.skipping import or_skip
+from tests.few_reports import FewReports
 from tests.garbage import spare_what_is_there
 
 
@@ -40,6 +42,8 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.register_profile("patient", settings(), deadline=None)  # a busy machine makes no example wrong
     settings.load_profile("patient")
     config.pluginmanager.register(EarlyStarts())
+    FewReports.register(config)
+    gc.disable()  # until all is collected, all of which is kept: to look for garbage takes a quarter of it
     patch = pytest.MonkeyPatch()
     config.add_cleanup(patch.undo)
     patch.setattr(EventAliaser, "_alias_event_name", _with_one_table(EventAliaser))
@@ -92,6 +96,7 @@ def _quickly(engines: Callable[[int], AbstractContextManager[None]]) -> Callable
 
 def pytest_collection_finish() -> None:
     """Spare the garbage collector all that was imported and collected: it lives as long as the session."""
+    gc.enable()
     spare_what_is_there()
 
 
