@@ -18,6 +18,8 @@ import pytest
 from botocore.hooks import EventAliaser, HierarchicalEmitter
 from hypothesis import settings
 
+from flowguard.aws import botocore_clients
+from flowguard.aws.service_models import ServiceModels
 from flowguard.sim import in_process, memory_and_moto, moto
 from flowguard.sim.account import session_here
 from flowguard.sim.moto import EmbeddedAWS
@@ -49,6 +51,7 @@ def pytest_configure(config: pytest.Config) -> None:
     patch.setattr(EventAliaser, "_alias_event_name", _with_one_table(EventAliaser))
     patch.setattr(botocore.hooks, "accepts_kwargs", _as_compiled(botocore.hooks.accepts_kwargs))
     patch.setattr(botocore.session, "create_loader", functools.cache(botocore.session.create_loader))
+    patch.setattr(botocore_clients, "ServiceModels", functools.cache(ServiceModels))
     patch.setattr(in_process, "session_here", functools.partial(_with_same_clients, {}))
     patch.setattr(sandbox, "SameClients", functools.cache(SameClients))
     for using in (moto, memory_and_moto):
