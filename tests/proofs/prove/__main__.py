@@ -9,7 +9,7 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from tests.arguments import count
 from tests.proofs.prove import others
@@ -22,7 +22,7 @@ from tests.proofs.prove.last_long import commit_here, write_figures
 from tests.proofs.prove.mutant import Mutant
 from tests.proofs.prove.mutants import Mutants
 from tests.proofs.prove.parts import Parts
-from tests.proofs.prove.remembered import EXPLORER, remember, remembered
+from tests.proofs.prove.remembered import EXPLORER, noticing, remember, remember_noticing, remembered
 from tests.proofs.prove.report import Figures, case_lines, lines
 from tests.proofs.prove.tries import Limits, try_all
 from tests.proofs.prove.witnesses import Witnesses
@@ -53,6 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         left = [one.name for one in chosen if one.number in hunt.kills and tested(one.name) is not None]
         known = {**remembered(), **witnesses.sought, **dict.fromkeys(left, EXPLORER)}
         remember({one.name: known[one.name] for one in mutants.all if one.name in known})
+        remember_noticing(_with_new(mutants.all, witnesses.noticed_by_function(), only=given.only))
     found = lines(hunt, witnesses, chosen, HARMLESS)
     if not given.json:
         _say(["", *(str(line) for line in found if not (given.brief and line.fate.is_good)), ""])
@@ -80,6 +81,14 @@ def _others(parts: Parts, long: bool) -> dict[str, others.Outcome]:
     found = {other.name: others.run(other, long=long) for other in others.ALL}
     parts.seconds.update({name: outcome.seconds for name, outcome in found.items()})
     return found
+
+
+def _with_new(mutants: Sequence[Mutant], new: Mapping[str, Sequence[str]], *, only: str) -> dict[str, list[str]]:
+    """The tests by function, with what was found out now; of all mutants, or added to what is known of others."""
+    before = noticing() if only else {}
+    functions = {one.function for one in mutants}
+    merged = {one: list(dict.fromkeys([*new.get(one, ()), *before.get(one, ())])) for one in {*before, *new}}
+    return {one: tests for one, tests in merged.items() if one in functions}
 
 
 def _stale(mutants: Sequence[Mutant]) -> list[str]:
