@@ -109,7 +109,9 @@ def _arguments() -> argparse.ArgumentParser:
     parser.add_argument("--only", default="", metavar="TEXT", help="mutants whose place or name has it; nothing else")
     parser.add_argument("--brief", action="store_true", help="of the mutants only those that nothing notices")
     parser.add_argument(
-        "--remember", action="store_true", help="write down which tests noticed what they were long sought for"
+        "--remember",
+        action="store_true",
+        help="write down which tests noticed mutants of which functions, and what they were long sought for",
     )
     parser.add_argument(
         "--alone", action="store_true", help="without tests, recall, races, soak and the deployed flows"
