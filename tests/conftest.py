@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import gc
+import inspect
 import resource
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -10,11 +12,14 @@ from contextlib import AbstractContextManager
 from typing import Any, Final
 
 import boto3
+import botocore.hooks
 import botocore.session
 import pytest
 from botocore.hooks import EventAliaser, HierarchicalEmitter
 from hypothesis import settings
 
+from flowguard.aws import botocore_clients
+from flowguard.aws.service_models import ServiceModels
 from flowguard.sim import in_process, memory_and_moto, moto
 from flowguard.sim.account import session_here
 from flowguard.sim.moto import EmbeddedAWS
@@ -27,6 +32,7 @@ from tests.engines.dynamodb_local import dynamodb_local
 from tests.engines.elasticmq import elasticmq
 from tests.engines.ministack import ministack
 from tests.engines.skipping import or_skip
+from tests.few_reports import FewReports
 from tests.garbage import spare_what_is_there
 
 
@@ -38,10 +44,14 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.register_profile("patient", settings(), deadline=None)  # a busy machine makes no example wrong
     settings.load_profile("patient")
     config.pluginmanager.register(EarlyStarts())
+    FewReports.register(config)
+    gc.disable()  # until all is collected, all of which is kept: to look for garbage takes a quarter of it
     patch = pytest.MonkeyPatch()
     config.add_cleanup(patch.undo)
     patch.setattr(EventAliaser, "_alias_event_name", _with_one_table(EventAliaser))
+    patch.setattr(botocore.hooks, "accepts_kwargs", _as_compiled(botocore.hooks.accepts_kwargs))
     patch.setattr(botocore.session, "create_loader", functools.cache(botocore.session.create_loader))
+    patch.setattr(botocore_clients, "ServiceModels", functools.cache(ServiceModels))
     patch.setattr(in_process, "session_here", functools.partial(_with_same_clients, {}))
     patch.setattr(sandbox, "SameClients", functools.cache(SameClients))
     for using in (moto, memory_and_moto):
@@ -52,6 +62,19 @@ def _with_one_table(aliaser: Any) -> Callable[[object, str], str]:
     """Return what looks for an event's new name in a table for all clients: each new one has about a hundred."""
     alias, table = aliaser._alias_event_name, aliaser(HierarchicalEmitter())
     return lambda _, event: alias(table, event)
+
+
+def _as_compiled(accepts_kwargs: Callable[[Any], object]) -> Callable[[Any], object]:
+    """Return what asks the code of a hook whether it takes ``**kwargs``: a session puts its signature together first.
+
+    That is two thirds of what it takes to make a session, and a session is made for most tests.
+    """
+
+    def accepts(hook: Any) -> object:
+        code = getattr(hook, "__code__", None)
+        return accepts_kwargs(hook) if code is None else code.co_flags & inspect.CO_VARKEYWORDS
+
+    return accepts
 
 
 def _with_same_clients(sessions: dict[boto3.Session, Any]) -> boto3.Session:
@@ -76,6 +99,7 @@ def _quickly(engines: Callable[[int], AbstractContextManager[None]]) -> Callable
 
 def pytest_collection_finish() -> None:
     """Spare the garbage collector all that was imported and collected: it lives as long as the session."""
+    gc.enable()
     spare_what_is_there()
 
 

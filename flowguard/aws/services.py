@@ -24,7 +24,7 @@ from flowguard.settings import Settings
 from flowguard.worker.ports import Services
 
 
-def aws_store(settings: Settings, clients: Clients) -> DynamoDBStore:
+def aws_store(settings: Settings, clients: Clients, pause: Callable[[float], None] = time.sleep) -> DynamoDBStore:
     """Build the run items' store on DynamoDB."""
     packing = Packing.of(settings, clients)
     return DynamoDBStore(
@@ -32,6 +32,7 @@ def aws_store(settings: Settings, clients: Clients) -> DynamoDBStore:
         settings.run_table,
         packing,
         settings.prefix,
+        pause=pause,
         once=lambda: clients.dynamodb_once,
         names=settings.at_aws,
     )
@@ -55,13 +56,13 @@ def aws_services(
     """Build all of a runtime's services on AWS.
 
     Clock, ids, observer and jitter's randomness can be handed in for a repeatable run, and ``pause``, which waits so
-    many seconds before ``step.modify`` tries again.
+    many seconds before a call is made again that met another transaction, and before ``step.modify`` tries again.
     """
     clients = clients if clients is not None else Clients()
     clock = clock if clock is not None else SystemClock()
     jitter = draw if draw is not None else random.Random()  # noqa: S311 - jitter needs no secrecy
     return Services(
-        store=aws_store(settings, clients),
+        store=aws_store(settings, clients, pause),
         sender=aws_sender(settings, clients, clock),
         clock=clock,
         ids=ids if ids is not None else RandomIds(),

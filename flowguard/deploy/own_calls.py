@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import sys
+from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
@@ -36,9 +37,20 @@ def note_of(function: FoundFunction) -> str | None:
 
 def _places(file: Path, *, has_step: bool) -> list[str]:
     try:
-        source = ModuleSource(ast.parse(file.read_bytes()))
+        calls = _calls(file.read_bytes())
     except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
         return []  # it has been imported, so it is no source on this disk
-    handlers = [code for code in source.handlers() if bool(code.steps) is has_step]
-    lines = {call.lineno for code in handlers for call in calls_of_clients(source, code)}
-    return [f"{file.name}:{line}" for line in sorted(lines)]
+    return [f"{file.name}:{line}" for line, takes_step in calls if takes_step is has_step]
+
+
+@lru_cache(maxsize=64)
+def _calls(text: bytes) -> tuple[tuple[int, bool], ...]:
+    """Return the lines of a source's calls, and of each whether its handler takes a step.
+
+    Functions of one module have one source.
+    """
+    source = ModuleSource(ast.parse(text))
+    handlers = source.handlers()
+    return tuple(
+        sorted({(call.lineno, bool(code.steps)) for code in handlers for call in calls_of_clients(source, code)})
+    )

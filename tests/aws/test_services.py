@@ -6,10 +6,18 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
 
 from flowguard import callback_handler, dlq_handler, lambda_handler, once
 from flowguard.aws import clients as made
 from flowguard.aws.clients import Clients, NoRegion
+from flowguard.aws.faults import PAUSES
+from flowguard.aws.services import aws_services
+from flowguard.clock import ManualClock
+from flowguard.settings import Settings
+from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
+from flowguard.sim.memory.aws import MemoryAWS
+from tests.aws.store.run import claimed
 from tests.scene import Script, orders
 
 Orders = orders(Script())
@@ -83,3 +91,20 @@ def test_a_function_under_once_has_its_client_from_there_too(
     lambda_handler(Orders)
     assert [*prepared.values()] == [clients]
     assert "sqs" in vars(clients)
+
+
+def test_the_pause_that_is_handed_in_comes_before_each_further_try_of_the_store() -> None:
+    pauses: list[float] = []
+    conflicts = len(PAUSES)
+
+    def conflicting(call: ApiCall, proceed: Proceed) -> Response:
+        if len(pauses) < conflicts:
+            raise ClientError({"Error": {"Code": "TransactionConflictException", "Message": "no"}}, call.operation)
+        return proceed()
+
+    with MemoryAWS(ManualClock()) as aws:
+        aws.create_table("flowguard")
+        store: Any = aws_services(Settings(), Clients(), pause=pauses.append).store
+        with intercept(conflicting):
+            assert claimed(store)
+    assert pauses == list(PAUSES)

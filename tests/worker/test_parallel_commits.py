@@ -12,7 +12,6 @@ import pytest
 from botocore.exceptions import ClientError
 
 from flowguard.aws.services import aws_services
-from flowguard.clock import no_pause
 from flowguard.events import Event, EventType
 from flowguard.handler import lambda_handler
 from flowguard.items.writes import Condition
@@ -201,7 +200,6 @@ def test_a_transaction_that_meets_another_one_is_made_again_alone_in_the_end(at:
                 raise conflict()
             return proceed()
 
-    at.handler._services.store._pause = no_pause  # type: ignore[attr-defined]  # the store of a scene
     with intercept(transactions(meet)):
         assert at.deliver(*orders(at, 3)) == [True] * 3
     assert priced(at) == {"o0": 1, "o1": 1, "o2": 1}

@@ -9,7 +9,7 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from tests.arguments import count
 from tests.proofs.prove import others
@@ -22,7 +22,7 @@ from tests.proofs.prove.last_long import commit_here, write_figures
 from tests.proofs.prove.mutant import Mutant
 from tests.proofs.prove.mutants import Mutants
 from tests.proofs.prove.parts import Parts
-from tests.proofs.prove.remembered import EXPLORER, remember, remembered
+from tests.proofs.prove.remembered import EXPLORER, noticing, remember, remember_noticing, remembered
 from tests.proofs.prove.report import Figures, case_lines, lines
 from tests.proofs.prove.tries import Limits, try_all
 from tests.proofs.prove.witnesses import Witnesses
@@ -53,6 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         left = [one.name for one in chosen if one.number in hunt.kills and tested(one.name) is not None]
         known = {**remembered(), **witnesses.sought, **dict.fromkeys(left, EXPLORER)}
         remember({one.name: known[one.name] for one in mutants.all if one.name in known})
+        remember_noticing(_with_new(mutants.all, witnesses.noticed_by_function(), only=given.only))
     found = lines(hunt, witnesses, chosen, HARMLESS)
     if not given.json:
         _say(["", *(str(line) for line in found if not (given.brief and line.fate.is_good)), ""])
@@ -82,6 +83,14 @@ def _others(parts: Parts, long: bool) -> dict[str, others.Outcome]:
     return found
 
 
+def _with_new(mutants: Sequence[Mutant], new: Mapping[str, Sequence[str]], *, only: str) -> dict[str, list[str]]:
+    """The tests by function, with what was found out now; of all mutants, or added to what is known of others."""
+    before = noticing() if only else {}
+    functions = {one.function for one in mutants}
+    merged = {one: list(dict.fromkeys([*new.get(one, ()), *before.get(one, ())])) for one in {*before, *new}}
+    return {one: tests for one, tests in merged.items() if one in functions}
+
+
 def _stale(mutants: Sequence[Mutant]) -> list[str]:
     names = {one.name for one in mutants}
     return [name for name in HARMLESS if name not in names]
@@ -100,7 +109,9 @@ def _arguments() -> argparse.ArgumentParser:
     parser.add_argument("--only", default="", metavar="TEXT", help="mutants whose place or name has it; nothing else")
     parser.add_argument("--brief", action="store_true", help="of the mutants only those that nothing notices")
     parser.add_argument(
-        "--remember", action="store_true", help="write down which tests noticed what they were long sought for"
+        "--remember",
+        action="store_true",
+        help="write down which tests noticed mutants of which functions, and what they were long sought for",
     )
     parser.add_argument(
         "--alone", action="store_true", help="without tests, recall, races, soak and the deployed flows"

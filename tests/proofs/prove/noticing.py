@@ -60,6 +60,10 @@ class Collected:
     def files(self) -> list[str]:
         return list(dict.fromkeys(name.partition("::")[0] for name in self._by_id))
 
+    def known(self, tests: Iterable[str]) -> list[str]:
+        """Those of the tests that are here."""
+        return [test for test in tests if test in self._by_id]
+
     def watch(self, tests: Iterable[str]) -> list[Seen]:
         """Each test of these files and functions, in a process with probes."""
         return [_seen(one, after) for one, after in self._each(tests)]

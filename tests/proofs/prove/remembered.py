@@ -1,17 +1,20 @@
-"""Which test noticed a mutant the last time, where it took long to look for it.
+"""Which test noticed a mutant the last time, where it took long to look for it; and which tests noticed some of a
+function.
 
-Nothing is believed that stands here: the test is only the first one to be run on the mutant. Where it meets the mutant
-no more, is gone, or does not fail, the others follow as ever. ``python -m tests.proofs.prove --remember`` writes it.
+Nothing is believed that stands here: these tests are only the first ones to be run on a mutant. Where they meet it no
+more, are gone, or do not fail, the others follow as ever. ``python -m tests.proofs.prove --remember`` writes it.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
 FILE: Final = Path(__file__).with_name("remembered.json")
+
+BY_FUNCTION: Final = Path(__file__).with_name("noticing.json")
 
 EXPLORER: Final = "the explorer"
 """Stands in the place of a test where only the explorer noticed: it is tried before all tests that meet the mutant."""
@@ -31,4 +34,23 @@ def remember(tests: Mapping[str, str], file: Path = FILE) -> None:
     by_test: dict[str, list[str]] = {}
     for mutant, test in sorted(tests.items()):
         by_test.setdefault(test, []).append(mutant)
+    file.write_text(json.dumps(dict(sorted(by_test.items())), ensure_ascii=False, indent=0) + "\n")
+
+
+def noticing(file: Path = BY_FUNCTION) -> dict[str, list[str]]:
+    """Return by a function's name the tests that noticed mutants of it. They are asked before all others."""
+    by_test: dict[str, list[str]] = json.loads(file.read_text())
+    found: dict[str, list[str]] = {}
+    for test, functions in by_test.items():
+        for function in functions:
+            found.setdefault(function, []).append(test)
+    return found
+
+
+def remember_noticing(tests: Mapping[str, Iterable[str]], file: Path = BY_FUNCTION) -> None:
+    """Write the tests by the names of the functions, each test once."""
+    by_test: dict[str, list[str]] = {}
+    for function, noticed in sorted(tests.items()):
+        for test in noticed:
+            by_test.setdefault(test, []).append(function)
     file.write_text(json.dumps(dict(sorted(by_test.items())), ensure_ascii=False, indent=0) + "\n")

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
+from tests.proofs.prove import __main__ as prove
 from tests.proofs.prove import witnesses as asked
 from tests.proofs.prove.elsewhere import Elsewhere
 from tests.proofs.prove.mutant import Mutant
 from tests.proofs.prove.mutants import Mutants
 from tests.proofs.prove.noticing import Seen
-from tests.proofs.prove.remembered import FILE, LONG, remember, remembered
+from tests.proofs.prove.remembered import FILE, LONG, noticing, remember, remember_noticing, remembered
 from tests.proofs.prove.witnesses import Answer, Witnesses
 
 MODULE: Final = "flowguard.retry"
@@ -63,7 +64,10 @@ class Reported:
     def files(self) -> list[str]:
         return list(self.failures)
 
-    def watch(self, tests: list[str]) -> list[Seen]:
+    def known(self, tests: Iterable[str]) -> list[str]:
+        return [test for test in tests if test in self.failures]
+
+    def watch(self, tests: Sequence[str]) -> list[Seen]:
         return [Seen(test, self._fails(test), frozenset({1}), 0.1) for test in tests]
 
     def _fails(self, test: str) -> bool:
@@ -103,6 +107,40 @@ def test_what_an_unsteady_test_notices_is_not_counted(monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize(
+    ("remembered_of_it", "notices", "runs"),
+    [
+        (["one"], "one", [{"one"}]),
+        (["one"], "two", [{"one"}, {"one", "two"}]),
+        (["gone"], "two", [{"one", "two"}]),
+        (["elsewhere"], "two", [{"one", "two"}]),
+        ([], "two", [{"one", "two"}]),
+    ],
+    ids=["noticed again", "noticed no more", "gone", "named no more", "new"],
+)
+def test_who_noticed_before_is_asked_first_and_then_all_are(
+    monkeypatch: pytest.MonkeyPatch, remembered_of_it: list[str], notices: str, runs: list[set[str]]
+) -> None:
+    mutants = Mutants((MODULE,))
+    monkeypatch.setattr(asked, "pool", in_this_process)
+    monkeypatch.setattr(asked, "_probed", True)
+    monkeypatch.setattr(asked, "remembered", dict)
+    monkeypatch.setattr(asked, "noticing", lambda: {mutants.by_number(1).function: remembered_of_it})
+    given: list[set[str]] = []
+
+    def one_fails(number: int, tests: Mapping[str, float]) -> Answer:
+        given.append(set(tests))
+        return Answer(notices if notices in tests else None, 0.1)
+
+    monkeypatch.setattr(asked, "_first_failing", one_fails)
+    witnesses = Witnesses(mutants, 1)
+    tests: Any = Reported(one=0, two=0, elsewhere=0)
+    witnesses._ask(tests, {1: Elsewhere("", ("one", "two"), "a plan")})
+    assert given == runs
+    assert witnesses.noticed == {1: notices}
+    assert witnesses.noticed_by_function() == {mutants.by_number(1).function: [notices]}
+
+
+@pytest.mark.parametrize(
     ("answer", "before", "is_sought"),
     [
         (Answer("quick", LONG + 0.1), None, True),
@@ -130,3 +168,19 @@ def test_the_table_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert remembered(file) == tests
     assert json.loads(file.read_text()) == {"t.py::one": ["a: x → y", "c: é"], "t.py::two": ["b: x → y"]}
     assert list(remembered(FILE).values()) == list(remembered().values())
+
+
+def test_the_tests_of_a_function_are_read_as_they_were_written(tmp_path: Path) -> None:
+    file, tests = tmp_path / "table.json", {"b.f": ["t.py::two", "t.py::one"], "a.f": ["t.py::one"]}
+    remember_noticing(tests, file)
+    assert {name: set(known) for name, known in noticing(file).items()} == {n: set(t) for n, t in tests.items()}
+    assert json.loads(file.read_text()) == {"t.py::one": ["a.f", "b.f"], "t.py::two": ["b.f"]}
+
+
+def test_what_was_found_out_of_some_functions_is_added_to_what_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    mutants = Mutants((MODULE,)).all
+    this, other = sorted({one.function for one in mutants})[:2]
+    monkeypatch.setattr(prove, "noticing", lambda: {this: ["old"], other: ["kept"], "gone.f": ["old"]})
+    new = {this: ["new"]}
+    assert prove._with_new(mutants, new, only="retry") == {this: ["new", "old"], other: ["kept"]}
+    assert prove._with_new(mutants, new, only="") == new

@@ -2,13 +2,16 @@
 
 As with schedules, a mutant meets only those tests that can tell it apart: all of them are run once with the probes, on
 the whole flowguard. Where no probe was met all are tried, since a test may ask an expression in a way of its own.
+
+To run all of them with the probes takes longer than all else. So those that noticed mutants of a function the last time
+are asked first, and the others about what these left.
 """
 
 from __future__ import annotations
 
 import resource
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -19,7 +22,7 @@ from tests.proofs.prove.mutant import Mutant
 from tests.proofs.prove.mutants import Mutants
 from tests.proofs.prove.noticing import Collected, Seen, collected
 from tests.proofs.prove.protocol import allow_unused
-from tests.proofs.prove.remembered import LONG, remembered
+from tests.proofs.prove.remembered import LONG, noticing, remembered
 
 CHUNK: Final = 4
 """Mutants that a process is given at once. Neighbours are of one function, and often noticed by one test."""
@@ -38,7 +41,7 @@ class Witnesses:
 
     ``failing`` are tests that fail on the whole flowguard too, ``unsteady`` those that do so beside others and not
     alone: what they notice is not counted. ``sought`` has by a mutant's name the test that noticed it, where looking
-    for it took long, or would have without what was remembered.
+    for it took long, or would have without what was remembered. ``asked`` are all tests that were run with probes.
     """
 
     mutants: Mutants
@@ -48,6 +51,7 @@ class Witnesses:
     failing: list[str] = field(default_factory=list)
     unsteady: list[str] = field(default_factory=list)
     sought: dict[str, str] = field(default_factory=dict)
+    asked: set[str] = field(default_factory=set)
 
     def ask(self, chosen: Sequence[Mutant]) -> None:
         """Those for which ``elsewhere`` names tests; of the others nothing is known afterwards."""
@@ -56,25 +60,55 @@ class Witnesses:
             collected({test for where in left.values() for test in where.tests}, lambda found: self._ask(found, left))
 
     def _ask(self, found: Collected, left: Mapping[int, Elsewhere]) -> None:
-        global _tests, _mutants, _warming, _before
-        _tests, _mutants = found, self.mutants
-        with pool(self.jobs) as watching:
-            seen = [one for each in watching.map(_watch, found.files()) for one in each]
-        if doubtful := [one.test for one in seen if one.fails]:
-            with pool(1) as alone:
-                again = [one for each in alone.map(_watch, doubtful) for one in each]
-            self.failing = [one.test for one in again if one.fails]
-            self.unsteady = [one.test for one in again if not one.fails]
-            seen = [one for one in seen if not one.fails]
-        self.met = Counter(number for one in seen for number in one.met)
-        _warming, _before = _one_of_each_file(seen), remembered()
-        able = {number: _able(number, where, seen) for number, where in left.items()}
+        global _tests, _mutants, _before
+        _tests, _mutants, _before = found, self.mutants, remembered()
+        likely = self._likely(found, left)
+        self._ask_these(grouped(likely), left if likely else {})
+        rest = {number: where for number, where in left.items() if self.noticed.get(number) is None}
+        named = tuple({test for where in rest.values() for test in where.tests})
+        self._ask_these([[file] for file in found.files() if _is_named(file, named)], rest)
+
+    def _likely(self, found: Collected, left: Mapping[int, Elsewhere]) -> list[str]:
+        """The tests that noticed mutants of the functions of these, and that are there still."""
+        known = noticing()
+        functions = dict.fromkeys(self.mutants.by_number(number).function for number in left)
+        return found.known(dict.fromkeys(test for function in functions for test in known.get(function, ())))
+
+    def _ask_these(self, tests: Sequence[Sequence[str]], about: Mapping[int, Elsewhere]) -> None:
+        """Run the tests with the probes, and those that meet a mutant on that mutant."""
+        global _warming  # noqa: PLW0603 - what the forked processes have from the start
+        if not about:
+            return
+        seen = self._seen(tests)
+        _warming = _one_of_each_file(seen)
+        able = {number: meeting for number, where in about.items() if (meeting := _able(number, where, seen))}
         with pool(self.jobs) as asking:
             answers = asking.map(_first_failing, able, able.values(), chunksize=CHUNK)
             by_number = dict(zip(able, answers, strict=True))
-        self.noticed = {number: one.test for number, one in by_number.items()}
+        self.asked |= {one.test for one in seen}
+        self.met |= Counter(number for one in seen for number in one.met)
+        self.noticed |= {**dict.fromkeys(about), **{number: one.test for number, one in by_number.items()}}
         for number, one in by_number.items():
             self.seek(self.mutants.by_number(number).name, one, able[number])
+
+    def _seen(self, tests: Sequence[Sequence[str]]) -> list[Seen]:
+        """What each test meets, of those that pass on the whole flowguard."""
+        with pool(self.jobs) as watching:
+            seen = [one for each in watching.map(_watch, tests) for one in each]
+        if doubtful := [one.test for one in seen if one.fails]:
+            with pool(1) as alone:
+                again = [one for each in alone.map(_watch, [[test] for test in doubtful]) for one in each]
+            self.failing += [one.test for one in again if one.fails]
+            self.unsteady += [one.test for one in again if not one.fails]
+        return [one for one in seen if not one.fails]
+
+    def noticed_by_function(self) -> dict[str, list[str]]:
+        """By the function, the tests that noticed mutants of it."""
+        found: dict[str, dict[str, None]] = {}
+        for number, test in self.noticed.items():
+            if test in self.asked:
+                found.setdefault(self.mutants.by_number(number).function, {})[test] = None
+        return {function: list(tests) for function, tests in found.items()}
 
     def seek(self, mutant: str, answer: Answer, able: Mapping[str, float]) -> None:
         """Note the test if it took long to come to it, or would have if nothing had been remembered."""
@@ -90,6 +124,19 @@ def _able(number: int, where: Elsewhere, seen: Sequence[Seen]) -> dict[str, floa
     named = [one for one in seen if one.test.startswith(where.tests)]
     meeting = [one for one in named if number in one.met]
     return {one.test: one.seconds for one in meeting or named}
+
+
+def grouped(tests: Iterable[str]) -> list[list[str]]:
+    """Those of a file together: what they share is made once."""
+    by_file: defaultdict[str, list[str]] = defaultdict(list)
+    for test in tests:
+        by_file[test.partition("::")[0]].append(test)
+    return list(by_file.values())
+
+
+def _is_named(file: str, named: tuple[str, ...]) -> bool:
+    """Whether it may have one of these tests: a name is of folders, files, functions or tests."""
+    return file.startswith(named) or any(one.startswith(f"{file}::") for one in named)
 
 
 def _one_of_each_file(seen: Sequence[Seen]) -> list[str]:
@@ -113,12 +160,12 @@ LIKELY: Final = 10
 """How much more often such a test notices a mutant than another one that meets it."""
 
 
-def _watch(named: str) -> list[Seen]:
+def _watch(named: Sequence[str]) -> list[Seen]:
     global _probed  # noqa: PLW0603 - a process gets its probes once
     if not _probed:
         _mutants.put_probes()
         _probed = True
-    return _tests.watch([named])
+    return _tests.watch(named)
 
 
 def _first_failing(number: int, tests: Mapping[str, float]) -> Answer:

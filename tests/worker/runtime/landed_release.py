@@ -13,7 +13,7 @@ from base64 import b64decode, b64encode
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from flowguard.sim.delivered import Delivered
 from flowguard.sim.memory.aws import MemoryAWS
@@ -29,6 +29,8 @@ from tests.worker.runtime.test_two_releases import TABLES, Old, Prices
 FOLDER: Final = Path(__file__).parent / "landed"
 FLOWS: Final = (Old, Prices, Nightly, Finds, Pages)
 KEPT: Final = ("flowguard", *sorted(TABLES))
+
+AnyWorld = TypeVar("AnyWorld", bound=World)
 
 Moment = dict[str, Any]
 """Before one delivery: ``at``, the ``queue``, its ``record``, and the ``items`` of each table by their keys.
@@ -71,8 +73,8 @@ def _with_bytes(value: dict[str, Any]) -> Any:
 class Noting(World):
     """A world that notes what is there before each delivery."""
 
-    def __init__(self, **options: Any) -> None:
-        super().__init__(FLOWS, tables=TABLES, **options)
+    def __init__(self, *given: Any, **options: Any) -> None:
+        super().__init__(*given, **options)
         self.moments_before: list[Moment] = []
 
     def _deliver(self, delivery: Delivery) -> Delivered:
@@ -90,8 +92,13 @@ def key_of(table: str, item: Any) -> str:
 
 
 @contextmanager
-def noting(start: int) -> Iterator[Noting]:
-    with VirtualTime(start) as clock, MemoryAWS(clock) as aws, kept(), Noting(aws=aws, clock=clock) as world:
+def opened(kind: type[AnyWorld], start: int) -> Iterator[AnyWorld]:
+    with (
+        VirtualTime(start) as clock,
+        MemoryAWS(clock) as aws,
+        kept(),
+        kind(FLOWS, tables=TABLES, aws=aws, clock=clock) as world,
+    ):
         yield world
 
 
@@ -111,7 +118,7 @@ def recorded() -> list[Moment]:
         (30, asked("milk", 3)),
         (60_000, paid("monday")),
     ]
-    with noting(START) as world:
+    with opened(Noting, START) as world:
         for after, event in given:
             put(world, event["Records"][0], None, START + after)
         for _ in world.run():
@@ -134,7 +141,7 @@ def gone_on(moments: Sequence[Moment], place: int, *, died: bool = False) -> dic
 
     Where the other release ``died``, that was in the delivery before: it had committed, and sent nothing.
     """
-    with noting(moments[place]["at"]) as world:
+    with opened(World, moments[place]["at"]) as world:
         dynamodb = world.aws.client("dynamodb")
         for key, item in moments[place]["items"].items():
             dynamodb.put_item(TableName=key.partition(" ")[0], Item=item)
