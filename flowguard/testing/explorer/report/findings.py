@@ -78,6 +78,7 @@ class Report:
     another's, and each part was searched by itself; ``parts_left`` were not searched to their end. ``has_twin`` says
     that the only message was also run with its twin, the same content under a new id. ``compared`` are the tables,
     destinations and parties of which the ends were compared, ``never_ran`` the stages that no schedule came to.
+    ``unanswered`` are the names that nobody answers before the deadline of their wait.
     """
 
     flows: tuple[str, ...]
@@ -104,6 +105,7 @@ class Report:
     has_twin: bool = False
     compared: tuple[str, ...] = ()
     never_ran: tuple[str, ...] = ()
+    unanswered: tuple[str, ...] = ()
     seconds: float = field(compare=False, default=0.0)
 
     @property
@@ -187,12 +189,18 @@ class Report:
                 f"not tried, {_many(self.singles_left, 'single fault')}: so this is no verdict; give more time"
             )
         lines += [f"{one.begins} {self._name(one.number)}: {one.why}" for one in self.not_run]
-        if self.never_ran:
-            lines.append(f"never ran: {', '.join(self.never_ran)}; no message and no fault came there")
+        lines += self._left_alone()
         if self.has_run and not self.coverage:
             lines.append("no call was met: nothing could go wrong, so this says nothing")
         if not self.has_run:
             lines.append("nothing ran: no message is for what is explored, so this says nothing of it")
+        return lines
+
+    def _left_alone(self) -> list[str]:
+        """Return what nobody answered, and what nothing came to, as lines."""
+        lines = [nobody_answers(self.unanswered)] if self.unanswered else []
+        if self.never_ran:
+            lines.append(f"never ran: {', '.join(self.never_ran)}; no message and no fault came there")
         return lines
 
     def _name(self, number: int) -> str:
@@ -221,6 +229,7 @@ class Report:
             "has_twin": self.has_twin,
             "compared": list(self.compared),
             "never_ran": list(self.never_ran),
+            "unanswered": list(self.unanswered),
             "verdict": self.verdict,
             "complete": self.is_complete and self.stopped_after is None,
             "seconds": round(self.seconds, 3),
@@ -267,6 +276,13 @@ def show(violation: Violation, title: str = "violation") -> list[str]:
         lines += [f"  the line          {violation.site}: {violation.site.text}"]
     lines.append(f"  likely fix        {violation.fix}")
     return [*lines, f"  if it is meant    {violation.option}"] if violation.option else lines
+
+
+def nobody_answers(names: Sequence[str]) -> str:
+    """Return the hint about names that nobody answers."""
+    shown = ", ".join(names[:_MOST_NAMED])
+    say = f"answers={{{names[0]!r}: …}}, ANSWERS in the module or --answer {names[0]}=…"
+    return f"nobody answers {shown}, so each schedule lasts until the deadline; to say what is answered: {say}"
 
 
 def _undisturbed(ends: Sequence[UndisturbedEnd]) -> list[str]:
