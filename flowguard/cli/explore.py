@@ -27,9 +27,16 @@ from flowguard.cli.explore_options import (
     party_in,
     table_in,
 )
-from flowguard.cli.printing import say, say_json
+from flowguard.cli.printing import complain, say, say_json
 from flowguard.cli.progress import Progress
-from flowguard.cli.recordings import Unreadable, expected_to_fail, read_files, without_reason
+from flowguard.cli.recordings import (
+    EXPECTED,
+    Unreadable,
+    expected_to_fail,
+    read_files,
+    to_be_explored,
+    without_reason,
+)
 from flowguard.errors import DefinitionError, EnvelopeError, SettingsError
 from flowguard.flow import is_flow
 from flowguard.project.loading import NoSuchFlow
@@ -190,6 +197,9 @@ def explore(  # noqa: PLR0913 - the options of a command
     flows, files = _explored(flows, files, messages)
     _print_no_log()
     try:
+        files, left_out = to_be_explored(files)
+        for file in left_out:
+            complain(f"not explored, as the {EXPECTED} beside it says: {file}")
         names, events = _events(files)
         with closed_imports(network):
             found = load_explored(
