@@ -312,16 +312,16 @@ class _Expected(NamedTuple):
         """Read what is expected of these messages."""
         names = {without_reason(name): name for name in expected_to_fail(files)}
         records = [
-            [one.envelope.message_id for one in read_recording(event) if isinstance(one, RecordedRecord)]
+            [read.envelope.message_id for read in read_recording(event) if isinstance(read, RecordedRecord)]
             for event in events
         ]
         known = {record for of_event in records for record in of_event}
-        left = (number for number, own in enumerate(records, 1) if own and names.keys() >= set(own))
+        left = (number for number, ids in enumerate(records, 1) if ids and names.keys() >= set(ids))
         return cls(tuple(name for name in names if name not in known), frozenset(left))
 
     def marked(self, not_run: tuple[NotRun, ...]) -> tuple[NotRun, ...]:
         """Return what nothing ran for with a mark at what was meant to be so."""
-        return tuple(one._replace(is_expected=one.number in self.left) for one in not_run)
+        return tuple(message._replace(is_expected=message.number in self.left) for message in not_run)
 
 
 def _write(file: str | None, text: str, option: str = "--html") -> None:

@@ -72,8 +72,8 @@ def expected_to_fail(names: Iterable[str]) -> tuple[str, ...]:
     Raises :class:`CannotRun` for such a file that says something else, or names a file that is not there.
     """
     files = [Path(file) for name in names for file in _files(name) if file != STDIN]
-    said = {folder: _expected(folder / EXPECTED) for folder in dict.fromkeys(file.parent for file in files)}
-    return tuple(dict.fromkeys(one for file in files for one in said[file.parent].failing.get(file.name, ())))
+    manifests = {folder: _expected(folder / EXPECTED) for folder in dict.fromkeys(file.parent for file in files)}
+    return tuple(dict.fromkeys(name for file in files for name in manifests[file.parent].failing.get(file.name, ())))
 
 
 def to_be_explored(names: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -48,7 +48,7 @@ class Violation:
 class NotRun(NamedTuple):
     """A message that no function took, and the reason. ``number`` is its place among those given, from 1.
 
-    ``is_expected`` says that this is what the message was meant to come to.
+    ``is_expected`` says that this is how the message was meant to end.
     """
 
     number: int
@@ -116,7 +116,12 @@ class Report:
     @property
     def is_judged(self) -> bool:
         """Return whether there were calls, every message and single fault ran, and each end could be judged."""
-        left = any(not one.is_expected for one in self.not_run) or self.unjudged or self.singles_left or self.parts_left
+        left = (
+            any(not message.is_expected for message in self.not_run)
+            or self.unjudged
+            or self.singles_left
+            or self.parts_left
+        )
         return self.has_run and bool(self.coverage) and not left
 
     @property
@@ -136,11 +141,11 @@ class Report:
     def __str__(self) -> str:
         """Format the report as ``flowguard explore`` prints it: a few time lines, as far as they fit."""
         lines: list[str] = []
-        told: set[str] = set()
+        timed: set[str] = set()
         for number, violation in enumerate(self.violations, 1):
-            is_left_out = violation.schedule in told or len(told) == _MOST_TIME_LINES
+            is_left_out = violation.schedule in timed or len(timed) == _MOST_TIME_LINES
             lasted = () if is_left_out else violation.timeline
-            told |= {violation.schedule} if lasted else set()
+            timed |= {violation.schedule} if lasted else set()
             shown = replace(violation, timeline=tuple(folded(lasted, violation.schedule)))
             lines += [*show(shown, f"violation {number} of {len(self.violations)}"), ""]
         return "\n".join(map(one_line, [*lines, *self.summary()]))
@@ -188,7 +193,7 @@ class Report:
             lines.append(
                 f"not tried, {_many(self.singles_left, 'single fault')}: so this is no verdict; give more time"
             )
-        lines += [f"{one.begins} {self._name(one.number)}: {one.why}" for one in self.not_run]
+        lines += [f"{left.begins} {self._name(left.number)}: {left.why}" for left in self.not_run]
         lines += self._left_alone()
         if self.has_run and not self.coverage:
             lines.append("no call was met: nothing could go wrong, so this says nothing")
@@ -223,7 +228,7 @@ class Report:
             "unjudged": self.unjudged,
             "singles_left": self.singles_left,
             "has_run": self.has_run,
-            "not_run": [{"message": self._name(one.number), "why": one.why} for one in self.not_run],
+            "not_run": [{"message": self._name(left.number), "why": left.why} for left in self.not_run],
             "parts": self.parts,
             "parts_left": self.parts_left,
             "has_twin": self.has_twin,

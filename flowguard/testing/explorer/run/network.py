@@ -156,10 +156,10 @@ def _noted_addresses(guard: _Guard) -> Iterator[None]:
     look_up = socket.getaddrinfo
 
     def getaddrinfo(host: Any, *given: Any, **named: Any) -> Any:
-        found = look_up(host, *given, **named)
+        addresses = look_up(host, *given, **named)
         if guard.is_asked(_of_name((host,)) or ""):
-            guard.addresses.update(str(one[4][0]) for one in found)
-        return found
+            guard.addresses.update(str(address[4][0]) for address in addresses)
+        return addresses
 
     changed: Any = socket
     changed.getaddrinfo = getaddrinfo

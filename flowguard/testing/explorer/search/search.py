@@ -131,7 +131,7 @@ class Search:
         first = self.runs.run_one_by_one(Schedule())
         if not self.runs.has_all or self.runs.left_out or not (why := not_run(first)):
             return first
-        named = {number: one.recorded.envelope.message_id for number, one in enumerate(self.runs.all, 1)}
+        named = {number: coming.recorded.envelope.message_id for number, coming in enumerate(self.runs.all, 1)}
         left = {number: why[name] for number, name in named.items() if name in why}
         self._not_run = tuple(NotRun(self.runs.all[number - 1].given, text) for number, text in left.items())
         self.runs.leave_out(left)

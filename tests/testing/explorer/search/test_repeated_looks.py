@@ -24,7 +24,7 @@ class Ask(Stage[seeded.Order], name="ask", then=("book", "lapse"), inbox="to-ask
         return Book.when_all(paid=ask, within=timedelta(hours=3), on_timeout="lapse")
 
 
-class Book(Stage[dict], name="book", inbox="to-book"):
+class Book(Stage[dict[str, Any]], name="book", inbox="to-book"):
     def handle(self, answers: dict[str, Any], step: Step) -> Outcome:
         return Done()
 
