@@ -23,7 +23,6 @@ def unanswered(history: History) -> tuple[str, ...]:
         if item is None or item.wait is None or item.wait.plan is None:
             continue
         if (version.key, item.request_id) in timed_out:
-            awaited |= dict.fromkeys(
-                name for name, awaited_id in item.wait.plan.names.items() if awaited_id is not None
-            )
+            names = item.wait.plan.names
+            awaited |= dict.fromkeys(name for name in names if names[name] is not None)
     return tuple(name for name in awaited if name not in answered)

@@ -70,8 +70,10 @@ def _of_address(arguments: Any) -> str | None:
 
 
 def _of_name(arguments: Any) -> str | None:
+    """Return the host that is looked up. None for this machine's own name, which a client of mails says of itself."""
     name = arguments[0][0] if isinstance(arguments[0], tuple) else arguments[0]
-    return (name.decode() if isinstance(name, bytes) else str(name)) if name else None
+    host = name.decode() if isinstance(name, bytes) else str(name or "")
+    return host if host not in ("", socket.gethostname()) else None
 
 
 _WAYS_OUT: Final[Mapping[str, _Destination]] = {
