@@ -59,6 +59,25 @@ def test_of_a_batch_only_what_failed_goes_back(world: World) -> None:
     assert world.called == ["o-1", "bad", "o-2"]
 
 
+def test_a_record_that_no_call_is_made_for_goes_back_each_time(world: World) -> None:
+    """Its queue gives it up in the end: it has no key, or its key was completed with another payload."""
+
+    @once("charge", key="body.order_id", payload="body.amount")
+    def charge(record: dict[str, Any]) -> None:
+        world.called.append(record["messageId"])
+
+    def records(*payloads: dict[str, Any]) -> dict[str, Any]:
+        parts = [sqs_event("orders", one, message_id=f"m-{place}")["Records"] for place, one in enumerate(payloads)]
+        return {"Records": [record for part in parts for record in part]}
+
+    several = records({"order_id": "o-1", "amount": 5}, {"amount": 5}, {"order_id": "o-1", "amount": 500})
+    guarded = charge.using(world.services)
+    for _ in range(2):
+        assert failed(guarded.batch(several, world.context())) == ["m-1", "m-2"]
+    assert world.called == ["m-0"]
+    assert [world.told().count(event) for event in ("unreadable", "key_reused")] == [2, 2]
+
+
 def test_a_record_whose_key_is_at_work_elsewhere_goes_back(world: World) -> None:
     def meanwhile() -> None:
         assert failed(charge.batch(event("o-1"), world.context())) == ["m-0"]

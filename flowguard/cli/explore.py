@@ -27,9 +27,16 @@ from flowguard.cli.explore_options import (
     party_in,
     table_in,
 )
-from flowguard.cli.printing import say, say_json
+from flowguard.cli.printing import complain, say, say_json
 from flowguard.cli.progress import Progress
-from flowguard.cli.recordings import Unreadable, expected_to_fail, read_files, without_reason
+from flowguard.cli.recordings import (
+    EXPECTED,
+    Unreadable,
+    expected_to_fail,
+    read_files,
+    to_be_explored,
+    without_reason,
+)
 from flowguard.errors import DefinitionError, EnvelopeError, SettingsError
 from flowguard.flow import is_flow
 from flowguard.project.loading import NoSuchFlow
@@ -190,6 +197,9 @@ def explore(  # noqa: PLR0913 - the options of a command
     flows, files = _explored(flows, files, messages)
     _print_no_log()
     try:
+        files, left_out = to_be_explored(files)
+        for file in left_out:
+            complain(f"not explored, as the {EXPECTED} beside it says: {file}")
         names, events = _events(files)
         with closed_imports(network):
             found = load_explored(
@@ -302,16 +312,16 @@ class _Expected(NamedTuple):
         """Read what is expected of these messages."""
         names = {without_reason(name): name for name in expected_to_fail(files)}
         records = [
-            [one.envelope.message_id for one in read_recording(event) if isinstance(one, RecordedRecord)]
+            [read.envelope.message_id for read in read_recording(event) if isinstance(read, RecordedRecord)]
             for event in events
         ]
         known = {record for of_event in records for record in of_event}
-        left = (number for number, own in enumerate(records, 1) if own and names.keys() >= set(own))
+        left = (number for number, ids in enumerate(records, 1) if ids and names.keys() >= set(ids))
         return cls(tuple(name for name in names if name not in known), frozenset(left))
 
     def marked(self, not_run: tuple[NotRun, ...]) -> tuple[NotRun, ...]:
         """Return what nothing ran for with a mark at what was meant to be so."""
-        return tuple(one._replace(is_expected=one.number in self.left) for one in not_run)
+        return tuple(message._replace(is_expected=message.number in self.left) for message in not_run)
 
 
 def _write(file: str | None, text: str, option: str = "--html") -> None:

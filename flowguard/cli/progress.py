@@ -38,6 +38,10 @@ class Progress:
     def __exit__(self, *of_error: object) -> None:
         self._exit.close()
 
+    def hint(self, text: str) -> None:
+        """Print a line that stays."""
+        complain(text)
+
     def __call__(self, schedules: int, violations: int) -> None:
         text = f"exploring: {schedules:,} schedules, {violations:,} violations"
         if self._status is not None:

@@ -28,7 +28,8 @@ class _Expected(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
-    failing: dict[str, list[str]]
+    failing: dict[str, list[str]] = {}
+    not_explored: list[str] = []
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +72,26 @@ def expected_to_fail(names: Iterable[str]) -> tuple[str, ...]:
     Raises :class:`CannotRun` for such a file that says something else, or names a file that is not there.
     """
     files = [Path(file) for name in names for file in _files(name) if file != STDIN]
-    said = {folder: _expected(folder / EXPECTED) for folder in dict.fromkeys(file.parent for file in files)}
-    return tuple(dict.fromkeys(one for file in files for one in said[file.parent].get(file.name, ())))
+    manifests = {folder: _expected(folder / EXPECTED) for folder in dict.fromkeys(file.parent for file in files)}
+    return tuple(dict.fromkeys(name for file in files for name in manifests[file.parent].failing.get(file.name, ())))
+
+
+def to_be_explored(names: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the files of these names, and those that the ``expected.toml`` of their directories leaves out.
+
+    ::
+
+        not_explored = ["03-two-shards.json"]
+
+    A file that is named itself is explored all the same. A directory without files stays, for its reader to name it.
+    """
+    files: list[str] = []
+    left_out: list[str] = []
+    for name in names:
+        for file in _files(name) or [name]:
+            is_left_out = file != name and Path(file).name in _expected(Path(file).parent / EXPECTED).not_explored
+            (left_out if is_left_out else files).append(file)
+    return tuple(files), tuple(left_out)
 
 
 def without_reason(name: str) -> str:
@@ -83,25 +102,27 @@ def without_reason(name: str) -> str:
 _REASON: Final = re.compile(r"=[\w-]+$")
 
 
-def _expected(file: Path) -> dict[str, list[str]]:
+def _expected(file: Path) -> _Expected:
     """Read such a file. Nothing is expected where there is none."""
     try:
         text = file.read_text(encoding="utf-8")
     except FileNotFoundError:
-        return {}
+        return _Expected()
     except (OSError, ValueError) as error:
         raise CannotRun(f"{file}: {getattr(error, 'strerror', None) or error}") from None
     try:
-        failing = _Expected.model_validate(tomllib.loads(text)).failing
+        expected = _Expected.model_validate(tomllib.loads(text))
+        if not expected.model_fields_set:
+            raise ValueError("nothing is said")
     except (ValueError, RecursionError) as error:
         is_toml = not isinstance(error, tomllib.TOMLDecodeError)
         why = "write [failing], and below it FILE = [OBJECT, …]" if is_toml else error
         raise CannotRun(f"{file}: {why}") from None
-    if vague := [name for names in failing.values() for name in names if name.endswith("=")]:
+    if vague := [name for names in expected.failing.values() for name in names if name.endswith("=")]:
         raise CannotRun(f"{file}: {', '.join(vague)} names no error; write OBJECT=WHY, or OBJECT for any error")
-    if missing := [name for name in failing if not (file.parent / name).is_file()]:
+    if missing := [name for name in (*expected.failing, *expected.not_explored) if not (file.parent / name).is_file()]:
         raise CannotRun(f"{file}: {', '.join(missing)} is not there")
-    return failing
+    return expected
 
 
 def _files(name: str) -> list[str]:

@@ -51,9 +51,9 @@ def _with_receipts(event: Any) -> Any:
     leaves receipts out: they are no use later.
     """
     if isinstance(event, list):
-        return [_with_receipt(one) for one in event]
+        return [_with_receipt(message) for message in event]
     if isinstance(event, dict) and isinstance(messages := event.get("Messages"), list):
-        return event | {"Messages": [_with_receipt(one) for one in messages]}
+        return event | {"Messages": [_with_receipt(message) for message in messages]}
     return _with_receipt(event)
 
 

@@ -14,6 +14,9 @@ SETTLED: Final = "orders-settled"
 TABLES: Final = {ORDERS: "order_id", STOCK: "sku"}
 """The tables that the stages write to, and the name of each one's key."""
 
+ANY_ORDER: Final = True
+"""Whoever comes first gets the last pieces: the explorer does not ask for the same end in another order."""
+
 QUEUES: Final = (SETTLED,)
 """The queue beside the flows' own that messages go to."""
 

@@ -29,6 +29,9 @@ TABLES: Final = {SOURCES: "source", SEARCHES: "words"}
 QUEUES: Final = (READY, READERS)
 """The queues beside the stages' own that messages go to: Complete messages, and answers to readers."""
 
+FREE: Final = {SEARCHES: ("carried_out",), READERS: ("run",)}
+"""What the explorer does not compare: whoever asks while a search is made gets its end, and whose it is may differ."""
+
 ITEMS: Final = {
     SOURCES: [
         {"source": "title", "text": "Tea, pots and cups", "revision": 1},

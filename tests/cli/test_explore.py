@@ -301,3 +301,20 @@ def test_the_log_of_what_it_explores_is_not_printed(tmp_path: Path) -> None:
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 1, done.stderr
     assert "RAISED" not in done.stderr.upper()
+
+
+@pytest.mark.usefixtures("buggy")
+def test_what_the_manifest_leaves_out_is_named_and_explored_where_it_is_named_itself(tmp_path: Path) -> None:
+    folder = tmp_path / "messages"
+    folder.mkdir()
+    for name in ("01.json", "02.json"):
+        (folder / name).write_text((tmp_path / "order.json").read_text())
+    (folder / "expected.toml").write_text('not_explored = ["02.json"]\n')
+    command = ("--flow", BUGGY, "--schedule", "none")
+    one = explore(str(folder), *command)
+    assert one.stderr == f"not explored, as the expected.toml beside it says: {folder / '02.json'}\n"
+    assert "w2 " not in one.stdout
+    both = explore(str(folder / "01.json"), str(folder / "02.json"), *command)
+    assert (both.stderr, "w2 " in both.stdout) == ("", True)
+    (folder / "expected.toml").write_text('not_explored = ["03.json"]\n')
+    assert "03.json is not there" in explore(str(folder), *command).output

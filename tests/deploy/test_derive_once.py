@@ -58,6 +58,7 @@ def test_a_batch_is_a_function_that_reads_a_queue_of_the_rules_name(deploy: Depl
         "charge-dead-letters",
     )
     assert queue.visibility == 6 * function.timeout
+    assert queue.max_receive_count * queue.visibility == 21_000, "nearly six hours, as the page of @once says"
     assert (queue.retention, dead.retention) == (4 * DAY, 10 * DAY), "a letter's age counts from its first sending"
     assert (dead.name, dead.role, dead.owner, queue.owner) == (
         "charge-dead-letters",

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,7 +12,7 @@ from pydantic import BaseModel
 
 from flowguard.flow import Flow
 from flowguard.testing import Exploration, MarkerError
-from flowguard.testing.explorer import PlainFunction, View
+from flowguard.testing.explorer import PlainFunction, View, explore
 from tests.testing.explorer import seeded
 
 PUT = seeded.flow_of(seeded.PlainPut)
@@ -97,3 +100,11 @@ def test_every_mistake_is_told_at_once() -> None:
     with pytest.raises(MarkerError) as raised:
         Exploration((), {"messages": [], "walks": -1, "table": {}})
     assert len(raised.value.problems) == 4
+
+
+def test_the_page_names_each_option_of_the_marker() -> None:
+    page = (Path(__file__).parents[2] / "docs/guides/test-your-flow.md").read_text()
+    _, _, after = page.partition("The marker takes the flows")
+    listed, _, _ = after.partition("[The reference]")
+    named = set(re.findall(r"`(\w+)`", listed)) - {"PlainFunction", "explore", "Later"}
+    assert named == set(inspect.signature(explore).parameters) - {"flows"}

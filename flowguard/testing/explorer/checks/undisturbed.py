@@ -88,9 +88,9 @@ def unexpected(
             yield Problem(
                 UNDISTURBED, end.name, f"fails though nothing goes wrong: {end.why}", Status.COMPLETED.value, end.status
             )
-    for one in failing:
-        if one not in failed and one not in may_fail:
-            yield Problem(UNDISTURBED, one, "does not fail, and was expected to", Status.FAILED.value, "no failure")
+    for name in failing:
+        if name not in failed and name not in may_fail:
+            yield Problem(UNDISTURBED, name, "does not fail, and was expected to", Status.FAILED.value, "no failure")
 
 
 def lacking(history: History) -> Iterator[Problem]:

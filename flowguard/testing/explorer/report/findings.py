@@ -48,7 +48,7 @@ class Violation:
 class NotRun(NamedTuple):
     """A message that no function took, and the reason. ``number`` is its place among those given, from 1.
 
-    ``is_expected`` says that this is what the message was meant to come to.
+    ``is_expected`` says that this is how the message was meant to end.
     """
 
     number: int
@@ -78,6 +78,7 @@ class Report:
     another's, and each part was searched by itself; ``parts_left`` were not searched to their end. ``has_twin`` says
     that the only message was also run with its twin, the same content under a new id. ``compared`` are the tables,
     destinations and parties of which the ends were compared, ``never_ran`` the stages that no schedule came to.
+    ``unanswered`` are the names that nobody answers before the deadline of their wait.
     """
 
     flows: tuple[str, ...]
@@ -104,6 +105,7 @@ class Report:
     has_twin: bool = False
     compared: tuple[str, ...] = ()
     never_ran: tuple[str, ...] = ()
+    unanswered: tuple[str, ...] = ()
     seconds: float = field(compare=False, default=0.0)
 
     @property
@@ -114,7 +116,12 @@ class Report:
     @property
     def is_judged(self) -> bool:
         """Return whether there were calls, every message and single fault ran, and each end could be judged."""
-        left = any(not one.is_expected for one in self.not_run) or self.unjudged or self.singles_left or self.parts_left
+        left = (
+            any(not message.is_expected for message in self.not_run)
+            or self.unjudged
+            or self.singles_left
+            or self.parts_left
+        )
         return self.has_run and bool(self.coverage) and not left
 
     @property
@@ -134,11 +141,11 @@ class Report:
     def __str__(self) -> str:
         """Format the report as ``flowguard explore`` prints it: a few time lines, as far as they fit."""
         lines: list[str] = []
-        told: set[str] = set()
+        timed: set[str] = set()
         for number, violation in enumerate(self.violations, 1):
-            is_left_out = violation.schedule in told or len(told) == _MOST_TIME_LINES
+            is_left_out = violation.schedule in timed or len(timed) == _MOST_TIME_LINES
             lasted = () if is_left_out else violation.timeline
-            told |= {violation.schedule} if lasted else set()
+            timed |= {violation.schedule} if lasted else set()
             shown = replace(violation, timeline=tuple(folded(lasted, violation.schedule)))
             lines += [*show(shown, f"violation {number} of {len(self.violations)}"), ""]
         return "\n".join(map(one_line, [*lines, *self.summary()]))
@@ -186,13 +193,19 @@ class Report:
             lines.append(
                 f"not tried, {_many(self.singles_left, 'single fault')}: so this is no verdict; give more time"
             )
-        lines += [f"{one.begins} {self._name(one.number)}: {one.why}" for one in self.not_run]
-        if self.never_ran:
-            lines.append(f"never ran: {', '.join(self.never_ran)}; no message and no fault came there")
+        lines += [f"{left.begins} {self._name(left.number)}: {left.why}" for left in self.not_run]
+        lines += self._left_alone()
         if self.has_run and not self.coverage:
             lines.append("no call was met: nothing could go wrong, so this says nothing")
         if not self.has_run:
             lines.append("nothing ran: no message is for what is explored, so this says nothing of it")
+        return lines
+
+    def _left_alone(self) -> list[str]:
+        """Return what nobody answered, and what nothing came to, as lines."""
+        lines = [nobody_answers(self.unanswered)] if self.unanswered else []
+        if self.never_ran:
+            lines.append(f"never ran: {', '.join(self.never_ran)}; no message and no fault came there")
         return lines
 
     def _name(self, number: int) -> str:
@@ -215,12 +228,13 @@ class Report:
             "unjudged": self.unjudged,
             "singles_left": self.singles_left,
             "has_run": self.has_run,
-            "not_run": [{"message": self._name(one.number), "why": one.why} for one in self.not_run],
+            "not_run": [{"message": self._name(left.number), "why": left.why} for left in self.not_run],
             "parts": self.parts,
             "parts_left": self.parts_left,
             "has_twin": self.has_twin,
             "compared": list(self.compared),
             "never_ran": list(self.never_ran),
+            "unanswered": list(self.unanswered),
             "verdict": self.verdict,
             "complete": self.is_complete and self.stopped_after is None,
             "seconds": round(self.seconds, 3),
@@ -267,6 +281,13 @@ def show(violation: Violation, title: str = "violation") -> list[str]:
         lines += [f"  the line          {violation.site}: {violation.site.text}"]
     lines.append(f"  likely fix        {violation.fix}")
     return [*lines, f"  if it is meant    {violation.option}"] if violation.option else lines
+
+
+def nobody_answers(names: Sequence[str]) -> str:
+    """Return the hint about names that nobody answers."""
+    shown = ", ".join(names[:_MOST_NAMED])
+    say = f"answers={{{names[0]!r}: …}}, ANSWERS in the module or --answer {names[0]}=…"
+    return f"nobody answers {shown}, so each schedule lasts until the deadline; to say what is answered: {say}"
 
 
 def _undisturbed(ends: Sequence[UndisturbedEnd]) -> list[str]:

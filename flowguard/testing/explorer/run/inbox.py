@@ -108,7 +108,7 @@ def at_their_times(coming: Sequence[Coming], otherwise: int) -> tuple[int, list[
     Those come at once between which no hour lies, so that each can meet each other one: then when none of them is sent
     ahead of its time any more. A record that says no time comes with the first ones, or ``otherwise`` where none does.
     """
-    sent = [one.recorded.sent_at for one in coming if not one.after]
+    sent = [message.recorded.sent_at for message in coming if not message.after]
     times = sorted(at for at in sent if at is not None) or [otherwise]
     moments: dict[int, int] = {}
     together: list[int] = []
@@ -117,8 +117,8 @@ def at_their_times(coming: Sequence[Coming], otherwise: int) -> tuple[int, list[
         moments.update(dict.fromkeys(together, max(together[0], at - _AHEAD)))
     start = moments[times[0]]
     return start, [
-        one if one.after else one._replace(after=moments.get(one.recorded.sent_at or 0, start) - start)
-        for one in coming
+        message if message.after else message._replace(after=moments.get(message.recorded.sent_at or 0, start) - start)
+        for message in coming
     ]
 
 

@@ -70,8 +70,10 @@ def _of_address(arguments: Any) -> str | None:
 
 
 def _of_name(arguments: Any) -> str | None:
+    """Return the host that is looked up. None for this machine's own name, which a client of mails says of itself."""
     name = arguments[0][0] if isinstance(arguments[0], tuple) else arguments[0]
-    return (name.decode() if isinstance(name, bytes) else str(name)) if name else None
+    host = name.decode() if isinstance(name, bytes) else str(name or "")
+    return host if host not in ("", socket.gethostname()) else None
 
 
 _WAYS_OUT: Final[Mapping[str, _Destination]] = {
@@ -156,10 +158,10 @@ def _noted_addresses(guard: _Guard) -> Iterator[None]:
     look_up = socket.getaddrinfo
 
     def getaddrinfo(host: Any, *given: Any, **named: Any) -> Any:
-        found = look_up(host, *given, **named)
+        addresses = look_up(host, *given, **named)
         if guard.is_asked(_of_name((host,)) or ""):
-            guard.addresses.update(str(one[4][0]) for one in found)
-        return found
+            guard.addresses.update(str(address[4][0]) for address in addresses)
+        return addresses
 
     changed: Any = socket
     changed.getaddrinfo = getaddrinfo

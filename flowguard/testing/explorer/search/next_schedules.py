@@ -30,6 +30,7 @@ from flowguard.testing.explorer.record.schedule import (
 from flowguard.testing.explorer.run.expiry import MOST_LATE
 from flowguard.testing.explorer.run.fault_effects import LAST_RECEIVE, kinds_at, variants
 from flowguard.testing.explorer.search.lasting import lasting, lasting_for_letters
+from flowguard.testing.explorer.search.repeated_looks import repeated_looks
 
 TO_THE_END: Final = 999
 """Calls that others make before a worker which is held up goes on: all there are."""
@@ -112,21 +113,25 @@ _OF_OUTSIDE = frozenset({"keep early", "find rows"})
 
 
 def choices_in(history: History, *, after: Choice | None = None) -> Iterator[Choice]:
-    """Yield every fault at every call and delivery that is later than ``after``.
+    """Yield every fault at every call and delivery that is later than ``after``, but for looks that repeat others.
 
     A second fault has one variant.
     """
+    repeated = repeated_looks(history)
     firsts = {delivery.calls[0] for delivery in history.deliveries if delivery.calls}
     from_dlq = {delivery.worker for delivery in history.deliveries if delivery.from_dlq}
     from_dlq |= {made.worker for made in history.calls if str(made.site) in _OF_OUTSIDE}
     queued = {delivery.worker for delivery in history.deliveries if delivery.queue is not None}
     for made in history.calls[_beyond(history, after) :]:
+        if made.worker in repeated:
+            continue
         for kind in kinds_at(made, first=made.number in firsts, queued=made.worker in queued):
             found = variants(kind, made, from_dlq=made.worker in from_dlq, interleaved=INTERLEAVED)
             yield from (Choice(made.number, kind, more) for more in (found if after is None else found[:1]))
     if after is None:
         for number in range(1, len(history.deliveries) + 1):
-            yield from (Choice(number, FaultKind.DUPLICATED, more) for more in (0, 1, AS_LATE_AS_CAN_BE))
+            if number not in repeated:
+                yield from (Choice(number, FaultKind.DUPLICATED, more) for more in (0, 1, AS_LATE_AS_CAN_BE))
         for number in sorted(history.questions):
             yield from (Choice(number, FaultKind.MISSING, more) for more in (0, AFTER_THE_DEADLINE, AT_THE_DEADLINE))
 

@@ -17,6 +17,7 @@ from flowguard.testing.explorer.checks.invariants import Invariant, broken
 from flowguard.testing.explorer.checks.lateness import came_late, was_parked
 from flowguard.testing.explorer.checks.problem import EQUIVALENCE, HANGS, STATE, Problem
 from flowguard.testing.explorer.checks.standing import Standing
+from flowguard.testing.explorer.checks.unanswered import unanswered
 from flowguard.testing.explorer.checks.undisturbed import lacking, not_run, sent_twice, undisturbed_ends, unexpected
 from flowguard.testing.explorer.checks.whole_runs import overtaken
 from flowguard.testing.explorer.record.history import History
@@ -31,7 +32,7 @@ from flowguard.testing.explorer.record.schedule import (
 )
 from flowguard.testing.explorer.record.unmet import UnmetSchedule
 from flowguard.testing.explorer.report.diagnosis import effects
-from flowguard.testing.explorer.report.findings import NotRun, Report, Violation
+from flowguard.testing.explorer.report.findings import NotRun, Report, Violation, nobody_answers
 from flowguard.testing.explorer.report.lanes import lanes
 from flowguard.testing.explorer.report.lines import timeline
 from flowguard.testing.explorer.run.sandbox import Sandbox
@@ -48,7 +49,10 @@ FOR_ORDERS: Final = 0.3
 """The share of the time that the undisturbed orders may take."""
 
 Progress: TypeAlias = Callable[[int, int], object]
-"""Called after each schedule with the numbers of schedules and of violations until then."""
+"""Called after each schedule with the numbers of schedules and of violations until then.
+
+Where it has a method ``hint``, that gets a text before the first schedule: what makes this exploration long.
+"""
 
 
 def unheard(schedules: int, violations: int) -> None:
@@ -127,7 +131,7 @@ class Search:
         first = self.runs.run_one_by_one(Schedule())
         if not self.runs.has_all or self.runs.left_out or not (why := not_run(first)):
             return first
-        named = {number: one.recorded.envelope.message_id for number, one in enumerate(self.runs.all, 1)}
+        named = {number: coming.recorded.envelope.message_id for number, coming in enumerate(self.runs.all, 1)}
         left = {number: why[name] for number, name in named.items() if name in why}
         self._not_run = tuple(NotRun(self.runs.all[number - 1].given, text) for number, text in left.items())
         self.runs.leave_out(left)
@@ -204,6 +208,7 @@ class Search:
 
     def _searched(self, budget: SearchBudget) -> Report:
         first = self._begin()
+        self._hint(first)
         parts = self._parts(first)
         if len(parts) > 1:
             self.right.undisturbed.append(effects(first))
@@ -215,6 +220,12 @@ class Search:
             self._whole(first, budget)
         self._with_twin(first, budget)
         return self.report(first)
+
+    def _hint(self, first: History) -> None:
+        """Say at once what nobody answers: each schedule then lasts until the deadlines."""
+        hint = getattr(self._progress, "hint", None)
+        if hint is not None and (names := unanswered(first)):
+            hint(nobody_answers(names))
 
     def _whole(self, first: History, budget: SearchBudget) -> None:
         """Search with all messages that come now."""
@@ -394,6 +405,7 @@ class Search:
             has_twin=self.has_twin,
             compared=_compared(first),
             never_ran=self._never_ran(),
+            unanswered=unanswered(first),
         )
 
     def _never_ran(self) -> tuple[str, ...]:

@@ -104,7 +104,7 @@ class AskBank(Stage[seeded.Order], name="ask-bank", then=("book", "lapse"), inbo
         return Book.when_all(paid=ask, within=timedelta(hours=3), on_timeout="lapse")
 
 
-class Book(Stage[dict], name="book", inbox="bookings"):
+class Book(Stage[dict[str, Any]], name="book", inbox="bookings"):
     def handle(self, answers: dict[str, Any], step: Step) -> Outcome:
         return Done()
 

@@ -36,7 +36,7 @@ def connects_quietly(event: Any, context: Any) -> None:
 
 
 def looks_up(event: Any, context: Any) -> None:
-    socket.gethostbyname(b"gateway.invalid")
+    socket.gethostbyname("gateway.invalid")
 
 
 def looks_back(event: Any, context: Any) -> None:

@@ -31,14 +31,14 @@ def test_messages_are_apart_whose_runs_touch_nothing_of_one_anothers(
     flow: Any, orders: tuple[Order, ...], parts: list[tuple[int, ...]]
 ) -> None:
     with runs_of(flow, *orders) as runs:
-        assert parts_of(runs.run(Schedule()), runs.all) == parts
+        assert parts_of(runs.run(Schedule()), dict(enumerate(runs.all, 1))) == parts
 
 
 def test_a_message_that_nobody_received_may_touch_anything() -> None:
     with runs_of(Booked, o1, o2) as runs:
         with runs.only((1,)):
             first = runs.run(Schedule())
-        assert parts_of(first, runs.all) == [(1, 2)]
+        assert parts_of(first, dict(enumerate(runs.all, 1))) == [(1, 2)]
 
 
 def test_parts_are_joined_by_what_a_third_has_touched() -> None:

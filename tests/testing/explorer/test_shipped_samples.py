@@ -1,0 +1,41 @@
+"""Each shipped flow with its own samples: what these are meant to end as is no violation, and all of them run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Final
+
+import pytest
+from click.testing import CliRunner
+
+from flowguard.cli import main
+from flowguard.project.loading import SHIPPED
+
+SAMPLES: Final = Path(__file__).parents[3] / "samples"
+FOLDERS: Final = sorted({name.split(".")[1] for name in SHIPPED})
+
+
+def explored(folder: str, *options: str) -> dict[str, object]:
+    flows = [part for name in SHIPPED if name.split(".")[1] == folder for part in ("--flow", name)]
+    quick = ("--bound", "0", "--walks", "0", "--json")
+    shown = CliRunner().invoke(main, ["explore", str(SAMPLES / folder), *flows, *quick, *options])
+    report: dict[str, object] = json.loads(shown.stdout)
+    return report
+
+
+def test_each_shipped_flow_has_samples() -> None:
+    assert [folder for folder in FOLDERS if not (SAMPLES / folder).is_dir()] == []
+
+
+@pytest.mark.proof("explores each shipped flow for some seconds")
+@pytest.mark.parametrize("folder", [*FOLDERS])
+def test_no_sample_of_a_shipped_flow_is_a_violation(folder: str) -> None:
+    report = explored(folder, "--seconds", "8")
+    assert report["violations"] == []
+    assert report["not_run"] == []
+
+
+@pytest.mark.long("the same to the end, for a flow whose samples are few")
+def test_the_verdict_on_the_samples_of_a_payment_is_clean() -> None:
+    assert explored("take_payment")["verdict"] == "clean"
