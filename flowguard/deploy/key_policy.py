@@ -42,8 +42,7 @@ def key_policy(needed: Deployment, key: str, account: str | None = None) -> Stat
 
 def keys_of(needed: Deployment) -> Sequence[str]:
     """Return the keys that a deployment uses."""
-    used = {permission.name for permission in _on_keys(needed)}
-    return sorted(used | ({needed.kms_key} if needed.kms_key is not None else set()))
+    return sorted({permission.name for permission in _on_keys(needed)})
 
 
 def _of_account(needed: Deployment, key: str, place: tuple[str, str, str]) -> Iterator[Statement]:
