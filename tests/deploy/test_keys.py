@@ -16,7 +16,7 @@ from flowguard.deploy.arns import statements_of
 from flowguard.deploy.audit import audited
 from flowguard.deploy.key_policy import key_policies, key_policy
 from flowguard.deploy.key_uses import under_keys
-from flowguard.deploy.needs import Deployment, Target
+from flowguard.deploy.needs import Deployment, Permission, Target
 from flowguard.deploy.options import DeployOptions
 from flowguard.deploy.problems import CannotDeploy
 from tests.deploy import everything
@@ -166,6 +166,14 @@ def test_each_key_of_what_is_there_may_be_used_as_its_own() -> None:
 def test_who_reads_what_sqs_gives_up_may_use_the_key_of_where_it_was() -> None:
     needed, _ = with_options(queues={"everything-pack": {"kms_key": THEIRS}})
     assert of_keys(needed, "everything-killed") == {(THEIRS, "sqs"): ["kms:Decrypt"]}
+
+
+def test_who_only_sends_may_not_open_what_sqs_moves_there() -> None:
+    needed, options = with_options(queues={"everything-pack": {"kms_key": THEIRS}})
+    sends = Permission(Target.QUEUE.value, "everything-killed", ("sqs:SendMessage",))
+    sender = replace(needed.function("everything-killed"), permissions=(sends,))
+    placed = under_keys(replace(needed, functions=(sender,)), options)
+    assert of_keys(placed, "everything-killed") == {}
 
 
 def test_a_statement_names_one_key_and_the_services_in_its_region() -> None:
