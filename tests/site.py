@@ -79,6 +79,7 @@ NAVIGATION: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "Operate": (
         "operate/deploy",
+        "operate/security",
         "operate/upgrading",
         "operate/operating",
         "operate/dead-letters",

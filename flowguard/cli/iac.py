@@ -15,6 +15,7 @@ from flowguard.deploy.as_json import described
 from flowguard.deploy.audit import audited, audited_json
 from flowguard.deploy.cloudformation import cloudformation, sam
 from flowguard.deploy.derive import needs_of
+from flowguard.deploy.foreign_policies import policies_of_others
 from flowguard.deploy.found import find_functions
 from flowguard.deploy.key_policy import key_policies
 from flowguard.deploy.needs import Deployment
@@ -55,6 +56,7 @@ def read_needs(modules: tuple[str, ...], options_file: Path | None) -> tuple[Dep
 @click.option("--json", "as_json", is_flag=True, help="A line of JSON that says what is needed, and no template.")
 @click.option("--audit", is_flag=True, help="Who may do what to what, and no template: in words, or with --json.")
 @click.option("--key-policy", is_flag=True, help="What the policy of each key needs, as JSON, and no template.")
+@click.option("--foreign-policies", is_flag=True, help="What policies of other accounts' resources need, as JSON.")
 def iac(
     modules: tuple[str, ...],
     *,
@@ -64,6 +66,7 @@ def iac(
     as_json: bool,
     audit: bool,
     key_policy: bool,
+    foreign_policies: bool,
 ) -> None:
     """Write the template of the AWS resources that the handlers of each MODULE need.
 
@@ -76,17 +79,19 @@ def iac(
 
     The exit code is 0, or 2 where something cannot be deployed; then nothing is written.
     """
-    check_one_format("form", "as_json", "key_policy")
-    check_one_format("form", "audit", "key_policy")
+    check_one_format("form", "as_json", "key_policy", "foreign_policies")
+    check_one_format("form", "audit", "key_policy", "foreign_policies")
     needed, chosen = read_needs(modules, options)
+    of_policies = key_policies if key_policy else policies_of_others if foreign_policies else None
+    is_template = not (as_json or audit or of_policies)
     try:
-        text = key_policies(needed, chosen) if key_policy else _text(needed, chosen, form, as_json=as_json, audit=audit)
+        text = of_policies(needed, chosen) if of_policies else _text(needed, chosen, form, as_json=as_json, audit=audit)
     except CannotDeploy as error:
         raise NoTemplate(str(error)) from None
     for note in needed.notes:
         complain(note)
     if output is not None:
-        text = _left_over(output, text) if form == "terraform-json" and not (as_json or audit or key_policy) else text
+        text = _left_over(output, text) if form == "terraform-json" and is_template else text
         try:
             output.parent.mkdir(parents=True, exist_ok=True)
             output.write_text(text if text.endswith("\n") else f"{text}\n", encoding="utf-8")

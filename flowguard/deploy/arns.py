@@ -99,7 +99,7 @@ def statements_of(needed: Deployment, function: FunctionNeed) -> tuple[AllowedAc
         AllowedActions(
             alike.actions, tuple(dict.fromkeys(arns)), alike.is_owned, alike.prefix, alike.via, alike.passed_to
         )
-        for alike, arns in sorted(grouped.items(), key=lambda one: (one[0].actions, one[0].key, one[0].via))
+        for alike, arns in sorted(grouped.items(), key=lambda group: (group[0].actions, group[0].key, group[0].via))
     )
     size = sum(_size(one) for one in statements)
     if size > LARGEST_POLICY:

@@ -1,4 +1,4 @@
-"""Who may do what to what in a deployment, as lines of text or as JSON: what a reviewer of permissions asks first."""
+"""The permissions of a deployment for a reviewer, as lines of text or as JSON."""
 
 from __future__ import annotations
 
@@ -39,8 +39,13 @@ def _function(function: FunctionNeed) -> Facts:
         "name": function.name,
         "role": function.role,
         "permissions": [
-            {"on": one.target, "name": one.name, "actions": [*one.actions], "through": [*one.via]}
-            for one in (function.permissions if function.role is None else ())
+            {
+                "on": permission.target,
+                "name": permission.name,
+                "actions": [*permission.actions],
+                "through": [*permission.via],
+            }
+            for permission in (function.permissions if function.role is None else ())
         ],
         "policies": [*function.policies],
         "url": function.has_url,
@@ -50,10 +55,10 @@ def _function(function: FunctionNeed) -> Facts:
 def _lines_of_function(facts: Facts) -> Iterator[str]:
     role = "a role of its own" if facts["role"] is None else f"{facts['role']}, which is not looked at here"
     yield f"  {facts['name']}, by {role}"
-    for one in facts["permissions"]:
-        resource = _ALL.get(one["on"], f"{one['on']} {one['name']}".rstrip())
-        through = f" through {', '.join(one['through'])}" if one["through"] else ""
-        yield f"    {resource}: {', '.join(one['actions'])}{through}"
+    for allowed in facts["permissions"]:
+        resource = _ALL.get(allowed["on"], f"{allowed['on']} {allowed['name']}".rstrip())
+        through = f" through {', '.join(allowed['through'])}" if allowed["through"] else ""
+        yield f"    {resource}: {', '.join(allowed['actions'])}{through}"
     for policy in facts["policies"]:
         yield f"    and what {policy} allows"
     if facts["url"]:

@@ -85,7 +85,7 @@ def batching_problems(function: FoundFunction, options: FunctionOptions) -> Iter
 
 
 def reserved_problems(function: FoundFunction, options: FunctionOptions, queues: int) -> Iterator[str]:
-    """Yield what lets mappings bring more than a function may take: what is throttled uses up receives."""
+    """Yield the mappings that bring more at once than their function takes. Throttles use up receives."""
     if options.reserved is None or not queues:
         return
     if options.max_concurrency is None or queues * options.max_concurrency > options.reserved:

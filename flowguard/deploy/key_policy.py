@@ -1,4 +1,4 @@
-"""The statements that the policy of a customer's key needs, for those who own the key."""
+"""The statements that the policy of a customer's key needs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from flowguard.deploy.arns import Arn, queue_arn
 from flowguard.deploy.key_uses import READS, SENDS, only_through, through
-from flowguard.deploy.needs import Deployment, Target
+from flowguard.deploy.needs import Deployment, Permission, Target
 from flowguard.deploy.options import DeployOptions
 from flowguard.deploy.problems import CannotDeploy
 from flowguard.deploy.template import OF_SCHEDULE, POLICY_VERSION
@@ -20,7 +20,7 @@ _MADE_THROUGH: Final = ("dynamodb", "lambda", "secretsmanager", "sns", "sqs")
 
 
 def key_policies(needed: Deployment, options: DeployOptions) -> str:
-    """Return, as JSON, what is to be added to the policy of each key that a deployment uses.
+    """Return the statements that the policies of a deployment's keys need, as JSON.
 
     Raises :class:`CannotDeploy` where it uses none.
     """
@@ -30,7 +30,7 @@ def key_policies(needed: Deployment, options: DeployOptions) -> str:
 
 
 def key_policy(needed: Deployment, key: str, account: str | None = None) -> Statement:
-    """Return the policy document of what a deployment needs of a key.
+    """Return what a deployment needs in the policy of a key.
 
     ``account`` is the deployment's, where that is not the key's.
     """
@@ -42,17 +42,16 @@ def key_policy(needed: Deployment, key: str, account: str | None = None) -> Stat
 
 def keys_of(needed: Deployment) -> Sequence[str]:
     """Return the keys that a deployment uses."""
-    used = {one.name for function in needed.functions for one in function.permissions if one.on is Target.KEY}
-    return sorted(used | ({needed.kms_key} if needed.kms_key is not None else set()))
+    return sorted({permission.name for permission in _on_keys(needed)})
 
 
 def _of_account(needed: Deployment, key: str, place: tuple[str, str, str]) -> Iterator[Statement]:
-    """Yield what the account's own policies may allow: to its functions, to the scheduler's role, to who deploys."""
+    """Yield what the account's policies may allow its roles."""
     root = f"arn:{place[0]}:iam::{place[2]}:root"
     whole: dict[str, Any] = {"Effect": "Allow", "Principal": {"AWS": root}}
-    uses = [one for function in needed.functions for one in function.permissions if _is_on(one.on, one.name, key)]
-    actions = sorted({action for one in uses for action in one.actions} | {*SENDS})
-    services = sorted({service for one in uses for service in one.via} | {"sqs"})
+    uses = [permission for permission in _on_keys(needed) if permission.name == key]
+    actions = sorted({action for permission in uses for action in permission.actions} | {*SENDS})
+    services = sorted({service for permission in uses for service in permission.via} | {"sqs"})
     yield _named("Functions", whole, actions, {"StringEquals": only_through(key, services)})
     if needed.kms_key != key:
         return
@@ -66,9 +65,10 @@ def _of_account(needed: Deployment, key: str, place: tuple[str, str, str]) -> It
 
 
 def _of_services(needed: Deployment, key: str, place: tuple[str, str, str]) -> Iterator[Statement]:
-    """Yield what services do in their own name: logs are written, and topics and rules send to queues."""
+    """Yield the statements for services that act in their own name."""
     if needed.kms_key == key and needed.functions:
-        groups = [Arn("logs", f"log-group:/aws/lambda/{one.name}").filled(*place) for one in needed.functions]
+        names = [function.name for function in needed.functions]
+        groups = [Arn("logs", f"log-group:/aws/lambda/{name}").filled(*place) for name in names]
         condition = {"ArnEquals": {"kms:EncryptionContext:aws:logs:arn": groups}}
         yield _named("Logs", _service(f"logs.{place[1]}.amazonaws.com"), _OF_LOGS, condition)
     for name, service in (("Topics", "sns.amazonaws.com"), ("Rules", "events.amazonaws.com")):
@@ -78,7 +78,7 @@ def _of_services(needed: Deployment, key: str, place: tuple[str, str, str]) -> I
 
 
 def _fed(needed: Deployment, key: str, *, rules: bool) -> Sequence[str]:
-    """Return the queues under a key that rules, or else topics, feed, and those of what they cannot deliver."""
+    """Return the queues under a key that rules or topics feed, with their dead letters."""
     names: dict[str, None] = {}
     for queue in needed.queues:
         if queue.rules if rules else queue.topics:
@@ -86,8 +86,10 @@ def _fed(needed: Deployment, key: str, *, rules: bool) -> Sequence[str]:
     return [name for name in names if needed.queue(name).kms_key == key]
 
 
-def _is_on(on: Target, name: str, key: str) -> bool:
-    return on is Target.KEY and name == key
+def _on_keys(needed: Deployment) -> Iterator[Permission]:
+    """Yield the permissions of all functions on keys."""
+    for function in needed.functions:
+        yield from (permission for permission in function.permissions if permission.on is Target.KEY)
 
 
 def _service(name: str) -> dict[str, Any]:

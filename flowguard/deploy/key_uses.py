@@ -1,6 +1,6 @@
-"""The keys of a customer: which resources are under which, and what each function does with them.
+"""The use that resources and functions make of a customer's keys.
 
-A key is never used by a call of its own. A service uses it in the name of whoever calls the service.
+No role calls KMS. A service uses a key in the name of its caller.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from flowguard.destinations import Queue
 
 READS: Final = ("kms:Decrypt",)
 SENDS: Final = ("kms:Decrypt", "kms:GenerateDataKey")
-"""Of who sends to a queue or topic, or writes to a bucket: a data key that is made is opened once, as a check."""
+"""For sending to a queue or topic, or writing to a bucket. A new data key is opened once, as a check."""
 
 SCHEDULES: Final = ("kms:Decrypt", "kms:DescribeKey", "kms:GenerateDataKey")
 ITEMS: Final = (
@@ -27,7 +27,7 @@ ITEMS: Final = (
     "kms:ReEncryptFrom",
     "kms:ReEncryptTo",
 )
-"""Of who reads or writes a table. Making one takes ``kms:CreateGrant`` too."""
+"""For reading and writing a table. Making one takes ``kms:CreateGrant`` too."""
 
 Use = tuple[str, str, tuple[str, ...]]
 """A key, the service that uses it, and the actions that it takes."""
@@ -60,11 +60,11 @@ def under_keys(needed: Deployment, options: DeployOptions) -> Deployment:
     return replace(placed, functions=tuple(map(uses.of_function, placed.functions)))
 
 
-def _key(options: DeployOptions, own: TableOptions | QueueOptions | TopicOptions | None, *, made: bool) -> str | None:
+def _key(options: DeployOptions, given: TableOptions | QueueOptions | TopicOptions | None, *, made: bool) -> str | None:
     """Return the key of a resource. One that is there already, or elsewhere, is not under the deployment's."""
-    if own is not None and own.kms_key is not None:
-        return own.kms_key
-    is_elsewhere = own is not None and own.name is not None and own.name.startswith("arn:")
+    if given is not None and given.kms_key is not None:
+        return given.kms_key
+    is_elsewhere = given is not None and given.name is not None and given.name.startswith("arn:")
     return options.kms_key if made and not is_elsewhere else None
 
 
@@ -79,7 +79,7 @@ class _Uses:
         self._bucket = options.bucket_key if options.bucket_key is not None else options.kms_key
 
     def of_function(self, function: FunctionNeed) -> FunctionNeed:
-        """Return the function with its permissions on keys. With a key for schedules it gets that as a setting."""
+        """Return the function with its permissions on keys. If it makes schedules, their key is a setting."""
         key = self._options.kms_key
         uses = [use for permission in function.permissions for use in self._of(permission)]
         if key is not None:
@@ -113,18 +113,18 @@ class _Uses:
                 pass
 
     def _of_queue(self, name: str, actions: Iterable[str]) -> Iterator[Use]:
-        """Yield the uses of a queue's key. What SQS moved there from another queue may be under the key of that."""
+        """Yield the uses of a queue's key, and of the keys of queues from which SQS moves messages there."""
         queue = self._queues.get(name)
         if queue is None:
             return
         if "sqs:SendMessage" in actions:
             yield from _used(queue.kms_key, "sqs", SENDS)
         if "sqs:ReceiveMessage" in actions:
-            for one in (queue, *self._given_up_to(queue)):
-                yield from _used(one.kms_key, "sqs", READS)
+            for source in (queue, *self._given_up_to(queue)):
+                yield from _used(source.kms_key, "sqs", READS)
 
     def _given_up_to(self, queue: QueueNeed) -> Iterator[QueueNeed]:
-        return (one for one in self._queues.values() if one.give_up_to == queue.name)
+        return (source for source in self._queues.values() if source.give_up_to == queue.name)
 
 
 def _used(key: str | None, service: str, actions: tuple[str, ...]) -> Iterator[Use]:

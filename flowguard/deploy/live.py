@@ -137,9 +137,9 @@ class LiveAccount:
         return [one["Attributes"] for one in found if one is not None]
 
     def topic_key(self, topic: str) -> str | None:
-        """Return the key of a topic: empty for none, None if that may not be read."""
-        found = self._ask("sns", "get_topic_attributes", TopicArn=topic)
-        return None if found is None else str(found["Attributes"].get("KmsMasterKeyId", ""))
+        """Return the key of a topic. It is empty for none. None if it may not be read."""
+        answer = self._ask("sns", "get_topic_attributes", TopicArn=topic)
+        return None if answer is None else str(answer["Attributes"].get("KmsMasterKeyId", ""))
 
     # -- buses and schedules
 
@@ -170,9 +170,9 @@ class LiveAccount:
         return table
 
     def table_key(self, name: str) -> str | None:
-        """Return the key of a table: empty for none, None if that may not be read."""
-        found = self.table(name)
-        return None if found is None else str(found.get("SSEDescription", {}).get("KMSMasterKeyArn", ""))
+        """Return the key of a table. It is empty for none. None if it may not be read."""
+        table = self.table(name)
+        return None if table is None else str(table.get("SSEDescription", {}).get("KMSMasterKeyArn", ""))
 
     def time_to_live(self, name: str) -> Mapping[str, Any] | None:
         """Return the time-to-live setting of a table."""
@@ -232,35 +232,35 @@ class LiveAccount:
     def log_group(self, function: str) -> Mapping[str, Any] | None:
         """Return the log group of a function."""
         name = f"/aws/lambda/{function}"
-        found = self._ask("logs", "describe_log_groups", logGroupNamePrefix=name)
-        groups: list[Mapping[str, Any]] = [] if found is None else found["logGroups"]
-        return next((one for one in groups if one["logGroupName"] == name), None)
+        answer = self._ask("logs", "describe_log_groups", logGroupNamePrefix=name)
+        groups: list[Mapping[str, Any]] = [] if answer is None else answer["logGroups"]
+        return next((group for group in groups if group["logGroupName"] == name), None)
 
     def code_signing(self, function: str) -> str | None:
-        """Return the code signing configuration of a function: empty for none, None if that may not be read."""
-        found = self._ask("lambda", "get_function_code_signing_config", FunctionName=function)
-        return None if found is None else str(found.get("CodeSigningConfigArn", ""))
+        """Return the code signing configuration of a function. It is empty for none. None if it may not be read."""
+        answer = self._ask("lambda", "get_function_code_signing_config", FunctionName=function)
+        return None if answer is None else str(answer.get("CodeSigningConfigArn", ""))
 
     def role(self, name: str) -> Mapping[str, Any] | None:
         """Return a role."""
-        found = self._ask("iam", "get_role", RoleName=name)
-        role: Mapping[str, Any] | None = None if found is None else found["Role"]
+        answer = self._ask("iam", "get_role", RoleName=name)
+        role: Mapping[str, Any] | None = None if answer is None else answer["Role"]
         return role
 
     # -- the bucket and the secret
 
     def bucket_key(self, bucket: str) -> str | None:
-        """Return the key by which a bucket encrypts what is put there: empty for none, None if that is not read."""
-        found = self._ask("s3", "get_bucket_encryption", Bucket=bucket)
-        if found is None:
+        """Return the default key of a bucket. It is empty for none. None if it may not be read."""
+        answer = self._ask("s3", "get_bucket_encryption", Bucket=bucket)
+        if answer is None:
             return None
-        [rule, *_] = found["ServerSideEncryptionConfiguration"]["Rules"]
+        [rule, *_] = answer["ServerSideEncryptionConfiguration"]["Rules"]
         return str(rule.get("ApplyServerSideEncryptionByDefault", {}).get("KMSMasterKeyID", ""))
 
     def secret_key(self, name: str) -> str | None:
-        """Return the key of a secret: empty for none, None if that may not be read."""
-        found = self._ask("secretsmanager", "describe_secret", SecretId=name)
-        return None if found is None else str(found.get("KmsKeyId", ""))
+        """Return the key of a secret. It is empty for none. None if it may not be read."""
+        answer = self._ask("secretsmanager", "describe_secret", SecretId=name)
+        return None if answer is None else str(answer.get("KmsKeyId", ""))
 
     # -- what a role may do
 

@@ -49,7 +49,7 @@ class Target(Enum):
     SCHEDULES = "schedules"
     SCHEDULER_ROLE = "scheduler role"
     KEY = "key"
-    """A key of KMS, which a service uses for whoever calls it."""
+    """A key of KMS, which a service uses for its callers."""
     LOGS = "logs"
     NETWORK = "network"
     """The network interfaces of a VPC, which have no ARN before they are made."""
@@ -61,7 +61,7 @@ class Target(Enum):
 class Permission:
     """Actions on one resource. ``name`` is the resource's name or ARN.
 
-    ``via`` are the services through which a key is used: nobody uses it by a call of KMS.
+    ``via`` are the services that use a key for the function. It does not call KMS.
     """
 
     target: str

@@ -77,7 +77,7 @@ class FunctionOptions(Frozen):
     """Seconds for which Lambda gathers a batch. FIFO queues have none."""
     max_concurrency: int | None = Field(None, ge=2, le=1_000)
     reserved: int | None = Field(None, ge=2)
-    """Invocations at once that are kept for it, and the most that it has. Its mappings have to stay below."""
+    """Invocations at once that are kept for it, and the most that it has."""
     url_concurrency: int = Field(10, ge=0)
     """Invocations at once that are reserved for a function with a URL, and the most that it has. 0 reserves none."""
     role: str | None = Field(None, pattern=ROLE)
@@ -107,7 +107,7 @@ class QueueOptions(Frozen):
     A queue of which any are named is closed to all others. One of answers or dead letters is closed anyway.
     """
     kms_key: KeyArn | None = None
-    """The ARN of its key, where that is not the deployment's."""
+    """The ARN of its key, if it has another one."""
     max_receive_count: int = Field(MANY_RECEIVES, ge=3, le=1_000)
     """How often SQS delivers a record before it gives it up. Throttles, outages and busy objects use receives up."""
 
@@ -119,7 +119,7 @@ class TableOptions(Frozen):
     name: str | None = Field(None, pattern=ANY_TABLE)
     """Its name at AWS, or its ARN, where that does not follow from the rule of the names."""
     kms_key: KeyArn | None = None
-    """The ARN of its key, where that is not the deployment's."""
+    """The ARN of its key, if it has another one."""
     warm_writes: int | None = Field(None, ge=FIRST_WRITES)
     """Write units a second that the table takes at once. A new one takes ``FIRST_WRITES`` anyway."""
     warm_reads: int | None = Field(None, ge=12_000)
@@ -132,7 +132,7 @@ class TopicOptions(Frozen):
     name: str | None = Field(None, pattern=ANY_TOPIC)
     """Its name at AWS, or its ARN, where that does not follow from the rule of the names."""
     kms_key: KeyArn | None = None
-    """The ARN of its key, where that is not the deployment's."""
+    """The ARN of its key, if it has another one."""
 
 
 class ScheduleGroupOptions(Frozen):
@@ -199,13 +199,13 @@ class DeployOptions(Frozen):
     permissions_boundary: str | None = Field(None, pattern=POLICY)
     """The ARN of the policy that bounds the permissions of each role that is made."""
     kms_key: KeyArn | None = None
-    """The ARN of the key that encrypts all that is made, and the bucket, parameters and secrets that are there."""
+    """The ARN of the key that encrypts all that is made. The bucket and the secrets may be under it too."""
     account: str | None = Field(None, pattern=ACCOUNT)
-    """The account that is deployed to, where a key is of another one: what the key's policy needs names it."""
+    """The account that is deployed to, if a key is of another account. The key's policy names it."""
     bucket_key: KeyArn | None = None
-    """The ARN of the key of the bucket, where that is another one."""
+    """The ARN of the key of the bucket, if it has another one."""
     code_signing: str | None = Field(None, pattern=CODE_SIGNING)
-    """The ARN of the configuration that says whose signed code the functions take."""
+    """The ARN of the code signing configuration of all functions."""
     tracing: bool = False
     """Whether Lambda sends traces of the functions to X-Ray."""
     vpc: VpcOptions | None = None

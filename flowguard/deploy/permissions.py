@@ -46,7 +46,7 @@ https://docs.aws.amazon.com/lambda/latest/dg/configuration-vpc.html
 
 
 TRACED: Final = Permission(Target.TRACES.value, "*", ("xray:PutTelemetryRecords", "xray:PutTraceSegments"))
-"""What Lambda does with the role of a function whose traces it sends."""
+"""Lambda sends the traces of a function with its role."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Checks of what the options ask of the account: keys, bounded roles, logs, signed code, the network."""
+"""Checks of the options about security, on live resources."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from flowguard.deploy.options import DeployOptions
 
 def check_security(needed: Deployment, options: DeployOptions, live: LiveAccount) -> Iterator[LiveFinding]:
     """Yield the findings about what the options ask for and is not so."""
-    for name, key, found in _keys(needed, options, live):
-        if found is not None and found != key and not (key.endswith(f"/{found}") and "/" not in found):
-            yield _of_key(name, key, found)
+    for name, key, live_key in _keys(needed, options, live):
+        if live_key is not None and not _is_same(key, live_key):
+            yield _of_key(name, key, live_key)
     for function in needed.functions:
         yield from _logs(function, options, live)
         if (there := live.function(function.name)) is not None:
@@ -24,14 +24,19 @@ def check_security(needed: Deployment, options: DeployOptions, live: LiveAccount
             yield from _network(function, options, there)
 
 
-def _of_key(name: str, key: str, found: str) -> LiveFinding:
-    what = f"it is under the key {found}" if found else "it is under no key of yours"
-    why = "who may read what it keeps follows from that key's policy, not from that of the key that was asked for"
+def _is_same(key: str, live_key: str) -> bool:
+    """Answer whether a key is the one of that ARN, by its ARN or its id."""
+    return live_key in (key, key.rpartition("/")[2])
+
+
+def _of_key(name: str, key: str, live_key: str) -> LiveFinding:
+    what = f"it is under the key {live_key}" if live_key else "it is under no key of yours"
+    why = "another key's policy says who may read what it keeps"
     return warning("key-other", name, what, why, f"encrypt it with {key}, or say its kms_key in the options")
 
 
 def _keys(needed: Deployment, options: DeployOptions, live: LiveAccount) -> Iterator[tuple[str, str, str | None]]:
-    """Yield each resource that has a key, with that key and the live one: empty for none, None if it is not read."""
+    """Yield the name, the key and the live key of each resource under a key. See :class:`LiveAccount`."""
     for table in needed.tables:
         if table.kms_key is not None:
             yield table.name, table.kms_key, live.table_key(table.name)
@@ -76,13 +81,13 @@ def _role(
     role = live.role(str(there.get("Role", "")).rpartition("/")[2])
     if role is None:
         return
-    found = role.get("PermissionsBoundary", {}).get("PermissionsBoundaryArn")
-    if found != boundary:
+    bounded_by = role.get("PermissionsBoundary", {}).get("PermissionsBoundaryArn")
+    if bounded_by != boundary:
         yield warning(
             "boundary-other",
             function.name,
-            f"its role {'has no permissions boundary' if found is None else f'is bounded by {found}'}",
-            "whoever may change the role's policies can give it more than the account means to allow",
+            f"its role {'has no permissions boundary' if bounded_by is None else f'is bounded by {bounded_by}'}",
+            "who may change the role's policies can give it more than the account means to allow",
             f"put the boundary {boundary} on the role",
         )
 
@@ -90,13 +95,13 @@ def _role(
 def _code(function: FunctionNeed, options: DeployOptions, live: LiveAccount) -> Iterator[LiveFinding]:
     if options.code_signing is None:
         return
-    found = live.code_signing(function.name)
-    if found is not None and found != options.code_signing:
+    signing = live.code_signing(function.name)
+    if signing is not None and signing != options.code_signing:
         yield warning(
             "code-signing-other",
             function.name,
-            f"it takes {f'code as {found} says' if found else 'code that nobody has signed'}",
-            "whoever may update the function can run what your signers have not seen",
+            f"it takes {f'code as {signing} says' if signing else 'code that nobody has signed'}",
+            "who may update the function can run what your signers have not seen",
             f"set its code signing configuration to {options.code_signing}",
         )
 
@@ -104,8 +109,8 @@ def _code(function: FunctionNeed, options: DeployOptions, live: LiveAccount) -> 
 def _network(function: FunctionNeed, options: DeployOptions, there: Mapping[str, Any]) -> Iterator[LiveFinding]:
     if options.vpc is None:
         return
-    found = there.get("VpcConfig") or {}
-    subnets, groups = set(found.get("SubnetIds", ())), set(found.get("SecurityGroupIds", ()))
+    network = there.get("VpcConfig") or {}
+    subnets, groups = set(network.get("SubnetIds", ())), set(network.get("SecurityGroupIds", ()))
     if (subnets, groups) != (set(options.vpc.subnets), set(options.vpc.security_groups)):
         yield warning(
             "network-other",

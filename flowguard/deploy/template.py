@@ -29,7 +29,7 @@ SYSTEM_LOG_LEVEL: Final = "INFO"
 """Of Lambda's own lines, which have how long each invocation took."""
 
 OF_SCHEDULE: Final = "kms:EncryptionContext:aws:scheduler:schedule:arn"
-"""The condition key of a schedule whose message is encrypted."""
+"""The condition key that names a schedule with an encrypted message."""
 
 LOOPS: Final = "Allow"
 """Of a function's loop detection, which otherwise stops a chain of requests after about 16 of its invocations."""
@@ -199,7 +199,7 @@ class Template(ABC):
             self.add_scheduler_role([*self._scheduler_statements(targets)])
 
     def _scheduler_statements(self, queues: Sequence[str]) -> Iterator[Json]:
-        """Yield what the scheduler may do: send to the queues, under their keys, what it has kept under another."""
+        """Yield what the scheduler may do: send to the queues, and use keys."""
         arns = [self.queue_arn(name) for name in queues]
         yield {"Effect": "Allow", "Action": "sqs:SendMessage", "Resource": arns}
         for key in dict.fromkeys(self.needed.queue(name).kms_key for name in queues):
@@ -212,7 +212,7 @@ class Template(ABC):
             yield {"Effect": "Allow", "Action": [*READS], "Resource": self.needed.kms_key, "Condition": condition}
 
     def scheduler_trust(self) -> Json:
-        """Return the condition of who takes the scheduler's role: the schedules of this account's group."""
+        """Return the condition of the scheduler's role: it acts for this account's schedule group."""
         group = self.arn(Arn("scheduler", f"schedule-group/{self.needed.scheduler_group}"))
         return {"StringEquals": {"aws:SourceAccount": self.account_reference(), "aws:SourceArn": group}}
 
@@ -224,7 +224,7 @@ class Template(ABC):
 
     @staticmethod
     def trusting(service: str, condition: Json) -> Json:
-        """Return the policy of who takes a role."""
+        """Return the trust policy of a role."""
         statement = {"Effect": "Allow", "Principal": {"Service": service}, "Action": "sts:AssumeRole"}
         return {"Version": POLICY_VERSION, "Statement": [statement | ({"Condition": condition} if condition else {})]}
 

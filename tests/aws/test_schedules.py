@@ -11,12 +11,14 @@ import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError
 
 from flowguard.aws.schedules import Schedules, schedule_name
+from flowguard.aws.services import aws_services
 from flowguard.clock import ManualClock
 from flowguard.destinations import Queue
 from flowguard.errors import Retry
 from flowguard.events import EventType
 from flowguard.flow import AnyFlow, Flow
 from flowguard.protocol.outbox import Kind, Send
+from flowguard.settings import Settings
 from flowguard.sim.calls import ApiCall, Proceed, Recorder, Response, intercept
 from flowguard.sim.in_process import AWSInProcess
 from flowguard.sim.limits.schedules import delivered_input
@@ -61,6 +63,14 @@ def test_what_cannot_be_delivered_has_a_queue_where_one_is_named(aws: AWSInProce
     Schedules(same_clients(), ROLE, undelivered=letters, clock=ManualClock(START)).create({0: SEND})
     [found] = stored(aws)
     assert found["Target"]["DeadLetterConfig"] == {"Arn": letters}
+
+
+def test_a_message_is_kept_under_the_key_that_is_named_and_under_no_other(aws: AWSInProcess) -> None:
+    key = "arn:aws:kms:us-east-1:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab"
+    settings = Settings(scheduler_role=ROLE, scheduler_key=key)
+    aws_services(settings, same_clients(), clock=ManualClock(START)).sender.send([SEND])
+    schedules(aws).create({0: SEND._replace(id="run-2.1.0.1")})
+    assert sorted(found.get("KmsKeyArn") or "" for found in stored(aws)) == ["", key]
 
 
 def test_a_repeated_call_makes_one_schedule_and_is_no_failure(aws: AWSInProcess) -> None:

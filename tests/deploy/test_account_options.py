@@ -179,9 +179,15 @@ def test_what_aws_does_not_take_is_named(text: str, problem: str, tmp_path: Path
 
 
 def test_invocations_are_reserved_where_the_options_say_how_many() -> None:
-    given = {"defaults": {"max_concurrency": 2, "reserved": 4}}
+    given = {"defaults": {"max_concurrency": 2, "reserved": 2}}
     options = DeployOptions.model_validate(given)
-    assert {one.reserved for one in needs("flows.take_payment.handlers", options=options).functions} == {4}
+    assert {one.reserved for one in needs("flows.take_payment.handlers", options=options).functions} == {2}
+
+
+def test_a_function_that_no_queue_feeds_may_reserve_what_it_likes() -> None:
+    options = DeployOptions.model_validate({"functions": {"answers": {"reserved": 4, "url_concurrency": 4}}})
+    [answers] = [one for one in needs("tests.deploy.securing", options=options).functions if one.has_url]
+    assert (answers.reads, answers.reserved) == ((), 4)
 
 
 @pytest.mark.parametrize(("given", "each"), [({"reserved": 4}, "none"), ({"reserved": 3, "max_concurrency": 4}, "4")])

@@ -49,7 +49,7 @@ def write(directory: Path, name: str, options: DeployOptions) -> None:
 
 def findings(directory: Path) -> set[str]:
     """The checks that fail for any template of a directory. None of them is left unread."""
-    command = [CHECKOV / "bin" / "checkov", "-d", directory, "--framework", *FRAMEWORKS, "--output", "json"]
+    command = [str(CHECKOV / "bin" / "checkov"), "-d", str(directory), "--framework", *FRAMEWORKS, "--output", "json"]
     command += ["--compact", "--quiet", "--skip-download"]
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     reports = json.loads(ran.stdout)

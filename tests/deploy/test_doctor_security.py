@@ -19,7 +19,7 @@ from flowguard.deploy.options import DeployOptions
 from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
 from tests.deploy.deployed import REGION, Stack
 from tests.deploy.exercised import needs
-from tests.deploy.test_doctor import SESSION
+from tests.deploy.test_doctor import SESSION, Refusing
 from tests.deploy.test_keys import KEY, THEIRS
 
 MODULE: Final = "tests.deploy.securing"
@@ -77,7 +77,9 @@ def test_nothing_is_wrong_with_what_the_template_makes(stack: Stack) -> None:
 
 
 def test_what_is_under_another_key_is_named_each(stack: Stack) -> None:
-    found = {resource for rule, resource in rules(asking(kms_key=THEIRS)) if rule == "key-other"}
+    others = [one for one in findings(asking(kms_key=THEIRS)) if one.rule == "key-other"]
+    assert {one.what for one in others} == {f"it is under the key {KEY}"}
+    found = {one.resource for one in others}
     needed = needs(MODULE, options=OPTIONS)
     functions = {one.name for one in needed.functions}
     assert found == {
@@ -115,7 +117,7 @@ def test_a_key_may_be_named_by_its_id_alone(stack: Stack) -> None:
     assert rules() == {("key-other", "secured-dead-letters")}
 
 
-def test_without_a_key_none_is_asked_for(stack: Stack) -> None:
+def test_no_key_is_asked_for_where_none_is_given(stack: Stack) -> None:
     assert rules(DeployOptions.model_validate({name: ASKED[name] for name in ASKED if name != "kms_key"})) == set()
 
 
@@ -179,6 +181,16 @@ def test_a_function_that_takes_other_code_is_named(config: str, said: str, stack
         assert rules(DeployOptions.model_validate(unasked)) == set()
 
 
+def test_what_may_not_be_read_or_is_not_there_is_not_judged(stack: Stack) -> None:
+    sqs = stack.client("sqs")
+    sqs.delete_queue(QueueUrl=sqs.get_queue_url(QueueName="secured-dead-letters")["QueueUrl"])
+    with intercept(Refusing("GetFunctionCodeSigningConfig")):
+        assert rules() == set()
+    stack.client("lambda").delete_function(FunctionName=FUNCTION)
+    options = asking(vpc={"subnets": ["subnet-1"], "security_groups": ["sg-1"]})
+    assert FUNCTION not in {resource for _, resource in rules(options)}
+
+
 def test_a_function_in_another_network_is_named(stack: Stack) -> None:
     options = asking(vpc={"subnets": ["subnet-1", "subnet-2"], "security_groups": ["sg-1"]})
     found = [one for one in findings(options) if one.rule == "network-other"]
@@ -186,6 +198,8 @@ def test_a_function_in_another_network_is_named(stack: Stack) -> None:
     live = {"VpcConfig": {"SubnetIds": ["subnet-2", "subnet-1"], "SecurityGroupIds": ["sg-1"]}}
     open_ = {"VpcConfig": {**live["VpcConfig"], "SecurityGroupIds": []}}
     read = stack.client("lambda").get_function_configuration(FunctionName=FUNCTION)
-    for given, wanted in ((live, []), (open_, ["network-other"])):
+    moved = {"VpcConfig": {**live["VpcConfig"], "SubnetIds": ["subnet-3"]}}
+    none: dict[str, Any] = {"VpcConfig": None}
+    for given, wanted in ((live, []), *((other, ["network-other"]) for other in (open_, moved, none))):
         with answering("GetFunctionConfiguration", partial(dict, read, **given)):
-            assert sorted({one.rule for one in findings(options) if one.rule == "network-other"}) == wanted
+            assert sorted({one.rule for one in findings(options) if one.rule == "network-other"}) == wanted, given

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from functools import cache
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,8 +14,9 @@ from flowguard.cli import main
 from flowguard.cli.iac import FORMATS
 from flowguard.deploy.arns import statements_of
 from flowguard.deploy.audit import audited
-from flowguard.deploy.key_policy import key_policies
-from flowguard.deploy.needs import Deployment, Target
+from flowguard.deploy.key_policy import key_policies, key_policy
+from flowguard.deploy.key_uses import under_keys
+from flowguard.deploy.needs import Deployment, Permission, Target
 from flowguard.deploy.options import DeployOptions
 from flowguard.deploy.problems import CannotDeploy
 from tests.deploy import everything
@@ -34,12 +35,10 @@ ITEMS: Final = [
 ]
 
 
-@cache
 def deployment() -> Deployment:
     return needs("tests.deploy.everything", options=OPTIONS)
 
 
-@cache
 def facts_of(form: str) -> Facts:
     return stated(json.loads(FORMATS[form](deployment(), OPTIONS)))
 
@@ -78,7 +77,7 @@ def test_the_secret_that_is_made_is_under_it(form: str) -> None:
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_without_one_nothing_names_a_key(form: str) -> None:
+def test_nothing_names_a_key_where_none_is_given(form: str) -> None:
     needed = needs("tests.deploy.everything", options=PLAIN)
     text = FORMATS[form](needed, PLAIN)
     assert "kms" not in text.lower()
@@ -100,6 +99,19 @@ def test_what_is_there_already_is_under_a_key_of_its_own_or_under_none() -> None
     queues = {one.name: one.kms_key for one in needed.queues if one.kms_key != KEY}
     assert queues == {"parcels": THEIRS, "replies": None, "theirs": None, "answers-here": None}
     assert {one.name: one.kms_key for one in needed.topics} == {"orders-placed": THEIRS, "news.fifo": None}
+
+
+def test_what_is_there_already_has_no_key_that_is_not_named() -> None:
+    needed = deployment()
+    assert {one.name for one in needed.tables if one.kms_key is None} == {"orders-a"}
+    assert {one.name for one in needed.topics if one.kms_key is None} == {"orders-placed"}
+    assert "parcels" in {one.name for one in needed.queues if one.kms_key is None}
+
+
+def test_other_options_of_a_table_and_a_name_here_leave_it_under_the_deployments_key() -> None:
+    needed, _ = with_options(kms_key=KEY, tables={"lines": {"warm_writes": 5_000}, "orders.a": {"name": "orders-2"}})
+    keys = {one.name: one.kms_key for one in needed.tables}
+    assert (keys["lines"], keys["orders-2"]) == (KEY, KEY)
 
 
 # -- who may use it
@@ -130,6 +142,11 @@ def test_a_function_may_use_it_through_the_services_that_it_calls() -> None:
     }
 
 
+def test_a_queue_that_nobody_has_planned_has_no_key() -> None:
+    needed = under_keys(replace(deployment(), queues=(), functions=deployment().functions), OPTIONS)
+    assert [one.name for one in needed.functions] == [one.name for one in deployment().functions]
+
+
 def test_who_only_receives_may_not_make_data_keys() -> None:
     needed = needs("tests.deploy.charging", options=DeployOptions(kms_key=KEY))
     assert of_keys(needed, needed.functions[0].name) == {
@@ -149,6 +166,14 @@ def test_each_key_of_what_is_there_may_be_used_as_its_own() -> None:
 def test_who_reads_what_sqs_gives_up_may_use_the_key_of_where_it_was() -> None:
     needed, _ = with_options(queues={"everything-pack": {"kms_key": THEIRS}})
     assert of_keys(needed, "everything-killed") == {(THEIRS, "sqs"): ["kms:Decrypt"]}
+
+
+def test_who_only_sends_may_not_open_what_sqs_moves_there() -> None:
+    needed, options = with_options(queues={"everything-pack": {"kms_key": THEIRS}})
+    sends = Permission(Target.QUEUE.value, "everything-killed", ("sqs:SendMessage",))
+    sender = replace(needed.function("everything-killed"), permissions=(sends,))
+    placed = under_keys(replace(needed, functions=(sender,)), options)
+    assert of_keys(placed, "everything-killed") == {}
 
 
 def test_a_statement_names_one_key_and_the_services_in_its_region() -> None:
@@ -210,8 +235,10 @@ def test_a_role_is_passed_to_the_scheduler_alone(said: Facts) -> None:
 
 
 def policy(needed: Deployment, options: DeployOptions, key: str = KEY) -> dict[str, Any]:
-    statements = json.loads(key_policies(needed, options))[key]["Statement"]
-    return {one["Sid"]: one for one in statements}
+    document = json.loads(key_policies(needed, options))[key]
+    assert document["Version"] == "2012-10-17"
+    assert {(one["Effect"], one["Resource"]) for one in document["Statement"]} == {("Allow", "*")}
+    return {one["Sid"]: one for one in document["Statement"]}
 
 
 def test_the_policy_lets_the_services_that_send_and_log_use_the_key() -> None:
@@ -240,6 +267,14 @@ def test_the_policy_lets_the_accounts_own_policies_allow_what_roles_need() -> No
     assert found["Functions"]["Condition"] == {"StringEquals": {"kms:ViaService": via}}
     assert found["WhoDeploysGrants"]["Condition"] == {"Bool": {"kms:GrantIsForAWSResource": "true"}}
     assert found["SchedulesAreSent"]["Action"] == ["kms:Decrypt"]
+    schedules = "arn:aws:scheduler:eu-west-1:123456789012:schedule/flowguard/*"
+    context = {"kms:EncryptionContext:aws:scheduler:schedule:arn": schedules}
+    assert found["SchedulesAreSent"]["Condition"] == {"ArnLike": context}
+    making = ["kms:Decrypt", "kms:DescribeKey", "kms:Encrypt", "kms:GenerateDataKey*", "kms:ReEncrypt*"]
+    assert found["WhoDeploys"]["Action"] == making
+    made = [f"{service}.eu-west-1.amazonaws.com" for service in ("dynamodb", "lambda", "secretsmanager", "sns", "sqs")]
+    assert found["WhoDeploys"]["Condition"] == {"StringEquals": {"kms:ViaService": made}}
+    assert found["WhoDeploysGrants"]["Action"] == ["kms:CreateGrant"]
     for name in ("Functions", "WhoDeploys", "WhoDeploysGrants", "SchedulesAreSent"):
         assert found[name]["Principal"] == root
 
@@ -252,16 +287,22 @@ def test_a_key_of_another_account_names_the_account_that_is_deployed_to() -> Non
 
 
 def test_the_policy_of_a_key_that_is_one_queues_alone_says_no_more() -> None:
-    needed, options = with_options(queues={"parcels": {"existing": True, "kms_key": KEY}})
+    needed, options = with_options(kms_key=THEIRS, queues={"parcels": {"existing": True, "kms_key": KEY}})
     found = policy(needed, options)
     assert found.keys() == {"Functions"}
+    assert found["Functions"]["Action"] == SENDS
     assert found["Functions"]["Condition"] == {"StringEquals": {"kms:ViaService": ["sqs.eu-west-1.amazonaws.com"]}}
 
 
-def test_without_long_delays_topics_and_rules_the_policy_says_nothing_of_them() -> None:
+def test_the_policy_says_nothing_of_schedules_topics_and_rules_that_are_not_there() -> None:
     options = DeployOptions(kms_key=KEY)
     found = policy(needs("flows.take_payment.handlers", options=options), options)
     assert found.keys() == {"Functions", "WhoDeploys", "WhoDeploysGrants", "Logs"}
+
+
+def test_where_no_function_is_deployed_there_are_no_logs() -> None:
+    found = key_policy(replace(deployment(), functions=()), KEY)
+    assert "Logs" not in {one["Sid"] for one in found["Statement"]}
 
 
 def test_the_command_prints_the_policy_of_each_key(tmp_path: Path) -> None:

@@ -537,6 +537,20 @@ TESTED: Final = (
         "who may send to a queue, which no message meets",
     ),
     Elsewhere(
+        r"^deploy\.(foreign_policies|key_policy|key_uses|security_checks)\.",
+        (
+            "tests/deploy/test_keys.py",
+            "tests/deploy/test_foreign_policies.py",
+            "tests/deploy/test_doctor_security.py",
+        ),
+        "what a key's policy and the doctor say, which no message meets",
+    ),
+    Elsewhere(
+        r"^deploy\.batch_plan\.reserved_problems",
+        ("tests/deploy/test_account_options.py",),
+        "what a template says, which no message meets",
+    ),
+    Elsewhere(
         r"^flow\.Flow\.",
         (
             "tests/test_flow.py",

@@ -1,0 +1,95 @@
+"""The statements that a deployment needs in the policies of other accounts' resources."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from flowguard.deploy.arns import queue_arn, table_arn
+from flowguard.deploy.needs import Deployment, Permission, Target
+from flowguard.deploy.options import DeployOptions
+from flowguard.deploy.problems import CannotDeploy
+from flowguard.deploy.queue_plan import arn_of
+from flowguard.deploy.template import POLICY_VERSION
+from flowguard.destinations import Queue
+
+Statement = Mapping[str, Any]
+
+
+def policies_of_others(needed: Deployment, options: DeployOptions) -> str:
+    """Return the statements as JSON, by the ARNs of the resources.
+
+    Raises :class:`CannotDeploy` where the options do not name the account of the deployment.
+    """
+    if options.account is None:
+        raise CannotDeploy("the policies of others", ('say account = "…" in the options: it is deployed to that',))
+    by_arn: dict[str, list[Statement]] = {}
+    for arn, statement in (*_used(needed, options.account), *_subscribed(needed, options.account)):
+        if _is_of_another(arn, options):
+            by_arn.setdefault(arn, []).append(statement)
+    policies = {arn: {"Version": POLICY_VERSION, "Statement": statements} for arn, statements in sorted(by_arn.items())}
+    return json.dumps(policies, indent=2)
+
+
+def _is_of_another(arn: str, options: DeployOptions) -> bool:
+    """Answer whether a resource is of another account. The ARN of a bucket does not say."""
+    if arn.startswith("arn:aws:s3:::"):
+        return options.settings.bucket_owner not in (None, options.account)
+    return arn.split(":")[4] != options.account
+
+
+def _used(needed: Deployment, account: str) -> Iterator[tuple[str, Statement]]:
+    """Yield what the functions do with each resource that is named by its ARN."""
+    actions: dict[tuple[str, str], set[str]] = {}
+    for function in needed.functions:
+        for permission in function.permissions:
+            if (place := _place(permission)) is not None:
+                actions.setdefault(place, set()).update(permission.actions)
+    for (arn, resource), allowed in sorted(actions.items()):
+        yield arn, _statement("Functions", account, sorted(allowed), resource)
+
+
+def _place(permission: Permission) -> tuple[str, str] | None:
+    """Return the ARN of the resource with the policy, and the ARN of what is used of it."""
+    name = permission.name
+    match permission.on:
+        case Target.QUEUE:
+            given = arn_of(Queue(name))
+            return None if given is None else (given, given)
+        case Target.TABLE:
+            whole = table_arn(name).whole
+            return None if whole is None else (whole, whole)
+        case Target.TOPIC | Target.BUS | Target.FUNCTION:
+            return (name, name) if name.startswith("arn:") else None
+        case Target.OBJECTS:
+            return f"arn:aws:s3:::{name.partition('/')[0]}", f"arn:aws:s3:::{name}"
+        case Target.BUCKET:
+            bucket = f"arn:aws:s3:::{name.partition('/')[0]}"
+            return bucket, bucket
+        case _:
+            return None
+
+
+def _subscribed(needed: Deployment, account: str) -> Iterator[tuple[str, Statement]]:
+    """Yield what subscribes queues to topics as the template is deployed."""
+    for topic in needed.topics:
+        queues = [queue.name for queue in needed.queues if topic.arn in queue.topics]
+        region = topic.arn.split(":")[3]
+        endpoints = [queue_arn(needed, name).filled("aws", region, account) for name in queues]
+        if endpoints:
+            bounded = {"StringEquals": {"sns:Protocol": "sqs", "sns:Endpoint": endpoints}}
+            yield (
+                topic.arn,
+                {**_statement("Subscriptions", account, ["sns:Subscribe"], topic.arn), "Condition": bounded},
+            )
+
+
+def _statement(name: str, account: str, actions: Sequence[str], resource: str) -> dict[str, Any]:
+    return {
+        "Sid": name,
+        "Effect": "Allow",
+        "Principal": {"AWS": f"arn:aws:iam::{account}:root"},
+        "Action": [*actions],
+        "Resource": resource,
+    }

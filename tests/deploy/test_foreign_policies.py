@@ -1,0 +1,93 @@
+"""What the owners of other accounts add to the policies of their resources: as much as the functions do there."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from click.testing import CliRunner
+
+from flowguard.cli import main
+from flowguard.deploy.foreign_policies import policies_of_others
+from flowguard.deploy.options import DeployOptions
+from flowguard.deploy.problems import CannotDeploy
+from tests.deploy import everything
+from tests.deploy.exercised import needs
+
+HERE: Final = "123456789012"
+ROOT: Final = {"AWS": f"arn:aws:iam::{HERE}:root"}
+THEIR_QUEUE: Final = "arn:aws:sqs:eu-west-1:210987654321:theirs"
+TABLE: Final = "arn:aws:dynamodb:eu-west-1:210987654321:table/lines-of-all"
+NEWS: Final = "arn:aws:sns:eu-west-1:210987654321:news.fifo"
+
+
+def policies(account: str = HERE, **given: Any) -> dict[str, list[dict[str, Any]]]:
+    options = DeployOptions.model_validate({**everything.OPTIONS, "account": account, **given})
+    found = json.loads(policies_of_others(needs("tests.deploy.everything", options=options), options))
+    assert {policy["Version"] for policy in found.values()} <= {"2012-10-17"}
+    return {arn: policy["Statement"] for arn, policy in found.items()}
+
+
+def test_a_queue_of_another_account_lets_functions_send() -> None:
+    assert policies() == {
+        THEIR_QUEUE: [
+            {
+                "Sid": "Functions",
+                "Effect": "Allow",
+                "Principal": ROOT,
+                "Action": ["sqs:GetQueueUrl", "sqs:SendMessage"],
+                "Resource": THEIR_QUEUE,
+            }
+        ]
+    }
+
+
+def test_a_queue_that_a_url_names_is_one_too() -> None:
+    found = policies("999999999999")
+    answers = "arn:aws:sqs:eu-west-1:123456789012:answers-here"
+    assert found[answers][0]["Action"] == ["sqs:SendMessage"]
+    assert found[answers][0]["Principal"] == {"AWS": "arn:aws:iam::999999999999:root"}
+
+
+def test_a_table_lets_functions_do_what_their_stages_do() -> None:
+    [statement] = policies(tables={"lines": {"name": TABLE}})[TABLE]
+    modified = ("ConditionCheckItem", "DeleteItem", "GetItem", "PutItem", "UpdateItem")
+    assert statement["Action"] == [f"dynamodb:{action}" for action in modified]
+    assert statement["Resource"] == TABLE
+
+
+def test_a_topic_lets_functions_publish_and_queues_be_subscribed() -> None:
+    publish, subscribe = policies(topics={"news.fifo": {"name": NEWS}})[NEWS]
+    assert publish["Action"] == ["sns:Publish"]
+    assert (subscribe["Sid"], subscribe["Action"], subscribe["Resource"]) == ("Subscriptions", ["sns:Subscribe"], NEWS)
+    queue = f"arn:aws:sqs:eu-west-1:{HERE}:everything-news.fifo"
+    assert subscribe["Condition"] == {"StringEquals": {"sns:Protocol": "sqs", "sns:Endpoint": [queue]}}
+
+
+def test_a_bucket_of_another_account_lets_functions_read_and_write_below_the_prefix() -> None:
+    settings = {**everything.OPTIONS["settings"], "bucket_owner": "210987654321"}
+    bucket = policies(settings=settings)["arn:aws:s3:::long-texts"]
+    assert [(one["Action"], one["Resource"]) for one in bucket] == [
+        (["s3:ListBucket"], "arn:aws:s3:::long-texts"),
+        (["s3:GetObject", "s3:PutObject"], "arn:aws:s3:::long-texts/here/*"),
+    ]
+    assert "arn:aws:s3:::long-texts" not in policies(settings={**settings, "bucket_owner": HERE})
+
+
+def test_what_has_no_arn_is_of_the_account_itself() -> None:
+    options = DeployOptions(account=HERE)
+    assert json.loads(policies_of_others(needs("flows.take_payment.handlers", options=options), options)) == {}
+
+
+def test_the_command_prints_them_and_wants_to_know_the_account(tmp_path: Path) -> None:
+    file = tmp_path / "deploy.toml"
+    file.write_text(f'account = "{HERE}"')
+    command = ["iac", "tests.deploy.everything", "--foreign-policies"]
+    ran = CliRunner().invoke(main, [*command, "--options", str(file)])
+    assert list(json.loads(ran.stdout)) == [THEIR_QUEUE]
+    refused = CliRunner().invoke(main, command)
+    assert (refused.exit_code, "say account" in refused.stderr) == (2, True)
+    with pytest.raises(CannotDeploy):
+        policies_of_others(needs("flows.take_payment.handlers"), DeployOptions())
