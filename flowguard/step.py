@@ -13,7 +13,7 @@ from typing_extensions import TypeVar
 
 from flowguard.clock import Clock
 from flowguard.destinations import Destination
-from flowguard.errors import RunFailed, shown
+from flowguard.errors import OtherRelease, PayloadInvalid, RunFailed, shown
 from flowguard.group import GroupAnswer
 from flowguard.items.modified import MOST_TRIES, Change
 from flowguard.items.newest import ItemFence, item_fence, milliseconds, newest_put
@@ -162,11 +162,15 @@ class Step(Generic[StateT]):
 
         It is for the first stage, which can take back or build on the work of that run. None in later hops, without a
         previous run, and for one that has committed no state. It is there until the first hop is committed, also in
-        later attempts. Raises :class:`flowguard.errors.RunFailed` where it cannot be read as this flow's state.
+        later attempts. Raises :class:`flowguard.errors.OtherRelease` where it cannot be read as this flow's state: the
+        message is parked then, unless the handler goes on without it.
         """
         if self._left is None:
             return None
-        return cast("StateT", decode(type(self.state), self._left(), what="the state of the run before"))
+        try:
+            return cast("StateT", decode(type(self.state), self._left(), what="the state of the run before"))
+        except PayloadInvalid as error:
+            raise OtherRelease(str(error)) from None
 
     @property
     def superseded_error(self) -> str | None:

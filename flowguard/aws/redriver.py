@@ -19,6 +19,7 @@ from flowguard.names.at_aws import AS_IN_CODE, Names, is_foreign
 from flowguard.names.ids import ObjectId
 from flowguard.protocol.groups import GROUP
 from flowguard.protocol.outbox import Send
+from flowguard.protocol.run import RunItem
 from flowguard.protocol.run_orders import ANSWER
 from flowguard.protocol.waiting import DEADLINE
 from flowguard.text.printable import LONGEST_PART, bounded
@@ -26,7 +27,7 @@ from flowguard.wire.home import Home, is_local
 from flowguard.wire.signing import UNSIGNED, Signer
 from flowguard.worker.dead_letters import Letter
 from flowguard.worker.ports import Refusal
-from flowguard.worker.redrive import Fate, Judgement, asker_of, judge, not_awaited
+from flowguard.worker.redrive import Fate, Judgement, asker_of, has_callers, judge, not_awaited
 from flowguard.worker.redriven_messages import check_returnable, sent_back
 from flowguard.worker.undeliverable import Undeliverable
 
@@ -37,8 +38,12 @@ _OF_WAITS: Final = frozenset({ANSWER, DEADLINE, GROUP})
 """The keys of the place of what a run waits for."""
 
 _CURE: Final = "give --to or --flow-class"
-_UNREADABLE: Final = "its stage cannot read it: {why}; once the stage can, name the letter, or give --unreadable"
-_UNAWAITED: Final = "what it does would be for nobody; to send it all the same, name the letter, or give --unawaited"
+_UNREADABLE: Final = (
+    "its stage cannot read it: {why}; once it can, 'flowguard dlq redrive' with its id or with --unreadable sends it"
+)
+_UNAWAITED: Final = (
+    "what it does would be for nobody; 'flowguard dlq redrive' with its id or with --unawaited sends it all the same"
+)
 _ARRIVED: Final = "it arrived after this redrive began, and was left; if it has failed again, mend its cause first"
 
 
@@ -133,12 +138,12 @@ class Redriver:
         found = self._item(message.flow, message.object_id)
         unsent = bool(found) and "outbox" in found
         judgement = judge(letter, read_run(found), now=self._clock.now(), unsent=unsent)
-        return Outcome(letter, self._if_awaited(letter, judgement))
+        return Outcome(letter, self._if_awaited(letter, judgement, read_run(found)))
 
-    def _if_awaited(self, letter: Letter, judgement: Judgement) -> Judgement:
-        """Look whether the flow that asked for the letter's run still waits for it."""
+    def _if_awaited(self, letter: Letter, judgement: Judgement, item: RunItem | None) -> Judgement:
+        """Look whether the flow that asked for the letter's run still waits for it, or another caller does."""
         asker = asker_of(letter)
-        if asker is None or judgement.fate is not Fate.REDRIVEN:
+        if asker is None or has_callers(item) or judgement.fate is not Fate.REDRIVEN:
             return judgement
         late = not_awaited(asker, read_run(self._item(asker.flow, asker.object_id)))
         if late is None:

@@ -101,7 +101,7 @@ def retry(
 def _failed_run(flow: AnyFlow, object_id: str, options: Mapping[str, Any]) -> RunItem:
     """Return the run, which a letter can move on. Ends the command for any other."""
     item = _read(flow, object_id, options)
-    why = NO_RUN if item is None else refusal(item, command_time().clock.now())
+    why = NO_RUN if item is None else refusal(item, command_time().clock.now(), flow)
     if item is None or why is not None:
         complain(f"{flow.name} of {object_id}: nothing was sent back: {why}")
         sys.exit(NOT_DONE)

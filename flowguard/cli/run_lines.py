@@ -106,7 +106,8 @@ def _endings(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if facts["error"] is not None:
         yield "error", facts["error"]
     if (failed := facts["failed"]) is not None:
-        undone = "it was taken back" if failed["undone"] else "it is being taken back"
+        taking = "its on_failed stage has failed too" if facts["status"] == "FAILED" else "it is being taken back"
+        undone = "it was taken back" if failed["undone"] else taking
         yield "failed", f"hop {failed['hop']}, {failed['at']}: {bounded(failed['error'])}; {undone}"
     if (cancelled := facts["cancelled"]) is not None:
         yield "cancelled", f"{cancelled['at']}: {cancelled['why']}"

@@ -43,7 +43,7 @@ def _cancelled(seen: SeenRun | None, flow: AnyFlow, now: int, *, sent: bool) -> 
         return "it waits no more" + (", and the message that ends it was sent" if sent else "")
     look = look_at(seen, now, flow)
     parked = "" if look is None else f"; '{look}' shows that if it is parked, and its redrive ends the run"
-    return f"a worker that had it is fenced; its next message ends it{parked}"
+    return f"if a worker had it, that is fenced; its next message ends it{parked}"
 
 
 def _left(seen: SeenRun | None, now: int) -> str:

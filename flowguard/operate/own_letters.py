@@ -7,11 +7,13 @@ from dataclasses import dataclass
 
 from flowguard.aws.redriver import Outcome
 from flowguard.aws.run_reader import SeenRun
+from flowguard.flow import AnyFlow
+from flowguard.operate.attempts import failed_attempt, may_be_parked
 from flowguard.operate.moments import moment
 from flowguard.protocol.run import RunItem, Status
-from flowguard.worker.again import again_command
+from flowguard.worker.again import again_command, again_refusal
 from flowguard.worker.dead_letters import Letter
-from flowguard.worker.redrive import Fate, asker_of, judge, not_awaited
+from flowguard.worker.redrive import Fate, asker_of, has_callers, judge, not_awaited
 
 
 @dataclass
@@ -52,7 +54,7 @@ class OwnLetters:
             yield "nothing was sent back; its letters are still in the queue"
 
 
-def refusal(item: RunItem, now: int) -> str | None:
+def refusal(item: RunItem, now: int, flow: AnyFlow | None = None) -> str | None:
     """Return why no letter can move the run on. None where one may, as that of an ``on_failed`` stage that failed.
 
     A run that goes on may have a letter: its message may be parked, for another release or a queue that refuses it.
@@ -60,14 +62,18 @@ def refusal(item: RunItem, now: int) -> str | None:
     if item.status is Status.COMPLETED:
         return "the run is COMPLETED"
     if item.back_off is not None and item.back_off.until > now and not item.done:
-        return f"it goes on by itself: attempt {item.retry + 2} comes at {moment(item.back_off.until, now)}"
+        return f"it goes on by itself: attempt {failed_attempt(item) + 1} comes at {moment(item.back_off.until, now)}"
+    if may_be_parked(item, now):
+        return None
     if item.own_failure is not None and item.status is not Status.FAILED:
         return "its failure is being taken back by the on_failed stage"
     is_undone = item.own_failure is not None and item.own_failure.undone
     if item.cancelled_because is not None and (item.own_failure is None or is_undone):
         return "it was cancelled, which leaves no dead letter; to begin anew, send the request under another id"
     if is_undone:
-        return f"its failure was taken back by the on_failed stage; '{again_command(item)}' begins the run anew"
+        why = again_refusal(item, flow)
+        anew = f"'{again_command(item)}' begins the run anew" if why is None else why
+        return f"its failure was taken back by the on_failed stage; {anew}"
     return None
 
 
@@ -84,7 +90,12 @@ def letter_refusal(letter: Letter, seen: SeenRun | None, now: int, asker: SeenRu
     if fate is not Fate.REDRIVEN:
         return why
     address = asker_of(letter)
-    if address is not None and asker is not None and (late := not_awaited(address, asker.item)) is not None:
+    if (
+        address is not None
+        and asker is not None
+        and not has_callers(item)
+        and (late := not_awaited(address, asker.item)) is not None
+    ):
         return f"{late}; 'flowguard dlq redrive' with its id sends it all the same"
     if item is not None and letter.is_parked and _was_cancelled(item, letter):
         return "the run was cancelled; to begin anew, send the request under another id"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import timedelta
 from typing import Any, Final
 
 from flowguard.aws.history_rows import FullHistory
@@ -13,6 +12,7 @@ from flowguard.aws.run_reader import RunReader, SeenRun
 from flowguard.destinations import Queue
 from flowguard.errors import TextGone
 from flowguard.flow import UNTIL_RESET, AnyFlow
+from flowguard.operate.attempts import REST, failed_attempt, may_be_parked
 from flowguard.operate.history_facts import NO_ROWS, history_facts, own_history
 from flowguard.operate.moments import distance, iso, moment
 from flowguard.operate.own_letters import refusal
@@ -24,13 +24,6 @@ from flowguard.protocol.run_history import How
 from flowguard.text.printable import LONGEST_PART, bounded
 from flowguard.wire.token_form import without_tokens
 from flowguard.worker.again import again_command, again_refusal
-from flowguard.worker.fail_phase import NOTED_FROM
-
-_PARKED_AFTER: Final = 180_000
-"""The least time, in ms, after which a message may be parked: it is received three times, 100 to 200 s apart."""
-
-_REST: Final = NOTED_FROM // timedelta(milliseconds=1)
-"""The longest rest before an attempt, in ms, that the item does not have."""
 
 _UNCOMMITTED: Final = (How.RETRIED, How.TAKEN_OVER, How.SUPERSEDED, How.RESET)
 
@@ -75,7 +68,7 @@ def run_facts(
         "attempt": item.retry + 1,
         "redrive": item.redrive,
         "version": item.version,
-        "now": standing(item, now),
+        "now": standing(item, now, flow),
         "look": look_at(seen, now, flow),
         "committed": item.done,
         "committed_at": iso(last_commit(item)) if item.committed_at and _is_own_commit(item) else None,
@@ -87,7 +80,7 @@ def run_facts(
         "error": stored_text(seen, runs, "error") if item.status is Status.FAILED else None,
         "back_off": _back_off(item),
         "failed": _failed(item),
-        "retry_refused": refusal(item, now),
+        "retry_refused": refusal(item, now, flow),
         "again_refused": again_refusal(item, flow),
         "cancelled": _cancelled(item),
         "reset_at": iso(item.reset_at) if item.reset_at is not None else None,
@@ -102,29 +95,20 @@ def run_facts(
 def look_at(seen: SeenRun, now: int, flow: AnyFlow | None = None) -> str | None:
     """Return the command that shows whether a message of the run is parked. None while one may still be on its way.
 
-    The item does not say it: parking writes nothing. Without its flow's class the queue is that of the flow's name.
+    Without its flow's class the queue is that of the flow's name: a flow may have named another one.
     """
     item = seen.item
-    if item.status in ENDED or now - _expected_at(item) < _PARKED_AFTER:
+    if not may_be_parked(item, now):
         return None
     known = None if flow is None else flow.dead_letters
     queue = known.name if isinstance(known, Queue) else f"{seen.flow}-dead-letters"
     return shlex.join(["flowguard", "dlq", "list", queue, "--request-id", item.request_id])
 
 
-def _expected_at(item: RunItem) -> int:
-    """Return by when the run's next message was to come."""
-    if item.status is Status.WAITING and item.wait is not None and item.wait.end is None:
-        return item.wait.deadline
-    if item.done:
-        return item.committed_at
-    return item.lease_until + _REST if item.back_off is None else item.back_off.until
-
-
-def standing(item: RunItem, now: int) -> str:
+def standing(item: RunItem, now: int, flow: AnyFlow | None = None) -> str:
     """Say in a sentence where the run stands, and what it needs to go on."""
     if item.status in ENDED:
-        return _ended(item)
+        return _ended(item, flow)
     if item.cancelled_because is not None:
         return "it is cancelled: its next message ends it"
     if item.reset_at is not None:
@@ -144,7 +128,7 @@ def _at_work(item: RunItem, now: int) -> str:
     An attempt may have failed whose short rest is not noted, so this names the log that has its error.
     """
     before, until = f"attempt {item.retry} has failed; " if item.retry else "", moment(item.lease_until, now)
-    this, at_rest_until = f"attempt {item.retry + 1}", item.lease_until + _REST
+    this, at_rest_until = f"attempt {item.retry + 1}", item.lease_until + REST
     if at_rest_until < now:
         return f"{before}no worker has it since {until}; its message comes again, is parked, or was given up by SQS"
     error = f"its error is in the log of {bounded(item.stage, LONGEST_PART)}, as 'retried'"
@@ -155,16 +139,17 @@ def _at_work(item: RunItem, now: int) -> str:
 
 
 def _resting(item: RunItem, back_off: BackOff, now: int) -> str:
-    failed = f"attempt {item.retry + 1} has failed ({back_off.error.type}), which is tried again"
+    before = failed_attempt(item)
+    failed = f"attempt {before} has failed ({back_off.error.type}), which is tried again"
     if back_off.until >= now:
-        return f"{failed}: attempt {item.retry + 2} comes at {moment(back_off.until, now)}, by itself"
+        return f"{failed}: attempt {before + 1} comes at {moment(back_off.until, now)}, by itself"
     return (
-        f"{failed}: attempt {item.retry + 2} was to come at {moment(back_off.until, now)}; does a function read its "
+        f"{failed}: attempt {before + 1} was to come at {moment(back_off.until, now)}; does a function read its "
         "queue, is its message parked, or has SQS given it up?"
     )
 
 
-def _ended(item: RunItem) -> str:
+def _ended(item: RunItem, flow: AnyFlow | None) -> str:
     if item.status is Status.COMPLETED:
         return "it has ended well"
     if item.own_failure is not None and not item.own_failure.undone:
@@ -173,8 +158,9 @@ def _ended(item: RunItem) -> str:
         undone = ", and its on_failed stage took it back" if item.own_failure is not None else ""
         return f"it was cancelled{undone}; there is no dead letter of it"
     if item.own_failure is not None:
-        again = again_command(item)
-        return f"it has failed for good, and its on_failed stage took it back; '{again}' begins it anew"
+        why = again_refusal(item, flow)
+        anew = f"'{again_command(item)}' begins it anew" if why is None else why
+        return f"it has failed for good, and its on_failed stage took it back; {anew}"
     return "it has failed for good; its dead letter can be sent back"
 
 

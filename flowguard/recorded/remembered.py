@@ -9,7 +9,7 @@ from typing import Any, Final, Protocol
 
 from pydantic import PydanticUserError, TypeAdapter, ValidationError
 
-from flowguard.errors import RunFailed, shown
+from flowguard.errors import OtherRelease, RunFailed, shown
 from flowguard.items.writes import Write
 from flowguard.payload.encoding import encode_json, problems_of
 from flowguard.recorded.table_writes import TableWrites
@@ -121,7 +121,7 @@ def _read(name: str, text: str, kind: TypeAdapter[Any] | None, result: Any) -> A
         return kind.validate_json(text)
     except ValidationError as error:
         why = f"what step.once({shown(name)}, …) remembers is no {shown(result)}: {problems_of(error)}"
-        raise RunFailed(why) from None
+        raise OtherRelease(why) from None
 
 
 def _text_of(name: str, found: object, kind: TypeAdapter[Any] | None) -> str:

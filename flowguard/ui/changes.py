@@ -49,7 +49,7 @@ class Changes:
         if not isinstance(flow.dead_letters, Queue):
             return Change(False, [f"the dead letters of {flow.name} go to {flow.dead_letters}, which is no queue"])
         seen = self.inspected.reader().read(flow.name, object_id)
-        why = "there is no run" if seen is None else refusal(seen.item, self.inspected.clock.now())
+        why = "there is no run" if seen is None else refusal(seen.item, self.inspected.clock.now(), flow)
         if seen is None or why is not None:
             return Change(False, [f"nothing was sent back: {why}"])
         queue, said = flow.dead_letters.name, []

@@ -27,6 +27,7 @@ from flowguard.worker.record_sources import RecordKind
 from flowguard.worker.routing import Routes
 from flowguard.worker.undeliverable import Undeliverable, bound_for
 
+_NO_JSON: Final = "it is no JSON, which is right only where the stage takes text: --flow-class knows that"
 _PAYLOAD_INVALID: Final = PayloadInvalid.__name__
 
 
@@ -120,7 +121,11 @@ class Letter:
         if self.flow is not None:
             return self.refusal or _refusal(self.flow, self.message)
         if not self.is_parked:
-            return None if _is_json(self.message.body) else "it is no JSON"
+            return (
+                None
+                if _is_json(self.message.body)
+                else "it is no JSON, unless the stage takes text (--flow-class knows)"
+            )
         for error in (self.last_error, self.error):
             if error is not None and (error.type == _PAYLOAD_INVALID or not self.message.object_id):
                 return f"{error.type}: {error.text}"
@@ -266,8 +271,10 @@ def _refusal(flow: AnyFlow, message: Message) -> str | None:
     stage = flow.stage(message.stage)
     try:
         decode(stage.payload, message.body, what=f"the payload of {stage.name}")
-    except RunFailed as error:
-        return str(error)
+    except Exception as error:  # RunFailed, or whatever a model's own validator raises
+        return (
+            str(error) if isinstance(error, RunFailed) else f"a validator of its payload raises {type(error).__name__}"
+        )
     return None
 
 

@@ -106,10 +106,14 @@ class FailPhase:
         return ending
 
     def _end(self, arrival: Arrival, claim: Claim, note: ErrorNote, error: BaseException) -> Way[Ending | None]:
-        """End the run as FAILED, or go on where its flow has a stage for that."""
-        to = arrival.flow.on_failed
-        is_unread = not isinstance(error, Cancelled) and _is_unread_request(arrival, claim.item)
-        if to is None or claim.item.own_failure is not None or is_unread:
+        """End the run as FAILED, or go on where its flow has a stage for that.
+
+        A later hop whose payload this code cannot read is parked: what a hop before has written was right.
+        """
+        to, unread = arrival.flow.on_failed, None if isinstance(error, Cancelled) else _unread(arrival, claim.item)
+        if unread is not None and arrival.message.hop > 1:
+            return self._parked(arrival, claim, OtherRelease(unread), other_releases_of(arrival.flow.name))
+        if to is None or claim.item.own_failure is not None or unread is not None:
             return (yield from self._end_failed(arrival, claim, note, error))
         planner = planner_of(self._services, arrival, claim)
         failure = failure_of(arrival.message, claim.item, note, error)
@@ -235,16 +239,22 @@ class FailPhase:
             self._services.store.tell(claim, note)
 
 
-def _is_unread_request(arrival: Arrival, item: RunItem) -> bool:
-    """Answer whether this code cannot read the request. It is not read once more where a function was killed by it."""
+def _unread(arrival: Arrival, item: RunItem) -> str | None:
+    """Say why this code cannot read the payload. None where it can.
+
+    It is not read once more where a function was killed by it. Answers are in the item, and no payload.
+    """
     message, stage = arrival.message, arrival.stage
-    if message.hop > 1 or item.kills or stage is None:
-        return False
+    if item.kills or stage is None or message.resumed:
+        return None
+    what = f"the payload of {stage.name}"
     try:
-        decode(stage.payload, message.body, what="")
-    except RunFailed:
-        return True
-    return False
+        decode(stage.payload, message.body, what=what)
+    except RunFailed as error:
+        return str(error)
+    except Exception as error:  # of a model's own validator, which may raise anything
+        return f"{what} cannot be read: a validator raises {type(error).__name__}"
+    return None
 
 
 def _longest_delay(arrival: Arrival) -> timedelta:

@@ -17,11 +17,11 @@ from flowguard.protocol.answers import judge as verdict_on
 from flowguard.protocol.claims import decide
 from flowguard.protocol.conflict import OnConflict
 from flowguard.protocol.groups import Member
-from flowguard.protocol.run import ClaimRequest, RunItem, Status
+from flowguard.protocol.run import ENDED, ClaimRequest, RunItem, Status
 from flowguard.verdicts import AnswerVerdict, Verdict
 from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.message import Message
-from flowguard.worker.again import again_command
+from flowguard.worker.again import again_command, again_refusal
 from flowguard.worker.dead_letters import Letter
 from flowguard.worker.routing import depth_problem
 
@@ -74,7 +74,7 @@ def judge(letter: Letter, item: RunItem | None, *, now: int, unsent: bool = Fals
             return Judgement(Fate.SUPERSEDED, f"request {item.request_id} holds the object")
         case Verdict.GIVEN_UP | Verdict.RESET | Verdict.DUPLICATE | Verdict.EARLY | Verdict.GONE:
             for_good = verdict is Verdict.GIVEN_UP
-            return _failed_for_good(item) if for_good else Judgement(Fate.SUPERSEDED, _went_on(item))
+            return _failed_for_good(item, letter.flow) if for_good else Judgement(Fate.SUPERSEDED, _went_on(item))
         case Verdict.DONE:
             return _done(letter, item, unsent)
         case _:
@@ -90,6 +90,11 @@ def asker_of(letter: Letter) -> AnswerAddress | None:
         return AnswerAddress.parse(json.loads(m.answer_to))
     except ValueError:
         return None  # its function says so
+
+
+def has_callers(item: RunItem | None) -> bool:
+    """Answer whether others than the run's own request wait for its end."""
+    return item is not None and item.callers is not None and bool(item.callers.held or item.callers.rows)
 
 
 def not_awaited(asker: AnswerAddress, item: RunItem | None) -> str | None:
@@ -154,13 +159,14 @@ def _went_on(item: RunItem) -> str:
     return f"the run went on: it is at hop {item.hop} ({item.stage}), redrive {item.redrive}, {item.status.value}"
 
 
-def _failed_for_good(item: RunItem) -> Judgement:
+def _failed_for_good(item: RunItem, flow: AnyFlow | None) -> Judgement:
     gone_on = f"{_went_on(item)}, to undo what it had done before it failed"
-    if item.cancelled_because is not None:  # which 'retry --again' refuses
-        return Judgement(Fate.GIVEN_UP, f"{gone_on}; to begin anew, send the request under another id")
+    if item.status in ENDED and (why := again_refusal(item, flow)) is not None:
+        return Judgement(Fate.GIVEN_UP, f"{gone_on}; {why}")
     command = again_command(item)
     file = ", FILE being the payload of its first stage" if command.endswith("FILE") else ""
-    fix = f"to begin anew, use '{command}'{file}, or send the request under another id"
+    then = "" if item.status in ENDED else " once that is done"
+    fix = f"to begin anew{then}, use '{command}'{file}, or send the request under another id"
     return Judgement(Fate.GIVEN_UP, f"{gone_on}; {fix}")
 
 
@@ -182,7 +188,7 @@ def _done(letter: Letter, item: RunItem, unsent: bool) -> Judgement:
         if is_fifo or m.attempt >= (item.redrive, item.retry):
             return Judgement(Fate.REDRIVEN, f"hop {m.hop} is committed, but what it had to send may be unsent")
     if (failed := item.own_failure) is not None and m is not None and m.hop == failed.hop:
-        return _failed_for_good(item)
+        return _failed_for_good(item, letter.flow)
     if item.status is Status.COMPLETED:
         return Judgement(Fate.COMPLETED, f"the run was completed at hop {item.hop} ({item.stage})")
     return Judgement(Fate.SUPERSEDED, _went_on(item))

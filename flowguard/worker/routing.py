@@ -325,7 +325,17 @@ def _named_by(rule: RequestIdRule, stage: AnyStage, envelope: Envelope) -> _Name
 
 
 def _decoded(stage: AnyStage, body: str) -> Any:
-    return decode(stage.payload, body, what=f"the payload of {stage.name}")
+    """Decode a payload, without which the object or the request is not known. Raises :class:`RunFailed`.
+
+    It is :class:`OtherRelease` where a model's own validator raises what none should: this release cannot read it.
+    """
+    what = f"the payload of {stage.name}"
+    try:
+        return decode(stage.payload, body, what=what)
+    except RunFailed:
+        raise
+    except Exception as error:
+        raise OtherRelease(f"{what} cannot be read: a validator raises {type(error).__name__}") from error
 
 
 def _is_repeated_request(message: Message) -> bool:
@@ -340,10 +350,10 @@ def _read_before(stage: AnyStage, body: str) -> Any:
     """
     try:
         return _decoded(stage, body)
+    except OtherRelease:
+        return None
     except RunFailed as error:
         raise OtherRelease(str(error)) from None
-    except Exception:
-        return None
 
 
 def _plausible(text: str, field: str, envelope: Envelope, latest: int) -> int:

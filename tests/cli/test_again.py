@@ -10,7 +10,7 @@ import pytest
 
 from flowguard.errors import Reject
 from flowguard.failed import Failure
-from flowguard.flow import AnyFlow, Flow
+from flowguard.flow import PER_REQUEST, AnyFlow, Flow
 from flowguard.names.ids import RequestId
 from flowguard.outcome import Done, Outcome
 from flowguard.protocol.run import RunItem, Status
@@ -223,3 +223,28 @@ def test_what_was_cancelled_and_taken_back_is_never_said_to_begin_anew_by_this_c
     letter = Letter("m", at.clock.now(), 1, None, None, "{}", message=at.message(stage="close-order", hop=2))
     why = judge(letter, item(at), now=at.clock.now()).why
     assert ("send the request under another id" in why, "--again" in why) == (True, False)
+
+
+def test_a_run_whose_undo_has_failed_too_says_so_and_begins_anew_by_no_command(at: Scene) -> None:
+    at.script.closing = decline
+    taken_back(at)
+    shown = run(at, "show", "orders", "o1").stdout
+    assert "the card is declined; its on_failed stage has failed too" in shown
+    assert "the dead letter of that can be sent back" in shown
+    letter = dlq("redrive", "--all", "--json", "--stage", "price-order").stdout
+    assert ("--again" in shown, "'flowguard retry --again" in letter) == (False, False)
+
+
+class UndoneByRequest(Flow, name="orders", object_id=PER_REQUEST, dead_letters="dead", on_failed="undo"):
+    """What a command knows by the class: each request is an object of its own."""
+
+    stages = UndoneOrders.stages
+
+
+def test_where_each_request_is_an_object_nothing_proposes_to_begin_it_anew(at: Scene) -> None:
+    taken_back(at)
+    assert "--again" in run(at, "show", "orders", "o1").stdout
+    by_request = f"{__name__}:UndoneByRequest"
+    said = run(at, "show", by_request, "o1").stdout + retry(at, flow=by_request, code=1).stderr
+    assert said.count("each request of orders is an object of its own; to begin anew, send the request under") == 2
+    assert "--again" not in said

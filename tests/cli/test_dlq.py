@@ -224,7 +224,7 @@ def test_letters_that_their_stage_could_not_read_stay_unless_asked_for(unreadabl
     result = dlq("redrive", "--all")
     assert (result.exit_code, result.stdout) == (1, "3 FAILED\n")
     assert result.stderr.count("its stage cannot read it") == 3
-    assert result.stderr.count("name the letter, or give --unreadable") == 3
+    assert result.stderr.count("with its id or with --unreadable sends it") == 3
     assert len(listed()) == 3
 
 

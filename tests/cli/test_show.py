@@ -165,6 +165,8 @@ def test_a_record_that_stays_in_its_queue_says_at_once_why_it_failed_and_when_it
     back_off = facts(at)["back_off"]
     assert back_off["error"] == "RuntimeError: no tariff"
     assert back_off["next_attempt_at"] == "2027-01-15T08:00:20.000Z"
+    assert facts(at)["now"].startswith("attempt 1 has failed (RuntimeError), which is tried again: attempt 2 comes at")
+    assert str(facts(at)["retry_refused"]).startswith("it goes on by itself: attempt 2 comes at")
 
 
 def test_a_later_attempt_says_that_the_one_before_it_has_failed(at: Scene) -> None:

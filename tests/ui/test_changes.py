@@ -46,7 +46,7 @@ def test_a_run_is_cancelled_by_the_form_of_its_page(at: Scene) -> None:
     client = opened(at, changes=True)
     form = forms(client, "/run?flow=orders&object=o2")
     said = change(client, "/run/cancel", 200, **{**form, "why": "the customer called"})
-    assert "Cancel: done cancelled: a worker that had it is fenced; its next message ends it" in said
+    assert "Cancel: done cancelled: if a worker had it, that is fenced; its next message ends it" in said
     item = at.item("o2")
     assert item is not None
     assert item.cancelled_because == "the customer called"

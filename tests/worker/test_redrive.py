@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from flowguard.destinations import Queue
-from flowguard.flow import ATTACH, IGNORE, AnyFlow, Flow
+from flowguard.flow import ATTACH, IGNORE, PER_REQUEST, AnyFlow, Flow
 from flowguard.names.ids import ObjectId, Owner, RequestId
 from flowguard.outcome import Done, Outcome
+from flowguard.protocol.callers import Callers
 from flowguard.protocol.failed_hop import FailedHop
 from flowguard.protocol.groups import Member
 from flowguard.protocol.outbox import Kind
@@ -24,7 +25,7 @@ from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.envelope import Envelope, normalize
 from flowguard.wire.message import ErrorNote, Message
 from flowguard.worker.dead_letters import Letter
-from flowguard.worker.redrive import Fate, asker_of, judge, not_awaited
+from flowguard.worker.redrive import Fate, asker_of, has_callers, judge, not_awaited
 from flowguard.worker.undeliverable import Undeliverable
 from tests.protocol.run_items import run_item
 
@@ -37,7 +38,7 @@ def flow(**options: Any) -> AnyFlow:
         def handle(self, payload: dict[str, Any], step: Step) -> Outcome:
             return Done()
 
-    class Works(Flow, name="works", object_id="id", **options):
+    class Works(Flow, name="works", **{"object_id": "id", **options}):
         stages = (Work,)
 
     return Works
@@ -61,6 +62,7 @@ def of(letter: Letter, **changes: Any) -> Letter:
 
 BUSY = run_item(hop=1, done=False, owner=Owner("w"), lease_until=NOW + 60_000, requested_at=5)
 FAILED = FailedHop(RequestId("r"), 5, 1, 0, ErrorNote("E", "no", 1))
+UNDONE = {"status": Status.FAILED, "failed": FAILED._replace(undone=True)}
 
 
 def test_a_letter_whose_copy_is_worked_on_waits_behind_it() -> None:
@@ -104,6 +106,32 @@ def test_what_failed_for_good_and_was_undone_says_how_to_begin_anew() -> None:
     found, why = fate(moved(FIRST._replace(redrive=1)), item)
     assert (found, "to begin anew" in why) == (Fate.GIVEN_UP, True)
     assert fate(moved(FIRST._replace(hop=2, stage="work")), item._replace(hop=3))[0] is Fate.SUPERSEDED
+
+
+@pytest.mark.parametrize(
+    ("changes", "flow_of", "why"),
+    [
+        ({"done": False}, None, "to begin anew once that is done, use 'flowguard retry --again'"),
+        ({"status": Status.FAILED}, None, "its on_failed stage has failed too, so it is not taken back"),
+        (
+            {"status": Status.FAILED, "failed": FAILED._replace(undone=True)},
+            None,
+            "to begin anew, use 'flowguard retry",
+        ),
+        (
+            {"status": Status.FAILED, "failed": FAILED._replace(undone=True)},
+            PER_REQUEST,
+            "send the request under another",
+        ),
+    ],
+    ids=["is taken back", "its undo failed", "is undone", "an object of each request"],
+)
+def test_no_letter_proposes_what_a_retry_would_refuse(changes: dict[str, Any], flow_of: Any, why: str) -> None:
+    item = run_item(**{"hop": 2, "done": True, "failed": FAILED, **changes})
+    redriven = moved(FIRST._replace(redrive=1))
+    letter = redriven if flow_of is None else of(redriven, flow=flow(object_id=flow_of))
+    found, said = fate(letter, item)
+    assert (found, why in said) == (Fate.GIVEN_UP, True), said
 
 
 def test_a_failed_hop_that_is_committed_says_so_too() -> None:
@@ -183,6 +211,14 @@ def test_the_answer_to_a_request_of_a_group_is_late_where_its_shard_is_done(shar
     asker = ASKED._replace(name=Member(0, 7).text)
     item = waiting(waiting=frozenset(shards), group="g-1")
     assert (not_awaited(asker, item) is not None) is late
+
+
+def test_a_run_has_callers_in_its_item_or_in_rows() -> None:
+    assert not has_callers(None)
+    assert not has_callers(run_item())
+    assert not has_callers(run_item(callers=Callers("t")))
+    assert has_callers(run_item(callers=Callers("t", rows=True)))
+    assert has_callers(run_item(callers=Callers("t", {"k": "[]"})))
 
 
 def test_an_asker_is_named_by_the_letter_alone() -> None:

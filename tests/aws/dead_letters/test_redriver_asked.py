@@ -16,7 +16,7 @@ from flowguard.aws.redriver import Redriver
 from flowguard.aws.run_reader import RunReader
 from flowguard.errors import Reject
 from flowguard.failed import Failed
-from flowguard.flow import Flow
+from flowguard.flow import ATTACH, Flow
 from flowguard.names.ids import ObjectId
 from flowguard.operate.own_letters import letter_refusal
 from flowguard.outcome import Done, Outcome
@@ -113,7 +113,7 @@ def test_what_nobody_awaits_any_more_is_not_sent_back_unasked(runner: FlowRunner
     assert (outcome.judgement.fate, outcome.to, outcome.deleted) == (Fate.NOT_AWAITED, None, False)
     assert outcome.judgement.why == (
         "'trips' of 't1' has asked for it, and has gone on without its answer; what it does would be for nobody; "
-        "to send it all the same, name the letter, or give --unawaited"
+        "'flowguard dlq redrive' with its id or with --unawaited sends it all the same"
     )
     assert "has gone on without its answer; 'flowguard dlq redrive' with its id" in str(refusal(letter))
     assert runner.run().table("seats") == ()
@@ -133,6 +133,41 @@ def test_what_is_awaited_goes_back_and_its_answer_is_taken(runner: FlowRunner) -
     assert refusal(letter) is None
     assert runner.run().run("t1", "trips").status == "COMPLETED"
     assert [item["id"] for item in runner.run().table("seats")] == ["t1"]
+
+
+class BookShared(Stage[Trip], name="book", then="confirm"):
+    def handle(self, trip: Trip, step: Step) -> Outcome:
+        seat = step.ask(Shared, SeatRequest.model_construct(trip="t1"))
+        return Confirm.when_all(seat=seat, within=timedelta(hours=len(trip.trip)))
+
+
+class Shared(Flow, name="seats", object_id="trip", on_conflict=ATTACH):
+    """One run answers all who ask for it while it goes on."""
+
+    stages = (Reserve,)
+
+
+class SharedTrips(Flow, name="trips", object_id="trip"):
+    stages = (BookShared, Confirm)
+
+
+def test_a_run_for_which_another_caller_waits_is_awaited() -> None:
+    FULL[0], UNREAD[0] = False, True
+    with FlowClock() as clock, MemoryAWS(clock) as aws, FlowRunner(aws, clock) as runner:
+        runner.table("seats", "id")
+        runner.serve(Shared)
+        for trip in ("t", "t-with-hours-to-wait"):
+            runner.send(SharedTrips, Trip(trip=trip))
+            runner.run(within=timedelta(minutes=40))
+        assert [end.status for end in runner.run(within=timedelta(minutes=1)).runs() if end.flow == "trips"] == [
+            "COMPLETED",
+            "WAITING",
+        ]
+        UNREAD[0] = False
+        letter, outcome = redriven()
+        assert (outcome.judgement and outcome.judgement.fate) is Fate.REDRIVEN, str(outcome)
+        assert refusal(letter) is None
+        assert runner.run().run("t-with-hours-to-wait", "trips").status == "COMPLETED"
 
 
 def test_what_is_not_sent_back_in_any_case_says_why_and_not_who_asked(runner: FlowRunner) -> None:

@@ -124,10 +124,7 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
     "a denial of hours ago is another one when it is met, whether it was forgotten before or not": (
         "worker.denials.Denials._last_until: len(self._denied) >= MOST_KNOWN → forced true",
     ),
-    "a payload that cannot be read raises nothing else, and no request without a stage is claimed": (
-        "worker.fail_phase._is_unread_request: except RunFailed → catches every Exception",
-        "worker.fail_phase._is_unread_request: stage is None → forced false",
-    ),
+    "no request without a stage is claimed": ("worker.fail_phase._unread: stage is None → forced false",),
     "the JSON of a text, and a time in one, raise nothing else": (
         "wire.notification.find_notification: except (ValueError, RecursionError) → catches every Exception",
         "wire.notification._wrong_value: except ValueError → catches every Exception",

@@ -26,7 +26,7 @@ from flowguard.testing import hostile
 from flowguard.verdicts import ResetVerdict
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.envelope import Envelope, normalize
-from flowguard.worker.fail_phase import _is_unread_request
+from flowguard.worker.fail_phase import _unread
 from flowguard.worker.routing import Arrival
 from tests.aws.engines import same_clients
 from tests.protocol.run_items import run_item
@@ -778,13 +778,14 @@ def test_a_table_that_is_denied_or_missing_undoes_nothing_and_the_run_goes_on_af
     ("about", "item", "is_unread"),
     [
         ({}, {}, True),
-        ({"hop": 2}, {}, False),
+        ({"hop": 2}, {}, True),
+        ({"hop": 2, "resumed": True}, {}, False),
         ({"body": '{"order_id":"o1"}'}, {}, False),
         ({}, {"kills": 1}, False),
         ({}, {"left": LeftState(str, 0)}, True),
     ],
 )
-def test_a_request_that_cannot_be_read_is_told_from_one_that_kills_its_function(
+def test_a_payload_that_cannot_be_read_is_told_from_one_that_kills_its_function(
     failing: AtWork, about: dict[str, Any], item: dict[str, Any], is_unread: bool
 ) -> None:
     at, _ = failing
@@ -792,7 +793,7 @@ def test_a_request_that_cannot_be_read_is_told_from_one_that_kills_its_function(
     assert isinstance(envelope, Envelope)
     message = at.message(**{"body": "[]", **about})
     arrival = Arrival(envelope, at.flow, at.flow.stage("price-order"), message)
-    assert _is_unread_request(arrival, run_item(**item)) is is_unread
+    assert (_unread(arrival, run_item(**item)) is not None) is is_unread
 
 
 def test_a_request_that_cannot_be_read_undoes_nothing_and_the_next_one_gets_what_the_run_before_left() -> None:

@@ -21,7 +21,7 @@ from flowguard.stage import Stage
 from flowguard.step import Step
 from flowguard.verdicts import ResetVerdict
 from flowguard.wire.message import Message
-from tests.scene import Order, OrderState, Scene, Script, record, scene
+from tests.scene import Order, OrderState, Priced, Scene, Script, record, scene
 from tests.worker.runtime.failing import undoing_scene
 from tests.worker.runtime.mishaps import boom
 from tests.worker.runtime.test_callers import answers, caller
@@ -227,6 +227,12 @@ class Crashing(BaseModel):
         raise LookupError("no such order")
 
 
+class CrashingPriced(Priced):
+    @model_validator(mode="after")
+    def looks_it_up(self) -> CrashingPriced:
+        raise LookupError("no such tariff")
+
+
 def test_a_model_that_raises_anything_else_fails_as_a_stage_does_at_each_attempt(
     at: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -234,6 +240,38 @@ def test_a_model_that_raises_anything_else_fails_as_a_stage_does_at_each_attempt
     assert at.deliver(at.message(retry=1)) == [True]
     [retried] = [event for event in at.tally.events if event.type is EventType.RETRIED]
     assert (retried.facts["error"], at.told(EventType.PARKED), status(at)) == ("LookupError", 0, Status.RUNNING)
+
+
+def test_a_request_whose_model_raises_to_the_last_attempt_ends_and_nothing_is_undone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with undoing_scene() as (at, undoing):
+        monkeypatch.setattr(at.flow.stage("price-order"), "payload", Crashing)
+        assert at.deliver(at.message(retry=4)) == [True]
+        assert (status(at), undoing.seen, at.sent("undo-order")) == (Status.FAILED, [], [])
+        assert len(at.sent("dead")) == 1
+
+
+def test_a_later_hop_whose_model_raises_to_the_last_attempt_is_parked_and_goes_on_when_that_is_mended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with undoing_scene() as (at, undoing):
+        at.deliver(at.message())
+        with monkeypatch.context() as broken:
+            broken.setattr(at.flow.stage("close-order"), "payload", CrashingPriced)
+            assert at.deliver(at.second(retry=3)) == [True]
+            assert (at.told(EventType.RETRIED), at.told(EventType.PARKED)) == (1, 0)
+            assert at.deliver(at.second(retry=4)) == [False], "a deployment may bring the code that can"
+            at.receives = 3
+            assert at.deliver(at.second(retry=4)) == [True]
+        assert (status(at), undoing.seen, at.sent("undo-order")) == (Status.RUNNING, [], [])
+        [letter] = at.sent("dead")
+        [kind, text, _] = json.loads(letter["MessageAttributes"]["flowguard"]["StringValue"])["error"]
+        assert (at.told(EventType.PARKED), kind) == (1, "OtherRelease")
+        assert text == "the payload of close-order cannot be read: a validator raises LookupError"
+        at.receives = 1
+        assert at.deliver(at.second(redrive=1)) == [True]
+        assert status(at) is Status.COMPLETED
 
 
 def test_an_order_to_cancel_a_request_is_carried_out_though_it_cannot_be_read(

@@ -245,7 +245,6 @@ def test_the_first_attempt_gets_the_result_in_the_form_in_which_later_ones_do(at
         (lambda step: step.modify("orders", {"id": "x"}, 5), "has 5 for its change"),
         (lambda step: step.once("a", object), "has made its call, and cannot remember the result"),
         (lambda step: step.once("a", itself), "has made its call, and cannot remember the result"),
-        (lambda step: step.once("a", lambda: {"id": 1}, Charge), "remembers is no"),
         (
             lambda step: step.once("a", lambda: random.Random(1).randbytes(450_000).hex()),
             "'a' is to remember is too large",
@@ -259,6 +258,22 @@ def test_what_cannot_be_remembered_ends_the_run_and_is_named(at: Scene, call: An
     assert item is not None
     assert error in str(item.error)
     assert item.status is Status.FAILED
+
+
+@pytest.mark.usefixtures("denied_for_minutes")
+def test_a_result_that_this_code_cannot_read_is_of_another_release_and_parks_the_message(at: Scene) -> None:
+    def pricing(step: Step[OrderState]) -> None:
+        step.once("a", lambda: {"id": 1})
+        boom(step)
+
+    at.script.pricing = pricing
+    at.deliver(at.message())
+    at.script.pricing = lambda step: step.once("a", lambda: {"id": 1}, Charge)
+    at.receives = 3
+    assert at.deliver(at.message(retry=1)) == [True]
+    item = at.item()
+    assert item is not None
+    assert (item.status, at.told(EventType.PARKED)) == (Status.RUNNING, 1)
 
 
 @pytest.mark.parametrize("name", ["é" * 64, "a.b#c", "memo", "#name", ":no", "'; DROP TABLE"])

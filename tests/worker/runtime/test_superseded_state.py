@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -122,10 +123,24 @@ def spoil(at: Scene, state: Any) -> None:
 GONE = {"M": {"bucket": {"S": "texts"}, "key": {"S": "gone"}}}
 
 
+@pytest.mark.usefixtures("denied_for_minutes")
+def test_a_state_of_another_release_parks_the_message_of_the_stage_that_asks_for_it() -> None:
+    with scene() as at:
+        at.deliver(at.message())
+        spoil(at, {"S": '{"total":"secret"}'})
+        watching(at)
+        at.receives = 3
+        newer = at.newer()
+        assert at.deliver(newer) == [True]
+        [letter] = at.sent("dead")
+        [kind, text, _] = json.loads(letter["MessageAttributes"]["flowguard"]["StringValue"])["error"]
+        assert (kind, "the state of the run before is no OrderState: total" in text) == ("OtherRelease", True)
+        assert ("secret" in text, at.told(EventType.FAILED), at.told(EventType.PARKED)) == (False, 0, 1)
+
+
 @pytest.mark.parametrize(
     ("state", "error"),
     [
-        ({"S": '{"total":"secret"}'}, "the state of the run before is no OrderState: total"),
         (GONE, "the text at s3://texts/gone is gone"),
     ],
 )

@@ -1,0 +1,42 @@
+"""The attempts of a run's hop as they are told: which one has failed, and by when the next message was to come."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Final
+
+from flowguard.protocol.run import ENDED, RunItem, Status
+from flowguard.worker.fail_phase import NOTED_FROM
+
+PARKED_AFTER: Final = 180_000
+"""The least time, in ms, after which a message may be parked: it is received three times, 100 to 200 s apart."""
+
+REST: Final = NOTED_FROM // timedelta(milliseconds=1)
+"""The longest rest before an attempt, in ms, that the item does not have."""
+
+
+def failed_attempt(item: RunItem) -> int:
+    """Return the number of the attempt that has failed in a run at rest.
+
+    The item of a record that stays in its queue has counted it already, and the worker as not killed.
+    """
+    return item.retry if item.kills < 0 else item.retry + 1
+
+
+def may_be_parked(item: RunItem, now: int) -> bool:
+    """Answer whether a message of the run may be parked, of which its item says nothing: parking writes nothing.
+
+    A cancelled run is left to its next message, wherever that is.
+    """
+    if item.status in ENDED:
+        return False
+    return item.cancelled_because is not None or now - _expected_at(item) >= PARKED_AFTER
+
+
+def _expected_at(item: RunItem) -> int:
+    """Return by when the run's next message was to come."""
+    if item.status is Status.WAITING and item.wait is not None and item.wait.end is None:
+        return item.wait.deadline
+    if item.done:
+        return item.committed_at
+    return item.lease_until + REST if item.back_off is None else item.back_off.until
