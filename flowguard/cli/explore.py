@@ -80,9 +80,9 @@ INTERRUPTED: Final = 130
 @click.option("--free", metavar="TABLE.ATTRIBUTE", multiple=True, help="May differ at the end; repeat it.")
 @click.option(
     "--failing",
-    metavar="OBJECT",
+    metavar="OBJECT[=WHY]",
     multiple=True,
-    help="Its run is expected to fail (or a plain handler, by its queue); repeat it.",
+    help="Its run is expected to fail (or a plain handler, by its queue), for whatever reason; repeat it.",
 )
 @click.option(
     "--bound", metavar="N", type=click.IntRange(0), default=BOUND, help=f"Pairs of faults; {BOUND} by default."
@@ -195,6 +195,7 @@ def explore(  # noqa: PLR0913 - the options of a command
     an interrupted search without violations.
     """
     flows, files = _explored(flows, files, messages)
+    failing = tuple(map(without_reason, failing))  # as 'flowguard replay' proposes it, with why
     _print_no_log()
     try:
         files, left_out = to_be_explored(files)

@@ -75,6 +75,16 @@ def explore(*arguments: str) -> Result:
     return result
 
 
+def test_a_failure_is_expected_as_replay_proposes_it(tmp_path: Path) -> None:
+    """An object, or a stage whose message names none, with the reason that is not looked at here."""
+    bad = tmp_path / "bad.json"
+    bad.write_text(json.dumps(sqs_event("unreadable", {"order": "o1"})))
+    keyed = "tests.testing.explorer.test_unreadable_requests:Keyed"
+    for name in ("keyed/take", "keyed/take=PayloadInvalid"):
+        holds(keyed, "--messages", str(bad), "--bound", "0", "--walks", "0", "--failing", name)
+    assert explore(keyed, "--messages", str(bad), "--bound", "0", "--walks", "0").exit_code == 1
+
+
 def test_a_flow_that_holds_ends_with_0(buggy: str, tmp_path: Path) -> None:
     call, done = SOURCE.index("        boto3.client"), SOURCE.index("        return Done")
     recorded = 'step.update("totals", {"day": "monday"}, "ADD orders :one", values={":one": 1})'
