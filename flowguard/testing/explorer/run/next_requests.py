@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 from flowguard.flow import AnyFlow
 from flowguard.names.ids import ObjectId, RequestId
 from flowguard.project.queues import queue_of
+from flowguard.protocol.run import Status
 from flowguard.sim.recording import RecordedRecord, read_recording
 from flowguard.testing import lambda_events
 from flowguard.testing.explorer.record.history import History
@@ -33,7 +34,11 @@ def moment_of_next(history: History, sandbox: Sandbox) -> int:
     A run that waits holds its object until its deadline, and then as long as one that no worker works on.
     """
     longest = max((flow.abandoned_after for flow in sandbox.flows), default=timedelta(0))
-    deadlines = (item.wait.deadline for item in history.latest().values() if item.wait is not None)
+    deadlines = (
+        item.wait.deadline
+        for item in history.latest().values()
+        if item.status is Status.WAITING and item.wait is not None and item.wait.end is None
+    )
     return max([sandbox.now(), *deadlines]) + (longest + _A_WHILE) // timedelta(milliseconds=1)
 
 
