@@ -1,4 +1,4 @@
-"""The attempts of a run's hop as they are told: which one has failed, and by when the next message was to come."""
+"""The attempt of a hop that has failed, and the moment by which the next message was to come."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def failed_attempt(item: RunItem) -> int:
 
 
 def may_be_parked(item: RunItem, now: int) -> bool:
-    """Answer whether a message of the run may be parked, of which its item says nothing: parking writes nothing.
+    """Answer whether a message of the run may be parked. The item does not say it, for parking writes nothing.
 
     A cancelled run is left to its next message, wherever that is.
     """
