@@ -10,7 +10,6 @@ from flowguard.errors import (
     FlowguardError,
     OtherRelease,
     Reject,
-    RunFailed,
     TooLarge,
     WriteDenied,
 )
@@ -110,7 +109,7 @@ class FailPhase:
 
         A later hop whose payload this code cannot read is parked: what a hop before has written was right.
         """
-        to, unread = arrival.flow.on_failed, None if isinstance(error, Cancelled) else _unread(arrival, claim.item)
+        to, unread = arrival.flow.on_failed, _unread(arrival, claim.item, error)
         if unread is not None and arrival.message.hop > 1:
             return self._parked(arrival, claim, OtherRelease(unread), other_releases_of(arrival.flow.name))
         if to is None or claim.item.own_failure is not None or unread is not None:
@@ -239,21 +238,20 @@ class FailPhase:
             self._services.store.tell(claim, note)
 
 
-def _unread(arrival: Arrival, item: RunItem) -> str | None:
+def _unread(arrival: Arrival, item: RunItem, error: BaseException) -> str | None:
     """Say why this code cannot read the payload. None where it can.
 
-    It is not read once more where a function was killed by it. Answers are in the item, and no payload.
+    It is not read once more where a function was killed by it, and not for a cancellation. Answers are in the item, and
+    no payload.
     """
     message, stage = arrival.message, arrival.stage
-    if item.kills or stage is None or message.resumed:
+    if item.kills or stage is None or message.resumed or isinstance(error, Cancelled):
         return None
     what = f"the payload of {stage.name}"
     try:
         decode(stage.payload, message.body, what=what)
-    except RunFailed as error:
-        return str(error)
-    except Exception as error:  # of a model's own validator, which may raise anything
-        return f"{what} cannot be read: a validator raises {type(error).__name__}"
+    except Exception as raised:  # PayloadInvalid, or whatever a model's own validator raises
+        return f"{what} cannot be read: a validator raises {type(raised).__name__}"
     return None
 
 

@@ -61,7 +61,7 @@ TESTED: Final = (
         r"commit_phase\.CommitPhase\.written: (self\._services\.denials|isinstance)|"
         r"handle_phase\.(_decoded|_may_have_been_read)|"
         r"no_run\.NoRun\.parked|"
-        r"fail_phase\.(_unread|FailPhase\.(_is_parked_for|_parked|_again: self\._services\.denials))|"
+        r"fail_phase\.(_unread|FailPhase\.(_end: unread|_is_parked_for|_parked|_again: self\._services\.denials))|"
         r"dispatch\.(send_or_park: (services\.denials|number not in)|_park: services\.denials|Due\.judged|not_sent)|"
         r"unread\.|settler\.Settler\._is_parked: self\._services\.denials)",
         (

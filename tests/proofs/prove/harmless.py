@@ -124,6 +124,9 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
     "a denial of hours ago is another one when it is met, whether it was forgotten before or not": (
         "worker.denials.Denials._last_until: len(self._denied) >= MOST_KNOWN → forced true",
     ),
+    "where a payload is decoded for its object, nothing but RunFailed is raised": (
+        "worker.routing._read_before: except RunFailed → catches every Exception",
+    ),
     "no request without a stage is claimed": ("worker.fail_phase._unread: stage is None → forced false",),
     "the JSON of a text, and a time in one, raise nothing else": (
         "wire.notification.find_notification: except (ValueError, RecursionError) → catches every Exception",

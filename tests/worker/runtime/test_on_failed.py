@@ -12,7 +12,7 @@ from botocore.exceptions import EndpointConnectionError
 
 from flowguard.aws.services import aws_store
 from flowguard.client import FlowClient
-from flowguard.errors import Reject
+from flowguard.errors import Cancelled, Reject
 from flowguard.events import EventType
 from flowguard.handler import dlq_handler, lambda_handler
 from flowguard.names.ids import RequestId
@@ -793,7 +793,10 @@ def test_a_payload_that_cannot_be_read_is_told_from_one_that_kills_its_function(
     assert isinstance(envelope, Envelope)
     message = at.message(**{"body": "[]", **about})
     arrival = Arrival(envelope, at.flow, at.flow.stage("price-order"), message)
-    assert (_unread(arrival, run_item(**item)) is not None) is is_unread
+    assert (_unread(arrival, run_item(**item), Reject("no")) is not None) is is_unread
+    assert _unread(arrival, run_item(**item), Cancelled("the customer called")) is None, (
+        "that is carried out in any case"
+    )
 
 
 def test_a_request_that_cannot_be_read_undoes_nothing_and_the_next_one_gets_what_the_run_before_left() -> None:
