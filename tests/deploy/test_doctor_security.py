@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
@@ -203,3 +204,16 @@ def test_a_function_in_another_network_is_named(stack: Stack) -> None:
     for given, wanted in ((live, []), *((other, ["network-other"]) for other in (open_, moved, none))):
         with answering("GetFunctionConfiguration", partial(dict, read, **given)):
             assert sorted({one.rule for one in findings(options) if one.rule == "network-other"}) == wanted, given
+
+
+def test_what_a_deployment_has_none_of_is_not_looked_for(stack: Stack) -> None:
+    without = {**ASKED, "settings": {}}
+    options = DeployOptions.model_validate(without)
+    needed = replace(needs(MODULE, options=options), signing_secret=None)
+    found = examine(needed, options, LiveAccount(SESSION), now=int(time.time() * 1000), most_runs=0)
+    assert {one.resource for one in found if one.rule.endswith("-other")} == set()
+
+
+def test_a_role_that_may_not_be_read_is_not_judged(stack: Stack) -> None:
+    with intercept(Refusing("GetRole")):
+        assert rules() == set()

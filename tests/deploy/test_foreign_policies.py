@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -64,6 +65,16 @@ def test_a_topic_lets_functions_publish_and_queues_be_subscribed() -> None:
     assert (subscribe["Sid"], subscribe["Action"], subscribe["Resource"]) == ("Subscriptions", ["sns:Subscribe"], NEWS)
     queue = f"arn:aws:sqs:eu-west-1:{HERE}:everything-news.fifo"
     assert subscribe["Condition"] == {"StringEquals": {"sns:Protocol": "sqs", "sns:Endpoint": [queue]}}
+
+
+def test_a_topic_without_a_queue_here_is_subscribed_by_nobody() -> None:
+    options = DeployOptions.model_validate(
+        {**everything.OPTIONS, "account": HERE, "topics": {"news.fifo": {"name": NEWS}}}
+    )
+    needed = needs("tests.deploy.everything", options=options)
+    alone = replace(needed, queues=tuple(replace(queue, topics=()) for queue in needed.queues))
+    found = json.loads(policies_of_others(alone, options))
+    assert "Subscriptions" not in {one["Sid"] for one in found.get(NEWS, {"Statement": []})["Statement"]}
 
 
 def test_a_bucket_of_another_account_lets_functions_read_and_write_below_the_prefix() -> None:

@@ -168,6 +168,12 @@ def test_who_reads_what_sqs_gives_up_may_use_the_key_of_where_it_was() -> None:
     assert of_keys(needed, "everything-killed") == {(THEIRS, "sqs"): ["kms:Decrypt"]}
 
 
+def test_a_key_of_one_queue_is_nothing_to_who_reads_others() -> None:
+    needed, _ = with_options(kms_key=KEY, queues={"everything-pack": {"kms_key": THEIRS}})
+    readers = {one.name for one in needed.functions if (THEIRS, "sqs") in of_keys(needed, one.name)}
+    assert readers == {"everything-pack", "everything-killed"}
+
+
 def test_who_only_sends_may_not_open_what_sqs_moves_there() -> None:
     needed, options = with_options(queues={"everything-pack": {"kms_key": THEIRS}})
     sends = Permission(Target.QUEUE.value, "everything-killed", ("sqs:SendMessage",))

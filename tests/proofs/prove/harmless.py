@@ -97,6 +97,7 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "wire.envelope._wrap: 0 → forced false",
         "wire.envelope.Envelope.is_fifo: '' → forced false",
         "worker.dead_letters.Letter.read: {} → forced false",
+        "deploy.security_checks._network: {} → forced false",
         "worker.dead_letters.Letter.read: 0 → forced false",
         "worker.dead_letters._sent_at: 0 → forced false",
         "worker.commit_phase.CommitPhase.answered: '' → forced false",
@@ -126,6 +127,7 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
     ),
     "where a payload is decoded for its object, nothing but RunFailed is raised": (
         "worker.routing._read_before: except RunFailed → catches every Exception",
+        "worker.routing.Routes._arrival: except RunFailed → catches every Exception",
     ),
     "no request without a stage is claimed": ("worker.fail_phase._unread: stage is None → forced false",),
     "the JSON of a text, and a time in one, raise nothing else": (
