@@ -18,7 +18,7 @@ _IMPORTED: Final = Words(
     "goes out to {host} when it is imported",
     "ask it in the handler, or allow it: --network {host}",
     "a flow is imported",
-    "starts the program {host} when it is imported",
+    "starts {host} when it is imported",
     "start it in the handler, or allow it: --network {host}",
 )
 

@@ -42,7 +42,7 @@ _REPLAYED: Final = Words(
     "goes out to {host}, which a replay does not",
     "give the call a fake, or allow it: --network {host}",
     "events are replayed",
-    "starts the program {host}, which a replay does not",
+    "starts {host}, which a replay does not",
     "give the call a fake, or allow it: --network {host}",
 )
 
