@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from typing import Any, Final, NamedTuple, Protocol
 
 from flowguard.testing.explorer.record.site import Site, calling_site
-from flowguard.testing.explorer.run.started import STARTS, Started, reported_processes, started
+from flowguard.testing.explorer.run.started import STARTS, Started, reported_starts, started
 
 
 class NetworkRefused(ConnectionRefusedError):
@@ -181,7 +181,7 @@ def no_network(refusals: Refusals, allowed: Collection[str], words: Words = _EXP
     _SWITCH.hook()
     _SWITCH.guards.append(guard)
     try:
-        with _noted_addresses(guard), reported_processes():
+        with _noted_addresses(guard), reported_starts():
             yield
     finally:
         _SWITCH.guards.remove(guard)

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from importlib import import_module
 from typing import Any, Final, NamedTuple
 
@@ -23,8 +23,12 @@ class Started(NamedTuple):
 
 _FORKS: Final = ("os.fork", "os.forkpty")
 _FORK_EXEC: Final = "flowguard.fork_exec"
-"""Reported by :func:`reported_processes`: Python itself reports no program that ``multiprocessing`` starts."""
-_THREAD: Final = "_thread.start_new_thread"
+_THREAD: Final = "flowguard.start_new_thread"
+_UNREPORTED: Final = (
+    ("_posixsubprocess", "fork_exec", _FORK_EXEC),
+    ("_thread", "start_new_thread", _THREAD),
+    ("_thread", "start_joinable_thread", _THREAD),
+)
 _PROGRAMS: Final = ("subprocess.Popen", "os.posix_spawn", "os.exec", "os.system", "os.spawn", _FORK_EXEC)
 
 STARTS: Final = frozenset({*_FORKS, _THREAD, *_PROGRAMS})
@@ -46,14 +50,11 @@ _READ_THE_MACHINE: Final = frozenset(
 
 
 def started(event: str, arguments: Any) -> Started | None:
-    """Return what an event of :data:`STARTS` is about. None for what only reads the machine, or threading starts."""
+    """Return what an event of :data:`STARTS` is about. None for what only reads the machine."""
     if event in _FORKS:
         return Started("fork", "another process (fork)")
     if event == _THREAD:
-        is_of_threading = getattr(arguments[0], "__name__", "") == "_bootstrap"
-        return (
-            None if is_of_threading else Started("_thread", "a thread by _thread instead of threading", is_thread=True)
-        )
+        return Started("_thread", "a thread by _thread instead of threading", is_thread=True)
     program = _program(event, arguments)
     if event == "subprocess.Popen" and _line(program, arguments[1]) in _READ_THE_MACHINE:
         return None
@@ -62,7 +63,10 @@ def started(event: str, arguments: Any) -> Started | None:
 
 def _program(event: str, arguments: Any) -> str:
     """Return the bare name of the program that an event is about: a shell where that runs a command."""
-    named = "sh" if event == "os.system" else arguments[1 if event == "os.spawn" else 0]
+    if event == _FORK_EXEC:
+        named = arguments[1][0]
+    else:
+        named = "sh" if event == "os.system" else arguments[1 if event == "os.spawn" else 0]
     return os.path.basename(os.fsdecode(named))  # noqa: PTH119 - it may be bytes, and of another system
 
 
@@ -73,17 +77,24 @@ def _line(program: str, given: Any) -> tuple[str, ...]:
 
 
 @contextmanager
-def reported_processes() -> Iterator[None]:
-    """Report the programs that ``multiprocessing`` starts, as Python does those of ``subprocess``."""
-    starter: Any = import_module("_posixsubprocess")
-    real = starter.fork_exec
+def reported_starts() -> Iterator[None]:
+    """Report what Python itself does not: the programs that ``multiprocessing`` starts, and threads of ``_thread``.
 
-    def fork_exec(given: Any, executables: Any, *more: Any) -> Any:
-        sys.audit(_FORK_EXEC, executables[0])
-        return real(given, executables, *more)
-
-    starter.fork_exec = fork_exec
-    try:
+    ``subprocess`` and ``threading`` keep the functions as they were when they were imported.
+    """
+    with ExitStack() as changed:
+        for place, name, event in _UNREPORTED:
+            module: Any = import_module(place)
+            if hasattr(module, name):
+                real = getattr(module, name)
+                setattr(module, name, _reported(event, real))
+                changed.callback(setattr, module, name, real)
         yield
-    finally:
-        starter.fork_exec = real
+
+
+def _reported(event: str, real: Callable[..., Any]) -> Callable[..., Any]:
+    def starts(*given: Any, **named: Any) -> Any:
+        sys.audit(event, *given)
+        return real(*given, **named)
+
+    return starts

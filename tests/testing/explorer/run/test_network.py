@@ -169,7 +169,7 @@ def test_a_connection_to_this_machine_is_named_by_the_name_that_was_looked_up() 
 
 def asks_what_machine_it_is(event: Any, context: Any) -> None:
     platform.platform()
-    subprocess.run(["uname", "-p", ""], check=True)  # noqa: S607 - as platform.processor() does, once a process
+    subprocess.run(["uname", "-p"], check=True)  # noqa: S607 - as platform.processor() does, once a process
     ctypes.util.find_library("c")
     uuid.getnode()
 
