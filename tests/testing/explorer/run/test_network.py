@@ -65,8 +65,9 @@ def spawns(event: Any, context: Any) -> None:
 
 
 def forks(event: Any, context: Any) -> None:
-    if os.fork() == 0:
+    if (child := os.fork()) == 0:
         os._exit(0)
+    os.waitpid(child, 0)
 
 
 def forks_a_terminal(event: Any, context: Any) -> None:
