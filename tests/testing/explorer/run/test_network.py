@@ -26,6 +26,7 @@ from flowguard.testing.explorer.run.network import NetworkRefused, ProgramRefuse
 
 ORDER = {"order_id": "o1"}
 PROGRAM = [sys.executable, "-c", "pass"]
+pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
 NAME = os.path.basename(sys.executable)  # noqa: PTH119
 
 
