@@ -1,6 +1,6 @@
 """What somebody starts beside an invocation, as Python reports it: a program, a process or a thread of its own.
 
-Nobody sees what that does: a process has its own copy of the tables in memory.
+An exploration sees nothing of its work: a process has its own copy of the tables in memory.
 """
 
 from __future__ import annotations
