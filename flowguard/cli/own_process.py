@@ -52,6 +52,8 @@ def own_process() -> OwnProcess | None:
 
 
 def _end(code: int) -> NoReturn:
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(code)
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    finally:  # whoever reads may have gone
+        os._exit(code)

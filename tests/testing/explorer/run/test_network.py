@@ -22,7 +22,8 @@ import pytest
 
 from flowguard.testing import Trace, replay
 from flowguard.testing.explorer import PlainFunction
-from flowguard.testing.explorer.run.network import NetworkRefused, ProgramRefused
+from flowguard.testing.explorer.record.site import Site
+from flowguard.testing.explorer.run.network import NetworkRefused, ProgramRefused, Words, no_network
 
 ORDER = {"order_id": "o1"}
 PROGRAM = [sys.executable, "-c", "pass"]
@@ -196,6 +197,37 @@ def test_a_program_that_may_read_the_machine_may_do_nothing_else(line: list[str]
 
     (found,) = replayed(starts).violations
     assert f"starts the program {line[0]}" in found.problems[0].text
+
+
+class Watched:
+    """A watcher of all threads, or of none."""
+
+    def __init__(self, *, inside: bool = True) -> None:
+        self.lacks: list[str] = []
+        self._inside = inside
+
+    def is_inside(self) -> bool:
+        return self._inside
+
+    def lack(self, site: Site, what: str, fix: str, /) -> None:
+        self.lacks.append(what)
+
+
+WORDS = Words("goes out to {host}", "", "a test runs", "starts {host}", "")
+
+
+def test_the_innermost_guard_that_watches_decides_alone() -> None:
+    outer, inner, asleep = Watched(), Watched(), Watched(inside=False)
+    with no_network(outer, (), WORDS), no_network(inner, ["127.0.0.1"], WORDS), no_network(asleep, (), WORDS):
+        sends_a_datagram(None, None)
+        with pytest.raises(NetworkRefused):
+            sends_a_message(None, None)
+    assert (outer.lacks, inner.lacks, asleep.lacks) == ([], ["goes out to ::1"], [])
+
+
+def test_a_thread_of_any_kind_may_start_where_all_are_watched() -> None:
+    with no_network(Watched(), (), WORDS):
+        starts_a_thread_below_threading(None, None)
 
 
 def test_nothing_is_patched_afterwards() -> None:
