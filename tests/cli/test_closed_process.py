@@ -107,6 +107,7 @@ def test_threads_go_out_no_more_after_a_command_with_its_own_process(
 ) -> None:
     with click.Context(main, obj=process), closed_imports(["192.0.2.7"]):
         pass
+    assert process.before_end is end_processes
     assert process.last(1) == 1
     thread = threading.Thread(target=is_refused)
     thread.start()

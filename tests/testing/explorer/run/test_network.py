@@ -204,10 +204,10 @@ class Watched:
 
     def __init__(self, *, inside: bool = True) -> None:
         self.lacks: list[str] = []
-        self._inside = inside
+        self.inside = inside
 
     def is_inside(self) -> bool:
-        return self._inside
+        return self.inside
 
     def lack(self, site: Site, what: str, fix: str, /) -> None:
         self.lacks.append(what)
@@ -223,6 +223,14 @@ def test_the_innermost_guard_that_watches_decides_alone() -> None:
         with pytest.raises(NetworkRefused):
             sends_a_message(None, None)
     assert (outer.lacks, inner.lacks, asleep.lacks) == ([], ["goes out to ::1"], [])
+
+
+def test_what_others_look_up_allows_nothing() -> None:
+    with no_network(watched := Watched(inside=False), ["localhost"], WORDS):
+        socket.getaddrinfo("localhost", 80)
+        watched.inside = True
+        with pytest.raises(NetworkRefused):
+            sends_a_datagram(None, None)
 
 
 def test_a_thread_of_any_kind_may_start_where_all_are_watched() -> None:
