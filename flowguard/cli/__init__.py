@@ -20,6 +20,7 @@ except ModuleNotFoundError as missing:
     print("The flowguard command needs its extra: pip install 'flowguard-aws[cli]'", file=sys.stderr)
     raise SystemExit(2) from None
 
+from flowguard.cli.own_process import OwnProcess
 from flowguard.cli.printing import full_disks_named, printable_errors, take_any_text
 
 # Each command's line in the help, written here so that the help need not import them all.
@@ -71,6 +72,12 @@ class LazyGroup(click.Group):
 
     Both are called ``x_`` where Python itself has an ``x``.
     """
+
+    def __call__(self, *arguments: Any, **extra: Any) -> Any:
+        """Run as the program of this process does, not as a part of another one."""
+        process = OwnProcess()
+        with process.ending():
+            return self.main(*arguments, obj=process, **extra)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)

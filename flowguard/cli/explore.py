@@ -190,9 +190,9 @@ def explore(  # noqa: PLR0913 - the options of a command
     One request of a flow of four stages takes one to two minutes of CPU, and single faults alone (--bound 0 --walks 0)
     a quarter of a minute. Each further request for the same object takes longer than the one before; --seconds stops.
 
-    The exit code is 0 for no violation, 1 for violations, 2 for arguments that cannot be used, 3 for no verdict
-    (nothing ran for some message, not every single fault was tried, or no undisturbed run shows the right end), 130 for
-    an interrupted search without violations.
+    The exit code is 0 for no violation, 1 for violations, 2 for arguments that cannot be used and for what was refused
+    to go out beside the runs, 3 for no verdict (nothing ran for some message, not every single fault was tried, or no
+    undisturbed run shows the right end), 130 for an interrupted search without violations.
     """
     flows, files = _explored(flows, files, messages)
     failing = tuple(map(without_reason, failing))  # as 'flowguard replay' proposes it, with why

@@ -42,7 +42,7 @@ _REPLAYED: Final = Words(
     "goes out to {host}, which a replay does not",
     "give the call a fake, or allow it: --network {host}",
     "events are replayed",
-    "starts the program {host}, which a replay does not",
+    "starts {host}, which a replay does not",
     "give the call a fake, or allow it: --network {host}",
 )
 
@@ -94,7 +94,8 @@ def replay(  # noqa: PLR0913 - the options of a command
     An HTTP request goes to the function of answers. Its path names the token of a run: {token:FLOW/OBJECT/NAME}.
 
     Nothing goes out over the network but to the hosts of --network: a call elsewhere is refused and named, and fails as
-    one does whose host is down. STUBS of a flow's module answer for services of AWS.
+    one does whose host is down. No program or process is started either, unless --network names it. STUBS of a flow's
+    module answer for services of AWS.
 
     Under --weather AWS is as on a bad day: 'dynamodb-away=60m@5m' is an outage of an hour that begins after five
     minutes. Then queues are as in a generated template: a record is received a hundred times before it is given up.
@@ -105,7 +106,7 @@ def replay(  # noqa: PLR0913 - the options of a command
     or its status (o-1=WAITING). OBJECT excuses whatever error, and no run that does not end.
 
     The exit code is 0 where everything could be read and no run failed unexpectedly, 1 where one did, 2 where something
-    could not be read or used: a record that is for no flow here, too.
+    could not be read or used (a record that is for no flow here, too), or was refused to go out.
     """
     _check_failing(failing)
     expected = expected_to_fail(files)

@@ -1,12 +1,14 @@
 """The way out of this machine, which is closed while a flow is explored or replayed, but to what is allowed.
 
 An exploration runs a handler hundreds of times: what goes out would be done as often. Python itself reports each
-connection, datagram, look-up and program before it makes it (its audit events), whichever library asks for it.
+connection, datagram, look-up, program and fork before it makes it (its audit events), whichever library asks for it.
+
+Names of this machine may be looked up, and it is not reached: a service on it keeps what it gets, or passes it on.
 """
 
 from __future__ import annotations
 
-import os
+import ipaddress
 import socket
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -14,6 +16,7 @@ from contextlib import contextmanager
 from typing import Any, Final, NamedTuple, Protocol
 
 from flowguard.testing.explorer.record.site import Site, calling_site
+from flowguard.testing.explorer.run.started import STARTS, Started, reported_starts, started
 
 
 class NetworkRefused(ConnectionRefusedError):
@@ -21,7 +24,7 @@ class NetworkRefused(ConnectionRefusedError):
 
 
 class ProgramRefused(PermissionError):
-    """A program that is not allowed. It was not started."""
+    """A program, process or thread that is not allowed. It was not started."""
 
 
 class Refusals(Protocol):
@@ -39,7 +42,8 @@ class Refusals(Protocol):
 class Words(NamedTuple):
     """The parts of the error that a refused connection raises. ``meanwhile`` says what was running.
 
-    ``starts`` and ``replaced`` are what and how to mend it where a program is refused.
+    ``starts`` and ``replaced`` are what and how to mend it where a program is refused. ``threads`` says whether threads
+    beside those of ``threading`` are refused, too: for they would not be watched.
     """
 
     what: str
@@ -47,14 +51,16 @@ class Words(NamedTuple):
     meanwhile: str
     starts: str
     replaced: str
+    threads: bool = False
 
 
 _EXPLORED: Final = Words(
     "goes out to {host}, which an exploration does not: it would do so in each schedule",
     'say what answers it: outside={{"{host}": …}}, or allow it: network=["{host}"]',
     "a flow is explored",
-    "starts the program {host}, of which an exploration sees nothing: it would run in each schedule",
+    "starts {host}, of which an exploration sees nothing: it would run in each schedule",
     'give the call a fake, or allow it: network=["{host}"]',
+    threads=True,
 )
 
 _Destination = Callable[[Any], str | None]
@@ -70,10 +76,24 @@ def _of_address(arguments: Any) -> str | None:
 
 
 def _of_name(arguments: Any) -> str | None:
-    """Return the host that is looked up. None for this machine's own name, which a client of mails says of itself."""
+    """Return the host that is looked up. None for a name of this machine, which is known here."""
+    host = _name(arguments)
+    return None if _is_here(host) else host
+
+
+def _name(arguments: Any) -> str:
     name = arguments[0][0] if isinstance(arguments[0], tuple) else arguments[0]
-    host = name.decode() if isinstance(name, bytes) else str(name or "")
-    return host if host not in ("", socket.gethostname()) else None
+    return name.decode() if isinstance(name, bytes) else str(name or "")
+
+
+def _is_here(host: str) -> bool:
+    """Answer whether a name or an address is that of this machine."""
+    if host in ("", "localhost", socket.gethostname()):
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 _WAYS_OUT: Final[Mapping[str, _Destination]] = {
@@ -82,38 +102,51 @@ _WAYS_OUT: Final[Mapping[str, _Destination]] = {
     "socket.getnameinfo": _of_name,
 }
 
-_PROGRAMS: Final = ("subprocess.Popen", "os.posix_spawn", "os.exec", "os.system", "os.spawn")
-
 
 class _Guard:
-    """What one block refuses. ``addresses`` are allowed hosts, and those that their names were resolved to."""
+    """What one block refuses. ``addresses`` are allowed hosts, and those that their names were resolved to.
+
+    ``names`` are the names by which addresses of this machine were looked up.
+    """
 
     def __init__(self, refusals: Refusals, allowed: Collection[str], words: Words) -> None:
         self._refusals = refusals
         self._words = words
         self.addresses = set(allowed)
+        self.names: dict[str, str] = {}
 
-    def is_asked(self, host: str) -> bool:
-        """Answer whether somebody whom this guard watches wants to go to an allowed host."""
-        return self._refusals.is_inside() and host in self.addresses
+    def is_inside(self) -> bool:
+        """Answer whether the calling thread is watched by this guard."""
+        return self._refusals.is_inside()
+
+    def resolved(self, host: str, addresses: Collection[str]) -> None:
+        """Note the addresses of a name that somebody whom this guard watches has looked up."""
+        if not self.is_inside():
+            return
+        if host in self.addresses:
+            self.addresses.update(addresses)
+        elif host:
+            self.names.update(dict.fromkeys(addresses, host))
 
     def check(self, event: str, arguments: Any) -> None:
         """Raise :class:`NetworkRefused` or :class:`ProgramRefused` for what is not allowed."""
-        if not self._refusals.is_inside():
-            return
-        if event in _PROGRAMS:
-            program = _program(event, arguments)
-            if program not in self.addresses:
-                self._lack(self._words.starts, self._words.replaced, program)
-                raise ProgramRefused(f"{program} is not to be started while {self._words.meanwhile}")
+        if event in STARTS:
+            self._check_start(started(event, arguments))
             return
         host = _WAYS_OUT[event](arguments)
         if host is not None and host not in self.addresses:
-            self._lack(self._words.what, self._words.fix, host)
+            host = self.names.get(host, host)
+            self._lack(self._words.what.format(host=host), self._words.fix.format(host=host))
             raise NetworkRefused(f"{host} is not to be reached while {self._words.meanwhile}")
 
-    def _lack(self, what: str, fix: str, host: str) -> None:
-        self._refusals.lack(calling_site(until="_work"), what.format(host=host), fix.format(host=host))
+    def _check_start(self, start: Started | None) -> None:
+        if start is None or start.name in self.addresses or (start.is_thread and not self._words.threads):
+            return
+        self._lack(self._words.starts.format(host=start.shown), self._words.replaced.format(host=start.name))
+        raise ProgramRefused(f"{start.name} is not to be started while {self._words.meanwhile}")
+
+    def _lack(self, what: str, fix: str) -> None:
+        self._refusals.lack(calling_site(until="_work"), what, fix)
 
 
 class _Switch:
@@ -130,12 +163,14 @@ class _Switch:
             sys.addaudithook(self._heard)
 
     def _heard(self, event: str, arguments: Any) -> None:
+        """Ask the innermost guard that watches the calling thread."""
         if self.guards and event in _HEARD:
-            for guard in [*self.guards]:
+            guard = next((one for one in reversed([*self.guards]) if one.is_inside()), None)
+            if guard is not None:
                 guard.check(event, arguments)
 
 
-_HEARD: Final = frozenset({*_WAYS_OUT, *_PROGRAMS})
+_HEARD: Final = frozenset({*_WAYS_OUT, *STARTS})
 _SWITCH: Final = _Switch()
 
 
@@ -146,7 +181,7 @@ def no_network(refusals: Refusals, allowed: Collection[str], words: Words = _EXP
     _SWITCH.hook()
     _SWITCH.guards.append(guard)
     try:
-        with _noted_addresses(guard):
+        with _noted_addresses(guard), reported_starts():
             yield
     finally:
         _SWITCH.guards.remove(guard)
@@ -154,13 +189,12 @@ def no_network(refusals: Refusals, allowed: Collection[str], words: Words = _EXP
 
 @contextmanager
 def _noted_addresses(guard: _Guard) -> Iterator[None]:
-    """Allow the addresses that allowed names were resolved to. An audit event comes before they are known."""
+    """Tell the guard to which addresses names were resolved. An audit event comes before they are known."""
     look_up = socket.getaddrinfo
 
     def getaddrinfo(host: Any, *given: Any, **named: Any) -> Any:
         addresses = look_up(host, *given, **named)
-        if guard.is_asked(_of_name((host,)) or ""):
-            guard.addresses.update(str(address[4][0]) for address in addresses)
+        guard.resolved(_name((host,)), [str(address[4][0]) for address in addresses])
         return addresses
 
     changed: Any = socket
@@ -169,9 +203,3 @@ def _noted_addresses(guard: _Guard) -> Iterator[None]:
         yield
     finally:
         changed.getaddrinfo = look_up
-
-
-def _program(event: str, arguments: Any) -> str:
-    """Return the bare name of the program that an event is about: a shell where that runs a command."""
-    named = "sh" if event == "os.system" else arguments[1 if event == "os.spawn" else 0]
-    return os.path.basename(os.fsdecode(named))  # noqa: PTH119 - it may be bytes, and of another system

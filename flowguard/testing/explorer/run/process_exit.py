@@ -22,7 +22,7 @@ class Exits(Protocol):
 
 @contextmanager
 def caught_exits(exits: Exits) -> Iterator[None]:
-    """Let what ends the process end the worker alone while the block runs."""
+    """Let what ends the process end the worker alone while the block runs. A fork of the process ends really."""
     changed: Any = os
     before = {name: getattr(os, name) for name in ("_exit", "abort")}
     for name, real in before.items():
@@ -35,8 +35,10 @@ def caught_exits(exits: Exits) -> Iterator[None]:
 
 
 def _ending(exits: Exits, name: str, real: Callable[..., Any]) -> Callable[..., Any]:
+    here = os.getpid()
+
     def end(*given: Any) -> Any:
-        if exits.is_inside():
+        if os.getpid() == here and exits.is_inside():
             exits.exits(f"os.{name}({', '.join(map(str, given))})")
         return real(*given)
 
