@@ -38,7 +38,7 @@ def test_a_host_that_is_not_this_machines_is_refused(host: str) -> None:
 
 def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "moto.moto_server.werkzeug_app", None)
-    with pytest.raises(CannotServe, match=r"is not installed; pip install 'flowguard\[serve\]'"):
+    with pytest.raises(CannotServe, match=r"is not installed; pip install 'flowguard-aws\[serve\]'"):
         ServedEngine().__enter__()
 
 

@@ -126,8 +126,10 @@ def test_a_client_made_where_no_credentials_are_can_be_used(monkeypatch: pytest.
 
 
 def test_without_moto_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    with EmbeddedAWS():
+        pass  # the tests' own hook needs moto when the first one is opened
     monkeypatch.setitem(sys.modules, "moto", None)
-    with pytest.raises(SettingsError, match=r"pip install 'flowguard\[local\]'"), EmbeddedAWS():
+    with pytest.raises(SettingsError, match=r"pip install 'flowguard-aws\[local\]'"), EmbeddedAWS():
         pass
     monkeypatch.undo()
     with EmbeddedAWS() as aws:
