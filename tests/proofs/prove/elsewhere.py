@@ -59,8 +59,8 @@ TESTED: Final = (
     Elsewhere(
         r"^worker\.(denials\.|hop_memory\.HopMemory\.remember: self\._taken|external_answers\..*not queued|"
         r"commit_phase\.CommitPhase\.written: (self\._services\.denials|isinstance)|"
-        r"handle_phase\.(_decoded|_may_have_been_read)|"
-        r"no_run\.NoRun\.parked|"
+        r"handle_phase\.(_decoded|_may_have_been_read|_read: message)|"
+        r"no_run\.NoRun\.(parked|ending: isinstance)|claim_phase\._retry_in_item: item is None|"
         r"fail_phase\.(_unread|FailPhase\.(_end: unread|_is_parked_for|_parked|_again: self\._services\.denials))|"
         r"dispatch\.(send_or_park: (services\.denials|number not in)|_park: services\.denials|Due\.judged|not_sent)|"
         r"unread\.|settler\.Settler\._is_parked: self\._services\.denials)",
@@ -72,6 +72,7 @@ TESTED: Final = (
             "tests/worker/runtime/test_pauses.py",
             "tests/worker/runtime/test_on_failed.py",
             "tests/worker/runtime/test_releases.py",
+            "tests/worker/runtime/test_fifo.py",
             "tests/worker/runtime/test_given_up.py",
             "tests/worker/runtime/test_refused_for_good.py",
             "tests/worker/test_insider.py::test_who_gives_it_up",

@@ -12,11 +12,15 @@ from flowguard.aws.clients import Clients
 from flowguard.aws.services import aws_store
 from flowguard.names.ids import ObjectId, Owner, RequestId
 from flowguard.protocol.conflict import OnConflict
-from flowguard.protocol.run import Claim, ClaimRequest, Status
+from flowguard.protocol.run import Claim, ClaimRequest, Refused, Status
 from flowguard.settings import Settings
 from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
 from flowguard.step import Step
+from flowguard.verdicts import Verdict
+from flowguard.wire.envelope import Envelope, normalize
 from flowguard.wire.message import Message
+from flowguard.worker.claim_phase import _retry_in_item
+from flowguard.worker.routing import Arrival
 from tests.scene import OrderState, Scene, message_id, record
 from tests.worker.runtime.mishaps import Died, die
 
@@ -172,3 +176,10 @@ def fail_for(name: str) -> Callable[[Step[OrderState]], None]:
             raise RuntimeError("down")
 
     return pricing
+
+
+def test_where_there_is_no_item_no_attempt_is_counted_in_it(at: Scene) -> None:
+    [envelope] = normalize({"Records": [fifo_record(at.second(), 1, "g")]})
+    assert isinstance(envelope, Envelope)
+    arrival = Arrival(envelope, at.flow, at.flow.stage("close-order"), at.second())
+    assert _retry_in_item(arrival, Refused(Verdict.GONE, None)) is None

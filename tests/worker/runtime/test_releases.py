@@ -19,6 +19,7 @@ from flowguard.protocol.run import Status
 from flowguard.sim.calls import Recorder, intercept
 from flowguard.stage import Stage
 from flowguard.step import Step
+from flowguard.testing import sqs_event
 from flowguard.verdicts import ResetVerdict
 from flowguard.wire.message import Message
 from tests.scene import Order, OrderState, Priced, Scene, Script, record, scene
@@ -72,6 +73,27 @@ def test_then_it_is_parked_and_its_run_goes_on_after_a_redrive(at: Scene, newer:
     assert (place["redrive"], place["hop"], place["error"][0]) == (1, 2, "OtherRelease")
     assert at.deliver(at.second(redrive=1)) == [True]
     assert (status(at), at.sent("completed") != []) == (Status.COMPLETED, True)
+
+
+def test_a_payload_of_another_release_is_parked_with_what_is_wrong_with_it(at: Scene) -> None:
+    at.deliver(at.message())
+    at.receives = 3
+    at.deliver(NEWER["a payload"](at))
+    [letter] = at.sent("dead")
+    [kind, text, _] = json.loads(letter["MessageAttributes"]["flowguard"]["StringValue"])["error"]
+    assert (kind, text) == ("OtherRelease", "the payload of close-order is no Priced: total: Field required")
+
+
+def test_a_request_whose_object_no_validator_lets_read_is_kept_and_parked(
+    at: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(at.flow.stage("price-order"), "payload", Crashing)
+    event = sqs_event("price-order", {"order_id": "o1"})
+    assert at.handler(event)["batchItemFailures"] != []
+    assert (at.sent("dead"), at.told(EventType.FAILED)) == ([], 0)
+    event["Records"][0]["attributes"]["ApproximateReceiveCount"] = "3"
+    assert at.handler(event) == {"batchItemFailures": []}
+    assert (len(at.sent("dead")), at.told(EventType.PARKED), at.told(EventType.FAILED)) == (1, 1, 0)
 
 
 def test_when_it_is_parked_nobody_is_at_work_any_more(at: Scene) -> None:
