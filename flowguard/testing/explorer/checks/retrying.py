@@ -172,9 +172,14 @@ def _is_taken(history: History, redriven: Redriven) -> bool:
 
 
 def _is_parked_again(history: History, redriven: Redriven) -> bool:
-    """Answer whether the redrive came back as a letter because the code still does not read it."""
+    """Answer whether the redrive came back as a letter because the code still does not read it.
+
+    Where the object has to be read from the payload, that letter names none.
+    """
     return any(
-        sent.is_letter and sent.run == redriven.key and is_of_another_release(sent.place)
+        sent.is_letter
+        and (sent.run == redriven.key or sent.place.object_id is None)
+        and is_of_another_release(sent.place)
         for sent in history.posted[redriven.after_post :]
     )
 
