@@ -135,10 +135,10 @@ class Redriver:
         if letter.unsent is not None:
             judgement = judge(letter, None, now=self._clock.now())
             return Outcome(letter, judgement if self._to is None else judgement._replace(why="sent to where --to says"))
-        found = self._item(message.flow, message.object_id)
-        unsent = bool(found) and "outbox" in found
-        judgement = judge(letter, read_run(found), now=self._clock.now(), unsent=unsent)
-        return Outcome(letter, self._if_awaited(letter, judgement, read_run(found)))
+        stored = self._item(message.flow, message.object_id)
+        item, unsent = read_run(stored), bool(stored) and "outbox" in stored
+        judgement = judge(letter, item, now=self._clock.now(), unsent=unsent)
+        return Outcome(letter, self._if_awaited(letter, judgement, item))
 
     def _if_awaited(self, letter: Letter, judgement: Judgement, item: RunItem | None) -> Judgement:
         """Look whether the flow that asked for the letter's run still waits for it, or another caller does."""

@@ -9,7 +9,7 @@ from flowguard.protocol.run import ENDED, RunItem, Status
 from flowguard.worker.fail_phase import NOTED_FROM
 
 PARKED_AFTER: Final = 180_000
-"""The least time, in ms, after which a message may be parked: it is received three times, 100 to 200 s apart."""
+"""Milliseconds before a message can be parked: it is received three times first, 100 to 200 s apart."""
 
 REST: Final = NOTED_FROM // timedelta(milliseconds=1)
 """The longest rest before an attempt, in ms, that the item does not have."""

@@ -32,8 +32,8 @@ def cancel_run(client: FlowClient, runs: RunReader, flow: AnyFlow, object_id: st
     except SendFailed as error:
         done, unsent = True, f"the message that ends it was not sent, so its deadline ends it: {error}"
     seen = runs.read(flow.name, object_id)
-    said = _cancelled(seen, flow, now, sent=unsent is None) if done else _left(seen, now)
-    return CancelEnd(done, said, None if seen is None else seen.item.request_id, unsent)
+    stands = _cancelled(seen, flow, now, sent=unsent is None) if done else _left(seen, now)
+    return CancelEnd(done, stands, None if seen is None else seen.item.request_id, unsent)
 
 
 def _cancelled(seen: SeenRun | None, flow: AnyFlow, now: int, *, sent: bool) -> str:

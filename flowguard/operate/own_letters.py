@@ -90,12 +90,8 @@ def letter_refusal(letter: Letter, seen: SeenRun | None, now: int, asker: SeenRu
     if fate is not Fate.REDRIVEN:
         return why
     address = asker_of(letter)
-    if (
-        address is not None
-        and asker is not None
-        and not has_callers(item)
-        and (late := not_awaited(address, asker.item)) is not None
-    ):
+    late = None if address is None or asker is None or has_callers(item) else not_awaited(address, asker.item)
+    if late is not None:
         return f"{late}; 'flowguard dlq redrive' with its id sends it all the same"
     if item is not None and letter.is_parked and _was_cancelled(item, letter):
         return "the run was cancelled; to begin anew, send the request under another id"

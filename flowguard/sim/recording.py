@@ -45,7 +45,7 @@ def read_recording(event: Any) -> list[RecordedRecord | BadRecord]:
 
 
 def _with_receipts(event: Any) -> Any:
-    """Complete what boto3 has received: one message, a list of them, or its whole answer.
+    """Add the receipt handles that messages lack, in one message, a list, or an answer of ReceiveMessage.
 
     A function gets none without its receipt, so there such an object may be anybody's payload. Who notes messages down
     leaves receipts out: they are no use later.

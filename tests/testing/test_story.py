@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 from flowguard.flow import Flow
 from flowguard.outcome import Done, Outcome
@@ -14,13 +15,13 @@ from flowguard.testing import FlowClock, FlowRunner
 from flowguard.testing.story import story
 
 
-class Ask(Stage[dict], name="ask", then="go-on"):  # type: ignore[type-arg]  # as users write it
-    def handle(self, order: dict, step: Step) -> Outcome:  # type: ignore[type-arg]
+class Ask(Stage[dict[str, Any]], name="ask", then="go-on"):
+    def handle(self, order: dict[str, Any], step: Step) -> Outcome:
         return GoOn.when_all(paid=step.event("paid"), within=timedelta(minutes=10))
 
 
-class GoOn(Stage[dict], name="go-on"):  # type: ignore[type-arg]
-    def handle(self, answers: dict, step: Step) -> Outcome:  # type: ignore[type-arg]
+class GoOn(Stage[dict[str, Any]], name="go-on"):
+    def handle(self, answers: dict[str, Any], step: Step) -> Outcome:
         return Done()
 
 

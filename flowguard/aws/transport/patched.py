@@ -32,8 +32,11 @@ _WATCHED: Final = {
     ("http.client", "HTTPConnection"): ("_send_request", "getresponse", "putrequest", "request", "send"),
     ("urllib3.connectionpool", "HTTPConnectionPool"): ("urlopen",),
 }
-"""The functions behind each call of botocore, by module and class. X-Ray, OpenTelemetry, Sentry, New Relic and
-recorders of HTTP replace one or more of them. A class may have no such function in another release."""
+"""The functions of botocore through which each call goes, by module and class.
+
+X-Ray, OpenTelemetry, Sentry, New Relic and recorders of HTTP replace one or more of them. A class may have no such
+function in another release.
+"""
 
 
 def why_watched(modules: Mapping[str, Any], importers: Sequence[Any]) -> str | None:

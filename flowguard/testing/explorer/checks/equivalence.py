@@ -90,9 +90,9 @@ def end_of(history: History, keys: Keys, free: Free, same: Same | None = None) -
                 repeated.add(own)
     nameless = [one for one in sent if one.id is None and id_in_body(one, same or {}) is None]
     anonymous = Counter((one.to, names.plain_text(_body(one, free))) for one in nameless)
-    for one in nameless:
-        if one.is_letter:  # each copy of a message that names no request leaves one
-            anonymous[one.to, names.plain_text(_body(one, free))] = 1
+    for message in nameless:
+        if message.is_letter:  # each copy of a message that names no request leaves one
+            anonymous[message.to, names.plain_text(_body(message, free))] = 1
     messages = {own: " | ".join(sorted(bodies)) for own, bodies in named.items()}
     failed = frozenset(run for run, item in last.items() if item.status is Status.FAILED)
     digest = repr((tables, sorted(messages.items()), sorted(anonymous.items()), sorted(failed)))

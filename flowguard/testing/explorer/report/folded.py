@@ -1,4 +1,4 @@
-"""Time lines as far as they fit a glance: how it began, where it went wrong, and how it ended."""
+"""Shorten long time lines. They keep the beginning, the part where something went wrong, and the end."""
 
 from __future__ import annotations
 
