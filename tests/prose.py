@@ -6,6 +6,7 @@ A first sentence is what stands before the first full stop that is followed by a
 from __future__ import annotations
 
 import ast
+import functools
 import json
 import re
 import sys
@@ -80,7 +81,7 @@ class Prose(NamedTuple):
 def sentences(package: Path = ROOT / "flowguard") -> Iterator[Sentence]:
     """Every first sentence of the package, those of modules and classes too."""
     for file in sorted(package.rglob("*.py")):
-        for node in ast.walk(ast.parse(file.read_text())):
+        for node in ast.walk(_tree(file)):
             if not isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
                 continue
             if text := ast.get_docstring(node):
@@ -107,9 +108,14 @@ def vague_names(package: Path = ROOT / "flowguard") -> Iterator[Place]:
 
 def _nodes(package: Path) -> Iterator[tuple[Path, ast.expr | ast.Expr | ast.arg]]:
     for file in sorted(package.rglob("*.py")):
-        for node in ast.walk(ast.parse(file.read_text())):
+        for node in ast.walk(_tree(file)):
             if isinstance(node, ast.expr | ast.Expr | ast.arg):
                 yield file, node
+
+
+@functools.cache
+def _tree(file: Path) -> ast.Module:
+    return ast.parse(file.read_text())
 
 
 def _first(text: str) -> str:

@@ -49,7 +49,7 @@ def at(opened: Browser, address: str, script: str) -> Any:
     return opened.driver.execute_script(script)
 
 
-@pytest.mark.proof("builds the site, and opens pages of it in a browser")
+@pytest.mark.long("opens in a browser what tests/test_site.py builds and reads")
 def test_each_page_leads_on_and_back_and_cuts_no_comment_off(built: Path, opened: Browser) -> None:
     for width in WIDTHS:
         opened.resize(width)

@@ -102,7 +102,7 @@ def test_it_is_typed(tmp_path: Path) -> None:
     assert found.returncode == 0, found.stdout
 
 
-@pytest.mark.proof("makes two environments, and installs what the project needs into them", first=True)
+@pytest.mark.long("runs by make, in environments of its own, what the tests below and tests/newcomer run")
 def test_make_installs_what_it_needs_and_the_targets_pass(tmp_path: Path) -> None:
     fresh = FreshEnvironment(tmp_path)
     fresh.install("cli")

@@ -88,8 +88,8 @@ def test_a_recorded_request_is_posted_when_its_token_is_there() -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param("approved", marks=pytest.mark.long("what follows from an approval is in what follows from two")),
-        "clicked twice",
+        "approved",
+        pytest.param("clicked twice", marks=pytest.mark.long("one more message than that with one click")),
         "a cart with a wish",
     ],
 )

@@ -93,10 +93,8 @@ def test_local_alone_then_testing_alone_then_a_whole_project(fresh: FreshEnviron
     explore_finds_nothing(fresh, shop)
 
 
-@pytest.mark.proof("builds a wheel, and installs it into an environment of its own, extra after extra", first=True)
-@pytest.mark.parametrize(
-    "extra", ["opentelemetry", pytest.param("xray", marks=pytest.mark.long("the same of the other observer"))]
-)
+@pytest.mark.long("what each module imports is compared with its extra by tests/test_extras.py")
+@pytest.mark.parametrize("extra", TRACING)
 def test_an_observer_needs_its_own_extra_alone(extra: str, fresh: FreshEnvironment, shop: Path) -> None:
     fresh.install(extra)
     assert not fresh.has("moto")
@@ -104,7 +102,7 @@ def test_an_observer_needs_its_own_extra_alone(extra: str, fresh: FreshEnvironme
     assert succeeded(watch(fresh, shop, extra)).out == "True\n"
 
 
-@pytest.mark.proof("builds a wheel, and installs it into an environment of its own", first=True)
+@pytest.mark.long("what each module imports is compared with its extra by tests/test_extras.py")
 def test_the_inspector_needs_its_own_extra_alone(fresh: FreshEnvironment, shop: Path) -> None:
     fresh.install("ui")
     assert not any(fresh.has(module) for module in ("moto", "time_machine", "flask_cors", "pytest"))
@@ -112,7 +110,7 @@ def test_the_inspector_needs_its_own_extra_alone(fresh: FreshEnvironment, shop: 
     says(fresh.run(shop, "flowguard", "dev", "shop.functions"), "pip install 'flowguard-aws[serve]'")
 
 
-@pytest.mark.proof("builds a wheel, and installs it into an environment of its own", first=True)
+@pytest.mark.long("what each module imports is compared with its extra by tests/test_extras.py")
 def test_the_engine_on_a_port_needs_its_own_extra_alone(fresh: FreshEnvironment, shop: Path) -> None:
     fresh.install("serve")
     assert not fresh.has("pytest")

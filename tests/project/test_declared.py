@@ -204,7 +204,7 @@ def test_the_explorer_reads_what_the_module_declares(lines: Any) -> None:
     report = explore(lines.PickOrders, [lines.Order(order_id="o1")], invariants=[only_picked], bound=0, walks=0)
     assert report.ok, str(report)
     assert explore(
-        lines.PickOrders, [lines.Order(order_id="o1")], items={}, invariants=[only_picked], walks=0
+        lines.PickOrders, [lines.Order(order_id="o1")], items={}, invariants=[only_picked], bound=0, walks=0
     ).violations
 
 

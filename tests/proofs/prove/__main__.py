@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from tests.arguments import count
 from tests.proofs.prove import others
-from tests.proofs.prove.cases import CASES
+from tests.proofs.prove.cases import CASES, with_few_schedules
 from tests.proofs.prove.elsewhere import tested
 from tests.proofs.prove.harmless import HARMLESS
 from tests.proofs.prove.hunt import Hunt
@@ -41,7 +41,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     chosen = [one for one in mutants.all if given.only in f"{one.place} {one.name}"]
     if not chosen:
         parser.error(f"--only {given.only!r}: none of the {len(mutants.all):,} mutants has that in its place or name")
-    hunt = Hunt(mutants, CASES, given.jobs, LONG if given.long else SHORT)
+    if given.long:
+        hunt = Hunt(mutants, CASES, given.jobs, LONG)
+    else:
+        hunt = Hunt(mutants, with_few_schedules(CASES), given.jobs, SHORT)
     parts = Parts()
     with parts.timed("flows"):
         hunt.watch()
@@ -77,8 +80,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _others(parts: Parts, long: bool) -> dict[str, others.Outcome]:
-    """Run them one after the other: beside what computes, an emulator answers too late for its clients' time-outs."""
-    found = {other.name: others.run(other, long=long) for other in others.ALL}
+    found = others.run_all(long=long)
     parts.seconds.update({name: outcome.seconds for name, outcome in found.items()})
     return found
 

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -39,7 +40,11 @@ SOAK: Final = Other("soak", "tests.proofs.soak", ("--messages", "250"), ("--mess
 TESTS: Final = Other("tests", "tests.proofs.suite", (), ("--long",), "figures", "ok")
 RECALL: Final = Other("recall", "tests.proofs.recall", (), ("--long",), "figures", "holds")
 DEPLOYED: Final = Other("deployed", "tests.proofs.e2e", (), (), "figures", "holds")
-ALL: Final = (TESTS, RECALL, RACES, SOAK, DEPLOYED)
+LANES: Final = (((TESTS,),), ((RECALL, RACES, SOAK), (DEPLOYED,)))
+"""What is run one after the other, in lanes beside each other: the deployed flows mostly wait. The tests have all cores,
+since an emulator beside what computes answers too late for its clients' time-outs."""
+
+ALL: Final = tuple(other for lanes in LANES for lane in lanes for other in lane)
 
 
 @dataclass(frozen=True)
@@ -53,6 +58,16 @@ class Outcome:
     broken: Sequence[str]
     seconds: float
     lines: Sequence[str] = ()
+
+
+def run_all(*, long: bool) -> dict[str, Outcome]:
+    """Run them by name, lanes beside each other."""
+    ended: dict[str, Outcome] = {}
+    for lanes in LANES:
+        with ThreadPoolExecutor(len(lanes)) as beside:
+            for outcomes in beside.map(lambda lane: {other.name: run(other, long=long) for other in lane}, lanes):
+                ended |= outcomes
+    return ended
 
 
 def run(other: Other, *, long: bool) -> Outcome:

@@ -110,7 +110,7 @@ ANOTHER = pytest.mark.long("repeats the outage of an hour with other weather")
     [
         pytest.param("dynamodb-away=60m@2m", marks=ANOTHER),
         pytest.param("sqs-away=60m@2m", marks=ANOTHER),
-        "throttled=45m@2m",
+        pytest.param("throttled=45m@2m", marks=ANOTHER),
         pytest.param("dynamodb-away=2d@2m", marks=ANOTHER),
         pytest.param("dynamodb-away=60m@2m,hot-items=4,loops-allowed", marks=ANOTHER),
         pytest.param("pollers,throttled=60m@2m,late-copies=2h", marks=ANOTHER),

@@ -195,7 +195,11 @@ def test_where_no_frame_shows_a_record_none_is_said() -> None:
 
 # -- how a batch has to end --------------------------------------------------------------------------------------------
 
-EACH_WAY: Final = pytest.mark.parametrize("together", [True, False], ids=["together", "one after the other"])
+EACH_WAY: Final = pytest.mark.parametrize(
+    "together",
+    [True, pytest.param(False, marks=pytest.mark.long("the records come one after the other"))],
+    ids=["together", "one after the other"],
+)
 
 
 @pytest.mark.proof("explores every single fault of a flow, twice")

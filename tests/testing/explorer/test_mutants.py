@@ -67,7 +67,7 @@ TWO = (seeded.Order(order_id="o1", amount=3), seeded.Order(order_id="o1", amount
         (commit_without_the_fence, ONE, "I2"),
         (forget_the_outbox, ONE, "I6"),
         (claim_an_earlier_run, TWO, "I5"),
-        (leave_the_old_runs_messages_behind, TWO, "I7"),
+        pytest.param(leave_the_old_runs_messages_behind, TWO, "I7", marks=pytest.mark.proof("explores two runs")),
     ],
     ids=lambda one: getattr(one, "__name__", ""),
 )

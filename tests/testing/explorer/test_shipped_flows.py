@@ -87,7 +87,7 @@ def test_what_was_turned_away_is_not_carried_out_by_a_copy_that_comes_when_its_r
     [
         pytest.param(("b-1", "b-2"), "00:00", 2, marks=pytest.mark.long("two bookings where no slot is short")),
         (("b-1", "b-2"), "15:40", 2),
-        (("b-1", "b-1"), "00:00", 1),
+        pytest.param(("b-1", "b-1"), "00:00", 1, marks=pytest.mark.long("a twin of its message is explored, too")),
     ],
     ids=["two bookings", "one slot for two", "one booking twice"],
 )
@@ -106,7 +106,7 @@ def test_each_booking_has_one_slot_and_each_slot_one_booking(ids: Any, not_befor
         (True, *TWO_ORDERS),
         pytest.param(False, *TWO_ORDERS, marks=pytest.mark.long("the payments come one after the other")),
         pytest.param(True, *TWO_PAYMENTS, marks=pytest.mark.long("the orders come together")),
-        (False, *TWO_PAYMENTS),
+        pytest.param(False, *TWO_PAYMENTS, marks=pytest.mark.long("other flows, one after the other")),
     ],
     ids=[f"{way}, {what}" for what in ("orders", "payments") for way in ("together", "one after the other")],
 )

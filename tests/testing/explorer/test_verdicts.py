@@ -82,6 +82,7 @@ def test_a_message_for_another_flow_is_named_beside_those_that_ran() -> None:
     assert '<p class="verdict bad">0 violations, and no verdict</p>' in shown
 
 
+@pytest.mark.proof("explores a flow")
 def test_the_command_names_its_file_and_gives_no_verdict(tmp_path: Path) -> None:
     flow = "tests.testing.explorer.test_verdicts:Seats"
     (tmp_path / "good.json").write_text(json.dumps(sqs_event("claims", {"claim_id": "c1", "seat": "s"})))
@@ -143,6 +144,7 @@ def test_a_message_that_no_stage_gets_is_named_and_no_fault_is_tried_at_it(which
     assert "".join(report.coverage.values()) == ""
 
 
+@pytest.mark.proof("explores a flow")
 def test_beside_a_message_that_no_stage_gets_the_others_keep_their_numbers() -> None:
     foreign = [event for event, _ in NOT_HERE.values()]
     several = TWO[0], Claim(claim_id="c2", seat="t")
@@ -153,6 +155,7 @@ def test_beside_a_message_that_no_stage_gets_the_others_keep_their_numbers() -> 
     assert replay(Seats, [*foreign, *several], "6/d1", tables=TABLES).violations == ()
 
 
+@pytest.mark.proof("explores a flow")
 def test_a_later_hop_of_a_run_that_another_message_begins_is_explored_with_it() -> None:
     begins = of_run(version=1)
     report = explore(Seats, [of_run(hop=2, version=1), begins], tables=TABLES, invariants_only=True, **QUICK)

@@ -94,8 +94,8 @@ def drops_a_letter_that_is_sent_back(patch: Patch) -> None:
     ("mutant", "rule"),
     [
         (letter_with_the_next_hop, "I7"),
-        (without(Kind.DEAD), "I6"),
-        (without(Kind.NEXT), "I6"),
+        pytest.param(without(Kind.DEAD), "I6", marks=pytest.mark.long("another message is missing")),
+        pytest.param(without(Kind.NEXT), "I6", marks=pytest.mark.long("another message is missing")),
         (drops_a_letter_that_is_sent_back, "I6"),
     ],
     ids=["letter with the next hop", "no letter", "no next hop", "drops a letter"],
