@@ -368,7 +368,7 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "worker.handle_phase.HandlePhase._ended_group: wait.plan is not None → forced true",
         "aws.group_items.DynamoDBGroups._drop: item.wait is None → forced false",
         "aws.group_items.DynamoDBGroups._settled: item is not None → forced true",
-        "aws.waits.DynamoDBWaits._changed: found is None → forced false",
+        "aws.waits.DynamoDBWaits._changed: raw is None → forced false",
     ),
     "it is true itself: forced to be so it stays what it is": (
         "worker.driving.Driver.alone: True → forced true",
@@ -381,15 +381,15 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "aws.batch_calls.DynamoDBBatches.claim: requests[p].message.hop == 1 → forced true",
     ),
     "an insert that follows is refused where there is an item": (
-        "aws.batch_calls._is_absent: _code(found) == 'ConditionalCheckFailed' → forced true",
+        "aws.batch_calls._is_absent: _code(answer) == 'ConditionalCheckFailed' → forced true",
     ),
     "it is a guess about costs, and either way is right": (
-        "aws.batch_calls.DynamoDBBatches._learn: one.message.flow == flow → forced true",
+        "aws.batch_calls.DynamoDBBatches._learn: request.message.flow == flow → forced true",
         "aws.batch_calls.DynamoDBBatches._learn: 2 * met > len(mine) → becomes 2 * met >= len(mine)",
         "aws.batch_calls._requests: size + length > LARGEST_CALL → becomes size + length >= LARGEST_CALL",
     ),
     "each statement has an answer, and no request is refused in three ways at once": (
-        "aws.batch_calls.DynamoDBBatches._judge: found → forced true",
+        "aws.batch_calls.DynamoDBBatches._judge: answers → forced true",
         "aws.batch_calls.DynamoDBBatches._judge: codes <= _NOT_HERE → becomes codes < _NOT_HERE",
     ),
     "a letter that cannot be read is refused a step later, in the same words: this is for the type checker": (
