@@ -65,12 +65,12 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
     ),
     "what is allowed is collected in sets, which have no order": (
         "deploy.permissions._Allowed.schedules: self.on(Target.SCHEDULES, settings.scheduler_group, 'scheduler:CreateSchedule'); then self.on(Target.SCHEDULER_ROLE, settings.scheduler_role or '', 'iam:PassRole') → the other way round",
-        "deploy.permissions._orders: found.on(Target.TABLE, settings.table, 'dynamodb:GetItem'); then found.sends((flow.answers, *wait_targets(flow))) → the other way round",
-        "deploy.permissions._orders: found.sends((flow.answers, *wait_targets(flow))); then _groups(found, flow, settings) → the other way round",
-        "deploy.permissions._cancellations: found.on(Target.TABLE, settings.table, 'dynamodb:GetItem'); then found.sends(wait_targets(flow)) → the other way round",
-        "deploy.permissions._killed: found.sends(flow_sends(flow, scope)); then found.sends((flow.inbox_of(stage) for stage in flow.stages)) → the other way round",
-        "deploy.permissions.permissions_of: found.on(Target.OBJECTS, place, 's3:GetObject', 's3:PutObject'); then found.on(Target.BUCKET, place, 's3:ListBucket') → the other way round",
-        "deploy.permissions._groups: found.on(Target.TABLE, settings.table, 'dynamodb:GetItem', 'dynamodb:Query'); then found.sends((*stage_sends(flow, stage), flow.dead_letters)) → the other way round",
+        "deploy.permissions._orders: allowed.on(Target.TABLE, settings.table, 'dynamodb:GetItem'); then allowed.sends((flow.answers, *wait_targets(flow))) → the other way round",
+        "deploy.permissions._orders: allowed.sends((flow.answers, *wait_targets(flow))); then _groups(allowed, flow, settings) → the other way round",
+        "deploy.permissions._cancellations: allowed.on(Target.TABLE, settings.table, 'dynamodb:GetItem'); then allowed.sends(wait_targets(flow)) → the other way round",
+        "deploy.permissions._killed: allowed.sends(flow_sends(flow, scope)); then allowed.sends((flow.inbox_of(stage) for stage in flow.stages)) → the other way round",
+        "deploy.permissions.permissions_of: allowed.on(Target.OBJECTS, place, 's3:GetObject', 's3:PutObject'); then allowed.on(Target.BUCKET, place, 's3:ListBucket') → the other way round",
+        "deploy.permissions._groups: allowed.on(Target.TABLE, settings.table, 'dynamodb:GetItem', 'dynamodb:Query'); then allowed.sends((*stage_sends(flow, stage), flow.dead_letters)) → the other way round",
     ),
     "a flow that waits has a queue of answers: its class is refused without": (
         "deploy.permissions._gets_deadlines: isinstance(flow.answers, Queue) → forced true",
