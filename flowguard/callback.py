@@ -54,7 +54,7 @@ class Callback:
             if value is not None and not (isinstance(value, str) and all(value.split("."))):
                 yield f"a callback's {name} is {shown(value)}; write the name of a field: {name}='search_id'"
         names: Any = self.names
-        if not (isinstance(names, tuple) and all(isinstance(one, str) and one for one in names)):
+        if not (isinstance(names, tuple) and all(isinstance(name, str) and name for name in names)):
             yield f"a callback's names is {shown(names)}; write a tuple: names=('parcel',)"
         prefix: Any = self.prefix
         if not isinstance(prefix, str):

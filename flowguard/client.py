@@ -217,9 +217,9 @@ class FlowClient:
         flow that believes that message only when it is signed. Nothing is cancelled then.
         """
         _check_flow(flow)
-        text, own, now, object_id = reason(why), self._new_id(), self._clock.now(), _object(object_id)
+        text, message_id, now, object_id = reason(why), self._new_id(), self._clock.now(), _object(object_id)
         self._check_can_end(flow, object_id)
-        done = Canceller(self._services("a cancellation")).cancel(flow, object_id, own, now, text)
+        done = Canceller(self._services("a cancellation")).cancel(flow, object_id, message_id, now, text)
         if done.onward is not None and (refusals := self._sender.send([done.onward[1]])):
             raise SendFailed({str(done.onward[1].to): refusal.why for refusal in refusals.values()})
         return done.item is not None

@@ -289,8 +289,8 @@ class TextGone(Reject):
 
 
 def _does_not_hold(table: str, condition: str, item: dict[str, object] | None) -> str:
-    found = "no such item" if item is None else "the item is there, but it does not match"
-    return f"the condition on {table!r} does not hold ({condition}): {found}"
+    outcome = "no such item" if item is None else "the item is there, but it does not match"
+    return f"the condition on {table!r} does not hold ({condition}): {outcome}"
 
 
 # -- work that may succeed when it is tried again --------------------------------------------------------------------

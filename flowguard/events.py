@@ -150,14 +150,14 @@ class Event(NamedTuple):
 
 def shown_fields(what: Mapping[str, Any], message: Message | None, facts: Mapping[str, Any]) -> dict[str, Any]:
     """Return all of that as fields, with where the message stands. Each text is printable, and cut where it is long."""
-    found = {**what, **facts}
+    fields = {**what, **facts}
     if (m := message) is not None:
         place = {"request_id": m.request_id, "flow": m.flow, "stage": m.stage}
-        found = {**what, **place, "hop": m.hop, "attempt": m.retry + 1, "redrive": m.redrive, **facts}
-    for name, fact in found.items():
+        fields = {**what, **place, "hop": m.hop, "attempt": m.retry + 1, "redrive": m.redrive, **facts}
+    for name, fact in fields.items():
         if isinstance(fact, str) and not (len(fact) <= LONGEST and fact.isprintable()):  # few are not: no call for each
-            found[name] = printable(bounded(fact))
-    return found
+            fields[name] = printable(bounded(fact))
+    return fields
 
 
 class Observer(Protocol):
@@ -179,13 +179,13 @@ def log(event: Event) -> None:
     Where only Lambda's own handler would write it, a JSON line goes straight to standard output. Where somebody has
     configured Python's logging, the fields are a record's ``extra``.
     """
-    what = event.type._value_  # for each event: ``value`` calls a function, and so does the hash of a member
-    level = _LEVELS[what]
+    name = event.type._value_  # for each event: ``value`` calls a function, and so does the hash of a member
+    level = _LEVELS[name]
     if logger.isEnabledFor(level):
-        log_fields(level, what, event.fields())
+        log_fields(level, name, event.fields())
 
 
-def log_fields(level: int, what: str, fields: Mapping[str, Any]) -> None:
+def log_fields(level: int, name: str, fields: Mapping[str, Any]) -> None:
     """Log these fields as one line, in the form that the function's logs have.
 
     A failing log breaks no message: an error of a handler, filter or formatter is printed to standard error, as by
@@ -195,9 +195,9 @@ def log_fields(level: int, what: str, fields: Mapping[str, Any]) -> None:
         if (trace := trace_id()) is not None:
             fields = {**fields, "trace": trace}
         if lambda_log.takes_all(logger, level):
-            lambda_log.write(level, what, fields if _TAKEN.isdisjoint(fields) else _renamed(fields))
+            lambda_log.write(level, name, fields if _TAKEN.isdisjoint(fields) else _renamed(fields))
         elif os.environ.get("AWS_LAMBDA_LOG_FORMAT") == "JSON":
-            logger.log(level, "flowguard %s", what, extra=_renamed(fields))
+            logger.log(level, "flowguard %s", name, extra=_renamed(fields))
         else:
             logger.log(level, "flowguard %s", lambda_log.to_json(fields))
     except BaseException as error:
@@ -215,7 +215,7 @@ def _renamed(fields: Mapping[str, Any]) -> Mapping[str, Any]:
 def trace_id() -> str | None:
     """Return the id of the trace that Lambda has this invocation in. None where there is none."""
     header = os.environ.get("_X_AMZN_TRACE_ID")
-    return found[1] if header and (found := _TRACE.search(header)) else None
+    return match[1] if header and (match := _TRACE.search(header)) else None
 
 
 def logged_bytes(event: Event) -> int:

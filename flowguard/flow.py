@@ -221,8 +221,8 @@ class Flow:
             return ObjectId(request_id)
         text = text_at(payload, cls.object_id)
         if text is None:
-            what = recognised(payload)
-            raise RunFailed(f"the payload has no usable {cls.object_id!r} to name the object by{what}")
+            seen_as = recognised(payload)
+            raise RunFailed(f"the payload has no usable {cls.object_id!r} to name the object by{seen_as}")
         if problem := id_problem(text):
             raise RunFailed(f"the payload's {cls.object_id!r} {problem}")
         return ObjectId(text)
@@ -265,9 +265,9 @@ class Flow:
                 f"not {type(payload).__name__}"
             )
         body = encode(payload)
-        own = cls._own_id(body, request_id) if callable(request_id) else request_id
-        if problem := name_problem(own):
-            raise RunFailed(f"the request id {shown(own)} {problem}")
+        chosen_id = cls._own_id(body, request_id) if callable(request_id) else request_id
+        if problem := name_problem(chosen_id):
+            raise RunFailed(f"the request id {shown(chosen_id)} {problem}")
         if reply_to is not None and (problem := form_problem(reply_to)):
             raise RunFailed(f"reply_to: {problem}")
         if reply_to is not None and not signed and cls.reply_to is not None and reply_to not in cls.reply_to:
@@ -276,8 +276,8 @@ class Flow:
             flow=cls.name,
             stage=entry.name,
             version=cls.version,
-            object_id=cls._object(payload, own, object_id),
-            request_id=own,
+            object_id=cls._object(payload, chosen_id, object_id),
+            request_id=chosen_id,
             requested_at=requested_at,
             body=body,
             reply_to=None if reply_to is None else str(reply_to),
@@ -317,26 +317,30 @@ def is_flow(value: object) -> TypeGuard[AnyFlow]:
 
 
 def _option_problems(flow: AnyFlow) -> list[str]:
-    found = []
+    problems = []
     if flow.object_id == "":
-        found.append(
+        problems.append(
             "it does not say what a run is for; give object_id='<a field of the first payload>' or PER_REQUEST"
         )
     if not flow.name:
-        found.append('it has no name; messages carry it, so give one: class …(Flow, name="validate-cart")')
+        problems.append('it has no name; messages carry it, so give one: class …(Flow, name="validate-cart")')
     elif not is_good_name(flow.name):
-        found.append(f"its name {flow.name!r} must be 1 to 64 of: a-z, A-Z, 0-9, '-', '_'")
+        problems.append(f"its name {flow.name!r} must be 1 to 64 of: a-z, A-Z, 0-9, '-', '_'")
     if not isinstance(flow.inbox, Queue | Topic):
-        found.append(f"its inbox {flow.inbox} is no queue or topic; its stages read from SQS, SNS→SQS or an invocation")
+        problems.append(
+            f"its inbox {flow.inbox} is no queue or topic; its stages read from SQS, SNS→SQS or an invocation"
+        )
     if flow.answers is not flow.inbox and not takes_answers(flow.answers):
-        found.append(f"its answers {flow.answers} is no standard queue; deadlines are delayed, which only those can do")
+        problems.append(
+            f"its answers {flow.answers} is no standard queue; deadlines are delayed, which only those can do"
+        )
     if any(not 1 <= version <= HIGHEST_VERSION for version in flow.accepts):
-        found.append(f"versions {sorted(flow.accepts)} must be whole numbers from 1 to {HIGHEST_VERSION:,}")
+        problems.append(f"versions {sorted(flow.accepts)} must be whole numbers from 1 to {HIGHEST_VERSION:,}")
     if not 1 <= flow.max_hops <= MOST_HOPS:
-        found.append(f"max_hops is {flow.max_hops}; a run has at least one hop, and at most {MOST_HOPS:,}")
+        problems.append(f"max_hops is {flow.max_hops}; a run has at least one hop, and at most {MOST_HOPS:,}")
     if not 0 <= flow.max_depth <= MOST_HOPS:
-        found.append(f"max_depth is {flow.max_depth}; a chain has no runs before one, or up to {MOST_HOPS:,}")
-    return [*found, *_span_problems(flow), *_keep_problems(flow), *_carry_problems(flow.carry)]
+        problems.append(f"max_depth is {flow.max_depth}; a chain has no runs before one, or up to {MOST_HOPS:,}")
+    return [*problems, *_span_problems(flow), *_keep_problems(flow), *_carry_problems(flow.carry)]
 
 
 def _callback_problems(flow: AnyFlow) -> list[str]:
@@ -346,10 +350,10 @@ def _callback_problems(flow: AnyFlow) -> list[str]:
     if callback_problems := [problem for callback in callbacks for problem in callback.problems()]:
         return callback_problems
     return [
-        f"its callback's {one.source} brings its own messages too, whose function reads no answers from outside; give "
-        f"the callback another queue"
-        for one in callbacks
-        if one.source in (flow.inbox, flow.answers)
+        f"its callback's {callback.source} brings its own messages too, whose function reads no answers from outside; "
+        f"give the callback another queue"
+        for callback in callbacks
+        if callback.source in (flow.inbox, flow.answers)
     ]
 
 
@@ -384,17 +388,17 @@ def _keep_problems(flow: AnyFlow) -> list[str]:
     kept: Any = flow.keep_result
     if kept is None:
         return []
-    found = []
+    problems = []
     if kept is not UNTIL_RESET and (problem := span_problem(kept)):
-        found.append(f"keep_result {problem}; or say UNTIL_RESET")
+        problems.append(f"keep_result {problem}; or say UNTIL_RESET")
     elif kept is not UNTIL_RESET and kept <= timedelta(0):
-        found.append("keep_result must be positive")
+        problems.append("keep_result must be positive")
     if flow.on_conflict is not OnConflict.ATTACH:
         fix = "leave on_conflict out, it is ATTACH then"
-        found.append(f"it keeps results, and on_conflict={flow.on_conflict.name} would not answer with them; {fix}")
+        problems.append(f"it keeps results, and on_conflict={flow.on_conflict.name} would not answer with them; {fix}")
     if flow.object_id is PER_REQUEST:
-        found.append("it keeps results, and with PER_REQUEST no request has the object of another")
-    return found
+        problems.append("it keeps results, and with PER_REQUEST no request has the object of another")
+    return problems
 
 
 def _are_names(value: object) -> bool:
@@ -402,7 +406,7 @@ def _are_names(value: object) -> bool:
 
 
 def _are_destinations(value: object) -> bool:
-    return isinstance(value, tuple) and all(isinstance(one, Destination | str) and one != "" for one in value)
+    return isinstance(value, tuple) and all(isinstance(target, Destination | str) and target != "" for target in value)
 
 
 def _trust_problems(entries: object, reply_to: object) -> list[str]:
@@ -419,7 +423,7 @@ def _trust_problems(entries: object, reply_to: object) -> list[str]:
 
 
 def _destination_problems(given: Mapping[str, Destination | str | None], reply_to: Any) -> list[str]:
-    several = [("reply_to", one) for one in reply_to] if _are_destinations(reply_to) else []
+    several = [("reply_to", target) for target in reply_to] if _are_destinations(reply_to) else []
     return [
         f"{name}: {problem}"
         for name, to in (*given.items(), *several)
@@ -430,12 +434,12 @@ def _destination_problems(given: Mapping[str, Destination | str | None], reply_t
 def _carry_problems(carry: object) -> list[str]:
     if not isinstance(carry, tuple):
         return [f"carry is {carry!r}; write a tuple of attribute names: carry=('tenant',)"]
-    found = []
+    problems = []
     if len(carry) > MOST_CARRIED:
-        found.append(f"it carries {len(carry)} attributes; beside flowguard's own SQS has room for {MOST_CARRIED}")
+        problems.append(f"it carries {len(carry)} attributes; beside flowguard's own SQS has room for {MOST_CARRIED}")
     if taken := OWN_ATTRIBUTES.intersection(carry):
-        found.append(f"it carries {', '.join(sorted(taken))}, which flowguard sets itself; leave it out")
-    return found
+        problems.append(f"it carries {', '.join(sorted(taken))}, which flowguard sets itself; leave it out")
+    return problems
 
 
 def _stage_problems(flow: AnyFlow) -> list[str]:
@@ -504,15 +508,17 @@ def _on_failed_problems(flow: AnyFlow, stages: tuple[AnyStage, ...]) -> list[str
         return []
     stage = next((stage for stage in stages if stage.name == name), None)
     if stage is None:
-        return [f"on_failed is {shown(name)}, which is not among its stages: {', '.join(one.name for one in stages)}"]
-    found = []
+        return [
+            f"on_failed is {shown(name)}, which is not among its stages: {', '.join(other.name for other in stages)}"
+        ]
+    problems = []
     if name in (stages[0].name, *flow.entries):
-        found.append(f"on_failed is {name!r}, where requests enter; give the failed runs a stage of their own")
+        problems.append(f"on_failed is {name!r}, where requests enter; give the failed runs a stage of their own")
     if stage.payload is not Failure:
-        found.append(f"on_failed is {name!r}, which takes {stage.payload.__name__}; write Stage[Failure, …]")
+        problems.append(f"on_failed is {name!r}, which takes {stage.payload.__name__}; write Stage[Failure, …]")
     if flow.max_hops > MOST_HOPS // 2:
-        found.append(f"max_hops is {flow.max_hops}; with on_failed it is at most {MOST_HOPS // 2:,}")
-    return found
+        problems.append(f"max_hops is {flow.max_hops}; with on_failed it is at most {MOST_HOPS // 2:,}")
+    return problems
 
 
 def _reach_problems(entries: tuple[str, ...], stages: tuple[AnyStage, ...]) -> list[str]:

@@ -169,8 +169,8 @@ def once(
 
     Raises :class:`DefinitionError`, which lists every mistake.
     """
-    own = table if not isinstance(table, str) else KeyTable(table, "pk", "sk", "ttl")
-    rule = OnceRule(name, key, argument, payload, keep, lease, result, own)
+    key_table = table if not isinstance(table, str) else KeyTable(table, "pk", "sk", "ttl")
+    rule = OnceRule(name, key, argument, payload, keep, lease, result, key_table)
 
     def guard(function: Callable[P, R]) -> OnceFunction[P, R]:
         if problems := _problems(rule, function):
@@ -288,8 +288,8 @@ class OnceFunction(Generic[P, R]):
 
     def _ends_at(self, args: tuple[Any, ...], kwargs: dict[str, Any], now: int) -> int | None:
         """Return when Lambda stops this invocation; None where nothing says it."""
-        for one in (self._context, *args, *kwargs.values()):
-            if callable(remaining := getattr(one, "get_remaining_time_in_millis", None)):
+        for argument in (self._context, *args, *kwargs.values()):
+            if callable(remaining := getattr(argument, "get_remaining_time_in_millis", None)):
                 return now + max(1, int(remaining()))
         outer = _deadline.get()
         return outer if outer is not None and outer > now else None
@@ -384,11 +384,11 @@ class OnceFunction(Generic[P, R]):
         """
         records = _records(event)
         _ = self._guarded.services, self._guarded.results  # a mistake of settings or types is that of the whole batch
-        one = self.within(context)
+        bound = self.within(context)
         if not self._guarded.is_async:
-            return one._answered(records, lambda record: one._run((record,), {}, comes_back=True))
+            return bound._answered(records, lambda record: bound._run((record,), {}, comes_back=True))
         with asyncio.Runner() as runner:
-            return one._answered(records, lambda record: runner.run(one._await((record,), {}, comes_back=True)))
+            return bound._answered(records, lambda record: runner.run(bound._await((record,), {}, comes_back=True)))
 
     def _answered(self, records: list[dict[str, Any]], work: Callable[[dict[str, Any]], Any]) -> dict[str, Any]:
         failed: list[str] = []
@@ -398,7 +398,7 @@ class OnceFunction(Generic[P, R]):
             if group in stuck or self._is_late(record) or not _is_done(work, record):
                 failed.append(record["messageId"])
                 stuck.update({group} if group is not None else ())
-        return {"batchItemFailures": [{"itemIdentifier": one} for one in failed]}
+        return {"batchItemFailures": [{"itemIdentifier": message_id} for message_id in failed]}
 
     def _is_late(self, record: dict[str, Any]) -> bool:
         remaining = getattr(self._context, "get_remaining_time_in_millis", None)
@@ -465,7 +465,7 @@ def _fifo_group(record: dict[str, Any]) -> str | None:
 
 def _problems(rule: OnceRule, function: Any) -> tuple[str, ...]:
     """List every mistake of a rule. Code that nobody type-checked writes it too."""
-    found = (
+    problems = (
         _name_problem(rule.name),
         rule_problem("key", rule.key),
         rule_problem("payload", rule.payload) if rule.payload is not None else None,
@@ -474,7 +474,7 @@ def _problems(rule: OnceRule, function: Any) -> tuple[str, ...]:
         _table_problem(rule.table),
         _function_problem(rule, function),
     )
-    return tuple(problem for problem in found if problem is not None)
+    return tuple(problem for problem in problems if problem is not None)
 
 
 def _name_problem(name: object) -> str | None:

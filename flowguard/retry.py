@@ -85,23 +85,23 @@ class RetryPolicy(NamedTuple):
         return _type_problems(self) or self._value_problems()
 
     def _value_problems(self) -> list[str]:
-        found = []
+        problems = []
         if not 1 <= self.attempts <= MOST_ATTEMPTS:
-            found.append(
+            problems.append(
                 f"retry.attempts is {self.attempts}; it counts the first attempt, so it is at least 1, "
                 f"and at most {MOST_ATTEMPTS}"
             )
         elif any(self.backoff.seconds(retry) < 0 for retry in range(1, self.attempts)):
-            found.append(f"retry.backoff {self.backoff!r} asks for a negative delay; time goes forward")
+            problems.append(f"retry.backoff {self.backoff!r} asks for a negative delay; time goes forward")
         if not 0 <= self.jitter <= 1:
-            found.append(f"retry.jitter is {self.jitter}; it is a share between 0 and 1")
+            problems.append(f"retry.jitter is {self.jitter}; it is a share between 0 and 1")
         if not timedelta(0) <= self.max_delay <= LONGEST_DELAY:
-            found.append(f"retry.max_delay is {self.max_delay}; it is between 0 and {LONGEST_DELAY.days} days")
+            problems.append(f"retry.max_delay is {self.max_delay}; it is between 0 and {LONGEST_DELAY.days} days")
         if self.give_up_after is not None and self.give_up_after <= timedelta(0):
-            found.append(f"retry.give_up_after is {self.give_up_after}; it must be positive")
+            problems.append(f"retry.give_up_after is {self.give_up_after}; it must be positive")
         for kind, policy in self.for_errors.items():
-            found.extend(f"for {kind.__name__}, {problem}" for problem in policy.problems())
-        return found
+            problems.extend(f"for {kind.__name__}, {problem}" for problem in policy.problems())
+        return problems
 
     @property
     def longest_delay(self) -> timedelta:
@@ -131,17 +131,17 @@ def policy_problems(policy: object) -> list[str]:
 
 def _type_problems(policy: RetryPolicy) -> list[str]:
     """List the fields whose values are of another type than declared. Code that nobody type-checked gives those too."""
-    found = []
+    problems = []
     if not _is_a(int, policy.attempts):
-        found.append(f"retry.attempts is {shown(policy.attempts)}; write a whole number: attempts=5")
+        problems.append(f"retry.attempts is {shown(policy.attempts)}; write a whole number: attempts=5")
     if not callable(getattr(policy.backoff, "seconds", None)):
-        found.append(f"retry.backoff is {shown(policy.backoff)}; write Fixed(…), Linear(…) or Exponential(…)")
+        problems.append(f"retry.backoff is {shown(policy.backoff)}; write Fixed(…), Linear(…) or Exponential(…)")
     if not _is_a((int, float), policy.jitter):
-        found.append(f"retry.jitter is {shown(policy.jitter)}; write a share between 0 and 1: jitter=0.2")
+        problems.append(f"retry.jitter is {shown(policy.jitter)}; write a share between 0 and 1: jitter=0.2")
     for name, span in (("max_delay", policy.max_delay), ("give_up_after", policy.give_up_after)):
         if not (span is None and name == "give_up_after") and (problem := span_problem(span)):
-            found.append(f"retry.{name} {problem}")
-    return [*found, *_error_problems(policy.for_errors)]
+            problems.append(f"retry.{name} {problem}")
+    return [*problems, *_error_problems(policy.for_errors)]
 
 
 def _error_problems(for_errors: object) -> list[str]:

@@ -97,9 +97,9 @@ class Settings(BaseModel):
         for unknown in sorted(name for name in environment if name.startswith(_PREFIX)):
             if unknown not in variables.values():
                 _warn_of_unknown(unknown)
-        found = {name: environment[variable] for name, variable in variables.items() if variable in environment}
+        values = {name: environment[variable] for name, variable in variables.items() if variable in environment}
         try:
-            return cls.model_validate(found)
+            return cls.model_validate(values)
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
             name = str(first["loc"][0])

@@ -194,7 +194,7 @@ def name_of(stage: StageOrName | None) -> str | None:
 def _names(then: Any) -> tuple[str, ...]:
     """Return the names of the stages. Anything else gives its ``repr``, which the flow will miss among its stages."""
     several = then if isinstance(then, tuple) else (then,)
-    return tuple(one if isinstance(one, str) else getattr(one, "name", repr(one)) for one in several)
+    return tuple(stage if isinstance(stage, str) else getattr(stage, "name", repr(stage)) for stage in several)
 
 
 def _type_arguments(cls: type) -> tuple[Any, Any]:

@@ -212,8 +212,8 @@ class Step(Generic[StateT]):
 
         A model is stored as :mod:`flowguard.items.rows` says; a dict holds what DynamoDB holds, and floats.
         """
-        found = row(item, f"step.put({shown(table)}, …)")
-        self._writes.add(Put(table, found, self._writes.condition(condition, names, values, else_reject, else_go_on)))
+        fields = row(item, f"step.put({shown(table)}, …)")
+        self._writes.add(Put(table, fields, self._writes.condition(condition, names, values, else_reject, else_go_on)))
 
     def update(
         self,
@@ -232,9 +232,9 @@ class Step(Generic[StateT]):
         ``names`` and ``values`` serve both the change and the ``condition``.
         """
         both = Condition(change, names or {}, values or {})
-        found = row(key, f"step.update({shown(table)}, key, …)")
+        item_key = row(key, f"step.update({shown(table)}, key, …)")
         self._writes.add(
-            Update(table, found, both, self._writes.condition(condition, None, None, else_reject, else_go_on))
+            Update(table, item_key, both, self._writes.condition(condition, None, None, else_reject, else_go_on))
         )
 
     def delete(
@@ -249,9 +249,9 @@ class Step(Generic[StateT]):
         else_go_on: str | None = None,
     ) -> None:
         """Record that the item under ``key`` is to be removed."""
-        found = row(key, f"step.delete({shown(table)}, key)")
+        item_key = row(key, f"step.delete({shown(table)}, key)")
         self._writes.add(
-            Delete(table, found, self._writes.condition(condition, names, values, else_reject, else_go_on))
+            Delete(table, item_key, self._writes.condition(condition, names, values, else_reject, else_go_on))
         )
 
     def check(
@@ -269,11 +269,11 @@ class Step(Generic[StateT]):
 
         Nothing is changed under ``key``.
         """
-        found = row(key, f"step.check({shown(table)}, key, …)")
+        item_key = row(key, f"step.check({shown(table)}, key, …)")
         checked = self._writes.condition(condition, names, values, else_reject, else_go_on)
         if checked is None:
             raise RunFailed(f"step.check({shown(table)}, …) has no condition; nothing was written")
-        self._writes.add(Check(table, found, checked))
+        self._writes.add(Check(table, item_key, checked))
 
     # -- before the commit
 
@@ -323,11 +323,11 @@ class Step(Generic[StateT]):
         with self._early.apply(name):
             yield
 
-    def _need_claim(self, what: str) -> None:
+    def _need_claim(self, method: str) -> None:
         """Raise :class:`RunFailed` in a stage without a claim."""
         if not self._leased:
             fix = f"leave lease=False out of {self._message.stage!r}"
-            raise RunFailed(f"step.{what} works only under a claim; {fix}. Nothing was done")
+            raise RunFailed(f"step.{method} works only under a claim; {fix}. Nothing was done")
 
     def newest_wins(
         self,
@@ -345,9 +345,9 @@ class Step(Generic[StateT]):
         request are kept in the item, as ``newest_at`` (ms) and ``newest_by``. ``deleted`` leaves a tombstone, an item
         with ``newest_deleted``, so that an older write does not bring the item back.
         """
-        found = row(item, f"step.newest_wins({shown(table)}, …)")
+        fields = row(item, f"step.newest_wins({shown(table)}, …)")
         moment = self._message.requested_at if at is None else milliseconds(at)
-        self._writes.add(newest_put(table, found, key, moment, self.request_id, deleted=deleted))
+        self._writes.add(newest_put(table, fields, key, moment, self.request_id, deleted=deleted))
 
     def fence(self) -> ItemFence:
         """Return a condition for a write that you make yourself, to an item which keeps the fence in its attributes.

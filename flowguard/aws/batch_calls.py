@@ -74,9 +74,9 @@ class DynamoDBBatches:
         self._refusals: list[str] = []
 
     def refusals(self) -> list[str]:
-        found = [*self._reads.refusals, *self._refusals]
+        refusals = [*self._reads.refusals, *self._refusals]
         self._reads.refusals, self._refusals = [], []
-        return found
+        return refusals
 
     def claim(self, requests: Sequence[ClaimRequest]) -> list[Claim | Refused | None]:
         """Claim runs of different objects, in one request or two.
@@ -96,18 +96,18 @@ class DynamoDBBatches:
         }
         answers: list[Claim | Refused | None] = [None] * len(requests)
         wrong: list[int] = []
-        for place, found in self._execute(dict(sorted(first.items()))):
-            if _is_absent(found) if place not in new else _code(found) == "DuplicateItem":
+        for place, answer in self._execute(dict(sorted(first.items()))):
+            if _is_absent(answer) if place not in new else _code(answer) == "DuplicateItem":
                 wrong.append(place)
             else:
-                answers[place] = self._claimed(requests[place], found, inserted=place in new)
+                answers[place] = self._claimed(requests[place], answer, inserted=place in new)
         self._learn(requests, new, wrong)
         again = {
             **_said(update_statement, {place: calls[place] for place in wrong if place in new}),
             **_said(insert_statement, {p: calls[p] for p in wrong if p not in new and requests[p].message.hop == 1}),
         }
-        for place, found in self._execute(again):
-            answers[place] = self._claimed(requests[place], found, inserted=place not in new)
+        for place, answer in self._execute(again):
+            answers[place] = self._claimed(requests[place], answer, inserted=place not in new)
         return answers
 
     def _may_be_new(self, request: ClaimRequest) -> bool:
@@ -117,15 +117,17 @@ class DynamoDBBatches:
     def _learn(self, requests: Sequence[ClaimRequest], new: Collection[int], wrong: Collection[int]) -> None:
         """Note which flows' first hops meet items. A wrong guess costs a request and a write unit each."""
         for flow in {requests[place].message.flow for place in wrong}:
-            mine = [at for at, one in enumerate(requests) if one.message.flow == flow and one.message.hop == 1]
+            mine = [
+                at for at, request in enumerate(requests) if request.message.flow == flow and request.message.hop == 1
+            ]
             met = sum((at in wrong) == (at in new) for at in mine)
             (self._met.add if 2 * met > len(mine) else self._met.discard)(flow)
 
-    def _claimed(self, request: ClaimRequest, found: Item, *, inserted: bool) -> Claim | Refused | None:
+    def _claimed(self, request: ClaimRequest, answer: Item, *, inserted: bool) -> Claim | Refused | None:
         """Return what the answer to one statement means. None where the claim has to be asked for once more."""
         if inserted:
-            return None if "Error" in found else Claim(request.message, taken(None, request), None, at=request.now)
-        code, item = _code(found), _item(found)
+            return None if "Error" in answer else Claim(request.message, taken(None, request), None, at=request.now)
+        code, item = _code(answer), _item(answer)
         if not item:
             return None
         with suppress(Exception):  # what cannot be read is reported for this run alone, by its own call
@@ -138,21 +140,25 @@ class DynamoDBBatches:
 
     def judge(self, requests: Sequence[ClaimRequest]) -> list[Claim | Refused | None]:
         """Decide claims of different objects by consistent reads in one request. Nothing is written."""
-        asked = [(place, one.message) for place, one in enumerate(requests) if message_problem(one.message) is None]
+        asked = [
+            (place, request.message)
+            for place, request in enumerate(requests)
+            if message_problem(request.message) is None
+        ]
         answers: list[Claim | Refused | None] = [None] * len(requests)
-        for place, found in self._reads.read({place: run_key(m.flow, m.object_id) for place, m in asked}):
+        for place, item in self._reads.read({place: run_key(m.flow, m.object_id) for place, m in asked}):
             with suppress(Exception):  # what cannot be read is reported for this run alone, by its own call
-                answers[place] = self._calls.judged(requests[place], found)
+                answers[place] = self._calls.judged(requests[place], item)
         return answers
 
     def commit(self, commits: Sequence[tuple[Claim, Commit]], *, in_threads: bool = False) -> list[CommitAnswer]:
         """Commit hops of different objects in one request. Those that write more than that are a transaction each."""
-        shared = {place: one for place, one in enumerate(commits) if not one[1].is_transaction}
-        own = {place: one for place, one in enumerate(commits) if one[1].is_transaction}
+        shared = {place: pair for place, pair in enumerate(commits) if not pair[1].is_transaction}
+        alone = {place: pair for place, pair in enumerate(commits) if pair[1].is_transaction}
         answers: list[CommitAnswer] = [None] * len(commits)
         for place, answer in self._commit_shared(shared):
             answers[place] = answer
-        for place, answer in transactions(self._calls.transact, own, in_threads=in_threads):
+        for place, answer in transactions(self._calls.transact, alone, in_threads=in_threads):
             answers[place] = answer
         return answers
 
@@ -170,11 +176,11 @@ class DynamoDBBatches:
             **_said(insert_statement, {place: calls[place] for place in new}),
             **_said(update_statement, {place: calls[place] for place in calls if place not in new}),
         }
-        for place, found in self._execute(dict(sorted(statements.items()))):
-            yield place, self._committed(*commits[place], found)
+        for place, answer in self._execute(dict(sorted(statements.items()))):
+            yield place, self._committed(*commits[place], answer)
 
-    def _committed(self, claim: Claim, commit: Commit, found: Item) -> Committed | Fenced | Refused | None:
-        code, item = _code(found), _item(found)
+    def _committed(self, claim: Claim, commit: Commit, answer: Item) -> Committed | Fenced | Refused | None:
+        code, item = _code(answer), _item(answer)
         if code is None:
             return Committed()
         with suppress(Exception):
@@ -201,7 +207,7 @@ class DynamoDBBatches:
         if not self._available:
             return ()
         try:
-            found: Sequence[Any] = self._client.batch_execute_statement(Statements=statements)["Responses"]
+            answers: Sequence[Any] = self._client.batch_execute_statement(Statements=statements)["Responses"]
         except ClientError as error:
             if error_code(error) in _NOT_HERE:
                 self._give_up(str(error))
@@ -211,19 +217,19 @@ class DynamoDBBatches:
             return ()
         except Exception as error:  # the network: what was written shows when each asks on its own
             return self._refused(error)
-        self._judge(found)
-        return found
+        self._judge(answers)
+        return answers
 
     def _refused(self, error: Exception) -> Sequence[Any]:
         self._refusals.append(bounded(f"{type(error).__name__}: {error}"))
         return ()
 
-    def _judge(self, found: Sequence[Any]) -> None:
+    def _judge(self, answers: Sequence[Any]) -> None:
         """Give up where every statement is refused for want of a permission, or several times as not valid."""
-        codes = {_code(one) for one in found}
+        codes = {_code(answer) for answer in answers}
         self._invalid = self._invalid + 1 if codes == {"ValidationError"} else 0
-        if found and (codes <= _NOT_HERE or self._invalid >= MOST_INVALID):
-            self._give_up(str(found[0]["Error"].get("Message", "")))
+        if answers and (codes <= _NOT_HERE or self._invalid >= MOST_INVALID):
+            self._give_up(str(answers[0]["Error"].get("Message", "")))
 
     def _give_up(self, why: str) -> None:
         self._available = False
@@ -234,11 +240,11 @@ class DynamoDBBatches:
 
 def _said(say: Callable[[Any], Any], calls: Mapping[int, Any]) -> dict[int, Any]:
     """Return the statements of those calls that PartiQL can say."""
-    said: dict[int, Any] = {}
+    statements: dict[int, Any] = {}
     for place, call in calls.items():
         with suppress(Unsayable):
-            said[place] = say(call)
-    return said
+            statements[place] = say(call)
+    return statements
 
 
 def _requests(statements: Mapping[int, Any]) -> Iterable[list[int]]:
@@ -266,14 +272,14 @@ def _length(values: Sequence[Item]) -> int:
     return length
 
 
-def _code(found: Item) -> str | None:
-    return str(found["Error"].get("Code")) if "Error" in found else None
+def _code(answer: Item) -> str | None:
+    return str(answer["Error"].get("Code")) if "Error" in answer else None
 
 
-def _item(found: Item) -> Item | None:
-    item: Item | None = found.get("Error", found).get("Item")
+def _item(answer: Item) -> Item | None:
+    item: Item | None = answer.get("Error", answer).get("Item")
     return item
 
 
-def _is_absent(found: Item) -> bool:
-    return _code(found) == "ConditionalCheckFailed" and not _item(found)
+def _is_absent(answer: Item) -> bool:
+    return _code(answer) == "ConditionalCheckFailed" and not _item(answer)

@@ -52,10 +52,10 @@ class BatchReads:
         asked = len(keys) + 1
         while 0 < len(keys) < asked:
             asked = len(keys)
-            found, keys = self._request(keys)
+            items, keys = self._request(keys)
             later = {_identity(key) for key in keys}
             for identity in [identity for identity in left if identity not in later]:
-                yield left.pop(identity), found.get(identity)
+                yield left.pop(identity), items.get(identity)
 
     def _request(self, keys: list[Any]) -> tuple[dict[str, Item], list[Item]]:
         """Return the items by what tells them apart, and the keys that were not processed: all without an answer."""

@@ -71,10 +71,10 @@ class DynamoDBCallers(NamedTuple):
         if caller.key in callers.held:
             return True  # a copy of its message: the list was open with it in it
         if len(text.encode()) <= LARGEST_HELD and not callers.is_full:
-            found = self._changed(flow, object_id, self._held(callers, caller, text), until)
-            if found is None:
+            item = self._changed(flow, object_id, self._held(callers, caller, text), until)
+            if item is None:
                 return True
-            if found.get("callers", {}).get("M", {}).get("term", {}).get("S") != callers.term:
+            if item.get("callers", {}).get("M", {}).get("term", {}).get("S") != callers.term:
                 return False
         self._put(flow, object_id, callers.term, caller, text, row_until)
         return self._changed(flow, object_id, _in_rows(callers), until) is None
@@ -102,9 +102,9 @@ class DynamoDBCallers(NamedTuple):
         """
         ends = until // 1000
         while True:
-            found = self._change(flow, object_id, change, ends)
-            if found is None or (lives := int(found.get("ttl", number(0))["N"])) <= ends:
-                return found
+            item = self._change(flow, object_id, change, ends)
+            if item is None or (lives := int(item.get("ttl", number(0))["N"])) <= ends:
+                return item
             ends = lives
 
     def _change(self, flow: str, object_id: ObjectId, change: dict[str, Any], ends: int) -> Any:
@@ -162,7 +162,7 @@ class DynamoDBCallers(NamedTuple):
 
     def forget(self, flow: str, object_id: ObjectId, term: str, callers: Sequence[Caller]) -> None:
         """Remove rows of callers that were answered. A worker that dies then goes on with the others."""
-        requests = [{"DeleteRequest": {"Key": _row_key(flow, object_id, term, one)}} for one in callers]
+        requests = [{"DeleteRequest": {"Key": _row_key(flow, object_id, term, caller)}} for caller in callers]
         if left := write_rows(self.client, self.table, requests, self.pause):
             raise RowsLeft(left)
 
@@ -247,12 +247,12 @@ class DynamoDBCallers(NamedTuple):
     def stored_end(self, flow: str, object_id: ObjectId) -> StoredEnd | None:
         """Read the end of the object's run, consistently. None where there is none, or it was reset."""
         key = run_key(flow, object_id)
-        found: Any = patiently(
+        raw: Any = patiently(
             lambda: self.client.get_item(TableName=self.table, Key=key, ConsistentRead=True), self.pause
         ).get("Item")
-        if not found or (item := read_item(found)).status not in ENDED or item.reset_at is not None:
+        if not raw or (item := read_item(raw)).status not in ENDED or item.reset_at is not None:
             return None
-        item = self.ended(item, found)
+        item = self.ended(item, raw)
         if item.lost is not None:
             raise item.lost
         return StoredEnd(item.request_id, item.committed_at, item.status.value, item.result, item.error)

@@ -85,8 +85,8 @@ class DynamoDBCancellations(NamedTuple):
         is cancelled already is left as it is. Raises :class:`RunTooBusy`.
         """
         for _ in range(MOST_TRIES):
-            found = self._read(flow, object_id)
-            item = None if found is None else read_item(found)
+            raw = self._read(flow, object_id)
+            item = None if raw is None else read_item(raw)
             if item is None or not _goes_on(item) or not _is_meant(item, at, only):
                 return None
             restart = restart_id(flow, object_id, item) if needs_restart(item) else None
@@ -95,16 +95,16 @@ class DynamoDBCancellations(NamedTuple):
             if run.requested_at > note.at or (isinstance(only, RunName) and run != only):
                 return None
             if _is_noted(item, note):
-                return self._at_rest(item, found)
+                return self._at_rest(item, raw)
             change = _of_a_restart(item) if restart is not None else _of_a_run(item, now)
             noted = self._noted(run_key(flow, object_id), change, note)
             if noted is not None:
                 return self._at_rest(read_item(noted), noted)
         raise RunTooBusy(flow, MOST_TRIES)
 
-    def _at_rest(self, item: RunItem, found: Any) -> RunItem:
+    def _at_rest(self, item: RunItem, raw: Any) -> RunItem:
         """Return the item, with its wait's plan where it waits. The hop after a wait has it until its commit."""
-        return self.with_plan(item, found) if item.status is Status.WAITING else item
+        return self.with_plan(item, raw) if item.status is Status.WAITING else item
 
     def _read(self, flow: str, object_id: ObjectId) -> Any:
         key = run_key(flow, object_id)

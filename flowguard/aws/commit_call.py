@@ -196,9 +196,9 @@ def _add_callers(update: _Update, claim: Claim, commit: Commit) -> None:
     update.removed += askers
     if commit.closes_list:
         update.removed.append("callers")
-        own = caller_key(item.request_id, item.requested_at)
+        key = caller_key(item.request_id, item.requested_at)
         update.changes.append(expressions.CLOSE_CALLERS)
-        update.values |= {":nobody": record_item(Callers(item.owner)), ":caller": {"S": own}}
+        update.values |= {":nobody": record_item(Callers(item.owner)), ":caller": {"S": key}}
     elif item.answered_by is not None:  # they were answered before the hop; their result goes now
         update.removed.append("answered_by")
 
@@ -233,13 +233,13 @@ def _new_wait(wait: NewWait, texts: PackedTexts) -> Item:
 
 def _add_texts(update: _Update, texts: PackedTexts) -> None:
     """Set or remove each long text but a wait's plan, which is a part of the wait."""
-    for name, one in texts.by_name.items():
+    for name, packed in texts.by_name.items():
         if name == FIRST_MESSAGE:
             update.names[f"#{name}"] = name
-        if one is None:
+        if packed is None:
             update.removed.append(f"#{name}")
         elif name != PLAN:
-            update.set(f"#{name}", f":{name}", one.value)
+            update.set(f"#{name}", f":{name}", packed.value)
 
 
 def _add_history(update: _Update, claim: Claim, commit: Commit, texts: PackedTexts) -> None:
@@ -256,7 +256,7 @@ def _add_history(update: _Update, claim: Claim, commit: Commit, texts: PackedTex
 
 def _take(update: _Update, claim: Claim, request: ClaimRequest, commit: Commit) -> str:
     """Add to a commit what the claim of its hop would have written. Return the condition for both."""
-    m, found = claim.message, claim.before
+    m, before = claim.message, claim.before
     update.values |= values_of(IN_PLACE_OF_A_CLAIM, claim.item)
     update.changes.append(expressions.TAKE)
     if commit.status is not Status.COMPLETED and m.hop == 1:
@@ -273,12 +273,12 @@ def _take(update: _Update, claim: Claim, request: ClaimRequest, commit: Commit) 
         if commit.wait is None:
             update.removed += ["waiting", "#wait"]
             update.names["#wait"] = "wait"
-    if found is None:
+    if before is None:
         return expressions.ABSENT
     update.values |= {
-        ":read_request_id": {"S": found.request_id},
-        ":read_epoch": number(found.epoch),
-        ":read_owner": {"S": found.owner},
-        ":read_done": {"BOOL": found.done},
+        ":read_request_id": {"S": before.request_id},
+        ":read_epoch": number(before.epoch),
+        ":read_owner": {"S": before.owner},
+        ":read_done": {"BOOL": before.done},
     }
     return expressions.UNCHANGED

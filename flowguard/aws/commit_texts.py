@@ -71,7 +71,7 @@ class CommitTexts:
             name: None if text is None else self._pack(claim, commit, name, text)
             for name, text in _long_texts(commit).items()
         }
-        stored = {name: one.size for name, one in packed.items() if one is not None}
+        stored = {name: text.size for name, text in packed.items() if text is not None}
         if "state" not in packed and (state := self.stored_state(claim.item)):
             stored["state"] = state
         beside = _sizes_beside(claim, commit)

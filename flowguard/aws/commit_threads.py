@@ -22,15 +22,15 @@ def transactions(transact: Transact, commits: Commits, *, in_threads: bool) -> I
     Those that write to one item go in turn, as far as keys show it: at once they would cancel each other.
     """
     if not in_threads or len(commits) < 2:
-        yield from ((place, _answer(transact, *one)) for place, one in commits.items())
+        yield from ((place, _answer(transact, *pair)) for place, pair in commits.items())
         return
     from concurrent.futures import ThreadPoolExecutor  # a function that records no writes starts quicker
 
     for several in _rounds(commits):
         with ThreadPoolExecutor(MOST_AT_ONCE) as pool:
             made = {
-                place: pool.submit(copy_context().run, partial(_answer, transact, *one))
-                for place, one in several.items()
+                place: pool.submit(copy_context().run, partial(_answer, transact, *pair))
+                for place, pair in several.items()
             }
         yield from ((place, future.result()) for place, future in made.items())
 
@@ -52,9 +52,9 @@ def _rounds(commits: Commits) -> Iterator[Commits]:
         met: set[tuple[str, str]] = set()
         now: dict[int, tuple[Claim, Commit]] = {}
         later: dict[int, tuple[Claim, Commit]] = {}
-        for place, one in left.items():
-            items = _items(one[1])
-            (now if met.isdisjoint(items) else later)[place] = one
+        for place, pair in left.items():
+            items = _items(pair[1])
+            (now if met.isdisjoint(items) else later)[place] = pair
             met |= items
         yield now
         left = later

@@ -68,9 +68,9 @@ class DeadLetterQueue:
             answer = clients.sqs.get_queue_attributes(
                 QueueUrl=url, AttributeNames=["QueueArn", "ApproximateNumberOfMessages"]
             )
-        found = answer["Attributes"]
+        attributes = answer["Attributes"]
         now = _now_at_sqs(answer, (clock if clock is not None else SystemClock()).now())
-        return cls(name, url, found["QueueArn"], int(found["ApproximateNumberOfMessages"]), now)
+        return cls(name, url, attributes["QueueArn"], int(attributes["ApproximateNumberOfMessages"]), now)
 
 
 class Reading:
@@ -194,19 +194,19 @@ def _explanation(error: ClientError | BotoCoreError) -> tuple[str, str]:
                 return "there are no credentials", "sign in, or choose a profile with AWS_PROFILE"
             case _:
                 return str(error).rstrip("."), "is --endpoint-url right, and can it be reached?"
-    code, said = error_code(error), str(error.response.get("Error", {}).get("Message", ""))
+    code, text = error_code(error), str(error.response.get("Error", {}).get("Message", ""))
     if code in _MISSING_QUEUE:
         return "does not exist", "check its name, the region and the account; its ARN or URL names all three"
     if code == "ResourceNotFoundException":
         return "does not exist", "name the flows' table with --table or FLOWGUARD_TABLE, and check the region"
     if code in _DENIED:
-        return f"{error.operation_name} is denied ({said})", f"allow it to whoever runs this: {error.operation_name}"
+        return f"{error.operation_name} is denied ({text})", f"allow it to whoever runs this: {error.operation_name}"
     if code in STRANGERS:
         return f"the credentials are not accepted ({code})", "sign in again, and check this machine's clock"
-    return f"{code}: {said}", ""
+    return f"{code}: {text}", ""
 
 
-def _now_at_sqs(answer: Any, own: int) -> int:
+def _now_at_sqs(answer: Any, here: int) -> int:
     """Return the time of SQS's clock in ms, by an answer's ``Date``.
 
     That names whole seconds. So this machine's clock counts where it is right, and where SQS names no time.
@@ -215,8 +215,8 @@ def _now_at_sqs(answer: Any, own: int) -> int:
     try:
         there = int(parsedate_to_datetime(headers["date"]).timestamp() * 1000)
     except (KeyError, ValueError):
-        return own
-    return own if abs(own - there) <= _CLOCKS_AGREE else there + 999
+        return here
+    return here if abs(here - there) <= _CLOCKS_AGREE else there + 999
 
 
 def _tens(names: Sequence[str]) -> Iterator[Sequence[str]]:

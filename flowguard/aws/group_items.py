@@ -105,10 +105,10 @@ class DynamoDBGroups(NamedTuple):
         """
         by = message_name(by)
         changes = {":from": number(start), ":to": number(end), ":by": {"S": by}}
-        applied, found = self._change_run(address, key, expressions.ASKED, expressions.ASK_ON, changes)
-        if applied or found is None:
+        applied, raw = self._change_run(address, key, expressions.ASKED, expressions.ASK_ON, changes)
+        if applied or raw is None:
             return applied
-        wait = read_item(found).wait
+        wait = read_item(raw).wait
         return wait is not None and wait.group == key and (wait.asked, wait.asked_by) == (end, by)
 
     # -- answers
@@ -154,22 +154,22 @@ class DynamoDBGroups(NamedTuple):
         return judge_by_shard(shard, member)
 
     def _settle(
-        self, address: AnswerAddress, said: AskShard, member: Member, answer: GivenAnswer, item: RunItem
+        self, address: AnswerAddress, ask: AskShard, member: Member, answer: GivenAnswer, item: RunItem
     ) -> Settled | None:
         """Settle the answer for a run that waits. None where its shard was closed meanwhile."""
-        kept = self._keep(address, said.key, member, answer)
+        kept = self._keep(address, ask.key, member, answer)
         if kept is None:
             return Settled(AnswerVerdict.UNKNOWN, item)
-        took, shard = self._take(address.flow, said.key, member)
+        took, shard = self._take(address.flow, ask.key, member)
         if shard is None:
             return Settled(AnswerVerdict.UNKNOWN, item)
         if str(member.number) in shard.waiting:
             return None
         is_new = kept is _RowAnswer.NOW or (took and kept is _RowAnswer.BEFORE)
         verdict = AnswerVerdict.RECORDED if is_new else AnswerVerdict.DUPLICATE
-        if not (shard.is_over and said.is_open):
+        if not (shard.is_over and ask.is_open):
             return Settled(verdict, item)
-        return self._drop(address, said.key, member, verdict, kept)
+        return self._drop(address, ask.key, member, verdict, kept)
 
     def _keep(self, address: AnswerAddress, key: str, member: Member, answer: GivenAnswer) -> _RowAnswer | None:
         """Keep the answer in its row, if that has none. None where there is no row."""
@@ -195,36 +195,36 @@ class DynamoDBGroups(NamedTuple):
 
     def _take(self, flow: str, key: str, member: Member) -> tuple[bool, Shard | None]:
         """Take the request out of its shard. Returns whether that was done, and the shard afterwards."""
-        own = str(member.number)
-        took, found = self.calls.change(
+        name = str(member.number)
+        took, raw = self.calls.change(
             {**shard_key(flow, key, member.shard), **_SHARD},
             expressions.DROP_MEMBER,
             expressions.SETTLE_MEMBER,
-            {":member": {"S": own}, ":members": {"SS": [own]}},
+            {":member": {"S": name}, ":members": {"SS": [name]}},
         )
-        if found is None:
+        if raw is None:
             return False, None
-        shard = _read_shard(found)
-        return took, shard._replace(waiting=shard.waiting - {own}) if took else shard
+        shard = _read_shard(raw)
+        return took, shard._replace(waiting=shard.waiting - {name}) if took else shard
 
     def _drop(
         self, address: AnswerAddress, key: str, member: Member, verdict: AnswerVerdict, kept: _RowAnswer
     ) -> Settled:
         """Take a shard that is over out of the run item."""
-        own = str(member.shard)
-        changes = {":names": {"SS": [own]}}
-        applied, found = self._change_run(address, key, expressions.DROP_SHARD, expressions.CLOSE_SHARD, changes)
-        if found is None:
+        name = str(member.shard)
+        changes = {":names": {"SS": [name]}}
+        applied, raw = self._change_run(address, key, expressions.DROP_SHARD, expressions.CLOSE_SHARD, changes)
+        if raw is None:
             return Settled(verdict, None)
-        item = read_item(found)
+        item = read_item(raw)
         if not applied or item.wait is None:
-            return Settled(verdict, self.calls.at_rest(address, item, found))
-        wait = item.wait._replace(waiting=item.wait.waiting - {own})
+            return Settled(verdict, self.calls.at_rest(address, item, raw))
+        wait = item.wait._replace(waiting=item.wait.waiting - {name})
         after = item._replace(wait=wait)
         if wait.end is None:
             return Settled(verdict, after)
         ended = verdict if kept is _RowAnswer.ANOTHER else AnswerVerdict.RESUMED
-        return Settled(ended, self.calls.with_plan(after, found))
+        return Settled(ended, self.calls.with_plan(after, raw))
 
     # -- of a run that went on
 
@@ -233,12 +233,12 @@ class DynamoDBGroups(NamedTuple):
 
         Called again, it says the same.
         """
-        rows, found = self._query(flow, key, shard)
-        if found is not None and found.waiting and not found.closed:
+        rows, state = self._query(flow, key, shard)
+        if state is not None and state.waiting and not state.closed:
             where = {**shard_key(flow, key, shard), **_SHARD}
             self.calls.change(where, expressions.CLOSE, expressions.CAN_CLOSE, {":yes": {"BOOL": True}})
-            rows, found = self._query(flow, key, shard)
-        waiting = frozenset[str]() if found is None else found.waiting
+            rows, state = self._query(flow, key, shard)
+        waiting = frozenset[str]() if state is None else state.waiting
         if any("answer" not in row for place, row in rows.items() if str(place) not in waiting):
             rows, _ = self._query(flow, key, shard)  # an answer came between the pages, to a row that was read before
         return [
@@ -256,9 +256,9 @@ class DynamoDBGroups(NamedTuple):
         """Read the rows of a shard by their numbers, and the shard, consistently and page by page."""
         pages = self.calls.query(shard_key(flow, key, shard)["pk"])
         by_name = {item["sk"]["S"]: item for page in pages for item in page["Items"]}
-        found = by_name.pop(_SHARD["sk"]["S"], None)
+        raw = by_name.pop(_SHARD["sk"]["S"], None)
         rows = {int(name.removeprefix(_ROW)): item for name, item in by_name.items()}
-        return rows, None if found is None else _read_shard(found)
+        return rows, None if raw is None else _read_shard(raw)
 
     def _change_run(
         self, address: AnswerAddress, key: str, update: str, condition: str, changes: Item
@@ -305,9 +305,9 @@ def _shard_item(key: Item, shard: NewShard, ttl: Item) -> Item:
     }
 
 
-def _read_shard(found: Item) -> Shard:
-    waiting = frozenset(found["waiting"]["SS"] if "waiting" in found else ())
-    return Shard(int(found["size"]["N"]), int(found["spare"]["N"]), waiting, "closed" in found)
+def _read_shard(raw: Item) -> Shard:
+    waiting = frozenset(raw["waiting"]["SS"] if "waiting" in raw else ())
+    return Shard(int(raw["size"]["N"]), int(raw["spare"]["N"]), waiting, "closed" in raw)
 
 
 def _text(row: Item, name: str) -> str:

@@ -66,7 +66,7 @@ def room_after_commit(claim: Claim, commit: Commit, key: Item, texts: PackedText
         return LONGEST
     if commit.takes_callers and item.hop > 1 and not commit.closes_list:
         return len(item.history.encode())  # what it begins anew with is in the item too, and nobody has read it
-    size = _plain(item, key, commit.status) + sum(len(name) + own for name, own in sizes.items())
+    size = _plain(item, key, commit.status) + sum(len(name) + length for name, length in sizes.items())
     size += sum(_kept(claim, commit)) + sum(_new(written))
     return max(0, min(LONGEST, _room(size), _room(*_after_next_claim(size, item, commit, sizes))))
 
@@ -78,7 +78,7 @@ def room_in_claimed(claim: Claim, key: Item, state: int, back_off: BackOff | Non
     has counted, the history does not grow.
     """
     item = claim.item
-    if any(one is not None for one in (item.outbox, item.wait, item.callers, item.answered)):
+    if any(part is not None for part in (item.outbox, item.wait, item.callers, item.answered)):
         return len(item.history.encode())
     size = _plain(item, key, Status.RUNNING) + _KILLS + (len("state") + state if state else 0) + sum(_kept(claim, None))
     if back_off is not None:
@@ -105,7 +105,7 @@ def _counts_size(item: RunItem) -> int:
 
 
 def _stages_size(stages: Mapping[str, str]) -> int:
-    return len("stages") + _MAP + sum(1 + _bytes(name) + _bytes(one) for name, one in stages.items())
+    return len("stages") + _MAP + sum(1 + _bytes(name) + _bytes(text) for name, text in stages.items())
 
 
 def _new(written: Mapping[str, Any]) -> Iterator[int]:
@@ -170,7 +170,7 @@ def _value_size(value: Item) -> int:
     [(kind, data)] = value.items()
     match kind:
         case "M":
-            return _MAP + sum(1 + _bytes(name) + _value_size(one) for name, one in data.items())
+            return _MAP + sum(1 + _bytes(name) + _value_size(part) for name, part in data.items())
         case "N":
             return len(data) // 2 + 2
         case "BOOL":

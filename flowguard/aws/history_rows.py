@@ -111,15 +111,15 @@ def read_rows(client: DynamoDBClient, table: str, flow: str, object_id: str, mos
         "ConsistentRead": True,
         "ScanIndexForward": False,
     }
-    found: list[Any] = []
-    while len(found) <= most:
-        answer: Any = client.query(**call, Limit=most + 1 - len(found))
-        found += answer["Items"]
+    items: list[Any] = []
+    while len(items) <= most:
+        answer: Any = client.query(**call, Limit=most + 1 - len(items))
+        items += answer["Items"]
         if "LastEvaluatedKey" not in answer:
             break
         call["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
-    found.reverse()
-    return FullHistory(_told(found, len(found) > most), len(found) > most)
+    items.reverse()
+    return FullHistory(_told(items, len(items) > most), len(items) > most)
 
 
 def _told(rows: Sequence[Any], more: bool) -> tuple[Told, ...]:
@@ -128,9 +128,9 @@ def _told(rows: Sequence[Any], more: bool) -> tuple[Told, ...]:
     A row may tell of the attempt before its own, too. Where that has a row, it tells itself.
     """
     lines = [read_history(row.get("told", {}).get("S", "")) for row in rows]
-    own = {(said[-1].run, said[-1].epoch) for said in lines if said}
-    found: list[Told] = []
-    for row, said in islice(zip(rows, lines, strict=True), int(more), None):
-        found += (Told(one) for one in said[:-1] if (one.run, one.epoch) not in own)
-        found += (Told(one, row.get("error", {}).get("S")) for one in said[-1:])
-    return tuple(found)
+    covered = {(entries[-1].run, entries[-1].epoch) for entries in lines if entries}
+    history: list[Told] = []
+    for row, entries in islice(zip(rows, lines, strict=True), int(more), None):
+        history += (Told(entry) for entry in entries[:-1] if (entry.run, entry.epoch) not in covered)
+        history += (Told(entry, row.get("error", {}).get("S")) for entry in entries[-1:])
+    return tuple(history)

@@ -22,40 +22,40 @@ class ItemTexts:
     def __init__(self, packing: Packing) -> None:
         self._unpack = packing.unpack
 
-    def whole(self, found: Item) -> RunItem:
+    def whole(self, raw: Item) -> RunItem:
         """Return everything an item holds, its long texts too."""
-        item = self.with_memo(self.with_wait(self.with_outbox(read_item(found), found), found), found)
-        item = self.with_text(item, found, "state")
+        item = self.with_memo(self.with_wait(self.with_outbox(read_item(raw), raw), raw), raw)
+        item = self.with_text(item, raw, "state")
         if item.status not in ENDED and not item.done:  # what is there is of the run before
-            return self.with_left_end(item, found) if item.hop == 1 else item
-        return self.with_end(item, found)
+            return self.with_left_end(item, raw) if item.hop == 1 else item
+        return self.with_end(item, raw)
 
-    def with_wait(self, item: RunItem, found: Item) -> RunItem:
+    def with_wait(self, item: RunItem, raw: Item) -> RunItem:
         """Return the item with its wait's plan and answers, or with the reason why an answer is lost."""
-        planned = self.with_plan(item, found)
+        planned = self.with_plan(item, raw)
         if planned.wait is None:
             return item
         try:
             answers = {
-                name: GivenAnswer(self._unpack(one["M"]["text"]), "failed" in one["M"])
-                for name, one in found["wait"]["M"]["answers"]["M"].items()
+                name: GivenAnswer(self._unpack(answer["M"]["text"]), "failed" in answer["M"])
+                for name, answer in raw["wait"]["M"]["answers"]["M"].items()
             }
         except TextGone as gone:
             return planned._replace(lost=gone)
         return planned._replace(wait=planned.wait._replace(answers=answers))
 
-    def with_plan(self, item: RunItem, found: Item) -> RunItem:
+    def with_plan(self, item: RunItem, raw: Item) -> RunItem:
         """Return the item with its wait's plan. That is all that settling an answer needs."""
         if item.wait is None:
             return item
-        plan = WaitPlan.from_text(self._unpack(found["wait"]["M"][PLAN]))
+        plan = WaitPlan.from_text(self._unpack(raw["wait"]["M"][PLAN]))
         return item._replace(wait=item.wait._replace(plan=plan))
 
-    def with_outbox(self, item: RunItem, found: Item) -> RunItem:
+    def with_outbox(self, item: RunItem, raw: Item) -> RunItem:
         """Return the item with the messages that its last commit had to send."""
-        if "outbox" not in found:
+        if "outbox" not in raw:
             return item
-        stored = found["outbox"]
+        stored = raw["outbox"]
         match stored:
             case {"M": {"request_id": {"S": request_id}, "committed_at": {"N": at}}}:
                 read = functools.partial(self._unpack, stored)
@@ -66,12 +66,12 @@ class ItemTexts:
             case _:
                 return item._replace(outbox=Outbox.from_text(self._unpack(stored)))
 
-    def with_text(self, item: RunItem, found: Item, name: Literal["state", "result", "error"]) -> RunItem:
+    def with_text(self, item: RunItem, raw: Item, name: Literal["state", "result", "error"]) -> RunItem:
         """Return the item with one of its long texts, or with the reason why that is lost."""
-        if name not in found:
+        if name not in raw:
             return item
         try:
-            text = self._unpack(found[name])
+            text = self._unpack(raw[name])
         except TextGone as gone:
             return item._replace(lost=gone)
         match name:
@@ -84,40 +84,40 @@ class ItemTexts:
             case _:
                 assert_never(name)
 
-    def with_end(self, item: RunItem, found: Item) -> RunItem:
+    def with_end(self, item: RunItem, raw: Item) -> RunItem:
         """Return the item with its result and its error."""
-        return self.with_text(self.with_text(item, found, "result"), found, "error")
+        return self.with_text(self.with_text(item, raw, "result"), raw, "error")
 
-    def with_left_end(self, item: RunItem, found: Item) -> RunItem:
+    def with_left_end(self, item: RunItem, raw: Item) -> RunItem:
         """Return the item with the end of the run before, whose callers may not have been answered yet."""
         if item.answered is None or item.answered_by is None:
             return item
         by, at, unpack = item.answered_by, item.committed_at, self._unpack
 
         def read() -> StoredEnd:
-            result = unpack(found["result"]) if "result" in found else None
-            if "error" in found:
-                return StoredEnd(by, at, Status.FAILED.value, result, unpack(found["error"]))
+            result = unpack(raw["result"]) if "result" in raw else None
+            if "error" in raw:
+                return StoredEnd(by, at, Status.FAILED.value, result, unpack(raw["error"]))
             return StoredEnd(by, at, Status.COMPLETED.value, result)
 
         return item._replace(left_end=LeftEnd(by, at, item.answered, read))
 
-    def left(self, found: Item) -> LeftState | None:
+    def left(self, raw: Item) -> LeftState | None:
         """Return the state that the run before has left. Nothing is read before it is asked for."""
-        if "state" not in found:
+        if "state" not in raw:
             return None
-        return LeftState(functools.partial(self._unpack, found["state"]), size_of_value(found["state"]))
+        return LeftState(functools.partial(self._unpack, raw["state"]), size_of_value(raw["state"]))
 
-    def with_first_message(self, item: RunItem, found: Item) -> RunItem:
+    def with_first_message(self, item: RunItem, raw: Item) -> RunItem:
         """Return the item with its restart payload."""
-        if FIRST_MESSAGE not in found:
+        if FIRST_MESSAGE not in raw:
             return item
-        return item._replace(first_message=self._unpack(found[FIRST_MESSAGE]))
+        return item._replace(first_message=self._unpack(raw[FIRST_MESSAGE]))
 
-    def with_memo(self, item: RunItem, found: Item) -> RunItem:
+    def with_memo(self, item: RunItem, raw: Item) -> RunItem:
         """Return the item with what its hop remembers."""
-        if "memo" not in found:
+        if "memo" not in raw:
             return item
         from flowguard.aws.memos import read_memo  # a function that remembers nothing starts quicker
 
-        return item._replace(memo=read_memo(found, self._unpack))
+        return item._replace(memo=read_memo(raw, self._unpack))

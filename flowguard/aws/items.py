@@ -65,10 +65,10 @@ def rest_size(key: Item, request_id: str, stages: Mapping[str, str]) -> int:
 
     ``stages`` are those passed.
     """
-    own = len(request_id.encode())
-    entries = sum(len(name.encode()) + len(one.encode()) + 1 for name, one in stages.items())
+    id_size = len(request_id.encode())
+    entries = sum(len(name.encode()) + len(text.encode()) + 1 for name, text in stages.items())
     longest_stage = 64
-    return FIXED + sum(len(part["S"].encode()) for part in key.values()) + own + longest_stage + entries
+    return FIXED + sum(len(part["S"].encode()) for part in key.values()) + id_size + longest_stage + entries
 
 
 def message_problem(message: Message) -> str | None:
@@ -81,9 +81,9 @@ def message_problem(message: Message) -> str | None:
         ("object id", message.object_id, LONGEST_ID),
         ("stage's name", message.stage, _LONGEST_STAGE),
     )
-    for what, text, longest in texts:
+    for part, text, longest in texts:
         if problem := _text_problem(text, longest):
-            return f"its {what} {problem}"
+            return f"its {part} {problem}"
     for name in ("requested_at", "version", "hop", "retry", "redrive"):
         if not -_MOST < getattr(message, name) < _MOST:
             return f"its {name} has more than the 38 digits that DynamoDB stores"
@@ -104,9 +104,9 @@ def number(value: int) -> dict[str, str]:
     return {"N": str(value)}
 
 
-def _history(found: Item) -> str:
+def _history(raw: Item) -> str:
     """Return the history of an item. What is none is left out: nothing decides by it."""
-    text = found.get("S", "")
+    text = raw.get("S", "")
     return text if len(text) <= LONGEST_HISTORY else ""
 
 
@@ -152,10 +152,10 @@ def record_item(record: Any) -> Item:
     return {"M": parts}
 
 
-def read_record(kind: type[_Record], found: Item) -> _Record:
+def read_record(kind: type[_Record], raw: Item) -> _Record:
     """Read what :func:`record_item` made."""
     record: Any = kind  # a named tuple, for which there is no bound
-    parts, optional = found["M"], record._field_defaults
+    parts, optional = raw["M"], record._field_defaults
     present = {part: of for part, of in PARTS[kind].items() if part in parts or part not in optional}
     return kind(**{part: _reader(of)(parts[part]) for part, of in present.items()})
 
@@ -190,20 +190,20 @@ ASKER: Final = BY_NAME["askers"].attribute
 
 
 def _wait(item: Item) -> Wait:
-    found = item["wait"]["M"]
+    parts = item["wait"]["M"]
     return Wait(
         waiting=frozenset(item["waiting"]["SS"] if "waiting" in item else ()),
-        spare=int(found["spare"]["N"]),
-        deadline=int(found["deadline"]["N"]),
-        timed_out="timed_out" in found,
-        room=int(found["room"]["N"]),
-        answered=frozenset(found["answers"]["M"]),
+        spare=int(parts["spare"]["N"]),
+        deadline=int(parts["deadline"]["N"]),
+        timed_out="timed_out" in parts,
+        room=int(parts["room"]["N"]),
+        answered=frozenset(parts["answers"]["M"]),
         size=size_of_value(item["wait"]) + size_of_value(item.get("waiting", {"SS": []})),
-        looked_at=int(found["looked_at"]["N"]) if "looked_at" in found else 0,
-        looked_by=found["looked_by"]["S"] if "looked_by" in found else "",
-        group=found["group"]["S"] if "group" in found else None,
-        asked=int(found["asked"]["N"]) if "asked" in found else 0,
-        asked_by=found["asked_by"]["S"] if "asked_by" in found else "",
+        looked_at=int(parts["looked_at"]["N"]) if "looked_at" in parts else 0,
+        looked_by=parts["looked_by"]["S"] if "looked_by" in parts else "",
+        group=parts["group"]["S"] if "group" in parts else None,
+        asked=int(parts["asked"]["N"]) if "asked" in parts else 0,
+        asked_by=parts["asked_by"]["S"] if "asked_by" in parts else "",
     )
 
 
@@ -220,7 +220,7 @@ def size_of_value(value: Item) -> int:
         if kind == "B":
             return len(data)
         if kind == "M":
-            return 3 + sum(1 + len(name.encode()) + size_of_value(one) for name, one in data.items())
+            return 3 + sum(1 + len(name.encode()) + size_of_value(part) for name, part in data.items())
         if kind == "SS":
             return 3 + sum(1 + len(text.encode()) for text in data)
     return _LARGEST_NUMBER

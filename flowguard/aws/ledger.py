@@ -86,12 +86,12 @@ class DynamoDBLedger:
     def _claim(self, ask: KeyAsk, call: Any) -> KeyClaim | Met | None:
         """Return None where another entry, or none, stands in the place of an expired one."""
         try:
-            found: Any = patiently(lambda: self._client.update_item(**call), self._pause).get("Attributes")
+            raw: Any = patiently(lambda: self._client.update_item(**call), self._pause).get("Attributes")
         except ClientError as error:
             return self._refused(ask, error)
-        before = _entry(found) if found else None
+        before = _entry(raw) if raw else None
         if before is not None and judge_key(before, ask) is KeyVerdict.DONE:
-            return Met(KeyVerdict.DONE, self._with_result(before, found))
+            return Met(KeyVerdict.DONE, self._with_result(before, raw))
         return KeyClaim(ask, before)
 
     def _refused(self, ask: KeyAsk, error: ClientError) -> KeyClaim | Met | None:
@@ -99,15 +99,15 @@ class DynamoDBLedger:
             raise self._no_table() from None
         if error_code(error) != "ConditionalCheckFailedException":
             raise error
-        found: Any = error.response.get("Item")
-        if not found:
+        raw: Any = error.response.get("Item")
+        if not raw:
             return None
-        entry = _entry(found)
+        entry = _entry(raw)
         match judge_key(entry, ask):
             case KeyVerdict.CLAIMED:  # its lease ended meanwhile, or it is this very call's, repeated by a lost answer
                 return None
             case KeyVerdict.DONE:
-                return Met(KeyVerdict.DONE, self._with_result(entry, found))
+                return Met(KeyVerdict.DONE, self._with_result(entry, raw))
             case verdict:
                 return Met(verdict, entry)
 
@@ -191,15 +191,15 @@ class DynamoDBLedger:
             return self._fenced(claim, end, error.response.get("Item"))
         return None
 
-    def _fenced(self, claim: KeyClaim, end: Completion, found: Any) -> Met | None:
-        if not found:
+    def _fenced(self, claim: KeyClaim, end: Completion, raw: Any) -> Met | None:
+        if not raw:
             return Met(KeyVerdict.BUSY, Entry(EntryStatus.RUNNING, None, end.now, 0, end.now, end.now))
-        entry = _entry(found)
+        entry = _entry(raw)
         if entry.completed_by == claim.ask.owner:  # its own write, whose answer was lost
             return None
         if entry.status is not EntryStatus.COMPLETED:
             return Met(KeyVerdict.BUSY, entry)
-        return Met(judge_completed(entry, claim.ask), self._with_result(entry, found))
+        return Met(judge_completed(entry, claim.ask), self._with_result(entry, raw))
 
     def _packed(self, ask: KeyAsk, text: str) -> Packed:
         digest = sha256(ask.key.encode()).hexdigest()
@@ -246,22 +246,22 @@ class DynamoDBLedger:
             if error_code(error) == "ResourceNotFoundException":
                 raise self._no_table() from None
             raise
-        found: Any = answer.get("Item")
-        return self._with_result(_entry(found), found) if found else None
+        raw: Any = answer.get("Item")
+        return self._with_result(_entry(raw), raw) if raw else None
 
-    def _with_result(self, entry: Entry, found: Item) -> Entry:
-        return entry._replace(result=self._packing.unpack(found["result"])) if "result" in found else entry
+    def _with_result(self, entry: Entry, raw: Item) -> Entry:
+        return entry._replace(result=self._packing.unpack(raw["result"])) if "result" in raw else entry
 
     def _key(self, name: str, key: str) -> Item:
-        own = {self._table.key: {"S": f"{_PREFIX}{name}#{key}"}}
-        return own if self._table.sort is None else {**own, self._table.sort: _SORT}
+        primary = {self._table.key: {"S": f"{_PREFIX}{name}#{key}"}}
+        return primary if self._table.sort is None else {**primary, self._table.sort: _SORT}
 
 
 def ledger_of(settings: Settings, clients: Clients, table: KeyTable | None = None) -> DynamoDBLedger:
     """Build the ledger in flowguard's own table, or in another one."""
     packing = Packing.of(settings, clients)
-    own = table if table is not None else KeyTable(settings.table, "pk", "sk", "ttl")
-    at_aws = own._replace(name=settings.at_aws.table(own.name))
+    in_code = table if table is not None else KeyTable(settings.table, "pk", "sk", "ttl")
+    at_aws = in_code._replace(name=settings.at_aws.table(in_code.name))
     return DynamoDBLedger(clients.dynamodb, at_aws, packing, settings.prefix)
 
 

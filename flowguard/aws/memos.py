@@ -107,8 +107,8 @@ class DynamoDBMemos:
         except ClientError as error:
             if error_code(error) != "ConditionalCheckFailedException":
                 raise
-            found: Any = error.response.get("Item")
-            return fenced_by(claim, read_item(found) if found else None)
+            raw: Any = error.response.get("Item")
+            return fenced_by(claim, read_item(raw) if raw else None)
         return None
 
     def holds(self, claim: Claim) -> bool:
@@ -118,8 +118,8 @@ class DynamoDBMemos:
             "Key": run_key(claim.message.flow, claim.message.object_id),
             "ConsistentRead": True,
         }
-        found: Any = patiently(lambda: self._client.get_item(**call), self._pause).get("Item")
-        item = read_item(found) if found else None
+        raw: Any = patiently(lambda: self._client.get_item(**call), self._pause).get("Item")
+        item = read_item(raw) if raw else None
         return item is not None and is_claimed_by(claim, item) and not item.done
 
     def _check_room(self, claim: Claim, name: str, size: int, is_first: bool) -> None:
@@ -177,9 +177,9 @@ def _fence_values(claim: Claim) -> dict[str, Any]:
     }
 
 
-def _fence(claim: Claim, found: Any) -> Fenced | None:
+def _fence(claim: Claim, raw: Any) -> Fenced | None:
     """Return the owner of the item. None where the claim holds: this very call was made, and its answer was lost."""
-    item = read_item(found) if found else None
+    item = read_item(raw) if raw else None
     if item is not None and is_claimed_by(claim, item) and not item.done:
         return None
     return fenced_by(claim, item)
@@ -187,6 +187,6 @@ def _fence(claim: Claim, found: Any) -> Fenced | None:
 
 def read_memo(item: Item, unpack: Callable[[Any], str]) -> Memo:
     """Read the memory that is in an item."""
-    found = item["memo"]["M"]
-    results = {name: functools.partial(unpack, value) for name, value in found["results"]["M"].items()}
-    return Memo(RequestId(found["request_id"]["S"]), int(found["hop"]["N"]), results, size_of_value(item["memo"]))
+    parts = item["memo"]["M"]
+    results = {name: functools.partial(unpack, value) for name, value in parts["results"]["M"].items()}
+    return Memo(RequestId(parts["request_id"]["S"]), int(parts["hop"]["N"]), results, size_of_value(item["memo"]))

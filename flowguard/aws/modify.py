@@ -46,14 +46,14 @@ def modify(
     """
     check_tries(tries)
     jitter = draw if draw is not None else random.Random()  # noqa: S311 - jitter needs no secrecy
-    found: dict[str, Any] | None = None
+    item: dict[str, Any] | None = None
     for number in range(tries):
         wait_at_random(number, jitter, pause)
-        found = read_consistently(client, table, key)
-        wanted = _wanted(change(None if found is None else dict(found)), table)
-        if _is_written(client, modified(table, key, found, wanted, compare=compare), pause):
+        item = read_consistently(client, table, key)
+        wanted = _wanted(change(None if item is None else dict(item)), table)
+        if _is_written(client, modified(table, key, item, wanted, compare=compare), pause):
             return None if wanted is None else {**key, **wanted}
-    raise ItemChanged(table, tries, found)
+    raise ItemChanged(table, tries, item)
 
 
 def _wanted(made: object, table: str) -> dict[str, Any] | None:

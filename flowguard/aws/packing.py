@@ -135,10 +135,10 @@ class Packing:
     def _is_absent(self, bucket: str, key: str) -> bool:
         """Answer whether a list of the bucket lacks the key, for a role that may list its prefix and no more."""
         try:
-            found = self._s3().list_objects_v2(Bucket=bucket, Prefix=key, MaxKeys=1, **self._owned)
+            page = self._s3().list_objects_v2(Bucket=bucket, Prefix=key, MaxKeys=1, **self._owned)
         except ClientError:
             return False
-        return all(one["Key"] != key for one in found.get("Contents", ()))
+        return all(entry["Key"] != key for entry in page.get("Contents", ()))
 
 
 def _is_denial(error: Exception) -> bool:
@@ -149,7 +149,7 @@ def _is_denial(error: Exception) -> bool:
 
 def _size_of(pointer: Mapping[str, Mapping[str, str]]) -> int:
     """Return the bytes of a pointer as DynamoDB counts a map. A number in it counts as its digits, or less."""
-    texts = ((name, *one.values()) for name, one in pointer.items())
+    texts = ((name, *part.values()) for name, part in pointer.items())
     return 3 + sum(1 + len(name.encode()) + len(text.encode()) for name, text in texts)
 
 

@@ -57,9 +57,9 @@ def update_statement(call: Mapping[str, Any]) -> dict[str, Any]:
     names = tuple(call["ExpressionAttributeNames"].items())
     returns = call.get("ReturnValues") == "ALL_OLD"
     expressions = (call["UpdateExpression"], call["ConditionExpression"])
-    said = _updating(call["TableName"], *expressions, names, tuple(key), returns)
-    parameters = [values[name] if name in values else key[name] for name in said.values]
-    return {"Statement": said.text, "Parameters": parameters, "ReturnValuesOnConditionCheckFailure": "ALL_OLD"}
+    statement = _updating(call["TableName"], *expressions, names, tuple(key), returns)
+    parameters = [values[name] if name in values else key[name] for name in statement.values]
+    return {"Statement": statement.text, "Parameters": parameters, "ReturnValuesOnConditionCheckFailure": "ALL_OLD"}
 
 
 @lru_cache(maxsize=512)
@@ -94,10 +94,10 @@ def _inserting(table: str, names: tuple[str, ...]) -> _Text:
     return _short(_Text(f'INSERT INTO "{_table(table)}" VALUE {{{entries}}}', names))
 
 
-def _short(said: _Text) -> _Text:
-    if len(said.text) > LONGEST_STATEMENT:
-        raise Unsayable(f"the statement has {len(said.text):,} characters")
-    return said
+def _short(statement: _Text) -> _Text:
+    if len(statement.text) > LONGEST_STATEMENT:
+        raise Unsayable(f"the statement has {len(statement.text):,} characters")
+    return statement
 
 
 def _table(name: str) -> str:
@@ -132,7 +132,9 @@ def parsed(update: str) -> Parsed:
     _, *parts = _SECTION.split(update)
     for section, text in zip(parts[::2], parts[1::2], strict=True):
         if section == "SET":
-            assigned += [(name, said) for name, _, said in (one.partition(" = ") for one in _split(text))]
+            assigned += [
+                (name, value) for name, _, value in (assignment.partition(" = ") for assignment in _split(text))
+            ]
         elif section == "REMOVE":
             removed += _split(text)
         else:
@@ -153,19 +155,19 @@ def _split(text: str) -> Iterator[str]:
 
 @lru_cache(maxsize=512)
 def _update_text(update: str) -> _Text:
-    found = parsed(update)
+    actions = parsed(update)
     values: list[str] = []
-    parts = [f"SET {_path(name)} = {_assigned(said, values)}" for name, said in found.assigned]
-    parts += [f"REMOVE {_path(name)}" for name in found.removed]
+    parts = [f"SET {_path(name)} = {_assigned(value, values)}" for name, value in actions.assigned]
+    parts += [f"REMOVE {_path(name)}" for name in actions.removed]
     return _Text(" ".join(parts), tuple(values))
 
 
-def _assigned(said: str, values: list[str]) -> str:
+def _assigned(value: str, values: list[str]) -> str:
     """Return what SET assigns to an item that is there."""
-    if (match := _SUM.fullmatch(said)) is None:
-        if not said.startswith(":"):
-            raise Unsayable(f"an assignment of {said}")
-        values.append(said)
+    if (match := _SUM.fullmatch(value)) is None:
+        if not value.startswith(":"):
+            raise Unsayable(f"an assignment of {value}")
+        values.append(value)
         return "?"
     if match["path"] not in ALWAYS_THERE or match["more"] is None:
         raise Unsayable("a value for where the attribute is missing")
@@ -176,15 +178,15 @@ def _assigned(said: str, values: list[str]) -> str:
 @lru_cache(maxsize=512)
 def _begun(update: str) -> tuple[tuple[str, str, str | None], ...]:
     """Return what SET assigns where there is no item. Each entry names an attribute, its value, and what is added."""
-    found: list[tuple[str, str, str | None]] = []
-    for name, said in parsed(update).assigned:
-        match = _SUM.fullmatch(said)
-        found.append((name, said, None) if match is None else (name, match["start"], match["more"]))
-    return tuple(found)
+    begun: list[tuple[str, str, str | None]] = []
+    for name, value in parsed(update).assigned:
+        match = _SUM.fullmatch(value)
+        begun.append((name, value, None) if match is None else (name, match["start"], match["more"]))
+    return tuple(begun)
 
 
-def _sum(one: Any, other: Any) -> Any:
-    return {"N": str(int(one["N"]) + int(other["N"]))}
+def _sum(first: Any, other: Any) -> Any:
+    return {"N": str(int(first["N"]) + int(other["N"]))}
 
 
 # -- conditions
@@ -215,9 +217,9 @@ def _translated(tokens: Iterator[str], values: list[str]) -> Iterator[str]:
             yield _path(part)
 
 
-def _either(found: re.Match[str]) -> str:
+def _either(match: re.Match[str]) -> str:
     """Return the comparison with each of a list."""
-    equals = [f"{found['path']} = {value.strip()}" for value in found["values"].split(",")]
+    equals = [f"{match['path']} = {value.strip()}" for value in match["values"].split(",")]
     return f"({' OR '.join(equals)})"
 
 

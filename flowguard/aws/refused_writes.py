@@ -65,8 +65,8 @@ def refusal_of(writes: Sequence[Write], error: ClientError) -> Exception:
 
 
 def _reasons_of(error: ClientError) -> list[Any]:
-    found: list[Any] = error.response.get("CancellationReasons", [])
-    return found
+    reasons: list[Any] = error.response.get("CancellationReasons", [])
+    return reasons
 
 
 _KEYS = (str, int, float, Decimal, bytes, bytearray)
@@ -94,17 +94,17 @@ def _twice(writes: Sequence[Write]) -> str:
 def _key_of_two(writes: Sequence[Write]) -> str:
     """Name the key that two of the puts share: with its value where no other attribute is alike in both."""
     puts = [write for write in writes if isinstance(write, Put)]
-    pairs = [(one.item, other.item) for one, other in combinations(puts, 2) if one.table == other.table]
-    alike = [found for one, other in pairs if (found := _alike(one, other))]
+    pairs = [(put.item, other.item) for put, other in combinations(puts, 2) if put.table == other.table]
+    alike = [shared for item, other in pairs if (shared := _alike(item, other))]
     if len(alike) == 1 and len(alike[0]) == 1:
         return f", {shown(alike[0])}"
-    names = sorted({name for found in alike for name in found})
+    names = sorted({name for shared in alike for name in shared})
     return f", whose key is among {', '.join(map(shown, names))}" if names else ""
 
 
-def _alike(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+def _alike(item: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
     """Return the attributes that are equal in two items and may be a key."""
-    return {name: value for name, value in one.items() if type(value) in _KEYS and other.get(name) == value}
+    return {name: value for name, value in item.items() if type(value) in _KEYS and other.get(name) == value}
 
 
 def _message(error: ClientError) -> str:
@@ -112,5 +112,5 @@ def _message(error: ClientError) -> str:
 
 
 def _reasons(reasons: Sequence[Any]) -> str:
-    said = [(str(reason.get("Code", "None")), reason.get("Message", "")) for reason in reasons]
-    return "; ".join(f"{code}: {text}" for code, text in said if code not in PASSING_REASONS)
+    pairs = [(str(reason.get("Code", "None")), reason.get("Message", "")) for reason in reasons]
+    return "; ".join(f"{code}: {text}" for code, text in pairs if code not in PASSING_REASONS)

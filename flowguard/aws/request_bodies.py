@@ -27,9 +27,9 @@ class RequestBodies:
         """Return the request, as :meth:`botocore.serialize.JSONSerializer.serialize_to_request` does."""
         if operation_model.name not in OPERATIONS:
             return self._serializer.serialize_to_request(parameters, operation_model)
-        found = self._serializer.serialize_to_request({}, operation_model)
-        found["body"] = _JSON.encode(parameters).encode()
-        return found
+        request = self._serializer.serialize_to_request({}, operation_model)
+        request["body"] = _JSON.encode(parameters).encode()
+        return request
 
 
 def write_bodies(client: Any) -> None:

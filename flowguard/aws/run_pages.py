@@ -88,10 +88,10 @@ class RunPages:
 
     def _page(self, answer: Any, start: Item | None) -> RunPage:
         runs, unreadable = [], 0
-        for found in answer["Items"]:
-            _, flow, object_id = found["pk"]["S"].split("#", 2)
+        for raw in answer["Items"]:
+            _, flow, object_id = raw["pk"]["S"].split("#", 2)
             try:
-                runs.append(self._reader.seen(flow, object_id, found))
+                runs.append(self._reader.seen(flow, object_id, raw))
             except Unusable:
                 unreadable += 1
         units = answer.get("ConsumedCapacity", {}).get("CapacityUnits", 0.0)

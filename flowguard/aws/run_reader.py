@@ -76,24 +76,24 @@ class RunReader:
         Raises :class:`Unusable` for an item that is no run of this version.
         """
         key: Any = run_key(flow, ObjectId(object_id))
-        found: Any = self._client.get_item(TableName=self._table, Key=key, ConsistentRead=True).get("Item")
-        return self.seen(flow, object_id, found) if found else None
+        raw: Any = self._client.get_item(TableName=self._table, Key=key, ConsistentRead=True).get("Item")
+        return self.seen(flow, object_id, raw) if raw else None
 
-    def seen(self, flow: str, object_id: str, found: Item) -> SeenRun:
+    def seen(self, flow: str, object_id: str, raw: Item) -> SeenRun:
         """Read an item that DynamoDB has answered. Raises :class:`Unusable` for what is no run of this version."""
         with readable(flow, object_id):
-            return self._seen(flow, object_id, found)
+            return self._seen(flow, object_id, raw)
 
-    def _seen(self, flow: str, object_id: str, found: Item) -> SeenRun:
-        item = read_item(found)
+    def _seen(self, flow: str, object_id: str, raw: Item) -> SeenRun:
+        item = read_item(raw)
         answers: Mapping[str, Item] = {}
-        if item.wait is not None and "plan" in found["wait"]["M"]:
-            plan = WaitPlan.from_text(self._packing.unpack(found["wait"]["M"]["plan"]))
+        if item.wait is not None and "plan" in raw["wait"]["M"]:
+            plan = WaitPlan.from_text(self._packing.unpack(raw["wait"]["M"]["plan"]))
             item = item._replace(wait=item.wait._replace(plan=plan))
-            answers = {name: one["M"] for name, one in found["wait"]["M"]["answers"]["M"].items()}
-        stored: Mapping[str, Item] = {name: found[name] for name in _LONG if name in found}
-        failed = frozenset(name for name, one in answers.items() if "failed" in one)
-        texts = {name: one["text"] for name, one in answers.items()}
+            answers = {name: answer["M"] for name, answer in raw["wait"]["M"]["answers"]["M"].items()}
+        stored: Mapping[str, Item] = {name: raw[name] for name in _LONG if name in raw}
+        failed = frozenset(name for name, answer in answers.items() if "failed" in answer)
+        texts = {name: answer["text"] for name, answer in answers.items()}
         return SeenRun(flow, object_id, item, stored, texts, failed)
 
     def full_history(self, seen: SeenRun, most: int = ROWS_SHOWN) -> FullHistory:

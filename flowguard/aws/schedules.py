@@ -121,8 +121,8 @@ class Schedules:
         if queue not in self._arns:
             sqs = self._clients.sqs
             url = queue if "://" in queue else sqs.get_queue_url(QueueName=queue)["QueueUrl"]
-            found = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])
-            self._arns[queue] = found["Attributes"]["QueueArn"]
+            answer = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])
+            self._arns[queue] = answer["Attributes"]["QueueArn"]
         return self._arns[queue]
 
 
@@ -142,8 +142,10 @@ def _whole(send: Send, queue: str, now: int) -> str:
     """
     text = send.body
     if send.attributes:
-        found = new_notification(send.body, message_id=send.id, arn=queue, sent_at=now, attributes=send.attributes)
-        text = to_json(found)
+        notification = new_notification(
+            send.body, message_id=send.id, arn=queue, sent_at=now, attributes=send.attributes
+        )
+        text = to_json(notification)
     return text.replace(CONTEXT, f"\\u003c{CONTEXT[1:]}")
 
 

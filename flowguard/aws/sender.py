@@ -73,7 +73,7 @@ class AWSSender:
         except UnicodeError:  # botocore writes the names of topics and functions into the text of its request
             refusal = Refusal("its destination has half a surrogate pair", final=True)
         if refusal.final and len(batch) > 1:
-            return {place: why for one in batch for place, why in self._try_batch(to, [one]).items()}
+            return {place: why for numbered in batch for place, why in self._try_batch(to, [numbered]).items()}
         return {place: refusal for place, _ in batch}
 
     def postpone(self, envelope: Envelope, seconds: int) -> None:
@@ -95,7 +95,7 @@ class AWSSender:
         for arn, shown_again in by_queue.items():
             for start in range(0, len(shown_again), MOST_ENTRIES):
                 several = shown_again[start : start + MOST_ENTRIES]
-                entries: Any = [{"Id": str(place), **one} for place, one in enumerate(several)]
+                entries: Any = [{"Id": str(place), **entry} for place, entry in enumerate(several)]
                 with suppress(ClientError, BotoCoreError):  # then they are seen again at the queue's own pace
                     self._clients.sqs.change_message_visibility_batch(QueueUrl=self.queue_url(arn), Entries=entries)
 
@@ -285,8 +285,8 @@ def _signature(send: Send) -> str | None:
 
 
 def _place(send: Send) -> Place:
-    said = send.attributes.get(PLACE)
-    return Place() if said is None else Place.parse(said.value)
+    attribute = send.attributes.get(PLACE)
+    return Place() if attribute is None else Place.parse(attribute.value)
 
 
 def _visibility(seconds: int) -> int:

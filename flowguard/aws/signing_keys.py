@@ -81,8 +81,8 @@ def aws_tokens(
 
 
 def _keyring(setting: SecretStr, name: str, stores: _Stores) -> Keyring:
-    said = setting.get_secret_value().strip()
-    store, _, place = said.partition(":")
+    text = setting.get_secret_value().strip()
+    store, _, place = text.partition(":")
     match store:
         case "ssm" if place:
             return _stored(stores, lambda: Keys.parse(_parameter(stores.clients, place), name))
@@ -91,7 +91,7 @@ def _keyring(setting: SecretStr, name: str, stores: _Stores) -> Keyring:
         case "ssm" | "secretsmanager":
             raise SettingsError(name, f"{store}: is followed by no name")
         case _:
-            keys = Keys.parse(said, name)
+            keys = Keys.parse(text, name)
             return Keyring(lambda: keys, stores.clock)
 
 
@@ -112,15 +112,15 @@ def _stored(stores: _Stores, load: Callable[[], Keys]) -> Keyring:
 
 
 def _parameter(clients: Clients, place: str) -> str:
-    found: Any = clients.ssm.get_parameter(Name=place, WithDecryption=True)
-    return _with_id(str(found["Parameter"]["Value"]))
+    answer: Any = clients.ssm.get_parameter(Name=place, WithDecryption=True)
+    return _with_id(str(answer["Parameter"]["Value"]))
 
 
 def _secret(clients: Clients, place: str, setting: str) -> str:
-    found: Any = clients.secretsmanager.get_secret_value(SecretId=place)
-    if "SecretString" not in found:
+    answer: Any = clients.secretsmanager.get_secret_value(SecretId=place)
+    if "SecretString" not in answer:
         raise SettingsError(setting, "the secret is binary; store text of the form id:secret,id:secret")
-    return _with_id(str(found["SecretString"]))
+    return _with_id(str(answer["SecretString"]))
 
 
 def _with_id(stored: str) -> str:

@@ -89,8 +89,8 @@ class DynamoDBStore:
             if error_code(error) != "ConditionalCheckFailedException":
                 raise
             return self._refused(request, error.response.get("Item"))
-        found = answer.get("Attributes")
-        before = self._claimed_item(request, found) if found else None
+        raw = answer.get("Attributes")
+        before = self._claimed_item(request, raw) if raw else None
         return Claim(request.message, taken(before, request), before, at=request.now)
 
     def judge(self, request: ClaimRequest) -> Claim | Refused:
@@ -112,10 +112,10 @@ class DynamoDBStore:
             raise
         return self._judged(request, answer.get("Item"))
 
-    def _judged(self, request: ClaimRequest, found: Any) -> Claim | Refused:
-        if (refused := self._refused(request, found)).verdict is not Verdict.CLAIMED:
+    def _judged(self, request: ClaimRequest, raw: Any) -> Claim | Refused:
+        if (refused := self._refused(request, raw)).verdict is not Verdict.CLAIMED:
             return refused
-        before = self._claimed_item(request, found) if found else None
+        before = self._claimed_item(request, raw) if raw else None
         return Claim(request.message, taken(before, request), before, unwritten=request, at=request.now)
 
     def _no_table(self) -> SettingsError:
@@ -123,27 +123,27 @@ class DynamoDBStore:
         fix = "create it with the text keys 'pk' and 'sk', or name the right one"
         return SettingsError("FLOWGUARD_TABLE", f"{where}; {fix}. Nothing was written, and the message stays queued")
 
-    def _claimed_item(self, request: ClaimRequest, found: Any) -> RunItem:
-        item = self._item_texts.with_memo(read_item(found), found)
+    def _claimed_item(self, request: ClaimRequest, raw: Any) -> RunItem:
+        item = self._item_texts.with_memo(read_item(raw), raw)
         if request.message.hop == 1:
-            item = self._item_texts.with_outbox(item, found)._replace(left=self._item_texts.left(found))
-            return self._item_texts.with_left_end(item, found) if request.on_conflict is OnConflict.ATTACH else item
+            item = self._item_texts.with_outbox(item, raw)._replace(left=self._item_texts.left(raw))
+            return self._item_texts.with_left_end(item, raw) if request.on_conflict is OnConflict.ATTACH else item
         if begins_anew(item, request.message):
-            return item._replace(left=self._item_texts.left(found))
+            return item._replace(left=self._item_texts.left(raw))
         if request.message.resumed:
-            item = self._item_texts.with_wait(self._item_texts.with_outbox(item, found), found)
-        return self._item_texts.with_text(item, found, "state")
+            item = self._item_texts.with_wait(self._item_texts.with_outbox(item, raw), raw)
+        return self._item_texts.with_text(item, raw, "state")
 
-    def _refused(self, request: ClaimRequest, found: Any) -> Refused:
-        item = read_item(found) if found else None
+    def _refused(self, request: ClaimRequest, raw: Any) -> Refused:
+        item = read_item(raw) if raw else None
         verdict = decide(item, request)
         if item is not None and verdict in (Verdict.DONE, Verdict.KEPT):
-            item = self._item_texts.with_text(self._item_texts.with_outbox(item, found), found, "result")
-            item = self._item_texts.with_text(self._item_texts.with_wait(item, found), found, "error")
+            item = self._item_texts.with_text(self._item_texts.with_outbox(item, raw), raw, "result")
+            item = self._item_texts.with_text(self._item_texts.with_wait(item, raw), raw, "error")
         if item is not None and verdict is Verdict.STALE:
-            item = self._item_texts.with_outbox(item, found)
+            item = self._item_texts.with_outbox(item, raw)
         if item is not None and verdict is Verdict.RESET:
-            item = self._item_texts.with_first_message(item, found)
+            item = self._item_texts.with_first_message(item, raw)
         return Refused(verdict, item)
 
     # -- release
@@ -218,21 +218,21 @@ class DynamoDBStore:
             ),
             self._pause,
         )
-        found = read.get("Item", {})
-        mine = found.get("answered_by", {}).get("S") == claim.item.request_id
+        raw = read.get("Item", {})
+        mine = raw.get("answered_by", {}).get("S") == claim.item.request_id
         # where another run has ended since, it has answered these callers too: nobody is left
-        return read_record(Callers, found["answered"]) if mine else Callers("")
+        return read_record(Callers, raw["answered"]) if mine else Callers("")
 
-    def _fenced(self, claim: Claim, commit: Commit, found: Any) -> Committed | Fenced | Refused:
-        item = read_item(found) if found else None
+    def _fenced(self, claim: Claim, commit: Commit, raw: Any) -> Committed | Fenced | Refused:
+        item = read_item(raw) if raw else None
         answer = refused_commit(claim, commit, item)
         if isinstance(answer, Fenced) and claim.unwritten is not None:
-            return self._refused(claim.unwritten, found)
+            return self._refused(claim.unwritten, raw)
         if isinstance(answer, Committed) and commit.closes_list and item is not None:
             return Committed(item.answered)
         if isinstance(answer, Fenced) and answer.by is FencedBy.FINISHED and item is not None:
-            item = self._item_texts.with_wait(self._item_texts.with_outbox(item, found), found)
-            return Fenced(answer.by, self._item_texts.with_end(item, found))
+            item = self._item_texts.with_wait(self._item_texts.with_outbox(item, raw), raw)
+            return Fenced(answer.by, self._item_texts.with_end(item, raw))
         return answer
 
     # -- long texts, unpacked only where they are needed
@@ -291,9 +291,9 @@ class DynamoDBStore:
     def read(self, flow: str, object_id: Any) -> RunItem | None:
         """Read the whole item consistently."""
         key = run_key(flow, object_id)
-        found: Any = self._client.get_item(TableName=self._table, Key=key, ConsistentRead=True).get("Item")
-        return self.whole(found) if found else None
+        raw: Any = self._client.get_item(TableName=self._table, Key=key, ConsistentRead=True).get("Item")
+        return self.whole(raw) if raw else None
 
-    def whole(self, found: Item) -> RunItem:
+    def whole(self, raw: Item) -> RunItem:
         """Return everything an item holds, its long texts too."""
-        return self._item_texts.whole(found)
+        return self._item_texts.whole(raw)

@@ -60,13 +60,13 @@ def read_consistently(
     hold, and where it refuses for good.
     """
     try:
-        found: Any = client.get_item(TableName=names.table(table), Key=to_item(key), ConsistentRead=True)
+        answer: Any = client.get_item(TableName=names.table(table), Key=to_item(key), ConsistentRead=True)
     except TypeError as error:
         raise WriteInvalid(f"an item of {shown(table)} cannot be read: {error}") from None
     except ClientError as error:
         if not is_refusal(error):
             raise
-        said = error.response.get("Error", {}).get("Message", "")
-        why = f"an item of {shown(table)} cannot be read: {error_code(error)}: {said}"
+        text = error.response.get("Error", {}).get("Message", "")
+        why = f"an item of {shown(table)} cannot be read: {error_code(error)}: {text}"
         raise (WriteInvalid(why) if is_final(error) else WriteDenied(why, (table,))) from None
-    return from_item(found["Item"]) if "Item" in found else None
+    return from_item(answer["Item"]) if "Item" in answer else None

@@ -132,10 +132,10 @@ class DynamoDBWaits(NamedTuple):
             if not is_at_fence(error):
                 raise
             return self._refused(address, counts, item_at_fence(error))
-        before = read_item(found := answered["Attributes"])
+        before = read_item(raw := answered["Attributes"])
         after = _after(before, address, counts)
         is_over = after.wait is not None and after.wait.end is not None
-        return Settled(judge(before, address, counts=counts), self.calls.with_plan(after, found) if is_over else after)
+        return Settled(judge(before, address, counts=counts), self.calls.with_plan(after, raw) if is_over else after)
 
     def _taken(self, address: AnswerAddress, call: Any, use: Use) -> Settled | _NotKept:
         """Make the call and use up what is kept, both or nothing. Then read the item."""
@@ -144,7 +144,7 @@ class DynamoDBWaits(NamedTuple):
             "Key": _early_key(address.flow, use.id),
             "UpdateExpression": expressions.SET_USED,
             "ConditionExpression": expressions.USE_EARLY,
-            "ExpressionAttributeValues": {":by": {"S": use.by}, ":who": {"S": use.who}},
+            "ExpressionAttributeValues": {":by": {"S": use.by}, ":who": {"S": use.user}},
         }
         actions: Any = [{"Update": call}, {"Update": used}]
         try:
@@ -158,13 +158,13 @@ class DynamoDBWaits(NamedTuple):
         is_over = item is not None and item.wait is not None and item.wait.plan is not None
         return Settled(AnswerVerdict.RESUMED if is_over else AnswerVerdict.RECORDED, item)
 
-    def _refused(self, address: AnswerAddress, counts: bool, found: Any) -> Settled | _NotKept:
-        item = read_run(found)
+    def _refused(self, address: AnswerAddress, counts: bool, raw: Any) -> Settled | _NotKept:
+        item = read_run(raw)
         verdict = judge(item, address, counts=counts)
         if verdict in (AnswerVerdict.RESUMED, AnswerVerdict.RECORDED):
             return _NotKept.NO_ROOM
         may_have_ended_it = item is not None and ended_by(item, address.name)
-        return Settled(verdict, self.calls.at_rest(address, item, found) if may_have_ended_it else item)
+        return Settled(verdict, self.calls.at_rest(address, item, raw) if may_have_ended_it else item)
 
     def _answer_call(self, address: AnswerAddress, answer: GivenAnswer, counts: bool, packed: Packed) -> Any:
         stored = stored_answer(packed, answer)
@@ -229,12 +229,12 @@ class DynamoDBWaits(NamedTuple):
 
         ``ends`` says that the wait is over then, so that its plan is needed. So it is where the wait was over before.
         """
-        applied, found = self.calls.change_run(address, update, condition, changes, expressions.WAIT_NAMES)
-        if not applied or found is None:
-            return False, self.calls.at_rest(address, read_run(found), found)
-        item = read_item(found)
+        applied, raw = self.calls.change_run(address, update, condition, changes, expressions.WAIT_NAMES)
+        if not applied or raw is None:
+            return False, self.calls.at_rest(address, read_run(raw), raw)
+        item = read_item(raw)
         is_over = ends or (item.wait is not None and item.wait.end is not None)
-        return True, self.calls.with_plan(item, found) if is_over else item
+        return True, self.calls.with_plan(item, raw) if is_over else item
 
     # -- rows
 
@@ -249,8 +249,8 @@ class DynamoDBWaits(NamedTuple):
 
         Those whom the message ``by`` has reached in an earlier invocation are left out.
         """
-        if (found := request_of(awaited_id)) is not None:
-            group, member = found
+        if (pair := request_of(awaited_id)) is not None:
+            group, member = pair
             for row in self.waiting_for(flow, group):
                 yield row._replace(id=awaited_id, address=row.address._replace(name=member.text))
         pk = awaiting_key(flow, awaited_id)["pk"]
@@ -326,21 +326,21 @@ class DynamoDBWaits(NamedTuple):
             "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
         }
         try:
-            found: Any = patiently(lambda: self.calls.client.put_item(**call), self.calls.pause).get("Attributes")
+            before: Any = patiently(lambda: self.calls.client.put_item(**call), self.calls.pause).get("Attributes")
         except ClientError as error:
             if error_code(error) != "ConditionalCheckFailedException":
                 raise
             return _kept_before(error.response.get("Item"), by, frozenset(names))
-        return Kept(is_new=True, replaces=bool(found) and "used_by" not in found and not _is_over(found, now))
+        return Kept(is_new=True, replaces=bool(before) and "used_by" not in before and not _is_over(before, now))
 
-    def early(self, flow: str, awaited_id: str, now: int, who: str = "") -> EarlyAnswer | None:
+    def early(self, flow: str, awaited_id: str, now: int, reader: str = "") -> EarlyAnswer | None:
         """Read the answer that is kept for the id at ``now`` (ms), consistently. None where another has used it.
 
         A wait finds the answer that it has used whenever it looks: its first worker may have died.
         """
         kept = self.calls.get(_early_key(flow, awaited_id))
         user = _text(kept, "used_by") if kept else ""
-        if not kept or (user != who if user else _is_over(kept, now)):
+        if not kept or (user != reader if user else _is_over(kept, now)):
             return None
         return EarlyAnswer(self.calls.read_answer(kept), _text(kept, "given_by"), _names(kept), _text(kept, "waited"))
 
@@ -364,8 +364,8 @@ def _place_of(by: str) -> str:
 
 def _after_place(items: Sequence[Any], by: str) -> Any:
     """Return the sort key of the last row that the message has reached. None where it begins."""
-    found = [item for item in items if item["sk"]["S"] == _place_of(by)]
-    return found[0]["after"] if found else None
+    marks = [item for item in items if item["sk"]["S"] == _place_of(by)]
+    return marks[0]["after"] if marks else None
 
 
 def _rows(awaited_id: str, items: Sequence[Any]) -> Iterator[AwaitingRow]:

@@ -51,11 +51,11 @@ def _plain(value: Any) -> Any:
     """Return bytes in place of boto3's own type for them, which no model takes for bytes."""
     match value:
         case dict():
-            return {name: _plain(one) for name, one in value.items()}
+            return {name: _plain(part) for name, part in value.items()}
         case list():
-            return [_plain(one) for one in value]
+            return [_plain(part) for part in value]
         case set():
-            return {_plain(one) for one in value}
+            return {_plain(part) for part in value}
         case str() | Decimal() | bool() | None:
             return value
         case _:
@@ -120,7 +120,7 @@ def condition_failure(
             return ConditionFailed(table, condition.expression, item)
     refused = {condition.go_on: item for condition, _, item in failed if condition.go_on is not None}
     changed = [ItemChanged(table, condition.tries, item) for condition, table, item in failed if condition.tries]
-    return NotHeld(refused, min(changed, key=lambda one: one.tries, default=None)) if failed else None
+    return NotHeld(refused, min(changed, key=lambda change: change.tries, default=None)) if failed else None
 
 
 def _shown_item(reason: Any) -> dict[str, Any] | None:
@@ -131,18 +131,18 @@ def _shown_item(reason: Any) -> dict[str, Any] | None:
 def _condition(condition: Condition | None) -> dict[str, Any]:
     if condition is None:
         return {}
-    found: dict[str, Any] = {"ReturnValuesOnConditionCheckFailure": "ALL_OLD"}
+    arguments: dict[str, Any] = {"ReturnValuesOnConditionCheckFailure": "ALL_OLD"}
     if not _is_text(condition.expression):
         raise TypeError(f"its condition is {_kind(condition.expression)}, and no text")
     if not all(map(_is_text, (*condition.names, *condition.names.values()))):
         raise TypeError("an alias of its names= stands for what is no text")
     if condition.expression:
-        found["ConditionExpression"] = condition.expression
+        arguments["ConditionExpression"] = condition.expression
     if condition.names:
-        found["ExpressionAttributeNames"] = dict(condition.names)
+        arguments["ExpressionAttributeNames"] = dict(condition.names)
     if condition.values:
-        found["ExpressionAttributeValues"] = to_item(condition.values)
-    return found
+        arguments["ExpressionAttributeValues"] = to_item(condition.values)
+    return arguments
 
 
 def _to_value(name: str, value: Any) -> Any:
@@ -150,8 +150,8 @@ def _to_value(name: str, value: Any) -> Any:
     try:
         return serializer.serialize(_storable(value))
     except (TypeError, ArithmeticError):
-        for part, one in _parts(name, value):
-            _to_value(f"{name}.{part}", one)
+        for part, member in _parts(name, value):
+            _to_value(f"{name}.{part}", member)
         raise TypeError(f"{name[:200]!a} is {_problem(value)}") from None
 
 
@@ -183,7 +183,7 @@ def _kind(value: object) -> str:
 def _parts(name: str, value: Any) -> Iterable[tuple[object, Any]]:
     match value:
         case dict():
-            return [(_text(part, ascii(name[:200])), one) for part, one in value.items()]
+            return [(_text(part, ascii(name[:200])), member) for part, member in value.items()]
         case list() | tuple():
             return enumerate(value)
         case _:
@@ -211,13 +211,13 @@ def _storable(value: Any, level: int = 1) -> Any:
         case dict() | list() | tuple() if level > _MOST_LEVELS:
             raise RecursionError(f"it is more than {_MOST_LEVELS} levels deep")
         case dict():
-            return {_text(name): _storable(one, level + 1) for name, one in value.items()}
+            return {_text(name): _storable(part, level + 1) for name, part in value.items()}
         case list() | tuple():
-            return [_storable(one, level + 1) for one in value]
+            return [_storable(part, level + 1) for part in value]
         case set() | frozenset() if not value:
             raise TypeError
         case set() | frozenset():
-            return {_storable(one) for one in value}  # of texts, numbers or bytes: it has no levels below it
+            return {_storable(part) for part in value}  # of texts, numbers or bytes: it has no levels below it
         case _:
             return value
 

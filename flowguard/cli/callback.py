@@ -43,11 +43,11 @@ def callback(awaited: str, file: str, *, flow_name: str, fail: bool, kind: str, 
     """
     awaited = token_of(awaited)
     check_id("TOKEN|ID", awaited)
-    said = _read(file, fail=fail)
+    payload = _read(file, fail=fail)
     with connection_errors():
         flow = load_flows([flow_name])[0]
         try:
-            verdict = _given(flow, awaited, said, kind if fail else None, flow_client(options))
+            verdict = _given(flow, awaited, payload, kind if fail else None, flow_client(options))
         except TokenRefused as error:
             raise CannotRun(str(error)) from None
         except Reject as error:
@@ -59,10 +59,10 @@ def callback(awaited: str, file: str, *, flow_name: str, fail: bool, kind: str, 
     sys.exit(0 if verdict in _USED else UNUSED)
 
 
-def _given(flow: AnyFlow, awaited: str, said: Any, kind: str | None, client: FlowClient) -> AnswerVerdict:
+def _given(flow: AnyFlow, awaited: str, payload: Any, kind: str | None, client: FlowClient) -> AnswerVerdict:
     if kind is None:
-        return client.answer(flow, awaited, said)
-    return client.fail(flow, awaited, str(said), kind=kind)
+        return client.answer(flow, awaited, payload)
+    return client.fail(flow, awaited, str(payload), kind=kind)
 
 
 def _read(file: str, *, fail: bool) -> Any:

@@ -45,12 +45,12 @@ def check(paths: tuple[Path, ...], *, as_json: bool, as_sarif: bool, no_import: 
         findings += import_problems(files)
     if as_sarif:
         say(sarif(findings, version("flowguard-aws")))
-    for one in [] if as_sarif else findings:
+    for finding in [] if as_sarif else findings:
         if as_json:
-            say_json(json.dumps(_facts(one), ensure_ascii=False))
+            say_json(json.dumps(_facts(finding), ensure_ascii=False))
         else:
-            say(one_line(f"{one.path}:{one.line}:{one.column}: {one.rule_id} {one.text}"))
-            say(f"    {one.rule.why}; {one.rule.fix} (docs/{one.rule.page})")
+            say(one_line(f"{finding.path}:{finding.line}:{finding.column}: {finding.rule_id} {finding.text}"))
+            say(f"    {finding.rule.why}; {finding.rule.fix} (docs/{finding.rule.page})")
     if not as_json and not as_sarif:
         say(f"{_counted(len(findings), 'finding')} in {_counted(len(files), 'file')}")
     sys.exit(
@@ -58,9 +58,21 @@ def check(paths: tuple[Path, ...], *, as_json: bool, as_sarif: bool, no_import: 
     )
 
 
-def _facts(one: CodeFinding) -> dict[str, Any]:
-    facts = {"path": one.path, "line": one.line, "column": one.column, "rule": one.rule_id, "text": one.text}
-    return {**facts, "name": one.rule.name, "why": one.rule.why, "fix": one.rule.fix, "page": one.rule.page}
+def _facts(finding: CodeFinding) -> dict[str, Any]:
+    facts = {
+        "path": finding.path,
+        "line": finding.line,
+        "column": finding.column,
+        "rule": finding.rule_id,
+        "text": finding.text,
+    }
+    return {
+        **facts,
+        "name": finding.rule.name,
+        "why": finding.rule.why,
+        "fix": finding.rule.fix,
+        "page": finding.rule.page,
+    }
 
 
 def _counted(count: int, noun: str) -> str:

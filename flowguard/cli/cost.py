@@ -100,14 +100,14 @@ def cost(  # noqa: PLR0913 - options, each with a default
     """
     if options is not None and not deployed:
         raise click.BadParameter("it is for --deployed", param_hint="--options")
-    for name, number, what in (
+    for name, number, unit in (
         ("--rate", rate, "runs"),
         ("--duration", duration, "milliseconds"),
         ("--cold", cold, "cold starts"),
         ("--init", init, "milliseconds"),
     ):
         if number is not None and not math.isfinite(number):
-            raise click.BadParameter(f"it is no number of {what}", param_hint=name)
+            raise click.BadParameter(f"it is no number of {unit}", param_hint=name)
     recorded, unreadable = read_records(files)
     if not recorded:
         sys.exit(BAD)
@@ -116,28 +116,30 @@ def cost(  # noqa: PLR0913 - options, each with a default
         assumed = Invocations(batch, duration, memory, cold, init)
         idle = IdleMonth.of(read_needs(deployed, options)[0]) if deployed else None
         loaded = load_flows(flows)
-        found = measure(loaded, [record for _, record in recorded], invocations=assumed)
+        flow_cost = measure(loaded, [record for _, record in recorded], invocations=assumed)
     except (CannotDeploy, NoSuchFlow, DefinitionError, SettingsError) as error:
         raise NoPrice(str(error)) from None
-    if not found.runs:
+    if not flow_cost.runs:
         raise NoPrice(f"none of these records is of a run of {flows[0]}")
     if as_json:
-        say_json(json.dumps(_facts(found, idle, table, assumed, rate), ensure_ascii=False))
+        say_json(json.dumps(_facts(flow_cost, idle, table, assumed, rate), ensure_ascii=False))
     else:
-        _show(found, idle, table, assumed, rate)
+        _show(flow_cost, idle, table, assumed, rate)
         _show_histories(loaded)
     sys.exit(BAD if unreadable else 0)
 
 
-def _show(found: FlowCost, idle: IdleMonth | None, prices: Prices, assumed: Invocations, rate: float | None) -> None:
-    show_table(console(), _COLUMNS, [_row(stage, found.runs, prices) for stage in found.stages])
+def _show(
+    flow_cost: FlowCost, idle: IdleMonth | None, prices: Prices, assumed: Invocations, rate: float | None
+) -> None:
+    show_table(console(), _COLUMNS, [_row(stage, flow_cost.runs, prices) for stage in flow_cost.stages])
     say("")
-    say(f"{found.runs} runs measured; a million of them: ${found.per_million(prices):,.2f}")
+    say(f"{flow_cost.runs} runs measured; a million of them: ${flow_cost.per_million(prices):,.2f}")
     if rate is not None:
-        say(f"{rate:g} a second for 30 days: ${found.per_month(prices, rate):,.2f}")
+        say(f"{rate:g} a second for 30 days: ${flow_cost.per_month(prices, rate):,.2f}")
     if idle is not None:
-        what = f"polls of {idle.queues} empty queues, {idle.alarms} alarms"
-        say(f"30 days in which nothing comes: ${idle.dollars(prices):,.2f} ({what})")
+        parts = f"polls of {idle.queues} empty queues, {idle.alarms} alarms"
+        say(f"30 days in which nothing comes: ${idle.dollars(prices):,.2f} ({parts})")
     cold = f"{assumed.cold:.0%} of them begin with {assumed.init_milliseconds:g} ms more"
     of_each = f"{assumed.milliseconds:g} ms of {assumed.memory} MB an invocation, {cold}"
     say(f"assumed: {of_each}, batches of {assumed.batch}")
@@ -151,26 +153,28 @@ def _show_histories(flows: Sequence[AnyFlow]) -> None:
         say(one_line(f"full history: {', '.join(names)}: {price}"))
 
 
-def _row(one: StageCost, runs: int, prices: Prices) -> list[Text]:
-    shown = [one.used.get(unit, 0) / runs for unit in _SHOWN]
+def _row(stage: StageCost, runs: int, prices: Prices) -> list[Text]:
+    shown = [stage.used.get(unit, 0) / runs for unit in _SHOWN]
     apart = (Unit.INVOCATIONS, Unit.GB_SECONDS, Unit.LOGS, *_SHOWN)
-    other = sum(amount for unit, amount in one.used.items() if unit not in apart) / runs
-    cells = [one.deliveries / runs, *shown, other]
-    priced = one.dollars(prices) / runs * 1_000_000
-    name = f"{one.flow}/{one.stage}" if one.flow else one.stage
-    return [line(one) for one in (name, *(f"{cell:,.2f}" for cell in cells), f"{priced:,.2f}")]
+    other = sum(amount for unit, amount in stage.used.items() if unit not in apart) / runs
+    cells = [stage.deliveries / runs, *shown, other]
+    priced = stage.dollars(prices) / runs * 1_000_000
+    name = f"{stage.flow}/{stage.stage}" if stage.flow else stage.stage
+    return [line(text) for text in (name, *(f"{cell:,.2f}" for cell in cells), f"{priced:,.2f}")]
 
 
 def _facts(
-    found: FlowCost, idle: IdleMonth | None, prices: Prices, assumed: Invocations, rate: float | None
+    flow_cost: FlowCost, idle: IdleMonth | None, prices: Prices, assumed: Invocations, rate: float | None
 ) -> dict[str, Any]:
-    monthly: dict[str, Any] = {} if rate is None else {"rate": rate, "dollars_a_month": found.per_month(prices, rate)}
+    monthly: dict[str, Any] = (
+        {} if rate is None else {"rate": rate, "dollars_a_month": flow_cost.per_month(prices, rate)}
+    )
     if idle is not None:
         used = {unit.value: amount for unit, amount in idle.used.items()}
         monthly["idle_month"] = {**vars(idle), "used": used, "dollars_a_month": idle.dollars(prices)}
     return {
-        "runs": found.runs,
-        "dollars_a_million": found.per_million(prices),
+        "runs": flow_cost.runs,
+        "dollars_a_million": flow_cost.per_million(prices),
         **monthly,
         "assumed": vars(assumed),
         "prices": prices.model_dump(),
@@ -182,6 +186,6 @@ def _facts(
                 "used": {unit.value: amount for unit, amount in stage.used.items()},
                 "dollars": stage.dollars(prices),
             }
-            for stage in found.stages
+            for stage in flow_cost.stages
         ],
     }

@@ -78,8 +78,8 @@ def show_aftermath(out: Console, left: FinalState, before: Tables) -> None:
             more = [f"and {len(changed) - _MOST_ITEMS} more"] if len(changed) > _MOST_ITEMS else []
             _section(out, title, *shown, *more)
     letters = [
-        f"{one.queue}: {one.stage or 'a message for no stage'} of {one.object_id or 'no object'}: {one.error}"
-        for one in left.dead_letters
+        f"{dead.queue}: {dead.stage or 'a message for no stage'} of {dead.object_id or 'no object'}: {dead.error}"
+        for dead in left.dead_letters
     ]
     if letters:
         _section(out, "dead letters", *letters)
@@ -113,8 +113,8 @@ def _run(run: RunLeft) -> tuple[Text, ...]:
 def _section(out: Console, title: str, *lines: str) -> None:
     out.print()
     out.print(line(title, style="bold"))
-    for one in lines:
-        out.print(line(one), soft_wrap=True)
+    for text in lines:
+        out.print(line(text), soft_wrap=True)
 
 
 def _grouped(rows: Iterable[Delivered]) -> Iterator[list[Delivered]]:
@@ -157,9 +157,9 @@ def _consequences(row: Delivered) -> list[Text]:
 
 def _each_consequence(row: Delivered) -> Iterator[Text]:
     yield from (cell(f"before it: {key} had expired, and is gone", style="yellow") for key in row.expired)
-    yield from (cell(f"{_write(one)}") for one in row.writes)
-    yield from (cell(f"refused: {_write(one)}", style="yellow") for one in row.refused)
-    yield from (cell(f"sent to {_send(one)}") for one in row.sends)
+    yield from (cell(f"{_write(write)}") for write in row.writes)
+    yield from (cell(f"refused: {_write(write)}", style="yellow") for write in row.refused)
+    yield from (cell(f"sent to {_send(sent)}") for sent in row.sends)
     if row.status is not None:
         yield line(f"HTTP {row.status}")
     if row.why is not None:
@@ -172,9 +172,9 @@ def _each_consequence(row: Delivered) -> Iterator[Text]:
         yield cell(f"moved to the dead-letter queue of SQS after {row.receive} receives", style="red")
 
 
-def _write(one: Written) -> str:
-    return f"{one.kind} {one.table} {one.key}".rstrip()
+def _write(write: Written) -> str:
+    return f"{write.kind} {write.table} {write.key}".rstrip()
 
 
-def _send(one: Sent) -> str:
-    return one.to + (f" in {one.delay} s" if one.delay else "")
+def _send(sent: Sent) -> str:
+    return sent.to + (f" in {sent.delay} s" if sent.delay else "")

@@ -158,8 +158,8 @@ def _perform() -> list[str]:
         counts, end = Counts.of(scene.world.put_in, rows), happy_end(FinalState.of(scene.world))
     wrong = differences({**asdict(EXPECTED), **HAPPY_END}, {**asdict(counts), **end})
     out.print("")
-    for said in wrong or _survived(counts):
-        out.print(line(said))
+    for text in wrong or _survived(counts):
+        out.print(line(text))
     return wrong
 
 
@@ -195,12 +195,12 @@ def happy_end(left: FinalState) -> dict[str, Any]:
     }
 
 
-def differences(expected: dict[str, Any], found: dict[str, Any]) -> list[str]:
+def differences(expected: dict[str, Any], actual: dict[str, Any]) -> list[str]:
     """Return a line for each figure that differs from the expected one."""
     return [
-        f"NOT AS EXPECTED: {name.replace('_', ' ')}: {found.get(name)} instead of {value}"
+        f"NOT AS EXPECTED: {name.replace('_', ' ')}: {actual.get(name)} instead of {value}"
         for name, value in expected.items()
-        if found.get(name) != value
+        if actual.get(name) != value
     ]
 
 

@@ -149,16 +149,16 @@ class _Session:
             except Empty:
                 return
 
-    def _show(self, said: Mapping[str, Any]) -> None:
-        if said["event"] == "loaded" and self._listening is not None:
+    def _show(self, event: Mapping[str, Any]) -> None:
+        if event["event"] == "loaded" and self._listening is not None:
             self._view.show(self._listening)
             self._listening = None
-        self._view.show(said)
-        if said["event"] == "loaded":
+        self._view.show(event)
+        if event["event"] == "loaded":
             self._loaded = True
-            read = [queue for queues in said["functions"].values() for queue in queues]
-            self._mailbox.read_by_others = frozenset((*read, *said["dead_letters"]))
-        if said["event"] == "died" and self._loaded:
+            read = [queue for queues in event["functions"].values() for queue in queues]
+            self._mailbox.read_by_others = frozenset((*read, *event["dead_letters"]))
+        if event["event"] == "died" and self._loaded:
             self._again_at = time.monotonic() + _AFTER_A_DEATH
 
     def _ask(self, event: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -26,46 +26,46 @@ class LiveView:
         self._as_json = as_json
         self._out: Console = console()
 
-    def show(self, said: Mapping[str, Any]) -> None:
+    def show(self, event: Mapping[str, Any]) -> None:
         """Print one thing that happened. ``event`` says what."""
-        at = said.get("at", time.time_ns() // 1_000_000)
+        at = event.get("at", time.time_ns() // 1_000_000)
         if self._as_json:
-            say_json(to_json({**said, "at": iso(at)}))
+            say_json(to_json({**event, "at": iso(at)}))
             return
         clock = iso(at)[11:23]
-        match said["event"]:
+        match event["event"]:
             case "delivery":
-                self._print(f"{clock}  {_delivery(said)}", _STYLES.get(said["outcome"] or "", ""))
-                self._print_trace(said["raised"])
+                self._print(f"{clock}  {_delivery(event)}", _STYLES.get(event["outcome"] or "", ""))
+                self._print_trace(event["raised"])
             case "listening":
-                self._listening(said)
+                self._listening(event)
             case "loaded":
-                self._loaded(clock, said)
+                self._loaded(clock, event)
             case "changed":
-                self._print(f"{clock}  changed: {', '.join(said['files'])}; loading again", "bold")
+                self._print(f"{clock}  changed: {', '.join(event['files'])}; loading again", "bold")
             case "not loaded":
-                for row in f"{said['why']}\nnothing is served; save a file to load again".split("\n"):
+                for row in f"{event['why']}\nnothing is served; save a file to load again".split("\n"):
                     complain(row)
             case _:
-                self._print(f"{clock}  {_other(said)}", "yellow")
+                self._print(f"{clock}  {_other(event)}", "yellow")
 
-    def _listening(self, said: Mapping[str, Any]) -> None:
-        self._print(f"AWS on {said['url']}, in {said['region']}. In another terminal:", "bold")
-        self._print(f"  {_export(said['environment'])}")
-        for command in said["commands"]:
+    def _listening(self, event: Mapping[str, Any]) -> None:
+        self._print(f"AWS on {event['url']}, in {event['region']}. In another terminal:", "bold")
+        self._print(f"  {_export(event['environment'])}")
+        for command in event["commands"]:
             self._print(f"  {command}")
-        self._print(f"In a browser: {said['mailbox']}, what nobody reads here, such as mails, with its links", "bold")
+        self._print(f"In a browser: {event['mailbox']}, what nobody reads here, such as mails, with its links", "bold")
 
-    def _loaded(self, clock: str, said: Mapping[str, Any]) -> None:
-        for name, queues in said["functions"].items():
+    def _loaded(self, clock: str, event: Mapping[str, Any]) -> None:
+        for name, queues in event["functions"].items():
             self._print(f"{clock}  {name} reads {', '.join(queues) or 'no queue'}", "bold")
-        if said["environment"]:
+        if event["environment"]:
             self._print("In the other terminal as well:", "bold")
-            self._print(f"  {_export(said['environment'])}")
-        for spell in said["weather"]:
+            self._print(f"  {_export(event['environment'])}")
+        for spell in event["weather"]:
             lasts = f"from {iso(spell['begins'])} until {iso(spell['ends'])}"
             self._print(f"{clock}  weather: {spell['name']} {lasts}", "bold")
-        for note in said["notes"]:
+        for note in event["notes"]:
             complain(note)
 
     def _print(self, text: str, style: str = "") -> None:
@@ -81,31 +81,31 @@ def _export(variables: Mapping[str, str]) -> str:
     return "export " + " ".join(f"{name}={shlex.quote(value)}" for name, value in variables.items())
 
 
-def _delivery(said: Mapping[str, Any]) -> str:
+def _delivery(event: Mapping[str, Any]) -> str:
     """Return the line that shows a delivery, with its stage, its object and its outcome."""
-    place = "/".join(filter(None, (said["flow"], said["stage"])))  # an answer that comes late is for no stage
-    where = place if said["flow"] else f"{said['function']} from {said['queue']}"
+    place = "/".join(filter(None, (event["flow"], event["stage"])))  # an answer that comes late is for no stage
+    where = place if event["flow"] else f"{event['function']} from {event['queue']}"
     parts = [bounded(where, _CUT)]
-    if said["object_id"]:
-        parts.append(bounded(said["object_id"], _CUT))
-    if said["hop"]:
-        parts.append(f"hop {said['hop']}, attempt {said['attempt']}")
-    parts.append(", ".join(filter(None, (said["verdict"], said["outcome"]))) or _silence(said))
-    parts.append(f"{said['ms']} ms")
-    if said["sent"]:
-        parts.append("sent to " + ", ".join(dict.fromkeys(map(_name, said["sent"]))))
-    if said["why"]:
-        parts.append(bounded(said["why"]))
-    if not said["acked"]:
+    if event["object_id"]:
+        parts.append(bounded(event["object_id"], _CUT))
+    if event["hop"]:
+        parts.append(f"hop {event['hop']}, attempt {event['attempt']}")
+    parts.append(", ".join(filter(None, (event["verdict"], event["outcome"]))) or _silence(event))
+    parts.append(f"{event['ms']} ms")
+    if event["sent"]:
+        parts.append("sent to " + ", ".join(dict.fromkeys(map(_name, event["sent"]))))
+    if event["why"]:
+        parts.append(bounded(event["why"]))
+    if not event["acked"]:
         parts.append("stays in its queue")
     return "  ".join(parts)
 
 
-def _silence(said: Mapping[str, Any]) -> str:
+def _silence(event: Mapping[str, Any]) -> str:
     """Return what stands where a delivery claimed nothing and nothing came of it, in the words of a replay."""
-    if said["not_due"]:
+    if event["not_due"]:
         return "deadline not due"
-    return "nothing was left to do" if said["acked"] and not said["sent"] else "no verdict"
+    return "nothing was left to do" if event["acked"] and not event["sent"] else "no verdict"
 
 
 def _name(to: str) -> str:
@@ -114,19 +114,19 @@ def _name(to: str) -> str:
     return bounded(f"{kind}:{name.rpartition(':')[2]}", _CUT)
 
 
-def _other(said: Mapping[str, Any]) -> str:
-    match said["event"]:
+def _other(event: Mapping[str, Any]) -> str:
+    match event["event"]:
         case "problem":
-            return f"{said['queue']}: {said['why']}"
+            return f"{event['queue']}: {event['why']}"
         case "starting":
-            return f"starting AWS and the functions of {', '.join(said['modules'])}"
+            return f"starting AWS and the functions of {', '.join(event['modules'])}"
         case "died":
-            return f"the functions' process ended with code {said['code']}"
+            return f"the functions' process ended with code {event['code']}"
         case "answer":
-            return f"a link was {'answered' if said['method'] == 'POST' else 'opened'}: status {said['status']}"
+            return f"a link was {'answered' if event['method'] == 'POST' else 'opened'}: status {event['status']}"
         case "killed":
             return "a function did not end in time and was stopped; its message comes back after the visibility timeout"
         case "stopped":
-            return "stopped" if said["state"] is None else f"stopped; the state is in {said['state']}"
+            return "stopped" if event["state"] is None else f"stopped; the state is in {event['state']}"
         case other:
             return str(other)

@@ -86,10 +86,10 @@ def list_(*, limit: int | None, as_json: bool, payload: bool, **options: Any) ->
 def show(*, message_id: str, limit: int | None, as_json: bool, payload: bool, **options: Any) -> None:
     """Show one letter. Its payload is shown only with --payload."""
     with _reading(options) as reading:
-        found = [letter for page in _pages(reading, Filters.of(options), (message_id,), limit) for letter in page]
-    for letter in found:
+        letters = [letter for page in _pages(reading, Filters.of(options), (message_id,), limit) for letter in page]
+    for letter in letters:
         show_letter(letter, SystemClock().now(), as_json=as_json, payload=payload)
-    sys.exit(FAILED if _missing((message_id,), found) else 0)
+    sys.exit(FAILED if _missing((message_id,), letters) else 0)
 
 
 @dlq.command()
@@ -188,11 +188,13 @@ def _pages(reading: Reading, filters: Filters, ids: tuple[str, ...], most: int |
     missing, left = set(ids), most
     now = SystemClock().now()
     for page in reading.pages():
-        found = [one for one in page if (not ids or one.message_id in missing) and filters.pass_(one, now)][:left]
-        if found:
-            yield found
-        missing -= {letter.message_id for letter in found}
-        left = None if left is None else left - len(found)
+        letters = [
+            letter for letter in page if (not ids or letter.message_id in missing) and filters.pass_(letter, now)
+        ][:left]
+        if letters:
+            yield letters
+        missing -= {letter.message_id for letter in letters}
+        left = None if left is None else left - len(letters)
         if left == 0 or (ids and not missing):
             return
 
@@ -202,9 +204,9 @@ def _check_choice(ids: tuple[str, ...], every: bool) -> None:
         raise click.UsageError("name the letters by their message ids, or say --all" + (", not both" if ids else ""))
 
 
-def _missing(ids: tuple[str, ...], found: list[Letter]) -> bool:
+def _missing(ids: tuple[str, ...], letters: list[Letter]) -> bool:
     """Print the ids that were not found. Returns whether there are any."""
-    missing = [name for name in ids if name not in {letter.message_id for letter in found}]
+    missing = [name for name in ids if name not in {letter.message_id for letter in letters}]
     for name in missing:
         complain(f"{name}: no such letter is visible now; is it gone, filtered out, or held by a reader?")
     return bool(missing)

@@ -76,15 +76,15 @@ def doctor(
     else:
         _show(findings)
     bad = {Severity.ERROR} if warnings_ok else {Severity.ERROR, Severity.WARNING}
-    sys.exit(FOUND if any(one.severity in bad for one in findings) else 0)
+    sys.exit(FOUND if any(finding.severity in bad for finding in findings) else 0)
 
 
 def _show(findings: list[LiveFinding]) -> None:
     out = console()
-    for one in findings:
-        head = f"{one.severity.value}: {one.resource}: {one.what} [{one.rule}]"
-        out.print(line(head, _STYLES[one.severity]), soft_wrap=True)
-        out.print(line(f"  why: {one.why}"), soft_wrap=True)
-        out.print(line(f"  fix: {one.fix}"), soft_wrap=True)
-    counts = ", ".join(f"{sum(one.severity is each for one in findings)} {each.value}s" for each in Severity)
+    for finding in findings:
+        head = f"{finding.severity.value}: {finding.resource}: {finding.what} [{finding.rule}]"
+        out.print(line(head, _STYLES[finding.severity]), soft_wrap=True)
+        out.print(line(f"  why: {finding.why}"), soft_wrap=True)
+        out.print(line(f"  fix: {finding.fix}"), soft_wrap=True)
+    counts = ", ".join(f"{sum(finding.severity is each for finding in findings)} {each.value}s" for each in Severity)
     out.print(line(counts), soft_wrap=True)

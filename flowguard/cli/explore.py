@@ -203,16 +203,16 @@ def explore(  # noqa: PLR0913 - the options of a command
             complain(f"not explored, as the {EXPECTED} beside it says: {file}")
         names, events = _events(files)
         with closed_imports(network):
-            found = load_explored(
+            loaded = load_explored(
                 flows, queues, visibility=visibility, timeout=timeout, direct=direct, batch=batch, partial=partial
             )
         expected = _Expected.of(files, events)
         about: dict[str, Any] = {
             "tables": dict(map(table_in, tables)),
-            "invariants": invariants_of(found),
-            "free": free_of(found, free),
+            "invariants": invariants_of(loaded),
+            "free": free_of(loaded, free),
             "seed": seed,
-            "same": dict(pair_in(one, ".") for one in same),
+            "same": dict(pair_in(pair, ".") for pair in same),
             "network": network,
             "outside": dict(map(party_in, outside)) or None,
             "failing": (*failing, *expected.objects),
@@ -226,7 +226,7 @@ def explore(  # noqa: PLR0913 - the options of a command
             "items": items_in(items) or None,
             "answers": dict(map(named_json("--answer"), answers)) or None,
             "stubs": dict(map(named_json("--stub"), stubs)) or None,
-            "batch": batch if any(map(is_flow, found)) else 1,
+            "batch": batch if any(map(is_flow, loaded)) else 1,
             "together": together,
             "insider": insider,
             "weather": weather,
@@ -234,10 +234,10 @@ def explore(  # noqa: PLR0913 - the options of a command
         _write(html, "")  # before the minutes that an exploration may take
         _write(sarif_file, "", "--sarif")
         if schedule is not None:
-            sys.exit(_one(found, events, schedule, about, as_json=as_json, html=html))
+            sys.exit(_one(loaded, events, schedule, about, as_json=as_json, html=html))
         with Progress() as progress, _interrupted_by_term():
             report = explored(
-                found, events, bound=bound, walks=walks, most=most, seconds=seconds, for_good=for_good,
+                loaded, events, bound=bound, walks=walks, most=most, seconds=seconds, for_good=for_good,
                 progress=progress, **about,
             )  # fmt: skip
         report = replace(report, names=names, not_run=expected.marked(report.not_run))
@@ -287,15 +287,15 @@ def _one(
     as_json: bool,
     html: str | None,
 ) -> int:
-    one = replay(flows, messages, schedule, **about)
-    _write(html, page_of_schedule(one) if html else "")
+    trace = replay(flows, messages, schedule, **about)
+    _write(html, page_of_schedule(trace) if html else "")
     if as_json:
-        found = [violation_as_json(violation) for violation in one.violations]
-        shown = {"schedule": schedule, "timeline": one.timeline, "violations": found}
+        violations = [violation_as_json(violation) for violation in trace.violations]
+        shown = {"schedule": schedule, "timeline": trace.timeline, "violations": violations}
         say_json(json.dumps(shown, ensure_ascii=False))
     else:
-        say(str(one))
-    return 0 if one.ok else FOUND
+        say(str(trace))
+    return 0 if trace.ok else FOUND
 
 
 class _Expected(NamedTuple):

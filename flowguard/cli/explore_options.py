@@ -21,14 +21,14 @@ def invariants_of(flows: Iterable[Explored]) -> list[Invariant]:
 
 
 def free_of(flows: Iterable[Explored], given: Iterable[str]) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
+    free: dict[str, list[str]] = {}
     for module in modules_of(flows):
         for table, names in getattr(module, "FREE", {}).items():
-            found.setdefault(table, []).extend(names)
-    for one in given:
-        table, name = pair_in(one, ".")
-        found.setdefault(table, []).append(name)
-    return found
+            free.setdefault(table, []).extend(names)
+    for text in given:
+        table, name = pair_in(text, ".")
+        free.setdefault(table, []).append(name)
+    return free
 
 
 def table_in(text: str) -> tuple[str, dict[str, str]]:
@@ -38,10 +38,10 @@ def table_in(text: str) -> tuple[str, dict[str, str]]:
     """
     table, keys = pair_in(text, "=")
     parts = [key.partition(":") for key in keys.split(",")]
-    found = {name: kind or "S" for name, _, kind in parts}
-    if len(found) < len(parts):
+    key_types = {name: kind or "S" for name, _, kind in parts}
+    if len(key_types) < len(parts):
         raise SettingsError(text, "names one attribute twice; write NAME=HASH, or NAME=HASH,RANGE")
-    return table, found
+    return table, key_types
 
 
 def named_json(option: str) -> Callable[[str], tuple[str, Any]]:
@@ -66,8 +66,8 @@ def items_in(given: Iterable[str]) -> dict[str, list[Any]]:
 
 
 def pair_in(text: str, mark: str) -> tuple[str, str]:
-    name, found, value = text.partition(mark)
-    if not (name and found and value):
+    name, sign, value = text.partition(mark)
+    if not (name and sign and value):
         raise SettingsError(text, f"write NAME{mark}VALUE")
     return name, value
 

@@ -39,7 +39,7 @@ def init(directory: str, *, name: str | None, as_json: bool) -> None:
     if "file:" in (source := flowguard_requirement()):
         complain(f"requirements-dev.txt has {source}, which this machine has: name another place for CI")
     if as_json:
-        say_json(json.dumps({"files": [str(one) for one in files]}, ensure_ascii=False))
+        say_json(json.dumps({"files": [str(file) for file in files]}, ensure_ascii=False))
         return
     for file in files:
         say(one_line(str(file)))

@@ -178,8 +178,8 @@ class Telling:
             names = ("message_id", "flow", "stage", "object_id", "request_id", "hop", "redrive")
             say_json(to_json({name: facts[name] for name in names} | row | {"failed": failed}))
         elif failed is None:
-            what = " ".join(bounded(part) for part in (_stage(facts), facts["object_id"]) if part)
-            self._print(f"{word:<10}  {letter.message_id}  {what}: {bounded(why)}")
+            subject = " ".join(bounded(part) for part in (_stage(facts), facts["object_id"]) if part)
+            self._print(f"{word:<10}  {letter.message_id}  {subject}: {bounded(why)}")
         self._bar.advance(self._task)
 
     def _print(self, text: str) -> None:

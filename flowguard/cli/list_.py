@@ -28,7 +28,7 @@ _COLUMNS: Final = (
 @click.command("list")
 @connected
 @click.option("--flow", metavar="NAME", help="Only runs of this flow.")
-@click.option("--status", type=click.Choice([one.value for one in Status], case_sensitive=False),
+@click.option("--status", type=click.Choice([status.value for status in Status], case_sensitive=False),
               help="Only runs of this status.")  # fmt: skip
 @click.option("--stage", metavar="NAME", help="Only runs at this stage.")
 @click.option("--older-than", metavar="TIME", type=Seconds(), help="Only those requested longer ago: 90s, 15m, 1h.")
@@ -71,14 +71,14 @@ def list_(
         _show(chosen, reading.runs, now, as_json=as_json)
 
 
-def _show(found: list[SeenRun], runs: RunReader, now: int, *, as_json: bool) -> None:
+def _show(rows: list[SeenRun], runs: RunReader, now: int, *, as_json: bool) -> None:
     if as_json:
-        for seen in found:
+        for seen in rows:
             say_json(to_json(row_facts(seen, runs, now)))
         return
-    if found:
-        show_table(console(), _COLUMNS, [[cell(text) for text in _cells(seen, runs, now)] for seen in found])
-    say(f"{len(found)} run{'' if len(found) == 1 else 's'}")
+    if rows:
+        show_table(console(), _COLUMNS, [[cell(text) for text in _cells(seen, runs, now)] for seen in rows])
+    say(f"{len(rows)} run{'' if len(rows) == 1 else 's'}")
 
 
 def _cells(seen: SeenRun, runs: RunReader, now: int) -> list[str]:

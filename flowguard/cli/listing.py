@@ -53,7 +53,7 @@ def show_pairs(out: Console, pairs: Sequence[tuple[str, Text]]) -> None:
         longest = _longest(text.split(" "))
         beside = longest <= out.width - names
         indent = names if beside else _INDENT
-        lines = [Text(" " * indent) + one for one in text.wrap(out, max(out.width - indent, longest, 1))]
+        lines = [Text(" " * indent) + part for part in text.wrap(out, max(out.width - indent, longest, 1))]
         if beside and lines:
             lines[0] = Text(name.ljust(names), style="bold") + lines[0][indent:]
         else:

@@ -36,8 +36,8 @@ def mailbox(queues: tuple[str, ...], *, endpoint_url: str | None, as_json: bool)
     names = settings_of({"table": None}).at_aws
     wanted = {*queues, *map(names.queue, queues)}
     messages = [message for message in _messages(url) if not queues or message["queue"] in wanted]
-    for one in messages:
-        shown = {**one, "sent_at": iso(one["sent_at"]), "due_at": iso(one["due_at"])}
+    for message in messages:
+        shown = {**message, "sent_at": iso(message["sent_at"]), "due_at": iso(message["due_at"])}
         say_json(to_json(shown)) if as_json else _show(shown)
     if not messages:
         if not as_json:

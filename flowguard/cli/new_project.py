@@ -105,7 +105,7 @@ def _text(name: str) -> str:
 
 
 def _filled(text: str, values: dict[str, str]) -> str:
-    return re.sub("@[a-z]+@", lambda found: values[found[0]], text)
+    return re.sub("@[a-z]+@", lambda match: values[match[0]], text)
 
 
 def write_new(place: Path, texts: dict[str, str]) -> tuple[Path, ...]:
@@ -131,8 +131,8 @@ def _new_directories(place: Path) -> list[Path]:
 
 
 def _remove(made: list[Path]) -> None:
-    for one in reversed(made):
+    for path in reversed(made):
         try:
-            one.rmdir() if one.is_dir() else one.unlink()
+            path.rmdir() if path.is_dir() else path.unlink()
         except OSError:  # somebody else put a file there meanwhile
             continue

@@ -64,27 +64,27 @@ def show(*, name: str, key: str, with_result: bool, as_json: bool, **options: An
     if as_json:
         say_json(json.dumps(facts, ensure_ascii=False))
         return
-    for what, value in facts.items():
+    for label, value in facts.items():
         if value is not None:
-            say(f"{what.replace('_', ' '):<13}  {value}")
+            say(f"{label.replace('_', ' '):<13}  {value}")
 
 
 def _read(name: str, key: str, options: dict[str, Any]) -> Entry | None:
     settings = Settings.from_environment(os.environ)
     if options["table"]:
         settings = settings.model_copy(update={"table": options["table"]})
-    own = KeyTable(settings.table, options["table_key"]) if options["table_key"] else None
+    table = KeyTable(settings.table, options["table_key"]) if options["table_key"] else None
     session = boto3.session.Session(region_name=options["region"])
     urls = dict.fromkeys(("dynamodb", "s3"), options["endpoint_url"]) if options["endpoint_url"] else {}
-    return ledger_of(settings, Clients(session, urls), own).read(name, key)
+    return ledger_of(settings, Clients(session, urls), table).read(name, key)
 
 
 def _facts(name: str, key: str, entry: Entry, *, with_result: bool) -> dict[str, Any]:
     """Return the facts to show. Times are texts."""
     fields = entry._asdict()
     facts: dict[str, Any] = {"name": name, "key": key, "status": entry.status.value, "met": entry.met}
-    facts |= {what: _time(fields[what]) for what in _TIMES}
-    facts |= {what: fields[what] for what in ("failure", "refusal")}
+    facts |= {field: _time(fields[field]) for field in _TIMES}
+    facts |= {field: fields[field] for field in ("failure", "refusal")}
     return facts | ({"result": entry.result} if with_result else {})
 
 

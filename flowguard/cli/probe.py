@@ -89,7 +89,7 @@ def probe(
             _say(finding, as_lines=as_lines)
     if not as_lines:
         console().print(line(_summary(findings)), soft_wrap=True)
-    sys.exit(FOUND if any(not one.is_expected or one.left for one in findings) else 0)
+    sys.exit(FOUND if any(not finding.is_expected or finding.left for finding in findings) else 0)
 
 
 def _summary(findings: list[Finding]) -> str:
@@ -108,9 +108,9 @@ def _ask(probes: list[Probe], region: str | None, *, yes: bool) -> None:
         account = session.client("sts").get_caller_identity()["Account"]
     except (BotoCoreError, ClientError) as error:
         raise NotProbed(f"AWS does not know who asks: {error}") from None
-    longest, together = max(one.seconds for one in probes), sum(one.seconds for one in probes) / AT_ONCE
+    longest, together = max(program.seconds for program in probes), sum(program.seconds for program in probes) / AT_ONCE
     minutes = max(longest, together) / 60
-    cents = sum(one.cents for one in probes)
+    cents = sum(program.cents for program in probes)
     click.echo(
         f"{len(probes)} programs in account {account}, region {session.region_name}: about {minutes:.0f} minutes, "
         f"at most {cents:.0f} US cents.\nEach makes and deletes its own resources, named fgprobe-…",
@@ -152,9 +152,11 @@ def _stops() -> Iterator[int]:
 
 def _show_list(probes: list[Probe]) -> None:
     out = console()
-    for one in probes:
-        out.print(line(f"{one.name}: {one.about}"), soft_wrap=True)
-    out.print(line(f"{len(probes)} programs, at most {sum(one.cents for one in probes):.0f} US cents"), soft_wrap=True)
+    for program in probes:
+        out.print(line(f"{program.name}: {program.about}"), soft_wrap=True)
+    out.print(
+        line(f"{len(probes)} programs, at most {sum(program.cents for program in probes):.0f} US cents"), soft_wrap=True
+    )
 
 
 def _say(finding: Finding, *, as_lines: bool) -> None:
@@ -166,5 +168,5 @@ def _say(finding: Finding, *, as_lines: bool) -> None:
     unexpected = "" if is_told else f" (the table says: {finding.expected})"
     text = f"{finding.ended.value:12} {finding.name}: {finding.what}{unexpected}"
     out.print(line(text, _STYLES.get(finding.ended, "bold red") if finding.is_expected else "bold red"), soft_wrap=True)
-    for one in finding.left:
-        out.print(line(f"  could not be deleted: {one}", "bold red"), soft_wrap=True)
+    for name in finding.left:
+        out.print(line(f"  could not be deleted: {name}", "bold red"), soft_wrap=True)

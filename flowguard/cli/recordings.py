@@ -129,8 +129,8 @@ def _files(name: str) -> list[str]:
     place = Path(name)
     if name == STDIN or not place.is_dir():
         return [name]
-    found = sorted(file for file in place.rglob("*.json") if file.is_file())
-    return [str(file) for file in found if SKIPPED not in file.relative_to(place).parts[:-1]]
+    files = sorted(file for file in place.rglob("*.json") if file.is_file())
+    return [str(file) for file in files if SKIPPED not in file.relative_to(place).parts[:-1]]
 
 
 def read_text(file: str) -> str:

@@ -144,8 +144,8 @@ def replay(  # noqa: PLR0913 - the options of a command
     for problem in dict.fromkeys(f"{names[id(envelope)]}: {error}" for envelope, error in world.without_token):
         complain(problem)
         unreadable += 1
-    told = {envelope.message_id for envelope, _ in world.without_token}
-    unreadable += _complain_of_unroutable(rows, told) + outward.refused
+    reported = {envelope.message_id for envelope, _ in world.without_token}
+    unreadable += _complain_of_unroutable(rows, reported) + outward.refused
     unexpected = _complain_of_failed(rows, left, failing, expected)
     sys.exit(BAD if unreadable else FOUND if unexpected else 0)
 
@@ -158,15 +158,16 @@ def _check_failing(failing: tuple[str, ...]) -> None:
             raise click.BadParameter(problem, param_hint="--failing")
 
 
-def _complain_of_unroutable(rows: list[Delivered], told: Collection[str]) -> int:
+def _complain_of_unroutable(rows: list[Delivered], reported: Collection[str]) -> int:
     """Print each record that no flow here takes, and return how many were printed.
 
-    Records in ``told`` were printed before, and are left out. So are those of another release, which may be expected.
+    Records in ``reported`` were printed before, and are left out. So are those of another release, which may be
+    expected.
     """
     unroutable = {
         row.record: row
         for row in rows
-        if row.verdict == "UNROUTABLE" and row.record not in told and not _is_of_another_release(row)
+        if row.verdict == "UNROUTABLE" and row.record not in reported and not _is_of_another_release(row)
     }
     for row in unroutable.values():
         complain(f"{row.record} is UNROUTABLE: {bounded(str(row.why))}")
@@ -196,12 +197,12 @@ def _complain_of_failed(
     """
     failures = _failures(rows, left)
     unexpected = [failure for failure in failures if not failure.is_expected((*failing, *expected))]
-    for one in unexpected:
-        how = f"--failing {one.name}={one.whys[0]}"
-        complain(f"{one.whose}: {bounded(str(one.error))}; where that is expected: {how}")
+    for failure in unexpected:
+        how = f"--failing {failure.name}={failure.whys[0]}"
+        complain(f"{failure.whose}: {bounded(str(failure.error))}; where that is expected: {how}")
     for asked in left.unanswered if unexpected else ():
         complain(_of_unanswered(asked))
-    missing = [name for name in dict.fromkeys(failing) if not any(one.is_expected((name,)) for one in failures)]
+    missing = [name for name in dict.fromkeys(failing) if not any(failure.is_expected((name,)) for failure in failures)]
     for name in missing:
         complain(f"--failing {name}: none of its runs failed{' so' if '=' in name else ''}")
     return bool(unexpected or missing)
@@ -219,7 +220,9 @@ def _of_unanswered(asked: Unanswered) -> str:
 
 def _failures(rows: list[Delivered], left: FinalState) -> list[_Failure]:
     """Return what failed. A message that its stage cannot read fails without a run: only its dead letter is left."""
-    failed_at = {(one.object_id, one.request_id): str(one.stage).rpartition("/")[2] for one in left.dead_letters}
+    failed_at = {
+        (letter.object_id, letter.request_id): str(letter.stage).rpartition("/")[2] for letter in left.dead_letters
+    }
     failures = [_failure_of(run, failed_at) for run in left.runs if run.status != Status.COMPLETED.value]
     for letter in left.dead_letters:
         name = (None if letter.unread else letter.object_id) or letter.stage or letter.queue
@@ -290,8 +293,8 @@ def _records(files: tuple[str, ...]) -> Iterator[tuple[str, RecordedRecord | str
 
 
 def _run(world: World, planned: list[PlannedDelivery]) -> Iterator[Delivered]:
-    for one in planned:
-        world.put(one.recorded.envelope, one.recorded.raw, at=one.at)
+    for delivery in planned:
+        world.put(delivery.recorded.envelope, delivery.recorded.raw, at=delivery.at)
     return world.run()
 
 

@@ -85,17 +85,17 @@ def retry(
         sys.exit(_again(loaded, object_id, queue, file, options, as_json=as_json))
     name = queue if queue is not None else _queue_of(loaded)
     item = _failed_run(loaded, object_id, options)
-    found = OwnLetters(loaded.name, object_id, item.request_id)
+    letters = OwnLetters(loaded.name, object_id, item.request_id)
     with connection_errors(f"queue {name}"):
         reading, redriver = _opened(loaded, name, options)
         with reading, Telling(0, as_json=as_json) as telling:
             for page in reading.pages():
-                telling.redriven(found.counted(redriver.redrive(found.among(page))))
-                if found.sent:
+                telling.redriven(letters.counted(redriver.redrive(letters.among(page))))
+                if letters.sent:
                     break
-    for problem in (*reading.warnings, *found.problems(name)):
+    for problem in (*reading.warnings, *letters.problems(name)):
         complain(f"{loaded.name} of {object_id}: {problem}")
-    sys.exit(0 if found.sent else NOT_DONE)
+    sys.exit(0 if letters.sent else NOT_DONE)
 
 
 def _failed_run(flow: AnyFlow, object_id: str, options: Mapping[str, Any]) -> RunItem:

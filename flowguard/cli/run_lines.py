@@ -44,10 +44,18 @@ def show_run(facts: Mapping[str, Any], seen: SeenRun, now: int) -> None:
         show_names(facts["wait"], payload="state_size" in facts and "state" in facts)
 
 
-def _happened(one: Mapping[str, Any]) -> list[Text]:
-    again = f", redrive {one['redrive']}" if one["redrive"] else ""
-    ms = "" if one["ms"] is None else f"{one['ms']:,}"
-    texts = (one["at"], str(one["hop"]), one["stage"], f"{one['attempt']}{again}", str(one["epoch"]), happened(one), ms)
+def _happened(fact: Mapping[str, Any]) -> list[Text]:
+    again = f", redrive {fact['redrive']}" if fact["redrive"] else ""
+    ms = "" if fact["ms"] is None else f"{fact['ms']:,}"
+    texts = (
+        fact["at"],
+        str(fact["hop"]),
+        fact["stage"],
+        f"{fact['attempt']}{again}",
+        str(fact["epoch"]),
+        happened(fact),
+        ms,
+    )
     return [cell(text) for text in texts]
 
 
@@ -59,12 +67,12 @@ def say_line(text: str) -> None:
 def show_names(wait: Mapping[str, Any], *, payload: bool) -> None:
     """Print the names of a wait as a table."""
     columns = [*_WAIT_COLUMNS, *([Column("payload", folds=True)] if payload else [])]
-    show_table(console(), columns, [_cells(one, payload=payload) for one in wait["names"]])
+    show_table(console(), columns, [_cells(row, payload=payload) for row in wait["names"]])
 
 
-def _cells(one: Mapping[str, Any], *, payload: bool) -> list[Text]:
-    own = [one["name"], one["what"], one["answer"] or "awaited", one["id"] or ""]
-    texts = [*own, to_json(one["payload"])[:_EXCERPT] if "payload" in one else ""] if payload else own
+def _cells(row: Mapping[str, Any], *, payload: bool) -> list[Text]:
+    cells = [row["name"], row["what"], row["answer"] or "awaited", row["id"] or ""]
+    texts = [*cells, to_json(row["payload"])[:_EXCERPT] if "payload" in row else ""] if payload else cells
     return [cell(text) for text in texts]
 
 
@@ -131,18 +139,20 @@ def _of_wait(wait: Mapping[str, Any]) -> str:
 
 
 def _of_callers(callers: list[dict[str, Any]]) -> str:
-    named = [f"{bounded(one['request_id'], LONGEST_PART)} → {one['reply_to']}" for one in callers[:_MOST_NAMED]]
+    named = [
+        f"{bounded(caller['request_id'], LONGEST_PART)} → {caller['reply_to']}" for caller in callers[:_MOST_NAMED]
+    ]
     more = f", and {len(callers) - _MOST_NAMED} more" if len(callers) > _MOST_NAMED else ""
     return f"{', '.join(named)}{more}"
 
 
-def _of_outbox(outbox: Mapping[str, Any], own: str) -> str:
+def _of_outbox(outbox: Mapping[str, Any], request_id: str) -> str:
     if "problem" in outbox:
         return str(outbox["problem"])
     sends = outbox["sends"]
-    named = [f"{one['kind']} → {bounded(one['to'], LONGEST_PART)}" for one in sends[:_MOST_NAMED]]
+    named = [f"{send['kind']} → {bounded(send['to'], LONGEST_PART)}" for send in sends[:_MOST_NAMED]]
     more = f", and {len(sends) - _MOST_NAMED} more" if len(sends) > _MOST_NAMED else ""
-    other = "" if outbox["request_id"] in (own, None) else f" of {bounded(outbox['request_id'], LONGEST_PART)}"
+    other = "" if outbox["request_id"] in (request_id, None) else f" of {bounded(outbox['request_id'], LONGEST_PART)}"
     return f"{', '.join(named) or 'nothing'}{more}{other}: sent, unless the worker died after its commit"
 
 

@@ -67,7 +67,7 @@ class MessageIds:
     def __call__(self, call: ApiCall, proceed: Proceed, /) -> Response:
         answer = proceed()
         if call.operation.startswith(("SendMessage", "Publish")):
-            self.found += [one["MessageId"] for one in answer.get("Successful", [answer]) if "MessageId" in one]
+            self.found += [entry["MessageId"] for entry in answer.get("Successful", [answer]) if "MessageId" in entry]
         return answer
 
     @property
@@ -138,9 +138,9 @@ def _send_request(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    for what, given in (("--object", object_id), ("--request-id", request_id)):
+    for option, given in (("--object", object_id), ("--request-id", request_id)):
         if given is not None:
-            check_id(what, given)
+            check_id(option, given)
     inbox, kept_back, ids = flow.inbox_of(flow.entry()), KeptBack(), MessageIds()
     with _as_errors_of(str(inbox)), intercept(ids):
         payload = decode(flow.entry().payload, text, what=f"the payload of {flow.name}/{flow.entry().name}")
@@ -203,11 +203,11 @@ def _recorded(queue: Queue, file: str) -> list[Send]:
 
 def _as_it_is(queue: Queue, envelope: Envelope) -> Send:
     received = envelope.received
-    own = str(received["attributes"].get("MessageDeduplicationId") or uuid4())
+    message_id = str(received["attributes"].get("MessageDeduplicationId") or uuid4())
     attributes = read_attributes(
         received.get("messageAttributes"), Attribute.of_sqs_record, envelope.message_id, "messageAttributes"
     )
-    return Send(Kind.SIDE, queue, str(received["body"]), own, attributes, group=envelope.group_id)
+    return Send(Kind.SIDE, queue, str(received["body"]), message_id, attributes, group=envelope.group_id)
 
 
 def _checked(name: str, send: Send) -> Send:
@@ -224,10 +224,10 @@ def _send_all(queue: Queue, sends: Sequence[Send], options: Mapping[str, Any], *
         return
     sender, refused = aws_sender(settings_of(options), clients_of(options)), 0
     _find(sender, queue)
-    for number, one in enumerate(sends, 1):
+    for number, message in enumerate(sends, 1):
         ids = MessageIds()
         with connection_errors(f"queue {queue.name}"), intercept(ids):
-            refusals = sender.send([one])
+            refusals = sender.send([message])
         for refusal in refusals.values():
             refused += 1
             complain(f"message {number} of {len(sends)} was not sent to {queue}: {refusal.why}")
@@ -243,12 +243,12 @@ def _send_all(queue: Queue, sends: Sequence[Send], options: Mapping[str, Any], *
 
 def _show(sends: Sequence[Send], *, as_json: bool) -> None:
     """Print messages as their receivers would get them."""
-    for one in sends:
-        attributes = {name: given.value for name, given in sorted(one.attributes.items())}
+    for message in sends:
+        attributes = {name: given.value for name, given in sorted(message.attributes.items())}
         if as_json:
-            say_json(to_json({"to": str(one.to), "body": one.body, "attributes": attributes}))
+            say_json(to_json({"to": str(message.to), "body": message.body, "attributes": attributes}))
             continue
-        say_line(f"would be sent to {one.to}")
+        say_line(f"would be sent to {message.to}")
         for name, value in attributes.items():
             say_line(f"  {name}: {value}")
-        say_line(f"  {one.body}")
+        say_line(f"  {message.body}")

@@ -109,8 +109,8 @@ def _say(counts: Mapping[tuple[str, str, str], Count]) -> None:
 def _show(counts: dict[tuple[str, str, str], Count], longest: SeenRun | None, now: int) -> None:
     out = console()
     rows = [
-        [*key, *map(str, (one.runs, one.late, one.left)), duration(max(0, now - one.oldest) // 1000)]
-        for key, one in sorted(counts.items())
+        [*key, *map(str, (count.runs, count.late, count.left)), duration(max(0, now - count.oldest) // 1000)]
+        for key, count in sorted(counts.items())
     ]
     if rows:
         show_table(out, _COLUMNS, [[cell(text) for text in row] for row in rows])

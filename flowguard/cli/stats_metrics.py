@@ -38,9 +38,9 @@ def metric_lines(
     counts: Iterable[tuple[tuple[str, str, str], Count]], namespace: str, now: int
 ) -> Iterator[dict[str, Any]]:
     """Yield a document for each flow. Its gauges are 0 where the flow has ended runs alone."""
-    found: dict[str, dict[str, int]] = {}
+    by_flow: dict[str, dict[str, int]] = {}
     for (flow, status, _), count in counts:
-        values = found.setdefault(flow, dict.fromkeys(UNITS, 0))
+        values = by_flow.setdefault(flow, dict.fromkeys(UNITS, 0))
         if (name := f"runs_{status.lower()}") in values:
             values[name] += count.runs
         values["waits_late"] += count.late
@@ -50,6 +50,6 @@ def metric_lines(
         if status == Status.WAITING.value:
             values["oldest_wait_s"] = max(values["oldest_wait_s"], (now - count.first_commit) // 1000)
     metrics = [{"Name": name, "Unit": unit} for name, unit in UNITS.items()]
-    for flow, values in sorted(found.items()):
+    for flow, values in sorted(by_flow.items()):
         about = {"Namespace": namespace, "Dimensions": [["flow"]], "Metrics": metrics}
         yield {"_aws": {"Timestamp": now, "CloudWatchMetrics": [about]}, "flow": flow, **values}

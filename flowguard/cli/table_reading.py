@@ -79,15 +79,15 @@ class TableReading:
 
     def chosen(self, wanted: Wanted, passes: Callable[[RunItem], bool], limit: int) -> list[SeenRun]:
         """Return the runs that pass, no more than ``limit``, and say where the list stopped."""
-        found: list[SeenRun] = []
+        runs: list[SeenRun] = []
         for seen in self.found(wanted):
             if passes(seen.item):
-                found.append(seen)
-            if len(found) == limit:
+                runs.append(seen)
+            if len(runs) == limit:
                 self._summary()
                 complain(f"stopped at {limit}; there may be more, go on with --after {place_of(seen)}")
                 break
-        return found
+        return runs
 
     def _count(self, page: RunPage) -> None:
         before = self._read
@@ -116,6 +116,6 @@ def reading_errors(options: Mapping[str, Any]) -> Iterator[None]:
 
 def check_names(**names: str | None) -> None:
     """Check that each name that was given can be one."""
-    for what, text in names.items():
+    for option, text in names.items():
         if text is not None:
-            check_id(what, text)
+            check_id(option, text)

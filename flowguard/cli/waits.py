@@ -97,11 +97,11 @@ def _list(flow: str | None, limit: int, now: int, options: Mapping[str, Any], *,
         return
     if facts:
         rows = [
-            [one["flow"], one["object_id"], one["stage"], _until(seen, now), ", ".join(one["names"])]
-            for one, seen in zip(facts, chosen, strict=True)
+            [fact["flow"], fact["object_id"], fact["stage"], _until(seen, now), ", ".join(fact["names"])]
+            for fact, seen in zip(facts, chosen, strict=True)
         ]
         show_table(console(), _LISTED, [[cell(text) for text in row] for row in rows])
-    say(f"{len(facts)} wait{'' if len(facts) == 1 else 's'}, {sum(one['late'] for one in facts)} past the deadline")
+    say(f"{len(facts)} wait{'' if len(facts) == 1 else 's'}, {sum(fact['late'] for fact in facts)} past the deadline")
 
 
 def _until(seen: SeenRun, now: int) -> str:
@@ -126,8 +126,8 @@ def _show(facts: Mapping[str, Any], deadline: int, now: int, *, payload: bool) -
     if wait is None:
         out.print(line("it waits for nothing"))
         return
-    for said in _said(wait, deadline, now):
-        out.print(line(said), soft_wrap=True)
+    for text in _said(wait, deadline, now):
+        out.print(line(text), soft_wrap=True)
     if wait["names"]:
         show_names(wait, payload=payload)
 

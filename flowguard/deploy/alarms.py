@@ -120,8 +120,8 @@ _OF_STAGES: Final = (
 def metrics_of(needed: Deployment) -> Iterator[LoggedMetric]:
     """Yield the metrics that are counted from logs. The functions of a flow share one."""
     for function in needed.functions:
-        of_flows = _OF_FLOWS if function.found.flows else ()
-        of_stages = _OF_STAGES if function.found.kind is FunctionKind.STAGES else ()
+        of_flows = _OF_FLOWS if function.definition.flows else ()
+        of_stages = _OF_STAGES if function.definition.kind is FunctionKind.STAGES else ()
         yield LoggedMetric(function.name, function.owner, (*_ALWAYS, *of_flows, *of_stages))
 
 
@@ -189,7 +189,7 @@ def alarms_of(needed: Deployment, oldest_message: int) -> Iterator[MetricAlarm]:
                 60,
                 5,
             )
-    watched = {(one.metric, one.flow, event): None for one in metrics_of(needed) for event in one.events}
+    watched = {(metric.metric, metric.flow, event): None for metric in metrics_of(needed) for event in metric.events}
     for metric, flow, event in watched:
         dimension = (DIMENSION, event.type.value)
         yield MetricAlarm(

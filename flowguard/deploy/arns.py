@@ -101,7 +101,7 @@ def statements_of(needed: Deployment, function: FunctionNeed) -> tuple[AllowedAc
         )
         for alike, arns in sorted(grouped.items(), key=lambda group: (group[0].actions, group[0].key, group[0].via))
     )
-    size = sum(_size(one) for one in statements)
+    size = sum(_size(statement) for statement in statements)
     if size > LARGEST_POLICY:
         problem = (
             f"its policy may take {size:,} characters of {LARGEST_POLICY:,}; serve its stages by several functions"
@@ -133,10 +133,10 @@ def _alike(permission: Permission) -> _Alike:
     )
 
 
-def _size(one: AllowedActions) -> int:
-    arns = [arn.resource + "x" * _LONGEST_PLACE if arn.whole is None else arn.whole for arn in one.arns]
-    texts = [*one.actions, *arns]
-    condition = len(json.dumps(one.condition("x" * 12)))
+def _size(statement: AllowedActions) -> int:
+    arns = [arn.resource + "x" * _LONGEST_PLACE if arn.whole is None else arn.whole for arn in statement.arns]
+    texts = [*statement.actions, *arns]
+    condition = len(json.dumps(statement.condition("x" * 12)))
     return condition + sum(len(text) + 3 for text in texts) + len('{"Effect":"Allow","Action":[],"Resource":[]},')
 
 
@@ -163,9 +163,9 @@ def rule_arn(queue: str, bus: Bus) -> Arn:
     return Arn("events", f"rule/{place}{rule_name(queue, bus)}")
 
 
-def _arn(needed: Deployment, one: Permission) -> Arn:
-    name = one.name
-    match one.on:
+def _arn(needed: Deployment, permission: Permission) -> Arn:
+    name = permission.name
+    match permission.on:
         case Target.QUEUE:
             given = arn_of(Queue(name))
             return Arn("sqs", name) if given is None else Arn(whole=given)
@@ -180,9 +180,9 @@ def _arn(needed: Deployment, one: Permission) -> Arn:
         case Target.SCHEDULER_ROLE:
             return Arn(whole=name) if name else SCHEDULER_ROLE
         case Target.BUS | Target.FUNCTION | Target.PARAMETER | Target.SECRET | Target.SCHEDULES | Target.LOGS:
-            return Arn(whole=name) if name.startswith("arn:") else _of_kind(one.on, name)
+            return Arn(whole=name) if name.startswith("arn:") else _of_kind(permission.on, name)
         case _:
-            assert_never(one.on)
+            assert_never(permission.on)
 
 
 def _of_kind(on: Target, name: str) -> Arn:

@@ -28,34 +28,34 @@ def described(needed: Deployment) -> str:
     )
 
 
-def _function(one: FunctionNeed) -> dict[str, Any]:
+def _function(function: FunctionNeed) -> dict[str, Any]:
     return {
-        "name": one.name,
-        "handler": one.found.handler,
-        "kind": one.found.kind.value,
-        "once": one.found.once.name if one.found.once is not None else None,
-        "serves": [f"{flow.name}/{stage.name}" for flow, stage in one.found.stages],
-        "reads": one.reads,
-        "timeout": one.timeout,
-        "url": one.has_url,
-        "links_to": one.links_to,
-        "environment": dict(one.environment),
+        "name": function.name,
+        "handler": function.definition.handler,
+        "kind": function.definition.kind.value,
+        "once": function.definition.once.name if function.definition.once is not None else None,
+        "serves": [f"{flow.name}/{stage.name}" for flow, stage in function.definition.stages],
+        "reads": function.reads,
+        "timeout": function.timeout,
+        "url": function.has_url,
+        "links_to": function.links_to,
+        "environment": dict(function.environment),
         "permissions": [
             {"on": permission.target, "name": permission.name, "actions": permission.actions}
-            for permission in one.permissions
+            for permission in function.permissions
         ],
     }
 
 
-def _queue(one: QueueNeed) -> dict[str, Any]:
+def _queue(queue: QueueNeed) -> dict[str, Any]:
     return {
-        "name": one.name,
-        "role": one.role.value,
-        "reader": one.reader,
-        "visibility": one.visibility,
-        "retention": one.retention,
-        "give_up_to": one.give_up_to,
-        "max_receive_count": one.max_receive_count if one.give_up_to is not None else None,
-        "topics": one.topics,
-        "existing": not one.made,
+        "name": queue.name,
+        "role": queue.role.value,
+        "reader": queue.reader,
+        "visibility": queue.visibility,
+        "retention": queue.retention,
+        "give_up_to": queue.give_up_to,
+        "max_receive_count": queue.max_receive_count if queue.give_up_to is not None else None,
+        "topics": queue.topics,
+        "existing": not queue.made,
     }

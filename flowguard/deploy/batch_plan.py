@@ -73,8 +73,8 @@ def batching_problems(function: FoundFunction, options: FunctionOptions) -> Iter
     if options.timeout is not None and options.timeout < _named(slowest):
         yield f"{function.handler} has timeout = {options.timeout}, and {each}; raise the one or lower the other"
     elif _named(slowest) + _LEFT_FOR_SENDING > LONGEST_TIMEOUT and options.timeout is None:
-        what = f"the stage {slowest.name!r} may take {slowest.timeout}"
-        yield f"{what}, and Lambda stops a function after {LONGEST_TIMEOUT} s; lower its timeout="
+        cause = f"the stage {slowest.name!r} may take {slowest.timeout}"
+        yield f"{cause}, and Lambda stops a function after {LONGEST_TIMEOUT} s; lower its timeout="
     elif wanted > batching.timeout:
         most = _most_records(function, options.timeout if options.timeout is not None else LONGEST_TIMEOUT)
         yield (

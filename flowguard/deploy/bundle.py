@@ -72,16 +72,16 @@ def pack(order: BundleOrder, output: Path, *, wheels_from: WheelSource) -> Bundl
     lock = file.with_suffix(".lock")
     code = project_code([function.module for function in order.functions], include=order.include)
     with ExitStack() as held:
-        new_zip, new_lock = (held.enter_context(_replacing(one)) for one in (file, lock))
+        new_zip, new_lock = (held.enter_context(_replacing(path)) for path in (file, lock))
         made = Path(held.enter_context(tempfile.TemporaryDirectory(prefix="flowguard-package-")))
         download = wheels_from.download(order.requirements, order.platform, made)
-        wheels = [held.enter_context(open_wheel(one)) for one in download]
+        wheels = [held.enter_context(open_wheel(path)) for path in download]
         _check_pinned(order, wheels)
         uses_tools = first_import_of(TOOLS, [function.module for function in order.functions], code)
         for wheel in wheels:
             if wheel.distribution == NAME and uses_tools is None:
                 wheel.leave_out(TOOLS)
-        packed = [one for one in wheels if not _is_at_lambda(order, one)]
+        packed = [wheel for wheel in wheels if not _is_at_lambda(order, wheel)]
         sources: list[CodeSource] = [*code.trees, *packed]
         homes = homes_of(sources)
         write_zip(new_zip, homes)
@@ -95,7 +95,7 @@ def pack(order: BundleOrder, output: Path, *, wheels_from: WheelSource) -> Bundl
             parts=tuple(
                 sorted(((source.name, unpacked([source])) for source in sources), key=lambda part: (-part[1], part[0]))
             ),
-            left_out=tuple(one.name for one in wheels if one not in packed),
+            left_out=tuple(wheel.name for wheel in wheels if wheel not in packed),
             notes=tuple(_notes(order, code, wheels, homes, new_zip.stat().st_size, uses_tools)),
         )
 
@@ -112,7 +112,7 @@ def _unpinned(order: BundleOrder, wheels: Sequence[Wheel]) -> list[Wheel]:
 def _check_pinned(order: BundleOrder, wheels: Sequence[Wheel]) -> None:
     loose = _unpinned(order, wheels)
     if order.locked and loose:
-        problem = f"{', '.join(one.name for one in loose)} are not pinned there; pin each with == and its version"
+        problem = f"{', '.join(wheel.name for wheel in loose)} are not pinned there; pin each with == and its version"
         raise CannotPackage(printable(order.requirements.origin), problem)
 
 
@@ -132,7 +132,7 @@ def _notes(
     if uses_tools is not None:
         yield f"{printable(uses_tools)}, so the zip has flowguard's tools too"
     if loose := _unpinned(order, wheels):
-        named = ", ".join(one.name for one in loose)
+        named = ", ".join(wheel.name for wheel in loose)
         yield f"{printable(order.requirements.origin)} pins no version of {named}; the lock file does: give it with -r"
     conditional = [wheel.name for wheel in wheels if wheel.is_conditional]
     if conditional and sys.version_info[:2] != order.platform.version:

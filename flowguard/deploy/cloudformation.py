@@ -237,10 +237,10 @@ class _CloudFormation(Template):
     # -- functions
 
     def add_function_role(self, function: FunctionNeed, statements: Sequence[Json]) -> Json:
-        own = self.ids.camel("Role", function.name)
+        logical_id = self.ids.camel("Role", function.name)
         trust = self.trusting("lambda.amazonaws.com", {})
-        self.resources[own] = self._role(trust, statements, function.owner, function.policies)
-        return {"Fn::GetAtt": [own, "Arn"]}
+        self.resources[logical_id] = self._role(trust, statements, function.owner, function.policies)
+        return {"Fn::GetAtt": [logical_id, "Arn"]}
 
     def add_log_group(self, function: FunctionNeed) -> Json:
         logs = self.ids.camel("Logs", function.name)
@@ -258,8 +258,8 @@ class _CloudFormation(Template):
         return {"Ref": logs}
 
     def add_function(self, function: FunctionNeed, role: Any, log_group: Any) -> None:
-        own = self.ids.camel("Function", function.name)
-        self.resources[own] = {
+        logical_id = self.ids.camel("Function", function.name)
+        self.resources[logical_id] = {
             "Type": "AWS::Lambda::Function",
             "Properties": {
                 **self.properties(function, role, log_group),
@@ -272,17 +272,17 @@ class _CloudFormation(Template):
                 "Type": "AWS::Lambda::EventSourceMapping",
                 "Properties": {
                     "EventSourceArn": self.queue_arn(name),
-                    "FunctionName": {"Ref": own},
+                    "FunctionName": {"Ref": logical_id},
                     **self.source(function),
                 },
             }
         if function.has_url:
-            self._url(function, own)
+            self._url(function, logical_id)
 
     def properties(self, function: FunctionNeed, role: Any, log_group: Any) -> Json:
         return {
             "FunctionName": function.name,
-            "Handler": function.found.handler,
+            "Handler": function.definition.handler,
             "Runtime": self.options.runtime,
             "Architectures": [self.options.architecture],
             "MemorySize": function.memory,
@@ -323,13 +323,13 @@ class _CloudFormation(Template):
             ),
         }
 
-    def _url(self, function: FunctionNeed, own: str) -> None:
+    def _url(self, function: FunctionNeed, logical_id: str) -> None:
         url = self.ids.camel("Url", function.name)
         self.resources[url] = {
             "Type": "AWS::Lambda::Url",
-            "Properties": {"AuthType": "NONE", "TargetFunctionArn": {"Ref": own}},
+            "Properties": {"AuthType": "NONE", "TargetFunctionArn": {"Ref": logical_id}},
         }
-        public = {"FunctionName": {"Ref": own}, "Principal": "*"}
+        public = {"FunctionName": {"Ref": logical_id}, "Principal": "*"}
         self.resources[self.ids.camel("UrlPermission", function.name)] = {
             "Type": "AWS::Lambda::Permission",
             "Properties": {**public, "Action": "lambda:InvokeFunctionUrl", "FunctionUrlAuthType": "NONE"},
@@ -424,7 +424,7 @@ class _Sam(_CloudFormation):
         return self.tagged(function.owner)
 
     def add_function(self, function: FunctionNeed, role: Any, log_group: Any) -> None:
-        own = self.ids.camel("Function", function.name)
+        logical_id = self.ids.camel("Function", function.name)
         events = {
             self.ids.camel("Source", f"{function.name} {name}"): {
                 "Type": "SQS",
@@ -432,7 +432,7 @@ class _Sam(_CloudFormation):
             }
             for name in function.reads
         }
-        self.resources[own] = {
+        self.resources[logical_id] = {
             "Type": "AWS::Serverless::Function",
             "Properties": {
                 **self.properties(function, role, log_group),

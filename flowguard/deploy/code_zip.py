@@ -84,7 +84,7 @@ def _check_size(sources: tuple[CodeSource, ...]) -> None:
     if size <= LARGEST_UNPACKED:
         return
     biggest = sorted(sources, key=lambda source: -unpacked([source]))[:NAMED]
-    named = ", ".join(f"{one.name} {megabytes(unpacked([one]))}" for one in biggest)
+    named = ", ".join(f"{source.name} {megabytes(unpacked([source]))}" for source in biggest)
     raise CannotPackage(
         f"{megabytes(size)} unpacked",
         f"Lambda takes at most {megabytes(LARGEST_UNPACKED)}; the biggest are {named}. Drop what no function imports, "

@@ -46,40 +46,40 @@ _TABLE_NAME = re.compile("[A-Za-z0-9_.-]{3,255}")
 
 def needs_of(functions: Sequence[FoundFunction], options: DeployOptions) -> Deployment:
     """Describe the deployment of the functions. Raises :class:`CannotDeploy` with all problems."""
-    what = ", ".join(dict.fromkeys(function.module for function in functions))
+    modules = ", ".join(dict.fromkeys(function.module for function in functions))
     flows = flows_of(functions)
     signing_secret = _signing_secret(functions, flows, options)
     if signing_secret is not None:
         settings = options.settings.model_copy(update={"signing_keys": f"secretsmanager:{signing_secret}"})
         options = options.model_copy(update={"settings": settings})
-    made = [one for one in functions if one.kind is not FunctionKind.CALLED]
-    named = {name_of(one, options): one for one in made}
+    made = [function for function in functions if function.kind is not FunctionKind.CALLED]
+    named = {name_of(function, options): function for function in made}
     problems = [*_name_problems(made, options), *_served_problems(made, flows), *_option_problems(made, options)]
     if problems:
-        raise CannotDeploy(what, tuple(problems))
-    batchings = {name: batching_of(one, _options_of(one, options)) for name, one in named.items()}
+        raise CannotDeploy(modules, tuple(problems))
+    batchings = {name: batching_of(function, _options_of(function, options)) for name, function in named.items()}
     timeouts = {name: batching.timeout for name, batching in batchings.items()}
-    windows = {name: _options_of(one, options).window for name, one in named.items()}
+    windows = {name: _options_of(function, options).window for name, function in named.items()}
     scope = Scope(flows, options.reply_to)
     plan = QueuePlan(scope, named, timeouts, windows, options)
     problems += plan.problems
-    for name, one in named.items():
-        problems += _batch_problems(one, _options_of(one, options), plan.read_by(name).values())
-        problems += batching_problems(one, _options_of(one, options))
-        problems += reserved_problems(one, _options_of(one, options), len(plan.read_by(name)))
+    for name, function in named.items():
+        problems += _batch_problems(function, _options_of(function, options), plan.read_by(name).values())
+        problems += batching_problems(function, _options_of(function, options))
+        problems += reserved_problems(function, _options_of(function, options), len(plan.read_by(name)))
     tables = tuple(_warmed(table, options) for table in _tables(functions, flows, options, problems))
     if problems:
-        raise CannotDeploy(what, tuple(dict.fromkeys(problems)))
+        raise CannotDeploy(modules, tuple(dict.fromkeys(problems)))
     needed = tuple(
         each
-        for name, one in sorted(named.items())
-        for each in _functions(name, one, plan, batchings[name], options, scope)
+        for name, function in sorted(named.items())
+        for each in _functions(name, function, plan, batchings[name], options, scope)
     )
     needed = tuple(_linked(needed))
     unknown = tuple(_unknown(flows))
     topics = tuple(TopicNeed(arn, _is_existing(arn, options)) for arn in plan.topics)
     deployment = Deployment(
-        names=tuple(dict.fromkeys(name for one in functions for name in one.names)),
+        names=tuple(dict.fromkeys(name for function in functions for name in function.names)),
         flows=flows,
         functions=needed,
         tables=tables,
@@ -128,8 +128,8 @@ def _names(function: FoundFunction, options: DeployOptions) -> tuple[str, ...]:
 
 
 def _name_problems(functions: Sequence[FoundFunction], options: DeployOptions) -> Iterator[str]:
-    names = Counter(name for one in functions for name in _names(one, options))
-    for function, name in ((one, name) for one in functions for name in _names(one, options)):
+    names = Counter(name for function in functions for name in _names(function, options))
+    for function, name in ((other, name) for other in functions for name in _names(other, options)):
         fix = f'give it one: [functions."{function.handler}"] name = "…"'
         if not _FUNCTION_NAME.fullmatch(name):
             rule = f"Lambda takes up to {LONGEST_NAME_AT_LAMBDA} of a-z, A-Z, 0-9, '-', '_'"
@@ -153,7 +153,7 @@ def _served_problems(functions: Sequence[FoundFunction], flows: Sequence[AnyFlow
                 )
             elif len(handlers) > 1:
                 yield f"{' and '.join(handlers)} both serve {flow.name}/{stage.name}; leave it to one of them"
-        answering = [one for one in functions if one.kind is FunctionKind.ANSWERS and flow in one.flows]
+        answering = [other for other in functions if other.kind is FunctionKind.ANSWERS and flow in other.flows]
         if not answering and (flow.callbacks or makes_tokens(flow)):
             fix = f"write callback_handler({flow.__name__})"
             yield f"{flow.name} is answered from outside, and no handler takes that; {fix}"
@@ -188,7 +188,7 @@ def _tables(
     functions: Sequence[FoundFunction], flows: Sequence[AnyFlow], options: DeployOptions, problems: list[str]
 ) -> Iterator[TableNeed]:
     run_table = options.settings.table
-    existing = {name for name, one in options.tables.items() if one.existing}
+    existing = {name for name, given in options.tables.items() if given.existing}
     declared = declared_tables(modules_of_flows(flows))
     needed = {run_table: TableNeed(run_table, RUN_KEY, TTL, run_table in existing)} if flows else {}
     _add_key_tables(needed, functions, declared, options, problems)
@@ -228,7 +228,7 @@ def _add_key_tables(
         if function.once is None:
             continue
         name, *keys, ttl = keys_of(function.once, options.settings.table)
-        key = TableKey(tuple(one for one in keys if one is not None), ("S",) * (len(keys) - keys.count(None)))
+        key = TableKey(tuple(part for part in keys if part is not None), ("S",) * (len(keys) - keys.count(None)))
         existing = name in options.tables and options.tables[name].existing
         need = TableNeed(name, key, ttl, existing)
         if not _TABLE_NAME.fullmatch(name):
@@ -272,14 +272,14 @@ def _functions(
 
     A flood at its URL then uses up that function's concurrency, not that of the queues.
     """
-    reads, own = plan.read_by(name), _options_of(function, options)
+    reads, chosen = plan.read_by(name), _options_of(function, options)
     if not _takes_http(function):
         yield _function(name, function, reads, batching, options, scope)
         return
     if reads:
         yield _function(name, function, reads, batching, options, scope)
     url = _function(f"{name}{URL_SUFFIX}" if reads else name, function, {}, batching, options, scope)
-    yield replace(url, has_url=True, reserved=own.url_concurrency or None)
+    yield replace(url, has_url=True, reserved=chosen.url_concurrency or None)
 
 
 def _linked(functions: Sequence[FunctionNeed]) -> Iterator[FunctionNeed]:
@@ -287,9 +287,9 @@ def _linked(functions: Sequence[FunctionNeed]) -> Iterator[FunctionNeed]:
 
     That is a function of its own, which makes no links: nothing waits for itself in a template.
     """
-    answering = {one.name: frozenset(one.found.flows) for one in functions if one.has_url}
+    answering = {function.name: frozenset(function.definition.flows) for function in functions if function.has_url}
     for function in functions:
-        linking = {flow for flow, stage in function.found.stages if uses_of(stage).tokens}
+        linking = {flow for flow, stage in function.definition.stages if uses_of(stage).tokens}
         named = next((name for name, flows in sorted(answering.items()) if linking and linking <= flows), None)
         yield function if ANSWERS_URL in dict(function.environment) else replace(function, links_to=named)
 
@@ -306,41 +306,41 @@ def _function(
     options: DeployOptions,
     scope: Scope,
 ) -> FunctionNeed:
-    own = _options_of(function, options)
+    chosen = _options_of(function, options)
     permissions = permissions_of(function, reads, name=name, scope=scope, settings=options.settings)
     permissions = permissions if options.vpc is None else (*permissions, IN_VPC)
     permissions = (*permissions, TRACED) if options.tracing else permissions
     return FunctionNeed(
         name=name,
-        found=function,
+        definition=function,
         timeout=batching.timeout,
-        memory=own.memory,
+        memory=chosen.memory,
         batch_size=batching.size,
-        window=own.window,
-        max_concurrency=own.max_concurrency,
+        window=chosen.window,
+        max_concurrency=chosen.max_concurrency,
         reads=tuple(reads),
         permissions=permissions,
-        environment=tuple(sorted({**own.environment, **_settings(function, permissions, options)}.items())),
-        role=own.role,
-        policies=own.policies,
-        reserved=own.reserved,
+        environment=tuple(sorted({**chosen.environment, **_settings(function, permissions, options)}.items())),
+        role=chosen.role,
+        policies=chosen.policies,
+        reserved=chosen.reserved,
     )
 
 
 def _settings(function: FoundFunction, permissions: Iterable[Permission], options: DeployOptions) -> Mapping[str, str]:
     """Return the settings that a function needs in its environment."""
     settings = options.settings
-    found = {"FLOWGUARD_TABLE": settings.table}
+    variables = {"FLOWGUARD_TABLE": settings.table}
     signed = ("signing_keys",) if function.once is None else ()
     for name in ("bucket", "bucket_owner", "prefix", "offload_above", *signed, "observers", "debug_sampled"):
         if (value := getattr(settings, name)) is not None:
-            found[f"FLOWGUARD_{name.upper()}"] = str(value)
+            variables[f"FLOWGUARD_{name.upper()}"] = str(value)
     if _uses_tokens(function):
         of_tokens = {"FLOWGUARD_TOKEN_KEYS": settings.token_keys, ANSWERS_URL: settings.answers_url}
-        found |= {name: value for name, value in of_tokens.items() if value is not None}
+        variables |= {name: value for name, value in of_tokens.items() if value is not None}
     if any(permission.on is Target.SCHEDULES for permission in permissions):
-        found["FLOWGUARD_SCHEDULER_GROUP"] = settings.scheduler_group
-    return found
+        variables["FLOWGUARD_SCHEDULER_GROUP"] = settings.scheduler_group
+    return variables
 
 
 def _uses_tokens(function: FoundFunction) -> bool:
@@ -350,7 +350,7 @@ def _uses_tokens(function: FoundFunction) -> bool:
 
 def _is_existing(arn: str, options: DeployOptions) -> bool:
     name = arn.rpartition(":")[2]
-    return any(one.existing for one in (options.topics.get(arn), options.topics.get(name)) if one is not None)
+    return any(topic.existing for topic in (options.topics.get(arn), options.topics.get(name)) if topic is not None)
 
 
 def _is_existing_group(options: DeployOptions) -> bool:
@@ -385,22 +385,22 @@ def _unmet_options(
 
 
 def _notes(functions: Sequence[FoundFunction], flows: Sequence[AnyFlow], options: DeployOptions) -> Iterator[str]:
-    for one in functions:
-        if note := what_calls_it_needs(one, options.settings):
+    for function in functions:
+        if note := what_calls_it_needs(function, options.settings):
             yield note
-        elif one.once is not None and one.once.keep < _LONGEST_KEPT:
+        elif function.once is not None and function.once.keep < _LONGEST_KEPT:
             yield (
-                f"{one.handler} keeps results for {one.once.keep}, and its queues keep a record for up to "
+                f"{function.handler} keeps results for {function.once.keep}, and its queues keep a record for up to "
                 f"{_LONGEST_KEPT.days} days: a copy that comes later calls the function again; raise keep="
             )
-    for one in functions:
-        chosen = options.of_function(one.attribute, one.handler)
-        if not chosen.policies and chosen.role is None and (calls := note_of(one)) is not None:
+    for function in functions:
+        chosen = options.of_function(function.attribute, function.handler)
+        if not chosen.policies and chosen.role is None and (calls := note_of(function)) is not None:
             yield calls
     for place in _unknown(flows):
         yield f"{place}; what TABLES and QUEUES of the flow's module name is allowed"
     for flow in flows:
-        if not any(one.kind is FunctionKind.KILLED and flow in one.flows for one in functions):
+        if not any(function.kind is FunctionKind.KILLED and flow in function.flows for function in functions):
             yield (
                 f"{flow.name} has no dlq_handler: a run whose function is killed each time stays RUNNING, "
                 f"and its record goes to {flow.dead_letters}"

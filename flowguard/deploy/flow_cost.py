@@ -134,8 +134,8 @@ def measure(
     with clock, MemoryAWS(clock, seed=seed) as aws:
         world = World(flows, seed=seed, start=planned[0].at, aws=aws, clock=clock, observer=logged)
         with world, intercept(Meter()) as meter:
-            for one in planned:
-                world.put(one.recorded.envelope, one.recorded.raw, at=one.at)
+            for delivery in planned:
+                world.put(delivery.recorded.envelope, delivery.recorded.raw, at=delivery.at)
             measured = list(_measured(world, meter, logged, invocations))
     return FlowCost(len(_runs(flows[0], measured)), _by_stage(measured))
 

@@ -69,7 +69,7 @@ class FlowGraph:
 
     def node(self, key: str) -> GraphNode:
         """Return the node of that key."""
-        return next(one for one in self.nodes if one.key == key)
+        return next(node for node in self.nodes if node.key == key)
 
 
 def graph_of(flow: AnyFlow) -> FlowGraph:
@@ -120,20 +120,20 @@ class _Drawing:
         self.notes += [str(place) for place in dict.fromkeys((*uses.unknown_tables, *uses.unknown_sends))]
 
     def _onward(self, stage: AnyStage, uses: Uses) -> None:
-        own, waited = _key(stage.name), set()
+        source, waited = _key(stage.name), set()
         for wait in uses.waits:
-            for edge in _of_wait(own, wait):
+            for edge in _of_wait(source, wait):
                 waited.add(edge.target)
                 self.edges.append(edge)
-        self.edges += [GraphEdge(own, _key(name), EdgeKind.THEN) for name in stage.then if _key(name) not in waited]
+        self.edges += [GraphEdge(source, _key(name), EdgeKind.THEN) for name in stage.then if _key(name) not in waited]
 
-    def _send(self, own: str, to: Destination, label: str = "") -> None:
-        self.edges.append(GraphEdge(own, self._place(to), EdgeKind.SENDS, label))
+    def _send(self, source: str, to: Destination, label: str = "") -> None:
+        self.edges.append(GraphEdge(source, self._place(to), EdgeKind.SENDS, label))
 
-    def _flow_node(self, own: str, flow: AnyFlow, label: str) -> None:
+    def _flow_node(self, source: str, flow: AnyFlow, label: str) -> None:
         key = f"flow {flow.name}"
         self._add(GraphNode(key, Shape.FLOW, flow.name))
-        self.edges.append(GraphEdge(own, key, EdgeKind.STARTS, label))
+        self.edges.append(GraphEdge(source, key, EdgeKind.STARTS, label))
 
     def _place(self, to: Destination) -> str:
         key = str(to)
@@ -146,14 +146,14 @@ class _Drawing:
 
 def _reached(flow: AnyFlow) -> set[str]:
     """Return the stages that a run can reach without failing."""
-    found: set[str] = set()
+    reached: set[str] = set()
     ahead = [*flow.entries]
     while ahead:
         name = ahead.pop()
-        if name not in found:
-            found.add(name)
+        if name not in reached:
+            reached.add(name)
             ahead.extend(flow.stage(name).then)
-    return found
+    return reached
 
 
 def _key(stage: str) -> str:
@@ -185,15 +185,15 @@ def _failure(stage: AnyStage) -> str:
     return f"rejected, or failed{'' if attempts == {1} else times}"
 
 
-def _of_wait(own: str, wait: WaitUse) -> Iterator[GraphEdge]:
+def _of_wait(source: str, wait: WaitUse) -> Iterator[GraphEdge]:
     names = f"{', '.join(wait.names)} answered" if wait.names else "answered"
     within = "its deadline" if wait.within is None else spoken(wait.within)
     late = f", or after {within}" if wait.on_timeout is None else ""
-    yield GraphEdge(own, _key(wait.stage), EdgeKind.WAITS, f"{names}{late}")
+    yield GraphEdge(source, _key(wait.stage), EdgeKind.WAITS, f"{names}{late}")
     if wait.on_timeout is not None:
-        yield GraphEdge(own, _key(wait.on_timeout), EdgeKind.TIMES_OUT, f"after {within}")
+        yield GraphEdge(source, _key(wait.on_timeout), EdgeKind.TIMES_OUT, f"after {within}")
     if wait.on_error is not None:
-        yield GraphEdge(own, _key(wait.on_error), EdgeKind.FAILS, "one of them failed")
+        yield GraphEdge(source, _key(wait.on_error), EdgeKind.FAILS, "one of them failed")
 
 
 def spoken(span: timedelta) -> str:

@@ -76,17 +76,21 @@ def find_functions(targets: Sequence[str], *, directory: Path | None = None) -> 
     place = str(directory if directory is not None else Path.cwd())
     if place not in sys.path:
         sys.path.insert(0, place)
-    found: dict[tuple[int, FunctionKind], FoundFunction] = {}
+    functions: dict[tuple[int, FunctionKind], FoundFunction] = {}
     for target in targets:
         name, _, flow = target.partition(":")
         module = load_module(name)
-        mine = [(key, one) for key, one in _handlers(module) if not flow or _serves(one, flow)]
+        mine = [(key, function) for key, function in _handlers(module) if not flow or _serves(function, flow)]
         if not mine:
             raise CannotDeploy(target, (_none(module, flow),))
-        for key, one in mine:
-            found.setdefault((key, one.kind), one)
-    batched = {id(one.once) for one in found.values() if one.kind is FunctionKind.ONCE}
-    return tuple(one for one in found.values() if one.kind is not FunctionKind.CALLED or id(one.once) not in batched)
+        for key, function in mine:
+            functions.setdefault((key, function.kind), function)
+    batched = {id(function.once) for function in functions.values() if function.kind is FunctionKind.ONCE}
+    return tuple(
+        function
+        for function in functions.values()
+        if function.kind is not FunctionKind.CALLED or id(function.once) not in batched
+    )
 
 
 def _handlers(module: ModuleType) -> Iterator[tuple[int, FoundFunction]]:
@@ -99,8 +103,8 @@ def _handlers(module: ModuleType) -> Iterator[tuple[int, FoundFunction]]:
         elif isinstance(value, LambdaHandler):
             flows = value.routes.flows
             served = tuple((flow, stage) for flow in flows for stage in value.routes.serves(flow))
-            found = FoundFunction(module.__name__, attribute, FunctionKind.STAGES, flows, served, value.together)
-            yield id(value), found
+            function = FoundFunction(module.__name__, attribute, FunctionKind.STAGES, flows, served, value.together)
+            yield id(value), function
         elif ismethod(value) and isinstance(once := value.__self__, OnceFunction) and value == once.batch:
             yield id(once), FoundFunction(module.__name__, attribute, FunctionKind.ONCE, (), once=once.rule)
         elif isinstance(value, OnceFunction) and value.__module__ == module.__name__:
@@ -108,11 +112,11 @@ def _handlers(module: ModuleType) -> Iterator[tuple[int, FoundFunction]]:
 
 
 def _serves(function: FoundFunction, flow: str) -> bool:
-    return flow in function.names or any(flow == one.__name__ for one in function.flows)
+    return flow in function.names or any(flow == served.__name__ for served in function.flows)
 
 
 def _none(module: ModuleType, flow: str) -> str:
-    handlers = [one for _, one in _handlers(module)]
+    handlers = [handler for _, handler in _handlers(module)]
     if handlers:
         served = sorted({name for handler in handlers for name in handler.names})
         return f"no handler of {module.__name__} serves {flow!r}; they serve {', '.join(served)}"
@@ -157,13 +161,13 @@ def flows_of(functions: Iterable[FoundFunction]) -> tuple[AnyFlow, ...]:
 
     Raises :class:`CannotDeploy` for two of one name, whose messages would be mixed up.
     """
-    found: dict[str, type[Flow]] = {}
+    flows: dict[str, type[Flow]] = {}
     for function in functions:
         for flow in function.flows:
-            if found.setdefault(flow.name, flow) is not flow:
-                other = found[flow.name]
+            if flows.setdefault(flow.name, flow) is not flow:
+                other = flows[flow.name]
                 problem = (
                     f"{flow.__module__}.{flow.__name__} and {other.__module__}.{other.__name__} have the same name"
                 )
                 raise CannotDeploy(flow.name, (f"{problem}; rename one",))
-    return tuple(found.values())
+    return tuple(flows.values())

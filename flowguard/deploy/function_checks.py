@@ -24,51 +24,51 @@ _OWN: Final = frozenset(f"FLOWGUARD_{name.upper()}" for name in Settings.model_f
 def check_functions(needed: Deployment, live: LiveAccount) -> Iterator[LiveFinding]:
     """Yield the findings about the functions, their event sources and their roles."""
     for function in needed.functions:
-        found = live.function(function.name)
-        if found is None:
+        deployed = live.function(function.name)
+        if deployed is None:
             if live.was_read("lambda", "get_function_configuration"):
                 yield error(
                     "function-missing",
                     function.name,
                     "the function does not exist",
-                    f"nobody works on what {function.found.handler} is for",
-                    f'deploy it, or say its name: [functions."{function.found.handler}"] name = "…"',
+                    f"nobody works on what {function.definition.handler} is for",
+                    f'deploy it, or say its name: [functions."{function.definition.handler}"] name = "…"',
                 )
             continue
-        yield from _configuration(function, found)
-        yield from _log(function, found)
+        yield from _configuration(function, deployed)
+        yield from _log(function, deployed)
         yield from _loops(function, live)
-        yield from _environment(function, found)
-        yield from _bucket(function, found)
-        yield from _sources(needed, function, found, live)
+        yield from _environment(function, deployed)
+        yield from _bucket(function, deployed)
+        yield from _sources(needed, function, deployed, live)
         yield from _url(function, live)
-        yield from _permissions(needed, function, found, live)
+        yield from _permissions(needed, function, deployed, live)
     yield from _concurrency(needed, live)
 
 
-def _configuration(function: FunctionNeed, found: Mapping[str, Any]) -> Iterator[LiveFinding]:
-    if found.get("Handler") != function.found.handler:
+def _configuration(function: FunctionNeed, deployed: Mapping[str, Any]) -> Iterator[LiveFinding]:
+    if deployed.get("Handler") != function.definition.handler:
         yield error(
             "handler-other",
             function.name,
-            f"its handler is {found.get('Handler')}",
+            f"its handler is {deployed.get('Handler')}",
             "it does not do the work that it is named for",
-            f"set Handler to {function.found.handler}",
+            f"set Handler to {function.definition.handler}",
         )
-    stages = [stage for _, stage in function.found.stages if stage.timeout is not None]
+    stages = [stage for _, stage in function.definition.stages if stage.timeout is not None]
     slowest = max(stages, key=lambda stage: stage.timeout or timedelta(0), default=None)
-    if slowest is not None and slowest.timeout is not None and timedelta(seconds=found["Timeout"]) < slowest.timeout:
+    if slowest is not None and slowest.timeout is not None and timedelta(seconds=deployed["Timeout"]) < slowest.timeout:
         yield error(
             "timeout-short",
             function.name,
-            f"it is stopped after {found['Timeout']} s, and its stage {slowest.name!r} may take {slowest.timeout}",
+            f"it is stopped after {deployed['Timeout']} s, and its stage {slowest.name!r} may take {slowest.timeout}",
             "a message that takes that long kills its function each time",
             f"set Timeout to {function.timeout} s, or lower the stage's timeout=",
         )
 
 
-def _log(function: FunctionNeed, found: Mapping[str, Any]) -> Iterator[LiveFinding]:
-    logging: Mapping[str, str] = found.get("LoggingConfig", {})
+def _log(function: FunctionNeed, deployed: Mapping[str, Any]) -> Iterator[LiveFinding]:
+    logging: Mapping[str, str] = deployed.get("LoggingConfig", {})
     if logging.get("LogFormat", "JSON") != "JSON":
         yield warning(
             "log-format-text",
@@ -99,17 +99,17 @@ def _loops(function: FunctionNeed, live: LiveAccount) -> Iterator[LiveFinding]:
         )
 
 
-def _environment(function: FunctionNeed, found: Mapping[str, Any]) -> Iterator[LiveFinding]:
-    variables: Mapping[str, str] = found.get("Environment", {}).get("Variables", {})
+def _environment(function: FunctionNeed, deployed: Mapping[str, Any]) -> Iterator[LiveFinding]:
+    variables: Mapping[str, str] = deployed.get("Environment", {}).get("Variables", {})
     table = dict(function.environment)["FLOWGUARD_TABLE"]
-    own = variables.get("FLOWGUARD_TABLE", Settings.model_fields["table"].default)
-    if own != table:
+    actual = variables.get("FLOWGUARD_TABLE", Settings.model_fields["table"].default)
+    if actual != table:
         yield error(
             "table-other",
             function.name,
-            f"its FLOWGUARD_TABLE is {own!r}",
+            f"its FLOWGUARD_TABLE is {actual!r}",
             "functions of one flow that use two run tables do not see each other's runs, nor keys under @once",
-            f'set FLOWGUARD_TABLE to {table!r}, or say [settings] table = "{own}"',
+            f'set FLOWGUARD_TABLE to {table!r}, or say [settings] table = "{actual}"',
         )
     wanted = {name for name, _ in function.environment if name == "FLOWGUARD_TOKEN_KEYS"}
     if any(permission.on is Target.SCHEDULES for permission in function.permissions):
@@ -142,8 +142,8 @@ def _environment(function: FunctionNeed, found: Mapping[str, Any]) -> Iterator[L
         )
 
 
-def _bucket(function: FunctionNeed, found: Mapping[str, Any]) -> Iterator[LiveFinding]:
-    variables: Mapping[str, str] = found.get("Environment", {}).get("Variables", {})
+def _bucket(function: FunctionNeed, deployed: Mapping[str, Any]) -> Iterator[LiveFinding]:
+    variables: Mapping[str, str] = deployed.get("Environment", {}).get("Variables", {})
     if variables.get("FLOWGUARD_BUCKET") and not variables.get("FLOWGUARD_BUCKET_OWNER"):
         yield warning(
             "bucket-owner-missing",
@@ -155,14 +155,14 @@ def _bucket(function: FunctionNeed, found: Mapping[str, Any]) -> Iterator[LiveFi
 
 
 def _sources(
-    needed: Deployment, function: FunctionNeed, found: Mapping[str, Any], live: LiveAccount
+    needed: Deployment, function: FunctionNeed, deployed: Mapping[str, Any], live: LiveAccount
 ) -> Iterator[LiveFinding]:
     there = live.event_sources(function.name)
     if there is None:
         return
     for name in function.reads:
-        own = [one for one in there if str(one.get("EventSourceArn", "")).rpartition(":")[2] == name]
-        if not own:
+        sources = [source for source in there if str(source.get("EventSourceArn", "")).rpartition(":")[2] == name]
+        if not sources:
             yield error(
                 "source-missing",
                 function.name,
@@ -170,7 +170,7 @@ def _sources(
                 "what is sent to it lies in the queue until it expires",
                 f"map {name} to it, with ReportBatchItemFailures",
             )
-        for source in own:
+        for source in sources:
             if source.get("State") in ("Disabled", "Disabling"):
                 why = "what is sent to it lies in the queue until it expires"
                 yield error("source-off", function.name, f"its mapping from {name} is off", why, "enable the mapping")
@@ -182,8 +182,8 @@ def _sources(
                     "Lambda deletes failed records as if they had succeeded: messages are lost",
                     "set FunctionResponseTypes to ReportBatchItemFailures",
                 )
-            size, timeout = int(source.get("BatchSize", 1)), int(found["Timeout"])
-            if (wanted := time_for(size, function.found)) > timeout:
+            size, timeout = int(source.get("BatchSize", 1)), int(deployed["Timeout"])
+            if (wanted := time_for(size, function.definition)) > timeout:
                 yield error(
                     "batch-slow",
                     function.name,
@@ -238,9 +238,9 @@ def _url(function: FunctionNeed, live: LiveAccount) -> Iterator[LiveFinding]:
 
 
 def _permissions(
-    needed: Deployment, function: FunctionNeed, found: Mapping[str, Any], live: LiveAccount
+    needed: Deployment, function: FunctionNeed, deployed: Mapping[str, Any], live: LiveAccount
 ) -> Iterator[LiveFinding]:
-    role, home = str(found.get("Role", "")), Home.of(found.get("FunctionArn"))
+    role, home = str(deployed.get("Role", "")), Home.of(deployed.get("FunctionArn"))
     if not role or home is None:
         return
     owner = dict(function.environment).get("FLOWGUARD_BUCKET_OWNER", home.account)

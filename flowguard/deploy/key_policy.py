@@ -96,5 +96,5 @@ def _service(name: str) -> dict[str, Any]:
     return {"Effect": "Allow", "Principal": {"Service": name}}
 
 
-def _named(name: str, who: Mapping[str, Any], actions: Sequence[str], condition: Mapping[str, Any]) -> Statement:
-    return {"Sid": name, **who, "Action": [*actions], "Resource": "*", "Condition": condition}
+def _named(name: str, principal: Mapping[str, Any], actions: Sequence[str], condition: Mapping[str, Any]) -> Statement:
+    return {"Sid": name, **principal, "Action": [*actions], "Resource": "*", "Condition": condition}

@@ -95,8 +95,8 @@ class LiveAccount:
             params = {"QueueName": name}
             if arn is not None:
                 params["QueueOwnerAWSAccountId"] = arn.split(":")[4]
-            found = self._ask("sqs", "get_queue_url", at_region=_region_of(arn), **params)
-            self._urls[key] = None if found is None else found["QueueUrl"]
+            answer = self._ask("sqs", "get_queue_url", at_region=_region_of(arn), **params)
+            self._urls[key] = None if answer is None else answer["QueueUrl"]
         return self._urls[key]
 
     def queue(self, name: str, arn: str | None = None) -> Mapping[str, str] | None:
@@ -104,8 +104,8 @@ class LiveAccount:
         if (url := self.queue_url(name, arn)) is None:
             return None
         params: dict[str, Any] = {"QueueUrl": url, "AttributeNames": ["All"]}
-        found = self._ask("sqs", "get_queue_attributes", at_region=_region_of(arn), **params)
-        attributes: Mapping[str, str] | None = None if found is None else found["Attributes"]
+        answer = self._ask("sqs", "get_queue_attributes", at_region=_region_of(arn), **params)
+        attributes: Mapping[str, str] | None = None if answer is None else answer["Attributes"]
         return attributes
 
     def queues_of(self, tag: str, flows: list[str]) -> list[str] | None:
@@ -119,7 +119,7 @@ class LiveAccount:
             page = self._ask("resourcegroupstaggingapi", "get_resources", **params)
             if page is None:
                 return None
-            names += [one["ResourceARN"].rpartition(":")[2] for one in page["ResourceTagMappingList"]]
+            names += [resource["ResourceARN"].rpartition(":")[2] for resource in page["ResourceTagMappingList"]]
             if not page.get("PaginationToken"):
                 return sorted(names)
             params["PaginationToken"] = page["PaginationToken"]
@@ -129,12 +129,14 @@ class LiveAccount:
         first = self._ask("sns", "list_subscriptions_by_topic", TopicArn=topic)
         if first is None:
             return None
-        arns = [one["SubscriptionArn"] for one in first["Subscriptions"]]
+        arns = [subscription["SubscriptionArn"] for subscription in first["Subscriptions"]]
         while first is not None and (token := first.get("NextToken")):
             first = self._ask("sns", "list_subscriptions_by_topic", TopicArn=topic, NextToken=token)
-            arns += [one["SubscriptionArn"] for one in (first or {"Subscriptions": []})["Subscriptions"]]
-        found = (self._ask("sns", "get_subscription_attributes", SubscriptionArn=arn) for arn in arns)
-        return [one["Attributes"] for one in found if one is not None]
+            arns += [
+                subscription["SubscriptionArn"] for subscription in (first or {"Subscriptions": []})["Subscriptions"]
+            ]
+        answers = (self._ask("sns", "get_subscription_attributes", SubscriptionArn=arn) for arn in arns)
+        return [answer["Attributes"] for answer in answers if answer is not None]
 
     def topic_key(self, topic: str) -> str | None:
         """Return the key of a topic. It is empty for none. None if it may not be read."""
@@ -149,8 +151,8 @@ class LiveAccount:
 
     def rules(self, queue: str, bus: str) -> list[str] | None:
         """Return the names of the rules of a bus that send to the queue of that ARN."""
-        found = self._ask("events", "list_rule_names_by_target", TargetArn=queue, EventBusName=bus)
-        names: list[str] | None = None if found is None else found["RuleNames"]
+        answer = self._ask("events", "list_rule_names_by_target", TargetArn=queue, EventBusName=bus)
+        names: list[str] | None = None if answer is None else answer["RuleNames"]
         return names
 
     def has_schedule_group(self, name: str) -> bool | None:
@@ -158,15 +160,15 @@ class LiveAccount:
         return self._exists("scheduler", "get_schedule_group", Name=name)
 
     def _exists(self, service: str, operation: str, **params: Any) -> bool | None:
-        found = self._ask(service, operation, **params)
-        return found is not None if self.was_read(service, operation) else None
+        answer = self._ask(service, operation, **params)
+        return answer is not None if self.was_read(service, operation) else None
 
     # -- tables
 
     def table(self, name: str) -> Mapping[str, Any] | None:
         """Return the description of a table."""
-        found = self._ask("dynamodb", "describe_table", TableName=name)
-        table: Mapping[str, Any] | None = None if found is None else found["Table"]
+        answer = self._ask("dynamodb", "describe_table", TableName=name)
+        table: Mapping[str, Any] | None = None if answer is None else answer["Table"]
         return table
 
     def table_key(self, name: str) -> str | None:
@@ -176,16 +178,16 @@ class LiveAccount:
 
     def time_to_live(self, name: str) -> Mapping[str, Any] | None:
         """Return the time-to-live setting of a table."""
-        found = self._ask("dynamodb", "describe_time_to_live", TableName=name)
-        ttl: Mapping[str, Any] | None = None if found is None else found["TimeToLiveDescription"]
+        answer = self._ask("dynamodb", "describe_time_to_live", TableName=name)
+        ttl: Mapping[str, Any] | None = None if answer is None else answer["TimeToLiveDescription"]
         return ttl
 
     def restorable(self, name: str) -> bool | None:
         """Answer whether a table has point-in-time recovery."""
-        found = self._ask("dynamodb", "describe_continuous_backups", TableName=name)
-        if found is None:
+        answer = self._ask("dynamodb", "describe_continuous_backups", TableName=name)
+        if answer is None:
             return None
-        recovery = found["ContinuousBackupsDescription"].get("PointInTimeRecoveryDescription", {})
+        recovery = answer["ContinuousBackupsDescription"].get("PointInTimeRecoveryDescription", {})
         return bool(recovery.get("PointInTimeRecoveryStatus") == "ENABLED")
 
     def runs(self, table: str, most: int) -> Iterator[Mapping[str, Any]]:
@@ -211,18 +213,18 @@ class LiveAccount:
 
     def function(self, name: str) -> Mapping[str, Any] | None:
         """Return the configuration of a function."""
-        found: Mapping[str, Any] | None = self._ask("lambda", "get_function_configuration", FunctionName=name)
-        return found
+        configuration: Mapping[str, Any] | None = self._ask("lambda", "get_function_configuration", FunctionName=name)
+        return configuration
 
     def loops(self, function: str) -> str | None:
         """Return what Lambda does with a function in a loop: ``Allow`` or ``Terminate``."""
-        found = self._ask("lambda", "get_function_recursion_config", FunctionName=function)
-        return None if found is None else str(found["RecursiveLoop"])
+        answer = self._ask("lambda", "get_function_recursion_config", FunctionName=function)
+        return None if answer is None else str(answer["RecursiveLoop"])
 
     def event_sources(self, function: str) -> list[Mapping[str, Any]] | None:
         """Return the event source mappings of a function."""
-        found = self._ask("lambda", "list_event_source_mappings", FunctionName=function)
-        sources: list[Mapping[str, Any]] | None = None if found is None else found["EventSourceMappings"]
+        answer = self._ask("lambda", "list_event_source_mappings", FunctionName=function)
+        sources: list[Mapping[str, Any]] | None = None if answer is None else answer["EventSourceMappings"]
         return sources
 
     def function_url(self, name: str) -> bool | None:
@@ -275,7 +277,7 @@ class LiveAccount:
             {"ContextKeyName": key, "ContextKeyValues": [value], "ContextKeyType": "string"}
             for key, value in (context or {}).items()
         ]
-        found = self._ask(
+        answer = self._ask(
             "iam",
             "simulate_principal_policy",
             PolicySourceArn=role,
@@ -283,9 +285,11 @@ class LiveAccount:
             ResourceArns=[resource],
             **_given(ContextEntries=entries),
         )
-        if found is None:
+        if answer is None:
             return None
-        return [one["EvalActionName"] for one in found["EvaluationResults"] if one["EvalDecision"] != "allowed"]
+        return [
+            result["EvalActionName"] for result in answer["EvaluationResults"] if result["EvalDecision"] != "allowed"
+        ]
 
     # -- who asks, and clocks
 

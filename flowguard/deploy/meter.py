@@ -58,8 +58,8 @@ class Meter:
 
     def take(self) -> Counter[Unit]:
         """Return what was counted since the last time."""
-        found, self._counted = self._counted, Counter()
-        return found
+        counted, self._counted = self._counted, Counter()
+        return counted
 
     def __call__(self, call: ApiCall, proceed: Proceed, /) -> Response:
         if self._looks:
@@ -97,11 +97,11 @@ class Meter:
         if call.operation in _WRITES:
             yield self._place(call, params["TableName"], params)
         elif call.operation == "TransactWriteItems":
-            for action in (one for item in params["TransactItems"] for one in item.values()):
+            for action in (action for item in params["TransactItems"] for action in item.values()):
                 yield self._place(call, action["TableName"], action)
         elif call.operation == "BatchWriteItem":
             for table, requests in params["RequestItems"].items():
-                for request in (one for item in requests for one in item.values()):
+                for request in (request for item in requests for request in item.values()):
                     yield self._place(call, table, request)
         elif call.operation == "BatchExecuteStatement":
             for (table, _), statement in zip(tables_of(params), params["Statements"], strict=True):
@@ -116,17 +116,17 @@ class Meter:
     def _key_of(self, call: ApiCall, table: str) -> tuple[str, ...]:
         if table not in self._keys:
             described = self._asked(call, "describe_table", TableName=table)["Table"]
-            self._keys[table] = tuple(one["AttributeName"] for one in described["KeySchema"])
+            self._keys[table] = tuple(part["AttributeName"] for part in described["KeySchema"])
         return self._keys[table]
 
     def _size(self, call: ApiCall, place: Place) -> int:
         """Return the bytes of an item; none is 0."""
         table, key = place
         try:
-            found = self._asked(call, "get_item", TableName=table, Key=key, ConsistentRead=True)
+            answer = self._asked(call, "get_item", TableName=table, Key=key, ConsistentRead=True)
         except ClientError:  # what is wrong with the key, the call itself will say
             return 0
-        return item_weight(found["Item"]) if "Item" in found else 0
+        return item_weight(answer["Item"]) if "Item" in answer else 0
 
     def _reads(self, call: ApiCall, params: Mapping[str, Any], answer: Response) -> float:
         match call.operation:
@@ -141,7 +141,7 @@ class Meter:
                 )
             case "TransactGetItems":
                 wanted = [param["Get"] for param in params["TransactItems"]]
-                return 2 * _read([self._size(call, (one["TableName"], one["Key"])) for one in wanted], True)
+                return 2 * _read([self._size(call, (request["TableName"], request["Key"])) for request in wanted], True)
             case _:
                 return 0
 

@@ -150,7 +150,7 @@ class FunctionNeed:
     """A Lambda function with its permissions and settings."""
 
     name: str
-    found: FoundFunction
+    definition: FoundFunction
     timeout: int
     memory: int
     batch_size: int
@@ -172,12 +172,12 @@ class FunctionNeed:
     @property
     def owner(self) -> str:
         """Return the name at AWS of the first of its flows, or of its rule."""
-        return self.at_aws.by_rule(self.found.owner)
+        return self.at_aws.by_rule(self.definition.owner)
 
     @property
     def brings_work(self) -> bool:
         """Answer whether it reads the inboxes of a flow. The records that SQS gave up are no inbox."""
-        return bool(self.reads) and self.found.once is None and self.found.kind is not FunctionKind.KILLED
+        return bool(self.reads) and self.definition.once is None and self.definition.kind is not FunctionKind.KILLED
 
 
 @dataclass(frozen=True)
@@ -220,15 +220,15 @@ class Deployment:
 
     def queue(self, name: str) -> QueueNeed:
         """Return the queue of that name."""
-        return next(one for one in self.queues if one.name == name)
+        return next(queue for queue in self.queues if queue.name == name)
 
     def function(self, name: str) -> FunctionNeed:
         """Return the function of that name."""
-        return next(one for one in self.functions if one.name == name)
+        return next(function for function in self.functions if function.name == name)
 
     def undelivered(self, queue: QueueNeed, *, fifo: bool) -> QueueNeed:
         """Return the queue of what a topic or rule of that kind cannot deliver to a queue."""
-        return next(one for one in map(self.queue, queue.undelivered) if one.fifo == fifo)
+        return next(queue for queue in map(self.queue, queue.undelivered) if queue.fifo == fifo)
 
     def senders(self, queue: str) -> Iterator[FunctionNeed]:
         """Yield the functions that send to a queue."""
@@ -245,5 +245,5 @@ class Deployment:
             reader = None if queue.reader is None else self.function(queue.reader)
             if queue.role not in (Role.INBOX, Role.ANSWERS) or reader is None:
                 continue
-            if late & {one.name for one in reader.found.flows}:
+            if late & {flow.name for flow in reader.definition.flows}:
                 yield queue

@@ -239,7 +239,8 @@ class DeployOptions(Frozen):
         except ValidationError as error:
             wrong = error.errors(include_url=False)
             problems = tuple(
-                f"{'.'.join(str(part) for part in one['loc'] if part != _KEY)} {setting_problem(one)}" for one in wrong
+                f"{'.'.join(str(part) for part in problem['loc'] if part != _KEY)} {setting_problem(problem)}"
+                for problem in wrong
             )
             raise CannotDeploy(str(file), problems) from None
 
@@ -262,10 +263,10 @@ class DeployOptions(Frozen):
 
     def of_function(self, attribute: str, handler: str) -> FunctionOptions:
         """Return the options of a function by its handler's name or whole path. Defaults are filled in."""
-        own = self.functions.get(handler, self.functions.get(attribute))
-        if own is None:
+        chosen = self.functions.get(handler, self.functions.get(attribute))
+        if chosen is None:
             return self.defaults
-        return self.defaults.model_copy(update={name: getattr(own, name) for name in own.model_fields_set})
+        return self.defaults.model_copy(update={name: getattr(chosen, name) for name in chosen.model_fields_set})
 
     def of_queue(self, name: str) -> QueueOptions:
         """Return the options of a queue."""

@@ -69,33 +69,33 @@ def permissions_of(
 
     ``reads`` are the queues that it reads, by name. It answers the flows of the scope that ask its own.
     """
-    found = _Allowed()
+    allowed = _Allowed()
     match function.kind:
         case FunctionKind.STAGES:
-            _stages(found, function, reads, scope, settings)
+            _stages(allowed, function, reads, scope, settings)
         case FunctionKind.ANSWERS:
-            _answers(found, function, reads, settings)
+            _answers(allowed, function, reads, settings)
         case FunctionKind.KILLED:
-            _killed(found, function, scope, settings)
+            _killed(allowed, function, scope, settings)
         case FunctionKind.ONCE | FunctionKind.CALLED:
-            found.on(Target.TABLE, _keys(function, settings), "dynamodb:UpdateItem")
+            allowed.on(Target.TABLE, _keys(function, settings), "dynamodb:UpdateItem")
         case _:
             assert_never(function.kind)
     for queue in reads.values():
-        found.on(Target.QUEUE, queue.name, *_RECEIVES)
+        allowed.on(Target.QUEUE, queue.name, *_RECEIVES)
         if function.once is None:
             # a record that another worker has is hidden while that has it, and one that has met an outage for a while
-            found.on(Target.QUEUE, queue.name, "sqs:ChangeMessageVisibility", "sqs:GetQueueUrl")
-    if function.kind is not FunctionKind.ANSWERS and any(one.full_history for one in function.flows):
-        found.on(Target.TABLE, settings.table, "dynamodb:PutItem")
+            allowed.on(Target.QUEUE, queue.name, "sqs:ChangeMessageVisibility", "sqs:GetQueueUrl")
+    if function.kind is not FunctionKind.ANSWERS and any(flow.full_history for flow in function.flows):
+        allowed.on(Target.TABLE, settings.table, "dynamodb:PutItem")
     if settings.bucket is not None:
         place = f"{settings.bucket}/{settings.prefix or 'flowguard/'}*"
-        found.on(Target.OBJECTS, place, "s3:GetObject", "s3:PutObject")
-        found.on(Target.BUCKET, place, "s3:ListBucket")  # else S3 denies access to an object that is gone
+        allowed.on(Target.OBJECTS, place, "s3:GetObject", "s3:PutObject")
+        allowed.on(Target.BUCKET, place, "s3:ListBucket")  # else S3 denies access to an object that is gone
     if settings.signing_keys is not None and function.once is None:
-        found.keys(settings.signing_keys)
-    found.on(Target.LOGS, name, *_LOGS)
-    return found.all()
+        allowed.keys(settings.signing_keys)
+    allowed.on(Target.LOGS, name, *_LOGS)
+    return allowed.all()
 
 
 def _keys(function: FoundFunction, settings: SettingsOptions) -> str:
@@ -113,8 +113,8 @@ class _Allowed:
         self._actions.setdefault((target.value, name), set()).update(actions)
 
     def sends(self, to: Iterable[Destination]) -> None:
-        for one in to:
-            match one:
+        for target in to:
+            match target:
                 case Queue(name):
                     lookup = () if name.startswith(("https://", "http://")) else ("sqs:GetQueueUrl",)
                     self.on(Target.QUEUE, name, "sqs:SendMessage", *lookup)
@@ -125,7 +125,7 @@ class _Allowed:
                 case Function(name):
                     self.on(Target.FUNCTION, name, "lambda:InvokeFunction")
                 case _:
-                    assert_never(one)
+                    assert_never(target)
 
     def schedules(self, settings: SettingsOptions) -> None:
         self.on(Target.SCHEDULES, settings.scheduler_group, "scheduler:CreateSchedule")
@@ -147,45 +147,45 @@ class _Allowed:
 
 
 def _stages(
-    found: _Allowed,
+    allowed: _Allowed,
     function: FoundFunction,
     reads: Mapping[str, Queue],
     scope: Scope,
     settings: SettingsOptions,
 ) -> None:
-    found.on(Target.TABLE, settings.table, "dynamodb:UpdateItem", *(_SHARED if function.together else ()))
+    allowed.on(Target.TABLE, settings.table, "dynamodb:UpdateItem", *(_SHARED if function.together else ()))
     inboxes = [queue for queue in reads.values() if _brings_work(function, queue)]
-    found.sends(queue for queue in inboxes if not queue.fifo)  # a retry; a FIFO queue keeps its record
+    allowed.sends(queue for queue in inboxes if not queue.fifo)  # a retry; a FIFO queue keeps its record
     for flow, stage in function.stages:
         uses = uses_of(stage)
         if flow.on_conflict is ATTACH:
-            _callers(found, flow, stage, settings)
+            _callers(allowed, flow, stage, settings)
         for table, actions in tables_of_stage(flow, stage).items():
-            found.on(Target.TABLE, table, *(f"dynamodb:{action}" for action in actions))
-        found.on(Target.TABLE, settings.table, *_run_table_actions(uses, stage, function))
+            allowed.on(Target.TABLE, table, *(f"dynamodb:{action}" for action in actions))
+        allowed.on(Target.TABLE, settings.table, *_run_table_actions(uses, stage, function))
         if uses.tokens and settings.token_keys is not None:
-            found.keys(settings.token_keys)
+            allowed.keys(settings.token_keys)
         to = tuple(_sends_of_function(flow, stage, scope))
-        found.sends(to)
+        allowed.sends(to)
         if stage is flow.entry():
-            _cancellations(found, flow, scope, settings)
+            _cancellations(allowed, flow, scope, settings)
         if flow.long_delays:
             if isinstance(flow.answers, Queue) and flow.answers in to:  # a deadline's schedule names the queue's ARN
-                found.on(Target.QUEUE, flow.answers.name, "sqs:GetQueueAttributes")
-            found.schedules(settings)
+                allowed.on(Target.QUEUE, flow.answers.name, "sqs:GetQueueAttributes")
+            allowed.schedules(settings)
     for flow in function.flows:
-        _orders(found, flow, reads, settings)
+        _orders(allowed, flow, reads, settings)
 
 
-def _orders(found: _Allowed, flow: AnyFlow, reads: Mapping[str, Queue], settings: SettingsOptions) -> None:
+def _orders(allowed: _Allowed, flow: AnyFlow, reads: Mapping[str, Queue], settings: SettingsOptions) -> None:
     """Allow what settles deadlines, and orders to reset: what one has reset is read."""
     is_here = isinstance(flow.answers, Queue) and flow.answers.short_name in reads
     if is_here and flow.on_conflict is ATTACH:
-        found.on(Target.TABLE, settings.table, "dynamodb:GetItem")
+        allowed.on(Target.TABLE, settings.table, "dynamodb:GetItem")
     if _gets_deadlines(flow, reads):
-        found.on(Target.TABLE, settings.table, "dynamodb:GetItem")
-        found.sends((flow.answers, *wait_targets(flow)))
-        _groups(found, flow, settings)
+        allowed.on(Target.TABLE, settings.table, "dynamodb:GetItem")
+        allowed.sends((flow.answers, *wait_targets(flow)))
+        _groups(allowed, flow, settings)
 
 
 def _run_table_actions(uses: Uses, stage: AnyStage, function: FoundFunction) -> Iterator[str]:
@@ -206,49 +206,49 @@ def _brings_work(function: FoundFunction, queue: Queue) -> bool:
     return queue not in answers or queue in {flow.inbox_of(stage) for flow, stage in function.stages}
 
 
-def _callers(found: _Allowed, flow: AnyFlow, stage: AnyStage, settings: SettingsOptions) -> None:
+def _callers(allowed: _Allowed, flow: AnyFlow, stage: AnyStage, settings: SettingsOptions) -> None:
     """Allow what takes and answers requests that wait for the end of a run. They come where the flow begins.
 
     A commit with recorded writes answers nothing, so the list that it closes is read.
     """
-    found.on(Target.TABLE, settings.table, *_ANSWERED)
+    allowed.on(Target.TABLE, settings.table, *_ANSWERED)
     if stage.name in flow.entries:
-        found.on(Target.TABLE, settings.table, "dynamodb:PutItem")
+        allowed.on(Target.TABLE, settings.table, "dynamodb:PutItem")
     if tables_of_stage(flow, stage):
-        found.on(Target.TABLE, settings.table, "dynamodb:GetItem")
+        allowed.on(Target.TABLE, settings.table, "dynamodb:GetItem")
 
 
-def _cancellations(found: _Allowed, flow: AnyFlow, scope: Scope, settings: SettingsOptions) -> None:
+def _cancellations(allowed: _Allowed, flow: AnyFlow, scope: Scope, settings: SettingsOptions) -> None:
     """Allow what cancels runs of the flow. An order to, and a request that comes again as cancelled, come as requests.
 
     A run that waits goes on at once.
     """
     asking = [uses_of(stage) for other in scope.flows for stage in other.stages]
     if any(flow in uses.cancels | uses.cancel_too for uses in asking):
-        found.on(Target.TABLE, settings.table, "dynamodb:GetItem")
-        found.sends(wait_targets(flow))
+        allowed.on(Target.TABLE, settings.table, "dynamodb:GetItem")
+        allowed.sends(wait_targets(flow))
 
 
-def _killed(found: _Allowed, function: FoundFunction, scope: Scope, settings: SettingsOptions) -> None:
+def _killed(allowed: _Allowed, function: FoundFunction, scope: Scope, settings: SettingsOptions) -> None:
     """Allow what the function of the killed queue does with its records.
 
     It ends runs, sends records back to their queues, and settles orders, answers and deadlines.
     """
-    found.on(Target.TABLE, settings.table, "dynamodb:GetItem", "dynamodb:UpdateItem")
+    allowed.on(Target.TABLE, settings.table, "dynamodb:GetItem", "dynamodb:UpdateItem")
     for flow in function.flows:
-        found.sends(flow_sends(flow, scope))
-        found.sends(flow.inbox_of(stage) for stage in flow.stages)
+        allowed.sends(flow_sends(flow, scope))
+        allowed.sends(flow.inbox_of(stage) for stage in flow.stages)
         if flow.on_conflict is ATTACH:
-            found.on(Target.TABLE, settings.table, "dynamodb:PutItem", *_ANSWERED)
-        _groups(found, flow, settings)
+            allowed.on(Target.TABLE, settings.table, "dynamodb:PutItem", *_ANSWERED)
+        _groups(allowed, flow, settings)
 
 
-def _groups(found: _Allowed, flow: AnyFlow, settings: SettingsOptions) -> None:
+def _groups(allowed: _Allowed, flow: AnyFlow, settings: SettingsOptions) -> None:
     """Allow what asks the requests of the flow's groups: the function that reads its answers does."""
     for stage in flow.stages:
         if uses_of(stage).groups:
-            found.on(Target.TABLE, settings.table, "dynamodb:GetItem", "dynamodb:Query")
-            found.sends((*stage_sends(flow, stage), flow.dead_letters))
+            allowed.on(Target.TABLE, settings.table, "dynamodb:GetItem", "dynamodb:Query")
+            allowed.sends((*stage_sends(flow, stage), flow.dead_letters))
 
 
 def _gets_deadlines(flow: AnyFlow, reads: Mapping[str, Queue]) -> bool:
@@ -256,19 +256,19 @@ def _gets_deadlines(flow: AnyFlow, reads: Mapping[str, Queue]) -> bool:
     return waits(flow) and isinstance(flow.answers, Queue) and flow.answers.short_name in reads
 
 
-def _answers(found: _Allowed, function: FoundFunction, reads: Mapping[str, Queue], settings: SettingsOptions) -> None:
+def _answers(allowed: _Allowed, function: FoundFunction, reads: Mapping[str, Queue], settings: SettingsOptions) -> None:
     """Allow what takes answers: those of queues, or over HTTP where it reads none."""
-    found.on(Target.TABLE, settings.table, "dynamodb:GetItem", "dynamodb:Query", "dynamodb:UpdateItem")
+    allowed.on(Target.TABLE, settings.table, "dynamodb:GetItem", "dynamodb:Query", "dynamodb:UpdateItem")
     for flow in _answered(function, reads):
         if reads and flow.callbacks:  # the place of an answer for many, and one that comes early
-            found.on(Target.TABLE, settings.table, "dynamodb:PutItem")
+            allowed.on(Target.TABLE, settings.table, "dynamodb:PutItem")
         if not reads and settings.token_keys is not None:
-            found.keys(settings.token_keys)
+            allowed.keys(settings.token_keys)
         if flow.long_delays and _gets_deadlines(flow, reads):  # one that came before its moment is scheduled again
-            found.schedules(settings)
-        found.sends((flow.answers, flow.dead_letters, *wait_targets(flow)))
+            allowed.schedules(settings)
+        allowed.sends((flow.answers, flow.dead_letters, *wait_targets(flow)))
         if _gets_deadlines(flow, reads):
-            _groups(found, flow, settings)
+            _groups(allowed, flow, settings)
 
 
 def _answered(function: FoundFunction, reads: Mapping[str, Queue]) -> Iterator[AnyFlow]:
@@ -306,19 +306,19 @@ def _left_sends(flow: AnyFlow, stage: AnyStage) -> Iterator[Destination]:
         if _goes_on_at(stage, waiting):
             yield from _entries(waiting.cancel_too)
     yield from _entries(uses.starts | uses.cancels)
-    yield from (other.answers for other in sorted(uses.resets, key=lambda one: one.name))
+    yield from (other.answers for other in sorted(uses.resets, key=lambda reset: reset.name))
     if uses.unknown_sends:
         yield from declared_queues(stage)
 
 
 def _goes_on_at(stage: AnyStage, waiting: Uses) -> bool:
     """Answer whether a wait of a stage that uses this may go on at another one."""
-    return any(stage.name in (one.stage, one.on_timeout, one.on_error) for one in waiting.waits)
+    return any(stage.name in (wait.stage, wait.on_timeout, wait.on_error) for wait in waiting.waits)
 
 
 def _entries(flows: Iterable[AnyFlow]) -> Iterator[Destination]:
     """Yield where requests enter the flows."""
-    yield from (other.inbox_of(other.entry()) for other in sorted(flows, key=lambda one: one.name))
+    yield from (other.inbox_of(other.entry()) for other in sorted(flows, key=lambda flow: flow.name))
 
 
 def flow_sends(flow: AnyFlow, scope: Scope) -> Iterator[Destination]:
@@ -357,8 +357,8 @@ def endings(flow: AnyFlow, scope: Scope) -> Iterator[Destination]:
 def wait_targets(flow: AnyFlow) -> Iterator[Destination]:
     """Yield the inboxes of the stages at which waits go on."""
     for stage in flow.stages:
-        for one in uses_of(stage).waits:
-            for name in (one.stage, one.on_timeout, one.on_error):
+        for wait in uses_of(stage).waits:
+            for name in (wait.stage, wait.on_timeout, wait.on_error):
                 if name is not None:
                     yield flow.inbox_of(flow.stage(name))
 
@@ -400,6 +400,6 @@ def tables_of_stage(flow: AnyFlow, stage: AnyStage) -> Mapping[str, frozenset[st
 def declared_queues(stage: AnyStage) -> Iterator[Destination]:
     """Yield the ``QUEUES`` of a stage's module."""
     module: Any = sys.modules.get(stage.__module__)
-    for one in getattr(module, "QUEUES", ()):
-        if isinstance(one, str | Queue | Topic | Function | Bus):
-            yield destination(one)
+    for queue in getattr(module, "QUEUES", ()):
+        if isinstance(queue, str | Queue | Topic | Function | Bus):
+            yield destination(queue)

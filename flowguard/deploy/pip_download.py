@@ -72,9 +72,9 @@ class Pip:
         if wanted.names(STRANGER):
             raise CannotPackage(wanted.origin, _STRANGER)
         wheels = directory / "wheels"
-        own = directory / "own.txt"
-        own.write_text("".join(f"{line}\n" for line in self._own(wanted, directory)), encoding="utf-8")
-        files = [own] if wanted.file is None else [own, wanted.file]
+        own_file = directory / "own.txt"
+        own_file.write_text("".join(f"{line}\n" for line in self._own(wanted, directory)), encoding="utf-8")
+        files = [own_file] if wanted.file is None else [own_file, wanted.file]
         self._run(
             platform,
             *(f"--requirement={file}" for file in files),
@@ -118,13 +118,13 @@ class Pip:
             raise CannotPackage("pip", _problem(ran.stderr, platform))
 
 
-def _problem(said: str, platform: LambdaPlatform) -> str:
-    if "No module named pip" in said:
+def _problem(output: str, platform: LambdaPlatform) -> str:
+    if "No module named pip" in output:
         return "this Python has none: install it with python -m ensurepip"
-    errors = [line for line in said.splitlines() if line.startswith("ERROR:")] or said.splitlines()[-1:]
-    said = bounded(printable(" ".join(line.removeprefix("ERROR: ") for line in errors)), 1_000)
-    if any(mark in said for mark in _UNREACHABLE):
+    errors = [line for line in output.splitlines() if line.startswith("ERROR:")] or output.splitlines()[-1:]
+    output = bounded(printable(" ".join(line.removeprefix("ERROR: ") for line in errors)), 1_000)
+    if any(mark in output for mark in _UNREACHABLE):
         return (
-            f"the package index is out of reach; name a directory of wheels with --find-links, and --no-index: {said}"
+            f"the package index is out of reach; name a directory of wheels with --find-links, and --no-index: {output}"
         )
-    return f"it found no wheels for {platform}: {said}. What has no wheel there, build and name with --find-links"
+    return f"it found no wheels for {platform}: {output}. What has no wheel there, build and name with --find-links"

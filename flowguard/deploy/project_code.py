@@ -41,10 +41,10 @@ def project_code(modules: Sequence[str], *, include: Sequence[Path] = ()) -> Pro
     Imports are read from the source, so what is imported by a name that is worked out is not found: ``include`` names
     it, or a directory of data. A module that is installed in this environment is a library, unless a handler is in it.
     """
-    trees = {place: SourceTree(place) for place in dict.fromkeys(_included(one) for one in include)}
+    trees = {place: SourceTree(place) for place in dict.fromkeys(_included(path) for path in include)}
     libraries: dict[str, str] = {}
     waiting = [(name.partition(".")[0], "") for name in modules]
-    waiting += [one for tree in trees.values() for one in _imports(tree)]
+    waiting += [imported for tree in trees.values() for imported in _imports(tree)]
     while waiting:
         name, where = waiting.pop(0)
         place = _place(name)

@@ -60,8 +60,8 @@ def check_left_over(needed: Deployment, live: LiveAccount) -> Iterator[LiveFindi
     """Yield the queues that there were in an earlier release, and that still hold messages."""
     known = {queue.name for queue in needed.queues}
     for name in live.queues_of(TAG, needed.tags) or ():
-        found = live.queue(name) if name not in known else None
-        count = 0 if found is None else sum(int(found.get(attribute, "0")) for attribute in _COUNTS)
+        attributes = live.queue(name) if name not in known else None
+        count = 0 if attributes is None else sum(int(attributes.get(attribute, "0")) for attribute in _COUNTS)
         if count:
             yield warning(
                 "queue-left-over",
@@ -74,8 +74,8 @@ def check_left_over(needed: Deployment, live: LiveAccount) -> Iterator[LiveFindi
             )
 
 
-def _letters(queue: QueueNeed, found: Attributes) -> Iterator[LiveFinding]:
-    count = int(found.get("ApproximateNumberOfMessages", "0"))
+def _letters(queue: QueueNeed, attributes: Attributes) -> Iterator[LiveFinding]:
+    count = int(attributes.get("ApproximateNumberOfMessages", "0"))
     if queue.role is Role.DEAD_LETTERS and count:
         yield warning(
             "dead-letters",
@@ -86,8 +86,8 @@ def _letters(queue: QueueNeed, found: Attributes) -> Iterator[LiveFinding]:
         )
 
 
-def _size(queue: QueueNeed, found: Attributes) -> Iterator[LiveFinding]:
-    size = int(found.get("MaximumMessageSize", LARGEST_MESSAGE))
+def _size(queue: QueueNeed, attributes: Attributes) -> Iterator[LiveFinding]:
+    size = int(attributes.get("MaximumMessageSize", LARGEST_MESSAGE))
     if size < LARGEST_MESSAGE:
         yield warning(
             "message-size-small",
@@ -98,44 +98,46 @@ def _size(queue: QueueNeed, found: Attributes) -> Iterator[LiveFinding]:
         )
 
 
-def _kept_for(queue: QueueNeed, found: Attributes) -> Iterator[LiveFinding]:
-    own = int(found["MessageRetentionPeriod"])
-    if queue.role is not Role.OUTSIDE and own < queue.retention:
+def _kept_for(queue: QueueNeed, attributes: Attributes) -> Iterator[LiveFinding]:
+    kept_for = int(attributes["MessageRetentionPeriod"])
+    if queue.role is not Role.OUTSIDE and kept_for < queue.retention:
         yield warning(
             "retention-short",
             queue.name,
-            f"it keeps a message for {_days(own)}",
+            f"it keeps a message for {_days(kept_for)}",
             "SQS deletes what nobody could take by then, without a word, as in an outage that is longer",
             f"set MessageRetentionPeriod to {queue.retention} s",
         )
 
 
-def _visibility(needed: Deployment, queue: QueueNeed, found: Attributes, live: LiveAccount) -> Iterator[LiveFinding]:
+def _visibility(
+    needed: Deployment, queue: QueueNeed, attributes: Attributes, live: LiveAccount
+) -> Iterator[LiveFinding]:
     function = needed.function(queue.reader or "")
     there = live.function(function.name)
     timeout = int(there["Timeout"]) if there is not None else function.timeout
-    visibility = int(found.get("VisibilityTimeout", "30"))
+    visibility = int(attributes.get("VisibilityTimeout", "30"))
     wanted = TIMES_THE_TIMEOUT * timeout + function.window
-    said = f"its visibility timeout is {visibility} s, and {function.name} may run for {timeout} s"
+    text = f"its visibility timeout is {visibility} s, and {function.name} may run for {timeout} s"
     fix = f"set VisibilityTimeout to {wanted} s, or lower the function's time-out"
     if visibility < timeout:
         why = "SQS delivers a record again while its function is still at work"
-        yield error("visibility-short", queue.name, said, why, fix)
+        yield error("visibility-short", queue.name, text, why, fix)
     elif visibility < wanted:
         why = f"AWS advises {TIMES_THE_TIMEOUT} times the time-out: throttled batches are received again and given up"
-        yield warning("visibility-short", queue.name, said, why, fix)
+        yield warning("visibility-short", queue.name, text, why, fix)
     elif queue.role in (Role.KILLED, Role.CALLBACK) and visibility < queue.visibility:
-        said = f"its visibility timeout is {visibility} s, for {queue.max_receive_count} receives of a record"
+        text = f"its visibility timeout is {visibility} s, for {queue.max_receive_count} receives of a record"
         why = "throttles use them up long before it expires: what no function ever saw is a dead letter then"
-        yield warning("visibility-short", queue.name, said, why, f"set VisibilityTimeout to {queue.visibility} s")
+        yield warning("visibility-short", queue.name, text, why, f"set VisibilityTimeout to {queue.visibility} s")
 
 
 def _redrive_policy(
-    needed: Deployment, queue: QueueNeed, found: Attributes, live: LiveAccount
+    needed: Deployment, queue: QueueNeed, attributes: Attributes, live: LiveAccount
 ) -> Iterator[LiveFinding]:
     if queue.give_up_to is None:
         return
-    policy = redrive_of(found)
+    policy = redrive_of(attributes)
     arn = str(policy.get("deadLetterTargetArn", ""))
     if not arn:
         yield error(
@@ -148,15 +150,15 @@ def _redrive_policy(
         return
     receives = int(policy.get("maxReceiveCount", 0))
     if receives < queue.max_receive_count:
-        what = f"SQS gives a record up after {receives} receives"
+        problem = f"SQS gives a record up after {receives} receives"
         why = "throttles, busy objects and each minute of an outage use receives up, and the record has not failed"
         fix = f"set maxReceiveCount to {queue.max_receive_count}, or say max_receive_count = {receives} in the options"
-        yield (error if receives <= 1 else warning)("receives-few", queue.name, what, why, fix)
-    yield from _target(needed, queue, found, arn, live)
+        yield (error if receives <= 1 else warning)("receives-few", queue.name, problem, why, fix)
+    yield from _target(needed, queue, attributes, arn, live)
 
 
 def _target(
-    needed: Deployment, queue: QueueNeed, found: Attributes, arn: str, live: LiveAccount
+    needed: Deployment, queue: QueueNeed, attributes: Attributes, arn: str, live: LiveAccount
 ) -> Iterator[LiveFinding]:
     name = arn.rpartition(":")[2]
     target = live.queue(name, arn)
@@ -168,30 +170,30 @@ def _target(
                 "redrive-target-missing", queue.name, f"its redrive policy names {arn}, which is not there", why, fix
             )
         return
-    own, theirs = int(found["MessageRetentionPeriod"]), int(target["MessageRetentionPeriod"])
-    if theirs <= own:
+    ours, theirs = int(attributes["MessageRetentionPeriod"]), int(target["MessageRetentionPeriod"])
+    if theirs <= ours:
         yield error(
             "dead-letters-expire-first",
             queue.name,
-            f"it keeps messages for {_days(own)}, and {name}, to which it gives them up, for {_days(theirs)}",
+            f"it keeps messages for {_days(ours)}, and {name}, to which it gives them up, for {_days(theirs)}",
             "SQS counts the age of a dead letter from its first sending, and may delete it as it arrives",
-            f"set MessageRetentionPeriod of {name} to more than {own} s",
+            f"set MessageRetentionPeriod of {name} to more than {ours} s",
         )
         return
     shortest = min((flow.retention for flow in _flows(needed, queue)), default=None)
-    longest = own + theirs if queue.fifo else theirs  # a standard queue counts from the first sending
+    longest = ours + theirs if queue.fifo else theirs  # a standard queue counts from the first sending
     if shortest is not None and timedelta(seconds=longest) > shortest:
         yield warning(
             "retention-long",
             queue.name,
-            f"it and {name} keep a message for {_days(own)} and {_days(theirs)}, longer than its flow's retention of "
+            f"it and {name} keep a message for {_days(ours)} and {_days(theirs)}, longer than its flow's retention of "
             f"{_days(int(shortest.total_seconds()))}",
             "a copy that arrives after its run item has expired is run as a new request",
             "lower the MessageRetentionPeriod of either, or raise the flow's retention=",
         )
 
 
-def _subscribed(queue: QueueNeed, found: Attributes, live: LiveAccount) -> Iterator[LiveFinding]:
+def _subscribed(queue: QueueNeed, attributes: Attributes, live: LiveAccount) -> Iterator[LiveFinding]:
     for topic in queue.topics:
         there = live.subscriptions(topic)
         if there is None:
@@ -201,16 +203,18 @@ def _subscribed(queue: QueueNeed, found: Attributes, live: LiveAccount) -> Itera
                     "topic-missing", topic, "the topic does not exist", why, f"create it, and subscribe {queue.name}"
                 )
             continue
-        own = [one for one in there if one.get("Endpoint") == found["QueueArn"]]
-        if not own:
+        subscriptions = [
+            subscription for subscription in there if subscription.get("Endpoint") == attributes["QueueArn"]
+        ]
+        if not subscriptions:
             yield error(
                 "subscription-missing",
                 queue.name,
                 f"it is not subscribed to {topic}",
                 "what is published there does not reach its function",
-                f"subscribe {found['QueueArn']} to it with the protocol sqs",
+                f"subscribe {attributes['QueueArn']} to it with the protocol sqs",
             )
-        if own and not any(redrive_of(one) for one in own):
+        if subscriptions and not any(redrive_of(subscription) for subscription in subscriptions):
             yield warning(
                 "undelivered-dropped",
                 queue.name,
@@ -218,7 +222,16 @@ def _subscribed(queue: QueueNeed, found: Attributes, live: LiveAccount) -> Itera
                 "SNS drops what it cannot deliver, at once where the queue's policy or the queue itself is missing",
                 "set RedrivePolicy of the subscription to a queue that the topic may send to",
             )
-        if len({one.get("RawMessageDelivery") for one in there if one.get("Protocol") == "sqs"}) > 1:
+        if (
+            len(
+                {
+                    subscription.get("RawMessageDelivery")
+                    for subscription in there
+                    if subscription.get("Protocol") == "sqs"
+                }
+            )
+            > 1
+        ):
             yield warning(
                 "raw-delivery-mixed",
                 topic,
@@ -229,7 +242,7 @@ def _subscribed(queue: QueueNeed, found: Attributes, live: LiveAccount) -> Itera
 
 
 def _flows(needed: Deployment, queue: QueueNeed) -> Iterator[AnyFlow]:
-    yield from needed.function(queue.reader or "").found.flows
+    yield from needed.function(queue.reader or "").definition.flows
 
 
 def _days(seconds: int) -> str:

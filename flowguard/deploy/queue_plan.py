@@ -97,12 +97,12 @@ class QueuePlan:
         self._batches()
         self._dead_letter_queues()
         self._outside()
-        self.problems += [problem for one in self._found.values() for problem in _problems(one)]
-        self.queues = tuple(self._with_existing(one) for _, one in sorted(self._found.items()))
+        self.problems += [problem for queue in self._found.values() for problem in _problems(queue)]
+        self.queues = tuple(self._with_existing(queue) for _, queue in sorted(self._found.items()))
 
     def read_by(self, function: str) -> dict[str, Queue]:
         """Return the queues that a function reads, by name."""
-        return {name: self._sources[name] for name, one in sorted(self._found.items()) if one.reader == function}
+        return {name: self._sources[name] for name, queue in sorted(self._found.items()) if queue.reader == function}
 
     def fifo_of(self, flow: AnyFlow) -> list[QueueNeed]:
         """Return the FIFO queues of the template that bring a flow its records."""
@@ -122,7 +122,7 @@ class QueuePlan:
         for flow in self._flows:
             if not isinstance(flow.answers, Queue) or flow.answers.short_name in self._found or not needs_answers(flow):
                 continue
-            readers = [name for name, one in self._functions.items() if flow in one.flows]
+            readers = [name for name, function in self._functions.items() if flow in function.flows]
             answering = [name for name in readers if self._functions[name].kind is FunctionKind.ANSWERS]
             entering = [name for name in readers if (flow, flow.entry()) in self._functions[name].stages]
             if flow.on_conflict is ATTACH:  # orders to reset are for a function of stages
@@ -219,7 +219,9 @@ class QueuePlan:
 
     def _killed_reader(self, flow: AnyFlow) -> str | None:
         killed = (
-            name for name, one in self._functions.items() if one.kind is FunctionKind.KILLED and flow in one.flows
+            name
+            for name, function in self._functions.items()
+            if function.kind is FunctionKind.KILLED and flow in function.flows
         )
         return next(killed, None)
 
@@ -233,8 +235,8 @@ class QueuePlan:
     def _dead_letter_queues(self) -> None:
         for flow in self._flows:
             reader = self._killed_reader(flow)
-            own = {f"{flow.name}-killed", f"{flow.name}-killed.fifo"}
-            names = sorted(own & {one.give_up_to or "" for one in self._found.values()})
+            killed = {f"{flow.name}-killed", f"{flow.name}-killed.fifo"}
+            names = sorted(killed & {queue.give_up_to or "" for queue in self._found.values()})
             fifo = any(name.endswith(".fifo") for name in names)
             times = Retentions.of(flow.retention, fifo=fifo, handled=reader is not None)
             for name in [name for name, flows in self._used_by.items() if flow in flows]:
@@ -374,8 +376,8 @@ def arn_of(queue: Queue) -> str | None:
     """Return the ARN of a queue that is given by its ARN or URL. None for a bare name."""
     if queue.name.startswith("arn:"):
         return queue.name
-    if found := _URL.fullmatch(queue.name):
-        return f"arn:aws:sqs:{found[1]}:{found[2]}:{found[3]}"
+    if match := _URL.fullmatch(queue.name):
+        return f"arn:aws:sqs:{match[1]}:{match[2]}:{match[3]}"
     return None
 
 
@@ -414,8 +416,8 @@ def _callback_sources(flow: AnyFlow) -> Iterator[tuple[Queue, Destination]]:
             case Queue() as queue:
                 yield queue, queue
             case Topic(arn) as topic:
-                own = f"{flow.name}-{arn.rpartition(':')[2]}"
-                assert own in by_topic  # noqa: S101 - the simulator names it alike
-                yield Queue(own), topic
+                name = f"{flow.name}-{arn.rpartition(':')[2]}"
+                assert name in by_topic  # noqa: S101 - the simulator names it alike
+                yield Queue(name), topic
             case bus:
                 yield Queue(f"{flow.name}-events"), bus

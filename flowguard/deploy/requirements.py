@@ -33,7 +33,7 @@ class Requirements:
     @property
     def pinned(self) -> frozenset[str]:
         """Return the distributions that are pinned to one version."""
-        return frozenset(normal(found["name"]) for found in _PINNED.finditer(self.text))
+        return frozenset(normal(match["name"]) for match in _PINNED.finditer(self.text))
 
     @property
     def hashed(self) -> bool:
@@ -42,7 +42,7 @@ class Requirements:
 
     def names(self, distribution: str) -> bool:
         """Return whether a line is about that distribution."""
-        return any(normal(found["name"]) == distribution for found in _STARTS.finditer(self.text))
+        return any(normal(match["name"]) == distribution for match in _STARTS.finditer(self.text))
 
 
 def requirements_of(file: Path | None, *, directory: Path) -> Requirements:
@@ -69,11 +69,11 @@ def _of_project(file: Path) -> tuple[str, ...]:
         raise CannotPackage(printable(str(file)), f"cannot be read: {error}") from None
     project = data.get("project", {})
     lines = project.get("dependencies", []) if isinstance(project, dict) else None
-    if not isinstance(lines, list) or not all(isinstance(one, str) for one in lines):
+    if not isinstance(lines, list) or not all(isinstance(line, str) for line in lines):
         raise CannotPackage(printable(str(file)), "project.dependencies is not a list of texts")
-    for one in lines:
-        if not _STARTS.match(one) or not one.isprintable():
-            raise CannotPackage(printable(str(file)), f"the dependency {bounded(one)!r} is no requirement")
+    for line in lines:
+        if not _STARTS.match(line) or not line.isprintable():
+            raise CannotPackage(printable(str(file)), f"the dependency {bounded(line)!r} is no requirement")
     return tuple(lines)
 
 
@@ -81,7 +81,7 @@ def _whole(file: Path, seen: set[Path]) -> str:
     """Return the text of a file with that of the files that it names."""
     seen.add(file)
     text = _text(file)
-    others = [(file.parent / found["file"]).resolve() for found in _OTHER.finditer(text)]
+    others = [(file.parent / match["file"]).resolve() for match in _OTHER.finditer(text)]
     return "\n".join([text, *(_whole(other, seen) for other in others if other not in seen and other.is_file())])
 
 

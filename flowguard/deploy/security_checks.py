@@ -30,9 +30,9 @@ def _is_same(key: str, live_key: str) -> bool:
 
 
 def _of_key(name: str, key: str, live_key: str) -> LiveFinding:
-    what = f"it is under the key {live_key}" if live_key else "it is under no key of yours"
+    state = f"it is under the key {live_key}" if live_key else "it is under no key of yours"
     why = "another key's policy says who may read what it keeps"
-    return warning("key-other", name, what, why, f"encrypt it with {key}, or say its kms_key in the options")
+    return warning("key-other", name, state, why, f"encrypt it with {key}, or say its kms_key in the options")
 
 
 def _keys(needed: Deployment, options: DeployOptions, live: LiveAccount) -> Iterator[tuple[str, str, str | None]]:

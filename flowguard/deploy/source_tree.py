@@ -32,19 +32,19 @@ class SourceTree:
     def _found(self, place: Path) -> Iterator[tuple[str, int]]:
         for file in [place] if place.is_file() else _files(place):
             try:
-                found = file.stat()
+                status = file.stat()
             except OSError as error:
                 raise CannotPackage(printable(str(file)), f"cannot be read: {error.strerror}") from None
-            if not stat.S_ISREG(found.st_mode):
+            if not stat.S_ISREG(status.st_mode):
                 raise CannotPackage(printable(str(file)), "this is a pipe or device, not a file: move it elsewhere")
-            yield file.relative_to(self._root).as_posix(), found.st_size
+            yield file.relative_to(self._root).as_posix(), status.st_size
 
 
 def _files(place: Path) -> Iterator[Path]:
     for folder, folders, names in os.walk(place, onerror=_refuse):
         here = Path(folder)
-        folders[:] = sorted(one for one in folders if not one.startswith(".") and one != "__pycache__")
-        for link in (here / one for one in folders if (here / one).is_symlink()):
+        folders[:] = sorted(name for name in folders if not name.startswith(".") and name != "__pycache__")
+        for link in (here / name for name in folders if (here / name).is_symlink()):
             raise CannotPackage(printable(str(link)), "a link to a directory is not followed: move or copy it here")
         for name in sorted(names):
             if not name.startswith(".") and not name.endswith((".pyc", ".pyo")):

@@ -25,7 +25,7 @@ def tree_of(function: FunctionType) -> ast.FunctionDef | None:
     except (OSError, TypeError, SyntaxError, ValueError):
         return None
     ast.increment_lineno(parsed, max(first, 1) - 1)
-    return next((one for one in parsed.body if isinstance(one, ast.FunctionDef)), None)
+    return next((statement for statement in parsed.body if isinstance(statement, ast.FunctionDef)), None)
 
 
 class SourceValues:
@@ -46,8 +46,8 @@ class SourceValues:
                 owners = self.of(of)
                 attributes = None if owners is None else [getattr(owner, name, None) for owner in owners]
                 return None if attributes is None or None in attributes else attributes
-            case ast.IfExp(_, one, other):
-                both = self.of(one), self.of(other)
+            case ast.IfExp(_, first, other):
+                both = self.of(first), self.of(other)
                 return None if both[0] is None or both[1] is None else [*both[0], *both[1]]
             case ast.Call(func, arguments, keywords):
                 return self._made(func, arguments, keywords)
@@ -71,13 +71,13 @@ class SourceValues:
         maker = self.one(func)
         if not any(maker is known for known in _MAKERS):
             return None
-        given = [self.of(one) for one in arguments]
+        given = [self.of(argument) for argument in arguments]
         named = {keyword.arg: self.of(keyword.value) for keyword in keywords}
-        if not all(one is not None and len(one) == 1 for one in (*given, *named.values())) or None in named:
+        if not all(values is not None and len(values) == 1 for values in (*given, *named.values())) or None in named:
             return None
         make: Callable[..., Any] = maker
         try:
-            return [make(*(one[0] for one in given if one), **{str(k): v[0] for k, v in named.items() if v})]
+            return [make(*(values[0] for values in given if values), **{str(k): v[0] for k, v in named.items() if v})]
         except (TypeError, ValueError, OverflowError):
             return None
 
@@ -91,26 +91,32 @@ def argument(node: ast.Call, place: int | None, name: str) -> ast.expr | None:
 
 def parameters_of(tree: ast.FunctionDef) -> list[str]:
     """Return the names of the positional parameters."""
-    return [one.arg for one in (*tree.args.posonlyargs, *tree.args.args)]
+    return [parameter.arg for parameter in (*tree.args.posonlyargs, *tree.args.args)]
 
 
 def _closure(function: FunctionType) -> dict[str, Any]:
-    found = {}
+    values = {}
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         try:
-            found[name] = cell.cell_contents
+            values[name] = cell.cell_contents
         except ValueError:  # not assigned yet
             continue
-    return found
+    return values
 
 
 def _locals(tree: ast.FunctionDef) -> dict[str, list[ast.expr | None]]:
     """Return the expressions that each local name is assigned. None stands for any other binding."""
-    found: dict[str, list[ast.expr | None]] = {}
+    assigned: dict[str, list[ast.expr | None]] = {}
     arguments = tree.args
-    for one in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg):
-        if one is not None:
-            found[one.arg] = [None]
+    for parameter in (
+        *arguments.posonlyargs,
+        *arguments.args,
+        *arguments.kwonlyargs,
+        arguments.vararg,
+        arguments.kwarg,
+    ):
+        if parameter is not None:
+            assigned[parameter.arg] = [None]
     plain = {
         id(node.targets[0]): node.value
         for node in ast.walk(tree)
@@ -118,5 +124,5 @@ def _locals(tree: ast.FunctionDef) -> dict[str, list[ast.expr | None]]:
     }
     for node in ast.walk(tree):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            found.setdefault(node.id, []).append(plain.get(id(node)))
-    return found
+            assigned.setdefault(node.id, []).append(plain.get(id(node)))
+    return assigned

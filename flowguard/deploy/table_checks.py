@@ -19,13 +19,13 @@ _LATE: Final = 3_600_000
 def check_tables(needed: Deployment, live: LiveAccount) -> Iterator[LiveFinding]:
     """Yield the findings about the tables."""
     for table in needed.tables:
-        found = live.table(table.name)
-        if found is None:
+        description = live.table(table.name)
+        if description is None:
             if live.was_read("dynamodb", "describe_table"):
                 why = "every message that needs it stays in its queue, until SQS gives it up"
                 yield error("table-missing", table.name, "the table does not exist", why, f"create it: {_key(table)}")
             continue
-        yield from _keys(table, found)
+        yield from _keys(table, description)
         yield from _expiry(table, live)
         if live.restorable(table.name) is False:
             yield warning(
@@ -37,12 +37,14 @@ def check_tables(needed: Deployment, live: LiveAccount) -> Iterator[LiveFinding]
             )
 
 
-def _keys(table: TableNeed, found: Mapping[str, Any]) -> Iterator[LiveFinding]:
+def _keys(table: TableNeed, description: Mapping[str, Any]) -> Iterator[LiveFinding]:
     if not table.key.names:
         return
-    types = {one["AttributeName"]: one["AttributeType"] for one in found["AttributeDefinitions"]}
-    schema = sorted(found["KeySchema"], key=lambda one: str(one["KeyType"]))  # HASH before RANGE
-    live = [(one["AttributeName"], types[one["AttributeName"]]) for one in schema]
+    types = {
+        attribute["AttributeName"]: attribute["AttributeType"] for attribute in description["AttributeDefinitions"]
+    }
+    schema = sorted(description["KeySchema"], key=lambda part: str(part["KeyType"]))  # HASH before RANGE
+    live = [(part["AttributeName"], types[part["AttributeName"]]) for part in schema]
     if live != list(zip(table.key.names, table.key.types, strict=True)):
         yield error(
             "keys-other",
@@ -56,10 +58,10 @@ def _keys(table: TableNeed, found: Mapping[str, Any]) -> Iterator[LiveFinding]:
 def _expiry(table: TableNeed, live: LiveAccount) -> Iterator[LiveFinding]:
     if table.ttl is None:
         return
-    found = live.time_to_live(table.name)
-    if found is None:
+    setting = live.time_to_live(table.name)
+    if setting is None:
         return
-    if found.get("TimeToLiveStatus") not in ("ENABLED", "ENABLING"):
+    if setting.get("TimeToLiveStatus") not in ("ENABLED", "ENABLING"):
         yield warning(
             "ttl-off",
             table.name,
@@ -67,11 +69,11 @@ def _expiry(table: TableNeed, live: LiveAccount) -> Iterator[LiveFinding]:
             "the table grows with every object, and is paid for",
             f"turn TTL on, for the attribute {table.ttl!r}",
         )
-    elif found.get("AttributeName") != table.ttl:
+    elif setting.get("AttributeName") != table.ttl:
         yield error(
             "ttl-other",
             table.name,
-            f"its TTL is on the attribute {found.get('AttributeName')!r}",
+            f"its TTL is on the attribute {setting.get('AttributeName')!r}",
             "items never expire, or expire while their messages live: late copies are run again",
             f"turn TTL off and on again, for the attribute {table.ttl!r}",
         )

@@ -264,17 +264,17 @@ class Template(ABC):
 
     def environment(self, function: FunctionNeed) -> Json:
         """Return the variables of a function."""
-        found = {name: self.text(value) for name, value in function.environment}
+        variables = {name: self.text(value) for name, value in function.environment}
         if function.links_to is not None:
-            found[ANSWERS_URL] = self.url_reference(function.links_to)
-        if "FLOWGUARD_SCHEDULER_GROUP" in found:
+            variables[ANSWERS_URL] = self.url_reference(function.links_to)
+        if "FLOWGUARD_SCHEDULER_GROUP" in variables:
             given = self.needed.scheduler_role
-            found["FLOWGUARD_SCHEDULER_ROLE"] = self.arn(SCHEDULER_ROLE if given is None else Arn(whole=given))
+            variables["FLOWGUARD_SCHEDULER_ROLE"] = self.arn(SCHEDULER_ROLE if given is None else Arn(whole=given))
             if (undelivered := self.needed.undelivered_schedules) is not None:
-                found["FLOWGUARD_SCHEDULER_UNDELIVERED"] = self.queue_arn(undelivered)
-        if "FLOWGUARD_BUCKET" in found:
-            found.setdefault("FLOWGUARD_BUCKET_OWNER", self.account_reference())
-        return dict(sorted(found.items()))
+                variables["FLOWGUARD_SCHEDULER_UNDELIVERED"] = self.queue_arn(undelivered)
+        if "FLOWGUARD_BUCKET" in variables:
+            variables.setdefault("FLOWGUARD_BUCKET_OWNER", self.account_reference())
+        return dict(sorted(variables.items()))
 
     # -- what is watched
 

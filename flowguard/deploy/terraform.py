@@ -116,9 +116,9 @@ class _Terraform(Template):
 
     def _add(self, kind: str, name: str, block: Json) -> str:
         """Add a resource and return its address."""
-        own = self.ids.snake(kind, name)
-        self.resources.setdefault(kind, {})[own] = block
-        return f"{kind}.{own}"
+        key = self.ids.snake(kind, name)
+        self.resources.setdefault(kind, {})[key] = block
+        return f"{kind}.{key}"
 
     def _address(self, kind: str, name: str) -> str:
         return f"{kind}.{self.ids.snake(kind, name)}"
@@ -176,14 +176,14 @@ class _Terraform(Template):
         self._add("aws_sns_topic_subscription", f"{queue.name} {topic.arn}", block)
 
     def add_rule(self, queue: QueueNeed, bus: Bus, undelivered: QueueNeed) -> None:
-        own, bus_name = f"{queue.name} {bus}", self.text(bus.name)
+        label, bus_name = f"{queue.name} {bus}", self.text(bus.name)
         pattern = {"source": [self.text(bus.source)], "detail-type": [self.text(bus.detail_type)]}
         block = {
             "name": rule_name(queue.name, bus),
             "event_bus_name": bus_name,
             "event_pattern": json.dumps(pattern, ensure_ascii=False),
         }
-        rule = self._add("aws_cloudwatch_event_rule", own, block)
+        rule = self._add("aws_cloudwatch_event_rule", label, block)
         target = {
             "rule": f"${{{rule}.name}}",
             "event_bus_name": bus_name,
@@ -191,7 +191,7 @@ class _Terraform(Template):
             "dead_letter_config": {"arn": self.queue_arn(undelivered.name)},
             **self._after_policies(queue, undelivered),
         }
-        self._add("aws_cloudwatch_event_target", own, target)
+        self._add("aws_cloudwatch_event_target", label, target)
 
     def _after_policies(self, *queues: QueueNeed) -> Json:
         addresses = [self._address("aws_sqs_queue_policy", name) for name in self.policies_of(*queues)]
@@ -215,10 +215,10 @@ class _Terraform(Template):
                 **_STAYS,
             },
         )
-        own = self.ids.snake("aws_secretsmanager_random_password", name)
-        generated = {own: {"password_length": 64, "exclude_punctuation": True}}
+        key = self.ids.snake("aws_secretsmanager_random_password", name)
+        generated = {key: {"password_length": 64, "exclude_punctuation": True}}
         self.data["aws_secretsmanager_random_password"] = generated
-        text = f"${{data.aws_secretsmanager_random_password.{own}.random_password}}"
+        text = f"${{data.aws_secretsmanager_random_password.{key}.random_password}}"
         self._add(
             "aws_secretsmanager_secret_version",
             name,
@@ -271,12 +271,12 @@ class _Terraform(Template):
         return f"${{{logs}.name}}"
 
     def add_function(self, function: FunctionNeed, role: str, log_group: str) -> None:
-        own = self._add(
+        address = self._add(
             "aws_lambda_function",
             function.name,
             {
                 "function_name": function.name,
-                "handler": function.found.handler,
+                "handler": function.definition.handler,
                 "runtime": self.options.runtime,
                 "architectures": [self.options.architecture],
                 "memory_size": function.memory,
@@ -300,22 +300,22 @@ class _Terraform(Template):
                 **({"depends_on": after} if (after := self._permissions_of(function)) else {}),
             },
         )
-        loops = {"function_name": f"${{{own}.function_name}}", "recursive_loop": LOOPS}
+        loops = {"function_name": f"${{{address}.function_name}}", "recursive_loop": LOOPS}
         self._add("aws_lambda_function_recursion_config", function.name, loops)
         for name in function.reads:
-            self._source(function, own, name)
+            self._source(function, address, name)
         if function.has_url:
-            self._url(function, own)
+            self._url(function, address)
 
     def _network(self) -> Json:
         vpc = self.options.vpc
         return {} if vpc is None else {"subnet_ids": [*vpc.subnets], "security_group_ids": [*vpc.security_groups]}
 
-    def _source(self, function: FunctionNeed, own: str, queue: str) -> None:
+    def _source(self, function: FunctionNeed, address: str, queue: str) -> None:
         concurrency = function.max_concurrency
         block: Json = {
             "event_source_arn": self.queue_arn(queue),
-            "function_name": f"${{{own}.arn}}",
+            "function_name": f"${{{address}.arn}}",
             "batch_size": function.batch_size,
             "function_response_types": ["ReportBatchItemFailures"],
             **({"maximum_batching_window_in_seconds": function.window} if function.window else {}),
@@ -332,14 +332,18 @@ class _Terraform(Template):
         if function.role is not None:
             return []
         attached = [
-            self._address("aws_iam_role_policy_attachment", f"{function.name} {one}") for one in function.policies
+            self._address("aws_iam_role_policy_attachment", f"{function.name} {policy}") for policy in function.policies
         ]
         return [self._address("aws_iam_role_policy", function.name), *attached]
 
-    def _url(self, function: FunctionNeed, own: str) -> None:
-        block = {"function_name": f"${{{own}.function_name}}", "authorization_type": "NONE"}
+    def _url(self, function: FunctionNeed, address: str) -> None:
+        block = {"function_name": f"${{{address}.function_name}}", "authorization_type": "NONE"}
         url = self._add("aws_lambda_function_url", function.name, block)
-        invoked = {"function_name": f"${{{own}.function_name}}", "principal": "*", "action": "lambda:InvokeFunction"}
+        invoked = {
+            "function_name": f"${{{address}.function_name}}",
+            "principal": "*",
+            "action": "lambda:InvokeFunction",
+        }
         self._add("aws_lambda_permission", function.name, {**invoked, "invoked_via_function_url": True})
         self.outputs[self.ids.snake("output", function.name)] = {
             "description": f"Where answers for {function.name} arrive.",

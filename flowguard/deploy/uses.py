@@ -57,11 +57,11 @@ STEP: Final = Held()
 @functools.cache
 def uses_of(stage: AnyStage) -> Uses:
     """Return the resources that a stage uses, from the source of its handler."""
-    found = FoundUses()
+    collected = FoundUses()
     handle = inspect.getattr_static(stage, "handle")
     place = 1 if isinstance(handle, staticmethod) else 2
-    _read(_plain(handle), {place: STEP}, stage, found)
-    return found.uses()
+    _read(_plain(handle), {place: STEP}, stage, collected)
+    return collected.uses()
 
 
 def _plain(function: object) -> object:
@@ -69,32 +69,32 @@ def _plain(function: object) -> object:
     return inspect.unwrap(function) if callable(function) else function
 
 
-def _read(function: object, given: Mapping[int | str, Held], stage: AnyStage, found: FoundUses) -> None:
+def _read(function: object, given: Mapping[int | str, Held], stage: AnyStage, collected: FoundUses) -> None:
     """Read a function. ``given`` are its parameters, by place or name, that hold the step."""
     if not isinstance(function, FunctionType):
         name = getattr(function, "__qualname__", repr(function))
         problem = f"{name} gets the step, and is no function written in Python"
-        found.unknown(SourcePlace(stage.__module__, 0, problem))
+        collected.unknown(SourcePlace(stage.__module__, 0, problem))
         return
     known = (function.__code__, frozenset(given.items()))
-    if known in found.read:
+    if known in collected.read:
         return
-    found.read.add(known)
+    collected.read.add(known)
     tree = tree_of(function)
     where = function.__code__.co_filename, function.__code__.co_firstlineno
     if tree is None:
-        found.unknown(SourcePlace(*where, f"the source of {function.__qualname__} is not there"))
+        collected.unknown(SourcePlace(*where, f"the source of {function.__qualname__} is not there"))
         return
     names = parameters_of(tree)
     both = [*names, *(kwonlyarg.arg for kwonlyarg in tree.args.kwonlyargs)]
     held: dict[str, Held] = {}
-    for parameter, one in given.items():
+    for parameter, value in given.items():
         name = names[parameter] if isinstance(parameter, int) and parameter < len(names) else parameter
         if name not in both:
-            found.unknown(SourcePlace(*where, f"{function.__qualname__} takes the step among others"))
+            collected.unknown(SourcePlace(*where, f"{function.__qualname__} takes the step among others"))
             return
-        held[str(name)] = one
-    _Reader(function, tree, held, stage, found).read()
+        held[str(name)] = value
+    _Reader(function, tree, held, stage, collected).read()
 
 
 class _Reader:
@@ -106,13 +106,13 @@ class _Reader:
         tree: ast.FunctionDef,
         held: dict[str, Held],
         stage: AnyStage,
-        found: FoundUses,
+        collected: FoundUses,
     ) -> None:
         self._function = function
         self._tree = tree
         self._held = held
         self._stage = stage
-        self._found = found
+        self._found = collected
         self._values = SourceValues(function, tree)
         self._followed: set[ast.AST] = set()
 
@@ -144,7 +144,7 @@ class _Reader:
                 keeper = self._values.one(func)
                 held = {place: self._holding(arg) for place, arg in enumerate(arguments)}
                 named = {keyword.arg or "": self._holding(keyword.value) for keyword in keywords}
-                given: list[int | str] = [place for found in (held, named) for place, one in found.items() if one]
+                given: list[int | str] = [place for places in (held, named) for place, kept in places.items() if kept]
                 return _kept(keeper, given) if isinstance(keeper, type) and given else None
             case _:
                 return None
@@ -229,8 +229,8 @@ class _Reader:
                 _read(making, {0: kept, **moved}, self._stage, self._found)
             return
         if isinstance(function, type) or (not callable(function) and not isinstance(function, staticmethod)):
-            what = f"the step is handed to {ast.unparse(node.func)}, which cannot be followed"
-            self._found.unknown(self._place(node, what))
+            why = f"the step is handed to {ast.unparse(node.func)}, which cannot be followed"
+            self._found.unknown(self._place(node, why))
             return
         moved = {place + 1 if is_bound and isinstance(place, int) else place: held for place, held in given.items()}
         _read(_plain(function), moved, self._stage, self._found)
@@ -238,8 +238,8 @@ class _Reader:
     def _callee(self, func: ast.expr) -> tuple[object, bool]:
         """Return the function that is called, and whether its first parameter is bound."""
         if isinstance(func, ast.Attribute) and (owner := self._owner(func.value)) is not None:
-            found = inspect.getattr_static(owner, func.attr, None)
-            return _plain(found), not isinstance(found, staticmethod)
+            attribute = inspect.getattr_static(owner, func.attr, None)
+            return _plain(attribute), not isinstance(attribute, staticmethod)
         return self._values.one(func), False
 
     def _owner(self, node: ast.expr) -> object:
@@ -251,7 +251,9 @@ class _Reader:
             owners = self._stage.__mro__
             for place, owner in enumerate(owners):
                 if any(getattr(var, "__code__", None) is self._function.__code__ for var in vars(owner).values()):
-                    return next((one for one in owners[place + 1 :] if self._function.__name__ in vars(one)), None)
+                    return next(
+                        (later for later in owners[place + 1 :] if self._function.__name__ in vars(later)), None
+                    )
         return None
 
     # -- what the step's methods use
@@ -278,8 +280,8 @@ class _Reader:
         given = argument(node, 0, "table")
         values = None if given is None else self._values.of(given)
         if not values or not all(isinstance(value, str) for value in values):
-            what = f"the table in {ast.unparse(node.func)}(…) is not known"
-            self._found.unknown_tables.append(self._place(node, what))
+            why = f"the table in {ast.unparse(node.func)}(…) is not known"
+            self._found.unknown_tables.append(self._place(node, why))
             return
         for table in values:
             self._found.tables[table] = self._found.tables.get(table, frozenset()) | actions
@@ -299,24 +301,24 @@ class _Reader:
                 where = f"where {ast.unparse(node.func)}(…) sends is not known"
                 self._found.unknown_sends.append(self._place(node, where))
 
-    def _flow(self, node: ast.Call, found: set[AnyFlow]) -> None:
+    def _flow(self, node: ast.Call, flows: set[AnyFlow]) -> None:
         given = argument(node, 0, "flow")
         for value in (None if given is None else self._values.of(given)) or [None]:
             if isinstance(value, type) and issubclass(value, Flow):
-                found.add(value)
+                flows.add(value)
             else:
-                what = f"the flow in {ast.unparse(node.func)}(…) is not known"
-                self._found.unknown_sends.append(self._place(node, what))
+                why = f"the flow in {ast.unparse(node.func)}(…) is not known"
+                self._found.unknown_sends.append(self._place(node, why))
 
     def _wait(self, of: ast.expr, node: ast.Call) -> None:
         options = {keyword.arg: keyword.value for keyword in node.keywords if keyword.arg is not None}
-        own = {"within", "on_timeout", "on_error", "quorum"}
+        reserved = {"within", "on_timeout", "on_error", "quorum"}
         within = self._values.of(options["within"]) if "within" in options else None
         for target in self._values.of(of) or []:
             if isinstance(target, type) and issubclass(target, Stage):
                 wait = WaitUse(
                     target.name,
-                    tuple(name for name in options if name not in own),
+                    tuple(name for name in options if name not in reserved),
                     within[0] if within and isinstance(within[0], timedelta) else None,
                     self._stage_name(options.get("on_timeout")),
                     self._stage_name(options.get("on_error")),
@@ -335,14 +337,17 @@ def _kept(keeper: type, given: Sequence[int | str]) -> Held | None:
     """Return where an object keeps the step that it is made with. None if its class does not say."""
     if dataclasses.is_dataclass(keeper):
         fields = [field.name for field in dataclasses.fields(keeper) if field.init]
-        names = {fields[one] if isinstance(one, int) and one < len(fields) else str(one) for one in given}
+        names = {fields[place] if isinstance(place, int) and place < len(fields) else str(place) for place in given}
         return Held(keeper, frozenset(names)) if names <= set(fields) else None
     making = inspect.getattr_static(keeper, "__init__")
     tree = tree_of(making) if isinstance(making, FunctionType) else None
     if tree is None:
         return None
     parameters = parameters_of(tree)
-    names = {parameters[one + 1] if isinstance(one, int) and one + 1 < len(parameters) else str(one) for one in given}
+    names = {
+        parameters[place + 1] if isinstance(place, int) and place + 1 < len(parameters) else str(place)
+        for place in given
+    }
     kept = {
         target.attr
         for node in ast.walk(tree)

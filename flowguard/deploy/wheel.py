@@ -32,8 +32,8 @@ class Wheel:
         self.distribution = normal(distribution)
         self._file = file
         self._opened = opened
-        members = {_installed(one.filename): one for one in opened.infolist() if not one.is_dir()}
-        self._members = {path: one for path, one in members.items() if path is not None}
+        members = {_installed(member.filename): member for member in opened.infolist() if not member.is_dir()}
+        self._members = {path: member for path, member in members.items() if path is not None}
 
     def leave_out(self, names: frozenset[str]) -> None:
         """Leave out files and folders of its package by their names there."""
@@ -48,7 +48,7 @@ class Wheel:
 
     @property
     def sizes(self) -> Mapping[str, int]:
-        return {path: one.file_size for path, one in self._members.items()}
+        return {path: member.file_size for path, member in self._members.items()}
 
     @property
     def is_conditional(self) -> bool:

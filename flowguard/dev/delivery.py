@@ -64,8 +64,8 @@ class Listener:
             "attempt": message.retry + 1 if message else None,
             "verdict": trace.verdict,
             "outcome": trace.outcome,
-            "not_due": is_silent and [str(one["id"]).rpartition(".")[2] for one in sent] == [DEADLINE],
-            "sent": [str(one["to"]) for one in sent],
+            "not_due": is_silent and [str(entry["id"]).rpartition(".")[2] for entry in sent] == [DEADLINE],
+            "sent": [str(entry["to"]) for entry in sent],
             "why": why,
             "raised": self.raised,
         }
@@ -73,7 +73,7 @@ class Listener:
 
 def traceback_of(error: BaseException) -> str:
     """Return the traceback of an exception, from the user's first frame on."""
-    told = traceback.TracebackException.from_exception(error)
-    while told.stack and told.stack[0].filename.startswith(_OWN):
-        told.stack.pop(0)
-    return "".join(told.format())[-LONGEST_TRACE:]
+    report = traceback.TracebackException.from_exception(error)
+    while report.stack and report.stack[0].filename.startswith(_OWN):
+        report.stack.pop(0)
+    return "".join(report.format())[-LONGEST_TRACE:]

@@ -41,13 +41,13 @@ class DueSchedules:
         """Send what is due by now, each to its queue, and delete its schedule."""
         scheduler = self._clients.scheduler
         pages = scheduler.get_paginator("list_schedules").paginate(GroupName=self._group)
-        for name in [str(one.get("Name")) for page in pages for one in page["Schedules"]]:
+        for name in [str(schedule.get("Name")) for page in pages for schedule in page["Schedules"]]:
             if self._later.get(name, 0) > self._now():
                 continue
-            found: Any = scheduler.get_schedule(Name=name, GroupName=self._group)
-            self._later[name] = moment(found["ScheduleExpression"])
+            schedule: Any = scheduler.get_schedule(Name=name, GroupName=self._group)
+            self._later[name] = moment(schedule["ScheduleExpression"])
             if self._later[name] <= self._now():
-                self._send(found["Target"])
+                self._send(schedule["Target"])
                 scheduler.delete_schedule(Name=name, GroupName=self._group)
                 del self._later[name]
 

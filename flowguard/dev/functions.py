@@ -113,7 +113,7 @@ def main(order: Order) -> int:
     say(
         {
             "event": "loaded",
-            "functions": {one.name: list(one.reads) for one in deployment.functions},
+            "functions": {function.name: list(function.reads) for function in deployment.functions},
             "environment": outside_environment(deployment, os.environ),
             "dead_letters": sorted(queue.name for queue in deployment.queues if queue.role in _OF_LETTERS),
             "weather": [{"name": name, "begins": begins, "ends": ends} for name, begins, ends in bad_spells],
@@ -135,9 +135,9 @@ def _speaker() -> Say:
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     lock = threading.Lock()
 
-    def say(said: dict[str, Any]) -> None:
+    def say(event: dict[str, Any]) -> None:
         with lock:
-            lines.write(f"{as_line(said)}\n")
+            lines.write(f"{as_line(event)}\n")
             lines.flush()
 
     return say
@@ -151,8 +151,8 @@ def _runs(
     deployment: Deployment, order: Order, clients: Clients, say: Say, weather: Weather
 ) -> list[Callable[[threading.Event], None]]:
     """Return what is to run: the mapping of each queue to its function, and the scheduler."""
-    found = [(need, queue) for need in deployment.functions for queue in need.reads]
-    mappings = [replace(mapping_of(need, queue, order, clients, say), weather=weather) for need, queue in found]
+    pairs = [(need, queue) for need in deployment.functions for queue in need.reads]
+    mappings = [replace(mapping_of(need, queue, order, clients, say), weather=weather) for need, queue in pairs]
     runs: list[Callable[[threading.Event], None]] = [mapping.run for mapping in mappings]
     if deployment.long_delays:
         runs.append(DueSchedules(clients, deployment.scheduler_group, SystemClock().now).run)
@@ -161,15 +161,15 @@ def _runs(
 
 def mapping_of(need: FunctionNeed, queue: str, order: Order, clients: Clients, say: Say) -> QueueMapping:
     listener, settings = Listener(), settings_of(need, os.environ)
-    own: Observer = listener
+    observer: Observer = listener
     if "FLOWGUARD_OBSERVERS" in {**dict(need.environment), **os.environ}:
-        own = combined((listener, named_observers(settings.observers, settings.at_aws)))
+        observer = combined((listener, named_observers(settings.observers, settings.at_aws)))
     return QueueMapping(
         function=need.name,
         queue=queue,
         region=order.region,
         account=order.account,
-        handler=_handler(need.found, settings, clients, own),
+        handler=_handler(need.definition, settings, clients, observer),
         listener=listener,
         clients=clients,
         timeout=need.timeout,
@@ -180,8 +180,8 @@ def mapping_of(need: FunctionNeed, queue: str, order: Order, clients: Clients, s
 
 def answers_of(deployment: Deployment, order: Order, clients: Clients, say: Say) -> LocalAnswers:
     """Return what answers links, for the flows of all functions of answers."""
-    needs = [function for function in deployment.functions if function.found.kind is FunctionKind.ANSWERS]
-    flows = tuple(dict.fromkeys(flow for need in needs for flow in need.found.flows))
+    needs = [function for function in deployment.functions if function.definition.kind is FunctionKind.ANSWERS]
+    flows = tuple(dict.fromkeys(flow for need in needs for flow in need.definition.flows))
     if not needs:
         return LocalAnswers(None, order.region, order.account, say)
     settings = settings_of(needs[0], os.environ)
@@ -189,11 +189,11 @@ def answers_of(deployment: Deployment, order: Order, clients: Clients, say: Say)
     return LocalAnswers(CallbackHandler(flows, services), order.region, order.account, say)
 
 
-def _handler(found: FoundFunction, settings: Settings, clients: Clients, observer: Observer) -> Callable[..., Any]:
-    made: Any = getattr(sys.modules[found.module], found.attribute)
-    if found.once is None:
+def _handler(function: FoundFunction, settings: Settings, clients: Clients, observer: Observer) -> Callable[..., Any]:
+    made: Any = getattr(sys.modules[function.module], function.attribute)
+    if function.once is None:
         return cast("Callable[..., Any]", made.using(aws_services(settings, observer=observer)))
-    services = OnceServices(ledger_of(settings, clients, found.once.table), observer=observer)
+    services = OnceServices(ledger_of(settings, clients, function.once.table), observer=observer)
     return cast("Callable[..., Any]", made.__self__.using(services).batch)
 
 
@@ -202,23 +202,23 @@ def settings_of(need: FunctionNeed, environment: Mapping[str, str]) -> Settings:
 
     Keys that AWS keeps are not here; those of simulations stand for them.
     """
-    own = {name: value for name, value in need.environment if name.startswith("FLOWGUARD_")}
-    own |= {name: value for name, value in environment.items() if name.startswith("FLOWGUARD_")}
-    return Settings.from_environment({"FLOWGUARD_SCHEDULER_ROLE": SIMULATED_ROLE, **own, **_keys(own)})
+    variables = {name: value for name, value in need.environment if name.startswith("FLOWGUARD_")}
+    variables |= {name: value for name, value in environment.items() if name.startswith("FLOWGUARD_")}
+    return Settings.from_environment({"FLOWGUARD_SCHEDULER_ROLE": SIMULATED_ROLE, **variables, **_keys(variables)})
 
 
-def _keys(own: Mapping[str, str]) -> dict[str, str]:
+def _keys(variables: Mapping[str, str]) -> dict[str, str]:
     """Return what stands for the keys that AWS keeps."""
-    return {name: SIMULATED_KEYS for name in _KEYS if own.get(name, "").startswith(_KEPT_ELSEWHERE)}
+    return {name: SIMULATED_KEYS for name in _KEYS if variables.get(name, "").startswith(_KEPT_ELSEWHERE)}
 
 
 def outside_environment(deployment: Deployment, environment: Mapping[str, str]) -> dict[str, str]:
     """Return the settings that commands in another terminal need to understand these functions."""
-    own = {name: value for need in deployment.functions for name, value in need.environment}
-    own |= {name: value for name, value in environment.items() if name.startswith("FLOWGUARD_")}
-    table = {"FLOWGUARD_TABLE": table} if (table := own.get("FLOWGUARD_TABLE", _TABLE)) != _TABLE else {}
-    names = {NAMES: own[NAMES]} if NAMES in own else {}
-    return {**table, **names, **_keys(own)}
+    variables = {name: value for need in deployment.functions for name, value in need.environment}
+    variables |= {name: value for name, value in environment.items() if name.startswith("FLOWGUARD_")}
+    table = {"FLOWGUARD_TABLE": table} if (table := variables.get("FLOWGUARD_TABLE", _TABLE)) != _TABLE else {}
+    names = {NAMES: variables[NAMES]} if NAMES in variables else {}
+    return {**table, **names, **_keys(variables)}
 
 
 if __name__ == "__main__":

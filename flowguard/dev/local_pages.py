@@ -119,7 +119,7 @@ def page(messages: Iterable[UnreadMessage]) -> str:
 
 def _shown(message: UnreadMessage) -> str:
     body = message.body if isinstance(message.body, str) else json.dumps(message.body, indent=2, ensure_ascii=False)
-    links = "".join(f'<p><a href="{_escaped(one)}">Open its link here</a></p>\n' for one in message.links)
+    links = "".join(f'<p><a href="{_escaped(link)}">Open its link here</a></p>\n' for link in message.links)
     late = message.due_at - message.sent_at
     delay = f", due {late // 1_000} s later" if late else ""
     return (

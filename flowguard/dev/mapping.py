@@ -167,6 +167,6 @@ class QueueMapping:
         }
 
 
-def as_line(said: dict[str, Any]) -> str:
+def as_line(event: dict[str, Any]) -> str:
     """Return what was said as one line of JSON, whatever is in it."""
-    return json.dumps(said, default=str)
+    return json.dumps(event, default=str)

@@ -19,20 +19,20 @@ PATIENCE: Final = 10
 
 
 class FunctionsProcess:
-    """A process that serves an order. What it says goes to ``said``, and at last its end.
+    """A process that serves an order. What it says goes to ``events``, and at last its end.
 
     ``environment`` has the engine's variables, which replace all of AWS's in this process's own.
     """
 
-    def __init__(self, order: Order, environment: Mapping[str, str], said: Queue[dict[str, Any]]) -> None:
-        own = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
+    def __init__(self, order: Order, environment: Mapping[str, str], events: Queue[dict[str, Any]]) -> None:
+        variables = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
         self._process = subprocess.Popen(  # noqa: S603 - this interpreter, and a module of this package
             [sys.executable, "-m", "flowguard.dev.functions", order.as_text()],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            env={**own, **environment},
+            env={**variables, **environment},
         )
-        self._said = said
+        self._said = events
         self._numbers = count(1)
         self._answers: dict[int, Queue[dict[str, Any]]] = {}
         self._asking = threading.Lock()

@@ -33,9 +33,9 @@ class Provider:
     def provide(self, deployment: Deployment, bucket: str | None = None) -> list[str]:
         """Create what is missing, and return notes on what cannot be had here."""
         notes = [*self._tables(deployment)]
-        made = [one for one in deployment.queues if one.arn is None or self._is_here(one.arn)]
+        made = [queue for queue in deployment.queues if queue.arn is None or self._is_here(queue.arn)]
         notes += [
-            f"the queue {one.arn} is elsewhere, and not made here" for one in deployment.queues if one not in made
+            f"the queue {queue.arn} is elsewhere, and not made here" for queue in deployment.queues if queue not in made
         ]
         for queue in made:
             _create_queue(self._clients.sqs, queue)

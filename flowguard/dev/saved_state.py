@@ -182,24 +182,29 @@ def _taken(client: Callable[[str], Any], travel: Travel, now: float) -> SavedSta
     names = [name for page in dynamodb.get_paginator("list_tables").paginate() for name in page["TableNames"]]
     tables = [_table(dynamodb, name) for name in names]
     urls = [url for page in sqs.get_paginator("list_queues").paginate() for url in page.get("QueueUrls", [])]
-    found: dict[str, list[SavedMessage]] = {url: [] for url in urls}
+    messages: dict[str, list[SavedMessage]] = {url: [] for url in urls}
     attributes = {url: _attributes(sqs, url) for url in urls}
     for step in STEPS:
         with travel(now + step):
             for url in urls:
-                found[url] += _messages(sqs, url, now + min(step, _LONGEST_DELAY))
-    queues = [SavedQueue(name=url.rpartition("/")[2], attributes=attributes[url], messages=found[url]) for url in urls]
+                messages[url] += _messages(sqs, url, now + min(step, _LONGEST_DELAY))
+    queues = [
+        SavedQueue(name=url.rpartition("/")[2], attributes=attributes[url], messages=messages[url]) for url in urls
+    ]
     schedules = [*_schedules(client("scheduler"))]
     return SavedState(flowguard_dev=1, tables=tables, queues=queues, schedules=schedules)
 
 
 def _schedules(scheduler: Any) -> Iterator[SavedSchedule]:
     for page in scheduler.get_paginator("list_schedules").paginate():
-        for one in page["Schedules"]:
-            found = scheduler.get_schedule(Name=one["Name"], GroupName=one["GroupName"])
-            target = {name: value for name, value in found["Target"].items() if isinstance(value, str)}
+        for entry in page["Schedules"]:
+            schedule = scheduler.get_schedule(Name=entry["Name"], GroupName=entry["GroupName"])
+            target = {name: value for name, value in schedule["Target"].items() if isinstance(value, str)}
             yield SavedSchedule(
-                name=found["Name"], group=found["GroupName"], expression=found["ScheduleExpression"], target=target
+                name=schedule["Name"],
+                group=schedule["GroupName"],
+                expression=schedule["ScheduleExpression"],
+                target=target,
             )
 
 
@@ -217,8 +222,8 @@ def _table(dynamodb: Any, name: str) -> SavedTable:
 
 
 def _attributes(sqs: Any, url: str) -> dict[str, str]:
-    found = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["All"])["Attributes"]
-    return {name: found[name] for name in _OF_QUEUES if name in found and found[name] != "false"}
+    attributes = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["All"])["Attributes"]
+    return {name: attributes[name] for name in _OF_QUEUES if name in attributes and attributes[name] != "false"}
 
 
 def _messages(sqs: Any, url: str, due: float) -> Iterator[SavedMessage]:
@@ -228,12 +233,12 @@ def _messages(sqs: Any, url: str, due: float) -> Iterator[SavedMessage]:
         )
         if not (received := answer.get("Messages")):
             return
-        for one in received:
-            sqs.delete_message(QueueUrl=url, ReceiptHandle=one["ReceiptHandle"])
+        for message in received:
+            sqs.delete_message(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"])
             yield SavedMessage(
-                body=one["Body"],
-                attributes=_written(one.get("MessageAttributes", {})),
-                system={name: one["Attributes"][name] for name in _OF_MESSAGES if name in one["Attributes"]},
+                body=message["Body"],
+                attributes=_written(message.get("MessageAttributes", {})),
+                system={name: message["Attributes"][name] for name in _OF_MESSAGES if name in message["Attributes"]},
                 due=due,
             )
 
@@ -268,7 +273,7 @@ def _put_back(state: SavedState, client: Callable[[str], Any], now: float) -> No
 
 
 def _schedule(scheduler: Any, schedules: Sequence[SavedSchedule]) -> None:
-    for group in {one.group for one in schedules} - {"default"}:
+    for group in {schedule.group for schedule in schedules} - {"default"}:
         scheduler.create_schedule_group(Name=group)
     for schedule in schedules:
         scheduler.create_schedule(
@@ -281,7 +286,7 @@ def _schedule(scheduler: Any, schedules: Sequence[SavedSchedule]) -> None:
 
 
 def _create(dynamodb: Any, table: SavedTable) -> None:
-    used = {one["AttributeName"] for one in table.key}
+    used = {attribute["AttributeName"] for attribute in table.key}
     dynamodb.create_table(
         TableName=table.name,
         BillingMode="PAY_PER_REQUEST",
@@ -305,13 +310,13 @@ def _created(sqs: Any, queue: SavedQueue) -> str:
 
 def _send(sqs: Any, url: str, message: SavedMessage, now: float, *, fifo: bool) -> None:
     delay = 0 if fifo else min(_LONGEST_DELAY, max(0, int(message.due - now)))
-    own = {name: value for name, value in message.system.items() if fifo or name == "MessageGroupId"}
+    attributes = {name: value for name, value in message.system.items() if fifo or name == "MessageGroupId"}
     sqs.send_message(
         QueueUrl=url,
         MessageBody=message.body,
         MessageAttributes=_read(message.attributes),
         **({} if fifo else {"DelaySeconds": delay}),
-        **own,
+        **attributes,
     )
 
 

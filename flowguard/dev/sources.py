@@ -34,14 +34,14 @@ class Sources:
         return sorted({os.path.relpath(name, self._directory) for name, _ in different})
 
     def _look(self) -> Seen:
-        found: dict[str, tuple[int, int]] = {}
+        stamps: dict[str, tuple[int, int]] = {}
         for file in (*_python_files(self._directory), *map(str, self._more)):
             try:
                 stat = os.stat(file)  # noqa: PTH116 - a thousand times a second
             except OSError:
                 continue  # it was there a moment ago
-            found[file] = (stat.st_mtime_ns, stat.st_size)
-        return found
+            stamps[file] = (stat.st_mtime_ns, stat.st_size)
+        return stamps
 
 
 def _python_files(directory: Path) -> Iterator[str]:
@@ -49,5 +49,5 @@ def _python_files(directory: Path) -> Iterator[str]:
         if "pyvenv.cfg" in files:
             directories.clear()
             continue
-        directories[:] = [one for one in directories if not one.startswith(".") and one not in _SKIPPED]
+        directories[:] = [name for name in directories if not name.startswith(".") and name not in _SKIPPED]
         yield from (os.path.join(place, file) for file in files if file.endswith(".py"))  # noqa: PTH118

@@ -44,13 +44,13 @@ class Mailbox:
         from moto.backends import get_backend  # heavy, and comes with an extra
 
         queues: Any = get_backend("sqs")[self._account][self._region].queues
-        found = [
+        messages = [
             self._message(name, message)
             for name, queue in [*queues.items()]
             if name not in self.read_by_others
             for message in [*queue._messages]
         ]
-        return sorted(found, key=lambda one: one.sent_at, reverse=True)
+        return sorted(messages, key=lambda message: message.sent_at, reverse=True)
 
     def _message(self, queue: str, message: Any) -> UnreadMessage:
         body = _value(message.body)

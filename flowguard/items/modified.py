@@ -27,23 +27,23 @@ _LONGEST_EXPRESSION: Final = 4_096
 def modified(
     table: str,
     key: Mapping[str, Any],
-    found: Mapping[str, Any] | None,
+    before: Mapping[str, Any] | None,
     wanted: Mapping[str, Any] | None,
     *,
     compare: Sequence[str] = (),
     tries: int = 0,
 ) -> Write:
-    """Return the write that makes ``wanted`` of ``found``. Its condition is that the item is still what was found.
+    """Return the write that makes ``wanted`` of ``before``. Its condition is that the item is still what was found.
 
     ``compare`` names the attributes that decide; by default all that were found. Attributes that the change adds must
     still be absent. Raises :class:`RunFailed` for a change of the key, and for more attributes than expressions hold.
     """
-    still = _Still(table, key, found, compare, tries)
+    still = _Still(table, key, before, compare, tries)
     if wanted is None:
-        return still.check() if found is None else Delete(table, key, still.condition())
+        return still.check() if before is None else Delete(table, key, still.condition())
     if other := [name for name, value in key.items() if not _is_same(value, wanted.get(name, value))]:
         raise RunFailed(f"the change of an item of {shown(table)} changes its key ({other[0]}); nothing was written")
-    if found is None:
+    if before is None:
         return Put(table, {**key, **wanted}, still.condition())
     return still.changed({name: value for name, value in wanted.items() if name not in key})
 
@@ -61,13 +61,13 @@ class _Still:
         self,
         table: str,
         key: Mapping[str, Any],
-        found: Mapping[str, Any] | None,
+        before: Mapping[str, Any] | None,
         compare: Sequence[str],
         tries: int,
     ) -> None:
         self._table = table
         self._key = key
-        self._found = {} if found is None else {name: one for name, one in found.items() if name not in key}
+        self._found = {} if before is None else {name: value for name, value in before.items() if name not in key}
         self._tries = tries
         self._names: dict[str, str] = {"#key": next(iter(key), "")}
         self._values: dict[str, Any] = {}
@@ -78,7 +78,7 @@ class _Still:
                 f"an item of {shown(table)} has {len(deciding)} attributes, and a condition compares at most "
                 f"{_MOST_COMPARED}; name those that decide: compare=('version',)"
             )
-        self._parts = ["attribute_exists(#key)" if found is not None else "attribute_not_exists(#key)"]
+        self._parts = ["attribute_exists(#key)" if before is not None else "attribute_not_exists(#key)"]
         self._parts += [self._equal(name) for name in deciding]
 
     def _equal(self, name: str) -> str:
@@ -95,14 +95,14 @@ class _Still:
 
     def changed(self, wanted: Mapping[str, Any]) -> Write:
         """Return an update of what differs. Where nothing does, the item must only stay as it is."""
-        found = self._found
+        before = self._found
         changes = {
-            name: value for name, value in wanted.items() if name not in found or not _is_same(found[name], value)
+            name: value for name, value in wanted.items() if name not in before or not _is_same(before[name], value)
         }
-        removed = [name for name in found if name not in wanted]
+        removed = [name for name in before if name not in wanted]
         if not changes and not removed:
             return self.check()
-        added = [f"attribute_not_exists({self._alias(name)})" for name in changes if name not in found]
+        added = [f"attribute_not_exists({self._alias(name)})" for name in changes if name not in before]
         sets = [f"{self._alias(name)} = {self._value(value)}" for name, value in changes.items()]
         removes = [self._alias(name) for name in removed]
         change = (f"SET {', '.join(sets)} " if sets else "") + (f"REMOVE {', '.join(removes)}" if removes else "")
@@ -131,12 +131,12 @@ class _Still:
         return f":v{len(self._values) - 1}"
 
 
-def _is_same(found: Any, wanted: Any) -> bool:
+def _is_same(stored: Any, wanted: Any) -> bool:
     """Answer whether DynamoDB would store the two alike. In Python 1 is True, and there they are of two types."""
-    if isinstance(found, bool) or isinstance(wanted, bool):
-        return found is wanted
-    if isinstance(found, Mapping) and isinstance(wanted, Mapping):
-        return found.keys() == wanted.keys() and all(_is_same(found[name], wanted[name]) for name in found)
-    if isinstance(found, list | tuple) and isinstance(wanted, list | tuple):
-        return len(found) == len(wanted) and all(map(_is_same, found, wanted))
-    return bool(found == wanted)
+    if isinstance(stored, bool) or isinstance(wanted, bool):
+        return stored is wanted
+    if isinstance(stored, Mapping) and isinstance(wanted, Mapping):
+        return stored.keys() == wanted.keys() and all(_is_same(stored[name], wanted[name]) for name in stored)
+    if isinstance(stored, list | tuple) and isinstance(wanted, list | tuple):
+        return len(stored) == len(wanted) and all(map(_is_same, stored, wanted))
+    return bool(stored == wanted)

@@ -34,15 +34,15 @@ def newest_put(
     names = attribute_names(key, called, "the names of its attributes: 'sku'")
     if not names or (missing := [name for name in names if name not in item]):
         raise RunFailed(f"an item of {shown(table)} lacks its key {shown(', '.join(missing if names else ()))}")
-    own = {AT: at, BY: by, **({DELETED: True} if deleted else {})}
-    name = f"{table} {[item[one] for one in names]!r} {at}"
+    marks = {AT: at, BY: by, **({DELETED: True} if deleted else {})}
+    name = f"{table} {[item[field] for field in names]!r} {at}"
     condition = Condition(
         "attribute_not_exists(#at) OR #at < :at OR (#at = :at AND #by = :by)",
         {"#at": AT, "#by": BY},
         {":at": at, ":by": by},
         go_on=name,
     )
-    return Put(table, {**item, **own}, condition)
+    return Put(table, {**item, **marks}, condition)
 
 
 def milliseconds(moment: datetime) -> int:

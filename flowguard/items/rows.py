@@ -51,11 +51,11 @@ def _stored(value: Any) -> Any:
         case Enum():
             return _stored(value.value)
         case dict():
-            return {_name(name): _stored(one) for name, one in value.items()}
+            return {_name(name): _stored(part) for name, part in value.items()}
         case list() | tuple():
-            return [_stored(one) for one in value]
+            return [_stored(part) for part in value]
         case set() | frozenset():
-            return {_stored(one) for one in value}
+            return {_stored(part) for part in value}
         case _ if isinstance(value, _DYNAMODBS_OWN) or hasattr(value, "get_secret_value"):
             return value
         case _:

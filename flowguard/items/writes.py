@@ -74,7 +74,9 @@ def same_item(writes: Sequence[Write], write: Write) -> Write | None:
 
     A put does not say which of its attributes are the key: it is compared by the key of an update or a delete.
     """
-    return next((one for one in writes if one.table == write.table and _are_of_one_item(one, write)), None)
+    return next(
+        (earlier for earlier in writes if earlier.table == write.table and _are_of_one_item(earlier, write)), None
+    )
 
 
 def attribute_names(given: object, option: str, instead: str) -> tuple[str, ...]:
@@ -98,10 +100,10 @@ def verb(write: Write) -> str:
     return type(write).__name__.lower()
 
 
-def _are_of_one_item(one: Write, other: Write) -> bool:
-    if isinstance(one, Put):
-        return not isinstance(other, Put) and _has(one.item, other.key)
-    return _has(other.item, one.key) if isinstance(other, Put) else one.key == other.key
+def _are_of_one_item(first: Write, other: Write) -> bool:
+    if isinstance(first, Put):
+        return not isinstance(other, Put) and _has(first.item, other.key)
+    return _has(other.item, first.key) if isinstance(other, Put) else first.key == other.key
 
 
 def _has(item: Mapping[str, Any], key: Mapping[str, Any]) -> bool:

@@ -59,7 +59,10 @@ def check_files(paths: Iterable[Path]) -> list[CodeFinding]:
         except (SyntaxError, UnicodeDecodeError) as error:
             findings.append(_unreadable(str(path), 1, str(error)))
     forgotten = frozenset(stage for text in texts.values() for stage in _forgetful_stages(text))
-    return [*findings, *(one for path, text in texts.items() for one in check_source(text, str(path), forgotten))]
+    return [
+        *findings,
+        *(finding for path, text in texts.items() for finding in check_source(text, str(path), forgotten)),
+    ]
 
 
 def _forgetful_stages(text: str) -> set[str]:
@@ -123,22 +126,22 @@ def _suppressions(text: str) -> Iterator[Suppression]:
     except (tokenize.TokenError, SyntaxError):  # the parser would have said so
         return
     for token in tokens:
-        if token.type == tokenize.COMMENT and (said := _SUPPRESSION.search(token.string)):
+        if token.type == tokenize.COMMENT and (match := _SUPPRESSION.search(token.string)):
             alone = not token.line[: token.start[1]].strip()
-            rules = tuple(part.strip() for part in (said[1] or "").split(",") if part.strip())
+            rules = tuple(part.strip() for part in (match[1] or "").split(",") if part.strip())
             line = token.start[0]
-            yield Suppression(line, line + 1 if alone else line, rules, said[2].strip(" :-–"))
+            yield Suppression(line, line + 1 if alone else line, rules, match[2].strip(" :-–"))
 
 
 def _without_suppressed(
-    found: Iterable[CodeFinding], suppressions: list[Suppression], path: str
+    findings: Iterable[CodeFinding], suppressions: list[Suppression], path: str
 ) -> Iterator[CodeFinding]:
     used: set[tuple[int, str]] = set()
-    for one in found:
-        hiding = [s for s in suppressions if s.is_good and s.applies_to == one.line and one.rule_id in s.rules]
-        used.update((s.line, one.rule_id) for s in hiding)
+    for finding in findings:
+        hiding = [s for s in suppressions if s.is_good and s.applies_to == finding.line and finding.rule_id in s.rules]
+        used.update((s.line, finding.rule_id) for s in hiding)
         if not hiding:
-            yield one
+            yield finding
     for suppression in suppressions:
         if not suppression.is_good:
             yield CodeFinding(path, suppression.line, 1, BAD_SUPPRESSION.id, "the comment")

@@ -101,7 +101,7 @@ _HTTP_CLIENTS: Final = ("requests.", "httpx.", "aiohttp.")
 
 
 def _calls(node: ast.AST) -> Iterator[ast.Call]:
-    return (one for one in ast.walk(node) if isinstance(one, ast.Call))
+    return (child for child in ast.walk(node) if isinstance(child, ast.Call))
 
 
 def _is_named(node: ast.AST, names: frozenset[str]) -> bool:
@@ -194,11 +194,11 @@ def calls_of_clients(source: ModuleSource, code: HandlerCode) -> Iterator[ast.Ca
 
 def _clients(source: ModuleSource, code: HandlerCode) -> frozenset[str]:
     """Return the names that hold a client or resource of boto3."""
-    found: set[str] = set()
+    names: set[str] = set()
     for node in (*source.tree.body, *ast.walk(code.node)):
         if isinstance(node, ast.Assign) and _makes_client(source, node.value):
-            found.update(target.id for target in node.targets if isinstance(target, ast.Name))
-    return frozenset(found)
+            names.update(target.id for target in node.targets if isinstance(target, ast.Name))
+    return frozenset(names)
 
 
 def _makes_client(source: ModuleSource, node: ast.AST) -> bool:
@@ -228,11 +228,11 @@ def _literal(call: ast.Call) -> str | None:
 
 
 def _loops(node: ast.AST) -> Iterator[ast.AST]:
-    for one in ast.walk(node):
-        if isinstance(one, ast.For | ast.AsyncFor | ast.While):
-            yield from one.body
-        elif isinstance(one, ast.ListComp | ast.SetComp | ast.GeneratorExp):
-            yield one.elt
+    for child in ast.walk(node):
+        if isinstance(child, ast.For | ast.AsyncFor | ast.While):
+            yield from child.body
+        elif isinstance(child, ast.ListComp | ast.SetComp | ast.GeneratorExp):
+            yield child.elt
 
 
 def not_repeatable(source: ModuleSource, code: HandlerCode) -> Iterator[ast.AST]:
@@ -255,7 +255,7 @@ def _recorded(code: HandlerCode) -> Iterator[ast.AST]:
     """Yield the expressions whose values are recorded."""
     for call in _step_calls(code, _RECORDS):
         given = [*call.args, *(keyword.value for keyword in call.keywords)]
-        yield from (one for one in given if not isinstance(one, ast.Lambda))
+        yield from (value for value in given if not isinstance(value, ast.Lambda))
     for call in _calls(code.node):
         named = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
         if named in ("message", "Done") and code.steps:
@@ -304,7 +304,7 @@ def _changes(node: ast.AST, shared: frozenset[str]) -> bool:
 
 
 def _assigned(node: ast.AST) -> set[str]:
-    return {one.id for one in ast.walk(node) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)}
+    return {child.id for child in ast.walk(node) if isinstance(child, ast.Name) and isinstance(child.ctx, ast.Store)}
 
 
 def payload_logged(source: ModuleSource, code: HandlerCode) -> Iterator[ast.AST]:
@@ -312,7 +312,7 @@ def payload_logged(source: ModuleSource, code: HandlerCode) -> Iterator[ast.AST]
     for call in _calls(code.node):
         if _is_log(call):
             inside = [*call.args, *(keyword.value for keyword in call.keywords)]
-            if any(_is_whole(one, code) for one in inside):
+            if any(_is_whole(value, code) for value in inside):
                 yield call
 
 
@@ -354,12 +354,12 @@ def step_elsewhere(source: ModuleSource, code: HandlerCode) -> Iterator[ast.AST]
         hands_over = isinstance(call.func, ast.Attribute) and call.func.attr in hands
         if hands_over or source.dotted(call.func) in elsewhere:
             given = [*call.args, *(keyword.value for keyword in call.keywords)]
-            if any(_uses(one, code.steps | frozenset(using)) for one in given):
+            if any(_uses(value, code.steps | frozenset(using)) for value in given):
                 yield call
 
 
 def _uses(node: ast.AST, names: frozenset[str]) -> bool:
-    return any(_is_named(one, names) for one in ast.walk(node))
+    return any(_is_named(child, names) for child in ast.walk(node))
 
 
 # -- waits, errors, sleep, effects
@@ -376,10 +376,10 @@ def no_deadline(source: ModuleSource, code: HandlerCode) -> Iterator[ast.AST]:
 def swallowed(source: ModuleSource, code: HandlerCode) -> Iterator[ast.AST]:
     """Find clauses that catch every exception around a call of the step."""
     for node in ast.walk(code.node):
-        if isinstance(node, ast.Try) and any(_uses(one, code.steps) for one in node.body):
+        if isinstance(node, ast.Try) and any(_uses(statement, code.steps) for statement in node.body):
             for clause in node.handlers:
                 caught = "BaseException" if clause.type is None else source.dotted(clause.type)
-                raises = any(isinstance(one, ast.Raise) for one in ast.walk(clause))
+                raises = any(isinstance(child, ast.Raise) for child in ast.walk(clause))
                 if caught in ("BaseException", "Exception") and not raises:
                     yield clause
 
@@ -396,7 +396,10 @@ def effect_repeated(source: ModuleSource, code: HandlerCode) -> Iterator[ast.AST
     remembering = list(_step_calls(code, frozenset({"once"})))
     kept = {id(inner) for call in remembering for inner in _calls(call)}
     called = {
-        one.id for call in _step_calls(code, frozenset({"once"})) for one in ast.walk(call) if isinstance(one, ast.Name)
+        child.id
+        for call in _step_calls(code, frozenset({"once"}))
+        for child in ast.walk(call)
+        if isinstance(child, ast.Name)
     }
     inner_functions = [
         node for node in ast.walk(code.node) if isinstance(node, ast.FunctionDef) and node.name in called

@@ -36,13 +36,13 @@ class ModuleSource:
     def __post_init__(self) -> None:
         for node in ast.walk(self.tree):
             if isinstance(node, ast.Import):
-                for one in node.names:
-                    self.imports[one.asname or one.name.partition(".")[0]] = (
-                        one.name if one.asname else one.name.partition(".")[0]
+                for alias in node.names:
+                    self.imports[alias.asname or alias.name.partition(".")[0]] = (
+                        alias.name if alias.asname else alias.name.partition(".")[0]
                     )
             elif isinstance(node, ast.ImportFrom):
-                for one in node.names:
-                    self.imports[one.asname or one.name] = f"{node.module or ''}.{one.name}"
+                for alias in node.names:
+                    self.imports[alias.asname or alias.name] = f"{node.module or ''}.{alias.name}"
 
     @property
     def constants(self) -> dict[str, ast.expr]:
@@ -70,30 +70,34 @@ class ModuleSource:
     def handlers(self) -> list[HandlerCode]:
         """Find the handlers, and the functions of the module that they call with their step or payload."""
         stages = self._stages()
-        methods: dict[str, dict[str, Function]] = {one.name: _methods(one) for one in stages}
-        found = [
+        methods: dict[str, dict[str, Function]] = {stage.name: _methods(stage) for stage in stages}
+        handlers = [
             code
             for stage in stages
             if (handle := methods[stage.name].get("handle")) is not None
             if (code := _handle(handle)) is not None
         ]
-        functions: dict[str, Function] = {one.name: one for one in self.tree.body if isinstance(one, Function)}
-        found += [_once(function) for function in functions.values() if self._is_once(function)]
-        return list(_with_called(found, functions, [one for own in methods.values() for one in own.values()]))
+        functions: dict[str, Function] = {
+            statement.name: statement for statement in self.tree.body if isinstance(statement, Function)
+        }
+        handlers += [_once(function) for function in functions.values() if self._is_once(function)]
+        return list(
+            _with_called(handlers, functions, [method for of_class in methods.values() for method in of_class.values()])
+        )
 
     def _stages(self) -> list[ast.ClassDef]:
         """Return the classes that are stages, by their base class or by a ``handle`` that takes a Step."""
         classes = [node for node in ast.walk(self.tree) if isinstance(node, ast.ClassDef)]
         known: set[str] = set()
         stages = []
-        for one in classes:
-            bases = [self.dotted(base.value if isinstance(base, ast.Subscript) else base) for base in one.bases]
+        for node in classes:
+            bases = [self.dotted(base.value if isinstance(base, ast.Subscript) else base) for base in node.bases]
             is_stage = any(
                 base in known or (base.startswith("flowguard") and base.endswith(".Stage")) for base in bases
             )
-            if is_stage or self._handles(one):
-                known.add(one.name)
-                stages.append(one)
+            if is_stage or self._handles(node):
+                known.add(node.name)
+                stages.append(node)
         return stages
 
     def _handles(self, node: ast.ClassDef) -> bool:
@@ -101,14 +105,14 @@ class ModuleSource:
         if handle is None or len(handle.args.args) < 3:
             return False
         annotation = handle.args.args[2].annotation
-        own = annotation.value if isinstance(annotation, ast.Subscript) else annotation
-        return own is not None and self.dotted(own).rpartition(".")[2] == "Step"
+        bare = annotation.value if isinstance(annotation, ast.Subscript) else annotation
+        return bare is not None and self.dotted(bare).rpartition(".")[2] == "Step"
 
     def forgetful_flows(self) -> list[ast.ClassDef]:
         """Return the flows of the module that do not say how long an object's last run is remembered."""
         classes = [node for node in ast.walk(self.tree) if isinstance(node, ast.ClassDef)]
-        bases = {one: {self.dotted(base) for base in one.bases} for one in classes}
-        flows = [one for one, of in bases.items() if of & {"flowguard.Flow", "flowguard.flow.Flow"}]
+        bases = {node: {self.dotted(base) for base in node.bases} for node in classes}
+        flows = [node for node, of in bases.items() if of & {"flowguard.Flow", "flowguard.flow.Flow"}]
         return [flow for flow in flows if all(option.arg != "remember" for option in flow.keywords)]
 
     def forgetful_stages(self) -> set[str]:
@@ -148,12 +152,14 @@ class ModuleSource:
         return not names.isdisjoint(self._forgetful_names()) or not self.forgotten.isdisjoint(elsewhere)
 
     def _is_once(self, function: Function) -> bool:
-        called = (one.func if isinstance(one, ast.Call) else one for one in function.decorator_list)
-        return any(self.dotted(one) in ("flowguard.once", "flowguard.once_function.once") for one in called)
+        called = (
+            decorator.func if isinstance(decorator, ast.Call) else decorator for decorator in function.decorator_list
+        )
+        return any(self.dotted(decorator) in ("flowguard.once", "flowguard.once_function.once") for decorator in called)
 
     def mutables(self) -> set[str]:
         """Return the names of the module that hold mutable values."""
-        found: set[str] = set()
+        names: set[str] = set()
         for node in self.tree.body:
             targets = (
                 node.targets
@@ -164,8 +170,8 @@ class ModuleSource:
             )
             value = getattr(node, "value", None)
             if value is not None and self._is_mutable(value):
-                found.update(target.id for target in targets if isinstance(target, ast.Name))
-        return found
+                names.update(target.id for target in targets if isinstance(target, ast.Name))
+        return names
 
     def _is_mutable(self, value: ast.expr) -> bool:
         if isinstance(value, ast.List | ast.Dict | ast.Set | ast.ListComp | ast.DictComp | ast.SetComp):
@@ -181,12 +187,14 @@ def _names_stages(line: ast.Assign | ast.AnnAssign) -> bool:
 
 
 def _methods(node: ast.ClassDef) -> dict[str, Function]:
-    return {one.name: one for one in node.body if isinstance(one, Function)}
+    return {child.name: child for child in node.body if isinstance(child, Function)}
 
 
 def _handle(handle: Function) -> HandlerCode | None:
     names = [arg.arg for arg in handle.args.args]
-    is_static = any(isinstance(one, ast.Name) and one.id == "staticmethod" for one in handle.decorator_list)
+    is_static = any(
+        isinstance(decorator, ast.Name) and decorator.id == "staticmethod" for decorator in handle.decorator_list
+    )
     rest = names if is_static else names[1:]
     return HandlerCode(handle, frozenset(rest[1:2]), frozenset(rest[:1])) if len(rest) >= 2 else None
 
@@ -196,12 +204,12 @@ def _once(function: Function) -> HandlerCode:
 
 
 def _with_called(
-    found: list[HandlerCode], functions: dict[str, Function], methods: list[Function]
+    handlers: list[HandlerCode], functions: dict[str, Function], methods: list[Function]
 ) -> Iterator[HandlerCode]:
     """Yield the handlers, and the functions and methods of the module that get their step or payload."""
     seen: set[tuple[Function, frozenset[str], frozenset[str]]] = set()
     by_name = {**{method.name: method for method in methods if method.name != "handle"}, **functions}
-    ahead = list(found)
+    ahead = list(handlers)
     while ahead:
         code = ahead.pop(0)
         if (code.node, code.steps, code.payloads) in seen:
@@ -224,7 +232,7 @@ def _called_name(call: ast.Call) -> str:
 
 
 def _given(code: HandlerCode, call: ast.Call, called: Function) -> tuple[frozenset[str], frozenset[str]]:
-    names = [one.arg for one in called.args.args]
+    names = [parameter.arg for parameter in called.args.args]
     if names[:1] in (["self"], ["cls"]):
         names = names[1:]
     pairs = [*zip(names, call.args, strict=False), *((keyword.arg or "", keyword.value) for keyword in call.keywords)]

@@ -73,7 +73,7 @@ def _uses_flowguard(file: Path) -> bool:
     except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
         return False
     for node in ast.walk(tree):
-        names = [one.name for one in node.names] if isinstance(node, ast.Import) else []
+        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
         if isinstance(node, ast.ImportFrom) and node.level == 0:
             names = [node.module or ""]
         if any(name.partition(".")[0] == "flowguard" for name in names):

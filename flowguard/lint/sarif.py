@@ -35,16 +35,16 @@ def sarif(findings: Iterable[CodeFinding], version: str) -> str:
     return json.dumps(log, ensure_ascii=False, indent=2)
 
 
-def _result(one: CodeFinding) -> dict[str, Any]:
+def _result(finding: CodeFinding) -> dict[str, Any]:
     return {
-        "ruleId": one.rule_id,
+        "ruleId": finding.rule_id,
         "level": "error",
-        "message": {"text": f"{one.text}: {one.rule.why}. {one.rule.fix}"},
+        "message": {"text": f"{finding.text}: {finding.rule.why}. {finding.rule.fix}"},
         "locations": [
             {
                 "physicalLocation": {
-                    "artifactLocation": {"uri": quote(PurePath(one.path).as_posix(), errors="replace")},
-                    "region": {"startLine": one.line, "startColumn": one.column},
+                    "artifactLocation": {"uri": quote(PurePath(finding.path).as_posix(), errors="replace")},
+                    "region": {"startLine": finding.line, "startColumn": finding.column},
                 }
             }
         ],

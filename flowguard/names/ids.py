@@ -30,8 +30,8 @@ def _refused() -> re.Pattern[str]:
 
 def refused_character(text: str) -> str | None:
     """Return the first character that no SQS message may hold, since XML 1.0 has no place for it. None without one."""
-    found = None if text.isprintable() else _refused().search(text)
-    return None if found is None else found[0]
+    match = None if text.isprintable() else _refused().search(text)
+    return None if match is None else match[0]
 
 
 def id_problem(text: str) -> str | None:
@@ -39,8 +39,8 @@ def id_problem(text: str) -> str | None:
     size = len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
     if size > LONGEST_NAME:
         return f"has {size:,} bytes of at most {LONGEST_NAME:,}"
-    found = refused_character(text)
-    return None if found is None else f"has the character U+{ord(found):04X}, which SQS refuses"
+    character = refused_character(text)
+    return None if character is None else f"has the character U+{ord(character):04X}, which SQS refuses"
 
 
 def name_problem(value: object) -> str | None:

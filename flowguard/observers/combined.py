@@ -59,7 +59,9 @@ class _SpanObservers(Observers):
     @contextmanager
     def span(self, span: Span) -> Iterator[None]:
         """Enter the spans in their order, and exit them in the other. What they answer to an error has no effect."""
-        entered = [(one, opened) for one in self._working() if (opened := self._enter(one, span)) is not None]
+        entered = [
+            (observer, opened) for observer in self._working() if (opened := self._enter(observer, span)) is not None
+        ]
         error = _NO_ERROR
         try:
             yield
@@ -92,7 +94,7 @@ class _SpanObservers(Observers):
 def combined(observers: Iterable[Observer]) -> Observers:
     """Return the observers as one, which opens spans if one of them does."""
     several = tuple(observers)
-    return _SpanObservers(several) if any(opens_spans(one) for one in several) else Observers(several)
+    return _SpanObservers(several) if any(opens_spans(observer) for observer in several) else Observers(several)
 
 
 def name_of(observer: Any) -> str:

@@ -99,9 +99,9 @@ class Metrics:
     def flush(self) -> None:
         """Write all that was counted and measured since the last time."""
         with self._lock:
-            found = dict(self._series)
+            counted = dict(self._series)
             self._series.clear()
-        for place, series in found.items():
+        for place, series in counted.items():
             for line in self._lines(place, series):
                 self._write(json.dumps(line))
 

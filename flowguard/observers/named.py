@@ -28,8 +28,8 @@ def named_observers(names: str, at_aws: Names = AS_IN_CODE) -> Observer:
 
     One that cannot be loaded is reported and left out: what only watches must not stop the messages.
     """
-    found = tuple(_loaded(names, at_aws))
-    return log if found == (log,) else combined(found)
+    observers = tuple(_loaded(names, at_aws))
+    return log if observers == (log,) else combined(observers)
 
 
 def _loaded(names: str, at_aws: Names) -> Iterator[Observer]:
@@ -57,10 +57,10 @@ def _load(name: str, at_aws: Names) -> Observer:
     if not colon:
         known = ", ".join(["logs", *BUILT_IN])
         raise LookupError(f"there is no such observer; there are {known}, or name one of your own as module:attribute")
-    found: Any = importlib.import_module(module)
+    target: Any = importlib.import_module(module)
     for part in attribute.split("."):
-        found = getattr(found, part)
-    made = found(*_given(name, at_aws)) if isinstance(found, type) else found
+        target = getattr(target, part)
+    made = target(*_given(name, at_aws)) if isinstance(target, type) else target
     if not callable(made):
         raise TypeError("it cannot be called, so it is no observer")
     return made  # type: ignore[no-any-return]  # whether it takes an event is seen when it gets one

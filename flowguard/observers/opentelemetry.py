@@ -68,8 +68,8 @@ class OpenTelemetry:
         """Record the outcome of a message, or the arrival of an answer."""
         if (name := _ARRIVED.get(event.type)) is not None:
             links = [] if event.message is None else list(_links(event.message))
-            said = {"messaging.operation.name": "settle", "messaging.operation.type": "settle"}
-            attributes = {**said, **_attributes(event.fields())}
+            operation = {"messaging.operation.name": "settle", "messaging.operation.type": "settle"}
+            attributes = {**operation, **_attributes(event.fields())}
             with self._tracer.start_as_current_span(name, kind=SpanKind.CONSUMER, attributes=attributes, links=links):
                 pass
         elif (span := _message.get()) is not None:

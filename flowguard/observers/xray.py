@@ -56,15 +56,15 @@ class XRay:
 
     @contextmanager
     def _message(self, span: Span) -> Iterator[None]:
-        said: list[str] = []
-        token = _outcome.set(said)
+        outcomes: list[str] = []
+        token = _outcome.set(outcomes)
         try:
             with self._traced(_name_of(span), span):
                 try:
                     yield
                 finally:
-                    if said:
-                        span.facts["outcome"] = said[-1]
+                    if outcomes:
+                        span.facts["outcome"] = outcomes[-1]
         finally:
             _outcome.reset(token)
 

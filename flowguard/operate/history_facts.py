@@ -30,30 +30,30 @@ NO_ROWS: Final = FullHistory()
 
 def history_facts(item: RunItem, full: FullHistory = NO_ROWS) -> list[dict[str, Any]]:
     """Return the history of this run and of those before it, oldest first, from the item and its rows."""
-    own = run_digest(item.request_id, item.requested_at)
+    run = run_digest(item.request_id, item.requested_at)
     return [
         {
-            "run": "this" if (one := told.happened).run == own else "earlier",
-            "at": iso(one.at),
-            "stage": one.stage,
-            "hop": one.hop,
-            "attempt": one.retry + 1,
-            "redrive": one.redrive,
-            "epoch": one.epoch,
-            "verdict": one.how.name.lower(),
-            "ms": one.ms,
-            "error": told.error,
+            "run": "this" if (entry := line.happened).run == run else "earlier",
+            "at": iso(entry.at),
+            "stage": entry.stage,
+            "hop": entry.hop,
+            "attempt": entry.retry + 1,
+            "redrive": entry.redrive,
+            "epoch": entry.epoch,
+            "verdict": entry.how.name.lower(),
+            "ms": entry.ms,
+            "error": line.error,
         }
-        for told in _all_told(item, full)
+        for line in _all_told(item, full)
     ]
 
 
-def happened(one: Mapping[str, Any]) -> str:
+def happened(fact: Mapping[str, Any]) -> str:
     """Say what a fact of the history is."""
-    said = SAID[How[one["verdict"].upper()]]
-    earlier = "an earlier run: " if one["run"] == "earlier" else ""
-    error = "" if one["error"] is None else f": {bounded(one['error'], LONGEST_PART)}"
-    return f"{earlier}{said}{error}"
+    text = SAID[How[fact["verdict"].upper()]]
+    earlier = "an earlier run: " if fact["run"] == "earlier" else ""
+    error = "" if fact["error"] is None else f": {bounded(fact['error'], LONGEST_PART)}"
+    return f"{earlier}{text}{error}"
 
 
 def _all_told(item: RunItem, full: FullHistory) -> list[Told]:
@@ -61,17 +61,17 @@ def _all_told(item: RunItem, full: FullHistory) -> list[Told]:
     in_item = map(Told, read_history(item.history))
     if not full.told:
         return list(in_item)
-    known = {(one.happened.run, one.happened.epoch) for one in full.told}
+    known = {(line.happened.run, line.happened.epoch) for line in full.told}
     first = _order(full.told[0]) if full.more else (0, 0)
-    more = (one for one in in_item if (one.happened.run, one.happened.epoch) not in known and _order(one) >= first)
+    more = (line for line in in_item if (line.happened.run, line.happened.epoch) not in known and _order(line) >= first)
     return sorted((*full.told, *more), key=_order)
 
 
-def _order(one: Told) -> tuple[int, int]:
-    return one.happened.at, one.happened.epoch
+def _order(line: Told) -> tuple[int, int]:
+    return line.happened.at, line.happened.epoch
 
 
 def own_history(item: RunItem) -> Iterator[Happened]:
     """Yield what the item tells of this run."""
-    own = run_digest(item.request_id, item.requested_at)
-    yield from (one for one in read_history(item.history) if one.run == own)
+    run = run_digest(item.request_id, item.requested_at)
+    yield from (entry for entry in read_history(item.history) if entry.run == run)

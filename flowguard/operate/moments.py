@@ -43,8 +43,8 @@ def remaining(seconds: int) -> str:
 
 def seconds_in(text: str) -> int | None:
     """Return the seconds of a time such as ``90s`` or ``2d``. None for another text."""
-    found = re.fullmatch(r"(\d{1,9})([smhd])", text)
-    return None if found is None else int(found[1]) * _UNITS[found[2]]
+    match = re.fullmatch(r"(\d{1,9})([smhd])", text)
+    return None if match is None else int(match[1]) * _UNITS[match[2]]
 
 
 def _unit(seconds: int) -> str:

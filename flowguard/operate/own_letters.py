@@ -30,9 +30,11 @@ class OwnLetters:
     def among(self, page: Sequence[Letter]) -> list[Letter]:
         """Return the request's letters of a page, without messages that it could not send."""
         wanted = (self.flow, self.object_id, self.request_id)
-        own = [one for one in page if (m := one.message) and (m.flow, m.object_id, m.request_id) == wanted]
-        letters = [one for one in own if one.unsent is None]
-        self.unsent += len(own) - len(letters)
+        matching = [
+            letter for letter in page if (m := letter.message) and (m.flow, m.object_id, m.request_id) == wanted
+        ]
+        letters = [letter for letter in matching if letter.unsent is None]
+        self.unsent += len(matching) - len(letters)
         self.letters += len(letters)
         return letters
 

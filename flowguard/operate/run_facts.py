@@ -193,10 +193,10 @@ def _wait(seen: SeenRun, runs: RunReader, *, payloads: bool) -> dict[str, Any] |
 
 def _back_off(item: RunItem) -> dict[str, Any] | None:
     """Return why the last attempt failed, and when the next one comes."""
-    if (found := item.back_off) is None:
+    if (back_off := item.back_off) is None:
         return None
-    error = f"{found.error.type}: {found.error.text}"
-    return {"error": error, "at": iso(found.error.at), "next_attempt_at": iso(found.until)}
+    error = f"{back_off.error.type}: {back_off.error.text}"
+    return {"error": error, "at": iso(back_off.error.at), "next_attempt_at": iso(back_off.until)}
 
 
 def _failed(item: RunItem) -> dict[str, Any] | None:
@@ -218,10 +218,10 @@ def _callers(item: RunItem, rows: Iterable[Sequence[Caller]]) -> list[dict[str, 
     """Return the callers that wait for the end of this run, without its own request."""
     if item.callers is None:
         return []
-    found = [*item.callers.in_item, *(caller for page in rows for caller in page)]
+    callers = [*item.callers.in_item, *(caller for page in rows for caller in page)]
     return [
-        {"request_id": one.request_id, "requested_at": iso(one.requested_at), "reply_to": one.reply_to}
-        for one in sorted(found, key=lambda one: (one.requested_at, one.request_id))
+        {"request_id": caller.request_id, "requested_at": iso(caller.requested_at), "reply_to": caller.reply_to}
+        for caller in sorted(callers, key=lambda caller: (caller.requested_at, caller.request_id))
     ]
 
 
@@ -229,16 +229,16 @@ def _outbox(seen: SeenRun, runs: RunReader, *, payloads: bool) -> dict[str, Any]
     outbox = runs.outbox(seen)
     if outbox is None:
         return None
-    found: dict[str, Any] = {"request_id": outbox.request_id or None, "committed_at": iso(outbox.committed_at)}
+    facts: dict[str, Any] = {"request_id": outbox.request_id or None, "committed_at": iso(outbox.committed_at)}
     try:
-        return found | {"sends": [_of_send(send, payloads=payloads) for send in outbox.sends]}
+        return facts | {"sends": [_of_send(send, payloads=payloads) for send in outbox.sends]}
     except TextGone as gone:
-        return found | {"sends": [], "problem": str(gone)}
+        return facts | {"sends": [], "problem": str(gone)}
 
 
 def _of_send(send: Send, *, payloads: bool) -> dict[str, Any]:
-    found = {"kind": send.kind.value, "to": str(send.to), "id": send.id}
-    return found | {"payload": without_tokens(send.body)} if payloads else found
+    facts = {"kind": send.kind.value, "to": str(send.to), "id": send.id}
+    return facts | {"payload": without_tokens(send.body)} if payloads else facts
 
 
 def _good_until(item: RunItem, flow: AnyFlow | None) -> str | None:
@@ -256,8 +256,8 @@ def _good_until(item: RunItem, flow: AnyFlow | None) -> str | None:
 
 def _payloads(seen: SeenRun, runs: RunReader, *, shown: bool) -> dict[str, Any]:
     """Return state and result, or their sizes as they are stored. A result is of a run that has ended well."""
-    own = {"state": _is_own_commit(seen.item), "result": seen.item.status in ENDED}
-    there = [name for name, is_own in own.items() if is_own and name in seen.stored]
+    owned = {"state": _is_own_commit(seen.item), "result": seen.item.status in ENDED}
+    there = [name for name, is_own in owned.items() if is_own and name in seen.stored]
     sizes: Mapping[str, Any] = {f"{name}_size": seen.size(name) for name in there}
     values = {name: stored_value(runs, seen.stored[name]) for name in there} if shown else {}
     return {**sizes, **values}

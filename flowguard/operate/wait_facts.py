@@ -61,21 +61,21 @@ def _of_group(wait: Wait, group: GroupPlan) -> dict[str, Any]:
 
 
 def _of_name(name: str, wait: Wait, plan: WaitPlan, seen: SeenRun, read: ReadAnswer | None) -> dict[str, Any]:
-    own = plan.names[name]
-    sealed = own is not None and own.startswith(SEALED_IDS)
-    found: dict[str, Any] = {
+    awaited_id = plan.names[name]
+    sealed = awaited_id is not None and awaited_id.startswith(SEALED_IDS)
+    facts: dict[str, Any] = {
         "name": name,
-        "what": "token" if sealed else _what(name, own),
-        "id": None if sealed else own,
+        "what": "token" if sealed else _what(name, awaited_id),
+        "id": None if sealed else awaited_id,
         "answer": None if name not in wait.answered else "failed" if name in seen.failed_answers else "answered",
     }
     if read is not None and name in wait.answered:
-        found["payload"] = read(name)
-    return found
+        facts["payload"] = read(name)
+    return facts
 
 
-def _what(name: str, own: str | None) -> str:
+def _what(name: str, awaited_id: str | None) -> str:
     """Return the kind of what is awaited. The id of an ask begins with its name."""
-    if own is None:
+    if awaited_id is None:
         return "flow"
-    return "asked" if own.startswith(f"{name}#") else "event"
+    return "asked" if awaited_id.startswith(f"{name}#") else "event"

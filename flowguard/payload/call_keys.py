@@ -50,13 +50,13 @@ def read_key(rule: KeyRule, argument: Any) -> str:
 def read_digest(rule: PayloadRule, argument: Any) -> str:
     """Return the digest of the payload that the rule reads. Raises :class:`NoKey` for one that has no text."""
     if isinstance(rule, str):
-        found = at(argument, rule)
+        value = at(argument, rule)
     elif isinstance(rule, tuple):
-        found = [at(argument, path) for path in rule]
+        value = [at(argument, path) for path in rule]
     else:
-        found = _called(rule, argument, "payload")
+        value = _called(rule, argument, "payload")
     try:
-        text = to_text(_plain(found), place="payload", sort_keys=True)
+        text = to_text(_plain(value), place="payload", sort_keys=True)
     except (Unstorable, TypeError, ValueError, RecursionError) as error:
         raise NoKey(
             f"its payload has no digest: {error if isinstance(error, Unstorable) else 'it has no text'}"
@@ -76,8 +76,8 @@ def at(argument: Any, path: str) -> Any:
 
 def _header(headers: Mapping[Any, Any], name: str) -> Any:
     """Return the header of this name in any case. None where there is none, or where two of them differ."""
-    found = [value for own, value in headers.items() if isinstance(own, str) and own.lower() == name.lower()]
-    return found[0] if found and all(one == found[0] for one in found) else None
+    values = [value for key, value in headers.items() if isinstance(key, str) and key.lower() == name.lower()]
+    return values[0] if values and all(value == values[0] for value in values) else None
 
 
 def _inside(value: Any, part: str) -> Any:
@@ -107,8 +107,8 @@ def _as_text(value: Any, wanted: str) -> str:
 
 
 def _of_function(rule: Callable[[Any], Any], argument: Any) -> str:
-    found = _called(rule, argument, "key")
-    return _as_text(found, f"its key= function returned {type(found).__name__}, and a key is text, int or UUID")
+    value = _called(rule, argument, "key")
+    return _as_text(value, f"its key= function returned {type(value).__name__}, and a key is text, int or UUID")
 
 
 def _called(rule: Callable[[Any], Any], argument: Any, option: str) -> Any:
@@ -118,15 +118,15 @@ def _called(rule: Callable[[Any], Any], argument: Any, option: str) -> Any:
         raise NoKey(f"its {option}= function raised {type(error).__name__}") from None
 
 
-def _checked(text: str, what: str) -> str:
+def _checked(text: str, label: str) -> str:
     try:
         size = len(text.encode())
     except UnicodeEncodeError:
-        raise NoKey(f"{what} has half a surrogate pair, which DynamoDB cannot hold") from None
+        raise NoKey(f"{label} has half a surrogate pair, which DynamoDB cannot hold") from None
     if not size:
-        raise NoKey(f"{what} is empty")
+        raise NoKey(f"{label} is empty")
     if size > LONGEST_KEY:
-        raise NoKey(f"{what} has {size:,} bytes of at most {LONGEST_KEY:,}; return a digest of it from a function")
+        raise NoKey(f"{label} has {size:,} bytes of at most {LONGEST_KEY:,}; return a digest of it from a function")
     return text
 
 
@@ -136,9 +136,9 @@ def _plain(value: Any) -> Any:
         case BaseModel():
             return value.model_dump(mode="json")
         case dict():
-            return {name: _plain(one) for name, one in value.items()}
+            return {name: _plain(part) for name, part in value.items()}
         case list() | tuple():
-            return [_plain(one) for one in value]
+            return [_plain(part) for part in value]
         case _:
             return value
 

@@ -11,14 +11,14 @@ _CALL: Final = "call FlowClient.start from the function behind"
 
 def recognised(value: object) -> str:
     """Return what the value is and the fix, to follow an error. Empty where it is nothing known."""
-    found = _found(value)
-    return f"; this is {found[0]}{found[1]}" if found else ""
+    known = _found(value)
+    return f"; this is {known[0]}{known[1]}" if known else ""
 
 
 def foreign_name(value: object) -> str | None:
     """Return what the value is. None where it is nothing known."""
-    found = _found(value)
-    return found[0] if found else None
+    known = _found(value)
+    return known[0] if known else None
 
 
 def _found(value: object) -> tuple[str, str] | None:

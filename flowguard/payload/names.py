@@ -71,14 +71,14 @@ def _combined(names: Iterable[str]) -> str:
 
 def _answer(rule: Callable[[Any], str], payload: Any) -> str:
     try:
-        found: object = rule(payload)
+        result: object = rule(payload)
     except Exception as error:  # any error of the flow's own function; its text may quote the payload
         raise RunFailed(f"the flow's request_id function raised {type(error).__name__}") from None
-    if not isinstance(found, str):
-        raise RunFailed(f"the flow's request_id function returned {type(found).__name__}, and an id is text")
-    if problem := "is empty" if not found else id_problem(found):
+    if not isinstance(result, str):
+        raise RunFailed(f"the flow's request_id function returned {type(result).__name__}, and an id is text")
+    if problem := "is empty" if not result else id_problem(result):
         raise RunFailed(f"the request id that the flow's request_id function returned {problem}")
-    return found
+    return result
 
 
 # -- mistakes of a definition ----------------------------------------------------------------------------------------

@@ -110,30 +110,30 @@ def _tree(value: Any, place: str, level: int, other: Leaf) -> Any:
     """Return the value as JSON has it."""
     if level > MOST_LEVELS:
         raise Unstorable(f"{place[:40]} … is more than {MOST_LEVELS} levels deep, or contains itself")
-    own = type(value)
-    if own in _ITSELF:
+    kind = type(value)
+    if kind in _ITSELF:
         return _checked(value, place)
-    if own is list:
+    if kind is list:
         return _trees(value, place, level, other)
-    if own is dict:
+    if kind is dict:
         return _tree_of_dict(value, place, level, other)
-    if own in (tuple, set, frozenset):
+    if kind in (tuple, set, frozenset):
         members = _trees(value, place, level, other)
-        return {MARK: [own.__name__, members if own is tuple else sorted(members, key=_text_of)]}
-    marked = _MARKED.get(own)
+        return {MARK: [kind.__name__, members if kind is tuple else sorted(members, key=_text_of)]}
+    marked = _MARKED.get(kind)
     return {MARK: marked(value, place)} if marked is not None else other(value, place, level)
 
 
 def _trees(values: Iterable[Any], place: str, level: int, other: Leaf) -> list[Any]:
-    return [_tree(one, f"{place}[{number}]", level + 1, other) for number, one in enumerate(values)]
+    return [_tree(member, f"{place}[{number}]", level + 1, other) for number, member in enumerate(values)]
 
 
 def _tree_of_dict(value: dict[Any, Any], place: str, level: int, other: Leaf) -> Any:
     if MARK not in value and all(type(name) is str for name in value):
-        return {name: _tree(one, f"{place}.{name[:80]}", level + 1, other) for name, one in value.items()}
+        return {name: _tree(member, f"{place}.{name[:80]}", level + 1, other) for name, member in value.items()}
     pairs = [
-        [_tree(name, f"a key of {place}", level + 1, other), _tree(one, f"a value of {place}", level + 1, other)]
-        for name, one in value.items()
+        [_tree(name, f"a key of {place}", level + 1, other), _tree(member, f"a value of {place}", level + 1, other)]
+        for name, member in value.items()
     ]
     return {MARK: ["dict", pairs]}
 
@@ -194,11 +194,11 @@ _MARKED: Final[dict[type, Callable[[Any, str], list[Any]]]] = {
 def _value(tree: Any) -> Any:
     match tree:
         case list():
-            return [_value(one) for one in tree]
+            return [_value(part) for part in tree]
         case {"$": [str(mark), *rest]} if len(tree) == 1 and mark in _READ:
             return _READ[mark](*rest)
         case dict():
-            return {name: _value(one) for name, one in tree.items()}
+            return {name: _value(part) for name, part in tree.items()}
         case _:
             return tree
 
@@ -232,7 +232,7 @@ _READ: Final[dict[str, Callable[..., Any]]] = {
     "tuple": lambda members: tuple(map(_value, members)),
     "set": lambda members: set(map(_value, members)),
     "frozenset": lambda members: frozenset(map(_value, members)),
-    "dict": lambda pairs: {_value(name): _value(one) for name, one in pairs},
+    "dict": lambda pairs: {_value(name): _value(part) for name, part in pairs},
 }
 
 
@@ -335,8 +335,8 @@ def difference(value: Any, back: Any, place: str = "result") -> str | None:
     ours, theirs = parts
     if len(ours) != len(theirs):
         return f"{place} has {len(ours)} members, and would come back with {len(theirs)}"
-    for (name, one), (_, other) in zip(ours, theirs, strict=True):
-        if problem := difference(one, other, f"{place}{name}"):
+    for (name, member), (_, other) in zip(ours, theirs, strict=True):
+        if problem := difference(member, other, f"{place}{name}"):
             return problem
     return None
 
@@ -357,23 +357,23 @@ def _parts_of(value: Any, back: Any) -> tuple[_Parts, _Parts] | None:
             return _state(value), _state(back)
         case _ if dataclasses.is_dataclass(value):
             names = [field.name for field in dataclasses.fields(value)]
-            return tuple([(f".{name}", getattr(one, name, None)) for name in names] for one in (value, back))  # type: ignore[return-value]  # two of them
+            return tuple([(f".{name}", getattr(side, name, None)) for name in names] for side in (value, back))  # type: ignore[return-value]  # two of them
         case _:
             return None
 
 
 def _pairs(value: dict[Any, Any]) -> _Parts:
-    return [part for name, one in value.items() for part in (("'s key", name), (f"[{_shown(name)}]", one))]
+    return [part for name, member in value.items() for part in (("'s key", name), (f"[{_shown(name)}]", member))]
 
 
 def _numbered(values: Iterable[Any]) -> _Parts:
-    return [(f"[{number}]", one) for number, one in enumerate(values)]
+    return [(f"[{number}]", member) for number, member in enumerate(values)]
 
 
 def _state(model: BaseModel) -> _Parts:
-    own = [(f".{name}", one) for name, one in sorted(model.__dict__.items())]
+    fields = [(f".{name}", value) for name, value in sorted(model.__dict__.items())]
     private = model.__pydantic_private__
-    return [*own, (".its extra fields", model.__pydantic_extra__), (".its private attributes", private)]
+    return [*fields, (".its extra fields", model.__pydantic_extra__), (".its private attributes", private)]
 
 
 def _is_same(value: Any, back: Any) -> bool:

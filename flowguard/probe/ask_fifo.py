@@ -10,7 +10,7 @@ from flowguard.probe.saw import Saw, asks
 
 
 def _put(lab: Lab, url: str, body: str, group: str = "g", copy: str | None = None) -> str:
-    found: str = lab.ask(
+    message_id: str = lab.ask(
         "sqs",
         "send_message",
         QueueUrl=url,
@@ -18,7 +18,7 @@ def _put(lab: Lab, url: str, body: str, group: str = "g", copy: str | None = Non
         MessageGroupId=group,
         MessageDeduplicationId=copy if copy is not None else f"{group}-{body}",
     )["MessageId"]
-    return found
+    return message_id
 
 
 def _bodies(messages: list[Any]) -> list[str]:
@@ -92,5 +92,5 @@ def needs_ids(lab: Lab) -> Saw:
         sent(MessageGroupId="g"),
         sent(MessageGroupId="g" * 129, MessageDeduplicationId="e"),
     )
-    shown = f"128 characters: {good or 'taken'}; no group, no id, 129: {', '.join(one or 'taken' for one in bad)}"
+    shown = f"128 characters: {good or 'taken'}; no group, no id, 129: {', '.join(code or 'taken' for code in bad)}"
     return Saw(not good and all(bad), shown)

@@ -65,8 +65,8 @@ def missing_function(lab: Lab) -> Saw:
 @asks("lambda-async-accepted", "lambda", cents=0.1, seconds=40)
 def async_accepted(lab: Lab) -> Saw:
     """Invoke a function asynchronously, and read the answer."""
-    found = lab.ask("lambda", "invoke", FunctionName=_target(lab), InvocationType="Event", Payload=b"{}")
-    return Saw(found["StatusCode"] == 202, f"status {found['StatusCode']}")
+    answer = lab.ask("lambda", "invoke", FunctionName=_target(lab), InvocationType="Event", Payload=b"{}")
+    return Saw(answer["StatusCode"] == 202, f"status {answer['StatusCode']}")
 
 
 _FAILS = """
@@ -83,12 +83,12 @@ def async_retries(lab: Lab) -> Saw:
     """Invoke a function that fails asynchronously, and see when it is tried again within four minutes."""
     name = function(lab, _FAILS)
     lab.ask("lambda", "invoke", FunctionName=name, InvocationType="Event", Payload=b"{}")
-    attempts = [float(one["at"]) for one in _seen(lab, name, 3, 240)]
+    attempts = [float(record["at"]) for record in _seen(lab, name, 3, 240)]
     lab.pause(15)
     more = len(_seen(lab, name, 4, 0)) - len(attempts)
-    after = [round(later - one) for one, later in pairwise(attempts)]
+    after = [round(later - earlier) for earlier, later in pairwise(attempts)]
     right = len(after) == 2 and 40 <= after[0] <= 100 <= after[1] <= 200 and not more
-    return Saw(right, f"tried again after {', '.join(f'{one} s' for one in after) or 'nothing'}; {more} more")
+    return Saw(right, f"tried again after {', '.join(f'{seconds} s' for seconds in after) or 'nothing'}; {more} more")
 
 
 _LOOPS = """
@@ -151,7 +151,7 @@ def url_public(lab: Lab) -> Saw:
         **public,
     )
     lab.pause(10)
-    one = _status(url)
+    with_one = _status(url)
     lab.ask(
         "lambda",
         "add_permission",
@@ -161,7 +161,9 @@ def url_public(lab: Lab) -> Saw:
         **public,
     )
     both = lab.until(lambda: _status(url) == 204, 40, every=5)
-    return Saw(one == 403 and bool(both), f"with one permission: {one}; with both: {204 if both else 'not 204'}")
+    return Saw(
+        with_one == 403 and bool(both), f"with one permission: {with_one}; with both: {204 if both else 'not 204'}"
+    )
 
 
 def _status(url: str) -> int:
@@ -200,8 +202,8 @@ def _logging(lab: Lab) -> str:
 def raw_json(lab: Lab) -> Saw:
     """Print lines of JSON, and read them in the log."""
     lines = logged(lab, _logging(lab), "probe-info")
-    found = [json.loads(line) for line in lines]
-    as_described = len(found) == 1 and found[0].get("event") == "probe-info" and found[0].get("level") == "INFO"
+    entries = [json.loads(line) for line in lines]
+    as_described = len(entries) == 1 and entries[0].get("event") == "probe-info" and entries[0].get("level") == "INFO"
     return Saw(as_described, f"the line: {lines}")
 
 
@@ -236,16 +238,16 @@ def _metric(lab: Lab, name: str) -> float | None:
         values: list[float] = lab.ask("cloudwatch", "get_metric_data", **given)["MetricDataResults"][0]["Values"]
         return values
 
-    found = lab.until(look, 240, every=10)
-    return sum(found) if found else None
+    sums = lab.until(look, 240, every=10)
+    return sum(sums) if sums else None
 
 
 @asks("emf-metrics", "lambda", "iam", "logs", "cloudwatch", cents=2.0, seconds=300)
 def emf_metrics(lab: Lab) -> Saw:
     """Print a line of the embedded metric format with three values, and read the metric."""
     _logging(lab)
-    found = _metric(lab, "probed")
-    return Saw(found == 6, f"the sum: {found}")
+    total = _metric(lab, "probed")
+    return Saw(total == 6, f"the sum: {total}")
 
 
 @asks("logs-metric-filter", "lambda", "iam", "logs", "cloudwatch", cents=2.0, seconds=330)
@@ -262,8 +264,8 @@ def metric_filter(lab: Lab) -> Saw:
     )
     lab.pause(5)
     lab.ask("lambda", "invoke", FunctionName=name, Payload=json.dumps({"namespace": lab.namespace}).encode())
-    found = _metric(lab, "counted")
-    return Saw(found == 1, f"counted: {found}")
+    total = _metric(lab, "counted")
+    return Saw(total == 1, f"counted: {total}")
 
 
 # -- event source mappings
@@ -294,14 +296,14 @@ def _mapped(lab: Lab, url: str, *, most: int = 10, timeout: int = 3, **settings:
 
 def _seen(lab: Lab, name: str, count: int, seconds: float = 60) -> list[Any]:
     """Return what a mapped function has logged of its records, once there are so many."""
-    found: list[Any] = []
+    records: list[Any] = []
 
     def enough() -> bool:
-        found[:] = [json.loads(line.partition("SAW ")[2]) for line in logged(lab, name, "SAW", 0)]
-        return len(found) >= count
+        records[:] = [json.loads(line.partition("SAW ")[2]) for line in logged(lab, name, "SAW", 0)]
+        return len(records) >= count
 
     lab.until(enough, seconds, every=3)
-    return sorted(found, key=lambda one: float(one["at"]))
+    return sorted(records, key=lambda record: float(record["at"]))
 
 
 def _send(lab: Lab, url: str, body: str, **params: Any) -> None:
@@ -314,8 +316,8 @@ def partial_batch(lab: Lab) -> Saw:
     url = queue(lab, VisibilityTimeout="20")
     for body in ("good", "fail"):
         _send(lab, url, body)
-    found = [(one["body"], one["receives"]) for one in _seen(lab, _mapped(lab, url), 3, 120)]
-    return Saw(sorted(found) == [("fail", 1), ("fail", 2), ("good", 1)], f"records and receives: {found}")
+    seen = [(record["body"], record["receives"]) for record in _seen(lab, _mapped(lab, url), 3, 120)]
+    return Saw(sorted(seen) == [("fail", 1), ("fail", 2), ("good", 1)], f"records and receives: {seen}")
 
 
 @asks("mapping-failed-visibility", "lambda", "sqs", "iam", "logs", cents=0.2, seconds=150)
@@ -323,8 +325,8 @@ def failed_visibility(lab: Lab) -> Saw:
     """Let a function return a record, and see after how long it comes again."""
     url = queue(lab, VisibilityTimeout="30")
     _send(lab, url, "fail")
-    found = _seen(lab, _mapped(lab, url), 2, 120)
-    later = found[1]["at"] - found[0]["at"] if len(found) > 1 else None
+    records = _seen(lab, _mapped(lab, url), 2, 120)
+    later = records[1]["at"] - records[0]["at"] if len(records) > 1 else None
     return Saw(later is not None and later > 25, f"with a visibility timeout of 30 s it came again after {later} s")
 
 
@@ -353,8 +355,8 @@ def throttles_burn_receives(lab: Lab) -> Saw:
     _send(lab, url, "throttled")
 
     def letters() -> int:
-        found = lab.ask("sqs", "get_queue_attributes", QueueUrl=dead, AttributeNames=["ApproximateNumberOfMessages"])
-        return int(found["Attributes"]["ApproximateNumberOfMessages"])
+        answer = lab.ask("sqs", "get_queue_attributes", QueueUrl=dead, AttributeNames=["ApproximateNumberOfMessages"])
+        return int(answer["Attributes"]["ApproximateNumberOfMessages"])
 
     moved = lab.until(letters, 240, every=10)
     called = len(logged(lab, name, "SAW", 0))
@@ -368,7 +370,7 @@ def event_6_mb(lab: Lab) -> Saw:
     for _ in range(7):
         _send(lab, url, "x" * (MB - 100))
     name = _mapped(lab, url, timeout=10, MaximumBatchingWindowInSeconds=10)
-    batches = {(one["batch"], one["size"]) for one in _seen(lab, name, 7, 120)}
+    batches = {(record["batch"], record["size"]) for record in _seen(lab, name, 7, 120)}
     largest = max(batches, default=(0, 0))
     return Saw(bool(batches) and largest[1] <= 6 * MB, f"records and bytes of the batches: {sorted(batches)}")
 
@@ -379,9 +381,9 @@ def fifo_order(lab: Lab) -> Saw:
     url = queue(lab, fifo=True, VisibilityTimeout="20")
     for place, (body, group) in enumerate((("fail-1", "g"), ("2", "g"), ("other", "h"))):
         _send(lab, url, body, MessageGroupId=group, MessageDeduplicationId=str(place))
-    found = [one["body"] for one in _seen(lab, _mapped(lab, url, most=1), 4, 150)]
-    grouped = [one for one in found if one != "other"]
-    return Saw(grouped == ["fail-1", "fail-1", "2"] and "other" in found, f"in this order: {found}")
+    bodies = [record["body"] for record in _seen(lab, _mapped(lab, url, most=1), 4, 150)]
+    grouped = [body for body in bodies if body != "other"]
+    return Saw(grouped == ["fail-1", "fail-1", "2"] and "other" in bodies, f"in this order: {bodies}")
 
 
 @asks("mapping-record-attributes", "lambda", "sqs", "iam", "logs", cents=0.2, seconds=120)
@@ -389,7 +391,7 @@ def record_attributes(lab: Lab) -> Saw:
     """Read what a record has."""
     url = queue(lab, VisibilityTimeout="20")
     _send(lab, url, "good")
-    found = _seen(lab, _mapped(lab, url), 1, 90)
-    keys = set(found[0]["keys"]) if found else set()
+    records = _seen(lab, _mapped(lab, url), 1, 90)
+    keys = set(records[0]["keys"]) if records else set()
     wanted = {"messageId", "receiptHandle", "body", "attributes", "messageAttributes", "eventSource", "eventSourceARN"}
     return Saw(wanted <= keys, f"a record has {sorted(keys)}")

@@ -91,14 +91,14 @@ def missing_attribute(lab: Lab) -> Saw:
     """Compare with an attribute that is not there."""
     name = table(lab)
     put(lab, name, touched={"N": "1"})
-    one = {"N": "1"}
-    found = {
-        "=": _holds(lab, name, "gone = :v", v=one),
-        "<": _holds(lab, name, "gone < :v", v=one),
-        "<>": _holds(lab, name, "gone <> :v", v=one),
-        "NOT =": _holds(lab, name, "NOT gone = :v", v=one),
+    number = {"N": "1"}
+    results = {
+        "=": _holds(lab, name, "gone = :v", v=number),
+        "<": _holds(lab, name, "gone < :v", v=number),
+        "<>": _holds(lab, name, "gone <> :v", v=number),
+        "NOT =": _holds(lab, name, "NOT gone = :v", v=number),
     }
-    return Saw([*found.values()] == [False, False, True, True], str(found))
+    return Saw([*results.values()] == [False, False, True, True], str(results))
 
 
 @asks("dynamodb-comparison-types", "dynamodb", seconds=20)
@@ -106,14 +106,14 @@ def comparison_types(lab: Lab) -> Saw:
     """Compare values of two types and texts beyond the first plane."""
     name = table(lab)
     put(lab, name, touched={"N": "1"}, n={"N": "10"}, t={"S": "\uffff"})
-    found = {
+    results = {
         "10 = '10'": _holds(lab, name, "n = :v", v={"S": "10"}),
         "10 < 'a'": _holds(lab, name, "n < :v", v={"S": "a"}),
         "10 > 9": _holds(lab, name, "n > :v", v={"N": "9"}),
         "10 = 10.0": _holds(lab, name, "n = :v", v={"N": "10.0"}),
         "U+FFFF < U+1F600": _holds(lab, name, "t < :v", v={"S": "\U0001f600"}),
     }
-    return Saw([*found.values()] == [False, False, True, True, True], str(found))
+    return Saw([*results.values()] == [False, False, True, True, True], str(results))
 
 
 @asks("dynamodb-update-creates", "dynamodb", seconds=20)
@@ -134,8 +134,8 @@ def update_sees_old_item(lab: Lab) -> Saw:
     name = table(lab)
     put(lab, name, a={"N": "1"}, b={"N": "2"})
     update(lab, name, "SET a = b, b = a")
-    found = item(lab, name)
-    return Saw((found["a"]["N"], found["b"]["N"]) == ("2", "1"), f"a is {found['a']['N']}, b is {found['b']['N']}")
+    after = item(lab, name)
+    return Saw((after["a"]["N"], after["b"]["N"]) == ("2", "1"), f"a is {after['a']['N']}, b is {after['b']['N']}")
 
 
 @asks("dynamodb-remove-absent", "dynamodb", seconds=20)
@@ -219,8 +219,8 @@ def number_digits(lab: Lab) -> Saw:
 def surrogates(lab: Lab) -> Saw:
     """Put a text with half a surrogate pair, which JSON can carry and UTF-8 cannot."""
     name = table(lab)
-    found = lab.code_of("dynamodb", "put_item", TableName=name, Item={**KEY, "a": {"S": "\ud800"}})
-    return Saw(found == "SerializationException", found or "taken")
+    code = lab.code_of("dynamodb", "put_item", TableName=name, Item={**KEY, "a": {"S": "\ud800"}})
+    return Saw(code == "SerializationException", code or "taken")
 
 
 @asks("dynamodb-nesting", "dynamodb", seconds=20)
@@ -243,9 +243,9 @@ def _key_sizes(lab: Lab, name: str, attribute: str, most: int) -> Saw:
         given = {"pk": {"S": "k"}, "sk": {"S": "k"}, attribute: {"S": "x" * size}}
         return lab.code_of("dynamodb", "put_item", TableName=name, Item=given)
 
-    found = [sent(size) for size in (0, 1, most, most + 1)]
+    codes = [sent(size) for size in (0, 1, most, most + 1)]
     wanted = ["ValidationException", "", "", "ValidationException"]
-    return Saw(found == wanted, f"0, 1, {most}, {most + 1} bytes: {', '.join(one or 'taken' for one in found)}")
+    return Saw(codes == wanted, f"0, 1, {most}, {most + 1} bytes: {', '.join(code or 'taken' for code in codes)}")
 
 
 @asks("dynamodb-partition-key-size", "dynamodb", seconds=20)
@@ -277,9 +277,9 @@ def page_size(lab: Lab) -> Saw:
     for place in range(8):
         given = {"pk": {"S": "p"}, "sk": {"S": str(place)}, "a": {"S": "x" * 300_000}}
         lab.ask("dynamodb", "put_item", TableName=name, Item=given)
-    found = lab.ask("dynamodb", "scan", TableName=name, FilterExpression="attribute_exists(gone)")
-    shown = f"read {found['ScannedCount']}, returned {found['Count']}, goes on: {'LastEvaluatedKey' in found}"
-    return Saw(found["ScannedCount"] < 8 and not found["Count"] and "LastEvaluatedKey" in found, shown)
+    page = lab.ask("dynamodb", "scan", TableName=name, FilterExpression="attribute_exists(gone)")
+    shown = f"read {page['ScannedCount']}, returned {page['Count']}, goes on: {'LastEvaluatedKey' in page}"
+    return Saw(page["ScannedCount"] < 8 and not page["Count"] and "LastEvaluatedKey" in page, shown)
 
 
 @asks("dynamodb-query-order", "dynamodb", seconds=20)
@@ -289,15 +289,15 @@ def query_order(lab: Lab) -> Saw:
     keys = ["\U0001f600", "a", "\uffff", "B"]
     for key in keys:
         lab.ask("dynamodb", "put_item", TableName=name, Item={"pk": {"S": "p"}, "sk": {"S": key}})
-    found = lab.ask(
+    answer = lab.ask(
         "dynamodb",
         "query",
         TableName=name,
         KeyConditionExpression="pk = :p",
         ExpressionAttributeValues={":p": {"S": "p"}},
     )
-    order = [one["sk"]["S"] for one in found["Items"]]
-    return Saw(order == ["B", "a", "\uffff", "\U0001f600"], f"the order: {[f'U+{ord(one):04X}' for one in order]}")
+    order = [row["sk"]["S"] for row in answer["Items"]]
+    return Saw(order == ["B", "a", "\uffff", "\U0001f600"], f"the order: {[f'U+{ord(text):04X}' for text in order]}")
 
 
 @asks("dynamodb-batch-get", "dynamodb", seconds=20)
@@ -309,9 +309,9 @@ def batch_get(lab: Lab) -> Saw:
         given = {name: {"Keys": [{"pk": {"S": key}} for key in keys]}}
         return lab.code_of("dynamodb", "batch_get_item", RequestItems=given)
 
-    found = [read([str(n) for n in range(100)]), read([str(n) for n in range(101)]), read(["a", "a"])]
+    codes = [read([str(n) for n in range(100)]), read([str(n) for n in range(101)]), read(["a", "a"])]
     wanted = ["", "ValidationException", "ValidationException"]
-    return Saw(found == wanted, f"100, 101, twice: {', '.join(one or 'taken' for one in found)}")
+    return Saw(codes == wanted, f"100, 101, twice: {', '.join(code or 'taken' for code in codes)}")
 
 
 @asks("dynamodb-batch-write", "dynamodb", seconds=20)
@@ -323,16 +323,16 @@ def batch_write(lab: Lab) -> Saw:
         given = {name: [{"PutRequest": {"Item": {"pk": {"S": key}}}} for key in keys]}
         return lab.code_of("dynamodb", "batch_write_item", RequestItems=given)
 
-    found = [written([str(n) for n in range(25)]), written([str(n) for n in range(26)]), written(["a", "a"])]
+    codes = [written([str(n) for n in range(25)]), written([str(n) for n in range(26)]), written(["a", "a"])]
     wanted = ["", "ValidationException", "ValidationException"]
-    return Saw(found == wanted, f"25, 26, twice: {', '.join(one or 'taken' for one in found)}")
+    return Saw(codes == wanted, f"25, 26, twice: {', '.join(code or 'taken' for code in codes)}")
 
 
 @asks("dynamodb-missing-table", "dynamodb")
 def missing_table(lab: Lab) -> Saw:
     """Read from a table that does not exist."""
-    found = lab.code_of("dynamodb", "get_item", TableName=lab.name(), Key=KEY)
-    return Saw(found == "ResourceNotFoundException", found or "taken")
+    code = lab.code_of("dynamodb", "get_item", TableName=lab.name(), Key=KEY)
+    return Saw(code == "ResourceNotFoundException", code or "taken")
 
 
 def _units(answer: Any) -> float:
@@ -349,11 +349,11 @@ def write_units(lab: Lab) -> Saw:
 
     def units(size: int) -> float:
         given = {**KEY, "a": {"S": "x" * (size - len("pk") - len("k") - len("a"))}}
-        found = lab.ask("dynamodb", "put_item", TableName=name, Item=given, ReturnConsumedCapacity="TOTAL")
-        return _units(found)
+        answer = lab.ask("dynamodb", "put_item", TableName=name, Item=given, ReturnConsumedCapacity="TOTAL")
+        return _units(answer)
 
-    found = [units(1_024), units(1_025)]
-    return Saw(found == [1.0, 2.0], f"1,024 and 1,025 bytes: {found} units")
+    measured = [units(1_024), units(1_025)]
+    return Saw(measured == [1.0, 2.0], f"1,024 and 1,025 bytes: {measured} units")
 
 
 @asks("cost-of-a-read", "dynamodb", seconds=20)
@@ -364,18 +364,18 @@ def read_units(lab: Lab) -> Saw:
     def units(size: int, *, consistent: bool) -> float:
         put(lab, name, a={"S": "x" * (size - len("pk") - len("k") - len("a"))})
         given = {"ConsistentRead": consistent, "ReturnConsumedCapacity": "TOTAL"}
-        found = lab.ask("dynamodb", "get_item", TableName=name, Key=KEY, **given)
-        return _units(found)
+        answer = lab.ask("dynamodb", "get_item", TableName=name, Key=KEY, **given)
+        return _units(answer)
 
-    found = [units(4_096, consistent=True), units(4_097, consistent=True), units(4_096, consistent=False)]
-    return Saw(found == [1.0, 2.0, 0.5], f"4,096, 4,097, and eventually 4,096 bytes: {found} units")
+    measured = [units(4_096, consistent=True), units(4_097, consistent=True), units(4_096, consistent=False)]
+    return Saw(measured == [1.0, 2.0, 0.5], f"4,096, 4,097, and eventually 4,096 bytes: {measured} units")
 
 
 @asks("errors-already-there", "dynamodb", seconds=20)
 def already_there(lab: Lab) -> Saw:
     """Make a table that is there."""
     name = table(lab)
-    found = lab.code_of(
+    code = lab.code_of(
         "dynamodb",
         "create_table",
         TableName=name,
@@ -384,4 +384,4 @@ def already_there(lab: Lab) -> Saw:
         KeySchema=[{"AttributeName": "pk", "KeyType": "HASH"}],
         Tags=tags(lab),
     )
-    return Saw(found == "ResourceInUseException", found or "taken")
+    return Saw(code == "ResourceInUseException", code or "taken")

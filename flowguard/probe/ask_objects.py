@@ -80,8 +80,8 @@ def handler(event, context):
 
 
 def _invoked(lab: Lab, name: str, payload: bytes) -> str:
-    found = lab.ask("lambda", "invoke", FunctionName=name, Payload=payload)
-    return str(found["Payload"].read().decode()).strip('"')
+    answer = lab.ask("lambda", "invoke", FunctionName=name, Payload=payload)
+    return str(answer["Payload"].read().decode()).strip('"')
 
 
 @asks("s3-missing-key-without-list", "s3", "lambda", "iam", "logs", cents=0.1, seconds=60)
@@ -89,8 +89,8 @@ def missing_key_without_list(lab: Lab) -> Saw:
     """Let a function that may read a bucket's objects and not list it read an object that does not exist."""
     name = bucket(lab)
     reader = function(lab, _READS_GONE, [allowed("s3:GetObject", on=f"arn:aws:s3:::{name}/*")])
-    found = _invoked(lab, reader, b'{"bucket": "' + name.encode() + b'"}')
-    return Saw(found == "AccessDenied", found)
+    result = _invoked(lab, reader, b'{"bucket": "' + name.encode() + b'"}')
+    return Saw(result == "AccessDenied", result)
 
 
 _WRITES = """
@@ -121,8 +121,8 @@ def permission_delay(lab: Lab) -> Saw:
     logs = allowed("logs:CreateLogStream", "logs:PutLogEvents")
     grant(lab, arn, [logs, allowed("sqs:SendMessage", on=queue_arn(lab, url))])
     payload = f'{{"queue": "{url}", "seconds": 100, "until": "taken"}}'.encode()
-    found = _invoked(lab, name, payload)
-    return Saw("AccessDenied" in found and "taken" in found, f"allowed after {found}")
+    result = _invoked(lab, name, payload)
+    return Saw("AccessDenied" in result and "taken" in result, f"allowed after {result}")
 
 
 # -- keys
@@ -173,11 +173,11 @@ def current_secret(lab: Lab) -> Saw:
     lab.ask("secretsmanager", "put_secret_value", SecretId=name, SecretString="two")
 
     def read(**params: Any) -> str:
-        found: str = lab.ask("secretsmanager", "get_secret_value", SecretId=name, **params)["SecretString"]
-        return found
+        value: str = lab.ask("secretsmanager", "get_secret_value", SecretId=name, **params)["SecretString"]
+        return value
 
-    found = (read(), read(VersionStage="AWSPREVIOUS"))
-    return Saw(found == ("two", "one"), f"current and previous: {found}")
+    values = (read(), read(VersionStage="AWSPREVIOUS"))
+    return Saw(values == ("two", "one"), f"current and previous: {values}")
 
 
 @asks("secrets-missing", "secretsmanager", cents=0.1)
@@ -195,8 +195,8 @@ def partiql_permissions(lab: Lab) -> Saw:
     executes = function(
         lab, source, [allowed("dynamodb:UpdateItem", "dynamodb:GetItem", on=f"arn:aws:dynamodb:*:*:table/{name}")]
     )
-    found = _invoked(lab, executes, b"{}")
-    return Saw("AccessDenied" in found, found)
+    result = _invoked(lab, executes, b"{}")
+    return Saw("AccessDenied" in result, result)
 
 
 _EXECUTES = """

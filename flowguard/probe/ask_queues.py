@@ -42,15 +42,15 @@ def batch_entries(lab: Lab) -> Saw:
     url = queue(lab)
 
     def sent(ids: list[str]) -> str:
-        entries = [{"Id": one, "MessageBody": "x"} for one in ids]
+        entries = [{"Id": entry_id, "MessageBody": "x"} for entry_id in ids]
         return lab.code_of("sqs", "send_message_batch", QueueUrl=url, Entries=entries)
 
-    found = (sent([]), sent([*map(str, range(10))]), sent([*map(str, range(11))]), sent(["a", "a"]), sent(["a.b"]))
+    codes = (sent([]), sent([*map(str, range(10))]), sent([*map(str, range(11))]), sent(["a", "a"]), sent(["a.b"]))
     wanted = (
         *("EmptyBatchRequest", "", "TooManyEntriesInBatchRequest"),
         *("BatchEntryIdsNotDistinct", "InvalidBatchEntryId"),
     )
-    return Saw(found == wanted, f"none, 10, 11, twice, bad id: {', '.join(one or 'taken' for one in found)}")
+    return Saw(codes == wanted, f"none, 10, 11, twice, bad id: {', '.join(code or 'taken' for code in codes)}")
 
 
 @asks("sqs-batch-size", "sqs")
@@ -71,9 +71,9 @@ def batch_partial_failure(lab: Lab) -> Saw:
     """Send a batch of which one entry has a delay that is too long."""
     url = queue(lab)
     entries = [{"Id": "good", "MessageBody": "x"}, {"Id": "bad", "MessageBody": "x", "DelaySeconds": 901}]
-    found = lab.ask("sqs", "send_message_batch", QueueUrl=url, Entries=entries)
-    failed = [(one["Id"], one["SenderFault"]) for one in found.get("Failed", [])]
-    sent = [one["Id"] for one in found.get("Successful", [])]
+    answer = lab.ask("sqs", "send_message_batch", QueueUrl=url, Entries=entries)
+    failed = [(failure["Id"], failure["SenderFault"]) for failure in answer.get("Failed", [])]
+    sent = [entry["Id"] for entry in answer.get("Successful", [])]
     return Saw(failed == [("bad", True)] and sent == ["good"], f"sent {sent}, failed {failed}")
 
 
@@ -115,8 +115,8 @@ def characters(lab: Lab) -> Saw:
 @asks("sqs-empty-body", "sqs")
 def empty_body(lab: Lab) -> Saw:
     """Send a message without a character."""
-    found = _send(lab, queue(lab), "")
-    return Saw(bool(found), found or "taken")
+    code = _send(lab, queue(lab), "")
+    return Saw(bool(code), code or "taken")
 
 
 @asks("sqs-delay", "sqs")
@@ -152,8 +152,8 @@ def visibility(lab: Lab) -> Saw:
 @asks("sqs-visibility-default", "sqs")
 def visibility_default(lab: Lab) -> Saw:
     """Ask a new queue for its visibility timeout."""
-    found = lab.ask("sqs", "get_queue_attributes", QueueUrl=queue(lab), AttributeNames=["VisibilityTimeout"])
-    seconds = found["Attributes"]["VisibilityTimeout"]
+    answer = lab.ask("sqs", "get_queue_attributes", QueueUrl=queue(lab), AttributeNames=["VisibilityTimeout"])
+    seconds = answer["Attributes"]["VisibilityTimeout"]
     return Saw(seconds == "30", f"{seconds} s")
 
 
@@ -165,7 +165,7 @@ def visibility_zero(lab: Lab) -> Saw:
     (message,) = received(lab, url)
     receipt = message["ReceiptHandle"]
     lab.ask("sqs", "change_message_visibility", QueueUrl=url, ReceiptHandle=receipt, VisibilityTimeout=0)
-    counts = [one["Attributes"]["ApproximateReceiveCount"] for one in received(lab, url)]
+    counts = [message["Attributes"]["ApproximateReceiveCount"] for message in received(lab, url)]
     return Saw(counts == ["2"], f"receives counted: {counts}")
 
 
@@ -215,10 +215,11 @@ def redrive_policy(lab: Lab) -> Saw:
     url, dead = _with_dead_letters(lab)
     _send(lab, url, "kept", MessageAttributes={"a": {"DataType": "String", "StringValue": "v"}})
     _given_up(lab, url)
-    found = [
-        (one["Body"], one.get("MessageAttributes", {}).get("a", {}).get("StringValue")) for one in received(lab, dead)
+    arrived = [
+        (message["Body"], message.get("MessageAttributes", {}).get("a", {}).get("StringValue"))
+        for message in received(lab, dead)
     ]
-    return Saw(found == [("kept", "v")], f"in the dead-letter queue: {found}")
+    return Saw(arrived == [("kept", "v")], f"in the dead-letter queue: {arrived}")
 
 
 @asks("sqs-receive-count-on-redrive", "sqs", seconds=15)
@@ -228,7 +229,7 @@ def receive_count_on_redrive(lab: Lab) -> Saw:
     url, dead = _with_dead_letters(lab, RedrivePolicy=last, VisibilityTimeout="1")
     _send(lab, url)
     _given_up(lab, url)
-    counts = [one["Attributes"]["ApproximateReceiveCount"] for one in received(lab, dead)]
+    counts = [message["Attributes"]["ApproximateReceiveCount"] for message in received(lab, dead)]
     lab.pause(2)
     again = received(lab, dead, seconds=0)
     moved = f"{'a second receive there' if again else 'moved on'}"
@@ -294,8 +295,10 @@ def move_task(lab: Lab) -> Saw:
     lab.pause(2)
     lab.ask("sqs", "start_message_move_task", SourceArn=queue_arn(lab, dead))
     moved = received(lab, url, seconds=20)
-    ids = {one["MessageId"] for one in moved}
-    later = [int(one["Attributes"]["SentTimestamp"]) > int(letter["Attributes"]["SentTimestamp"]) for one in moved]
+    ids = {message["MessageId"] for message in moved}
+    later = [
+        int(message["Attributes"]["SentTimestamp"]) > int(letter["Attributes"]["SentTimestamp"]) for message in moved
+    ]
     shown = f"moved: {len(moved)}; new id: {letter['MessageId'] not in ids}; sent later: {later}"
     return Saw(bool(moved) and letter["MessageId"] not in ids and all(later), shown)
 
@@ -348,7 +351,7 @@ def fair_queues(lab: Lab) -> Saw:
     """Send a message with a group to a standard queue."""
     url = queue(lab)
     sent = _send(lab, url, MessageGroupId="tenant")
-    groups = [one["Attributes"].get("MessageGroupId") for one in received(lab, url)] if not sent else []
+    groups = [message["Attributes"].get("MessageGroupId") for message in received(lab, url)] if not sent else []
     return Saw(not sent and groups == ["tenant"], sent or f"the message has the group {groups}")
 
 
@@ -360,8 +363,8 @@ def trace_header(lab: Lab) -> Saw:
     given = {f"a{n}": {"DataType": "String", "StringValue": "v"} for n in range(10)}
     system = {"AWSTraceHeader": {"DataType": "String", "StringValue": header}}
     sent = _send(lab, url, MessageAttributes=given, MessageSystemAttributes=system)
-    found = [one["Attributes"].get("AWSTraceHeader") for one in received(lab, url)] if not sent else []
-    return Saw(found == [header], sent or f"arrived: {found}")
+    headers = [message["Attributes"].get("AWSTraceHeader") for message in received(lab, url)] if not sent else []
+    return Saw(headers == [header], sent or f"arrived: {headers}")
 
 
 @asks("sqs-age-metric", "sqs", "cloudwatch", cents=0.1, seconds=900)
@@ -388,8 +391,8 @@ def age_metric(lab: Lab) -> Saw:
     }
     clock = lab.ask("sqs", "get_queue_attributes", QueueUrl=url, AttributeNames=["CreatedTimestamp"])
     begun = int(clock["Attributes"]["CreatedTimestamp"])
-    found = lab.ask("cloudwatch", "get_metric_data", MetricDataQueries=[query], StartTime=begun, EndTime=begun + 1_200)[
-        "MetricDataResults"
-    ][0]["Values"]
-    latest = max(found[:3], default=None)
+    values = lab.ask(
+        "cloudwatch", "get_metric_data", MetricDataQueries=[query], StartTime=begun, EndTime=begun + 1_200
+    )["MetricDataResults"][0]["Values"]
+    latest = max(values[:3], default=None)
     return Saw(latest is not None and latest < 300, f"the metric after ten minutes: {latest} s")

@@ -52,13 +52,13 @@ class _Scheduled:
                 },
             )
 
-        found = made()
+        code = made()
         for _ in range(10):
-            if found != "ValidationException" or len(text) > 200_000:
+            if code != "ValidationException" or len(text) > 200_000:
                 break
             self.lab.pause(3)  # the role is not known everywhere yet
-            found = made()
-        return found
+            code = made()
+        return code
 
 
 @asks("scheduler-precision", "scheduler", "sqs", "iam", cents=0.01, seconds=200)
@@ -67,8 +67,8 @@ def precision(lab: Lab) -> Saw:
     given = _Scheduled(lab)
     begun = int(time.time())
     due = [begun + 45, begun + 60, begun + 75]
-    for one in due:
-        given.create(one, str(one))
+    for moment in due:
+        given.create(moment, str(moment))
     late: list[float] = []
 
     def all_there() -> bool:
@@ -78,8 +78,8 @@ def precision(lab: Lab) -> Saw:
         return len(late) >= len(due)
 
     lab.until(all_there, 180, every=2)
-    shown = f"{len(late)} of 3 arrived, late by {', '.join(f'{one:.1f} s' for one in late)}"
-    return Saw(len(late) == len(due) and all(-1 <= one <= 61 for one in late), shown)
+    shown = f"{len(late)} of 3 arrived, late by {', '.join(f'{seconds:.1f} s' for seconds in late)}"
+    return Saw(len(late) == len(due) and all(-1 <= seconds <= 61 for seconds in late), shown)
 
 
 @asks("scheduler-undelivered", "scheduler", "sqs", "iam", seconds=150)
@@ -119,8 +119,10 @@ def no_attributes(lab: Lab) -> Saw:
     """Read what a schedule has sent to a queue."""
     given = _Scheduled(lab)
     given.create(int(time.time()) + 20, "body")
-    found = [(one["Body"], one.get("MessageAttributes", {})) for one in received(lab, given.queue, seconds=120)]
-    return Saw(found == [("body", {})], f"arrived: {found}")
+    arrived = [
+        (message["Body"], message.get("MessageAttributes", {})) for message in received(lab, given.queue, seconds=120)
+    ]
+    return Saw(arrived == [("body", {})], f"arrived: {arrived}")
 
 
 @asks("scheduler-context-attributes", "scheduler", "sqs", "iam", seconds=150)
@@ -128,8 +130,8 @@ def context_attributes(lab: Lab) -> Saw:
     """Schedule a text that has one of the scheduler's own words in it."""
     given = _Scheduled(lab)
     given.create(int(time.time()) + 20, "at <aws.scheduler.scheduled-time>, by a user")
-    found = [one["Body"] for one in received(lab, given.queue, seconds=120)]
-    return Saw(bool(found) and "<aws.scheduler" not in found[0], f"arrived: {found}")
+    arrived = [message["Body"] for message in received(lab, given.queue, seconds=120)]
+    return Saw(bool(arrived) and "<aws.scheduler" not in arrived[0], f"arrived: {arrived}")
 
 
 @asks("scheduler-deletes-itself", "scheduler", "sqs", "iam", seconds=240)
@@ -161,15 +163,15 @@ def past(lab: Lab) -> Saw:
     given, now = _Scheduled(lab), int(time.time())
     given.create(now + 3_600, "later")  # from here on the role is known
     answers = {ago: given.create(now - ago, str(ago)) or "taken" for ago in (5, 120, 3_600)}
-    arrived = sorted(one["Body"] for one in received(lab, given.queue, seconds=90))
+    arrived = sorted(message["Body"] for message in received(lab, given.queue, seconds=90))
     return Saw(answers[5] == "taken" and "5" in arrived, f"answers: {answers}; arrived: {arrived}")
 
 
 @asks("scheduler-missing-group", "scheduler", "sqs", seconds=30)
 def missing_group(lab: Lab) -> Saw:
     """Create a schedule in a group that does not exist."""
-    found = _Scheduled(lab).create(time.time() + 3_600, GroupName=lab.name())
-    return Saw(found == "ResourceNotFoundException", found or "taken")
+    code = _Scheduled(lab).create(time.time() + 3_600, GroupName=lab.name())
+    return Saw(code == "ResourceNotFoundException", code or "taken")
 
 
 @asks("scheduler-group-deletion", "scheduler", "sqs", "iam", seconds=90)

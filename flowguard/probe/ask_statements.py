@@ -44,8 +44,8 @@ class Texts:
 
 
 def _batch(lab: Lab, *statements: Any) -> list[Any]:
-    found: list[Any] = lab.ask("dynamodb", "batch_execute_statement", Statements=[*statements])["Responses"]
-    return found
+    answers: list[Any] = lab.ask("dynamodb", "batch_execute_statement", Statements=[*statements])["Responses"]
+    return answers
 
 
 def _whole(lab: Lab, *statements: Any) -> str:
@@ -65,8 +65,8 @@ def _filled(lab: Lab, *keys: str) -> tuple[str, Texts]:
 
 
 def _read(lab: Lab, name: str, key: str) -> Any:
-    found = lab.ask("dynamodb", "get_item", TableName=name, Key={"pk": {"S": key}}, ConsistentRead=True)
-    return found.get("Item")
+    answer = lab.ask("dynamodb", "get_item", TableName=name, Key={"pk": {"S": key}}, ConsistentRead=True)
+    return answer.get("Item")
 
 
 @asks("partiql-batch-size", "dynamodb", seconds=20)
@@ -95,16 +95,16 @@ def statement_size(lab: Lab) -> Saw:
 def members_on_their_own(lab: Lab) -> Saw:
     """Execute three updates of which the second fails, and read the answers in their order."""
     _, texts = _filled(lab, "a", "b", "c")
-    found = _codes(_batch(lab, texts.add("a"), texts.add("b", '"n" = ?', SEVEN), texts.add("c")))
-    return Saw(found == ["", "ConditionalCheckFailed", ""], f"codes: {found}")
+    codes = _codes(_batch(lab, texts.add("a"), texts.add("b", '"n" = ?', SEVEN), texts.add("c")))
+    return Saw(codes == ["", "ConditionalCheckFailed", ""], f"codes: {codes}")
 
 
 @asks("partiql-reads-or-writes", "dynamodb", seconds=20)
 def reads_or_writes(lab: Lab) -> Saw:
     """Execute a read and a write in one batch."""
     _, texts = _filled(lab, "a", "b")
-    found = _whole(lab, texts.select("a"), texts.add("b"))
-    return Saw(bool(found), found or "taken")
+    code = _whole(lab, texts.select("a"), texts.add("b"))
+    return Saw(bool(code), code or "taken")
 
 
 @asks("partiql-failed-item", "dynamodb", seconds=20)
@@ -120,8 +120,8 @@ def failed_item(lab: Lab) -> Saw:
 def condition_failed(lab: Lab) -> Saw:
     """Update an item whose condition does not hold, and one that is not there."""
     _, texts = _filled(lab, "a")
-    found = _codes(_batch(lab, texts.add("a", '"n" = ?', SEVEN), texts.add("gone", '"n" = ?', SEVEN)))
-    return Saw(found == ["ConditionalCheckFailed"] * 2, f"codes: {found}")
+    codes = _codes(_batch(lab, texts.add("a", '"n" = ?', SEVEN), texts.add("gone", '"n" = ?', SEVEN)))
+    return Saw(codes == ["ConditionalCheckFailed"] * 2, f"codes: {codes}")
 
 
 @asks("partiql-update-creates-none", "dynamodb", seconds=20)
@@ -144,8 +144,8 @@ def duplicate_item(lab: Lab) -> Saw:
 def returning(lab: Lab) -> Saw:
     """Update an item and ask for it as it was."""
     _, texts = _filled(lab, "a")
-    found = _batch(lab, texts.add("a", end=" RETURNING ALL OLD *"))[0].get("Item")
-    return Saw(found == ITEM, f"the item was: {found}")
+    before = _batch(lab, texts.add("a", end=" RETURNING ALL OLD *"))[0].get("Item")
+    return Saw(before == ITEM, f"the item was: {before}")
 
 
 @asks("partiql-short-codes", "dynamodb", seconds=20)
@@ -153,8 +153,8 @@ def short_codes(lab: Lab) -> Saw:
     """Execute statements of which one names a table that does not exist, and one adds to a text."""
     name, texts = _filled(lab, "a")
     lab.ask("dynamodb", "put_item", TableName=name, Item={"pk": {"S": "t"}, "n": {"S": "text"}})
-    found = _codes(_batch(lab, Texts(lab.name()).add("a"), texts.add("t")))
-    return Saw(found == ["ResourceNotFound", "ValidationError"], f"codes: {found}")
+    codes = _codes(_batch(lab, Texts(lab.name()).add("a"), texts.add("t")))
+    return Saw(codes == ["ResourceNotFound", "ValidationError"], f"codes: {codes}")
 
 
 @asks("partiql-malformed-member", "dynamodb", seconds=20)
@@ -164,26 +164,26 @@ def malformed_member(lab: Lab) -> Saw:
     broken = texts.add("a")
     broken["Statement"] = broken["Statement"].replace("UPDATE", "UPDAET")
     try:
-        found = _codes(_batch(lab, broken, texts.add("a")))
+        codes = _codes(_batch(lab, broken, texts.add("a")))
     except ClientError as error:
         return Saw(False, f"the whole batch: {code(error)}")
-    return Saw(found == ["ValidationError", ""], f"codes: {found}")
+    return Saw(codes == ["ValidationError", ""], f"codes: {codes}")
 
 
 @asks("partiql-one-item-once", "dynamodb", seconds=20)
 def one_item_once(lab: Lab) -> Saw:
     """Update one item twice in a batch."""
     _, texts = _filled(lab, "a")
-    found = _whole(lab, texts.add("a"), texts.add("a"))
-    return Saw(found == "ValidationException", found or "taken")
+    code = _whole(lab, texts.add("a"), texts.add("a"))
+    return Saw(code == "ValidationException", code or "taken")
 
 
 @asks("partiql-missing", "dynamodb", seconds=20)
 def missing(lab: Lab) -> Saw:
     """Update under conditions on an attribute that is not there."""
     _, texts = _filled(lab, "a", "b")
-    found = _codes(_batch(lab, texts.add("a", '"gone" IS MISSING'), texts.add("b", '"gone" = ?', ONE)))
-    return Saw(found == ["", "ConditionalCheckFailed"], f"IS MISSING, =: {found}")
+    codes = _codes(_batch(lab, texts.add("a", '"gone" IS MISSING'), texts.add("b", '"gone" = ?', ONE)))
+    return Saw(codes == ["", "ConditionalCheckFailed"], f"IS MISSING, =: {codes}")
 
 
 @asks("partiql-functions", "dynamodb", seconds=20)
@@ -193,5 +193,5 @@ def functions(lab: Lab) -> Saw:
     given = {"pk": {"S": "k"}, "n": ONE, "t": {"S": "text"}, "labels": {"SS": ["a"]}}
     lab.ask("dynamodb", "put_item", TableName=name, Item=given)
     conditions = {'begins_with("t", ?)': {"S": "te"}, 'contains("labels", ?)': {"S": "a"}, 'size("t") = ?': {"N": "4"}}
-    codes = [_codes(_batch(lab, texts.add("k", one, value)))[0] for one, value in conditions.items()]
+    codes = [_codes(_batch(lab, texts.add("k", condition, value)))[0] for condition, value in conditions.items()]
     return Saw(not any(codes), f"begins_with, contains, size: {codes}")

@@ -60,8 +60,8 @@ def subject(lab: Lab) -> Saw:
 def attributes(lab: Lab) -> Saw:
     """Publish with an attribute that is empty."""
     arn = topic(lab)
-    found = _publish(lab, arn, MessageAttributes={"a": {"DataType": "String", "StringValue": ""}})
-    return Saw(found.startswith("ParameterValueInvalid") or found.startswith("InvalidParameterValue"), found or "taken")
+    code = _publish(lab, arn, MessageAttributes={"a": {"DataType": "String", "StringValue": ""}})
+    return Saw(code.startswith("ParameterValueInvalid") or code.startswith("InvalidParameterValue"), code or "taken")
 
 
 @asks("sns-notification-form", "sns", "sqs", seconds=15)
@@ -85,9 +85,13 @@ def raw_delivery(lab: Lab) -> Saw:
     for count in (11, 10):
         given = {f"a{n}": {"DataType": "String", "StringValue": "v"} for n in range(count)}
         _publish(lab, arn, str(count), MessageAttributes=given)
-    found = [(one["Body"], len(one.get("MessageAttributes", {}))) for one in received(lab, url, seconds=15)]
-    found += [(one["Body"], len(one.get("MessageAttributes", {}))) for one in received(lab, url, seconds=3)]
-    return Saw(found == [("10", 10)], f"arrived, with attributes: {found}")
+    arrived = [
+        (message["Body"], len(message.get("MessageAttributes", {}))) for message in received(lab, url, seconds=15)
+    ]
+    arrived += [
+        (message["Body"], len(message.get("MessageAttributes", {}))) for message in received(lab, url, seconds=3)
+    ]
+    return Saw(arrived == [("10", 10)], f"arrived, with attributes: {arrived}")
 
 
 @asks("sns-client-errors", "sns", "sqs", seconds=40)
@@ -107,8 +111,8 @@ def missing_topic(lab: Lab) -> Saw:
     """Publish to a topic that was deleted."""
     arn = topic(lab)
     lab.ask("sns", "delete_topic", TopicArn=arn)
-    found = _publish(lab, arn)
-    return Saw(found.startswith("NotFound"), found or "taken")
+    code = _publish(lab, arn)
+    return Saw(code.startswith("NotFound"), code or "taken")
 
 
 # -- EventBridge
@@ -144,9 +148,9 @@ def events_size(lab: Lab) -> Saw:
 @asks("events-partial-failure", "events")
 def partial_failure(lab: Lab) -> Saw:
     """Put two events of which one has a detail that is no JSON."""
-    found = lab.ask("events", "put_events", Entries=[_entry(lab), _entry(lab, Detail="{")])
-    codes = [one.get("ErrorCode") for one in found["Entries"]]
-    return Saw(found["FailedEntryCount"] == 1 and codes == [None, "MalformedDetail"], f"codes: {codes}")
+    answer = lab.ask("events", "put_events", Entries=[_entry(lab), _entry(lab, Detail="{")])
+    codes = [entry.get("ErrorCode") for entry in answer["Entries"]]
+    return Saw(answer["FailedEntryCount"] == 1 and codes == [None, "MalformedDetail"], f"codes: {codes}")
 
 
 @asks("events-required", "events")
@@ -154,17 +158,17 @@ def required(lab: Lab) -> Saw:
     """Put events without a detail type, and with a detail that is a list."""
     empty = _entry(lab, DetailType="")
     listed = _entry(lab, Detail="[]")
-    found = lab.ask("events", "put_events", Entries=[empty, listed])
-    codes = [one.get("ErrorCode") for one in found["Entries"]]
+    answer = lab.ask("events", "put_events", Entries=[empty, listed])
+    codes = [entry.get("ErrorCode") for entry in answer["Entries"]]
     return Saw(codes == ["InvalidArgument", "MalformedDetail"], f"codes: {codes}")
 
 
 @asks("events-missing-bus", "events")
 def missing_bus(lab: Lab) -> Saw:
     """Put an event on a bus that does not exist."""
-    found = lab.ask("events", "put_events", Entries=[_entry(lab, EventBusName=lab.name())])
-    one = found["Entries"][0]
-    return Saw(found["FailedEntryCount"] == 0 and "EventId" in one, f"the answer: {sorted(one)}")
+    answer = lab.ask("events", "put_events", Entries=[_entry(lab, EventBusName=lab.name())])
+    entry = answer["Entries"][0]
+    return Saw(answer["FailedEntryCount"] == 0 and "EventId" in entry, f"the answer: {sorted(entry)}")
 
 
 @asks("events-form", "events", "sqs", seconds=30)
@@ -181,9 +185,9 @@ def events_form(lab: Lab) -> Saw:
         _put(lab, [_entry(lab, Detail='{"a": 1}')])
         return received(lab, url, seconds=4)
 
-    found = lab.until(arrived, 40)
-    if not found:
+    messages = lab.until(arrived, 40)
+    if not messages:
         return Saw(False, "nothing arrived")
-    event = json.loads(found[0]["Body"])
+    event = json.loads(messages[0]["Body"])
     names = {"version", "id", "detail-type", "source", "account", "time", "region", "resources", "detail"}
     return Saw(names == event.keys() and event["detail"] == {"a": 1}, f"the event has {sorted(event)}")

@@ -32,10 +32,10 @@ def _code(response: Any) -> str:
 @asks("transaction-atomic", "dynamodb", seconds=20)
 def atomic(lab: Lab) -> Saw:
     """Put two items in two tables, one under a condition that does not hold."""
-    one, two = table(lab), table(lab)
-    found = _code(_write(lab, [_put(one, "a"), _put(two, "b", ConditionExpression="attribute_exists(pk)")]))
-    left = lab.ask("dynamodb", "get_item", TableName=one, Key={"pk": {"S": "a"}}, ConsistentRead=True).get("Item")
-    return Saw(found == "TransactionCanceledException" and left is None, f"{found}; the other item: {left}")
+    first, two = table(lab), table(lab)
+    code = _code(_write(lab, [_put(first, "a"), _put(two, "b", ConditionExpression="attribute_exists(pk)")]))
+    left = lab.ask("dynamodb", "get_item", TableName=first, Key={"pk": {"S": "a"}}, ConsistentRead=True).get("Item")
+    return Saw(code == "TransactionCanceledException" and left is None, f"{code}; the other item: {left}")
 
 
 @asks("transaction-actions", "dynamodb", seconds=20)
@@ -53,7 +53,7 @@ def size(lab: Lab) -> Saw:
 
     def made(count: int) -> str:
         large = [{"pk": {"S": str(n)}, "a": {"S": "x" * 380_000}} for n in range(count)]
-        return _code(_write(lab, [{"Put": {"TableName": name, "Item": one}} for one in large]))
+        return _code(_write(lab, [{"Put": {"TableName": name, "Item": item}} for item in large]))
 
     fits, over = made(10), made(12)
     return Saw(not fits and bool(over), f"3.8 MB: {fits or 'taken'}; 4.56 MB: {over or 'taken'}")
@@ -78,9 +78,9 @@ def reasons(lab: Lab) -> Saw:
         ConditionExpression="attribute_not_exists(pk)",
         ReturnValuesOnConditionCheckFailure="ALL_OLD",
     )
-    found = _write(lab, [_put(name, "a"), failing, _put(name, "c")]).get("CancellationReasons", [])
-    codes = [one.get("Code") for one in found]
-    shown = found[1].get("Item") if len(found) == 3 else None
+    refusals = _write(lab, [_put(name, "a"), failing, _put(name, "c")]).get("CancellationReasons", [])
+    codes = [reason.get("Code") for reason in refusals]
+    shown = refusals[1].get("Item") if len(refusals) == 3 else None
     as_described = codes == ["None", "ConditionalCheckFailed", "None"] and shown == {"pk": {"S": "b"}, "n": {"N": "1"}}
     return Saw(as_described, f"codes: {codes}; item: {shown}")
 
@@ -101,7 +101,7 @@ def conflict(lab: Lab) -> Saw:
     def work() -> None:
         for _ in range(25):
             response = _write(lab, [{"Update": action}])
-            codes = [one.get("Code") for one in response.get("CancellationReasons", [])] or [_code(response)]
+            codes = [reason.get("Code") for reason in response.get("CancellationReasons", [])] or [_code(response)]
             single = lab.code_of("dynamodb", "update_item", **action)
             with lock:
                 for code in (*codes, single):
@@ -133,7 +133,7 @@ def token(lab: Lab) -> Saw:
     given = lab.namespace
     first, again = (_code(_write(lab, [add("1")], ClientRequestToken=given)) for _ in range(2))
     other = _code(_write(lab, [add("2")], ClientRequestToken=given))
-    found = lab.ask("dynamodb", "get_item", TableName=name, Key={"pk": {"S": "k"}}, ConsistentRead=True)
-    number = found["Item"]["n"]["N"]
+    answer = lab.ask("dynamodb", "get_item", TableName=name, Key={"pk": {"S": "k"}}, ConsistentRead=True)
+    number = answer["Item"]["n"]["N"]
     shown = f"repeated: {first or 'taken'}, {again or 'taken'}; n is {number}; other parameters: {other or 'taken'}"
     return Saw(number == "1" and not again and other == "IdempotentParameterMismatchException", shown)

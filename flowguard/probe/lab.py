@@ -92,20 +92,20 @@ class Lab:
             if not self._made:
                 return
             self._rest(_ROUND)
-        self.left += [f"{what} (still in use)" for what, _ in self._made]
+        self.left += [f"{name} (still in use)" for name, _ in self._made]
 
     def _deleted(self) -> list[tuple[str, Callable[[], object]]]:
         """Delete what was made, last first, and return what AWS is still busy with."""
         busy: list[tuple[str, Callable[[], object]]] = []
         while self._made:
-            what, delete = self._made.pop()
+            name, delete = self._made.pop()
             try:
                 delete()
             except Exception as problem:
                 if _says(problem, *_BUSY):
-                    busy.insert(0, (what, delete))
+                    busy.insert(0, (name, delete))
                 elif not _says(problem, *_GONE):
-                    self.left.append(f"{what} ({type(problem).__name__}: {problem})")
+                    self.left.append(f"{name} ({type(problem).__name__}: {problem})")
         return busy
 
     def has(self, service: str) -> bool:
@@ -138,7 +138,7 @@ class Lab:
     def _send(self, service: str, operation: str, params: Mapping[str, Any]) -> Any:
         client = self._clients(service)
         method = client.meta.method_to_api_mapping.get(operation, operation)
-        if method not in _OF_NOBODY and not any(own in text for text in _texts(params) for own in self._ours):
+        if method not in _OF_NOBODY and not any(mark in text for text in _texts(params) for mark in self._ours):
             raise NotOurs(f"{service}:{method}")
         return getattr(client, operation)(**params)
 
@@ -162,15 +162,15 @@ class Lab:
     def until(self, look: Callable[[], Found], seconds: float, every: float = 1) -> Found:
         """Look until something is there or the time is over. What was seen last is returned."""
         end = self.waited + seconds
-        while not (found := look()) and self.waited < end:
+        while not (result := look()) and self.waited < end:
             self.pause(min(every, end - self.waited))
-        return found
+        return result
 
 
 def code(error: ClientError) -> str:
     """Return the code of an error: by its class where AWS has two names for it."""
-    found = error.response.get("Error", {})
-    return str(found.get("QueryErrorCode") or found.get("Code", "")).rpartition(".")[2]
+    details = error.response.get("Error", {})
+    return str(details.get("QueryErrorCode") or details.get("Code", "")).rpartition(".")[2]
 
 
 def _texts(value: Any) -> Iterable[str]:
@@ -178,12 +178,12 @@ def _texts(value: Any) -> Iterable[str]:
         case str():
             yield value
         case Mapping():
-            for one in value.values():
-                yield from _texts(one)
+            for part in value.values():
+                yield from _texts(part)
             yield from (key for key in value if isinstance(key, str))
         case list() | tuple():
-            for one in value:
-                yield from _texts(one)
+            for part in value:
+                yield from _texts(part)
         case _:
             pass
 

@@ -41,8 +41,8 @@ def _delete_queue(lab: Lab, name: str, known: Sequence[str]) -> None:
 
 def queue_arn(lab: Lab, url: str) -> str:
     """Return the ARN of a queue."""
-    found = lab.ask("sqs", "get_queue_attributes", QueueUrl=url, AttributeNames=["QueueArn"])
-    arn: str = found["Attributes"]["QueueArn"]
+    answer = lab.ask("sqs", "get_queue_attributes", QueueUrl=url, AttributeNames=["QueueArn"])
+    arn: str = answer["Attributes"]["QueueArn"]
     return arn
 
 
@@ -51,10 +51,10 @@ def received(lab: Lab, url: str, *, most: int = 10, seconds: float = 10, **param
     wanted = {"MessageAttributeNames": ["All"], "MessageSystemAttributeNames": ["All"], **params}
 
     def look() -> list[Any]:
-        found: list[Any] = lab.ask("sqs", "receive_message", QueueUrl=url, MaxNumberOfMessages=most, **wanted).get(
+        messages: list[Any] = lab.ask("sqs", "receive_message", QueueUrl=url, MaxNumberOfMessages=most, **wanted).get(
             "Messages", []
         )
-        return found
+        return messages
 
     return lab.until(look, seconds)
 
@@ -75,8 +75,8 @@ def table(lab: Lab, *, sort: bool = False) -> str:
     )
 
     def is_active() -> bool:
-        found = lab.ask("dynamodb", "describe_table", TableName=name)["Table"]
-        return bool(found["TableStatus"] == "ACTIVE")
+        description = lab.ask("dynamodb", "describe_table", TableName=name)["Table"]
+        return bool(description["TableStatus"] == "ACTIVE")
 
     lab.until(is_active, 60)
     return name
@@ -111,7 +111,7 @@ def subscribe(lab: Lab, topic_arn: str, url: str, *, allowed: bool = True, **att
     """Subscribe a queue to a topic and return the subscription's ARN."""
     if allowed:
         allow(lab, url, "sns.amazonaws.com")
-    found = lab.ask(
+    answer = lab.ask(
         "sns",
         "subscribe",
         TopicArn=topic_arn,
@@ -120,7 +120,7 @@ def subscribe(lab: Lab, topic_arn: str, url: str, *, allowed: bool = True, **att
         Attributes=attributes,
         ReturnSubscriptionArn=True,
     )
-    arn: str = found["SubscriptionArn"]
+    arn: str = answer["SubscriptionArn"]
     return arn
 
 
@@ -137,8 +137,8 @@ def bucket(lab: Lab) -> str:
 
 
 def _delete_bucket(lab: Lab, name: str) -> None:
-    for found in lab.clean("s3", "list_objects_v2", Bucket=name).get("Contents", []):
-        lab.clean("s3", "delete_object", Bucket=name, Key=found["Key"])
+    for entry in lab.clean("s3", "list_objects_v2", Bucket=name).get("Contents", []):
+        lab.clean("s3", "delete_object", Bucket=name, Key=entry["Key"])
     lab.clean("s3", "delete_bucket", Bucket=name)
 
 
@@ -191,7 +191,7 @@ def allowed(*actions: str, on: str = "*") -> dict[str, Any]:
 def function(lab: Lab, source: str, statements: list[Any] | None = None, **settings: Any) -> str:
     """Make a function whose module is ``source`` and its handler ``handler``. Its logs are deleted with it."""
     name = lab.name()
-    own = role(lab, "lambda.amazonaws.com", [*_LOGS, *(statements or [])])
+    role_arn = role(lab, "lambda.amazonaws.com", [*_LOGS, *(statements or [])])
     group = f"/aws/lambda/{name}"
     lab.undo(f"log group {group}", lambda: lab.clean("logs", "delete_log_group", logGroupName=group))
     lab.ask("logs", "create_log_group", logGroupName=group, tags=dict(lab.tags))
@@ -204,7 +204,7 @@ def function(lab: Lab, source: str, statements: list[Any] | None = None, **setti
                 "create_function",
                 FunctionName=name,
                 Runtime=RUNTIME,
-                Role=own,
+                Role=role_arn,
                 Handler="probed.handler",
                 Code={"ZipFile": _zip(source)},
                 Tags=dict(lab.tags),
@@ -226,8 +226,8 @@ _LOGS: Final = (allowed("logs:CreateLogStream", "logs:PutLogEvents"),)
 
 
 def _is_active(lab: Lab, name: str) -> bool:
-    found = lab.ask("lambda", "get_function_configuration", FunctionName=name)
-    return bool(found.get("State", "Active") == "Active" and found.get("LastUpdateStatus") != "InProgress")
+    answer = lab.ask("lambda", "get_function_configuration", FunctionName=name)
+    return bool(answer.get("State", "Active") == "Active" and answer.get("LastUpdateStatus") != "InProgress")
 
 
 def _zip(source: str) -> bytes:
@@ -242,7 +242,7 @@ def _zip(source: str) -> bytes:
 def mapping(lab: Lab, url: str, name: str, **settings: Any) -> str:
     """Map a queue to a function and return the mapping's id once it is enabled."""
     lab.undo(f"mappings of {name}", lambda: delete_mappings(lab, name))
-    found = lab.ask(
+    answer = lab.ask(
         "lambda",
         "create_event_source_mapping",
         EventSourceArn=queue_arn(lab, url),
@@ -250,7 +250,7 @@ def mapping(lab: Lab, url: str, name: str, **settings: Any) -> str:
         Tags=dict(lab.tags),
         **{"FunctionResponseTypes": ["ReportBatchItemFailures"], **settings},
     )
-    identity: str = found["UUID"]
+    identity: str = answer["UUID"]
     lab.ours(identity)
     lab.undo(
         f"mapping {identity} of {name}",
@@ -265,18 +265,18 @@ def delete_mappings(lab: Lab, name: str) -> None:
 
     It finds none once the function is gone.
     """
-    for found in lab.clean("lambda", "list_event_source_mappings", FunctionName=name)["EventSourceMappings"]:
-        if found.get("State") == "Deleting":
+    for entry in lab.clean("lambda", "list_event_source_mappings", FunctionName=name)["EventSourceMappings"]:
+        if entry.get("State") == "Deleting":
             continue
-        lab.ours(found["UUID"])
-        lab.clean("lambda", "delete_event_source_mapping", UUID=found["UUID"])
+        lab.ours(entry["UUID"])
+        lab.clean("lambda", "delete_event_source_mapping", UUID=entry["UUID"])
 
 
 def logged(lab: Lab, name: str, word: str, seconds: float = 60) -> list[str]:
     """Return the lines of a function's log that have this word."""
 
     def look() -> list[str]:
-        found = lab.ask("logs", "filter_log_events", logGroupName=f"/aws/lambda/{name}", filterPattern=f'"{word}"')
-        return [one["message"] for one in found["events"]]
+        answer = lab.ask("logs", "filter_log_events", logGroupName=f"/aws/lambda/{name}", filterPattern=f'"{word}"')
+        return [event["message"] for event in answer["events"]]
 
     return lab.until(look, seconds, every=3)

@@ -78,16 +78,16 @@ def read_keys(declared: Mapping[str, DeclaredKey]) -> dict[str, TableKey]:
 
 def modules_of_flows(flows: Iterable[AnyFlow]) -> list[ModuleType]:
     """Return the modules in which the flows are, each once."""
-    found = [sys.modules[flow.__module__] for flow in flows if flow.__module__ in sys.modules]
-    return list(dict.fromkeys(found))
+    modules = [sys.modules[flow.__module__] for flow in flows if flow.__module__ in sys.modules]
+    return list(dict.fromkeys(modules))
 
 
 def declared_tables(modules: Iterable[ModuleType]) -> dict[str, TableKey]:
     """Collect the ``TABLES`` of modules."""
-    found: dict[str, TableKey] = {}
+    tables: dict[str, TableKey] = {}
     for module in modules:
-        found |= read_keys(getattr(module, "TABLES", {}))
-    return found
+        tables |= read_keys(getattr(module, "TABLES", {}))
+    return tables
 
 
 def declared_items(modules: Iterable[ModuleType]) -> GivenItems:
@@ -95,12 +95,12 @@ def declared_items(modules: Iterable[ModuleType]) -> GivenItems:
 
     Raises :class:`SettingsError` for what is no list of items.
     """
-    found: dict[str, list[Any]] = {}
+    items: dict[str, list[Any]] = {}
     for module in modules:
         for table, listed in _listed(getattr(module, "ITEMS", {})):
-            there = found.setdefault(table, [])
+            there = items.setdefault(table, [])
             there += [item for item in listed if item not in there]
-    return found
+    return items
 
 
 def read_items(items: GivenItems, keys: Keys) -> list[tuple[str, dict[str, Any]]]:
@@ -108,7 +108,7 @@ def read_items(items: GivenItems, keys: Keys) -> list[tuple[str, dict[str, Any]]
 
     Raises :class:`SettingsError` for the first item that no table with these keys can hold.
     """
-    found: list[tuple[str, dict[str, Any]]] = []
+    rows: list[tuple[str, dict[str, Any]]] = []
     for table, listed in _listed(items):
         if table not in keys:
             fix = f'say tables={{"{table}": …}}, or name it in TABLES of the flow\'s module'
@@ -117,11 +117,11 @@ def read_items(items: GivenItems, keys: Keys) -> list[tuple[str, dict[str, Any]]
         for number, item in enumerate(listed, 1):
             where = f"item {number} of {table}"
             stored = _with_key(where, item, keys[table])
-            own = keys[table].text_of(from_item(stored))
-            if (first := places.setdefault(own, number)) != number:
-                raise _refused(f"{where} has the same {keys[table]} {own!r} as item {first}")
-            found.append((table, stored))
-    return found
+            key = keys[table].text_of(from_item(stored))
+            if (first := places.setdefault(key, number)) != number:
+                raise _refused(f"{where} has the same {keys[table]} {key!r} as item {first}")
+            rows.append((table, stored))
+    return rows
 
 
 def _listed(items: Any) -> Iterator[tuple[str, Sequence[Any]]]:
@@ -166,8 +166,8 @@ def _refused(problem: str) -> SettingsError:
 
 def declared_by_name(name: str, modules: Iterable[ModuleType]) -> dict[str, Any]:
     """Collect what modules declare under a name, such as ``STUBS``, by the names in it."""
-    found: dict[str, Any] = {}
+    declared: dict[str, Any] = {}
     for module in modules:
-        one = getattr(module, name, {})
-        found |= one if isinstance(one, Mapping) else {each: {} for each in one}
-    return found
+        given = getattr(module, name, {})
+        declared |= given if isinstance(given, Mapping) else {each: {} for each in given}
+    return declared

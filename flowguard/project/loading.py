@@ -70,14 +70,14 @@ def _load(name: str) -> AnyFlow:
     if not module_name or not attribute:
         raise NoSuchFlow(name, "write MODULE:FLOW, such as orders.flow:ShipOrder")
     module = _module(name, module_name)
-    found = getattr(module, attribute, None)
-    if isinstance(found, type) and issubclass(found, Flow) and found is not Flow:
-        return found
-    flows = [one for one, value in vars(module).items() if isinstance(value, type) and issubclass(value, Flow)]
+    target = getattr(module, attribute, None)
+    if isinstance(target, type) and issubclass(target, Flow) and target is not Flow:
+        return target
+    flows = [known for known, value in vars(module).items() if isinstance(value, type) and issubclass(value, Flow)]
     there = ", ".join(flow for flow in flows if flow != "Flow") or "none"
-    if found is None:
+    if target is None:
         raise NoSuchFlow(name, f"{module_name} has no {attribute!r}; its flows: {there}")
-    once = isinstance(found, OnceFunction)
+    once = isinstance(target, OnceFunction)
     raise NoSuchFlow(name, f"{attribute} is {_ONCE if once else 'not a Flow'}; the flows of {module_name}: {there}")
 
 

@@ -17,7 +17,7 @@ def queue_of(flow: AnyFlow, stage: AnyStage) -> str:
     inbox = flow.inbox_of(stage)
     if isinstance(inbox, Queue):
         return inbox.short_name
-    first = next(one for one in flow.stages if flow.inbox_of(one) == inbox)
+    first = next(other for other in flow.stages if flow.inbox_of(other) == inbox)
     return f"{flow.name}-{first.name}"
 
 
@@ -25,11 +25,11 @@ def topics(flows: Iterable[AnyFlow]) -> Mapping[str, str]:
     """Return the name of the topic in front of each queue that has one."""
     flows = list(flows)
     inboxes = {queue_of(flow, stage): flow.inbox_of(stage) for flow in flows for stage in flow.stages}
-    found = {queue: inbox.arn for queue, inbox in inboxes.items() if isinstance(inbox, Topic)}
+    by_queue = {queue: inbox.arn for queue, inbox in inboxes.items() if isinstance(inbox, Topic)}
     for flow in flows:
         answering = [callback.source for callback in flow.callbacks if isinstance(callback.source, Topic)]
-        found |= {_callback_queue(flow, topic): topic.arn for topic in answering}
-    return {queue: arn.rpartition(":")[2] for queue, arn in found.items()}
+        by_queue |= {_callback_queue(flow, topic): topic.arn for topic in answering}
+    return {queue: arn.rpartition(":")[2] for queue, arn in by_queue.items()}
 
 
 def callback_queues(flows: Iterable[AnyFlow]) -> Mapping[str, list[AnyFlow]]:
@@ -37,17 +37,17 @@ def callback_queues(flows: Iterable[AnyFlow]) -> Mapping[str, list[AnyFlow]]:
 
     A topic has one queue for each flow, named after both.
     """
-    found: dict[str, list[AnyFlow]] = {}
+    readers: dict[str, list[AnyFlow]] = {}
     for flow in flows:
         for callback in flow.callbacks:
             match callback.source:
                 case Queue() as queue:
-                    found.setdefault(queue.short_name, []).append(flow)
+                    readers.setdefault(queue.short_name, []).append(flow)
                 case Topic() as topic:
-                    found.setdefault(_callback_queue(flow, topic), []).append(flow)
+                    readers.setdefault(_callback_queue(flow, topic), []).append(flow)
                 case _:
                     pass  # an event of a bus is delivered by its own record
-    return found
+    return readers
 
 
 def _callback_queue(flow: AnyFlow, topic: Topic) -> str:

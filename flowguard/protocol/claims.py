@@ -192,17 +192,17 @@ def taken(item: RunItem | None, request: ClaimRequest) -> RunItem:
 _NOTHING: Final = RunItem(RequestId(""), 0, 0, Status.RUNNING, "", 0, 0, 0, 0, Owner(""), 0, False)
 
 
-def kills_before(found: RunItem | None, message: Message, owner: Owner | None = None) -> int:
+def kills_before(item: RunItem | None, message: Message, owner: Owner | None = None) -> int:
     """Return how many workers of the message's own attempt were killed, given the item that its claim has found.
 
     ``owner`` is the claim's: it may find itself, where its answer was lost. The item counts those that were seen by an
     earlier claim. The last is the one whose lease is over: one that lives gives its claim back, which takes it off, or
     notes why its attempt has failed.
     """
-    if found is None or found.done or found.owner == owner or found.back_off is not None:
+    if item is None or item.done or item.owner == owner or item.back_off is not None:
         return 0
-    here = found.request_id, found.hop, found.redrive, found.retry
-    return found.kills + 1 if here == (message.request_id, message.hop, message.redrive, message.retry) else 0
+    here = item.request_id, item.hop, item.redrive, item.retry
+    return item.kills + 1 if here == (message.request_id, message.hop, message.redrive, message.retry) else 0
 
 
 def needs_lease(claim: Claim) -> bool:
@@ -210,10 +210,10 @@ def needs_lease(claim: Claim) -> bool:
 
     That run has to stop at once, and its requester is notified before the commit. The claim is written before both.
     """
-    found = claim.before
-    if claim.unwritten is None or found is None:
+    before = claim.before
+    if claim.unwritten is None or before is None:
         return False
-    return found.request_id != claim.message.request_id and found.status not in ENDED
+    return before.request_id != claim.message.request_id and before.status not in ENDED
 
 
 def finds_old_memory(claim: Claim) -> bool:
@@ -251,8 +251,8 @@ def waits_unseen(claim: Claim, commit: Commit) -> bool:
     """
     if claim.unwritten is None or commit.wait is None or not commit.wait.rows:
         return False
-    found = claim.before
-    return found is None or found.hop >= claim.message.hop
+    before = claim.before
+    return before is None or before.hop >= claim.message.hop
 
 
 def can_be_reset(item: RunItem | None, by: str, at: int) -> bool:
@@ -275,8 +275,8 @@ def _restart_is_cancelled(item: RunItem) -> bool:
 
 def _callers(item: RunItem | None, request: ClaimRequest) -> Callers | None:
     """Return the list of callers after the claim. One that is open goes on."""
-    found = item.callers if item is not None else None
-    return Callers(request.owner) if found is None and begins_list(request) else found
+    callers = item.callers if item is not None else None
+    return Callers(request.owner) if callers is None and begins_list(request) else callers
 
 
 def begins_list(request: ClaimRequest) -> bool:
@@ -286,9 +286,9 @@ def begins_list(request: ClaimRequest) -> bool:
 
 def _askers(item: RunItem | None, request: ClaimRequest) -> Mapping[str, str]:
     """Return the callers to answer when the run ends. The request of this claim is one of them."""
-    found = item.askers if item is not None else {}
+    askers = item.askers if item is not None else {}
     caller = noted_asker(request.message)
-    return found if caller is None else {**found, asker_key(caller.request_id): caller.to_text()}
+    return askers if caller is None else {**askers, asker_key(caller.request_id): caller.to_text()}
 
 
 def noted_asker(message: Message) -> Caller | None:
@@ -305,8 +305,8 @@ def answered_askers(claim: Claim, commit: Commit) -> list[str]:
     The runs that were taken over were answered, or became callers, before the hop was handled. The commit of an end
     has the answer to its own request in its outbox.
     """
-    own = asker_key(claim.message.request_id)
-    return [key for key in claim.item.askers if key != own or commit.status in ENDED]
+    asker = asker_key(claim.message.request_id)
+    return [key for key in claim.item.askers if key != asker or commit.status in ENDED]
 
 
 def refused_commit(claim: Claim, wanted: Commit, item: RunItem | None) -> Committed | Fenced:

@@ -60,19 +60,19 @@ class Member(NamedTuple):
     @classmethod
     def parse(cls, text: str) -> Member | None:
         """Read what :attr:`text` wrote. None for any other text."""
-        found = _MEMBER.fullmatch(text)
-        if found is None or int(found[2]) >= MOST_IN_SHARD:
+        match = _MEMBER.fullmatch(text)
+        if match is None or int(match[2]) >= MOST_IN_SHARD:
             return None
-        return cls(int(found[1]), int(found[2]))
+        return cls(int(match[1]), int(match[2]))
 
 
 def request_of(awaited_id: str) -> tuple[str, Member] | None:
     """Return the id of the group and the request of which this is the request id. None for any other."""
-    found = _REQUEST_ID.fullmatch(awaited_id)
-    if found is None:
+    match = _REQUEST_ID.fullmatch(awaited_id)
+    if match is None:
         return None
-    member = Member.parse(f"{GROUP}.{found[2]}")
-    return None if member is None else (found[1], member)
+    member = Member.parse(f"{GROUP}.{match[2]}")
+    return None if member is None else (match[1], member)
 
 
 def group_key(*parts: object) -> str:
@@ -135,9 +135,9 @@ def key_of(key: str, shard: int) -> str:
     """Return the key under which this shard of a group was saved."""
     *parts, last = key.split(" ")
     for part in parts:
-        own, _, end = part.partition("<")
+        shard_key, _, end = part.partition("<")
         if shard < int(end):
-            return own
+            return shard_key
     return last
 
 
@@ -201,8 +201,8 @@ class GroupPlan(NamedTuple):
     def from_json(cls, row: list[Any]) -> GroupPlan:
         """Read what :meth:`as_json` wrote."""
         key, size, to, moment, flow, stage, version, attributes = row
-        found = {name: Attribute(*pair) for name, pair in attributes.items()}
-        return cls(key, size, to, moment, flow, stage, version, found)
+        parsed = {name: Attribute(*pair) for name, pair in attributes.items()}
+        return cls(key, size, to, moment, flow, stage, version, parsed)
 
 
 class Shard(NamedTuple):

@@ -143,10 +143,10 @@ class RunItem(NamedTuple):
     @property
     def own_failure(self) -> FailedHop | None:
         """Return where this run failed for good and went on at ``on_failed``. None for a run that did not."""
-        found = self.failed
-        if found is None or (found.request_id, found.requested_at) != (self.request_id, self.requested_at):
+        failure = self.failed
+        if failure is None or (failure.request_id, failure.requested_at) != (self.request_id, self.requested_at):
             return None
-        return found
+        return failure
 
     @property
     def wait_was_dispatched(self) -> bool:
@@ -190,10 +190,10 @@ class RunItem(NamedTuple):
     @property
     def cancelled_because(self) -> str | None:
         """Return why this run was cancelled. None for a run that was not."""
-        found = self.cancellation
-        if found is None or found.request_id != self.request_id or found.at < self.requested_at:
+        cancellation = self.cancellation
+        if cancellation is None or cancellation.request_id != self.request_id or cancellation.at < self.requested_at:
             return None
-        return found.why
+        return cancellation.why
 
     def unsent_at(self, hop: int) -> tuple[Send, ...]:
         """Return what the commit of ``hop`` may not have sent yet: nothing once a later hop was claimed."""

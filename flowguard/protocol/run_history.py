@@ -81,7 +81,7 @@ def run_digest(request_id: str, requested_at: int) -> str:
 
 def read_history(text: str) -> tuple[Happened, ...]:
     """Read a history. What is no line of it is left out."""
-    return tuple(one for line in text.split("\n") if (one := Happened.from_text(line)) is not None)
+    return tuple(happened for line in text.split("\n") if (happened := Happened.from_text(line)) is not None)
 
 
 def after_commit(claim: Claim, commit: Commit) -> str:
@@ -132,21 +132,21 @@ def newest(text: str, room: int) -> str:
     return data[start:].decode() if start else ""
 
 
-def _before(claim: Claim, found: RunItem, run: str, longest: int) -> str | None:
+def _before(claim: Claim, item: RunItem, run: str, longest: int) -> str | None:
     """Return the line of the attempt that the claim has found in the item, where that wrote none itself."""
     m = claim.message
-    if found.request_id != m.request_id:
-        if found.status in ENDED:
+    if item.request_id != m.request_id:
+        if item.status in ENDED:
             return None
-        how = How.SUPERSEDED if found.reset_at is None else How.RESET
-        return _line(run_digest(found.request_id, found.requested_at), found, how, claim.at, longest)
-    told = _tells(claim.item.history, run, found.epoch)
-    if told or found.hop != m.hop or found.done or found.cancelled_because is not None:
+        how = How.SUPERSEDED if item.reset_at is None else How.RESET
+        return _line(run_digest(item.request_id, item.requested_at), item, how, claim.at, longest)
+    is_known = _tells(claim.item.history, run, item.epoch)
+    if is_known or item.hop != m.hop or item.done or item.cancelled_because is not None:
         return None
-    if (found.redrive, found.retry) < m.attempt:
+    if (item.redrive, item.retry) < m.attempt:
         first = m.first_error if m.attempt == (0, 1) else None  # of a later attempt the message has no time
-        return _line(run, found, How.RETRIED, claim.at if first is None else first.at, longest)
-    return _line(run, found, How.TAKEN_OVER, min(found.lease_until, claim.at), longest)
+        return _line(run, item, How.RETRIED, claim.at if first is None else first.at, longest)
+    return _line(run, item, How.TAKEN_OVER, min(item.lease_until, claim.at), longest)
 
 
 def _tells(text: str, run: str, epoch: int) -> bool:

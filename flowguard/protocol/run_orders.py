@@ -221,8 +221,8 @@ def _answer(text: str) -> GivenAnswer:
 
 def _use(parts: object) -> Use | None:
     match parts:
-        case [str(awaited_id), str(by), str(who)]:
-            return Use(awaited_id, by, who)
+        case [str(awaited_id), str(by), str(user)]:
+            return Use(awaited_id, by, user)
         case _:
             return None
 
@@ -243,31 +243,31 @@ def _sent_at(envelope: Envelope) -> int:
 # -- writing one
 
 
-def order_attributes(own: str, at: int, place: Mapping[str, Any]) -> dict[str, Attribute]:
+def order_attributes(message_id: str, at: int, place: Mapping[str, Any]) -> dict[str, Attribute]:
     """Return the attributes of a message with this id and time (ms) that is no stage's, and says ``place``."""
     return {
-        REQUEST_ID: Attribute.string(own),
+        REQUEST_ID: Attribute.string(message_id),
         REQUESTED_AT: Attribute.number(at),
         PLACE: Attribute.string(json.dumps(place, separators=(",", ":"))),
     }
 
 
-def reset_attributes(flow: str, object_id: ObjectId, own: str, at: int, signer: Signer) -> dict[str, Attribute]:
+def reset_attributes(flow: str, object_id: ObjectId, message_id: str, at: int, signer: Signer) -> dict[str, Attribute]:
     """Return the attributes of an order to reset of this id and time (ms), signed where messages are."""
-    order = ResetOrder(AnswerAddress(flow, object_id, RequestId(own), at, 1, RESET))
-    return order_attributes(own, at, {RESET: _signed(order, signer).as_json()})
+    order = ResetOrder(AnswerAddress(flow, object_id, RequestId(message_id), at, 1, RESET))
+    return order_attributes(message_id, at, {RESET: _signed(order, signer).as_json()})
 
 
 def cancel_attributes(
-    flow: str, stage: str, object_id: ObjectId, own: str, at: int, why: str, signer: Signer
+    flow: str, stage: str, object_id: ObjectId, message_id: str, at: int, why: str, signer: Signer
 ) -> dict[str, Attribute]:
     """Return the attributes of an order to cancel of this id and time (ms), signed where messages are.
 
     It goes where the requests of ``stage`` do, and names that stage as they do: an inbox may filter by it.
     """
-    order = CancelOrder(AnswerAddress(flow, object_id, RequestId(own), at, 1, CANCEL), why)
+    order = CancelOrder(AnswerAddress(flow, object_id, RequestId(message_id), at, 1, CANCEL), why)
     place = {CANCEL: {**_signed(order, signer).as_json(), "why": why}}
-    attributes = order_attributes(own, at, place)
+    attributes = order_attributes(message_id, at, place)
     return {FLOW_STAGE: Attribute.string(f"{flow}/{stage}"), **attributes}
 
 

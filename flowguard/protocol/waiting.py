@@ -170,11 +170,11 @@ class Kept(NamedTuple):
 
 
 class Use(NamedTuple):
-    """The use of an answer that is kept for an id. ``by`` names its message, ``who`` the wait that uses it up."""
+    """The use of an answer that is kept for an id. ``by`` names its message, ``user`` the wait that uses it up."""
 
     id: str
     by: str
-    who: str
+    user: str
 
 
 class Look(NamedTuple):

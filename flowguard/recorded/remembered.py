@@ -124,27 +124,27 @@ def _read(name: str, text: str, kind: TypeAdapter[Any] | None, result: Any) -> A
         raise OtherRelease(why) from None
 
 
-def _text_of(name: str, found: object, kind: TypeAdapter[Any] | None) -> str:
-    if isinstance(found, Coroutine):
-        found.close()
+def _text_of(name: str, result: object, kind: TypeAdapter[Any] | None) -> str:
+    if isinstance(result, Coroutine):
+        result.close()
         fix = "give the async function itself, and await what step.once returns"
         raise RunFailed(f"step.once({shown(name)}, …) got a coroutine from its call; {fix}. It was not awaited")
     try:
-        return encode_json(found) if kind is not None else _plain_text(found)
+        return encode_json(result) if kind is not None else _plain_text(result)
     except TypeError as error:
         raise RunFailed(
             f"step.once({shown(name)}, …) has made its call, and cannot remember the result: {error}"
         ) from None
 
 
-def _plain_text(found: object) -> str:
+def _plain_text(result: object) -> str:
     """Return the text from which a value comes back as it was, without a type. A model comes back as JSON values."""
     from flowguard.payload.results import Unstorable, to_plain_text  # not needed to start a function
 
     try:
-        return to_plain_text(found, encode_json)
+        return to_plain_text(result, encode_json)
     except (Unstorable, RecursionError):
-        return encode_json(found)
+        return encode_json(result)
 
 
 def _check_name(name: object) -> None:

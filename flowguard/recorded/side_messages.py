@@ -74,15 +74,15 @@ class SideMessages:
             raise RunFailed(f"a message cannot be sent: {problem}")
         if delay:
             _check_delay(where, delay)
-        body, own = encode(payload), self._next_id()
+        body, message_id = encode(payload), self._next_id()
         sent = {
-            REQUEST_ID: Attribute.string(own),
+            REQUEST_ID: Attribute.string(message_id),
             REQUESTED_AT: Attribute.number(self._committed_at),
             **self._message.carried,
             **given,
         }
         deep = with_depth(sent, self._message.depth + 1)
-        self._add(Send(Kind.SIDE, where, body, own, deep, delay, group))
+        self._add(Send(Kind.SIDE, where, body, message_id, deep, delay, group))
 
     def start(
         self,
@@ -110,22 +110,22 @@ class SideMessages:
             raise RunFailed(f"{flow.name} keeps no result that could be reset; say keep_result=… or on_conflict=ATTACH")
         if not flow.trust_senders:
             check_signs(self._signer, flow.name, "orders to reset")
-        own, to = self._next_id(), flow.answers
+        message_id, to = self._next_id(), flow.answers
         attributes = {
             **self._message.carried,
-            **reset_attributes(flow.name, ObjectId(object_id), own, self._committed_at, self._signer),
+            **reset_attributes(flow.name, ObjectId(object_id), message_id, self._committed_at, self._signer),
         }
-        self._add(Send(Kind.SIDE, to, "{}", own, attributes))
+        self._add(Send(Kind.SIDE, to, "{}", message_id, attributes))
 
     def cancel(self, flow: Startable, object_id: str, why: str) -> None:
         """Record the order to cancel another flow's run. It goes where that flow's requests go."""
-        text, own, (stage, inbox) = reason(why), self._next_id(), flow.entrance()
+        text, message_id, (stage, inbox) = reason(why), self._next_id(), flow.entrance()
         named, at = ObjectId(object_id), self._committed_at
         attributes = {
             **self._message.carried,
-            **cancel_attributes(flow.name, stage, named, own, at, text, self._signer),
+            **cancel_attributes(flow.name, stage, named, message_id, at, text, self._signer),
         }
-        self._add(Send(Kind.SIDE, inbox, "{}", own, attributes, group=object_id))
+        self._add(Send(Kind.SIDE, inbox, "{}", message_id, attributes, group=object_id))
 
     def _add(self, send: Send) -> None:
         self.recorded.append(send.checked())

@@ -115,8 +115,8 @@ def read_and_change(
     if tables is None:
         raise RunFailed("step.modify reads a table, and this step has none: run the stage with FlowRunner")
     where = row(key, f"step.modify({shown(table)}, key, …)")
-    found = tables.read(table, where, again=again)
-    made = change(None if found is None else dict(found))
+    item = tables.read(table, where, again=again)
+    made = change(None if item is None else dict(item))
     wanted = None if made is None else row(made, f"the change in step.modify({shown(table)}, …)")
-    write = modified(table, where, found, wanted, compare=compare, tries=tries)
+    write = modified(table, where, item, wanted, compare=compare, tries=tries)
     return write, None if wanted is None else {**where, **wanted}

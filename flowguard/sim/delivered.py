@@ -57,9 +57,9 @@ class Delivered:
 
     def as_json(self) -> dict[str, Any]:
         """Return the line as JSON. It has ids, names and counts, and no payload."""
-        found = asdict(self)
-        del found["events"]
-        return found
+        facts = asdict(self)
+        del facts["events"]
+        return facts
 
 
 def delivered(

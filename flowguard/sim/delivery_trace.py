@@ -84,7 +84,7 @@ class DeliveryTrace:
     @property
     def verdict(self) -> str | None:
         """Return the verdict on the claim or the answer, or why there was none."""
-        return next((found for event in self.events if (found := _verdict(event)) is not None), None)
+        return next((verdict for event in self.events if (verdict := _verdict(event)) is not None), None)
 
     @property
     def outcome(self) -> str | None:
@@ -123,7 +123,7 @@ class Watch:
             return proceed()
         trace = self.open[-1]
         trace.calls += call.service == "dynamodb"
-        writes = [one for one in written(call, self._keys) if one.table != self._run_table]
+        writes = [write for write in written(call, self._keys) if write.table != self._run_table]
         try:
             answer = proceed()
         except ClientError:
@@ -144,12 +144,12 @@ def written(call: ApiCall, keys: Keys) -> list[Written]:
     if call.service != "dynamodb":
         return []
     params = low_level(call)
-    actions = [(kind.lower(), one) for item in params.get("TransactItems", ()) for kind, one in item.items()]
+    actions = [(kind.lower(), action) for item in params.get("TransactItems", ()) for kind, action in item.items()]
     if call.operation in _WRITES:
         actions = [(_WRITES[call.operation], params)]
     return [
-        Written(kind, one["TableName"], _key(one, keys.get(one["TableName"])))
-        for kind, one in actions
+        Written(kind, action["TableName"], _key(action, keys.get(action["TableName"])))
+        for kind, action in actions
         if kind in _WRITES.values()
     ]
 
@@ -182,5 +182,5 @@ def _shown(sends: SendOperation, call: ApiCall, entry: Entry) -> str:
 
 
 def _id(entry: Entry) -> str | None:
-    found: str | None = entry.get("MessageAttributes", {}).get(REQUEST_ID, {}).get("StringValue")
-    return found
+    request_id: str | None = entry.get("MessageAttributes", {}).get(REQUEST_ID, {}).get("StringValue")
+    return request_id

@@ -134,7 +134,11 @@ class EventSource:
 
     def others(self, first: Delivery) -> list[Delivery]:
         """Return the records that SQS might deliver instead of this one. No FIFO group passes one of its records."""
-        return [one for one in self._queues.free() if one is not first and (one.group is None or one.receives == 0)]
+        return [
+            delivery
+            for delivery in self._queues.free()
+            if delivery is not first and (delivery.group is None or delivery.receives == 0)
+        ]
 
     # -- a delivery
 
@@ -154,19 +158,22 @@ class EventSource:
         the next ones in its order. What no queue delivers comes alone.
         """
         taken, passed = [first], set[tuple[str, str] | None]()
-        for one in self._queues.waiting if first.queue is not None else ():
+        for delivery in self._queues.waiting if first.queue is not None else ():
             if len(taken) >= batch:
                 break
-            is_fellow = (one.queue, one.from_dlq) == (first.queue, first.from_dlq) and one.visible_at <= now
-            is_copy = one.message_id in {known.message_id for known in taken}
-            if is_fellow and not is_copy and (one.group is None or one.group not in passed):
-                taken.append(one)
-            elif one is not first:
-                passed.add(one.group)
-        found = taken[1:]
-        for one in found:
-            self._queues.receive(one, now + self._function(first).visibility)
-        return found
+            is_fellow = (delivery.queue, delivery.from_dlq) == (
+                first.queue,
+                first.from_dlq,
+            ) and delivery.visible_at <= now
+            is_copy = delivery.message_id in {known.message_id for known in taken}
+            if is_fellow and not is_copy and (delivery.group is None or delivery.group not in passed):
+                taken.append(delivery)
+            elif delivery is not first:
+                passed.add(delivery.group)
+        fellows = taken[1:]
+        for delivery in fellows:
+            self._queues.receive(delivery, now + self._function(first).visibility)
+        return fellows
 
     def end(
         self, delivery: Delivery, *, acked: bool, left: bool = False, last: bool = False, too_early: bool = False
@@ -203,10 +210,12 @@ class EventSource:
         """Carry out a change of visibility of records that are here. Answer whether it was that."""
         if not call.operation.startswith("ChangeMessageVisibility"):
             return False
-        hidden = [(self._queues.find(one["ReceiptHandle"]), one) for one in call.params.get("Entries", [call.params])]
-        for held, one in hidden:
+        hidden = [
+            (self._queues.find(entry["ReceiptHandle"]), entry) for entry in call.params.get("Entries", [call.params])
+        ]
+        for held, entry in hidden:
             if held is not None:
-                held.visible_at = now + one["VisibilityTimeout"] * 1000
+                held.visible_at = now + entry["VisibilityTimeout"] * 1000
         return any(held is not None for held, _ in hidden)
 
     def _expire(self, now: int) -> None:
@@ -230,4 +239,4 @@ class EventSource:
 def failures_of(answer: Any) -> tuple[str, ...]:
     """Return the ids of the records that a function answered to be delivered again."""
     failed = (answer.get("batchItemFailures") if isinstance(answer, dict) else None) or ()
-    return tuple(str(one.get("itemIdentifier")) for one in failed)
+    return tuple(str(failure.get("itemIdentifier")) for failure in failed)

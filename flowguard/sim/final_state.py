@@ -118,13 +118,13 @@ def _asked(message: Envelope) -> tuple[str, str, bool]:
 
 
 def _runs(world: World) -> tuple[RunLeft, ...]:
-    found = []
+    runs = []
     for raw in sorted(world.scan(world.settings.table), key=lambda item: str(item["pk"])):
         if raw["sk"]["S"] != "run":
             continue
         _, flow, object_id = raw["pk"]["S"].split("#", 2)
         item = world.store.whole(raw)
-        found.append(
+        runs.append(
             RunLeft(
                 flow=flow,
                 object_id=object_id,
@@ -137,7 +137,7 @@ def _runs(world: World) -> tuple[RunLeft, ...]:
                 error=item.error,
             )
         )
-    return tuple(found)
+    return tuple(runs)
 
 
 def _items(world: World, table: str) -> tuple[Mapping[str, Any], ...]:
@@ -151,11 +151,11 @@ def plain(value: Any) -> Any:
         case Decimal():
             return int(value) if value == value.to_integral_value() else float(value)
         case dict():
-            return {name: plain(one) for name, one in value.items()}
+            return {name: plain(part) for name, part in value.items()}
         case set() | frozenset():
-            return sorted((plain(one) for one in value), key=str)
+            return sorted((plain(part) for part in value), key=str)
         case list():
-            return [plain(one) for one in value]
+            return [plain(part) for part in value]
         case str() | bool() | None:
             return value
         case _:
@@ -166,13 +166,13 @@ def _dead_letter(queue: str, message: Any) -> DeadLetter:
     (read,) = normalize({"Messages": [message]})
     if isinstance(read, BadRecord):
         return DeadLetter(queue=queue, stage=None, object_id=None, request_id=None, error=str(read.error), unread=True)
-    said = {name: attribute.value for name, attribute in read.attributes.items()}
-    place = Place.parse(said.get(PLACE, "{}"))
+    texts = {name: attribute.value for name, attribute in read.attributes.items()}
+    place = Place.parse(texts.get(PLACE, "{}"))
     return DeadLetter(
         queue=queue,
-        stage=said.get(FLOW_STAGE),
+        stage=texts.get(FLOW_STAGE),
         object_id=place.object_id or place.seems,
-        request_id=said.get(REQUEST_ID),
+        request_id=texts.get(REQUEST_ID),
         error=f"{place.first_error.type}: {place.first_error.text}" if place.first_error else None,
         unread=not place.object_id,
     )

@@ -100,18 +100,18 @@ class Functions:
 
     def _answering(self) -> dict[str, ServedFunction]:
         """Return the functions for the queues that bring nothing but answers."""
-        found: dict[str, ServedFunction] = {}
+        functions: dict[str, ServedFunction] = {}
         visibility = _visibility([])
         for flow in self._flows:
             if isinstance(flow.answers, Queue) and flow.answers.short_name not in self.by_queue:
                 name = flow.answers.short_name
-                sharing = [one for one in self._flows if one.answers == flow.answers]
-                found[name] = self._function(name, sharing, visibility)
+                sharing = [other for other in self._flows if other.answers == flow.answers]
+                functions[name] = self._function(name, sharing, visibility)
         for queue, declaring in callback_queues(self._flows).items():
             if queue not in self.by_queue:
                 handler = callback_handler(*declaring).using(self._services)
-                found[queue] = ServedFunction(queue, handler, visibility, batch=self._batching.size)
-        return found
+                functions[queue] = ServedFunction(queue, handler, visibility, batch=self._batching.size)
+        return functions
 
     def dlq_function(self, queue: str | None) -> ServedFunction:
         """Return the function for a record that SQS moves to the dead-letter queue.
@@ -119,8 +119,8 @@ class Functions:
         That is the function for dead letters of the flows that read the queue. A record of a plain function goes back
         to it, as a redrive sends it.
         """
-        found = self.by_queue.get(queue or "")
-        return found if found is not None and found.plain else self._dead_of.get(queue or "", self.dead)
+        function = self.by_queue.get(queue or "")
+        return function if function is not None and function.plain else self._dead_of.get(queue or "", self.dead)
 
     def serving(self, queue: str | None, envelope: Envelope) -> ServedFunction:
         """Return the function that reads the record's queue.
@@ -129,8 +129,8 @@ class Functions:
         that of the first stage of the one flow that it fits. A message that does not fit exactly one flow goes to a
         function with every stage, which reports that.
         """
-        if (found := self.by_queue.get(queue or "")) is not None:
-            return found
+        if (function := self.by_queue.get(queue or "")) is not None:
+            return function
         if any(comes_through(envelope, callback) for flow in self._flows for callback in flow.callbacks):
             return self.answers
         if queue is not None or FLOW_STAGE in envelope.attributes:
@@ -160,11 +160,11 @@ Served = list[tuple[AnyFlow, AnyStage]]
 
 
 def _served(flows: Iterable[AnyFlow]) -> Mapping[str, Served]:
-    found: dict[str, Served] = {}
+    served: dict[str, Served] = {}
     for flow in flows:
         for stage in flow.stages:
-            found.setdefault(queue_of(flow, stage), []).append((flow, stage))
-    return found
+            served.setdefault(queue_of(flow, stage), []).append((flow, stage))
+    return served
 
 
 def _targets(served: Served) -> list[AnyFlow | AnyStage]:

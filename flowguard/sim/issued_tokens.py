@@ -30,7 +30,7 @@ class NoSuchToken(FlowguardError):
         self.known = known
 
     def __str__(self) -> str:
-        listed = ", ".join(bounded(one, LONGEST_PART) for one in self.known[:_MOST_NAMED])
+        listed = ", ".join(bounded(token, LONGEST_PART) for token in self.known[:_MOST_NAMED])
         more = f" and {len(self.known) - _MOST_NAMED} more" if len(self.known) > _MOST_NAMED else ""
         there = f"the tokens until then: {listed}{more}" if self.known else "no run has waited for a token by then"
         name = bounded(self.name, LONGEST_PART)
@@ -60,8 +60,8 @@ class MadeTokens:
         for name in str(event.facts["names"]).split(", "):
             row = _row(message, name)
             if row in self._texts:
-                said = f"{message.flow}/{message.object_id}/{name}"
-                self._newest[said] = self._of_requests[f"{said}@{message.request_id}"] = row
+                label = f"{message.flow}/{message.object_id}/{name}"
+                self._newest[label] = self._of_requests[f"{label}@{message.request_id}"] = row
 
     def text_of(self, flow: str, row_id: str) -> str | None:
         """Return the token that was made last for the row."""
@@ -78,18 +78,18 @@ class MadeTokens:
         return {**event, **paths}
 
     def _filled(self, text: str) -> str:
-        return _PLACEHOLDER.sub(lambda found: self._token(found[1]), text)
+        return _PLACEHOLDER.sub(lambda match: self._token(match[1]), text)
 
-    def _token(self, said: str) -> str:
-        row = self._newest.get(said) or self._of_requests.get(said) or self._made_by_dead_worker(said)
+    def _token(self, label: str) -> str:
+        row = self._newest.get(label) or self._of_requests.get(label) or self._made_by_dead_worker(label)
         if row is None:
-            raise NoSuchToken(said, tuple(self._newest))
+            raise NoSuchToken(label, tuple(self._newest))
         return self._texts[row]
 
-    def _made_by_dead_worker(self, said: str) -> tuple[str, str] | None:
+    def _made_by_dead_worker(self, label: str) -> tuple[str, str] | None:
         """Return the row of a token whose worker died before its run had reported what it awaits."""
         for message in reversed(self._claimed.values()):
-            whole = said.removesuffix(f"@{message.request_id}")
+            whole = label.removesuffix(f"@{message.request_id}")
             row = _row(message, whole.removeprefix(f"{message.flow}/{message.object_id}/"))
             if row in self._texts:
                 return row

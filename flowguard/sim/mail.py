@@ -38,7 +38,7 @@ class Mail:
     @property
     def moments(self) -> Iterable[int]:
         """Return when something that was sent can be received, ms since 1970."""
-        return [*self._due, *(one.due for one in self._scheduled if one.due is not None)]
+        return [*self._due, *(schedule.due for schedule in self._scheduled if schedule.due is not None)]
 
     def __call__(self, call: ApiCall, proceed: Proceed, /) -> Response:
         now = self._clock.now()
@@ -57,13 +57,13 @@ class Mail:
     def collect(self, queues: Iterable[str]) -> None:
         """Receive messages from those of the queues in which any may have arrived, and those of schedules."""
         now = self._clock.now()
-        for one in [one for one in self._scheduled if one.due is not None and one.due <= now]:
-            self._scheduled.remove(one)
-            if one.name in queues:
-                self._put(self._of_schedule(one, now), one.name)
+        for schedule in [schedule for schedule in self._scheduled if schedule.due is not None and schedule.due <= now]:
+            self._scheduled.remove(schedule)
+            if schedule.name in queues:
+                self._put(self._of_schedule(schedule, now), schedule.name)
         due = [self._due.pop(moment) for moment in [*self._due] if moment <= now]
-        found = set().union(*due)
-        for queue in sorted(queue for queue in queues if found & {queue, None}):
+        arrived = set().union(*due)
+        for queue in sorted(queue for queue in queues if arrived & {queue, None}):
             for message in self._received(queue):
                 self._put(message, queue)
 
@@ -73,16 +73,16 @@ class Mail:
             raise envelope.error
         self._source.put(envelope, envelope.received, queue, self._clock.now())
 
-    def _of_schedule(self, one: Posted, now: int) -> Any:
+    def _of_schedule(self, schedule: Posted, now: int) -> Any:
         """Return what a schedule sends to its queue, as ``receive_message`` returns it."""
         self._schedules_sent += 1
-        own = f"schedule-{self._schedules_sent}"
+        message_id = f"schedule-{self._schedules_sent}"
         return {
-            "MessageId": own,
-            "ReceiptHandle": own,
-            "Body": one.body,
+            "MessageId": message_id,
+            "ReceiptHandle": message_id,
+            "Body": schedule.body,
             "Attributes": {"SentTimestamp": str(now), "ApproximateReceiveCount": "1"},
-            "eventSourceARN": self._arn(one.name),
+            "eventSourceARN": self._arn(schedule.name),
         }
 
     def _arn(self, queue: str) -> str:
@@ -98,8 +98,8 @@ class Mail:
             answer: Any = sqs.receive_message(
                 QueueUrl=url, MaxNumberOfMessages=10, MessageAttributeNames=["All"], MessageSystemAttributeNames=["All"]
             )
-            if not (found := answer.get("Messages")):
+            if not (messages := answer.get("Messages")):
                 return
-            for message in found:
+            for message in messages:
                 sqs.delete_message(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"])
                 yield {**message, "eventSourceARN": arn}

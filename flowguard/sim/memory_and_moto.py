@@ -44,8 +44,8 @@ class MemoryAndMoto(MemoryAWS):
     def _open(self, opened: ExitStack) -> None:
         opened.enter_context(moto_engines(self.seed))
         super()._open(opened)
-        for one in (one_at_a_time(), adopting(), self._strict):
-            opened.enter_context(intercept(one, innermost=True))
+        for interceptor in (one_at_a_time(), adopting(), self._strict):
+            opened.enter_context(intercept(interceptor, innermost=True))
 
     def _answer(self, call: ApiCall, proceed: Proceed) -> Response:
         return proceed() if call.service in self._elsewhere else super()._answer(call, proceed)

@@ -43,14 +43,14 @@ class Posted:
     @property
     def id(self) -> str | None:
         """Return the id by which a receiver drops copies."""
-        found = self.attributes.get(REQUEST_ID)
-        return found.value if found is not None else None
+        attribute = self.attributes.get(REQUEST_ID)
+        return attribute.value if attribute is not None else None
 
     @property
     def place(self) -> Place:
         """Return where the message is in its run. Hop 1 and retry 0 for a message of no run."""
-        found = self.attributes.get(PLACE)
-        return _place(found.value) if found is not None else Place()
+        attribute = self.attributes.get(PLACE)
+        return _place(attribute.value) if attribute is not None else Place()
 
     @property
     def run(self) -> str:
@@ -77,8 +77,8 @@ class Posted:
     @property
     def unsent(self) -> Undeliverable | None:
         """Return what the letter of an unsent message says of it."""
-        found = self.attributes.get(PLACE)
-        return _unsent(found) if found is not None else None
+        attribute = self.attributes.get(PLACE)
+        return _unsent(attribute) if attribute is not None else None
 
     @property
     def says_to(self) -> bool:
@@ -86,22 +86,22 @@ class Posted:
 
         Such a letter says where the message was to go.
         """
-        found = self.attributes.get(PLACE)
-        return found is not None and _bound_for(found) is not None
+        attribute = self.attributes.get(PLACE)
+        return attribute is not None and _bound_for(attribute) is not None
 
 
 @lru_cache(maxsize=1024)
-def _unsent(said: Attribute) -> Undeliverable | None:
+def _unsent(attribute: Attribute) -> Undeliverable | None:
     try:
-        return Undeliverable.of({PLACE: said})
+        return Undeliverable.of({PLACE: attribute})
     except ValueError:
         return None
 
 
 @lru_cache(maxsize=1024)
-def _bound_for(said: Attribute) -> Destination | None:
+def _bound_for(attribute: Attribute) -> Destination | None:
     try:
-        return bound_for({PLACE: said})
+        return bound_for({PLACE: attribute})
     except ValueError:
         return None
 
@@ -119,18 +119,18 @@ def as_posted(send: Send, call: int) -> Posted:
     match to := send.to:
         case Queue():
             entries: Any = [queue_entry(0, send, fifo=to.fifo)]
-            found = _read(SENDS["SendMessageBatch"], {"QueueUrl": to.short_name, "Entries": entries}, {}, call=call)
+            posted = _read(SENDS["SendMessageBatch"], {"QueueUrl": to.short_name, "Entries": entries}, {}, call=call)
         case Topic():
             entries = [topic_entry(0, send, fifo=to.fifo)]
             params = {"TopicArn": to.arn, "PublishBatchRequestEntries": entries}
-            found = _read(SENDS["PublishBatch"], params, {}, call=call)
+            posted = _read(SENDS["PublishBatch"], params, {}, call=call)
         case Bus():
-            found = _read(SENDS["PutEvents"], {"Entries": [bus_entry(to, send)]}, {"Entries": [{}]}, call=call)
+            posted = _read(SENDS["PutEvents"], {"Entries": [bus_entry(to, send)]}, {"Entries": [{}]}, call=call)
         case Function():
-            found = _read(SENDS["Invoke"], invocation(to, send), {}, call=call)
+            posted = _read(SENDS["Invoke"], invocation(to, send), {}, call=call)
         case _:
             assert_never(to)
-    return found[0]
+    return posted[0]
 
 
 def posted(call: ApiCall, answer: Mapping[str, Any], /, **of_call: Any) -> list[Posted]:

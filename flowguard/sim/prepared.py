@@ -34,9 +34,9 @@ def low_level(call: ApiCall) -> Mapping[str, Any]:
     return params
 
 
-def emit(event: str, call: ApiCall, **said: Any) -> list[tuple[Any, Any]]:
+def emit(event: str, call: ApiCall, **arguments: Any) -> list[tuple[Any, Any]]:
     """Emit an event to botocore's listeners. boto3's resources translate by it."""
     meta, name = call.client.meta, f"{event}.{call.service}.{call.operation}"
     model = meta.service_model.operation_model(call.operation)
-    answers: list[tuple[Any, Any]] = meta.events.emit(name, model=model, context={}, **said)
+    answers: list[tuple[Any, Any]] = meta.events.emit(name, model=model, context={}, **arguments)
     return answers

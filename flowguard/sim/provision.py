@@ -111,12 +111,12 @@ class AutoProvisioner:
 
     def table(self, name: str, key: TableKey | None = None) -> None:
         """Create the table if it is missing and its key is known. An undeclared one takes the key it is used with."""
-        own = self._declared.get(name) or key
-        if own is None or not self._may_miss(name):
+        known = self._declared.get(name) or key
+        if known is None or not self._may_miss(name):
             return
         self.tables.append(name)
-        self._used_with[name] = own
-        create_table(self._engine.client("dynamodb"), name, *own.names, types=own.types)
+        self._used_with[name] = known
+        create_table(self._engine.client("dynamodb"), name, *known.names, types=known.types)
 
     def _note(self, table: str) -> None:
         """Leave a table alone that somebody else created."""
@@ -217,8 +217,8 @@ def _with(call: ApiCall, name: str, value: str) -> Iterator[None]:
 
 def _about(error: ClientError, operation: str, what: str) -> ClientError:
     """Return the error with the name of what it is about."""
-    said: Any = error.response.get("Error", {})
-    response: Any = {**error.response, "Error": {**said, "Message": f"{said.get('Message')}: {what}"}}
+    details: Any = error.response.get("Error", {})
+    response: Any = {**error.response, "Error": {**details, "Message": f"{details.get('Message')}: {what}"}}
     return type(error)(response, operation)
 
 
@@ -230,6 +230,6 @@ def _key_of(key: LowLevelKey) -> TableKey | None:
 def tables_of(params: Mapping[str, Any]) -> list[tuple[str, LowLevelKey | None]]:
     """Return each table that a DynamoDB call reads or writes by key. With it goes that key, where the call gives it."""
     actions = [action for item in params.get("TransactItems", ()) for action in item.values()]
-    named = [one for one in (params, *actions) if "TableName" in one and "KeySchema" not in one]
-    said = [(name, None) for name in tables_of_statements(params)]
-    return [*((one["TableName"], one.get("Key")) for one in named), *said]
+    named = [request for request in (params, *actions) if "TableName" in request and "KeySchema" not in request]
+    of_statements = [(name, None) for name in tables_of_statements(params)]
+    return [*((request["TableName"], request.get("Key")) for request in named), *of_statements]

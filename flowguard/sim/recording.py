@@ -36,8 +36,8 @@ def read_recording(event: Any) -> list[RecordedRecord | BadRecord]:
     It may have any shape that a function understands, or be what boto3 has received, with or without its receipts.
     """
     event = _with_receipts(event)
-    found = find_records(event)
-    raws = [event] if found is None else [record for _, record in found]
+    records = find_records(event)
+    raws = [event] if records is None else [record for _, record in records]
     return [
         read if isinstance(read, BadRecord) else RecordedRecord(read, raw)
         for read, raw in zip(_normalized(event), raws, strict=True)
@@ -75,10 +75,12 @@ def _normalized(event: Any) -> list[Envelope | BadRecord]:
     if http_source(event) is None:
         return normalize(event)
     context = event["requestContext"]
-    own, at = context.get("requestId"), context.get("timeEpoch", context.get("requestTimeEpoch"))
+    request_id, at = context.get("requestId"), context.get("timeEpoch", context.get("requestTimeEpoch"))
     return normalize(
         event,
-        invocation_id=own if isinstance(own, str) and own and id_problem(own) is None else None,
+        invocation_id=request_id
+        if isinstance(request_id, str) and request_id and id_problem(request_id) is None
+        else None,
         received_at=at if type(at) is int and 0 <= at <= LAST_MOMENT else None,
     )
 
@@ -97,8 +99,8 @@ def plan(recorded: Sequence[RecordedRecord], *, repeat: int = 1, shuffle: int | 
     A record that does not say when it was sent comes with the one before it in the files. A shuffle leaves the moments
     as they are and deals the records out to them anew.
     """
-    timed = sorted(_timed(recorded), key=lambda one: one.at)
-    copies = [one for one in timed for _ in range(repeat)]
+    timed = sorted(_timed(recorded), key=lambda delivery: delivery.at)
+    copies = [delivery for delivery in timed for _ in range(repeat)]
     if shuffle is None:
         return copies
     dealt = [copy.recorded for copy in copies]
@@ -108,9 +110,9 @@ def plan(recorded: Sequence[RecordedRecord], *, repeat: int = 1, shuffle: int | 
 
 def _timed(recorded: Iterable[RecordedRecord]) -> list[PlannedDelivery]:
     records = list(recorded)
-    at = min((one.sent_at for one in records if one.sent_at is not None), default=START)
-    found = []
+    at = min((record.sent_at for record in records if record.sent_at is not None), default=START)
+    planned = []
     for record in records:
         at = record.sent_at if record.sent_at is not None else at
-        found.append(PlannedDelivery(at, record))
-    return found
+        planned.append(PlannedDelivery(at, record))
+    return planned

@@ -35,7 +35,7 @@ class SameClients:
 
     def _reusing(self, make: Any, origin: Callable[[Any], Any]) -> Any:
         def client(session: Any, *names: Any, **options: Any) -> Any:
-            given = [_known(one) for one in (*names, *options.values())]
+            given = [_known(value) for value in (*names, *options.values())]
             if None in given:
                 return make(session, *names, **options)
             key = (make, origin(session), len(names), *options, *given)

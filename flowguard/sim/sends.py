@@ -69,8 +69,10 @@ class SendOperation:
         """
         entries = self.entries(params) if str(params.get("ScheduleExpression", "at(")).startswith("at(") else []
         if self.by_position:
-            return [one for one, said in zip(entries, answer["Entries"], strict=True) if "ErrorCode" not in said]
-        failed = {one["Id"] for one in answer.get("Failed", ()) if "Id" in one}
+            return [
+                entry for entry, result in zip(entries, answer["Entries"], strict=True) if "ErrorCode" not in result
+            ]
+        failed = {failure["Id"] for failure in answer.get("Failed", ()) if "Id" in failure}
         return [entry for entry in entries if entry.get("Id") not in failed]
 
     def receivers(self, params: Params) -> list[str]:
@@ -84,7 +86,7 @@ class SendOperation:
         """
         params, name = cast("dict[str, Any]", call.params), str(self.batch)
         every = params[name]
-        params[name] = [one for number, one in enumerate(every, 1) if number not in left_out]
+        params[name] = [entry for number, entry in enumerate(every, 1) if number not in left_out]
         try:
             return proceed() if params[name] else {}
         finally:
@@ -137,14 +139,14 @@ def _inside(body: str) -> Mapping[str, Attribute]:
     try:
         data = json.loads(body)
         records = data.get("Records")
-        said = (
-            {name: one["stringValue"] for name, one in records[0]["messageAttributes"].items()}
+        texts = (
+            {name: attribute["stringValue"] for name, attribute in records[0]["messageAttributes"].items()}
             if records
-            else {name: str(one) for name, one in data["flowguard"].items()}
+            else {name: str(value) for name, value in data["flowguard"].items()}
         )
     except (ValueError, LookupError, AttributeError, TypeError):
         return {}
-    return _read({name: {"DataType": "String", "StringValue": one} for name, one in said.items()})
+    return _read({name: {"DataType": "String", "StringValue": text} for name, text in texts.items()})
 
 
 # -- the table ---------------------------------------------------------------------------------------------------------
@@ -197,5 +199,5 @@ SENDS: Final[Mapping[str, SendOperation]] = {
 
 def sending(service: str, operation: str) -> SendOperation | None:
     """Return what is known of the operation. None where it sends nothing."""
-    found = SENDS.get(operation)
-    return found if found is not None and found.service == service else None
+    known = SENDS.get(operation)
+    return known if known is not None and known.service == service else None

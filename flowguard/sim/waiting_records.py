@@ -97,19 +97,23 @@ class Queues:
 
     def delete(self, delivery: Delivery) -> None:
         """Delete a record. It may be deleted already: by another worker, while this one was held up."""
-        self.waiting = [one for one in self.waiting if one is not delivery]
+        self.waiting = [other for other in self.waiting if other is not delivery]
 
     def find(self, receipt_handle: str) -> Delivery | None:
         """Find a record by the receipt handle that it was delivered with.
 
         It is not deleted yet. Of copies, the last one delivered is found.
         """
-        found = [one for one in self.waiting if one.receives and one.envelope.receipt_handle == receipt_handle]
-        return max(found, key=lambda one: one.turn, default=None)
+        matching = [
+            delivery
+            for delivery in self.waiting
+            if delivery.receives and delivery.envelope.receipt_handle == receipt_handle
+        ]
+        return max(matching, key=lambda delivery: delivery.turn, default=None)
 
     def free(self) -> list[Delivery]:
         """Return the deliveries that wait behind no other record of their FIFO group."""
-        return [one for one, _ in self._due_at()]
+        return [delivery for delivery, _ in self._due_at()]
 
     def _due_at(self) -> Iterator[tuple[Delivery, int]]:
         """Yield those deliveries, and when each is due.
@@ -119,14 +123,14 @@ class Queues:
         """
         heads: dict[tuple[str, str], int] = {}
         in_flight_until: dict[tuple[str, str], int] = {}
-        grouped = [(one, one.group) for one in self.waiting]
-        for one, group in grouped:
+        grouped = [(delivery, delivery.group) for delivery in self.waiting]
+        for delivery, group in grouped:
             if group is not None:
-                heads[group] = min(one.number, heads.get(group, one.number))
-                if one.receives:
-                    in_flight_until[group] = max(one.visible_at, in_flight_until.get(group, one.visible_at))
-        for one, group in grouped:
+                heads[group] = min(delivery.number, heads.get(group, delivery.number))
+                if delivery.receives:
+                    in_flight_until[group] = max(delivery.visible_at, in_flight_until.get(group, delivery.visible_at))
+        for delivery, group in grouped:
             if group is None:
-                yield one, one.visible_at
-            elif heads[group] == one.number:
-                yield one, max(one.visible_at, in_flight_until.get(group, one.visible_at))
+                yield delivery, delivery.visible_at
+            elif heads[group] == delivery.number:
+                yield delivery, max(delivery.visible_at, in_flight_until.get(group, delivery.visible_at))

@@ -254,11 +254,11 @@ class World:
         if now - self._looked_at < EXPIRES_EVERY:
             return ()
         self._looked_at = now
-        expired = [one for one in self.scan(self.settings.table) if int(one.get("ttl", _NEVER)["N"]) < now // 1000]
-        for one in expired:
-            key = {"pk": one["pk"], "sk": one["sk"]}
+        expired = [item for item in self.scan(self.settings.table) if int(item.get("ttl", _NEVER)["N"]) < now // 1000]
+        for item in expired:
+            key = {"pk": item["pk"], "sk": item["sk"]}
             self.aws.client("dynamodb").delete_item(TableName=self.settings.table, Key=key)
-        return tuple(one["pk"]["S"] for one in expired)
+        return tuple(item["pk"]["S"] for item in expired)
 
     def _invoke(self, function: ServedFunction, delivery: Delivery, trace: DeliveryTrace) -> bool:
         """Invoke the function and answer whether the record may be deleted."""

@@ -22,9 +22,9 @@ from flowguard.wire.attributes import Attribute
 
 def check_flows(method: str, flows: Iterable[object]) -> None:
     example = "MyFlow, payload" if method == "send" else "MyFlow"
-    for one in flows:
-        if not is_flow(one):
-            raise _refused(method, f"{one!r} is no Flow; give the class of a flow: {method}({example})")
+    for flow in flows:
+        if not is_flow(flow):
+            raise _refused(method, f"{flow!r} is no Flow; give the class of a flow: {method}({example})")
 
 
 def check_request(flow: AnyFlow, payload: Any, **about: Any) -> None:
@@ -49,15 +49,15 @@ def check_event(number: int, event: object) -> None:
         kind = type(event).__name__
         fix = "send(MyFlow, payload) asks for a run, sqs_event(queue, payload) makes an event"
         raise EnvelopeError(record, "(all of it)", f"{kind} is a payload and no event; {fix}")
-    if isinstance(event, list | tuple) and any(isinstance(one, Mapping) and "Records" in one for one in event):
+    if isinstance(event, list | tuple) and any(isinstance(part, Mapping) and "Records" in part for part in event):
         raise EnvelopeError(record, "(all of it)", "it is a list of events; give them one by one: deliver(*events)")
 
 
 def read_table(name: object, key: object) -> TableKey:
     """Read the key of a table that a test names."""
-    for what, value in (("name", name), ("key", key)):
-        if not (_is_text(value) or (what == "key" and isinstance(value, tuple | Mapping))):
-            raise _refused("table", f'{what} is {value!r}; give the table and its hash key: table("prices", "sku")')
+    for kind, value in (("name", name), ("key", key)):
+        if not (_is_text(value) or (kind == "key" and isinstance(value, tuple | Mapping))):
+            raise _refused("table", f'{kind} is {value!r}; give the table and its hash key: table("prices", "sku")')
     try:
         return read_key(str(name), key)
     except SettingsError as error:
@@ -66,14 +66,14 @@ def read_table(name: object, key: object) -> TableKey:
 
 def read_items(table: str, items: Iterable[object]) -> list[dict[str, Any]]:
     """Read items into the low-level form that ``put_item`` takes."""
-    found = []
+    stored = []
     for number, item in enumerate(items, 1):
         values = row(item, "table") if isinstance(item, BaseModel) else item
         if not isinstance(values, Mapping):
             fix = 'give each item as a dict or a pydantic model: table("prices", "sku", {"sku": "tea", "price": 4})'
             raise _refused("table", f"item {number} of {table} is {item!r}; {fix}")
-        found.append(low_level(f"item {number} of {table}", values))
-    return found
+        stored.append(low_level(f"item {number} of {table}", values))
+    return stored
 
 
 def check_within(within: object) -> None:
@@ -95,7 +95,7 @@ def _is_place(value: object) -> bool:
 
 def _are_attributes(value: object) -> bool:
     return isinstance(value, Mapping) and all(
-        _is_text(name) and isinstance(one, Attribute | str) for name, one in value.items()
+        _is_text(name) and isinstance(attribute, Attribute | str) for name, attribute in value.items()
     )
 
 

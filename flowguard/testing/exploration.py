@@ -45,7 +45,7 @@ class MarkerError(FlowguardError):
         self.problems = problems
 
     def __str__(self) -> str:
-        return f"@pytest.mark.{MARKER} is not well defined:" + "".join(f"\n  - {one}" for one in self.problems)
+        return f"@pytest.mark.{MARKER} is not well defined:" + "".join(f"\n  - {problem}" for problem in self.problems)
 
 
 class Exploration:
@@ -78,9 +78,9 @@ class Exploration:
 def _problems(flows: tuple[Any, ...], arguments: Mapping[str, Any]) -> Iterator[str]:
     if not flows:
         yield f"it names no flow; write {MARKER}(MyFlow, messages=[…])"
-    for one in flows:
-        if not (is_flow(one) or isinstance(one, PlainFunction)):
-            yield f"{one!r} is no Flow; flows come first, everything else has a name: {MARKER}(MyFlow, messages=[…])"
+    for flow in flows:
+        if not (is_flow(flow) or isinstance(flow, PlainFunction)):
+            yield f"{flow!r} is no Flow; flows come first, everything else has a name: {MARKER}(MyFlow, messages=[…])"
     for name in arguments:
         if name not in _ARGUMENTS:
             yield f"it takes no {name!r}; there are {', '.join(_ARGUMENTS)}"
@@ -126,9 +126,10 @@ def _unfit_messages(messages: Any) -> Iterator[str]:
     if not _is_list(messages) or not messages:
         yield f"messages is {messages!r}; give what starts it: messages=[a payload, or a recorded event, …]"
         return
-    for one in messages:
-        if not isinstance(one.message if isinstance(one, Later) else one, BaseModel | Mapping):
-            yield f"messages has {one!r}; each is a payload (a pydantic model), a recorded event, or Later(one of them)"
+    for given in messages:
+        if not isinstance(given.message if isinstance(given, Later) else given, BaseModel | Mapping):
+            one_of = "a payload (a pydantic model), a recorded event, or Later(one of them)"
+            yield f"messages has {given!r}; each is {one_of}"
 
 
 def _wrong_kinds(arguments: Mapping[str, Any]) -> Iterator[str]:
@@ -178,7 +179,7 @@ def _are_keys(tables: Any) -> bool:
 
 
 def _maps_names(value: object, is_good: Any) -> bool:
-    return isinstance(value, Mapping) and all(_is_name(name) and is_good(one) for name, one in value.items())
+    return isinstance(value, Mapping) and all(_is_name(name) and is_good(part) for name, part in value.items())
 
 
 def _is_name(value: object) -> bool:

@@ -100,12 +100,12 @@ class FlowResult:
 
         Raises :class:`NotThere`.
         """
-        found = [end for end in self.ends if end.object_id == object_id and flow in (None, end.flow)]
-        if len(found) != 1:
-            problem = f"{len(found)} flows have run for it" if found else "nothing has run for it"
-            there = [f"{one.flow} of {one.object_id}" for one in found or self.ends]
-            raise NotThere(f"run({object_id!r}): {problem}", there, "Name the flow as well" if found else "")
-        return found[0]
+        ends = [end for end in self.ends if end.object_id == object_id and flow in (None, end.flow)]
+        if len(ends) != 1:
+            problem = f"{len(ends)} flows have run for it" if ends else "nothing has run for it"
+            there = [f"{end.flow} of {end.object_id}" for end in ends or self.ends]
+            raise NotThere(f"run({object_id!r}): {problem}", there, "Name the flow as well" if ends else "")
+        return ends[0]
 
     def table(self, name: str) -> Sequence[Mapping[str, Any]]:
         """Return all items of a table as plain values. Raises :class:`NotThere`."""
@@ -128,11 +128,11 @@ class FlowResult:
         if name not in self.destinations:
             fix = f'Where nothing may be sent to it: flow_runner.queue("{bounded(name, _LONGEST_NAME)}")'
             raise NotThere(f"sent({to!r}): there is no such queue or topic", sorted(self.destinations), fix)
-        found: dict[object, SentMessage] = {}
-        for number, one in enumerate(self.messages):
-            if _short_name(one.to) == name:
-                found.setdefault(number if one.id is None else one.id, one)
-        return list(found.values())
+        by_id: dict[object, SentMessage] = {}
+        for number, message in enumerate(self.messages):
+            if _short_name(message.to) == name:
+                by_id.setdefault(number if message.id is None else message.id, message)
+        return list(by_id.values())
 
     def copies(self) -> list[SentMessage]:
         """Return what was sent once more under the same id, after this ``run()`` or an earlier one sent it first.
@@ -168,12 +168,12 @@ def _identity(message: SentMessage) -> tuple[str, str | None, str]:
     return message.to, message.id, repr((message.body, sorted(message.attributes.items())))
 
 
-def _with_ends(rows: Sequence[Delivered], told: Callable[[Sequence[Delivered]], list[str]]) -> list[str]:
+def _with_ends(rows: Sequence[Delivered], lines_of: Callable[[Sequence[Delivered]], list[str]]) -> list[str]:
     """Return the lines of all rows, or of the first and the last ones where they are very many."""
     if len(rows) <= _MOST_TOLD:
-        return told(rows)
+        return lines_of(rows)
     half = _OF_MORE // 2
-    return [*told(rows[:half]), f"  … {len(rows) - _OF_MORE:,} more deliveries …", *told(rows[-half:])]
+    return [*lines_of(rows[:half]), f"  … {len(rows) - _OF_MORE:,} more deliveries …", *lines_of(rows[-half:])]
 
 
 def _short_name(to: str | Destination) -> str:

@@ -49,7 +49,7 @@ def sqs_event(
     the payload by default. ``receive_count`` counts this delivery too.
     """
     body, arn = encode(payload), _arn("sqs", queue)
-    own = message_id or _id(arn, body)
+    record_id = message_id or _id(arn, body)
     system = {
         "ApproximateReceiveCount": str(receive_count),
         "SentTimestamp": str(sent_at),
@@ -57,13 +57,13 @@ def sqs_event(
         "ApproximateFirstReceiveTimestamp": str(sent_at),
     }
     if arn.endswith(".fifo"):
-        system |= {"SequenceNumber": f"{sent_at:020d}", "MessageDeduplicationId": own}
+        system |= {"SequenceNumber": f"{sent_at:020d}", "MessageDeduplicationId": record_id}
         group = group or "group-1"
     if group is not None:
         system["MessageGroupId"] = group
     record = {
-        "messageId": own,
-        "receiptHandle": f"handle-{own}-{receive_count}",
+        "messageId": record_id,
+        "receiptHandle": f"handle-{record_id}-{receive_count}",
         "body": body,
         "attributes": system,
         "messageAttributes": attributes_to(Attribute.to_sqs_record, _attributes(attributes)),

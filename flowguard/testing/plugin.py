@@ -175,7 +175,7 @@ def _explore(item: pytest.Function, exploration: Exploration, body: Callable[[Vi
         (_SUMMARY, report.tried),
     ]
     if not report.ok:
-        again = [f"pytest '{item.nodeid}' --flow-schedule {one.schedule}" for one in report.violations]
+        again = [f"pytest '{item.nodeid}' --flow-schedule {violation.schedule}" for violation in report.violations]
         pytest.fail("\n".join([str(report), "", *again]), pytrace=False)
 
 
@@ -228,8 +228,8 @@ def _time_line(runner: FlowRunner) -> str:
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     reports = [
         report
-        for found in terminalreporter.stats.values()
-        for report in found
+        for outcomes in terminalreporter.stats.values()
+        for report in outcomes
         if isinstance(report, pytest.TestReport) and report.when == "call"
     ]
     explored = [(report.nodeid, dict(report.user_properties)) for report in reports]
@@ -246,7 +246,7 @@ def _show_counts(terminal: pytest.TerminalReporter, explored: list[tuple[str, di
     if terminal.verbosity > 0:
         for name, counts in explored:
             terminal.write_line(f"{name}: {counts[_SUMMARY]}")
-    schedules, violations = (sum(counts[one] for _, counts in explored) for one in (_SCHEDULES, _VIOLATIONS))
+    schedules, violations = (sum(counts[name] for _, counts in explored) for name in (_SCHEDULES, _VIOLATIONS))
     terminal.write_line(f"{schedules} schedules, {violations} violation{'s' if violations != 1 else ''}")
 
 

@@ -11,13 +11,13 @@ from types import TracebackType
 
 def described(error: BaseException) -> str:
     """Describe an error with the user's line: ``KeyError: 'sku' at orders.py:41: order["sku"]``."""
-    what = f"{type(error).__name__}: {error}"
+    text = f"{type(error).__name__}: {error}"
     frames = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__)]
     users = [place for place in frames if _is_users(place[0])]
     if not users:
-        return what
+        return text
     file, line = users[-1]
-    return f"{what} at {_short(file)}:{line}: {linecache.getline(file, line).strip()}"
+    return f"{text} at {_short(file)}:{line}: {linecache.getline(file, line).strip()}"
 
 
 def up_to_users(whole: TracebackType) -> TracebackType:
@@ -25,7 +25,7 @@ def up_to_users(whole: TracebackType) -> TracebackType:
     places = [whole]
     while (inner := places[-1].tb_next) is not None:
         places.append(inner)
-    users = [number for number, one in enumerate(places, 1) if _is_users(one.tb_frame.f_code.co_filename)]
+    users = [number for number, place in enumerate(places, 1) if _is_users(place.tb_frame.f_code.co_filename)]
     traceback_type: TracebackType | None = None
     for place in reversed(places[: max(users, default=len(places))]):
         traceback_type = TracebackType(traceback_type, place.tb_frame, place.tb_lasti, place.tb_lineno)

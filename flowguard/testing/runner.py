@@ -114,12 +114,12 @@ class FlowRunner:
         module lists in ``TABLES`` and ``ITEMS`` need not be given. An item that the engine refuses leaves those
         before it there.
         """
-        own = read_table(name, key)
+        declared = read_table(name, key)
         world = self._world
-        if (known := world.keys.get(name, own)) != own:
-            raise SettingsError("flow_runner.table", f"{name} has the key {known} already, not {own}")
+        if (known := world.keys.get(name, declared)) != declared:
+            raise SettingsError("flow_runner.table", f"{name} has the key {known} already, not {declared}")
         read = read_items(name, items)
-        world.declare(name, own)
+        world.declare(name, declared)
         dynamodb = world.aws.client("dynamodb")
         for number, item in enumerate(read, 1):
             try:
@@ -271,7 +271,7 @@ class FlowRunner:
     def _destinations(self) -> Iterator[str]:
         """Yield the names of what messages can be sent to: what there is, and what was sent to."""
         world = self._world
-        yield from (name_at_end(one.name) for one in world.posted)
+        yield from (name_at_end(posted.name) for posted in world.posted)
         yield from world.provisioner.queues
         for page in world.aws.client("sqs").get_paginator("list_queues").paginate():
             yield from (url.rpartition("/")[2] for url in page.get("QueueUrls", ()))

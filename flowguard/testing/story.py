@@ -22,7 +22,7 @@ def _lines(row: Delivered, start: int) -> Iterator[str]:
     nothing = "nothing was left to do" if row.acked else "stays in its queue"
     yield f"  {(row.at - start) / 1000:9.3f} s  {_what(row)}: {', '.join(words) or nothing}"
     for kind, writes in (("", row.writes), ("refused: ", row.refused)):
-        yield from (f"{_INDENT}{kind}{one.kind} {one.table} {one.key}".rstrip() for one in writes)
+        yield from (f"{_INDENT}{kind}{write.kind} {write.table} {write.key}".rstrip() for write in writes)
     for sent in row.sends[:_MOST_SENDS]:
         yield f"{_INDENT}sent to {sent.to}{f' in {sent.delay} s' if sent.delay else ''}"
     if len(row.sends) > _MOST_SENDS:

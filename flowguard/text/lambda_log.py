@@ -80,9 +80,9 @@ def _invocation(request_id: str | None, tenant_id: str | None) -> str:
 @lru_cache(maxsize=32)
 def _begun(level: int, event: str, second: int) -> str:
     """Return a line as far as all lines of an event have it within a second of the epoch."""
-    own = f'"level": "{logging.getLevelName(level)}", "message": "flowguard {event}", "logger": "flowguard"'
-    return f'{{{own}, "timestamp": "{time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(second))}'
+    fields = f'"level": "{logging.getLevelName(level)}", "message": "flowguard {event}", "logger": "flowguard"'
+    return f'{{{fields}, "timestamp": "{time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(second))}'
 
 
-def _text(found: object) -> str | None:
-    return None if found is None else str(found)
+def _text(value: object) -> str | None:
+    return None if value is None else str(value)

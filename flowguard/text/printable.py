@@ -26,7 +26,7 @@ _UNPRINTABLE: Final = re.compile(
 
 def printable(text: str) -> str:
     """Write each control and each mark that cannot be seen as an escape such as ``\\x1b``. A newline stays."""
-    return text if text.isprintable() else _UNPRINTABLE.sub(lambda found: ascii(found[0])[1:-1], text)
+    return text if text.isprintable() else _UNPRINTABLE.sub(lambda match: ascii(match[0])[1:-1], text)
 
 
 def one_line(text: str) -> str:
@@ -36,7 +36,7 @@ def one_line(text: str) -> str:
 
 def printable_json(text: str) -> str:
     """Make the text of a JSON value printable. It stays the same value."""
-    return text if text.isprintable() else _UNPRINTABLE.sub(lambda found: json.dumps(found[0])[1:-1], text)
+    return text if text.isprintable() else _UNPRINTABLE.sub(lambda match: json.dumps(match[0])[1:-1], text)
 
 
 def bounded(text: str, most: int = LONGEST) -> str:

@@ -22,10 +22,10 @@ from flowguard.worker.dead_letters import Letter
 
 
 class Change(NamedTuple):
-    """The outcome of a change. ``said`` are lines for the person who asked for it."""
+    """The outcome of a change. ``lines`` are for the person who asked for it."""
 
     is_done: bool
-    said: list[str]
+    lines: list[str]
 
 
 @dataclass(frozen=True)
@@ -41,8 +41,8 @@ class Changes:
             done = cancel_run(self.client, self.inspected.reader(), flow, object_id, why, self.inspected.clock.now())
         except (RunFailed, RunTooBusy) as error:
             return Change(False, [f"Nothing was cancelled: {error}"])
-        said = f"cancelled: {done.now}" if done.is_cancelled else f"nothing was cancelled: {done.now}"
-        return Change(done.is_cancelled and done.unsent is None, [said, *([done.unsent] if done.unsent else [])])
+        line = f"cancelled: {done.now}" if done.is_cancelled else f"nothing was cancelled: {done.now}"
+        return Change(done.is_cancelled and done.unsent is None, [line, *([done.unsent] if done.unsent else [])])
 
     def retry(self, flow: AnyFlow, object_id: str) -> Change:
         """Send the dead letter of a failed run back, as ``flowguard retry`` does."""
@@ -52,30 +52,30 @@ class Changes:
         why = "there is no run" if seen is None else refusal(seen.item, self.inspected.clock.now(), flow)
         if seen is None or why is not None:
             return Change(False, [f"nothing was sent back: {why}"])
-        queue, said = flow.dead_letters.name, []
-        own = OwnLetters(flow.name, object_id, seen.item.request_id)
+        queue, lines = flow.dead_letters.name, []
+        letters = OwnLetters(flow.name, object_id, seen.item.request_id)
         with self.inspected.reading(queue, flow) as reading:
             redriver = self._redriver(reading)
             for page in reading.pages():
-                said += [_said(one) for one in own.counted(redriver.redrive(own.among(page)))]
-                if own.sent:
+                lines += [_said(outcome) for outcome in letters.counted(redriver.redrive(letters.among(page)))]
+                if letters.sent:
                     break
-        return Change(own.sent > 0, [*said, *reading.warnings, *own.problems(queue)])
+        return Change(letters.sent > 0, [*lines, *reading.warnings, *letters.problems(queue)])
 
     def again(self, flow: AnyFlow, object_id: str) -> Change:
         """Begin a run anew that was taken back, as ``flowguard retry --again`` does."""
-        own, now = self.inspected, self.inspected.clock.now()
+        inspected, now = self.inspected, self.inspected.clock.now()
         if not isinstance(flow.dead_letters, Queue):
             return Change(False, [f"the dead letters of {flow.name} go to {flow.dead_letters}, which is no queue"])
-        seen = own.reader().read(flow.name, object_id)
+        seen = inspected.reader().read(flow.name, object_id)
         if seen is None:
             return Change(False, ["nothing was begun anew: there is no run"])
-        signer = aws_signer(own.settings, own.clients, own.clock)
+        signer = aws_signer(inspected.settings, inspected.clients, inspected.clock)
         try:
-            letters = own.reading(flow.dead_letters.name, flow)
+            letters = inspected.reading(flow.dead_letters.name, flow)
             first = first_in_letters(flow, object_id, seen.item, letters, signer)
             begun = begin_again(
-                flow, first, seen.item, now, sender=aws_sender(own.settings, own.clients), signer=signer
+                flow, first, seen.item, now, sender=aws_sender(inspected.settings, inspected.clients), signer=signer
             )
         except NotAnew as error:
             return Change(False, [f"nothing was begun anew: {error}"])
@@ -95,21 +95,21 @@ class Changes:
         return Change(False, ["no such letter is visible now; is it gone, or held by a reader?", *reading.warnings])
 
     def _redriver(self, reading: Reading) -> Redriver:
-        own = self.inspected
-        signer = aws_signer(own.settings, own.clients, own.clock)
+        inspected = self.inspected
+        signer = aws_signer(inspected.settings, inspected.clients, inspected.clock)
         return Redriver(
-            own.clients,
-            own.settings.run_table,
+            inspected.clients,
+            inspected.settings.run_table,
             reading,
             unreadable=True,
-            clock=own.clock,
+            clock=inspected.clock,
             signer=signer,
-            names=own.settings.at_aws,
+            names=inspected.settings.at_aws,
         )
 
 
 def _named(page: Sequence[Letter], message_id: str) -> list[Letter]:
-    return [one for one in page if one.message_id == message_id]
+    return [letter for letter in page if letter.message_id == message_id]
 
 
 def _said(outcome: Outcome) -> str:

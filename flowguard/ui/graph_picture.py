@@ -103,8 +103,8 @@ def _way(edge: GraphEdge, runs: int) -> Way:
 def _numbers(node: GraphNode, traffic: Traffic) -> list[Number]:
     if node.shape is not Shape.STAGE:
         return []
-    found = traffic.of_stage(node.name)
-    return [Number(what, found[what]) for what in _ON_BOX if found.get(what)]
+    numbers = traffic.of_stage(node.name)
+    return [Number(state, numbers[state]) for state in _ON_BOX if numbers.get(state)]
 
 
 def _runs_on(edge: GraphEdge, edges: Sequence[GraphEdge], graph: FlowGraph, traffic: Traffic) -> int:
@@ -119,7 +119,7 @@ def _runs_on(edge: GraphEdge, edges: Sequence[GraphEdge], graph: FlowGraph, traf
         return traffic.at[source.name, DONE]
     if edge.line is EdgeKind.WAITS:
         return traffic.between[source.name, target.name]
-    onward = [one for one in edges if one.source == edge.source and graph.node(one.target).shape is Shape.STAGE]
+    onward = [other for other in edges if other.source == edge.source and graph.node(other.target).shape is Shape.STAGE]
     return traffic.at[source.name, ON_THE_WAY] if edge.line is EdgeKind.THEN and len(onward) == 1 else 0
 
 

@@ -108,7 +108,7 @@ class Inspected:
 
         Raises :class:`flowguard.aws.run_pages.NoCursor` for a place that is none, and :class:`Unusable`.
         """
-        found: list[SeenRun] = []
+        runs: list[SeenRun] = []
         groups: _Groups = {}
         read = unreadable = 0
         with self._table() as reader:
@@ -116,15 +116,15 @@ class Inspected:
                 read, unreadable, after = read + page.read, unreadable + page.unreadable, page.last
                 for seen in page.runs:
                     if passes(seen.item) and _is_row(seen, group, groups):
-                        found.append(seen)
-                    if len(found) == self.bounds.rows:
-                        return RunList(self._rows(reader, found), read, unreadable, place_of(seen), _counted(groups))
-            return RunList(self._rows(reader, found), read, unreadable, after, _counted(groups))
+                        runs.append(seen)
+                    if len(runs) == self.bounds.rows:
+                        return RunList(self._rows(reader, runs), read, unreadable, place_of(seen), _counted(groups))
+            return RunList(self._rows(reader, runs), read, unreadable, after, _counted(groups))
 
-    def _rows(self, reader: RunReader, found: list[SeenRun]) -> list[dict[str, Any]]:
+    def _rows(self, reader: RunReader, runs: list[SeenRun]) -> list[dict[str, Any]]:
         now = self.clock.now()
-        found.sort(key=lambda seen: urgency(seen.item, now))
-        return [_row(seen, reader, now) for seen in found]
+        runs.sort(key=lambda seen: urgency(seen.item, now))
+        return [_row(seen, reader, now) for seen in runs]
 
     def traffic(self, flow: str, most: int) -> Traffic:
         """Count the runs of a flow by where they are, of no more than ``most`` items of the table."""
@@ -159,8 +159,8 @@ class Inspected:
 
     def dead_letter_queues(self) -> list[str]:
         """Return the queues whose letters can be shown."""
-        own = [flow.dead_letters.name for flow in self.flows.values() if isinstance(flow.dead_letters, Queue)]
-        return list(dict.fromkeys([*own, *self.queues]))
+        of_flows = [flow.dead_letters.name for flow in self.flows.values() if isinstance(flow.dead_letters, Queue)]
+        return list(dict.fromkeys([*of_flows, *self.queues]))
 
     def letters(self, queue: str) -> Letters:
         """Read the first letters of a queue. SQS counts each of them as received once more."""
@@ -197,8 +197,8 @@ class Inspected:
 
     def _flow_of(self, queue: str) -> AnyFlow | None:
         """Return the flow whose letters go to the queue, if it is the only one."""
-        found = [flow for flow in self.flows.values() if flow.dead_letters == Queue(queue)]
-        return found[0] if len(found) == 1 else None
+        flows = [flow for flow in self.flows.values() if flow.dead_letters == Queue(queue)]
+        return flows[0] if len(flows) == 1 else None
 
     def _pages(self, reader: RunReader) -> RunPages:
         return RunPages(self.clients.dynamodb, self.settings.run_table, reader)
@@ -226,15 +226,15 @@ def _row(seen: SeenRun, reader: RunReader, now: int) -> dict[str, Any]:
     """Return the facts of a row. Of a run whose error cannot be read, they say so."""
     item = seen.item
     wait = item.wait if item.status is Status.WAITING else None
-    own = {
+    facts = {
         "age": duration(max(0, now - item.requested_at) // 1000),
         "due": "" if wait is None else moment(wait.deadline, now),
         "names": missing_names(seen),
     }
     try:
         with readable(seen.flow, seen.object_id):
-            return row_facts(seen, reader, now) | own
+            return row_facts(seen, reader, now) | facts
     except Unusable as problem:
         place = {"flow": seen.flow, "object_id": seen.object_id, "status": item.status.value, "stage": item.stage}
         known = {"hop": item.hop, "attempt": item.retry + 1, "requested_at": iso(item.requested_at)}
-        return {**place, **known, **own, "late": is_late(item, now), "now": problem.problem}
+        return {**place, **known, **facts, "late": is_late(item, now), "now": problem.problem}

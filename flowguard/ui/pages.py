@@ -119,13 +119,13 @@ class _Pages:
 
     def runs(self) -> Any:
         given = _given(*_FILTERS)
-        found = self._list(given, Status(given["status"]) if given["status"] in list(Status) else None)
-        return render_template("runs.html", found=found, given=given, statuses=list(Status))
+        listed = self._list(given, Status(given["status"]) if given["status"] in list(Status) else None)
+        return render_template("runs.html", listed=listed, given=given, statuses=list(Status))
 
     def waits(self) -> Any:
         given = _given("flow", "stage")
-        found = self._list(given, Status.WAITING, lambda item: item.wait is not None and item.wait.end is None)
-        return render_template("waits.html", found=found, given=given)
+        listed = self._list(given, Status.WAITING, lambda item: item.wait is not None and item.wait.end is None)
+        return render_template("waits.html", listed=listed, given=given)
 
     def _list(
         self, given: Mapping[str, str], status: Status | None, also: Callable[[RunItem], bool] = lambda item: True
@@ -154,15 +154,15 @@ class _Pages:
     def run(self) -> Any:
         flow, object_id = self._named(request.args)
         most = request.args.get("history", TOLD[0], type=int)
-        found = self.inspected.run(flow, object_id, most if most in TOLD else TOLD[0])
-        if found is None:
+        pair = self.inspected.run(flow, object_id, most if most in TOLD else TOLD[0])
+        if pair is None:
             raise NotFound(f"There is no run of {bounded(object_id)} in flow {bounded(flow)}.")
-        seen, facts = found
+        seen, facts = pair
         line = time_line(seen, self.inspected.clock.now())
-        told = facts["history"] if seen.item.full_history else []
+        history = facts["history"] if seen.item.full_history else []
         more = [count for count in TOLD if count > most] if facts["history_goes_on"] else []
         known = self.inspected.flows.get(flow)
-        return render_template("run.html", facts=facts, line=line, flow=known, told=told, more=more)
+        return render_template("run.html", facts=facts, line=line, flow=known, told=history, more=more)
 
     def flows(self) -> Any:
         name, known = request.args.get("flow", ""), self.inspected.flows
@@ -174,22 +174,22 @@ class _Pages:
         graph = graph_of(flow)
         picture = graph_picture(graph, traffic)
         more = [count for count in COUNTED if count > traffic.read] if not traffic.is_whole else []
-        said = list(described(picture))
-        return render_template("flow.html", graph=graph, picture=picture, traffic=traffic, more=more, said=said)
+        lines = list(described(picture))
+        return render_template("flow.html", graph=graph, picture=picture, traffic=traffic, more=more, lines=lines)
 
     def letters(self) -> Any:
         queue, queues = request.args.get("queue", ""), self.inspected.dead_letter_queues()
         if not queue:
             return render_template("queues.html", queues=queues)
         self._check_queue(queue)
-        found = self.inspected.letters(queue)
+        page = self.inspected.letters(queue)
         now = self.inspected.clock.now()
-        refused = itertools.repeat(None) if self.changes is None else self.inspected.refusals(found.letters)
+        refused = itertools.repeat(None) if self.changes is None else self.inspected.refusals(page.letters)
         rows = [
             (_of_letter(letter, now), without_tokens(letter.text) if self.inspected.payloads else None, why)
-            for letter, why in zip(found.letters, refused, strict=False)
+            for letter, why in zip(page.letters, refused, strict=False)
         ]
-        return render_template("letters.html", found=found, rows=rows, name=queue)
+        return render_template("letters.html", page=page, rows=rows, name=queue)
 
     # -- changing
 
@@ -234,9 +234,9 @@ class _Pages:
 
     def _named(self, given: Mapping[str, str]) -> tuple[str, str]:
         flow, object_id = given.get("flow", ""), given.get("object", "")
-        for what, text in (("flow", flow), ("object", object_id)):
+        for kind, text in (("flow", flow), ("object", object_id)):
             if problem := name_problem(text):
-                raise NotFound(f"There is no such run: the {what} {problem}.")
+                raise NotFound(f"There is no such run: the {kind} {problem}.")
         return flow, object_id
 
     def _of_known(self) -> tuple[AnyFlow, str]:
@@ -271,8 +271,10 @@ def _refused(error: HTTPException) -> Any:
 
 def _failed(error: FlowguardError) -> Any:
     why = error.problem if isinstance(error, Unusable) else str(error)
-    what, fix = (error.what, error.fix) if isinstance(error, Unusable) else ("This cannot be shown", "")
-    return render_template("problem.html", what=bounded(what), why=f"{bounded(why)}" + (f". {fix}" if fix else "")), 502
+    subject, fix = (error.what, error.fix) if isinstance(error, Unusable) else ("This cannot be shown", "")
+    return render_template(
+        "problem.html", what=bounded(subject), why=f"{bounded(why)}" + (f". {fix}" if fix else "")
+    ), 502
 
 
 def _given(*names: str) -> dict[str, str]:

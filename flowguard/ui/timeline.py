@@ -49,7 +49,7 @@ class Moment(NamedTuple):
     """Something that happened, or is due. ``at`` is in ms since 1970."""
 
     at: int
-    said: str
+    text: str
     tone: Tone = Tone.PAST
 
 
@@ -94,21 +94,21 @@ def time_line(seen: SeenRun, now: int) -> TimeLine:
 
     So both the second of work and the two days of waiting after it can be seen.
     """
-    moments = sorted(_moments(seen.item, now), key=lambda one: one.at)
+    moments = sorted(_moments(seen.item, now), key=lambda moment: moment.at)
     first, last = moments[0].at, moments[-1].at
     x = _scale([moment.at for moment in moments])
 
     places: list[tuple[float, int]] = []
     rows: list[float] = []  # of each row, where its last mark is
-    for one in moments:
-        place = x(one.at)
+    for moment in moments:
+        place = x(moment.at)
         row = next((i for i, taken in enumerate(rows) if place - taken >= _CLOSE), len(rows))
         rows[row:] = [place, *rows[row + 1 :]]
         places.append((place, row))
     line = _MARGIN + _ROW * (len(rows) - 1)
     marks = [
-        Mark(number, one, place, line - _ROW * row, iso(one.at), distance(one.at, now))
-        for number, (one, (place, row)) in enumerate(zip(moments, places, strict=True), 1)
+        Mark(number, moment, place, line - _ROW * row, iso(moment.at), distance(moment.at, now))
+        for number, (moment, (place, row)) in enumerate(zip(moments, places, strict=True), 1)
     ]
     bars = _bars(seen.item, x(first), x(last), x(min(max(now, first), last)), x)
     return TimeLine(marks, bars, list(_gaps(moments, x)), line + 2 * _MARGIN, line)
@@ -185,20 +185,20 @@ def _moments(item: RunItem, now: int) -> Iterator[Moment]:
     yield Moment(now, "now", Tone.NOW)
 
 
-def _happened(one: Happened) -> Moment:
+def _happened(entry: Happened) -> Moment:
     """Return the moment at which an attempt ended."""
-    attempt = f", attempt {one.retry + 1}" if one.retry else ""
-    again = f", redrive {one.redrive}" if one.redrive else ""
-    took = "" if one.ms is None else f", {one.ms:,} ms after its claim"
-    place = f"hop {one.hop} at {one.stage}{attempt}{again} (epoch {one.epoch})"
-    return Moment(one.at, f"{place}: {SAID[one.how]}{took}", _TONES.get(one.how, Tone.PAST))
+    attempt = f", attempt {entry.retry + 1}" if entry.retry else ""
+    again = f", redrive {entry.redrive}" if entry.redrive else ""
+    took = "" if entry.ms is None else f", {entry.ms:,} ms after its claim"
+    place = f"hop {entry.hop} at {entry.stage}{attempt}{again} (epoch {entry.epoch})"
+    return Moment(entry.at, f"{place}: {SAID[entry.how]}{took}", _TONES.get(entry.how, Tone.PAST))
 
 
 def _tells_last_commit(past: Sequence[Happened], item: RunItem) -> bool:
     """Answer whether the history has the last commit. A function of an older version adds nothing to it."""
     if item.done:
-        return any(one.epoch == item.epoch for one in past)
-    return any(one.hop == item.hop - 1 for one in past)
+        return any(entry.epoch == item.epoch for entry in past)
+    return any(entry.hop == item.hop - 1 for entry in past)
 
 
 def _commits(item: RunItem) -> Iterator[Moment]:
@@ -230,5 +230,5 @@ def _deadline(wait: Wait, now: int) -> Iterator[Moment]:
             "" if wait.plan is None else f": without the answers it goes on at {wait.plan.stage_at(WaitEnd.TIMED_OUT)}"
         )
         late = wait.deadline < now
-        said = "the deadline passed" if late else "the deadline"
-        yield Moment(wait.deadline, f"{said}{after}", Tone.BAD if late else Tone.DUE)
+        text = "the deadline passed" if late else "the deadline"
+        yield Moment(wait.deadline, f"{text}{after}", Tone.BAD if late else Tone.DUE)

@@ -43,12 +43,12 @@ class Traffic:
 
     def of_stage(self, stage: str) -> Mapping[str, int]:
         """Return what the runs at a stage do, with their numbers."""
-        return {what: number for (at, what), number in self.at.items() if at == stage}
+        return {state: number for (at, state), number in self.at.items() if at == stage}
 
     @property
     def runs(self) -> int:
         """Return the number of runs."""
-        return sum(number for (_, what), number in self.at.items() if what != LATE)
+        return sum(number for (_, state), number in self.at.items() if state != LATE)
 
 
 def _what(item: RunItem, now: int) -> str:

@@ -54,34 +54,34 @@ class AnswerAddress(NamedTuple):
         return json.dumps([_FORM, *self._replace(signature=None)], separators=(",", ":"))
 
     @classmethod
-    def parse(cls, found: object) -> AnswerAddress:
+    def parse(cls, data: object) -> AnswerAddress:
         """Read what :meth:`as_json` wrote. Raises ValueError, naming the part, for anything else."""
-        if not isinstance(found, dict):
+        if not isinstance(data, dict):
             raise ValueError("has the address of an answer that is not a JSON object")
-        signature = found.get("sig")
+        signature = data.get("sig")
         if signature is not None and not (isinstance(signature, str) and len(signature) <= _LONGEST_SIGNATURE):
             raise ValueError(f"has the address of an answer whose 'sig' is no text of at most {_LONGEST_SIGNATURE}")
         return cls(
-            flow=_text(found, "flow"),
-            object_id=ObjectId(_text(found, "object")),
-            request_id=RequestId(_text(found, "request")),
-            requested_at=_whole(found, "at", 0, LATEST_TIME),
-            hop=_whole(found, "hop", 1, MOST_HOPS),
-            name=_text(found, "name", LONGEST_AWAITED_NAME),
-            admits=found.get("admits") is True,
+            flow=_text(data, "flow"),
+            object_id=ObjectId(_text(data, "object")),
+            request_id=RequestId(_text(data, "request")),
+            requested_at=_whole(data, "at", 0, LATEST_TIME),
+            hop=_whole(data, "hop", 1, MOST_HOPS),
+            name=_text(data, "name", LONGEST_AWAITED_NAME),
+            admits=data.get("admits") is True,
             signature=signature,
         )
 
 
-def _whole(found: dict[str, Any], name: str, least: int, most: int) -> int:
-    value = found.get(name)
+def _whole(data: dict[str, Any], name: str, least: int, most: int) -> int:
+    value = data.get(name)
     if type(value) is not int or not least <= value <= most:
         raise ValueError(f"has the address of an answer whose {name!r} is no whole number from {least} to {most:,}")
     return value
 
 
-def _text(found: dict[str, Any], name: str, longest: int | None = None) -> str:
-    value = found.get(name)
+def _text(data: dict[str, Any], name: str, longest: int | None = None) -> str:
+    value = data.get(name)
     if not isinstance(value, str) or not value:
         raise ValueError(f"has the address of an answer without {name!r}")
     if problem := id_problem(value):

@@ -15,12 +15,12 @@ from flowguard.wire.notification import to_json
 
 def bus_detail(body: str, attributes: Mapping[str, Attribute]) -> str:
     """Return the detail of an EventBridge event. It is always an object, with the attributes under ``flowguard``."""
-    said = {"flowguard": {name: a.value for name, a in attributes.items()}}
+    addition = {"flowguard": {name: a.value for name, a in attributes.items()}}
     try:
         read = json.loads(body, parse_constant=_refuse)
-        return to_json((read if isinstance(read, dict) else {"payload": read}) | said)
+        return to_json((read if isinstance(read, dict) else {"payload": read}) | addition)
     except (ValueError, RecursionError):  # not JSON, or JSON that nobody else would read: 1e999, 100,000 levels
-        return to_json({"payload": body, **said})
+        return to_json({"payload": body, **addition})
 
 
 def function_payload(message_id: str, body: str, attributes: Mapping[str, Attribute]) -> str:

@@ -67,18 +67,18 @@ def _event(values: dict[str, Any], detail: str) -> BusEvent:
     )
 
 
-def _own_attributes(said: object) -> dict[str, Attribute]:
+def _own_attributes(entry: object) -> dict[str, Attribute]:
     """Return the id, the time and the depth in a detail that a flow has sent (see ``flowguard.wire.bodies``).
 
     Copies of one message are events with ids of their own. What it says of stage, hop and attempt is not read: only
     requests come in over a bus.
     """
-    if not isinstance(said, dict):
+    if not isinstance(entry, dict):
         return {}
-    read = {name: said[name] for name in (REQUEST_ID, REQUESTED_AT) if isinstance(said.get(name), str)}
-    own = {name: Attribute.string(text) for name, text in read.items()}
-    depth = depth_in(said.get(PLACE))
-    return {**own, **place_at_depth(depth)} if depth else own
+    read = {name: entry[name] for name in (REQUEST_ID, REQUESTED_AT) if isinstance(entry.get(name), str)}
+    attributes = {name: Attribute.string(text) for name, text in read.items()}
+    depth = depth_in(entry.get(PLACE))
+    return {**attributes, **place_at_depth(depth)} if depth else attributes
 
 
 def _is_time(text: str) -> bool:
@@ -141,7 +141,7 @@ def _members(text: str) -> tuple[dict[str, Any], dict[str, str]]:
 
 
 def _past(form: re.Pattern[str], text: str, at: int) -> re.Match[str]:
-    found = form.match(text, at)
-    if found is None:
+    match = form.match(text, at)
+    if match is None:
         raise ValueError(f"not JSON at {at}")
-    return found
+    return match

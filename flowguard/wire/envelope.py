@@ -144,8 +144,8 @@ class Envelope(NamedTuple):
     @property
     def of_sqs(self) -> dict[str, Any]:
         """Return the attributes that SQS itself gives a record, such as ``SentTimestamp``."""
-        found: dict[str, Any] = self.received["attributes"]
-        return found
+        attributes: dict[str, Any] = self.received["attributes"]
+        return attributes
 
     @property
     def group_id(self) -> str | None:
@@ -220,10 +220,10 @@ def normalize(
     ``function_arn`` and ``received_at`` (milliseconds) are its message id, origin and time of sending. ``names`` are
     those of the queues and topics at AWS.
     """
-    found = find_records(event)
-    if found is None:
+    records = find_records(event)
+    if records is None:
         return [_read_invocation(event, invocation_id, function_arn, received_at)]
-    read = [_read_or_bad(record, place, index) for index, (place, record) in enumerate(found)]
+    read = [_read_or_bad(record, place, index) for index, (place, record) in enumerate(records)]
     return read if names.are_those_of_the_code else [_named(record, names) for record in read]
 
 

@@ -19,8 +19,8 @@ class Home(NamedTuple):
     def of(cls, *arns: str | None) -> Home | None:
         """Read from the first that is an ARN with all three; None where none is."""
         for arn in arns:
-            if arn is not None and (found := _ARN.fullmatch(arn)):
-                return cls(found["partition"], found["region"], found["account"])
+            if arn is not None and (match := _ARN.fullmatch(arn)):
+                return cls(match["partition"], match["region"], match["account"])
         return None
 
 
@@ -46,18 +46,18 @@ def is_local(to: Destination, home: Home | None, *, beside: str | None = None) -
 
 
 def _by_arn(name: str, service: str, home: Home | None) -> bool:
-    found = _ARN.fullmatch(name)
-    if found is None or found["service"] != service:
+    match = _ARN.fullmatch(name)
+    if match is None or match["service"] != service:
         return False
-    here = home == (found["partition"], found["region"], found["account"])
-    return here and _RESOURCES[service].fullmatch(found["resource"]) is not None
+    here = home == (match["partition"], match["region"], match["account"])
+    return here and _RESOURCES[service].fullmatch(match["resource"]) is not None
 
 
 def _by_url(url: str, home: Home | None) -> bool:
-    found = _URL.fullmatch(url)
-    if found is None or home is None:
+    match = _URL.fullmatch(url)
+    if match is None or home is None:
         return False
-    return (found["region"] or found["legacy"], found["account"]) == (home.region, home.account)
+    return (match["region"] or match["legacy"], match["account"]) == (home.region, home.account)
 
 
 def _is_beside(url: str, known: str) -> bool:

@@ -127,21 +127,21 @@ def _named(event: object) -> str:
 
 
 def _text(part: Mapping[str, Any], name: str) -> str:
-    found = part.get(name)
-    if found is None:
+    value = part.get(name)
+    if value is None:
         return ""
-    if not isinstance(found, str):
-        raise EnvelopeError(_WHERE, name, f"is no text but {shown(found)}")
-    return found
+    if not isinstance(value, str):
+        raise EnvelopeError(_WHERE, name, f"is no text but {shown(value)}")
+    return value
 
 
 def _object(event: Mapping[str, Any], name: str) -> dict[str, Any]:
-    found = event.get(name)
-    if found is None:
+    value = event.get(name)
+    if value is None:
         return {}
-    if not isinstance(found, dict) or not all(isinstance(key, str) for key in found):
-        raise EnvelopeError(_WHERE, name, f"is no object but {shown(found)}")
-    return found
+    if not isinstance(value, dict) or not all(isinstance(key, str) for key in value):
+        raise EnvelopeError(_WHERE, name, f"is no object but {shown(value)}")
+    return value
 
 
 def _texts(event: Mapping[str, Any], name: str) -> dict[str, str]:
@@ -202,12 +202,12 @@ def _fields(text: str, where: str) -> list[tuple[str, str]]:
 
 def _weights(accept: str) -> dict[str, float]:
     """Return the media ranges of an Accept header with their weights, 1 where none is given."""
-    found = {}
+    ranges = {}
     for part in accept[:_LONGEST_HEADER].lower().split(","):
         kind, *parameters = (piece.strip() for piece in part.split(";"))
         weights = [parameter.removeprefix("q=") for parameter in parameters if parameter.startswith("q=")]
-        found[kind] = _weight(weights[0]) if weights else 1.0
-    return found
+        ranges[kind] = _weight(weights[0]) if weights else 1.0
+    return ranges
 
 
 def _weight(text: str) -> float:

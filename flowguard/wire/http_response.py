@@ -34,9 +34,9 @@ class HttpResponse(NamedTuple):
     cause: Exception | None = None
 
 
-def json_response(status: int, said: Mapping[str, object], **headers: str) -> HttpResponse:
+def json_response(status: int, content: Mapping[str, object], **headers: str) -> HttpResponse:
     """Make a response with a JSON object. An underscore in a header's name stands for a hyphen."""
-    return HttpResponse(status, _headers({"Content-Type": "application/json"}, headers), f"{json.dumps(said)}\n")
+    return HttpResponse(status, _headers({"Content-Type": "application/json"}, headers), f"{json.dumps(content)}\n")
 
 
 def page_response(status: int, page: Page, **headers: str) -> HttpResponse:
@@ -44,16 +44,16 @@ def page_response(status: int, page: Page, **headers: str) -> HttpResponse:
     return HttpResponse(status, _headers(_OF_PAGES, headers), page.html())
 
 
-def _headers(own: Mapping[str, str], more: Mapping[str, str]) -> dict[str, str]:
-    return {**own, **_ALWAYS, **{name.replace("_", "-"): value for name, value in more.items()}}
+def _headers(base: Mapping[str, str], more: Mapping[str, str]) -> dict[str, str]:
+    return {**base, **_ALWAYS, **{name.replace("_", "-"): value for name, value in more.items()}}
 
 
 def lambda_response(response: HttpResponse, event: object) -> dict[str, Any]:
     """Return what the function returns for the request that the event is. A load balancer wants a form of its own."""
-    found: dict[str, Any] = {"statusCode": response.status, "body": response.body, "isBase64Encoded": False}
+    answer: dict[str, Any] = {"statusCode": response.status, "body": response.body, "isBase64Encoded": False}
     if http_source(event) is not HttpSource.LOAD_BALANCER:
-        return {**found, "headers": dict(response.headers)}
-    found["statusDescription"] = f"{response.status} {HTTPStatus(response.status).phrase}"
+        return {**answer, "headers": dict(response.headers)}
+    answer["statusDescription"] = f"{response.status} {HTTPStatus(response.status).phrase}"
     if isinstance(event, dict) and "multiValueHeaders" in event:
-        return {**found, "multiValueHeaders": {name: [value] for name, value in response.headers.items()}}
-    return {**found, "headers": dict(response.headers)}
+        return {**answer, "multiValueHeaders": {name: [value] for name, value in response.headers.items()}}
+    return {**answer, "headers": dict(response.headers)}

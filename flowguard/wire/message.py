@@ -377,9 +377,9 @@ def with_depth(attributes: dict[str, Attribute], depth: int) -> dict[str, Attrib
     return {**attributes, **place_at_depth(depth)}
 
 
-def _text(found: dict[str, Any], name: str) -> Any:
+def _text(data: dict[str, Any], name: str) -> Any:
     """Return a text that may be an id or be sent to; None where there is none."""
-    value = found.get(name)
+    value = data.get(name)
     if value is None:
         return None
     if not isinstance(value, str):
@@ -389,8 +389,8 @@ def _text(found: dict[str, Any], name: str) -> Any:
     return value
 
 
-def _answer_to(found: dict[str, Any]) -> str | None:
-    value = found.get(ANSWER_TO)
+def _answer_to(data: dict[str, Any]) -> str | None:
+    value = data.get(ANSWER_TO)
     if value is None:
         return None
     text = json.dumps(value, separators=(",", ":"))
@@ -399,29 +399,29 @@ def _answer_to(found: dict[str, Any]) -> str | None:
     return text
 
 
-def _cancelled(found: dict[str, Any]) -> str | None:
-    if found.get(CANCELLED) is None:
+def _cancelled(data: dict[str, Any]) -> str | None:
+    if data.get(CANCELLED) is None:
         return None
-    if _whole(found, "hop", 1, 1) > 1:
+    if _whole(data, "hop", 1, 1) > 1:
         raise ValueError("is of a later hop and cancelled; only a request is sent as cancelled")
-    return read_reason(found[CANCELLED])
+    return read_reason(data[CANCELLED])
 
 
-def _seems(found: dict[str, Any]) -> ObjectId | None:
-    value = found.get(SEEMS)
+def _seems(data: dict[str, Any]) -> ObjectId | None:
+    value = data.get(SEEMS)
     return ObjectId(value) if isinstance(value, str) and value and not id_problem(value) else None
 
 
-def _signature(found: dict[str, Any]) -> str | None:
-    value = found.get(SIGNATURE)
+def _signature(data: dict[str, Any]) -> str | None:
+    value = data.get(SIGNATURE)
     if value is not None and not (isinstance(value, str) and len(value) <= _LONGEST_SIGNATURE):
         raise ValueError(f"has a {SIGNATURE!r} that is not text of at most {_LONGEST_SIGNATURE} characters")
     return value
 
 
-def _whole(found: dict[str, Any], name: str, default: _Default, least: int, most: int = MOST_HOPS) -> int | _Default:
+def _whole(data: dict[str, Any], name: str, default: _Default, least: int, most: int = MOST_HOPS) -> int | _Default:
     """Return a whole number. A missing value and ``null`` are both the default."""
-    value = found.get(name)
+    value = data.get(name)
     if value is None:
         return default
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
@@ -431,8 +431,8 @@ def _whole(found: dict[str, Any], name: str, default: _Default, least: int, most
     return value
 
 
-def _error_note(found: dict[str, Any], name: str) -> ErrorNote | None:
-    match found.get(name):
+def _error_note(data: dict[str, Any], name: str) -> ErrorNote | None:
+    match data.get(name):
         case None:
             return None
         case [str(kind), str(text), int(at)]:

@@ -57,8 +57,8 @@ def record_id(record: object) -> str | None:
     """Return the record's message id, if it has one. SQS needs it where the record failed."""
     if not isinstance(record, dict):
         return None
-    found = record.get("messageId") or record.get("MessageId")
-    return found if isinstance(found, str) and found else None
+    message_id = record.get("messageId") or record.get("MessageId")
+    return message_id if isinstance(message_id, str) and message_id else None
 
 
 def _listed(records: object, name: str) -> list[tuple[str, object]] | None:
@@ -197,9 +197,9 @@ def _made_record(message_id: str, body: str, source: str, arn: object) -> dict[s
 
 
 def _name(record: dict[str, Any], field: str, place: str) -> str:
-    found = record.get(field)
-    if found is None or found == "":
+    value = record.get(field)
+    if value is None or value == "":
         raise EnvelopeError(place, field, "missing")
-    if not isinstance(found, str):
-        raise EnvelopeError(place, field, f"expected text, got {json_kind(found)}")
-    return found
+    if not isinstance(value, str):
+        raise EnvelopeError(place, field, f"expected text, got {json_kind(value)}")
+    return value

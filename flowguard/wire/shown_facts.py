@@ -58,8 +58,8 @@ def read_shown(keys: Keys, token: str, sealed: str) -> ShownFacts | None:
 
 
 def _seal(keys: Keys, token: str, body: str) -> str:
-    said = f"{token} {body}".encode("utf-8", "surrogatepass")
-    digest = hmac.digest(keys.derive(token.partition(".")[0], _PURPOSE), said, "sha256")[:_SEAL]
+    content = f"{token} {body}".encode("utf-8", "surrogatepass")
+    digest = hmac.digest(keys.derive(token.partition(".")[0], _PURPOSE), content, "sha256")[:_SEAL]
     return base64.urlsafe_b64encode(digest).decode().rstrip("=")
 
 

@@ -254,7 +254,7 @@ def statement(message: Message, *, version: int | None, object_id: str, request_
     ``version``, ``object_id`` and ``request_id`` are as the attributes say them; without the last, the message's own.
     """
     body = hashlib.sha256(message.body.encode("utf-8", "surrogatepass")).hexdigest()
-    said = (
+    parts = (
         _FORM,
         message.flow,
         message.stage,
@@ -273,7 +273,7 @@ def statement(message: Message, *, version: int | None, object_id: str, request_
         *(["depth", message.depth] if message.depth else []),
         *(["since", message.since] if message.since else []),
     )
-    return json.dumps(said, separators=(",", ":"))
+    return json.dumps(parts, separators=(",", ":"))
 
 
 def signed_attributes(message: Message, signer: Signer) -> dict[str, Attribute]:

@@ -175,7 +175,7 @@ def _tag(keys: Keys, name: str, claim: bytes) -> bytes:
 def _masked(keys: Keys, name: str, tag: bytes, claim: bytes) -> bytes:
     """Mask the claim, or lift its mask."""
     mask = hmac.digest(keys.derive(name, _MASK), tag, "sha256")
-    return bytes(one ^ other for one, other in zip(claim, mask, strict=False))  # the claim is the shorter by a byte
+    return bytes(byte ^ other for byte, other in zip(claim, mask, strict=False))  # the claim is the shorter by a byte
 
 
 def _flow_digest(flow: str) -> bytes:

@@ -48,21 +48,21 @@ def is_sampled(trace: str | None) -> bool:
     """Answer whether the request's sender has sampled its trace."""
     if trace is None:
         return False
-    said = re.fullmatch(_W3C, trace)
-    return ";Sampled=1" in trace if said is None else int(said[3], 16) & 1 == 1
+    match = re.fullmatch(_W3C, trace)
+    return ";Sampled=1" in trace if match is None else int(match[3], 16) & 1 == 1
 
 
 def xray_header(trace: str) -> str:
     """Return the context as X-Ray writes it."""
-    if (said := re.fullmatch(_W3C, trace)) is None:
+    if (match := re.fullmatch(_W3C, trace)) is None:
         return trace
-    return f"Root=1-{said[1][:8]}-{said[1][8:]};Parent={said[2]};Sampled={int(is_sampled(trace))}"
+    return f"Root=1-{match[1][:8]}-{match[1][8:]};Parent={match[2]};Sampled={int(is_sampled(trace))}"
 
 
 def traceparent(trace: str) -> str | None:
     """Return the context as the W3C writes it. None for a header of X-Ray that names no parent."""
-    if (said := re.fullmatch(_XRAY, trace)) is None:
+    if (match := re.fullmatch(_XRAY, trace)) is None:
         return trace
     if (parent := re.search(_PARENT, trace)) is None:
         return None
-    return f"00-{said[1]}{said[2]}-{parent[1]}-{int(is_sampled(trace)):02}"
+    return f"00-{match[1]}{match[2]}-{parent[1]}-{int(is_sampled(trace)):02}"

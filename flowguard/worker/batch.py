@@ -113,7 +113,7 @@ class Batch:
     def _in_turn(self, envelopes: Sequence[Envelope]) -> list[Ending]:
         """Process the records in order, each by calls for it alone."""
         endings: dict[int, Ending] = {}
-        groups = [(one.queue_arn, one.group_id) if one.is_fifo else None for one in envelopes]
+        groups = [(envelope.queue_arn, envelope.group_id) if envelope.is_fifo else None for envelope in envelopes]
         for place, (envelope, group) in enumerate(zip(envelopes, groups, strict=True)):
             if place in endings:
                 continue
@@ -136,7 +136,7 @@ class Batch:
         endings = {place: ending, **held}
         if ending.why != _NO_TIME:  # else the others have no time either, and all go back in few calls
             self._hand_back(list(endings.values()))
-            endings = {at: one._replace(again_in=None, backs_off=False) for at, one in endings.items()}
+            endings = {at: ending._replace(again_in=None, backs_off=False) for at, ending in endings.items()}
         return endings
 
     def _ending(self, envelope: Envelope, *, first: bool) -> Ending:
@@ -199,7 +199,7 @@ class Batch:
             in_order = [turn for turn in begun if turn.group is not None]
             sent = dispatch(self._services, self._emitter, [endings[turn.place] for turn in in_order])
             for turn, ending in zip(in_order, sent, strict=True):
-                later = {one.place: one.envelope for one in turns[turn.place + 1 :] if one.group == turn.group}
+                later = {late.place: late.envelope for late in turns[turn.place + 1 :] if late.group == turn.group}
                 endings |= self._in_order(ending, turn.place, later)
         for why in batches.refusals():
             self._emitter.emit(EventType.UNSHARED, None, records=len(envelopes), why=why)
@@ -270,13 +270,13 @@ class Batch:
         began_at, endings = self._services.clock.now(), dict[int, Ending]()
         lock = self._lock if len(work) > 1 else None
         alone = ({place: begin()} for place, begin in work.items())
-        for found in alone if lock is None else lock.at_once(work, LONGEST_WAIT_MS / 1000):
-            for place, left in found.items():
+        for results in alone if lock is None else lock.at_once(work, LONGEST_WAIT_MS / 1000):
+            for place, left in results.items():
                 if isinstance(left, Ending):
                     endings[place] = left
                 else:
                     pending.add(place, left, began_at)
-            if not found or pending.is_due(at_work=True):
+            if not results or pending.is_due(at_work=True):
                 endings |= self._committed(pending)
         return endings
 

@@ -47,7 +47,7 @@ class Callbacks:
     def take_all(self, envelopes: Iterable[Envelope]) -> list[Ending]:
         """Settle what the records bring, and let those that stay be seen again after a pause each."""
         endings = [self._outages.left_alone(envelope) or self.take(envelope) for envelope in envelopes]
-        again_in = [(one.envelope, self._outages.again_in(one)) for one in endings]
+        again_in = [(ending.envelope, self._outages.again_in(ending)) for ending in endings]
         self._services.sender.hand_back([(envelope, seconds) for envelope, seconds in again_in if seconds is not None])
         return endings
 
@@ -67,23 +67,23 @@ class Callbacks:
 
     def _addressed(self, envelope: Envelope) -> Ending | None:
         """Carry out what comes for a run. Its address is believed only in the flow's own queue of answers."""
-        own = {flow.name: flow for flow in self._flows.values() if _is_own_queue(envelope, flow)}
-        if not own:
+        flows = {flow.name: flow for flow in self._flows.values() if _is_own_queue(envelope, flow)}
+        if not flows:
             return None
         order = read_order(envelope)
-        if order is None or order.address.flow not in own:
+        if order is None or order.address.flow not in flows:
             return None
-        ending = self._orders.ending(envelope, own[order.address.flow], order)
+        ending = self._orders.ending(envelope, flows[order.address.flow], order)
         [ending] = dispatch(self._services, self._emitter, [ending])
         return ending
 
     def _from_outside(self, envelope: Envelope) -> Ending:
-        found = read_outside(self._flows.values(), envelope, self._queues)
-        if found is None:
+        answer = read_outside(self._flows.values(), envelope, self._queues)
+        if answer is None:
             raise NoCallback(f"no callback of {', '.join(self._flows)} is declared for where this message came from")
-        verdict, ending = self._outside.settle(found, envelope, queued=envelope.source.is_queue)
+        verdict, ending = self._outside.settle(answer, envelope, queued=envelope.source.is_queue)
         if verdict is AnswerVerdict.UNKNOWN:
-            self._report_unknown(found)
+            self._report_unknown(answer)
         return ending
 
     def respond(self, event: Any) -> dict[str, Any]:
@@ -101,17 +101,17 @@ class Callbacks:
         answer = failed_answer("Failed", payload) if failed else GivenAnswer(payload)
         return self.answer(ExternalAnswer(self._flows[claim.flow], token_awaited_id(claim.row_id), answer))
 
-    def answer(self, found: ExternalAnswer) -> AnswerVerdict:
+    def answer(self, answer: ExternalAnswer) -> AnswerVerdict:
         """Settle an answer whose sender will not repeat it. A copy in the answer queue repairs what dies here."""
-        [envelope] = normalize({}, invocation_id=found.awaited_id)
+        [envelope] = normalize({}, invocation_id=answer.awaited_id)
         assert isinstance(envelope, Envelope)  # noqa: S101 - an empty invocation can be read
-        verdict, _ = self._outside.settle(found, envelope, queued=False)
+        verdict, _ = self._outside.settle(answer, envelope, queued=False)
         if verdict is AnswerVerdict.UNKNOWN:
-            self._report_unknown(found)
+            self._report_unknown(answer)
         return verdict
 
-    def _report_unknown(self, found: ExternalAnswer) -> None:
-        facts = {"flow": found.flow.name, "id": found.awaited_id, "verdict": AnswerVerdict.UNKNOWN.value}
+    def _report_unknown(self, answer: ExternalAnswer) -> None:
+        facts = {"flow": answer.flow.name, "id": answer.awaited_id, "verdict": AnswerVerdict.UNKNOWN.value}
         self._services.observer(Event(EventType.ANSWERED, None, facts))
 
 

@@ -71,11 +71,13 @@ class CallerAnswers:
         A STALE one may be a copy of a request whose run has ended. So only a waiting run gets an answer to that: it
         takes one for each name. As long as the end may not have been sent, the run that has the object sends it.
         """
-        caller, own = Caller.of(arrival.message), arrival.message.request_id
+        caller, request_id = Caller.of(arrival.message), arrival.message.request_id
         if item is None or caller is None:
             return ()
         is_answered = verdict is Verdict.IGNORED or (verdict is Verdict.STALE and caller.answer_to is not None)
-        is_left = asker_key(own) in item.askers or (item.outbox is not None and item.outbox.request_id == own)
+        is_left = asker_key(request_id) in item.askers or (
+            item.outbox is not None and item.outbox.request_id == request_id
+        )
         return self._sends(arrival, not_carried_out(caller, verdict), [caller]) if is_answered and not is_left else ()
 
     def lost(self, arrival: Arrival, error: ErrorNote) -> tuple[Send, ...]:
@@ -141,8 +143,8 @@ class CallerAnswers:
         All of it stays in the item until the commit.
         """
         self._answer_left(arrival, claim.item)
-        own = asker_key(arrival.message.request_id)
-        others = {key: text for key, text in claim.item.askers.items() if key != own}
+        asker = asker_key(arrival.message.request_id)
+        others = {key: text for key, text in claim.item.askers.items() if key != asker}
         if not others:
             return
         waiting = [Caller.from_text(text) for text in others.values()]

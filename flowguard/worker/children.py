@@ -29,7 +29,7 @@ def cancelled_requests(message: Message, item: RunItem, signer: Signer) -> tuple
     )
 
 
-def _request(message: Message, own: str, child: Child, why: str, signer: Signer) -> Send:
+def _request(message: Message, message_id: str, child: Child, why: str, signer: Signer) -> Send:
     """Build the request once more. It arrives before or after the first one, and means the same."""
     cancelled = Message(
         flow=child.flow,
@@ -43,4 +43,4 @@ def _request(message: Message, own: str, child: Child, why: str, signer: Signer)
         depth=message.depth + 1,
     )
     attributes = {**message.carried, **signed_attributes(cancelled, signer)}
-    return Send(Kind.SIDE, parse_destination(child.to), _BODY, own, attributes, group=child.object_id).checked()
+    return Send(Kind.SIDE, parse_destination(child.to), _BODY, message_id, attributes, group=child.object_id).checked()

@@ -134,8 +134,8 @@ def _retry_in_item(arrival: Arrival, claim: Claim | Refused) -> int | None:
 
 def _longest_lease(arrival: Arrival) -> int:
     """Return the longest time that a worker can hold a hop, ms: Lambda's limit, or the stage's timeout if longer."""
-    own = arrival.stage.timeout if arrival.stage is not None else None
-    return _ms(LONGEST_LEASE if own is None else max(LONGEST_LEASE, own + CLOCKS_DIFFER_BY))
+    timeout = arrival.stage.timeout if arrival.stage is not None else None
+    return _ms(LONGEST_LEASE if timeout is None else max(LONGEST_LEASE, timeout + CLOCKS_DIFFER_BY))
 
 
 def _ms(span: timedelta) -> int:

@@ -98,8 +98,8 @@ class CommitPhase:
         and its next delivery reads the callers from the item.
         """
         m, error = arrival.message, commit.error
-        said = (commit.result, None if error is None else str(error))
-        end = StoredEnd(m.request_id, commit.committed_at, commit.status.value, *said)
+        texts = (commit.result, None if error is None else str(error))
+        end = StoredEnd(m.request_id, commit.committed_at, commit.status.value, *texts)
         try:
             return self._caller_answers.replies(arrival, end, callers)
         except Exception:

@@ -98,8 +98,8 @@ class Letter:
             message = arrival.message._replace(first_error=message.first_error)  # a run that begins anew has none
         else:
             flow = None
-        own = {name: envelope.attributes[name] for name in envelope.received["messageAttributes"]}
-        bound = bound_for(own) if self.source_arn is None else None
+        attributes = {name: envelope.attributes[name] for name in envelope.received["messageAttributes"]}
+        bound = bound_for(attributes) if self.source_arn is None else None
         read = replace(self, text=envelope.message, envelope=envelope, message=message, flow=flow, bound_for=bound)
         return replace(read, refusal=refusal)
 
@@ -156,8 +156,8 @@ class Letter:
     @property
     def place_text(self) -> str:
         """Return the text of the letter's ``flowguard`` attribute. An empty object where it has none."""
-        said = self.envelope.attributes.get(PLACE) if self.envelope is not None else None
-        return said.value if said is not None else "{}"
+        attribute = self.envelope.attributes.get(PLACE) if self.envelope is not None else None
+        return attribute.value if attribute is not None else "{}"
 
     @property
     def object_id(self) -> str | None:

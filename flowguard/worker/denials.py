@@ -72,7 +72,7 @@ class Denials:
     def _last_until(self, what: Refused, now: int) -> timedelta:
         """Note the refusal. Return for how long it is refused by now, taken never between."""
         if len(self._denied) >= MOST_KNOWN:
-            self._denied = {known: one for known, one in list(self._denied.items()) if not _is_over(one, now)}
+            self._denied = {known: denial for known, denial in list(self._denied.items()) if not _is_over(denial, now)}
         denied = self._denied.get(what, _Denied(now, now))
         if _is_over(denied, now):
             denied = _Denied(now, now)
@@ -86,9 +86,9 @@ class Denials:
     def ended_for(self, tables: Iterable[str]) -> None:
         """Forget that writes to some of the tables were refused: they were taken."""
         taken = frozenset(tables)
-        for what in list(self._denied):
-            if not isinstance(what, str) and what <= taken:
-                self._denied.pop(what, None)
+        for refused in list(self._denied):
+            if not isinstance(refused, str) and refused <= taken:
+                self._denied.pop(refused, None)
 
 
 def _is_over(denied: _Denied, now: int) -> bool:

@@ -34,8 +34,8 @@ class Due(NamedTuple):
         """Return what the refusal means to its record: one that may pass is final once it has lasted for minutes."""
         if not refusal.for_minutes or self.has_copy:
             return refusal
-        what, now = place_of(self.send), services.clock.now()
-        return refusal.after(services.denials.are_final(what, self.envelope, now, self.message.since))
+        place, now = place_of(self.send), services.clock.now()
+        return refusal.after(services.denials.are_final(place, self.envelope, now, self.message.since))
 
 
 def dispatch(services: Services, emitter: Emitter, endings: list[Ending], *, have_copies: bool = False) -> list[Ending]:
@@ -68,7 +68,7 @@ def _send(
     ]
     if not due:
         return endings
-    refused = send_or_park(services, emitter, [one for _, one in due])
+    refused = send_or_park(services, emitter, [entry for _, entry in due])
     answered = list(endings)
     for number, refusal in refused.items():
         place, (send, *_) = due[number]
@@ -78,13 +78,13 @@ def _send(
 
 def send_or_park(services: Services, emitter: Emitter, due: Sequence[Due]) -> Mapping[int, Refusal]:
     """Send everything; what is refused for good goes to the dead letters. The answer has what neither of them took."""
-    with emitter.span(Phase.DISPATCH, *(one.message for one in due), sends=len(due)):
-        refused = services.sender.send([one.send for one in due])
+    with emitter.span(Phase.DISPATCH, *(entry.message for entry in due), sends=len(due)):
+        refused = services.sender.send([entry.send for entry in due])
     refused = {number: due[number].judged(services, refusal) for number, refusal in refused.items()}
-    for number, one in enumerate(due):
+    for number, entry in enumerate(due):
         if number not in refused:
-            services.denials.ended(one.send)
-        emitter.sent(one.message, one.send, refused.get(number))
+            services.denials.ended(entry.send)
+        emitter.sent(entry.message, entry.send, refused.get(number))
     left = {number: refusal for number, refusal in refused.items() if not refusal.final}
     letters: dict[int, Due] = {}
     for number, refusal in refused.items():
@@ -103,11 +103,11 @@ def not_sent(refused: Mapping[str, Refusal]) -> SendFailed:
     return SendFailed(reasons, for_minutes=any(refusal.for_minutes for refusal in refused.values()))
 
 
-def _letter(services: Services, one: Due, refusal: Refusal) -> Send:
-    if one.send.kind is Kind.DEAD:
+def _letter(services: Services, entry: Due, refusal: Refusal) -> Send:
+    if entry.send.kind is Kind.DEAD:
         raise Reject("it is a dead letter itself")
-    note = ErrorNote.storable("NotSent", f"{one.send.to} refuses it for good: {refusal.why}", services.clock.now())
-    return park(one.flow, one.message, one.send, note, services.signer)
+    note = ErrorNote.storable("NotSent", f"{entry.send.to} refuses it for good: {refusal.why}", services.clock.now())
+    return park(entry.flow, entry.message, entry.send, note, services.signer)
 
 
 def _park(

@@ -28,13 +28,13 @@ MOST_LOOKED_AT = 50
 class Offer(NamedTuple):
     """Runs that an answer is offered to. ``by`` names the place up to which they have been asked.
 
-    ``who`` names who uses an answer that is kept. None for one that is not, or that is used already. ``looks_first``
-    says that each run is asked by a read, until one takes it.
+    ``user`` names the wait that uses an answer that is kept. None for one that is not, or that is used already.
+    ``looks_first`` says that each run is asked by a read, until one takes it.
     """
 
     rows: Iterable[AwaitingRow]
     by: str
-    who: Callable[[AwaitingRow], str] | None = None
+    user: Callable[[AwaitingRow], str] | None = None
     looks_first: bool = False
 
 
@@ -105,8 +105,8 @@ class EarlyOffers:
         if kept.waited == ALL_WHO_WAITED:
             return Offer(self.rows(self._own), self._own, lambda row: ALL_WHO_WAITED, looks_first=True)
         if kept.waited:
-            who = user_of(address_of(kept.waited))
-            return Offer(self._rows_of(who, self._seen if kept.is_new else None), self._own, lambda row: who)
+            user = user_of(address_of(kept.waited))
+            return Offer(self._rows_of(user, self._seen if kept.is_new else None), self._own, lambda row: user)
         return None
 
     def next_offer(self) -> Offer:
@@ -114,9 +114,9 @@ class EarlyOffers:
         by = f"{self._own}/next"
         return Offer(self.rows(by), by, lambda row: user_of(row.address), looks_first=True)
 
-    def _rows_of(self, who: str, rows: Iterable[AwaitingRow] | None = None) -> Iterator[AwaitingRow]:
+    def _rows_of(self, user: str, rows: Iterable[AwaitingRow] | None = None) -> Iterator[AwaitingRow]:
         waiting = self.rows(self._own) if rows is None else rows
-        return (row for row in waiting if who == ALL_WHO_WAITED or user_of(row.address) == who)
+        return (row for row in waiting if user == ALL_WHO_WAITED or user_of(row.address) == user)
 
     def free(self) -> bool:
         """Leave it to the next wait that takes it. False where it is used, or a newer one has come."""

@@ -46,8 +46,8 @@ class Emitter:
         self.emit(EventType.CLAIMED, arrival, epoch=claim.item.epoch, **kills)
 
     def committed(self, arrival: Arrival, claim: Claim, commit: Commit) -> None:
-        what, facts = _of_commit(arrival, commit)
-        self.emit(what, arrival, epoch=claim.item.epoch, **facts)
+        event_type, facts = _of_commit(arrival, commit)
+        self.emit(event_type, arrival, epoch=claim.item.epoch, **facts)
 
     def sent(self, message: Message, send: Send, refusal: Refusal | None) -> None:
         """Report a send that was taken or refused."""

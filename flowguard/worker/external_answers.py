@@ -88,15 +88,15 @@ class ExternalAnswers:
         Raises :class:`RunFailed` where a stage that waits for it cannot read it, after the runs whose stages can have
         got it; and :class:`SendFailed` where the copy is not taken. Nothing was settled of that part then.
         """
-        told = _Told()
-        offers = self._offers(brought, envelope, told)
+        progress = _Told()
+        offers = self._offers(brought, envelope, progress)
         for offer in offers:
-            self._make(offer, brought, envelope, told, queued=queued)
-        if told.missed is not None:
-            raise told.missed
-        return self._ending(brought, envelope, told)
+            self._make(offer, brought, envelope, progress, queued=queued)
+        if progress.missed is not None:
+            raise progress.missed
+        return self._ending(brought, envelope, progress)
 
-    def _offers(self, brought: ExternalAnswer, envelope: Envelope, told: _Told) -> Iterator[Offer]:
+    def _offers(self, brought: ExternalAnswer, envelope: Envelope, progress: _Told) -> Iterator[Offer]:
         """Yield to whom it is offered. The next offer follows from the verdicts on the one before."""
         early = EarlyOffers(self._services, brought, envelope)
         if brought.keep_early is None:
@@ -104,16 +104,18 @@ class ExternalAnswers:
             return
         kept = early.keep()
         if kept.stands:
-            told.verdicts.add(AnswerVerdict.UNKNOWN if kept.is_beside else AnswerVerdict.DUPLICATE)
+            progress.verdicts.add(AnswerVerdict.UNKNOWN if kept.is_beside else AnswerVerdict.DUPLICATE)
         if (first := early.first_offer(kept)) is not None:
             yield first
-        is_left = not kept.stands and not told.is_taken and told.is_whole
+        is_left = not kept.stands and not progress.is_taken and progress.is_whole
         if is_left and (first is None or early.free()):
             yield early.next_offer()
-        elif ALL_WHO_WAITED in (kept.waited, kept.used_by) and told.is_done:
+        elif ALL_WHO_WAITED in (kept.waited, kept.used_by) and progress.is_done:
             early.close()
 
-    def _make(self, offer: Offer, brought: ExternalAnswer, envelope: Envelope, told: _Told, *, queued: bool) -> None:
+    def _make(
+        self, offer: Offer, brought: ExternalAnswer, envelope: Envelope, progress: _Told, *, queued: bool
+    ) -> None:
         """Make an offer in parts, and send the next hops of each.
 
         A part that is to be settled again keeps the place before it, whatever comes after.
@@ -121,14 +123,14 @@ class ExternalAnswers:
         rows, goes_on = iter(offer.rows), True
         place: AwaitingRow | None = None
         for part in iter(lambda: list(itertools.islice(rows, ROWS_A_PART)), []):
-            is_settled = self._settle_part(part, offer, brought, envelope, told, queued=queued)
+            is_settled = self._settle_part(part, offer, brought, envelope, progress, queued=queued)
             goes_on = goes_on and is_settled
             place = part[-1] if goes_on else place
             if len(part) == ROWS_A_PART and not self._has_time():
-                told.is_whole = False
+                progress.is_whole = False
                 self._keep_place(brought, offer.by, place)
                 break
-        told.is_done = told.is_whole and goes_on
+        progress.is_done = progress.is_whole and goes_on
 
     def _settle_part(
         self,
@@ -136,7 +138,7 @@ class ExternalAnswers:
         offer: Offer,
         brought: ExternalAnswer,
         envelope: Envelope,
-        told: _Told,
+        progress: _Told,
         *,
         queued: bool,
     ) -> bool:
@@ -152,23 +154,30 @@ class ExternalAnswers:
         missed = [problem for problem, verdict in zip(unread.values(), verdicts, strict=True) if verdict in _WAITING]
         is_last, holds = queued and self._has_come_again(envelope), False
         for row in rows:
-            settled = self._given(row, offer, brought, envelope, told, is_last=is_last)
+            settled = self._given(row, offer, brought, envelope, progress, is_last=is_last)
             if settled is None:
                 continue
             verdict, onward, is_held = settled
             verdicts.append(verdict)
             if verdict in TAKEN:
-                told.is_taken = True
+                progress.is_taken = True
             holds = holds or (is_held and queued)
             if onward is not None:
                 arrival, send = onward
                 endings.append(Ending(envelope, ack=True, arrival=arrival, sends=(send,)))
         sent = dispatch(self._services, self._emitter, endings, have_copies=not queued)
         left = [ending for ending in sent if not ending.ack]
-        return told.add(verdicts, missed, left, is_held=holds)
+        return progress.add(verdicts, missed, left, is_held=holds)
 
     def _given(
-        self, row: AwaitingRow, offer: Offer, brought: ExternalAnswer, envelope: Envelope, told: _Told, *, is_last: bool
+        self,
+        row: AwaitingRow,
+        offer: Offer,
+        brought: ExternalAnswer,
+        envelope: Envelope,
+        progress: _Told,
+        *,
+        is_last: bool,
     ) -> SettledAnswer | None:
         """Give the answer to a run. None where another has used it up.
 
@@ -176,8 +185,8 @@ class ExternalAnswers:
         message.
         """
         use = _use(row, offer, brought, envelope)
-        if told.is_taken:
-            if use is not None and use.who != ALL_WHO_WAITED:
+        if progress.is_taken:
+            if use is not None and use.user != ALL_WHO_WAITED:
                 return None
             use = None
         elif offer.looks_first:
@@ -204,17 +213,17 @@ class ExternalAnswers:
             until = Lifetimes(brought.flow).of_run(self._services.clock.now())
             self._services.store.waits.keep_place(brought.flow.name, brought.awaited_id, by, place, until)
 
-    def _ending(self, brought: ExternalAnswer, envelope: Envelope, told: _Told) -> tuple[AnswerVerdict, Ending]:
-        verdict = _first(told.verdicts, kept=brought.keep_early is not None)
-        why = told.why or ("its hop is not committed yet" if AnswerVerdict.EARLY in told.verdicts else "")
-        if told.is_held and not why:
+    def _ending(self, brought: ExternalAnswer, envelope: Envelope, progress: _Told) -> tuple[AnswerVerdict, Ending]:
+        verdict = _first(progress.verdicts, kept=brought.keep_early is not None)
+        why = progress.why or ("its hop is not committed yet" if AnswerVerdict.EARLY in progress.verdicts else "")
+        if progress.is_held and not why:
             again_in = COPY_AFTER // timedelta(seconds=1)
             return verdict, Ending(envelope, ack=False, verdict=verdict, why=HELD, again_in=again_in)
-        if not told.is_whole and not why:
-            why = f"{told.rows} runs have it, and more wait for it"
+        if not progress.is_whole and not why:
+            why = f"{progress.rows} runs have it, and more wait for it"
             return verdict, Ending(envelope, ack=False, verdict=verdict, why=why, again_in=0)
         ending = Ending(envelope, ack=not why, verdict=verdict, why=why, backs_off=True)
-        return verdict, ending._replace(for_minutes=told.for_minutes)
+        return verdict, ending._replace(for_minutes=progress.for_minutes)
 
     def _put_into_queue(self, brought: ExternalAnswer, uses: Iterable[tuple[AwaitingRow, Use | None]]) -> None:
         if not brought.flow.trust_senders:
@@ -257,7 +266,7 @@ class _Told:
 
 def _use(row: AwaitingRow, offer: Offer, brought: ExternalAnswer, envelope: Envelope) -> Use | None:
     """Return how a run uses the answer. None where nothing is used by that."""
-    return None if offer.who is None else Use(brought.awaited_id, envelope.own_id, offer.who(row))
+    return None if offer.user is None else Use(brought.awaited_id, envelope.own_id, offer.user(row))
 
 
 def _unreadable(row: AwaitingRow, brought: ExternalAnswer) -> RunFailed | None:
@@ -287,11 +296,11 @@ def answer_message(
     """
     address = row.address._replace(signature=services.signer.sign(answer_statement(row.address, use)))
     hop = message_at(address, None)
-    own = id_of(IdKind.ANSWER, hop, digest_of(address.name, row.id, brought.answer.text, brought.answer.failed))
+    message_id = id_of(IdKind.ANSWER, hop, digest_of(address.name, row.id, brought.answer.text, brought.answer.failed))
     place = {ANSWER: address.as_json(), **({} if use is None else {USE: list(use)})}
     seconds = COPY_AFTER // timedelta(seconds=1)
-    attributes = order_attributes(own, now, place)
-    return Send(Kind.SIDE, brought.flow.answers, _body(brought.answer), own, attributes, delay=seconds).checked()
+    attributes = order_attributes(message_id, now, place)
+    return Send(Kind.SIDE, brought.flow.answers, _body(brought.answer), message_id, attributes, delay=seconds).checked()
 
 
 def _body(answer: GivenAnswer) -> str:
@@ -368,14 +377,14 @@ def _payload(envelope: Envelope) -> Any:
 def _awaited_id(envelope: Envelope, callback: Callback, payload: Any) -> str:
     if callback.id is None:
         named = envelope.attributes.get(REQUEST_ID)
-        own, where = (named.value if named is not None else None), f"attributes.{REQUEST_ID}"
+        text, where = (named.value if named is not None else None), f"attributes.{REQUEST_ID}"
     else:
-        own, where = text_at(payload, callback.id), f"body.{callback.id}"
-    if own is None:
+        text, where = text_at(payload, callback.id), f"body.{callback.id}"
+    if text is None:
         raise EnvelopeError(envelope.message_id, where, "is not there, and names what is awaited")
-    if problem := awaited_id_problem(callback.prefix + own):
+    if problem := awaited_id_problem(callback.prefix + text):
         raise EnvelopeError(envelope.message_id, where, problem)
-    return callback.prefix + own
+    return callback.prefix + text
 
 
 def _part(payload: Any, path: str) -> Any:

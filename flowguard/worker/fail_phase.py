@@ -147,8 +147,8 @@ class FailPhase:
         try:
             return (yield from self._commits.ended(arrival, claim, commit))
         except Reject:
-            for one in letter:
-                self._send_before(arrival, one)
+            for send in letter:
+                self._send_before(arrival, send)
             return (yield from self._commit_without_letter(arrival, claim, rest))
 
     def _send_before(self, arrival: Arrival, letter: Send) -> None:
@@ -247,11 +247,11 @@ def _unread(arrival: Arrival, item: RunItem, error: BaseException) -> str | None
     message, stage = arrival.message, arrival.stage
     if item.kills or stage is None or message.resumed or isinstance(error, Cancelled):
         return None
-    what = f"the payload of {stage.name}"
+    payload_name = f"the payload of {stage.name}"
     try:
-        decode(stage.payload, message.body, what=what)
+        decode(stage.payload, message.body, what=payload_name)
     except Exception as raised:  # PayloadInvalid, or whatever a model's own validator raises
-        return f"{what} cannot be read: a validator raises {type(raised).__name__}"
+        return f"{payload_name} cannot be read: a validator raises {type(raised).__name__}"
     return None
 
 

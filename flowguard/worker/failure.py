@@ -51,15 +51,15 @@ def after_failure(error: BaseException, policy: RetryPolicy, attempt: Attempt, d
     """Decide by the table above."""
     if isinstance(error, Reject):
         return Never()
-    own = policy.policy_for(error)
-    if attempt.retry + 1 >= own.attempts:
-        return Never(f"attempt {attempt.retry + 1} of {own.attempts}")
-    delay = own.delay(attempt.retry + 1, draw)
+    chosen = policy.policy_for(error)
+    if attempt.retry + 1 >= chosen.attempts:
+        return Never(f"attempt {attempt.retry + 1} of {chosen.attempts}")
+    delay = chosen.delay(attempt.retry + 1, draw)
     if isinstance(error, Retry) and error.after is not None:
         delay = int(error.after.total_seconds())
     if delay > (longest := attempt.longest_delay.total_seconds()):
         fix = "say long_delays=True" if attempt.longest_delay == LONGEST_SQS_DELAY else "ask for less"
         return Never(f"it asks for a retry after {delay} s, and its queue delays by at most {longest:.0f}; {fix}")
-    if own.give_up_after is not None and attempt.age + timedelta(seconds=delay) > own.give_up_after:
-        return Never(f"the next attempt would come later than {own.give_up_after} after the request")
+    if chosen.give_up_after is not None and attempt.age + timedelta(seconds=delay) > chosen.give_up_after:
+        return Never(f"the next attempt would come later than {chosen.give_up_after} after the request")
     return Again(delay)

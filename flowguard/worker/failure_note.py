@@ -59,12 +59,12 @@ def _remembered(item: RunItem) -> dict[str, str | None]:
     memo = item.memo
     if memo is None or not memo.is_of(item.request_id, item.hop):
         return {}
-    found: dict[str, str | None] = {}
+    results: dict[str, str | None] = {}
     for name, read in memo.results.items():
         if is_of_part(name):
             continue
         try:
-            found[name] = _as_plain_json(read())
+            results[name] = _as_plain_json(read())
         except TextGone:
-            found[name] = None
-    return found
+            results[name] = None
+    return results

@@ -43,9 +43,9 @@ class GroupAsks:
         """
         groups, (address, member) = self._services.store.waits.groups, order
         item = groups.run(address)
-        if (found := _awaited(item, order)) is None:
+        if (parts := _awaited(item, order)) is None:
             return Ending(envelope, ack=True)
-        asked, plan, group = found
+        asked, plan, group = parts
         start, end = member.shard, min(member.shard + SHARDS_A_TURN, group.shards)
         message = message_at(address, item)
         if asked == start:
@@ -53,8 +53,8 @@ class GroupAsks:
                 self._ask(flow, order, message, plan, group, shard, envelope)
         if not groups.asked(address, group.key, start, end, envelope.message_id) or end == group.shards:
             return Ending(envelope, ack=True)
-        own = address._replace(name=Member(end, 0).text, signature=None)
-        rest = group_message(flow, signed_address(own, self._services), message, group.moment)
+        next_address = address._replace(name=Member(end, 0).text, signature=None)
+        rest = group_message(flow, signed_address(next_address, self._services), message, group.moment)
         return Ending(envelope, ack=True, arrival=Arrival(envelope, flow, None, message), sends=(rest,))
 
     def _ask(
@@ -72,8 +72,8 @@ class GroupAsks:
         for number, request in enumerate(requests):
             member = Member(shard, number)
             address = signed_address(order.address._replace(name=member.text, signature=None), self._services)
-            own, signer = request_id(message, member), self._services.signer
-            send = group_ask(group, request, own, address, flow, plan.carried, signer, message)
+            message_id, signer = request_id(message, member), self._services.signer
+            send = group_ask(group, request, message_id, address, flow, plan.carried, signer, message)
             due.append(Due(send, flow, message, envelope))
         if refused := send_or_park(self._services, self._emitter, due):
             raise not_sent({str(due[place].send.to): refusal for place, refusal in refused.items()})

@@ -113,7 +113,7 @@ class GroupPlanner(NamedTuple):
                 return
             if shard * MOST_IN_SHARD + len(page) > MOST_IN_GROUP:
                 raise self._refused(f"it asks more than {MOST_IN_GROUP:,} requests, the most of a group")
-            requests = [self._request(ask, plan, Member(shard, n), one) for n, one in enumerate(page)]
+            requests = [self._request(ask, plan, Member(shard, n), pair) for n, pair in enumerate(page)]
             self._check_names(plan, requests, names)
             spare = 0 if outcome.quorum is None else spare_of(len(requests), outcome.quorum)
             yield NewShard(self.planner.flow.name, self.key, shard, spare, requests, expires_at)
@@ -154,8 +154,8 @@ class GroupPlanner(NamedTuple):
             reply_to=self.planner.flow.answers,
             signed=self.planner.signer.is_on,
         )
-        own = "" if message.request_id == own_id else message.request_id
-        return GroupRequest(name, message.body, message.object_id, own)
+        given_id = "" if message.request_id == own_id else message.request_id
+        return GroupRequest(name, message.body, message.object_id, given_id)
 
     def _check_sends(self, plan: GroupPlan, shard: NewShard) -> None:
         """Build the message of each request once, so that one that cannot go is refused before it is saved."""
@@ -170,10 +170,10 @@ class GroupPlanner(NamedTuple):
         this = self.planner.message
         for request in requests:
             texts = [("name", request.name), *([("object", request.object_id)] if plan.flow else [])]
-            for what, text in texts:
-                if hash((what, text)) in names:
-                    raise self._refused(f"two requests of its group have the {what} {shown(text)}")
-                names.add(hash((what, text)))
+            for kind, text in texts:
+                if hash((kind, text)) in names:
+                    raise self._refused(f"two requests of its group have the {kind} {shown(text)}")
+                names.add(hash((kind, text)))
             if (plan.flow, request.object_id) == (this.flow, this.object_id):
                 raise self._refused(f"the request {shown(request.name)} would take the object from this very run")
 
@@ -221,9 +221,9 @@ def signed_address(address: AnswerAddress, by: Any) -> AnswerAddress:
 
 def group_message(flow: AnyFlow, address: AnswerAddress, message: Message, moment: int) -> Send:
     """Build the message that comes back to the flow and asks the group's requests from the address's shard on."""
-    own = id_of(IdKind.GROUP_ON, message, address.name)
-    attributes = order_attributes(own, moment, {GROUP: address.as_json()})
-    return Send(Kind.ASK, flow.answers, json.dumps({GROUP: address.name}), own, attributes).checked()
+    message_id = id_of(IdKind.GROUP_ON, message, address.name)
+    attributes = order_attributes(message_id, moment, {GROUP: address.as_json()})
+    return Send(Kind.ASK, flow.answers, json.dumps({GROUP: address.name}), message_id, attributes).checked()
 
 
 def request_id(message: Message, member: Member) -> str:
@@ -234,7 +234,7 @@ def request_id(message: Message, member: Member) -> str:
 def group_ask(
     plan: GroupPlan,
     request: GroupRequest,
-    own: str,
+    message_id: str,
     address: AnswerAddress,
     flow: AnyFlow,
     carried: Mapping[str, Attribute],
@@ -247,19 +247,19 @@ def group_ask(
     """
     to = parse_destination(plan.to)
     if not plan.flow:
-        attributes = ask_attributes(own, plan.moment, {**carried, **plan.attributes}, asker)
-        return Send(Kind.ASK, to, request.body, own, attributes).checked()
+        attributes = ask_attributes(message_id, plan.moment, {**carried, **plan.attributes}, asker)
+        return Send(Kind.ASK, to, request.body, message_id, attributes).checked()
     asked = Message(
         flow=plan.flow,
         stage=plan.stage,
         version=plan.version,
         object_id=ObjectId(request.object_id),
-        request_id=RequestId(request.request_id or own),
+        request_id=RequestId(request.request_id or message_id),
         requested_at=plan.moment,
         body=request.body,
         reply_to=str(flow.answers),
     )
-    return ask_of_flow(asked, to, own, address, carried, signer, asker)
+    return ask_of_flow(asked, to, message_id, address, carried, signer, asker)
 
 
 def _name_problem(name: object) -> str | None:

@@ -146,16 +146,16 @@ def _read(stage: AnyStage, message: Message, item: RunItem) -> Any:
 
     Where a hop before has written it, or a handler may have read it, it is of another release.
     """
-    what = f"the payload of {stage.name}"
+    payload_name = f"the payload of {stage.name}"
     if message.hop > 1 or _may_have_been_read(message, item):
-        return _written_before(stage.payload, message.body, what)
-    return decode(stage.payload, message.body, what=what)
+        return _written_before(stage.payload, message.body, payload_name)
+    return decode(stage.payload, message.body, what=payload_name)
 
 
-def _written_before(kind: type[Any], text: str, what: str) -> Any:
+def _written_before(kind: type[Any], text: str, payload_name: str) -> Any:
     """Decode what a release could read. Raises :class:`OtherRelease` where that was another one."""
     try:
-        return decode(kind, text, what=what)
+        return decode(kind, text, what=payload_name)
     except RunFailed as error:
         raise OtherRelease(str(error)) from None
 

@@ -60,12 +60,12 @@ class HopMemory:
 
         Raises :class:`flowguard.errors.WorkerFenced` where another worker or a newer run has the object by now.
         """
-        own, item = self._own, self.claim.item
-        size = self._store.memos.remember(self.claim, name, text, is_first=own is None, writes=writes)
+        known, item = self._own, self.claim.item
+        size = self._store.memos.remember(self.claim, name, text, is_first=known is None, writes=writes)
         if isinstance(size, Fenced):
             raise WorkerFenced(size.by.value)
         self._taken(write.table for write in writes)
-        before = own if own is not None else Memo(item.request_id, item.hop, {}, _BESIDE)
+        before = known if known is not None else Memo(item.request_id, item.hop, {}, _BESIDE)
         memo = before._replace(
             results={**before.results, name: lambda: text},
             size=before.size + size,

@@ -90,8 +90,8 @@ class HttpCallbacks(NamedTuple):
             case "HEAD":
                 return self._shown(request, now)._replace(body="")
             case _:
-                said = {"error": "METHOD", "detail": "Send the answer as a POST."}
-                return json_response(405, said, Allow=_ALLOWED)
+                content = {"error": "METHOD", "detail": "Send the answer as a POST."}
+                return json_response(405, content, Allow=_ALLOWED)
 
     def _shown(self, request: HttpRequest, now: int) -> HttpResponse:
         """Show how to answer, without any call."""
@@ -225,12 +225,12 @@ def _judged(verdict: AnswerVerdict, request: HttpRequest, *, in_page: bool) -> H
     meaning, is_strict = MEANINGS[verdict], _is_strict(request)
     again = {"Retry_After": str(AGAIN_AFTER)} if verdict is AnswerVerdict.EARLY else {}
     if in_page:
-        found = page_response(meaning.strict, Page(meaning.title, meaning.text), **again)
+        response = page_response(meaning.strict, Page(meaning.title, meaning.text), **again)
     else:
         applied = {"Preference_Applied": "handling=strict"} if is_strict else {}
-        said = {"verdict": verdict.value, "detail": meaning.text}
-        found = json_response(meaning.strict if is_strict else meaning.status, said, **again, **applied)
-    return found._replace(verdict=verdict)
+        content = {"verdict": verdict.value, "detail": meaning.text}
+        response = json_response(meaning.strict if is_strict else meaning.status, content, **again, **applied)
+    return response._replace(verdict=verdict)
 
 
 def _is_strict(request: HttpRequest) -> bool:
@@ -271,8 +271,8 @@ def _rejected(error: Reject, *, in_page: bool) -> HttpResponse:
 def unavailable(error: Exception, *, in_page: bool) -> HttpResponse:
     """Return the response where it is not known whether the answer arrived."""
     detail = "It is not known whether the answer arrived. Send the same again later: an answer counts once."
-    found = _refused(503, "UNAVAILABLE", detail, error, in_page=in_page)
-    return found._replace(headers={**found.headers, "Retry-After": str(AGAIN_AFTER)})
+    response = _refused(503, "UNAVAILABLE", detail, error, in_page=in_page)
+    return response._replace(headers={**response.headers, "Retry-After": str(AGAIN_AFTER)})
 
 
 def _refused(status: int, code: str, detail: str, error: Exception, *, in_page: bool) -> HttpResponse:

@@ -45,7 +45,7 @@ class InvocationLock:
         holds the lock but where it hands that on. What one raises is raised here when all have ended.
         """
         with self.handed_on(), ThreadPoolExecutor(len(work)) as pool:
-            futures = {pool.submit(copy_context().run, self._held, one): key for key, one in work.items()}
+            futures = {pool.submit(copy_context().run, self._held, begin): key for key, begin in work.items()}
             left = set(futures)
             while left:
                 done, left = wait(left, longest_wait, FIRST_COMPLETED)

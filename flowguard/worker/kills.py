@@ -31,5 +31,5 @@ def counted(claim: Claim) -> Claim:
 
 def killed(kills: int) -> RunFailed:
     """Return why a hop has failed whose function was killed so often."""
-    what = "it ran out of time or memory, or its process died; its log says more"
-    return RunFailed(f"the function was killed {kills} times while it handled this message: {what}")
+    why = "it ran out of time or memory, or its process died; its log says more"
+    return RunFailed(f"the function was killed {kills} times while it handled this message: {why}")

@@ -111,10 +111,10 @@ class Lifetimes(NamedTuple):
         """Return until when the row is needed that remembers such an order: a slow clock believes it for longer."""
         return self.of_order(moment) + CLOCKS_DIFFER_BY_MS
 
-    def not_before(self, found: int, needed: int, moment: int) -> int:
-        """Return until when an item lives after a commit that needs it so long, and was ``found`` to live so long.
+    def not_before(self, lives_until: int, needed: int, moment: int) -> int:
+        """Return until when an item lives after a commit that needs it so long, of one that ``lives_until`` then.
 
         It does not live shorter than before, as far as any wait can reach: the rows of one look for it until then. What
         was there for ever, as a result that is good until its reset, is not when there is another end.
         """
-        return max(needed, min(found, self.of_wait(moment + LONGEST_WAIT // _MILLISECOND)))
+        return max(needed, min(lives_until, self.of_wait(moment + LONGEST_WAIT // _MILLISECOND)))

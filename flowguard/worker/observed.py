@@ -77,9 +77,9 @@ def checked_observers(observers: Iterable[Observer]) -> tuple[Observer, ...]:
     """Return what a function is given as its observers. Raises :class:`DefinitionError` for what cannot be one."""
     if callable(observers):
         raise DefinitionError("observers=", (f"{shown(observers)} stands alone; write observers=[…]",))
-    found = tuple(observers)
+    given = tuple(observers)
     fix = "an observer is called with each event, as Observer() or a function"
-    wrong = (one for one in found if isinstance(one, type | str) or not callable(one))
-    if problems := tuple(f"{shown(one)} is no observer; {fix}" for one in wrong):
+    wrong = (observer for observer in given if isinstance(observer, type | str) or not callable(observer))
+    if problems := tuple(f"{shown(observer)} is no observer; {fix}" for observer in wrong):
         raise DefinitionError("observers=", problems)
-    return found
+    return given

@@ -136,12 +136,12 @@ class Planner(NamedTuple):
         letter. Of a run that had failed before,
         the replies say both errors.
         """
-        own = error
+        failure = error
         if self.failed_hop is not None:
-            error = self.failed_hop.error.because(f"and {bounded(self.message.stage)} failed: {own}")
+            error = self.failed_hop.error.because(f"and {bounded(self.message.stage)} failed: {failure}")
         notices, error = self._notices_of(error)
         letter, letter_error = letter_or_why(
-            self.flow, self.message, error if self.failed_hop is None else own, envelope, self.signer
+            self.flow, self.message, error if self.failed_hop is None else failure, envelope, self.signer
         )
         return Commit(
             status=Status.FAILED,
@@ -151,7 +151,7 @@ class Planner(NamedTuple):
             state=None,
             error=error if letter else letter_error,
             takes_callers=takes_callers(self.flow),
-            ended_at=own.at,
+            ended_at=failure.at,
             told_until=self._told_until(self._lifetimes.of_run(self.moment)),
         )
 
@@ -162,9 +162,9 @@ class Planner(NamedTuple):
         """
         notices: list[Send] = []
         body = self._complete_body(Status.FAILED, result=result, error=str(error))
-        for number, (to, more, own) in enumerate(self._listeners(), first):
+        for number, (to, more, send_id) in enumerate(self._listeners(), first):
             try:
-                notices.append(self._complete_to(to, body, own or id_of(IdKind.SEND, self.message, number), more))
+                notices.append(self._complete_to(to, body, send_id or id_of(IdKind.SEND, self.message, number), more))
             except Reject as refusal:
                 error = error.because(f"and nobody is notified: {bounded(ascii(str(refusal))[1:-1], _LONGEST_WHY)}")
         return notices, error
@@ -256,9 +256,9 @@ class Planner(NamedTuple):
         """Build the Complete messages, to ``reply_to`` and to the flow's ``complete_to``."""
         return [
             self._complete_to(
-                to, self._complete_body(status, result=result), own or id_of(IdKind.SEND, self.message, i), more
+                to, self._complete_body(status, result=result), send_id or id_of(IdKind.SEND, self.message, i), more
             )
-            for i, (to, more, own) in enumerate(self._listeners(), number)
+            for i, (to, more, send_id) in enumerate(self._listeners(), number)
         ]
 
     def _listeners(self) -> list[tuple[Destination, dict[str, Attribute], str | None]]:
@@ -266,28 +266,28 @@ class Planner(NamedTuple):
 
         A request that the run of another request may have answered too gets its answer under the same id from both.
         """
-        found: list[tuple[Destination, dict[str, Attribute], str | None]] = []
+        listeners: list[tuple[Destination, dict[str, Attribute], str | None]] = []
         if (m := self.message).reply_to is not None:
             caller = Caller.of(m) if takes_callers(self.flow) else None
-            own = None if caller is None else self._answer_id(caller)
-            found.append((parse_destination(m.reply_to), answer_place(m.answer_to, m.depth), own))
+            answer_id = None if caller is None else self._answer_id(caller)
+            listeners.append((parse_destination(m.reply_to), answer_place(m.answer_to, m.depth), answer_id))
         to = self.flow.complete_to
-        return found if to is None else [*found, (to, answer_place(None, m.depth), None)]
+        return listeners if to is None else [*listeners, (to, answer_place(None, m.depth), None)]
 
     def _answer_id(self, caller: Caller) -> str:
         """Return the id of the answer to the run's own request. An end after a redrive is no copy of the one before."""
         noted = 0 if self.asked is None else self.asked.redrive
-        own = caller._replace(redrive=caller.redrive or noted)
-        return own.reply_id(self.flow.name, self.message.object_id)
+        redriven = caller._replace(redrive=caller.redrive or noted)
+        return redriven.reply_id(self.flow.name, self.message.object_id)
 
     def _complete_body(self, status: Status, *, result: str | None = None, error: str | None = None) -> str:
         end = StoredEnd(self.message.request_id, self.moment, status.value, result, error)
         return end_body(self.flow, self.message.object_id, self.message.request_id, end)
 
-    def _complete_to(self, to: Destination, body: str, own: str, more: Mapping[str, Attribute]) -> Send:
-        attributes = {REQUEST_ID: Attribute.string(own), REQUESTED_AT: Attribute.number(self.moment), **more}
+    def _complete_to(self, to: Destination, body: str, message_id: str, more: Mapping[str, Attribute]) -> Send:
+        attributes = {REQUEST_ID: Attribute.string(message_id), REQUESTED_AT: Attribute.number(self.moment), **more}
         attributes.update(self.message.carried)
-        return Send(Kind.COMPLETE, to, body, own, attributes, group=self.message.object_id).checked()
+        return Send(Kind.COMPLETE, to, body, message_id, attributes, group=self.message.object_id).checked()
 
 
 def retried(
@@ -299,11 +299,13 @@ def retried(
     same attempt.
     """
     queue = Queue(envelope.queue_arn or "")
-    own = id_of(IdKind.RETRY, again, again.retry) if continued is None else id_of(IdKind.CONTINUED, again, continued)
+    message_id = (
+        id_of(IdKind.RETRY, again, again.retry) if continued is None else id_of(IdKind.CONTINUED, again, continued)
+    )
     if delay > LONGEST_SQS_DELAY.total_seconds():
         body = resend_alone(envelope, signed_attributes(again, signer))
-        return Send(Kind.SIDE, queue, body, own, delay=delay).checked()
-    return sent_again(Send(Kind.SIDE, queue, "", own, delay=delay), again, envelope, signer)
+        return Send(Kind.SIDE, queue, body, message_id, delay=delay).checked()
+    return sent_again(Send(Kind.SIDE, queue, "", message_id, delay=delay), again, envelope, signer)
 
 
 def returned(message: Message, envelope: Envelope, to: Destination, delay: int, signer: Signer = UNSIGNED) -> Send:
@@ -311,9 +313,9 @@ def returned(message: Message, envelope: Envelope, to: Destination, delay: int, 
 
     It is named by that record, so that copies of this message are one.
     """
-    own = id_of(IdKind.BACK, message, digest_of(envelope.message_id))
+    message_id = id_of(IdKind.BACK, message, digest_of(envelope.message_id))
     group = envelope.group_id or message.object_id
-    return sent_again(Send(Kind.SIDE, to, "", own, delay=delay, group=group), message, envelope, signer)
+    return sent_again(Send(Kind.SIDE, to, "", message_id, delay=delay, group=group), message, envelope, signer)
 
 
 def dead_letter(

@@ -123,8 +123,8 @@ class Waits(Protocol):
         """Keep an answer of the message ``by``, sent ``at`` (ms), for waits that begin until ``expires_at``."""
         ...
 
-    def early(self, flow: str, awaited_id: str, now: int, who: str = "") -> EarlyAnswer | None:
-        """Return the answer that is kept for the id, unless another than ``who`` has used it up."""
+    def early(self, flow: str, awaited_id: str, now: int, reader: str = "") -> EarlyAnswer | None:
+        """Return the answer that is kept for the id, unless another than ``reader`` has used it up."""
         ...
 
     def free_early(self, flow: str, awaited_id: str, by: str) -> bool:

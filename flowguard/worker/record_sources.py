@@ -147,24 +147,24 @@ class NamedQueues:
 
     def _origins(self, queue: str | None, flow: AnyFlow, stage: AnyStage | None) -> frozenset[Channel]:
         if queue is None:
-            found = {Channel.TOPIC}
+            channels = {Channel.TOPIC}
         elif queue in _names_of(flow):
-            found = {origin for origin, names in _queues_of(flow).items() if queue in names}
+            channels = {origin for origin, names in _queues_of(flow).items() if queue in names}
         else:
-            found = {Channel.UNNAMED}
+            channels = {Channel.UNNAMED}
         if stage is None:
-            if Channel.UNNAMED in found or queue in _inboxes(flow):  # it may be the inbox of a stage that is gone
-                found |= {Channel.STAGE}
-        elif _is_inbox(flow.inbox_of(stage), queue, found):
-            found |= {Channel.STAGE}
-        return frozenset(found)
+            if Channel.UNNAMED in channels or queue in _inboxes(flow):  # it may be the inbox of a stage that is gone
+                channels |= {Channel.STAGE}
+        elif _is_inbox(flow.inbox_of(stage), queue, channels):
+            channels |= {Channel.STAGE}
+        return frozenset(channels)
 
 
-def _is_inbox(inbox: Destination, queue: str | None, found: set[Channel]) -> bool:
+def _is_inbox(inbox: Destination, queue: str | None, channels: set[Channel]) -> bool:
     """Answer whether the stage's messages come through there. Only a queue's name is known of a topic's messages."""
     if isinstance(inbox, Queue):
         return queue in inbox.called
-    return bool(found & {Channel.UNNAMED, Channel.TOPIC})
+    return bool(channels & {Channel.UNNAMED, Channel.TOPIC})
 
 
 def _queues_of(flow: AnyFlow) -> dict[Channel, set[str]]:
@@ -185,4 +185,4 @@ def _inboxes(flow: AnyFlow) -> set[str]:
 
 
 def _called(destinations: Iterable[Destination]) -> set[str]:
-    return {name for one in destinations if isinstance(one, Queue) for name in one.called}
+    return {name for destination in destinations if isinstance(destination, Queue) for name in destination.called}

@@ -46,9 +46,9 @@ def sent_back(letter: Letter, to: Destination, signer: Signer = UNSIGNED) -> Sen
         return letter.unsent.send(letter.text, to)
     message = letter.returning()
     envelope, extras = _envelope(letter), {} if letter.is_parked else _next_redrive(letter, message, signer)
-    own = id_of(IdKind.REDRIVE, message, _told_apart(letter, message))
+    message_id = id_of(IdKind.REDRIVE, message, _told_apart(letter, message))
     body, attributes = resend(envelope, extras)
-    wrapped = Send(Kind.SIDE, to, body, own, attributes, group=letter.group_id or message.object_id)
+    wrapped = Send(Kind.SIDE, to, body, message_id, attributes, group=letter.group_id or message.object_id)
     return fitting(wrapped, envelope, extras)
 
 
@@ -131,8 +131,8 @@ def _place(letter: Letter) -> Place:
 
 
 def _said_id(letter: Letter) -> str:
-    said = _envelope(letter).attributes.get(REQUEST_ID)
-    return said.value if said is not None else ""
+    attribute = _envelope(letter).attributes.get(REQUEST_ID)
+    return attribute.value if attribute is not None else ""
 
 
 def _statement(message: Message, place: Place, request_id: str) -> str:

@@ -74,12 +74,14 @@ def reply(flow: AnyFlow, object_id: ObjectId, caller: Caller, end: StoredEnd) ->
 
 
 def _reply(flow: AnyFlow, object_id: ObjectId, caller: Caller, end: StoredEnd) -> Send:
-    own = caller.reply_id(flow.name, object_id)
+    message_id = caller.reply_id(flow.name, object_id)
     attributes = {
-        REQUEST_ID: Attribute.string(own),
+        REQUEST_ID: Attribute.string(message_id),
         REQUESTED_AT: Attribute.number(end.committed_at),
         **answer_place(caller.answer_to, caller.depth),
         **caller.carried,
     }
     body = end_body(flow, object_id, caller.request_id, end)
-    return Send(Kind.COMPLETE, parse_destination(caller.reply_to), body, own, attributes, group=object_id).checked()
+    return Send(
+        Kind.COMPLETE, parse_destination(caller.reply_to), body, message_id, attributes, group=object_id
+    ).checked()

@@ -57,14 +57,14 @@ def restart_id(flow: str, object_id: ObjectId, item: RunItem) -> RestartId | Non
     if item.reset_at is None:
         return None
     run = [flow, object_id, item.request_id, item.requested_at, item.epoch]
-    own = f"reset-{sha256(json.dumps(run).encode()).hexdigest()[:_LENGTH]}"
-    return RestartId(RequestId(own), max(item.reset_at, item.requested_at + 1))
+    name = f"reset-{sha256(json.dumps(run).encode()).hexdigest()[:_LENGTH]}"
+    return RestartId(RequestId(name), max(item.reset_at, item.requested_at + 1))
 
 
 def restart_of(flow: AnyFlow, object_id: ObjectId, item: RunItem, signer: Signer) -> Restart | None:
     """Build the request that begins the work anew. None where the item does not say what it was."""
-    own = restart_id(flow.name, object_id, item)
-    if own is None or item.first_message is None:
+    identity = restart_id(flow.name, object_id, item)
+    if identity is None or item.first_message is None:
         return None
     stage_name, version, body, carried, *depth = json.loads(item.first_message)
     message = Message(
@@ -72,8 +72,8 @@ def restart_of(flow: AnyFlow, object_id: ObjectId, item: RunItem, signer: Signer
         stage=stage_name,
         version=version,
         object_id=object_id,
-        request_id=own.request_id,
-        requested_at=own.requested_at,
+        request_id=identity.request_id,
+        requested_at=identity.requested_at,
         body=body,
         carried={name: Attribute(*pair) for name, pair in carried.items()},
         depth=depth[0] if depth else 0,

@@ -54,7 +54,7 @@ def _problem(stage: AnyStage, name: str, field: FieldInfo, text: str) -> Any:
         stage.payload.model_validate_json(f"{{{json.dumps(key)}:{text}}}")
     except ValidationError as error:
         errors = error.errors(include_input=False, include_url=False, include_context=False)
-        return next((one for one in errors if one["loc"] and one["loc"][0] in (key, name)), None)
+        return next((problem for problem in errors if problem["loc"] and problem["loc"][0] in (key, name)), None)
     except Exception:  # of the user's own validators, without the other answers
         return _problem_of_type(name, field, text)
     return None

@@ -213,10 +213,10 @@ class Routes:
             flow = self._by_queue(envelope)
             return flow, flow.entry().name
         flow_name, _, stage_name = named.value.partition("/")
-        found = self._flows.get(flow_name)
-        if found is None:
+        served = self._flows.get(flow_name)
+        if served is None:
             raise Unroutable(f"{shown(named.value)} is not served here; {self._served()} is")
-        return found, stage_name
+        return served, stage_name
 
     def _by_queue(self, envelope: Envelope) -> AnyFlow:
         """Find the flow of a message that names none. It is the only flow, or that of the queue it came through."""
@@ -241,19 +241,19 @@ class Routes:
 
         Raises :class:`EnvelopeError` for those that SQS refuses: only a direct invocation can bring them.
         """
-        found = {name: envelope.attributes[name] for name in flow.carry if name in envelope.attributes}
-        if problem := attributes_problem(found):
+        carried = {name: envelope.attributes[name] for name in flow.carry if name in envelope.attributes}
+        if problem := attributes_problem(carried):
             raise EnvelopeError(envelope.message_id, "attributes", f"the message {problem}")
-        return found
+        return carried
 
     @staticmethod
     def _place(envelope: Envelope) -> Place:
-        found = envelope.attributes.get(PLACE)
-        if found is None:
+        attribute = envelope.attributes.get(PLACE)
+        if attribute is None:
             return Place()
         where = f"attributes.{PLACE}"
         try:
-            place = Place.parse(found.value)
+            place = Place.parse(attribute.value)
         except ValueError as error:
             raise EnvelopeError(envelope.message_id, where, str(error)) from None
         if place.is_unsent:
@@ -329,13 +329,13 @@ def _decoded(stage: AnyStage, body: str) -> Any:
 
     It is :class:`OtherRelease` where a model's own validator raises what none should: this release cannot read it.
     """
-    what = f"the payload of {stage.name}"
+    payload_name = f"the payload of {stage.name}"
     try:
-        return decode(stage.payload, body, what=what)
+        return decode(stage.payload, body, what=payload_name)
     except RunFailed:
         raise
     except Exception as error:
-        raise OtherRelease(f"{what} cannot be read: a validator raises {type(error).__name__}") from error
+        raise OtherRelease(f"{payload_name} cannot be read: a validator raises {type(error).__name__}") from error
 
 
 def _is_repeated_request(message: Message) -> bool:
@@ -363,14 +363,14 @@ def _plausible(text: str, field: str, envelope: Envelope, latest: int) -> int:
     """
     if not text.isdecimal() or len(text) > MOST_DIGITS:
         raise EnvelopeError(envelope.message_id, field, f"{text[:40]!r} is not whole milliseconds since 1970")
-    found = int(text)
-    if _LOOKS_LIKE_SECONDS <= found < _EARLIEST:
-        raise EnvelopeError(envelope.message_id, field, f"{found} looks like seconds; write milliseconds since 1970")
-    if found > latest + CLOCKS_DIFFER_BY_MS:
-        problem = f"{found} is more than {CLOCKS_DIFFER_BY} ahead; is the sender's clock right?"
-        refused = TooEarly if found <= latest + _DAY_MS else EnvelopeError
+    moment = int(text)
+    if _LOOKS_LIKE_SECONDS <= moment < _EARLIEST:
+        raise EnvelopeError(envelope.message_id, field, f"{moment} looks like seconds; write milliseconds since 1970")
+    if moment > latest + CLOCKS_DIFFER_BY_MS:
+        problem = f"{moment} is more than {CLOCKS_DIFFER_BY} ahead; is the sender's clock right?"
+        refused = TooEarly if moment <= latest + _DAY_MS else EnvelopeError
         raise refused(envelope.message_id, field, problem)
-    return found
+    return moment
 
 
 def _shown(target: object) -> str:

@@ -129,22 +129,22 @@ class Settler:
     ) -> SettledAnswer | None:
         """Take what was kept under a name. None where nothing is for it."""
         awaited_id, name = plan.names[address.name] or "", address.name
-        who = user_of(address)
-        kept = self._services.store.waits.early(flow.name, awaited_id, self._services.clock.now(), who)
+        user = user_of(address)
+        kept = self._services.store.waits.early(flow.name, awaited_id, self._services.clock.now(), user)
         if kept is None or not kept.is_for(name) or not self._can_be_read(flow, message, plan.stage, name, kept.answer):
             return None
-        if self._is_left_to_another(kept.waited, who):
+        if self._is_left_to_another(kept.waited, user):
             return None
         admitting = address._replace(admits=admits_failed(flow.stage(plan.stage), name))
-        given = ArrivedAnswer(admitting, kept.answer, Use(awaited_id, kept.by, who))
+        given = ArrivedAnswer(admitting, kept.answer, Use(awaited_id, kept.by, user))
         return self.settle(flow, envelope, given, is_last=False, was_early=True)
 
-    def _is_left_to_another(self, waited: str, who: str) -> bool:
+    def _is_left_to_another(self, waited: str, user: str) -> bool:
         """Answer whether those who waited when it came may have it yet. Its message brings it."""
         if waited in ("", ALL_WHO_WAITED):
             return bool(waited)
         address = address_of(waited)
-        return user_of(address) != who and self._services.store.waits.verdict(address) in TAKEN
+        return user_of(address) != user and self._services.store.waits.verdict(address) in TAKEN
 
     def _can_be_read(self, flow: AnyFlow, message: Message, stage: str, name: str, kept: GivenAnswer) -> bool:
         """Answer whether the awaiting stage can read what was kept before it was known."""

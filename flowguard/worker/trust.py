@@ -55,15 +55,15 @@ class Trust(NamedTuple):
             raise _untrusted(envelope, f"{PLACE}.sig", f"{kind.value}: {problem}{fix}")
 
     def _check_source(
-        self, envelope: Envelope, flow: AnyFlow, stage: AnyStage | None, said: RecordKind, queues: NamedQueues
+        self, envelope: Envelope, flow: AnyFlow, stage: AnyStage | None, kind: RecordKind, queues: NamedQueues
     ) -> None:
-        believed, found = BELIEVED[said].origins, queues.origins(envelope, flow, stage)
-        is_given_up = self.gets_given_up and found == {Channel.UNNAMED} and not is_foreign(envelope.came_through)
-        if believed & found or is_given_up:
+        believed, channels = BELIEVED[kind].origins, queues.origins(envelope, flow, stage)
+        is_given_up = self.gets_given_up and channels == {Channel.UNNAMED} and not is_foreign(envelope.came_through)
+        if believed & channels or is_given_up:
             return
         came = "a topic" if envelope.came_through is None else f"the queue {shown(envelope.came_through)}"
         only = " or ".join(sorted(origin.value for origin in believed))
-        problem = f"{said.value} of {flow.name} came through {came}, and is believed only from {only}"
+        problem = f"{kind.value} of {flow.name} came through {came}, and is believed only from {only}"
         raise Untrusted(envelope.message_id, "eventSourceARN", problem)
 
     def _is_signed(self, envelope: Envelope, flow: AnyFlow, message: Message, place: Place) -> bool:
@@ -75,9 +75,9 @@ class Trust(NamedTuple):
         if place.signature is None and not (required and is_claim(message)):
             return False
         given = envelope.attributes.get(REQUEST_ID)
-        own = "" if given is None else given.value
-        said = statement(message, version=place.version, object_id=place.object_id or "", request_id=own)
-        problem = self.signer.problem(said, place.signature)
+        request_id = "" if given is None else given.value
+        text = statement(message, version=place.version, object_id=place.object_id or "", request_id=request_id)
+        problem = self.signer.problem(text, place.signature)
         if problem is not None and required:
             why = f"{problem}, and messages with a hop, retry, redrive or reply_to of their own need one"
             raise _untrusted(envelope, f"{PLACE}.sig", f"{why}; is the sender's FLOWGUARD_SIGNING_KEYS this one?")

@@ -58,21 +58,23 @@ class Undeliverable(NamedTuple):
         }
 
     @classmethod
-    def parse(cls, found: object) -> Undeliverable:
+    def parse(cls, data: object) -> Undeliverable:
         """Read what :meth:`as_json` wrote. Raises ValueError where it is anything else."""
-        match found:
-            case {"kind": str(kind), "to": str(to), "id": str(own), "attributes": dict(attributes), **more} if own:
+        match data:
+            case {"kind": str(kind), "to": str(to), "id": str(send_id), "attributes": dict(attributes), **more} if (
+                send_id
+            ):
                 read = {str(name): _attribute(pair) for name, pair in attributes.items()}
                 escaped = more.get("escaped") is True
-                return cls(_kind(kind), parse_destination(to), own, read, _group(more.get("group")), escaped)
+                return cls(_kind(kind), parse_destination(to), send_id, read, _group(more.get("group")), escaped)
             case _:
                 raise ValueError("has an 'unsent' without kind, to, id and attributes")
 
     @classmethod
     def of(cls, attributes: Mapping[str, Attribute]) -> Undeliverable | None:
         """Read it from a letter's own attributes; None where the letter is of another kind. Raises ValueError."""
-        said = _said(attributes)
-        return cls.parse(said["unsent"]) if "unsent" in said else None
+        place = _said(attributes)
+        return cls.parse(place["unsent"]) if "unsent" in place else None
 
     def covered(self, body: str) -> str:
         """Return what a signature covers beside the letter's place.
@@ -98,10 +100,10 @@ def bound_for(attributes: Mapping[str, Attribute]) -> Destination | None:
 
     Raises ValueError for what is no destination.
     """
-    found = _said(attributes).get("to")
-    if found is not None and not isinstance(found, str):
+    destination = _said(attributes).get("to")
+    if destination is not None and not isinstance(destination, str):
         raise ValueError("has a 'to' that is not text")
-    return None if found is None else parse_destination(found)
+    return None if destination is None else parse_destination(destination)
 
 
 def park(flow: AnyFlow, message: Message, send: Send, error: ErrorNote, signer: Signer = UNSIGNED) -> Send:
@@ -147,16 +149,16 @@ def _side(message: Message, send: Send, error: ErrorNote, signer: Signer) -> tup
 
 def _next_hop(send: Send, error: ErrorNote, signer: Signer) -> dict[str, Attribute]:
     """Build the message to the hop that was not reached. Its claim waits for it."""
-    said = {name: attribute.value for name, attribute in send.attributes.items()}
-    place = Place.parse(said[PLACE])
-    flow, _, stage = said[FLOW_STAGE].partition("/")
+    texts = {name: attribute.value for name, attribute in send.attributes.items()}
+    place = Place.parse(texts[PLACE])
+    flow, _, stage = texts[FLOW_STAGE].partition("/")
     onward = Message(
         flow=flow,
         stage=stage,
         version=place.version or 1,
         object_id=place.object_id or ObjectId(""),
-        request_id=RequestId(said[REQUEST_ID]),
-        requested_at=int(said[REQUESTED_AT]),
+        request_id=RequestId(texts[REQUEST_ID]),
+        requested_at=int(texts[REQUESTED_AT]),
         body=send.body,
         hop=place.hop,
         reply_to=place.reply_to,
@@ -186,10 +188,10 @@ def _attribute(pair: object) -> Attribute:
 def _said(attributes: Mapping[str, Attribute]) -> dict[str, Any]:
     """Read the ``flowguard`` attribute. Nothing is read where it is broken, which its other readers report."""
     try:
-        found = json.loads(attributes[PLACE].value) if PLACE in attributes else {}
+        place = json.loads(attributes[PLACE].value) if PLACE in attributes else {}
     except (ValueError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return place if isinstance(place, dict) else {}
 
 
 def _kind(text: str) -> Kind:
@@ -198,7 +200,7 @@ def _kind(text: str) -> Kind:
     return Kind(text)
 
 
-def _group(found: object) -> str | None:
-    if found is not None and not isinstance(found, str):
+def _group(group: object) -> str | None:
+    if group is not None and not isinstance(group, str):
         raise ValueError("has an 'unsent' whose group is not text")
-    return found
+    return group

@@ -49,8 +49,8 @@ def _letter(flow: AnyFlow, envelope: Envelope) -> Send:
 
 def _has_waited(services: Services, envelope: Envelope) -> bool:
     """Answer whether the record has waited for minutes. One that no queue brings again is not parked."""
-    what = f"records of {envelope.queue_arn}"
-    return envelope.queue_arn is not None and services.denials.are_final(what, envelope, services.clock.now())
+    source = f"records of {envelope.queue_arn}"
+    return envelope.queue_arn is not None and services.denials.are_final(source, envelope, services.clock.now())
 
 
 def _is_sent(services: Services, emitter: Emitter, letter: Send, envelope: Envelope, why: str) -> bool:

@@ -58,26 +58,26 @@ class WaitPlanner(NamedTuple):
             raise RunFailed(f"{self.message.stage!r} cannot wait: {'; '.join(problems)}. Nothing was written")
         stage = self.flow.stage(outcome.stage)
         deadline = self.deadline(outcome)
-        names = {name: self._id_of(name, one) for name, one in outcome.awaited.items()}
+        names = {name: self._id_of(name, awaited) for name, awaited in outcome.awaited.items()}
         addresses = {name: self.address(name, admits=admits_failed(stage, name)) for name in names}
         whole = self.address(DEADLINE)
-        asked = frozenset(name for name, one in outcome.awaited.items() if isinstance(one, AskFlow))
+        asked = frozenset(name for name, awaited in outcome.awaited.items() if isinstance(awaited, AskFlow))
         sends = [deadline_message(self.flow, whole, deadline, self.moment, self.message)]
         looks = bool(first) and asked != names.keys()
         if looks:
             sends = [sends[0]._replace(delay=0)]
         children: dict[str, Child] = {}
-        for name, one in outcome.awaited.items():
-            own = id_of(IdKind.SEND, self.message, first + len(sends))
-            if isinstance(one, AskFlow):
-                send, child = self._ask_flow(one, addresses[name], own)
+        for name, awaited in outcome.awaited.items():
+            message_id = id_of(IdKind.SEND, self.message, first + len(sends))
+            if isinstance(awaited, AskFlow):
+                send, child = self._ask_flow(awaited, addresses[name], message_id)
                 sends.append(send)
-                children |= {name: child} if one.cancel_too else {}
-            elif isinstance(one, Ask):
-                sends.append(self._ask(name, one, own))
+                children |= {name: child} if awaited.cancel_too else {}
+            elif isinstance(awaited, Ask):
+                sends.append(self._ask(name, awaited, message_id))
         self._check_children(sends)
         expires_at = deadline + self.keep_for
-        events = {name: one for name, one in outcome.awaited.items() if isinstance(one, AwaitedEvent)}
+        events = {name: awaited for name, awaited in outcome.awaited.items() if isinstance(awaited, AwaitedEvent)}
         plan = self.wait_plan(outcome, names)._replace(
             asked=asked,
             early=frozenset(name for name, event in events.items() if event.keep_early),
@@ -86,9 +86,9 @@ class WaitPlanner(NamedTuple):
             looks=looks,
         )
         rows = tuple(
-            AwaitingRow(own, addresses[name], outcome.stage, expires_at)
-            for name, own in names.items()
-            if own is not None
+            AwaitingRow(awaited_id, addresses[name], outcome.stage, expires_at)
+            for name, awaited_id in names.items()
+            if awaited_id is not None
         )
         spare = 0 if outcome.quorum is None else len(names) - outcome.quorum
         return sends, NewWait(plan, spare, deadline, rows)
@@ -166,8 +166,8 @@ class WaitPlanner(NamedTuple):
         match awaited:
             case AskFlow():
                 return None
-            case AwaitedEvent(own):
-                return own
+            case AwaitedEvent(awaited_id):
+                return awaited_id
             case AwaitedToken():
                 return token_awaited_id(awaited.row_id)
             case Ask():
@@ -175,23 +175,23 @@ class WaitPlanner(NamedTuple):
             case _:
                 assert_never(awaited)
 
-    def _ask(self, name: str, awaited: Ask, own: str) -> Send:
+    def _ask(self, name: str, awaited: Ask, message_id: str) -> Send:
         awaited_id, attributes = id_of(IdKind.ASKED, self.message, name), awaited.attributes
         attributes = ask_attributes(awaited_id, self.moment, {**self.message.carried, **attributes}, self.message)
-        return Send(Kind.ASK, awaited.to, awaited.body, own, attributes, group=awaited.group).checked()
+        return Send(Kind.ASK, awaited.to, awaited.body, message_id, attributes, group=awaited.group).checked()
 
-    def _ask_flow(self, awaited: AskFlow, address: AnswerAddress, own: str) -> tuple[Send, Child]:
+    def _ask_flow(self, awaited: AskFlow, address: AnswerAddress, message_id: str) -> tuple[Send, Child]:
         """Build the request to another flow, and what names it where it is cancelled."""
         message, inbox = awaited.flow.request(
             awaited.payload,
-            request_id=lambda: RequestId(own),
+            request_id=lambda: RequestId(message_id),
             requested_at=self.moment,
             object_id=awaited.object_id,
             reply_to=self.flow.answers,
             signed=self.signer.is_on,
         )
         m: Message = message
-        send = ask_of_flow(m, inbox, own, address, self.message.carried, self.signer, self.message)
+        send = ask_of_flow(m, inbox, message_id, address, self.message.carried, self.signer, self.message)
         return send, Child(str(inbox), m.flow, m.stage, m.version, m.object_id, m.request_id, m.requested_at)
 
     # -- what may be wrong
@@ -213,7 +213,7 @@ def ask_attributes(awaited_id: str, at: int, more: Mapping[str, Attribute], aske
 def ask_of_flow(
     request: Message,
     inbox: Destination,
-    own: str,
+    message_id: str,
     address: AnswerAddress,
     carried: Mapping[str, Attribute],
     signer: Signer,
@@ -226,7 +226,7 @@ def ask_of_flow(
     back = json.dumps(address.as_json(), separators=(",", ":"))
     asked = request._replace(answer_to=back, trace=asker.trace, depth=asker.depth + 1)
     attributes = {**carried, **signed_attributes(asked, signer)}
-    return Send(Kind.ASK, inbox, asked.body, own, attributes, group=asked.object_id).checked()
+    return Send(Kind.ASK, inbox, asked.body, message_id, attributes, group=asked.object_id).checked()
 
 
 def deadline_message(
@@ -239,12 +239,12 @@ def deadline_message(
     which tells it from the copies of an earlier one.
     """
     left = max(0, -((now - deadline) // 1000))
-    own = id_of(IdKind.DEADLINE, message)
+    message_id = id_of(IdKind.DEADLINE, message)
     place = {DEADLINE: wait._replace(name=DEADLINE).as_json()}
-    attributes = order_attributes(own, now if sent_at is None else sent_at, place)
+    attributes = order_attributes(message_id, now if sent_at is None else sent_at, place)
     body = json.dumps({DEADLINE: deadline})
     delay = left if flow.long_delays else min(left, int(LONGEST_SQS_DELAY.total_seconds()))
-    return Send(Kind.DEADLINE, flow.answers, body, own, attributes, delay).checked()
+    return Send(Kind.DEADLINE, flow.answers, body, message_id, attributes, delay).checked()
 
 
 def span_problems(within: Any) -> Iterator[str]:

@@ -178,12 +178,12 @@ def _looked_up(sender: AWSSender, name: str) -> str:
 
 def _note_functions(functions: Functions, needed: Deployment, noting: Noting) -> None:
     reader = {queue.name: queue.reader for queue in needed.queues}
-    of_kind = {one.found.kind: one.name for one in needed.functions}
+    of_kind = {one.definition.kind: one.name for one in needed.functions}
     for queue, function in functions.by_queue.items():
         functions.by_queue[queue] = noting.noting(function, reader.get(queue) or "nobody")
     if FunctionKind.ANSWERS in of_kind:
         functions.answers = noting.noting(functions.answers, of_kind[FunctionKind.ANSWERS])
-    killed = {one.name for one in needed.functions if one.found.kind is FunctionKind.KILLED}
+    killed = {one.name for one in needed.functions if one.definition.kind is FunctionKind.KILLED}
     given_up_to = {queue.name: queue.give_up_to or "" for queue in needed.queues}
     of_killed = {
         queue: noting.noting(replace(one, handler=_through(given_up_to[queue], one.handler)), name)

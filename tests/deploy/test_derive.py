@@ -93,7 +93,7 @@ def made(stages: tuple[AnyStage, ...], **options: Any) -> AnyFlow:
 
 def test_handlers_say_which_function_serves_which_stage(deploy: Deploy) -> None:
     needed = deploy(place=lambda_handler(Shop, Place), ship=lambda_handler(Shop, Ship))
-    assert [(one.name, one.found.handler, one.reads) for one in needed.functions] == [
+    assert [(one.name, one.definition.handler, one.reads) for one in needed.functions] == [
         ("shop-place", "shop_handlers.place", ("placed",)),
         ("shop-ship", "shop_handlers.ship", ("to-ship",)),
     ]
@@ -356,7 +356,8 @@ def test_a_function_of_answers_keeps_no_history_and_no_place_of_an_answer_where_
     flow = made((Wait, Later), full_history=True)
     needed = deploy(own=lambda_handler(flow), answers=callback_handler(flow))
     may = {
-        one.found.attribute: {action for each in one.permissions for action in each.actions} for one in needed.functions
+        one.definition.attribute: {action for each in one.permissions for action in each.actions}
+        for one in needed.functions
     }
     assert ("dynamodb:PutItem" in may["own"], "dynamodb:PutItem" in may["answers"]) == (True, False)
 

@@ -44,7 +44,7 @@ def test_a_batch_is_a_function_that_reads_a_queue_of_the_rules_name(deploy: Depl
     charge = charge_of()
     needed = deploy(charge=charge, handler=charge.batch)
     [function] = needed.functions
-    assert (function.name, function.found.handler, function.found.kind) == (
+    assert (function.name, function.definition.handler, function.definition.kind) == (
         "charge-handler",
         f"{MODULE}.handler",
         FunctionKind.ONCE,

@@ -422,7 +422,7 @@ def test_a_standard_queue_and_that_of_what_it_gives_up_keep_a_message_for_one_ti
     stack: Stack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Both count from its first sending, and the later one keeps it longer."""
-    (flow,) = {flow for function in NEEDED.functions for flow in function.found.flows if flow.name == "everything"}
+    (flow,) = {flow for function in NEEDED.functions for flow in function.definition.flows if flow.name == "everything"}
     both = 4 * 24 + 4.5 * 24
     for hours, expected in ((both, False), (4.5 * 24, False), (4.4 * 24, True)):
         monkeypatch.setattr(flow, "retention", timedelta(hours=hours))

@@ -103,7 +103,7 @@ def test_the_function_with_a_url_is_one_of_its_own_with_its_own_concurrency(form
     assert made["everything-answers-url"]["Handler"] == made["everything-answers"]["Handler"]
     assert "ReservedConcurrentExecutions" not in made["everything-answers"]
     needed = needs("tests.deploy.everything", options=options_of("everything"))
-    assert {one.name: bool(one.reads) for one in needed.functions if one.found.attribute == "answers"} == {
+    assert {one.name: bool(one.reads) for one in needed.functions if one.definition.attribute == "answers"} == {
         "everything-answers": True,
         "everything-answers-url": False,
     }
@@ -234,7 +234,7 @@ def test_what_is_lost_unread_mistrusted_or_tried_again_and_again_is_counted(name
         [counted] = [one for key, one in filters.items() if log_group(name, key) == f"/aws/lambda/{function.name}"]
         [transformed] = counted["MetricTransformations"]
         assert transformed["Dimensions"] == [{"Key": "event", "Value": "$.event"}]
-        events = ("broken", "unreadable", "unsaved", *kinds[function.found.kind])
+        events = ("broken", "unreadable", "unsaved", *kinds[function.definition.kind])
         assert counted["FilterPattern"].count("$.event") == len(events)
         for event in events:
             alarm = alarms(name)[f"{function.owner}-{event}"]

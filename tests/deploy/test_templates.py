@@ -91,7 +91,7 @@ def test_dead_letters_old_messages_and_throttles_are_watched(name: str) -> None:
             assert alarms[f"{queue.name}-oldest-message"]["MetricName"] == "ApproximateAgeOfOldestMessage"
     for function in needed.functions:
         assert f"{function.name}-throttled" in alarms
-        assert function.found.kind is not FunctionKind.STAGES or f"{function.owner}-fenced" in alarms
+        assert function.definition.kind is not FunctionKind.STAGES or f"{function.owner}-fenced" in alarms
 
 
 def test_logs_are_json_and_kept_for_a_while() -> None:

@@ -235,7 +235,7 @@ def test_what_has_no_signed_address_has_no_signature(place: str) -> None:
 
 def test_the_signature_of_an_answer_covers_its_use() -> None:
     at, use = address("priced"), Use("id", "by", "who")
-    others = [(at, None), (at, use), (at, use._replace(who="me")), (address("other"), use)]
+    others = [(at, None), (at, use), (at, use._replace(user="me")), (address("other"), use)]
     assert len({answer_statement(*other) for other in others}) == len(others)
     assert answer_statement(at, None) == at.statement
     order = ArrivedAnswer(at, GivenAnswer("7"), use)

@@ -48,7 +48,7 @@ def line_of(at: Scene, object_id: str) -> TimeLine:
 
 
 def said(line: TimeLine) -> list[str]:
-    return [mark.moment.said for mark in line.marks]
+    return [mark.moment.text for mark in line.marks]
 
 
 @pytest.mark.parametrize(

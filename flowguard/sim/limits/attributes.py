@@ -27,14 +27,15 @@ class AttributeProblem:
 def attributes_size(attributes: Mapping[str, Any]) -> int:
     """Return the size of all names, types and values in bytes."""
     return sum(
-        byte_size(name) + byte_size(said["DataType"]) + byte_size(_value(said)) for name, said in attributes.items()
+        byte_size(name) + byte_size(attribute["DataType"]) + byte_size(_value(attribute))
+        for name, attribute in attributes.items()
     )
 
 
 def problem_of(attributes: Mapping[str, Any]) -> AttributeProblem | None:
     """Return what is wrong with the first attribute that cannot be sent. None where all can."""
-    for name, said in attributes.items():
-        problem = _name_problem(name) or _value_problem(name, said)
+    for name, attribute in attributes.items():
+        problem = _name_problem(name) or _value_problem(name, attribute)
         if problem is not None:
             return problem
     return None
@@ -54,8 +55,8 @@ def _name_problem(name: str) -> AttributeProblem | None:
     return None
 
 
-def _value_problem(name: str, said: Mapping[str, Any]) -> AttributeProblem | None:
-    kind, value = said["DataType"], _value(said)
+def _value_problem(name: str, attribute: Mapping[str, Any]) -> AttributeProblem | None:
+    kind, value = attribute["DataType"], _value(attribute)
     if len(kind) > LONGEST_NAME or not _TYPE.fullmatch(kind):
         return AttributeProblem(f"The type of message attribute '{name}' is not String, Number or Binary.")
     if kind.startswith("Binary") is not isinstance(value, bytes):
@@ -70,11 +71,11 @@ def _value_problem(name: str, said: Mapping[str, Any]) -> AttributeProblem | Non
     return None
 
 
-def _value(said: Mapping[str, Any]) -> str | bytes:
+def _value(attribute: Mapping[str, Any]) -> str | bytes:
     """Return the attribute's content. It is empty where nothing is given."""
-    empty: str | bytes = b"" if said["DataType"].startswith("Binary") else ""
-    binary = said.get("BinaryValue")
+    empty: str | bytes = b"" if attribute["DataType"].startswith("Binary") else ""
+    binary = attribute.get("BinaryValue")
     if binary is not None:
         return binary.encode() if isinstance(binary, str) else bytes(binary)
-    text: str | bytes = said.get("StringValue", empty)
+    text: str | bytes = attribute.get("StringValue", empty)
     return text

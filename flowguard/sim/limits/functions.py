@@ -27,8 +27,8 @@ def event_of(params: Mapping[str, Any]) -> Any:
     content, kind = _content(params.get("Payload", b"")), params.get("InvocationType", "RequestResponse")
     most = LARGEST.get(kind)
     if most is not None and len(content) > most:
-        said = f"{len(content)} byte payload is too large for the {kind} invocation type (limit {most} bytes)"
-        raise Fault("RequestTooLargeException", said, status=413)
+        problem = f"{len(content)} byte payload is too large for the {kind} invocation type (limit {most} bytes)"
+        raise Fault("RequestTooLargeException", problem, status=413)
     try:
         return json.loads(content or b"null")
     except (ValueError, RecursionError):

@@ -80,13 +80,13 @@ class Refusing:
 
 
 def _checked(places: Iterable[str]) -> frozenset[str]:
-    found = frozenset(places)
-    for place in found:
+    checked = frozenset(places)
+    for place in checked:
         service, _, name = place.partition(":")
         if service not in _DENIALS or not name:
-            known = ", ".join(f"{one}:…" for one in _DENIALS)
+            known = ", ".join(f"{kind}:…" for kind in _DENIALS)
             raise SettingsError("EmbeddedAWS", f"{place!r} names no destination; one is written as {known}")
-    return found
+    return checked
 
 
 # -- which names a call uses
@@ -105,7 +105,7 @@ def _table(params: Params) -> list[str]:
 
 
 def _tables_of_actions(params: Params) -> list[str]:
-    return [name for action in params["TransactItems"] for one in action.values() for name in _table(one)]
+    return [name for action in params["TransactItems"] for part in action.values() for name in _table(part)]
 
 
 def _tables_of_batch(params: Params) -> list[str]:
@@ -114,7 +114,11 @@ def _tables_of_batch(params: Params) -> list[str]:
 
 def tables_of_statements(params: Params) -> list[str]:
     """Return what stands first in double quotes: the table of an update or an insert."""
-    return [one["Statement"].split('"')[1] for one in params.get("Statements", ()) if '"' in one["Statement"]]
+    return [
+        statement["Statement"].split('"')[1]
+        for statement in params.get("Statements", ())
+        if '"' in statement["Statement"]
+    ]
 
 
 def _object(params: Params) -> list[str]:

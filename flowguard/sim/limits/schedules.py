@@ -33,7 +33,7 @@ def group_name(params: Mapping[str, Any]) -> str:
 
 def delivered_input(text: str) -> str:
     """Return what is delivered for an input: the scheduler writes what its context attributes stand for."""
-    return _CONTEXT.sub(lambda found: f"the {found[1]}", text)
+    return _CONTEXT.sub(lambda match: f"the {match[1]}", text)
 
 
 _CONTEXT: Final = re.compile("<aws[.]scheduler[.](schedule-arn|scheduled-time|execution-id|attempt-number)>")

@@ -27,8 +27,8 @@ def forbidden(text: str) -> str | None:
     """Return the first character that no message may have. It is given by its code point."""
     if text.isascii() and text.isprintable():
         return None
-    found = _FORBIDDEN.search(text)
-    return f"#x{ord(found[0]):X}" if found else None
+    match = _FORBIDDEN.search(text)
+    return f"#x{ord(match[0]):X}" if match else None
 
 
 def lone(text: str) -> bool:

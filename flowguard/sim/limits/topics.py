@@ -74,8 +74,10 @@ def _is_subject(text: str) -> bool:
 
     It has to have less than 100 characters, none of which is a control or breaks the line.
     """
-    return 0 < len(text) < LONGEST_SUBJECT and not any(ord(one) < 32 or ord(one) == 127 for one in text)
+    return 0 < len(text) < LONGEST_SUBJECT and not any(
+        ord(character) < 32 or ord(character) == 127 for character in text
+    )
 
 
-def _wrong(what: str) -> Fault:
-    return Fault("InvalidParameter", f"Invalid parameter: {what}")
+def _wrong(problem: str) -> Fault:
+    return Fault("InvalidParameter", f"Invalid parameter: {problem}")

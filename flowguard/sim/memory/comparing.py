@@ -26,7 +26,7 @@ def negated(test: Test) -> Test:
 
 def equal(left: Read, right: Read) -> Test:
     """Build a test of equality. A missing value equals nothing."""
-    return lambda item, values: (found := left(item, values)) is not None and found == right(item, values)
+    return lambda item, values: (value := left(item, values)) is not None and value == right(item, values)
 
 
 def ordered(left: Read, right: Read, compare: Callable[[Any, Any], bool]) -> Test:
@@ -43,20 +43,20 @@ def ordered(left: Read, right: Read, compare: Callable[[Any, Any], bool]) -> Tes
 
 def begins(value: Value | None, prefix: Value | None) -> bool:
     match value, prefix:
-        case ({"S": found}, {"S": start}) | ({"B": found}, {"B": start}):
-            return bool(found.startswith(start))
+        case ({"S": content}, {"S": start}) | ({"B": content}, {"B": start}):
+            return bool(content.startswith(start))
         case _:
             return False
 
 
 def contains(whole: Value | None, part: Value | None) -> bool:
     match whole, part:
-        case ({"S": found}, {"S": inner}) | ({"B": found}, {"B": inner}):
-            return inner in found
-        case ({"SS": found}, {"S": inner}) | ({"NS": found}, {"N": inner}) | ({"BS": found}, {"B": inner}):
-            return inner in found
-        case {"L": found}, _:
-            return part in found
+        case ({"S": content}, {"S": inner}) | ({"B": content}, {"B": inner}):
+            return inner in content
+        case ({"SS": content}, {"S": inner}) | ({"NS": content}, {"N": inner}) | ({"BS": content}, {"B": inner}):
+            return inner in content
+        case {"L": content}, _:
+            return part in content
         case _:
             return False
 

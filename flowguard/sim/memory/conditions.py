@@ -183,7 +183,7 @@ class _ConditionParser:
         self._distinct("IN", value, *options)
         read, reads = self._read(value), [self._read(option) for option in options]
         return lambda item, values: (
-            (found := read(item, values)) is not None and any(found == option(item, values) for option in reads)
+            (actual := read(item, values)) is not None and any(actual == option(item, values) for option in reads)
         )
 
     def _predicate(self, call: Call) -> Test:

@@ -99,14 +99,14 @@ class DynamoDB:
 
     def _batch_get(self, params: Params) -> Response:
         asked = params["RequestItems"]
-        check_count(MOST_READ_TOGETHER, sum(len(one["Keys"]) for one in asked.values()))
+        check_count(MOST_READ_TOGETHER, sum(len(request["Keys"]) for request in asked.values()))
         answers: dict[str, list[Item]] = {}
-        for name, one in asked.items():
+        for name, request in asked.items():
             table = self.table({"TableName": name})
-            keys = [table.schema.of(table.schema.given(key)) for key in one["Keys"]]
+            keys = [table.schema.of(table.schema.given(key)) for key in request["Keys"]]
             _refuse_repeated(keys)
-            said = {kind: value for kind, value in one.items() if kind not in ("Keys", "ConsistentRead")}
-            items = [self._found(table, key, said) for key in one["Keys"]]
+            options = {kind: value for kind, value in request.items() if kind not in ("Keys", "ConsistentRead")}
+            items = [self._found(table, key, options) for key in request["Keys"]]
             answers[name] = [item for item in items if item is not None]
         return {"Responses": answers, "UnprocessedKeys": {}}
 
@@ -116,16 +116,16 @@ class DynamoDB:
         writes = []
         for name, requests in asked.items():
             table = self.table({"TableName": name})
-            found = [
+            several = [
                 planned("Put", table, {"Item": request["PutRequest"]["Item"]})
                 if "PutRequest" in request
                 else planned("Delete", table, {"Key": request["DeleteRequest"]["Key"]})
                 for request in requests
             ]
-            _refuse_repeated([write.key for write in found])
-            for write in found:
+            _refuse_repeated([write.key for write in several])
+            for write in several:
                 write.check_key()
-            writes += [(write, write.new()) for write in found]
+            writes += [(write, write.new()) for write in several]
         for write, new in writes:
             write.table.store(write.key, new)
         return {"UnprocessedItems": {}}
@@ -156,15 +156,15 @@ class DynamoDB:
         return {"TableDescription": {**self._described(table), "TableStatus": "DELETING"}}
 
     def _expire(self, params: Params) -> Response:
-        table, said = self.table(params), params["TimeToLiveSpecification"]
-        self._tables[table.name] = replace(table, description={**table.description, "TimeToLive": said})
-        return {"TimeToLiveSpecification": said}
+        table, setting = self.table(params), params["TimeToLiveSpecification"]
+        self._tables[table.name] = replace(table, description={**table.description, "TimeToLive": setting})
+        return {"TimeToLiveSpecification": setting}
 
     def _expiry(self, params: Params) -> Response:
-        said = self.table(params).description.get("TimeToLive", {"Enabled": False})
-        if not said["Enabled"]:
+        setting = self.table(params).description.get("TimeToLive", {"Enabled": False})
+        if not setting["Enabled"]:
             return {"TimeToLiveDescription": {"TimeToLiveStatus": "DISABLED"}}
-        name = said["AttributeName"]
+        name = setting["AttributeName"]
         return {"TimeToLiveDescription": {"TimeToLiveStatus": "ENABLED", "AttributeName": name}}
 
     # -- state

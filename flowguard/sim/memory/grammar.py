@@ -235,8 +235,8 @@ def reading(operand: At | Given) -> Read:
 
 def size_of(read: Read) -> Read:
     def size(item: Item, values: Values) -> Value | None:
-        found = length(read(item, values))
-        return None if found is None else {"N": str(found)}
+        count = length(read(item, values))
+        return None if count is None else {"N": str(count)}
 
     return size
 

@@ -37,13 +37,13 @@ class Schema:
 
     def given(self, key: Mapping[str, Any]) -> Item:
         """Read a ``Key`` parameter. It has to have these attributes and nothing else."""
-        found = stored_item(key)
-        if found.keys() != {name for name, _ in self.types}:
+        item = stored_item(key)
+        if item.keys() != {name for name, _ in self.types}:
             raise invalid("The provided key element does not match the schema")
-        if any(kind not in found[name] for name, kind in self.types):
+        if any(kind not in item[name] for name, kind in self.types):
             raise invalid("The provided key element does not match the schema")
-        self._refuse_empty(found)
-        return found
+        self._refuse_empty(item)
+        return item
 
     def of(self, item: Item) -> Key:
         return tuple(item[name][kind] for name, kind in self.types)
@@ -100,7 +100,7 @@ class KeyTest:
     given: tuple[str, ...]
 
     def holds(self, value: Value, values: Values) -> bool:
-        found, others = order(value), [values[name] for name in self.given]
+        ordered, others = order(value), [values[name] for name in self.given]
         if any(tag_of(other) not in value for other in others):
             raise invalid(
                 "One or more parameter values were invalid: Condition parameter type does not match schema type"
@@ -108,8 +108,8 @@ class KeyTest:
         if self.sign == "begins_with":
             return begins(value, others[0])
         if self.sign == "BETWEEN":
-            return bool(order(others[0]) <= found <= order(others[1]))
-        return _SIGNS[self.sign](found, order(others[0]))
+            return bool(order(others[0]) <= ordered <= order(others[1]))
+        return _SIGNS[self.sign](ordered, order(others[0]))
 
 
 @dataclass(frozen=True, slots=True)

@@ -102,14 +102,14 @@ def _pruned(value: Value, tree: dict[Any, Any]) -> Value:
 
 def meeting(paths: Sequence[Path]) -> str | None:
     """Return why two of the paths cannot be used together. None where all can."""
-    for place, one in enumerate(paths):
+    for place, path in enumerate(paths):
         for other in paths[:place]:
-            shared = min(len(one), len(other))
-            if one[:shared] == other[:shared]:
-                return f"Two document paths overlap with each other; path one: {says(one)}, path two: {says(other)}"
-            fork = next(i for i in range(shared) if one[i] != other[i])
-            if isinstance(one[fork], int) is not isinstance(other[fork], int):
-                return f"Two document paths conflict with each other; path one: {says(one)}, path two: {says(other)}"
+            shared = min(len(path), len(other))
+            if path[:shared] == other[:shared]:
+                return f"Two document paths overlap with each other; path one: {says(path)}, path two: {says(other)}"
+            fork = next(i for i in range(shared) if path[i] != other[i])
+            if isinstance(path[fork], int) is not isinstance(other[fork], int):
+                return f"Two document paths conflict with each other; path one: {says(path)}, path two: {says(other)}"
     return None
 
 

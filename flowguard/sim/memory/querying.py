@@ -54,10 +54,10 @@ def _page(table: Table, index: Index, items: Iterable[Item], bound: Bound, param
         after = _started(start, position)
         ordered = [item for item in ordered if (position(item) < after if backwards else position(item) > after)]
     seen, more = _cut(ordered, params.get("Limit"))
-    found = [item for item in seen if bound.filter is None or bound.filter.holds(item, bound.values)]
-    answer: Response = {"Count": len(found), "ScannedCount": len(seen)}
+    matching = [item for item in seen if bound.filter is None or bound.filter.holds(item, bound.values)]
+    answer: Response = {"Count": len(matching), "ScannedCount": len(seen)}
     if params.get("Select") != "COUNT":
-        answer["Items"] = [_shown(item, index.attributes, bound) for item in found]
+        answer["Items"] = [_shown(item, index.attributes, bound) for item in matching]
     if more:
         names = dict.fromkeys([*table.schema.names, *index.schema.names])
         answer["LastEvaluatedKey"] = shown_item({name: seen[-1][name] for name in names})

@@ -91,8 +91,8 @@ def _answer(callback: Callback, event: Any) -> Response:
     try:
         return {"Payload": body_of(json.dumps(callback(event)).encode())}
     except Exception as error:
-        said = {"errorMessage": str(error), "errorType": type(error).__name__}
-        return {"FunctionError": "Unhandled", "Payload": body_of(json.dumps(said).encode())}
+        details = {"errorMessage": str(error), "errorType": type(error).__name__}
+        return {"FunctionError": "Unhandled", "Payload": body_of(json.dumps(details).encode())}
 
 
 class Scheduler(RecordingService):
@@ -116,13 +116,13 @@ class Scheduler(RecordingService):
         if group not in self._groups:
             raise no_group(group)
         check_schedule(params)
-        if any(_named(one) == (group, name) for one in self.seen):
+        if any(_named(schedule) == (group, name) for schedule in self.seen):
             raise already_there(name)
         self._note(dict(params))
         return {"ScheduleArn": self._around.arn("scheduler", f"schedule/{group}/{name}")}
 
     def _delete(self, params: Params) -> Response:
-        kept = tuple(one for one in self.seen if _named(one) != _named(params))
+        kept = tuple(schedule for schedule in self.seen if _named(schedule) != _named(params))
         if len(kept) == len(self.seen):
             raise Fault("ResourceNotFoundException", f"Schedule {params['Name']} does not exist.", status=404)
         self.seen = kept

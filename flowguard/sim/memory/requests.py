@@ -84,16 +84,20 @@ def bind(params: Params) -> Bound:
     parsed: dict[str, Any] = {
         kind: parse(kind, params[kind], frozen) for kind, parse in _PARSERS.items() if params.get(kind) is not None
     }
-    _all_used("ExpressionAttributeNames", params, frozenset[str]().union(*(one.names for one in parsed.values())))
-    used = frozenset[str]().union(*(one.values for one in parsed.values()))
+    _all_used(
+        "ExpressionAttributeNames",
+        params,
+        frozenset[str]().union(*(expression.names for expression in parsed.values())),
+    )
+    used = frozenset[str]().union(*(expression.values for expression in parsed.values()))
     if missing := used - values.keys():
         raise invalid(
             "Invalid expression: An expression attribute value used in expression is not defined; "
             f"attribute value: {min(missing)}"
         )
     _all_used("ExpressionAttributeValues", params, used)
-    for one in parsed.values():
-        for check in one.checks:
+    for expression in parsed.values():
+        for check in expression.checks:
             check(values)
     return Bound(
         values,

@@ -52,20 +52,20 @@ class S3:
     def _list(self, params: Params) -> Response:
         """Return the objects at once, up to a given number, and no token for the rest."""
         prefix = params.get("Prefix", "")
-        found = [
+        contents = [
             {"Key": key, "Size": len(data), "ETag": _etag(data)}
             for key, data in sorted(self._bucket(params).items())
             if key.startswith(prefix)
         ][: params.get("MaxKeys")]
-        answer = {"Name": params["Bucket"], "Prefix": prefix, "KeyCount": len(found), "IsTruncated": False}
-        return {**answer, "Contents": found} if found else answer
+        answer = {"Name": params["Bucket"], "Prefix": prefix, "KeyCount": len(contents), "IsTruncated": False}
+        return {**answer, "Contents": contents} if contents else answer
 
     def _put(self, params: Params) -> Response:
         check_key(params)
         objects, body = self._bucket(params), params.get("Body", b"")
         if params.get("IfNoneMatch") == "*" and params["Key"] in objects:
-            said = "At least one of the pre-conditions you specified did not hold"
-            raise Fault("PreconditionFailed", said, status=412)
+            problem = "At least one of the pre-conditions you specified did not hold"
+            raise Fault("PreconditionFailed", problem, status=412)
         content = body if isinstance(body, (bytes, bytearray, str)) else body.read()
         data = content.encode() if isinstance(content, str) else bytes(content)
         self._buckets = {**self._buckets, params["Bucket"]: {**objects, params["Key"]: data}}

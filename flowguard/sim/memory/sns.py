@@ -78,7 +78,9 @@ class SNS:
 
     def _unsubscribe(self, params: Params) -> Response:
         arn = params["SubscriptionArn"]
-        self._topics = {topic: tuple(s for s in found if s.arn != arn) for topic, found in self._topics.items()}
+        self._topics = {
+            topic: tuple(s for s in subscriptions if s.arn != arn) for topic, subscriptions in self._topics.items()
+        }
         return {}
 
     # -- publishing

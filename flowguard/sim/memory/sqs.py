@@ -82,20 +82,20 @@ class SQS:
         _known(attributes)
         if name.endswith(".fifo") is not (attributes.get("FifoQueue") == "true"):
             raise Fault("InvalidParameterValue", "The name of a FIFO queue, and only of one, ends with .fifo")
-        found = self._queues.get(name)
-        if found is not None and any(
-            found.attributes.get(key, DEFAULTS.get(key)) != attributes[key] for key in attributes
+        queue = self._queues.get(name)
+        if queue is not None and any(
+            queue.attributes.get(key, DEFAULTS.get(key)) != attributes[key] for key in attributes
         ):
             raise Fault(
                 "QueueAlreadyExists",
                 "A queue already exists with the same name and a different value for an attribute",
                 shape="QueueNameExists",
             )
-        if found is None:
+        if queue is None:
             where = f"https://sqs.{self._around.region}.amazonaws.com/{self._around.account}/{name}"
-            found = MemoryQueue(name, self._around.arn("sqs", name), where, self._around.now(), attributes)
-            self._queues[name] = found
-        return {"QueueUrl": found.url}
+            queue = MemoryQueue(name, self._around.arn("sqs", name), where, self._around.now(), attributes)
+            self._queues[name] = queue
+        return {"QueueUrl": queue.url}
 
     def _delete_queue(self, params: Params) -> Response:
         del self._queues[self._queue(params).name]
@@ -112,8 +112,8 @@ class SQS:
         return {"queueUrls": [queue.url for queue in queues]}
 
     def _attributes(self, params: Params) -> Response:
-        found, wanted = self._queue(params).described(self._around.now()), params.get("AttributeNames", ())
-        shown = {name: value for name, value in found.items() if name in wanted or "All" in wanted}
+        attributes, wanted = self._queue(params).described(self._around.now()), params.get("AttributeNames", ())
+        shown = {name: value for name, value in attributes.items() if name in wanted or "All" in wanted}
         return {"Attributes": shown} if shown else {}
 
     def _set(self, params: Params) -> Response:
@@ -170,7 +170,7 @@ class SQS:
                 answer["Successful"].append({"Id": entry["Id"], **done})
             except Fault as fault:
                 answer["Failed"].append(fault.as_entry(entry["Id"]))
-        return {name: found for name, found in answer.items() if found}
+        return {name: entries for name, entries in answer.items() if entries}
 
     def deliver(self, arn: str, entry: Params) -> None:
         """Put a message from another service into a queue.
@@ -191,14 +191,14 @@ class SQS:
         check_receive(params)
         visibility = params.get("VisibilityTimeout", queue.setting("VisibilityTimeout"))
         check_visibility(visibility)
-        found: list[Any] = []
+        messages: list[Any] = []
         for message in queue.receivable(now):
             if self._gone_to_dead_letters(queue, message, now):
                 continue
-            found.append(shown(queue.received(message, now, visibility), params))
-            if len(found) == most:
+            messages.append(shown(queue.received(message, now, visibility), params))
+            if len(messages) == most:
                 break
-        return {"Messages": found} if found else {}
+        return {"Messages": messages} if messages else {}
 
     def _gone_to_dead_letters(self, queue: MemoryQueue, message: StoredMessage, now: int) -> bool:
         if queue.redrive is None:

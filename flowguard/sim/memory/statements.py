@@ -67,13 +67,13 @@ def batch_execute(table: Callable[[Params], Table], params: Params) -> Response:
 def key_of(statement: Params) -> Params | None:
     """Return the key of the item that a statement updates, or all that it inserts. None where it cannot be read."""
     try:
-        said, parameters = _read(statement["Statement"]), statement.get("Parameters", [])
+        parsed, parameters = _read(statement["Statement"]), statement.get("Parameters", [])
     except NotInMemory:
         return None
-    if isinstance(said, _Inserted):
-        return dict(zip(said.names, parameters, strict=False))
-    values = dict(zip(said.values, parameters, strict=False))
-    return {name: values.get(value) for name, value in said.key.items()}
+    if isinstance(parsed, _Inserted):
+        return dict(zip(parsed.names, parameters, strict=False))
+    values = dict(zip(parsed.values, parameters, strict=False))
+    return {name: values.get(value) for name, value in parsed.key.items()}
 
 
 def _entry(fault: Fault) -> Response:
@@ -88,13 +88,13 @@ def _planned(table: Callable[[Params], Table], statement: Params) -> PlannedWrit
     try:
         if len(text) > LONGEST_STATEMENT:
             raise invalid(f"Member must have length less than or equal to {LONGEST_STATEMENT}")
-        said = _read(text)
-        found = table({"TableName": said.table})
-        if isinstance(said, _Inserted):
-            _check_count(parameters, said.names)
-            return planned("Put", found, {"Item": dict(zip(said.names, parameters, strict=True))})
-        _check_count(parameters, said.values)
-        return planned("Update", found, _update_params(said, parameters, statement))
+        parsed = _read(text)
+        target = table({"TableName": parsed.table})
+        if isinstance(parsed, _Inserted):
+            _check_count(parameters, parsed.names)
+            return planned("Put", target, {"Item": dict(zip(parsed.names, parameters, strict=True))})
+        _check_count(parameters, parsed.values)
+        return planned("Update", target, _update_params(parsed, parameters, statement))
     except Fault as fault:
         return fault
 
@@ -104,15 +104,15 @@ def _check_count(parameters: list[Any], wanted: tuple[str, ...]) -> None:
         raise invalid(_MISMATCH)
 
 
-def _update_params(said: _Updated, parameters: list[Any], statement: Params) -> dict[str, Any]:
-    values = dict(zip(said.values, parameters, strict=True))
+def _update_params(parsed: _Updated, parameters: list[Any], statement: Params) -> dict[str, Any]:
+    values = dict(zip(parsed.values, parameters, strict=True))
     return {
-        "Key": {name: values.pop(value) for name, value in said.key.items()},
-        "UpdateExpression": said.update,
-        "ConditionExpression": said.condition,
-        "ExpressionAttributeNames": said.names,
+        "Key": {name: values.pop(value) for name, value in parsed.key.items()},
+        "UpdateExpression": parsed.update,
+        "ConditionExpression": parsed.condition,
+        "ExpressionAttributeNames": parsed.names,
         "ExpressionAttributeValues": values,
-        "ReturnValues": "ALL_OLD" if said.returns else "NONE",
+        "ReturnValues": "ALL_OLD" if parsed.returns else "NONE",
         "ReturnValuesOnConditionCheckFailure": statement.get("ReturnValuesOnConditionCheckFailure", "NONE"),
     }
 

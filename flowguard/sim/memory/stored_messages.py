@@ -38,12 +38,16 @@ def shown(message: StoredMessage, params: Params) -> Response:
     wanted = {*params.get("AttributeNames", ()), *params.get("MessageSystemAttributeNames", ())}
     system = {name: value for name, value in _system(message).items() if name in wanted or "All" in wanted}
     names = params.get("MessageAttributeNames", ())
-    own = {name: dict(value) for name, value in message.attributes.items() if _asked(name, names)}
-    return {**shown, **({"Attributes": system} if system else {}), **({"MessageAttributes": own} if own else {})}
+    attributes = {name: dict(value) for name, value in message.attributes.items() if _asked(name, names)}
+    return {
+        **shown,
+        **({"Attributes": system} if system else {}),
+        **({"MessageAttributes": attributes} if attributes else {}),
+    }
 
 
 def _system(message: StoredMessage) -> dict[str, str]:
-    said = {
+    attributes = {
         "SenderId": "AIDAMEMORY",
         "SentTimestamp": str(message.sent_at),
         "ApproximateReceiveCount": str(message.receives),
@@ -54,11 +58,14 @@ def _system(message: StoredMessage) -> dict[str, str]:
         "AWSTraceHeader": message.trace,
         "DeadLetterQueueSourceArn": message.dead_letter_source,
     }
-    return {name: value for name, value in said.items() if value is not None}
+    return {name: value for name, value in attributes.items() if value is not None}
 
 
 def _asked(name: str, wanted: list[str]) -> bool:
-    return any(one in ("All", ".*", name) or (one.endswith(".*") and name.startswith(one[:-2])) for one in wanted)
+    return any(
+        pattern in ("All", ".*", name) or (pattern.endswith(".*") and name.startswith(pattern[:-2]))
+        for pattern in wanted
+    )
 
 
 def essence(message: StoredMessage, now: int) -> Any:

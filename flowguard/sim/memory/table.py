@@ -40,7 +40,7 @@ def _plain(value: dict[str, Any]) -> Any:
         case {"M": content}:
             return "M", [(name, _plain(content[name])) for name in sorted(content)]
         case {"L": content}:
-            return "L", [_plain(one) for one in content]
+            return "L", [_plain(part) for part in content]
         case _:
             return value
 
@@ -109,16 +109,16 @@ def table_from(params: Params, arn: str, now: int) -> Table:
     return Table(params["TableName"], schema, read, description)
 
 
-def _index(said: Mapping[str, Any], types: Mapping[str, str], table: Schema) -> Index:
-    schema, projection = _schema(said["KeySchema"], types), said["Projection"]
+def _index(definition: Mapping[str, Any], types: Mapping[str, str], table: Schema) -> Index:
+    schema, projection = _schema(definition["KeySchema"], types), definition["Projection"]
     if projection["ProjectionType"] == "ALL":
         return Index(schema, None)
     names = dict.fromkeys([*table.names, *schema.names, *projection.get("NonKeyAttributes", ())])
     return Index(schema, tuple((name,) for name in names))
 
 
-def _schema(said: list[Mapping[str, str]], types: Mapping[str, str]) -> Schema:
-    names = [one["AttributeName"] for kind in ("HASH", "RANGE") for one in said if one["KeyType"] == kind]
+def _schema(parts: list[Mapping[str, str]], types: Mapping[str, str]) -> Schema:
+    names = [part["AttributeName"] for kind in ("HASH", "RANGE") for part in parts if part["KeyType"] == kind]
     if missing := set(names) - types.keys():
         raise invalid(f"One or more parameter values were invalid: no definition of key attributes {sorted(missing)}")
     return Schema(tuple((name, types[name]) for name in names))

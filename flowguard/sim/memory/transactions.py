@@ -60,7 +60,7 @@ class Transactions:
     def _remember(self, token: str | None, actions: list[Any]) -> None:
         if token is not None:
             now = self._around.now()
-            fresh = {name: one for name, one in self.tokens.items() if one.until > now}
+            fresh = {name: remembered for name, remembered in self.tokens.items() if remembered.until > now}
             self.tokens = {**fresh, token: _Remembered(now + REMEMBERED, _text(actions))}
 
 

@@ -162,8 +162,8 @@ class _UpdateParser:
                     )
                 return _or_else(reading(first), self._read(second))
             case Call(function, (first, second)):
-                for one in (first, second):
-                    self.checks += only(one, frozenset({"L"}), function, self._reader.kind)
+                for member in (first, second):
+                    self.checks += only(member, frozenset({"L"}), function, self._reader.kind)
                 return _joined(self._read(first), self._read(second))
             case At() | Given():
                 return reading(operand)

@@ -112,10 +112,10 @@ def _set(tag: str, normal: Callable[[Any], Any]) -> Callable[[Any], list[Any]]:
         members = [normal(member) for member in content]
         if not members:
             raise invalid("One or more parameter values were invalid: A set may not be empty")
-        found: list[Any] = set_of(tag, members)[tag]
-        if len(found) != len(members):
+        distinct: list[Any] = set_of(tag, members)[tag]
+        if len(distinct) != len(members):
             raise invalid(f"One or more parameter values were invalid: Input collection {members} contains duplicates.")
-        return found
+        return distinct
 
     return read
 
@@ -146,7 +146,7 @@ def shown(value: Value) -> Value:
     if tag == "M":
         return {tag: shown_item(content)}
     if tag == "L":
-        return {tag: [shown(one) for one in content]}
+        return {tag: [shown(member) for member in content]}
     return {tag: list(content) if tag in SETS else content}
 
 

@@ -38,11 +38,11 @@ def put_events(call: ApiCall, proceed: Proceed, refusing: Refusing) -> Response:
     entries: list[Any] = call.params["Entries"]
     buses.check_entries(entries)
     answers = [_own_answer(call, entry, refusing) for entry in entries]
-    own = [number for number, answer in enumerate(answers, 1) if answer is not None]
-    answer = SENDS[call.operation].in_part(call, proceed, own) or {"Entries": [], "ResponseMetadata": dict(_OK)}
+    refused = [number for number, answer in enumerate(answers, 1) if answer is not None]
+    answer = SENDS[call.operation].in_part(call, proceed, refused) or {"Entries": [], "ResponseMetadata": dict(_OK)}
     from_moto = iter(answer["Entries"])
-    merged = [one if one is not None else next(from_moto) for one in answers]
-    return {**answer, "Entries": merged, "FailedEntryCount": sum("ErrorCode" in one for one in merged)}
+    merged = [entry if entry is not None else next(from_moto) for entry in answers]
+    return {**answer, "Entries": merged, "FailedEntryCount": sum("ErrorCode" in entry for entry in merged)}
 
 
 def _own_answer(call: ApiCall, entry: Any, refusing: Refusing) -> Response | None:

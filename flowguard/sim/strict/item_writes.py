@@ -51,8 +51,8 @@ def check_transaction(region: str, params: Params) -> None:
     """
     tables: dict[str, Table] = {}
 
-    def table(one: Params) -> Table:
-        return tables.setdefault(one["TableName"], _table(region, one))
+    def table(params: Params) -> Table:
+        return tables.setdefault(params["TableName"], _table(region, params))
 
     writes = planned_together(params["TransactItems"], table)
     for write in writes:
@@ -79,14 +79,14 @@ def _table(region: str, params: Params) -> Table:
     table = state.table(region, name)
     if table is None:
         raise no_table()
-    said = {
+    description = {
         "TableName": name,
         "KeySchema": table.schema,
         "AttributeDefinitions": table.attr,
         "GlobalSecondaryIndexes": [_index(index) for index in table.global_indexes],
         "LocalSecondaryIndexes": [_index(index) for index in table.indexes],
     }
-    return table_from(said, table.table_arn, 0)
+    return table_from(description, table.table_arn, 0)
 
 
 def _index(index: Any) -> dict[str, Any]:

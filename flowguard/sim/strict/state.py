@@ -20,19 +20,22 @@ def _backend(service: str, region: str) -> Any:
 
 def queue(region: str, url: str) -> Takes | None:
     """Return what the queue accepts. None where it does not exist."""
-    found = _backend("sqs", region).queues.get(url.rpartition("/")[2])
-    if found is None:
+    moto_queue = _backend("sqs", region).queues.get(url.rpartition("/")[2])
+    if moto_queue is None:
         return None
-    content_based = found.attributes.get("ContentBasedDeduplication") == "true"
-    return Takes(bool(found.fifo_queue), int(found.maximum_message_size), content_based)
+    content_based = moto_queue.attributes.get("ContentBasedDeduplication") == "true"
+    return Takes(bool(moto_queue.fifo_queue), int(moto_queue.maximum_message_size), content_based)
 
 
 def topic(region: str, arn: str) -> dict[str, bool] | None:
     """Return whether the topic is FIFO and content-based. None where it does not exist."""
-    found = _backend("sns", region).topics.get(arn)
-    if found is None:
+    moto_topic = _backend("sns", region).topics.get(arn)
+    if moto_topic is None:
         return None
-    return {"fifo": arn.endswith(".fifo"), "content_based": str(found.content_based_deduplication).lower() == "true"}
+    return {
+        "fifo": arn.endswith(".fifo"),
+        "content_based": str(moto_topic.content_based_deduplication).lower() == "true",
+    }
 
 
 def has_bus(region: str, name: str) -> bool:
@@ -56,8 +59,12 @@ def item(moto_table: Any, *key: dict[str, Any]) -> dict[str, Any] | None:
     """Return the item with these key attributes. It is in low-level form, as a client reads it."""
     from moto.dynamodb.models.dynamo_type import DynamoType  # heavy
 
-    found = moto_table.get_item(*map(DynamoType, key))
-    return None if found is None else {name: _bytes_in(one.to_regular_json()) for name, one in found.attrs.items()}
+    moto_item = moto_table.get_item(*map(DynamoType, key))
+    return (
+        None
+        if moto_item is None
+        else {name: _bytes_in(value.to_regular_json()) for name, value in moto_item.attrs.items()}
+    )
 
 
 def _bytes_in(value: dict[str, Any]) -> dict[str, Any]:
@@ -66,11 +73,11 @@ def _bytes_in(value: dict[str, Any]) -> dict[str, Any]:
         case {"B": str(content)}:
             return {"B": base64.b64decode(content)}
         case {"BS": contents}:
-            return {"BS": [base64.b64decode(one) if isinstance(one, str) else one for one in contents]}
+            return {"BS": [base64.b64decode(part) if isinstance(part, str) else part for part in contents]}
         case {"L": contents}:
-            return {"L": [_bytes_in(one) for one in contents]}
+            return {"L": [_bytes_in(part) for part in contents]}
         case {"M": contents}:
-            return {"M": {name: _bytes_in(one) for name, one in contents.items()}}
+            return {"M": {name: _bytes_in(part) for name, part in contents.items()}}
         case _:
             return value
 

@@ -83,17 +83,17 @@ def passing(text: str, now: int) -> Iterator[tuple[str, int, int]]:
 
 
 def _read(part: str, now: int, draw: Random) -> tuple[str, Spell]:
-    found = _FORM.fullmatch(part)
-    kind = None if found is None else KINDS.get(found["name"])
-    if found is None or kind is None:
+    match = _FORM.fullmatch(part)
+    kind = None if match is None else KINDS.get(match["name"])
+    if match is None or kind is None:
         known = ", ".join(KINDS)
         raise SettingsError("weather", f"{shown(part)} is none; write NAME[=SPAN][@SPAN], such as 60m, with {known}")
-    begins = now + _ms(found["after"], 0)
-    most = MOST_WRITES if found["most"] is None else int(found["most"])
+    begins = now + _ms(match["after"], 0)
+    most = MOST_WRITES if match["most"] is None else int(match["most"])
     if most < LEAST_WRITES:
         why = "a hop that met a refusal is claimed, noted and committed within a second, so no run would end"
         raise SettingsError("weather", f"{part} lets {most} writes a second pass; {why}; write {LEAST_WRITES} or more")
-    return found["name"], Spell(begins, begins + _ms(found["span"], kind.lasts), draw, most)
+    return match["name"], Spell(begins, begins + _ms(match["span"], kind.lasts), draw, most)
 
 
 def _ms(span: str | None, otherwise: int) -> int:

@@ -45,12 +45,16 @@ class Loops(Layer):
 
     def called(self, call: ApiCall, answer: Response, by: Delivery | None) -> None:
         if by is not None:
-            for own in sent_ids(call, answer):
-                self._before[own] = self._now[by.number]
+            for sent_id in sent_ids(call, answer):
+                self._before[sent_id] = self._now[by.number]
 
     def _chain(self, delivery: Delivery) -> Counter[str]:
         envelope = delivery.envelope
-        known = (self._before.get(own) for own in (envelope.message_id, envelope.sns_message_id) if own is not None)
+        known = (
+            self._before.get(message_id)
+            for message_id in (envelope.message_id, envelope.sns_message_id)
+            if message_id is not None
+        )
         return next((met for met in known if met is not None), Counter())
 
 

@@ -220,9 +220,9 @@ def replay(  # noqa: PLR0913 - everything but the first three has a default
     def traced(engine: EngineFor, may_lack: bool) -> Trace:
         with Sandbox(_several(flows), messages, tables or {}, engine, seed, items, offload_above, needs) as sandbox:
             runs = Runs(sandbox, free, same, may_lack=may_lack)
-            history, found = search(runs).again(wanted)
+            history, violations = search(runs).again(wanted)
             check_met(history)
-            return Trace(sandbox.names, wanted.id, timeline(history), lanes(history), found)
+            return Trace(sandbox.names, wanted.id, timeline(history), lanes(history), violations)
 
     return _on_engines(engine, traced)
 
@@ -234,8 +234,8 @@ def _on_engines(engine: EngineFor, search: Callable[[EngineFor, bool], Found]) -
         more = engine if not lacking else with_moto(lacking)
         try:
             return search(more or engine, engine is not in_memory or with_moto(lacking) is None)
-        except Lacking as found:
-            lacking |= found.services
+        except Lacking as error:
+            lacking |= error.services
 
 
 def checked_batching(batch: object, *, together: object = False) -> Batching:

@@ -637,11 +637,11 @@ class Actions:
         """Both or nothing: a run gets the answer, and it is used up."""
         _, settled = waits.settle(self.shelf, world.item, address, answer)
         there = self._kept(world, use.id)
-        if settled.verdict in waits.APPLIED and (there is None or there.user not in {"", use.who}):
+        if settled.verdict in waits.APPLIED and (there is None or there.user not in {"", use.user}):
             yield from self._went_on(world, worker, self.shelf.put(None), self._label("take: used", worker))
             return
         applied = settled.verdict in waits.APPLIED and self._environment.uses_up
-        after = self._with_kept(world, use.id, there._replace(user=use.who)) if there and applied else world
+        after = self._with_kept(world, use.id, there._replace(user=use.user)) if there and applied else world
         yield from self._settle(after, worker, address, answer)
 
     def _kept(self, world: World, awaited_id: str) -> _Kept | None:

@@ -460,7 +460,7 @@ TESTED: Final = (
     Elsewhere(
         r"^(worker\.orders\.Orders\.ending: case GroupOrder|protocol\.run\.NewWait\.begun: self\.plan\.group|"
         r"worker\.plan\.Planner\.(ended: case (SavedGroup|WaitForGroup)|_wait_planner: self\.failed_hop)|"
-        r"worker\.callbacks\.Callbacks\._addressed: .*(own|order|group))",
+        r"worker\.callbacks\.Callbacks\._addressed: .*(own|not flows|in flows|flows\[|order|group))",
         (
             "tests/worker/test_groups.py",
             "tests/worker/test_group_planner.py",

@@ -65,12 +65,12 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
     ),
     "what is allowed is collected in sets, which have no order": (
         "deploy.permissions._Allowed.schedules: self.on(Target.SCHEDULES, settings.scheduler_group, 'scheduler:CreateSchedule'); then self.on(Target.SCHEDULER_ROLE, settings.scheduler_role or '', 'iam:PassRole') → the other way round",
-        "deploy.permissions._orders: found.on(Target.TABLE, settings.table, 'dynamodb:GetItem'); then found.sends((flow.answers, *wait_targets(flow))) → the other way round",
-        "deploy.permissions._orders: found.sends((flow.answers, *wait_targets(flow))); then _groups(found, flow, settings) → the other way round",
-        "deploy.permissions._cancellations: found.on(Target.TABLE, settings.table, 'dynamodb:GetItem'); then found.sends(wait_targets(flow)) → the other way round",
-        "deploy.permissions._killed: found.sends(flow_sends(flow, scope)); then found.sends((flow.inbox_of(stage) for stage in flow.stages)) → the other way round",
-        "deploy.permissions.permissions_of: found.on(Target.OBJECTS, place, 's3:GetObject', 's3:PutObject'); then found.on(Target.BUCKET, place, 's3:ListBucket') → the other way round",
-        "deploy.permissions._groups: found.on(Target.TABLE, settings.table, 'dynamodb:GetItem', 'dynamodb:Query'); then found.sends((*stage_sends(flow, stage), flow.dead_letters)) → the other way round",
+        "deploy.permissions._orders: allowed.on(Target.TABLE, settings.table, 'dynamodb:GetItem'); then allowed.sends((flow.answers, *wait_targets(flow))) → the other way round",
+        "deploy.permissions._orders: allowed.sends((flow.answers, *wait_targets(flow))); then _groups(allowed, flow, settings) → the other way round",
+        "deploy.permissions._cancellations: allowed.on(Target.TABLE, settings.table, 'dynamodb:GetItem'); then allowed.sends(wait_targets(flow)) → the other way round",
+        "deploy.permissions._killed: allowed.sends(flow_sends(flow, scope)); then allowed.sends((flow.inbox_of(stage) for stage in flow.stages)) → the other way round",
+        "deploy.permissions.permissions_of: allowed.on(Target.OBJECTS, place, 's3:GetObject', 's3:PutObject'); then allowed.on(Target.BUCKET, place, 's3:ListBucket') → the other way round",
+        "deploy.permissions._groups: allowed.on(Target.TABLE, settings.table, 'dynamodb:GetItem', 'dynamodb:Query'); then allowed.sends((*stage_sends(flow, stage), flow.dead_letters)) → the other way round",
     ),
     "a flow that waits has a queue of answers: its class is refused without": (
         "deploy.permissions._gets_deadlines: isinstance(flow.answers, Queue) → forced true",
@@ -368,7 +368,7 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "worker.handle_phase.HandlePhase._ended_group: wait.plan is not None → forced true",
         "aws.group_items.DynamoDBGroups._drop: item.wait is None → forced false",
         "aws.group_items.DynamoDBGroups._settled: item is not None → forced true",
-        "aws.waits.DynamoDBWaits._changed: found is None → forced false",
+        "aws.waits.DynamoDBWaits._changed: raw is None → forced false",
     ),
     "it is true itself: forced to be so it stays what it is": (
         "worker.driving.Driver.alone: True → forced true",
@@ -381,15 +381,15 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "aws.batch_calls.DynamoDBBatches.claim: requests[p].message.hop == 1 → forced true",
     ),
     "an insert that follows is refused where there is an item": (
-        "aws.batch_calls._is_absent: _code(found) == 'ConditionalCheckFailed' → forced true",
+        "aws.batch_calls._is_absent: _code(answer) == 'ConditionalCheckFailed' → forced true",
     ),
     "it is a guess about costs, and either way is right": (
-        "aws.batch_calls.DynamoDBBatches._learn: one.message.flow == flow → forced true",
+        "aws.batch_calls.DynamoDBBatches._learn: request.message.flow == flow → forced true",
         "aws.batch_calls.DynamoDBBatches._learn: 2 * met > len(mine) → becomes 2 * met >= len(mine)",
         "aws.batch_calls._requests: size + length > LARGEST_CALL → becomes size + length >= LARGEST_CALL",
     ),
     "each statement has an answer, and no request is refused in three ways at once": (
-        "aws.batch_calls.DynamoDBBatches._judge: found → forced true",
+        "aws.batch_calls.DynamoDBBatches._judge: answers → forced true",
         "aws.batch_calls.DynamoDBBatches._judge: codes <= _NOT_HERE → becomes codes < _NOT_HERE",
     ),
     "a letter that cannot be read is refused a step later, in the same words: this is for the type checker": (

@@ -51,10 +51,10 @@ def messages_stay_as_they_were(history: History, flows: Sequence[AnyFlow]) -> It
         if delivery.record in history.forged:
             continue
         key = message.flow, message.object_id, message.request_id, message.requested_at, message.hop
-        said = _said(delivery.envelope)
-        if said != first.setdefault(key, said):
+        content = _said(delivery.envelope)
+        if content != first.setdefault(key, content):
             text = f"hop {message.hop} of {message.request_id} comes with another payload or other attributes"
-            yield Problem("I11", f"{message.flow}/{message.stage}", text, first[key], said)
+            yield Problem("I11", f"{message.flow}/{message.stage}", text, first[key], content)
 
 
 def _is_order(envelope: Envelope) -> bool:
@@ -63,7 +63,7 @@ def _is_order(envelope: Envelope) -> bool:
 
 
 def _said(envelope: Envelope) -> tuple[str, Mapping[str, Attribute]]:
-    theirs = {name: one for name, one in envelope.attributes.items() if name not in OWN_ATTRIBUTES}
+    theirs = {name: attribute for name, attribute in envelope.attributes.items() if name not in OWN_ATTRIBUTES}
     return envelope.message, theirs
 
 
@@ -86,22 +86,27 @@ def nothing_breaks_undisturbed(history: History, flows: Sequence[AnyFlow]) -> It
 
 def answers_name_what_is_left(history: History, flows: Sequence[AnyFlow]) -> Iterator[Problem]:
     """Check I12: batchItemFailures lists exactly the records to be delivered again."""
-    for one in history.deliveries:
-        if one.died or not one.events:
+    for delivery in history.deliveries:
+        if delivery.died or not delivery.events:
             continue
-        where, events = one.queue or "a function", {event.type for event in one.events if not _is_given_up(one, event)}
-        if others := [name for name in one.failures if name != one.message_id]:
-            yield Problem("I12", where, "a record that it was not given is listed", one.message_id, ", ".join(others))
-        if one.queue == PARTIES or one.is_request:
+        where, events = (
+            delivery.queue or "a function",
+            {event.type for event in delivery.events if not _is_given_up(delivery, event)},
+        )
+        if others := [name for name in delivery.failures if name != delivery.message_id]:
+            yield Problem(
+                "I12", where, "a record that it was not given is listed", delivery.message_id, ", ".join(others)
+            )
+        if delivery.queue == PARTIES or delivery.is_request:
             events -= {EventType.NOT_SENT}  # the copy of the answer in the flow's own queue repairs that
-        if one.acked and (unsettled := events & _MUST_STAY):
+        if delivery.acked and (unsettled := events & _MUST_STAY):
             yield Problem("I12", where, f"a record was acked, though {_words(unsettled)}")
-        is_early = one.settles and any(map(_waits_for_its_hop, one.events))
-        if one.acked and is_early:
+        is_early = delivery.settles and any(map(_waits_for_its_hop, delivery.events))
+        if delivery.acked and is_early:
             yield Problem("I12", where, "an answer was acked, though the hop that waits for it was not committed")
-        is_held = any(event.facts.get("is_held") for event in one.events)
-        if one.failures and not (is_early or is_held or events & _MAY_STAY or _goes_on(history, one)):
-            yield Problem("I12", where, f"a record is to be delivered again, though {_last(one)}")
+        is_held = any(event.facts.get("is_held") for event in delivery.events)
+        if delivery.failures and not (is_early or is_held or events & _MAY_STAY or _goes_on(history, delivery)):
+            yield Problem("I12", where, f"a record is to be delivered again, though {_last(delivery)}")
 
 
 def _waits_for_its_hop(event: Event) -> bool:
@@ -109,12 +114,12 @@ def _waits_for_its_hop(event: Event) -> bool:
     return event.facts.get("verdict") == AnswerVerdict.EARLY and not event.facts.get("replaces")
 
 
-def _goes_on(history: History, one: DeliveryRecord) -> bool:
+def _goes_on(history: History, delivery: DeliveryRecord) -> bool:
     """Answer whether an answer for many has come so far as this invocation had time, and the next one goes on."""
-    return any(str(history.calls[number - 1].site) == "keep the place" for number in one.calls)
+    return any(str(history.calls[number - 1].site) == "keep the place" for number in delivery.calls)
 
 
-def _is_given_up(one: DeliveryRecord, event: Event) -> bool:
+def _is_given_up(delivery: DeliveryRecord, event: Event) -> bool:
     """Answer whether a later event settles a message that was not sent.
 
     That is: the message was parked, it or its letter was lost for good, or it was a retry whose run was to end instead.
@@ -122,9 +127,9 @@ def _is_given_up(one: DeliveryRecord, event: Event) -> bool:
     """
     if event.type is not EventType.NOT_SENT:
         return False
-    later = one.events[one.events.index(event) + 1 :]
+    later = delivery.events[delivery.events.index(event) + 1 :]
     ids = [str(after.facts.get("id")) for after in later if after.type.value in (PARKED, LOST)]
-    return any(str(event.facts.get("id")).startswith(own) for own in ids) or any(
+    return any(str(event.facts.get("id")).startswith(name) for name in ids) or any(
         after.type in (EventType.FAILED, EventType.FENCED) for after in later
     )
 
@@ -133,5 +138,5 @@ def _words(events: frozenset[EventType] | set[EventType]) -> str:
     return "it was " + " and ".join(sorted(event.value.replace("_", " ") for event in events))
 
 
-def _last(one: DeliveryRecord) -> str:
-    return _words({one.events[-1].type})
+def _last(delivery: DeliveryRecord) -> str:
+    return _words({delivery.events[-1].type})

@@ -60,8 +60,8 @@ def _went_on(key: str, was: Wait, item: RunItem) -> Iterator[Problem]:
     if was.end is None:
         yield Problem("I8", key, "the run went on, and its wait was not over", None, _said(was))
     elif item.wait is None or _said(item.wait) != _said(was):
-        found = _said(item.wait) if item.wait is not None else None
-        yield Problem("I8", key, "the run went on with other answers than it had", _said(was), found)
+        after = _said(item.wait) if item.wait is not None else None
+        yield Problem("I8", key, "the run went on with other answers than it had", _said(was), after)
 
 
 def _said(wait: Wait) -> str:
@@ -73,14 +73,14 @@ def _said(wait: Wait) -> str:
 def verdicts_of_answers_are_true(history: History, flows: Sequence[AnyFlow]) -> Iterator[Problem]:
     """Check that each verdict is true, and that an answer to a superseded run changes nothing (I8 and I9)."""
     for worked in history.deliveries:
-        answered = [one for one in worked.events if one.type is EventType.ANSWERED and one.message is not None]
+        answered = [event for event in worked.events if event.type is EventType.ANSWERED and event.message is not None]
         written = [
             version
             for version in history.versions
             if version.worker == worked.worker and _is_its(history, worked, version)
         ]
         if worked.settles:
-            yield from _of_another_run(written, [one.message for one in answered if one.message is not None])
+            yield from _of_another_run(written, [event.message for event in answered if event.message is not None])
         for event in answered:
             yield from _is_kept(event, written)
         if len(answered) == 1 and worked.settles:
@@ -95,7 +95,7 @@ def _is_its(history: History, worked: DeliveryRecord, version: Version) -> bool:
 def _of_another_run(written: Sequence[Version], answered: Sequence[Message]) -> Iterator[Problem]:
     """Yield each run that was changed by an answer to an earlier run of its object."""
     for version in written:
-        runs = {_run(one) for one in answered if _key(one) == version.key}
+        runs = {_run(message) for message in answered if _key(message) == version.key}
         if version.item is not None and runs and _run(version.item) not in runs:
             text = (
                 f"an answer to {', '.join(sorted(map(_shown, runs)))} changed the run of {_shown(_run(version.item))}"
@@ -110,7 +110,7 @@ def _is_kept(event: Event, written: Sequence[Version]) -> Iterator[Problem]:
     key = _key(message)
     if Member.parse(name) is not None:  # the answer to a group's request is in a row, not in the run item
         return
-    if not any(one.key == key and _has(one.item, message, name) for one in written):
+    if not any(version.key == key and _has(version.item, message, name) for version in written):
         yield Problem("I8", key, f"the answer {name!r} was said to be {verdict}, and was not kept")
 
 
@@ -126,10 +126,10 @@ def _of_verdict(history: History, worked: DeliveryRecord, event: Event) -> Itera
         return
     message, verdict = event.message, str(event.facts.get("verdict"))
     key = _key(message)
-    found = [_before(history, key, call) for call in (settled if worked.shared else settled[-1:])]
-    item = found[-1]
+    items = [_before(history, key, call) for call in (settled if worked.shared else settled[-1:])]
+    item = items[-1]
     is_superseded = verdict == AnswerVerdict.SUPERSEDED
-    if all((one is not None and _run(one) != _run(message)) is not is_superseded for one in found):
+    if all((met is not None and _run(met) != _run(message)) is not is_superseded for met in items):
         of = _shown(_run(item)) if item is not None else None
         text = f"an answer to {message.request_id} got the verdict {verdict}, and the item was that of"
         yield Problem("I9", key, text, _shown(_run(message)), of)
@@ -137,8 +137,8 @@ def _of_verdict(history: History, worked: DeliveryRecord, event: Event) -> Itera
 
 def _before(history: History, key: str, call: int) -> RunItem | None:
     """Return the run item as a call met it."""
-    found = [version.item for version in history.versions if version.key == key and version.call < call]
-    return found[-1] if found else None
+    items = [version.item for version in history.versions if version.key == key and version.call < call]
+    return items[-1] if items else None
 
 
 def _run(of: RunItem | Message) -> tuple[str, int]:

@@ -22,7 +22,9 @@ def callers_are_answered(history: History, flows: Sequence[AnyFlow]) -> Iterator
     """
     if Standing.of(history, flows).dead_letters:
         return
-    sent = {one.id for one in history.posted} | {send.id for one in history.posted if (send := parked(one)) is not None}
+    sent = {posted.id for posted in history.posted} | {
+        send.id for posted in history.posted if (send := parked(posted)) is not None
+    }
     latest = history.latest()
     for _, event in history.events(EventType.ATTACHED, EventType.KEPT):
         message = event.message
@@ -30,7 +32,7 @@ def callers_are_answered(history: History, flows: Sequence[AnyFlow]) -> Iterator
         if message is None or caller is None:
             continue
         key = f"run#{message.flow}#{message.object_id}"
-        own = caller.reply_id(message.flow, message.object_id)
+        reply_id = caller.reply_id(message.flow, message.object_id)
         has_ended = key in latest and latest[key].status in ENDED
-        if has_ended and own not in sent:
-            yield Problem("I16", key, f"the request {message.request_id} was taken, and never answered", own)
+        if has_ended and reply_id not in sent:
+            yield Problem("I16", key, f"the request {message.request_id} was taken, and never answered", reply_id)

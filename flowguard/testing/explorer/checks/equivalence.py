@@ -49,10 +49,10 @@ class End:
     final: frozenset[tuple[str, str]] = frozenset()
     repeated: frozenset[tuple[str, str]] = frozenset()
 
-    def allows(self, own: tuple[str, str], should: str | None) -> bool:
+    def allows(self, key: tuple[str, str], should: str | None) -> bool:
         """Answer whether a message may be what it is, where an undisturbed end has ``should``."""
-        copies = f" | {self.messages.get(own)} | "
-        return own in self.final or (own in self.repeated and should is not None and f" | {should} | " in copies)
+        copies = f" | {self.messages.get(key)} | "
+        return key in self.final or (key in self.repeated and should is not None and f" | {should} | " in copies)
 
 
 _OF_OBJECTS: Final = TableKey(("key",), ("S",))
@@ -72,50 +72,52 @@ def end_of(history: History, keys: Keys, free: Free, same: Same | None = None) -
         for table, items in history.tables.items()
     }
     sent = [
-        one
-        for one in (*map(as_sent, history.posted), *_dropped(history))
-        if not _is_inner(one, history) and not failures.is_overcome(one) and not history.is_of_insider(one.call)
+        posted
+        for posted in (*map(as_sent, history.posted), *_dropped(history))
+        if not _is_inner(posted, history)
+        and not failures.is_overcome(posted)
+        and not history.is_of_insider(posted.call)
     ]
     named: dict[tuple[str, str], set[str]] = {}
     final: set[tuple[str, str]] = set()
     repeated: set[tuple[str, str]] = set()
-    for one in sent:
-        if (name := failures.id_of(one) or id_in_body(one, same or {})) is not None:
-            own = (one.to, name)
-            body = names.plain_text(_body(one, free, without=("error",) if failures.is_notice(one) else ()))
-            named.setdefault(own, set()).add(body)
-            if failures.is_final(one):
-                final.add(own)
-            if failures.may_repeat(one):
-                repeated.add(own)
-    nameless = [one for one in sent if one.id is None and id_in_body(one, same or {}) is None]
-    anonymous = Counter((one.to, names.plain_text(_body(one, free))) for one in nameless)
+    for posted in sent:
+        if (name := failures.id_of(posted) or id_in_body(posted, same or {})) is not None:
+            key = (posted.to, name)
+            body = names.plain_text(_body(posted, free, without=("error",) if failures.is_notice(posted) else ()))
+            named.setdefault(key, set()).add(body)
+            if failures.is_final(posted):
+                final.add(key)
+            if failures.may_repeat(posted):
+                repeated.add(key)
+    nameless = [posted for posted in sent if posted.id is None and id_in_body(posted, same or {}) is None]
+    anonymous = Counter((posted.to, names.plain_text(_body(posted, free))) for posted in nameless)
     for message in nameless:
         if message.is_letter:  # each copy of a message that names no request leaves one
             anonymous[message.to, names.plain_text(_body(message, free))] = 1
-    messages = {own: " | ".join(sorted(bodies)) for own, bodies in named.items()}
+    messages = {key: " | ".join(sorted(bodies)) for key, bodies in named.items()}
     failed = frozenset(run for run, item in last.items() if item.status is Status.FAILED)
     digest = repr((tables, sorted(messages.items()), sorted(anonymous.items()), sorted(failed)))
-    once = frozenset(own for own in final if len(named[own]) == 1)
+    once = frozenset(key for key in final if len(named[key]) == 1)
     return End(tables, messages, dict(anonymous), failed, digest, once, frozenset(repeated))
 
 
 def differences(end: End, expected: End) -> list[Problem]:
     """Return everything in which an end differs from an undisturbed one."""
-    found = [problem for table in end.tables for problem in _table(table, end, expected)]
-    for own in sorted(expected.messages.keys() | end.messages.keys()):
-        should, is_ = expected.messages.get(own), end.messages.get(own)
-        if should != is_ and not end.allows(own, should):
-            found.append(Problem(EQUIVALENCE, own[0], f"message {own[1]}", should, is_))
-    for own in sorted(expected.anonymous.keys() | end.anonymous.keys()):
-        times, was = expected.anonymous.get(own, 0), end.anonymous.get(own, 0)
+    problems = [problem for table in end.tables for problem in _table(table, end, expected)]
+    for key in sorted(expected.messages.keys() | end.messages.keys()):
+        should, is_ = expected.messages.get(key), end.messages.get(key)
+        if should != is_ and not end.allows(key, should):
+            problems.append(Problem(EQUIVALENCE, key[0], f"message {key[1]}", should, is_))
+    for key in sorted(expected.anonymous.keys() | end.anonymous.keys()):
+        times, was = expected.anonymous.get(key, 0), end.anonymous.get(key, 0)
         if times != was:
-            found.append(Problem(EQUIVALENCE, own[0], f"times sent without an id: {_short(own[1])}", times, was))
-    found += [
+            problems.append(Problem(EQUIVALENCE, key[0], f"times sent without an id: {_short(key[1])}", times, was))
+    problems += [
         Problem("I14", key, "the run failed, and only answers were lost", "COMPLETED", "FAILED")
         for key, _ in sorted(end.failed - expected.failed)
     ]
-    return found
+    return problems
 
 
 def nearest(end: End, references: Iterable[End]) -> list[Problem]:
@@ -124,9 +126,9 @@ def nearest(end: End, references: Iterable[End]) -> list[Problem]:
 
 
 def _table(table: str, end: End, expected: End) -> Iterator[Problem]:
-    found, wanted = end.tables[table], expected.tables.get(table, {})
-    for key in sorted(found.keys() | wanted.keys()):
-        ours, theirs = found.get(key, ()), wanted.get(key, ())
+    actual, wanted = end.tables[table], expected.tables.get(table, {})
+    for key in sorted(actual.keys() | wanted.keys()):
+        ours, theirs = actual.get(key, ()), wanted.get(key, ())
         if len(ours) == len(theirs) == 1:
             yield from _attributes(table, key, ours[0], theirs[0])
         elif ours != theirs:
@@ -146,15 +148,15 @@ def _attributes(table: str, key: str, ours: Mapping[str, Any], theirs: Mapping[s
 def _by_key(
     items: Sequence[Mapping[str, Any]], key: TableKey | None, free: frozenset[str]
 ) -> Mapping[str, Sequence[Mapping[str, Any]]]:
-    found: dict[str, list[Mapping[str, Any]]] = {}
+    by_name: dict[str, list[Mapping[str, Any]]] = {}
     for item in items:
         kept = {name: value for name, value in sorted(lasting(item).items()) if name not in free}
         if key is not None and kept.keys() >= set(key.names):
-            name = ", ".join(f"{own} {kept[own]}" for own in key.names)
+            name = ", ".join(f"{part} {kept[part]}" for part in key.names)
         else:
             name = f"with {_short(json.dumps(kept, sort_keys=True, default=str))}"
-        found.setdefault(name, []).append(kept)
-    return found
+        by_name.setdefault(name, []).append(kept)
+    return by_name
 
 
 def _dropped(history: History) -> Iterator[Posted]:
@@ -162,7 +164,11 @@ def _dropped(history: History) -> Iterator[Posted]:
 
     Another answer ended them, or a newer run took over. Nobody needs to be asked any more.
     """
-    hops = {(one.key, one.item.request_id): one.item.hop for one in history.versions if one.item is not None}
+    hops = {
+        (version.key, version.item.request_id): version.item.hop
+        for version in history.versions
+        if version.item is not None
+    }
     latest = history.latest()
     for version in history.versions:
         item = version.item
@@ -179,9 +185,9 @@ def _named(value: Any, names: Names) -> Any:
         case str():
             return names.plain_text(value)
         case dict():
-            return {key: _named(one, names) for key, one in value.items()}
+            return {key: _named(part, names) for key, part in value.items()}
         case list() | tuple():
-            return [_named(one, names) for one in value]
+            return [_named(part, names) for part in value]
         case _:
             return value
 
@@ -212,7 +218,7 @@ def _goes_on(message: Posted, history: History) -> bool:
     if message.from_user:
         return False
     continued = (event.message for _, event in history.events(EventType.CONTINUED))
-    return any(one is not None and message.id == one.request_id for one in continued)
+    return any(other is not None and message.id == other.request_id for other in continued)
 
 
 def _body(message: Posted, free: Free, without: Sequence[str] = ()) -> str:
@@ -231,7 +237,7 @@ def _without_wrapping(message: Posted) -> Any:
     if message.id is None or not isinstance(body, dict):
         return body
     if message.to.startswith("lambda:") and "Records" in body:
-        return [one.get("body") for one in body["Records"]]
+        return [record.get("body") for record in body["Records"]]
     return {name: value for name, value in body.items() if name != "flowguard"}
 
 

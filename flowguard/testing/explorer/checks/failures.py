@@ -76,8 +76,8 @@ class Failures:
         over = [(key, item) for key, item in failed if _went_on(item, last[key, item.request_id])]
         returned = _returned(history)
         own_failures = frozenset(_own_failures(history))
-        letters = frozenset(_letter(one) for one in failed if not is_undone(one[1])) | own_failures
-        posted = frozenset(_letter_of(one) for one in history.posted if one.is_letter)
+        letters = frozenset(_letter(pair) for pair in failed if not is_undone(pair[1])) | own_failures
+        posted = frozenset(_letter_of(posted) for posted in history.posted if posted.is_letter)
         sent_back = {letter for letter in own_failures if (*letter[:3], letter[3] + 1) in posted}
         letters_overcome = frozenset(map(_letter, over)) | sent_back
         return cls(
@@ -117,12 +117,12 @@ class Failures:
         """
         if message.id is None:
             return None
-        own = self.names.plain(message.id)
+        plain = self.names.plain(message.id)
         if not message.is_letter:
-            return own
+            return plain
         letter = _letter_of(message)
         is_next = letter in self.letters or letter[3] == self._last(letter) + 1
-        return f"{own} (dead letter of hop {letter[2]}{'' if is_next else f', redrive {letter[3]}'})"
+        return f"{plain} (dead letter of hop {letter[2]}{'' if is_next else f', redrive {letter[3]}'})"
 
     def _last(self, letter: _Letter) -> int:
         """Return the last redrive before a letter.
@@ -151,8 +151,8 @@ def failed_by_right(history: History) -> bool:
 
 def _failed_at(end: RunItem) -> set[tuple[int, int]]:
     """Return hop and redrive of each hop at which a run has failed."""
-    own = {(end.hop, end.redrive)}
-    return own if end.own_failure is None else own | {(end.own_failure.hop, end.own_failure.redrive)}
+    hops = {(end.hop, end.redrive)}
+    return hops if end.own_failure is None else hops | {(end.own_failure.hop, end.own_failure.redrive)}
 
 
 def is_undone(item: RunItem) -> bool:
@@ -196,7 +196,7 @@ def _answers(key: str, item: RunItem) -> Iterator[_Sent]:
 
 def _given_up(history: History) -> frozenset[_Sent]:
     """Return the answers to requests whose own records SQS gave up, where they met the stored end of another one."""
-    return frozenset(_kept(event for one, event in history.events(EventType.KEPT) if one.from_dlq))
+    return frozenset(_kept(event for delivery, event in history.events(EventType.KEPT) if delivery.from_dlq))
 
 
 def _kept(events: Iterable[Event]) -> Iterator[_Sent]:
@@ -217,8 +217,8 @@ def _bare(address: str) -> str:
 
 
 def _returned(history: History) -> dict[tuple[str, str, int], int]:
-    found: dict[tuple[str, str, int], int] = {}
-    for one in history.redriven:
-        place = (one.key, str(one.message.request_id), one.message.hop)
-        found[place] = max(found.get(place, 0), one.message.redrive)
-    return found
+    redrives: dict[tuple[str, str, int], int] = {}
+    for redriven in history.redriven:
+        place = (redriven.key, str(redriven.message.request_id), redriven.message.hop)
+        redrives[place] = max(redrives.get(place, 0), redriven.message.redrive)
+    return redrives

@@ -56,8 +56,8 @@ def _claimed(key: str, before: RunItem | None, item: RunItem) -> Iterator[Proble
 
 def _is_order(before: RunItem, item: RunItem) -> bool:
     """Answer whether a write reset or cancelled the run. Such a write fences its worker, and commits nothing."""
-    said = (before.reset_at, before.reset_by, before.cancellation), (item.reset_at, item.reset_by, item.cancellation)
-    return said[0] != said[1]
+    orders = (before.reset_at, before.reset_by, before.cancellation), (item.reset_at, item.reset_by, item.cancellation)
+    return orders[0] != orders[1]
 
 
 def _run_and_hop(item: RunItem) -> tuple[str, int, int]:
@@ -70,8 +70,10 @@ def _attempt(item: RunItem) -> tuple[int, int, int]:
 
 def _committed(key: str, before: RunItem, claim: RunItem | None) -> Iterator[Problem]:
     if claim is None or claim.request_id != before.request_id:
-        found = claim.request_id if claim is not None else None
-        yield Problem("I1", key, "a write was applied under the request id of another run", before.request_id, found)
+        request_id = claim.request_id if claim is not None else None
+        yield Problem(
+            "I1", key, "a write was applied under the request id of another run", before.request_id, request_id
+        )
     elif claim.epoch != before.epoch:
         yield Problem("I2", key, "a worker that no longer owned the hop committed it", before.epoch, claim.epoch)
     elif claim.owner != before.owner:

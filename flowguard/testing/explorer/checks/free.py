@@ -38,7 +38,11 @@ def check_answers(given: Iterable[str], history: History) -> None:
         version.item.wait for version in history.versions if version.item is not None and version.item.wait is not None
     )
     known = {
-        name for wait in waits if wait.plan is not None for name, own in wait.plan.names.items() if own is not None
+        name
+        for wait in waits
+        if wait.plan is not None
+        for name, awaited_id in wait.plan.names.items()
+        if awaited_id is not None
     }
     for name in given:
         if name not in known:

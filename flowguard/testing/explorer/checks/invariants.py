@@ -83,14 +83,14 @@ def broken(
     history: History, flows: Sequence[AnyFlow], users: Iterable[Invariant], same: Same | None = None
 ) -> Iterator[Problem]:
     """Yield every promise and invariant that does not hold."""
-    for one in [history] if history.after is None else [history, history.after]:
-        if (hung := one.hung) is not None:  # nothing that holds at an end need hold here
+    for past in [history] if history.after is None else [history, history.after]:
+        if (hung := past.hung) is not None:  # nothing that holds at an end need hold here
             yield Problem(HANGS, hung.stage or hung.queue or "a function", str(hung.why))
             return
-        if not one.at_rest and not comes_until_it_expires(one, flows):
+        if not past.at_rest and not comes_until_it_expires(past, flows):
             yield Problem(EXPLODED, "queues", "messages still come after hundreds of deliveries")
         for promise in PROMISES:
-            yield from promise(one, flows)
+            yield from promise(past, flows)
     view = View(history, same)
     for function in users:
         if (why := _verdict(function, view)) is not None:

@@ -19,8 +19,8 @@ def came_late(history: History) -> bool:
     """Answer whether a wait timed out to which an answer came later, though its schedule does not say so."""
     meant = {choice.at for choice in history.schedule.choices if choice.kind in OF_ANSWERS}
     asked = {
-        (f"run#{one.flow}#{one.object_id}", one.request_id, one.hop, one.name)
-        for number, one in history.questions.items()
+        (f"run#{question.flow}#{question.object_id}", question.request_id, question.hop, question.name)
+        for number, question in history.questions.items()
         if number in meant
     }
     return bool((set(_expired(history)) & set(_timed_out(history))) - asked)

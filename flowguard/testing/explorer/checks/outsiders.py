@@ -101,14 +101,14 @@ def insiders_change_nothing(history: History, flows: Sequence[AnyFlow]) -> Itera
     A request that repeats the run's id may be taken for its copy, which sends what the run has sent once more.
     """
     before = {message.id for message in history.posted if not history.is_of_insider(message.call)}
-    for one in history.deliveries:
-        if (said := history.forged.get(one.record)) is None:
+    for delivery in history.deliveries:
+        if (kind := history.forged.get(delivery.record)) is None:
             continue
-        events = {event.type for event in one.events}
-        refusals = _REFUSALS | _OF_COPIES if said == RecordKind.REQUEST.value else _REFUSALS
+        events = {event.type for event in delivery.events}
+        refusals = _REFUSALS | _OF_COPIES if kind == RecordKind.REQUEST.value else _REFUSALS
         if not events & refusals or events & _BELIEVED:
-            text = f"a forged record was believed that came through {one.queue}"
-            yield Problem("I19", said, text, None, _words(events))
+            text = f"a forged record was believed that came through {delivery.queue}"
+            yield Problem("I19", kind, text, None, _words(events))
     for version in history.versions:
         if history.is_of_insider(version.call):
             yield Problem("I19", version.key, "a forged record changed the run")
@@ -144,10 +144,10 @@ def runs_are_those_that_messages_name(history: History, flows: Sequence[AnyFlow]
         if flow is None:
             yield Problem("I19", message.flow, "a run of a flow was begun that the functions do not serve")
         elif message.hop == 1 and isinstance(flow.object_id, str):
-            own = _object_in(flow.object_id, message.body)
-            if own is not None and own != message.object_id:
+            named = _object_in(flow.object_id, message.body)
+            if named is not None and named != message.object_id:
                 text = "a request began the run of another object than its payload names"
-                yield Problem("I19", f"run#{flow.name}#{message.object_id}", text, own, str(message.object_id))
+                yield Problem("I19", f"run#{flow.name}#{message.object_id}", text, named, str(message.object_id))
 
 
 def _object_in(path: str, body: str) -> str | None:
@@ -183,7 +183,7 @@ def answers_reach_only_what_they_name(history: History, flows: Sequence[AnyFlow]
             yield Problem("I19", version.key, "an answer wrote to a run that does not wait", None, worked.queue)
         elif worked.queue in outside:
             for name in sorted(item.wait.answered - was.wait.answered):
-                if not any(_may_answer(one, outside[worked.queue], item, name) for one in given):
+                if not any(_may_answer(delivery, outside[worked.queue], item, name) for delivery in given):
                     text = (
                         f"an answer from {worked.queue} was kept as {name!r}, which it does not name or may not answer"
                     )
@@ -211,14 +211,14 @@ def _arrives_in(queue: str, callback: Callback) -> bool:
 
 def _may_answer(worked: DeliveryRecord, callbacks: Sequence[Callback], item: RunItem, name: str) -> bool:
     plan = item.wait.plan if item.wait is not None else None
-    own = plan.names.get(name) if plan is not None else None
-    if own is None or worked.envelope is None:
+    awaited_id = plan.names.get(name) if plan is not None else None
+    if awaited_id is None or worked.envelope is None:
         return False
-    said = set(_texts(worked.envelope.message))
-    said |= {attribute.value for attribute in worked.envelope.attributes.values()}
+    texts = set(_texts(worked.envelope.message))
+    texts |= {attribute.value for attribute in worked.envelope.attributes.values()}
     return any(
-        own.startswith(callback.prefix)
-        and own.removeprefix(callback.prefix) in said
+        awaited_id.startswith(callback.prefix)
+        and awaited_id.removeprefix(callback.prefix) in texts
         and (not callback.names or name in callback.names)
         for callback in callbacks
     )

@@ -56,13 +56,13 @@ def memory(item: RunItem) -> Mapping[str, str | None]:
     memo = item.memo
     if memo is None or (memo.request_id, memo.hop) != _hop(item):
         return {}
-    found: dict[str, str | None] = {}
+    results: dict[str, str | None] = {}
     for name, read in memo.results.items():
         try:
-            found[name] = read()
+            results[name] = read()
         except TextGone:
-            found[name] = None
-    return found
+            results[name] = None
+    return results
 
 
 def _owner(item: RunItem) -> tuple[int, str]:

@@ -23,11 +23,13 @@ def retries_keep_to_their_policy(history: History, flows: Sequence[AnyFlow]) -> 
     """Check I10: no more attempts than the policy says and delays as it declares them."""
     stages = {f"{flow.name}/{stage.name}": (flow, stage) for flow in flows for stage in flow.stages}
     for message in history.posted:
-        said = message.attributes.get("flowstage")
-        if said is not None and said.value in stages:
-            most = max(policy.attempts for policy in _policies(stages[said.value][1].retry))
+        place = message.attributes.get("flowstage")
+        if place is not None and place.value in stages:
+            most = max(policy.attempts for policy in _policies(stages[place.value][1].retry))
             if message.place.retry >= most:
-                yield Problem("I10", said.value, "tried more often than its policy says", most, message.place.retry + 1)
+                yield Problem(
+                    "I10", place.value, "tried more often than its policy says", most, message.place.retry + 1
+                )
     for worked, event in history.events(EventType.RETRIED):
         if (message_ := event.message) is not None and (name := f"{message_.flow}/{message_.stage}") in stages:
             yield from _delays(history, worked, message_, event.facts, *stages[name])
@@ -76,9 +78,9 @@ def _bounds(flow: AnyFlow, policy: RetryPolicy, retry: int, error: str) -> Itera
 
     The error is known by its name.
     """
-    for one in _policies(policy):
-        longest = min(one.backoff.seconds(retry), one.max_delay.total_seconds())
-        yield round(longest * (1 - one.jitter)), round(longest)
+    for possible in _policies(policy):
+        longest = min(possible.backoff.seconds(retry), possible.max_delay.total_seconds())
+        yield round(longest * (1 - possible.jitter)), round(longest)
     if error in _names(Retry):  # Retry(after=…) asks for its own delay
         most = LONGEST_DELAY if flow.long_delays else max(LONGEST_SQS_DELAY, LONGEST_VISIBILITY)
         yield 0, int(most.total_seconds())
@@ -139,9 +141,9 @@ def _changed_nothing(history: History, redriven: Redriven, why: str) -> Iterator
     workers = {delivery.worker for delivery in history.deliveries if delivery.record in redriven.records}
     calls = {call for delivery in history.deliveries if delivery.worker in workers for call in delivery.calls}
     changed = [version for version in history.versions[redriven.after_version :] if version.worker in workers]
-    if any(one.key == redriven.key or not history.deliveries[one.worker - 1].shared for one in changed):
+    if any(version.key == redriven.key or not history.deliveries[version.worker - 1].shared for version in changed):
         yield Problem("I13", redriven.key, f"a redrive changed the run item, though {why}")
-    known = {(one.to, one.id) for one in history.posted[: redriven.after_post]}
+    known = {(posted.to, posted.id) for posted in history.posted[: redriven.after_post]}
     for sent in history.posted[redriven.after_post :]:
         if sent.call not in calls or sent.from_user or (sent.to, sent.id) in known:
             continue

@@ -83,9 +83,9 @@ def _kept_too_deep(history: History, flows: Sequence[AnyFlow]) -> set[tuple[str,
     last = {delivery.record: delivery for delivery in history.deliveries}
     return {
         (f"run#{message.flow}#{message.object_id}", message.request_id)
-        for one in last.values()
-        if one.from_dlq and not one.acked
-        for event in one.events
+        for delivery in last.values()
+        if delivery.from_dlq and not delivery.acked
+        for event in delivery.events
         if (message := event.message) is not None
         and _is_too_deep(message.flow, Place(hop=message.hop, depth=message.depth), flows)
     }
@@ -96,7 +96,7 @@ def _flow_of(message: Posted) -> str:
 
 
 def _is_too_deep(flow: str, place: Place, flows: Sequence[AnyFlow]) -> bool:
-    most = {one.name: one.max_depth for one in flows}
+    most = {known.name: known.max_depth for known in flows}
     return place.hop == 1 and place.depth > most.get(flow, place.depth)
 
 
@@ -107,19 +107,19 @@ def _letters(key: str, item: RunItem, dead: Collection[tuple[str, int, int]]) ->
     """
     failed = item.own_failure
     if failed is not None:
-        found, wanted = sum(hop == failed.hop for _, hop, _ in dead), int(failed.error.type != Cancelled.__name__)
-        if found != wanted:
-            yield Problem("I6", key, f"a run that gave up hop {failed.hop} has one dead letter of it", wanted, found)
-    own = sum(failed is None or hop != failed.hop for _, hop, _ in dead)
+        given_up, wanted = sum(hop == failed.hop for _, hop, _ in dead), int(failed.error.type != Cancelled.__name__)
+        if given_up != wanted:
+            yield Problem("I6", key, f"a run that gave up hop {failed.hop} has one dead letter of it", wanted, given_up)
+    others = sum(failed is None or hop != failed.hop for _, hop, _ in dead)
     is_over = is_undone(item) or (failed is None and item.cancelled_because is not None)
-    if own != (wanted := 0 if is_over else 1):
-        yield Problem("I6", key, "a failed run has one dead letter", wanted, own)
+    if others != (wanted := 0 if is_over else 1):
+        yield Problem("I6", key, "a failed run has one dead letter", wanted, others)
 
 
 def _may_wait(history: History, standing: Standing, key: str, item: RunItem) -> bool:
     """Answer whether a run that waits stands where it may: its deadline is parked, or the message after its wait."""
-    kept = [parked(one) for one in history.posted if one.run == key]
-    has_deadline = any(one is not None and one.id.endswith(f".{SendKind.DEADLINE}") for one in kept)
+    kept = [parked(posted) for posted in history.posted if posted.run == key]
+    has_deadline = any(send is not None and send.id.endswith(f".{SendKind.DEADLINE}") for send in kept)
     return has_deadline or standing.waits(history, key, item)
 
 
@@ -129,10 +129,10 @@ def _dead(history: History, key: str, item: RunItem) -> set[tuple[str, int, int]
     Letters that were sent back before the run failed again do not count. It makes no difference who sent them back.
     """
     redriven = {
-        (one.message.hop, one.message.redrive)
-        for one in history.redriven
-        if (one.key, one.message.request_id) == (key, item.request_id)
-        and (one.message.hop, one.message.redrive) <= (item.hop, item.redrive)
+        (sent_back.message.hop, sent_back.message.redrive)
+        for sent_back in history.redriven
+        if (sent_back.key, sent_back.message.request_id) == (key, item.request_id)
+        and (sent_back.message.hop, sent_back.message.redrive) <= (item.hop, item.redrive)
     } | {
         (version.item.hop, version.item.redrive)
         for version in history.versions
@@ -156,8 +156,8 @@ def outboxes_are_sent(history: History, flows: Sequence[AnyFlow]) -> Iterator[Pr
     standing, latest = Standing.of(history, flows), history.latest()
     sent: dict[_Own, int] = {}
     for number, message in enumerate(history.posted):
-        for own in _owns(message):
-            sent.setdefault(own, number)
+        for identity in _owns(message):
+            sent.setdefault(identity, number)
     for version in history.versions:
         item = version.item
         if item is None or not item.done or item.outbox is None or item.outbox.request_id != item.request_id:
@@ -190,17 +190,21 @@ def _own(send: Send) -> _Own:
     its request, any other by its id.
     """
     if send.kind in (SendKind.NEXT, SendKind.DEAD):
-        said = {name: attribute.value for name, attribute in send.attributes.items()}
-        place = Place.parse(said[PLACE])
-        own = _hop(said[REQUEST_ID], said[FLOW_STAGE], place)
-        return own if send.kind is SendKind.NEXT else (*own, str(place.redrive))
+        texts = {name: attribute.value for name, attribute in send.attributes.items()}
+        place = Place.parse(texts[PLACE])
+        hop = _hop(texts[REQUEST_ID], texts[FLOW_STAGE], place)
+        return hop if send.kind is SendKind.NEXT else (*hop, str(place.redrive))
     return next(_cancelled(send.attributes), (send.id,))
 
 
 def _cancelled(attributes: Mapping[str, Attribute]) -> Iterator[_Own]:
     """Yield the identity of each request that is sent again, as cancelled. Nothing of other sends."""
-    said = attributes.get(PLACE)
-    if said is not None and f'"{CANCELLED}"' in said.value and (place := Place.parse(said.value)).cancelled is not None:
+    attribute = attributes.get(PLACE)
+    if (
+        attribute is not None
+        and f'"{CANCELLED}"' in attribute.value
+        and (place := Place.parse(attribute.value)).cancelled is not None
+    ):
         yield *_hop(attributes[REQUEST_ID].value, attributes[FLOW_STAGE].value, place), CANCELLED
 
 
@@ -217,10 +221,10 @@ def _owns(message: Posted) -> Iterator[_Own]:
         yield (message.id,)
         yield from _cancelled(message.attributes)
         if (stage := message.attributes.get(FLOW_STAGE)) is not None:
-            own = _hop(message.id, stage.value, message.place)
-            yield own
+            hop = _hop(message.id, stage.value, message.place)
+            yield hop
             if message.is_letter:
-                yield *own, str(message.place.redrive)
+                yield *hop, str(message.place.redrive)
 
 
 def success_stays(history: History, flows: Sequence[AnyFlow]) -> Iterator[Problem]:
@@ -232,9 +236,9 @@ def success_stays(history: History, flows: Sequence[AnyFlow]) -> Iterator[Proble
     completed: set[tuple[str, str]] = set()
     for key, item in ((version.key, version.item) for version in history.versions):
         if item is None:  # expired: a later version is of a new run
-            completed = {one for one in completed if one[0] != key}
+            completed = {run for run in completed if run[0] != key}
             continue
-        completed = {one for one in completed if one[0] != key or one[1] == item.request_id}  # an id may be used again
+        completed = {run for run in completed if run[0] != key or run[1] == item.request_id}  # an id may be used again
         if item.status is Status.COMPLETED:
             completed.add((key, item.request_id))
         elif (key, item.request_id) in completed:

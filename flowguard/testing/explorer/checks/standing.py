@@ -71,14 +71,14 @@ class Standing:
 
     @classmethod
     def of(cls, history: History, flows: Sequence[AnyFlow]) -> Standing:
-        found = tuple(refusal.refusal for refusal in history.refusals)
+        refusals = tuple(refusal.refusal for refusal in history.refusals)
         letters = {flow.dead_letters.short_name for flow in flows if isinstance(flow.dead_letters, Queue)}
         return cls(
-            found,
-            run_table=any(_is_run_table(history, one) for one in found),
-            tables=any(one.service == "dynamodb" and not _is_run_table(history, one) for one in found),
-            dead_letters=any(one.service == "sqs" and one.name in letters for one in found),
-            texts=any(one.service == "s3" and not one.of_user for one in found),
+            refusals,
+            run_table=any(_is_run_table(history, refusal) for refusal in refusals),
+            tables=any(refusal.service == "dynamodb" and not _is_run_table(history, refusal) for refusal in refusals),
+            dead_letters=any(refusal.service == "sqs" and refusal.name in letters for refusal in refusals),
+            texts=any(refusal.service == "s3" and not refusal.of_user for refusal in refusals),
             inboxes=history.inner | frozenset(_inboxes(flows)),
         )
 
@@ -114,8 +114,8 @@ class Standing:
             return True
         hops = (item.hop, item.hop + 1) if self.texts or self.tables else (item.hop + 1,)
         return (item.done or self.tables) and any(
-            one.is_letter and (one.run, one.id) == (key, item.request_id) and one.place.hop in hops
-            for one in history.posted
+            posted.is_letter and (posted.run, posted.id) == (key, item.request_id) and posted.place.hop in hops
+            for posted in history.posted
         )
 
     def ends_elsewhere(self, history: History) -> bool:
@@ -132,8 +132,8 @@ class Standing:
         if any(item.status is Status.FAILED for item in last_of_runs(history).values()):
             return True
         asks = dict(asks_in(history))
-        left = [one for one in history.posted if one.is_unsent]
-        return any(as_sent(one).to in self.inboxes or as_sent(one).id in asks for one in left)
+        left = [posted for posted in history.posted if posted.is_unsent]
+        return any(as_sent(posted).to in self.inboxes or as_sent(posted).id in asks for posted in left)
 
 
 def _inboxes(flows: Sequence[AnyFlow]) -> Iterator[str]:
@@ -144,8 +144,8 @@ def _inboxes(flows: Sequence[AnyFlow]) -> Iterator[str]:
 
 
 def _is_run_table(history: History, refusal: LastingRefusal) -> bool:
-    own = {made.target for made in history.calls if str(made.site) in _CLAIMS}
-    return refusal.service == "dynamodb" and refusal.name in own
+    tables = {made.target for made in history.calls if str(made.site) in _CLAIMS}
+    return refusal.service == "dynamodb" and refusal.name in tables
 
 
 def refusals_are_settled(history: History, flows: Sequence[AnyFlow]) -> Iterator[Problem]:
@@ -185,9 +185,9 @@ def _nothing_else_happens(history: History, standing: Standing) -> Iterator[Prob
                 )
 
 
-def _was_judged(one: DeliveryRecord) -> bool:
+def _was_judged(delivery: DeliveryRecord) -> bool:
     """Answer whether a record that shares its worker with others had an answer of the run table."""
-    return one.shared and bool({event.type for event in one.events} & _JUDGED)
+    return delivery.shared and bool({event.type for event in delivery.events} & _JUDGED)
 
 
 def _is_of_another(history: History, worker: int) -> bool:
@@ -201,7 +201,7 @@ def _committed(history: History) -> Iterator[tuple[int, str | None]]:
         item = version.item
         if item is not None and item.status is Status.WAITING and item.outbox is not None:
             posted = (as_posted(send, 0) for send in item.outbox.sends)
-            yield from ((version.worker, one.id) for one in posted)
+            yield from ((version.worker, message.id) for message in posted)
 
 
 def comes_until_it_expires(history: History, flows: Sequence[AnyFlow]) -> bool:
@@ -214,16 +214,18 @@ def _nothing_goes_round(history: History) -> Iterator[Problem]:
     if any(choice.kind in DEATHS and choice.more == LAST_RECEIVE for choice in history.schedule.choices):
         return
     claimed = {made.worker for made in history.calls if str(made.site) == "claim"}
-    known = {one.record for one in history.deliveries if one.worker in claimed}
+    known = {delivery.record for delivery in history.deliveries if delivery.worker in claimed}
     is_users = all(refusal.refusal.of_user for refusal in history.refusals)
-    for one in history.deliveries:
-        if is_users and one.record not in known:  # user code failed before it could be claimed, as a validator may
+    for delivery in history.deliveries:
+        if is_users and delivery.record not in known:  # user code failed before it could be claimed, as a validator may
             continue
-        if is_users and one.envelope is not None and one.envelope.retried_in_place:  # each attempt is a receive
+        if (
+            is_users and delivery.envelope is not None and delivery.envelope.retried_in_place
+        ):  # each attempt is a receive
             continue
-        if one.from_dlq and f"sqs:{one.queue}" not in history.inner:
+        if delivery.from_dlq and f"sqs:{delivery.queue}" not in history.inner:
             text = f"a record was delivered until SQS gave it up, though {_named(history)} for good"
-            yield Problem("I6", one.queue or "a function", text)
+            yield Problem("I6", delivery.queue or "a function", text)
             return
 
 
@@ -233,17 +235,21 @@ def _parked_is_reported(history: History) -> Iterator[Problem]:
     A worker that got no answer from SQS does not know that it was parked. The worker that parks it again reports it.
     """
     letters = [
-        (one, history.given_to(history.calls[one.call - 1].worker))
-        for one in history.posted
-        if (one.is_unsent or one.says_to) and one.call
+        (letter, history.given_to(history.calls[letter.call - 1].worker))
+        for letter in history.posted
+        if (letter.is_unsent or letter.says_to) and letter.call
     ]
-    reported = {one.id for one, given in letters if given[0].died or any(_is_parked(event) for event in _of(given))}
-    for one, given in letters:
-        error = one.place.first_error
+    reported = {
+        letter.id for letter, given in letters if given[0].died or any(_is_parked(event) for event in _of(given))
+    }
+    for letter, given in letters:
+        error = letter.place.first_error
         if error is None or not any(refused.refusal.answer.code in str(error) for refused in history.refusals):
-            yield Problem("I7", one.to, "a parked message does not name what refused it", _codes(history), str(error))
-        if one.id not in reported:
-            yield Problem("I7", one.to, "a message was parked, and nothing reports it", PARKED, _last(given))
+            yield Problem(
+                "I7", letter.to, "a parked message does not name what refused it", _codes(history), str(error)
+            )
+        if letter.id not in reported:
+            yield Problem("I7", letter.to, "a message was parked, and nothing reports it", PARKED, _last(given))
 
 
 def _failures_name_it(history: History) -> Iterator[Problem]:
@@ -282,8 +288,8 @@ def _next_requests_go_through(history: History) -> Iterator[Problem]:
 
 def _made_way(before: History, after: History, key: str) -> bool:
     """Answer whether a new request of another flow took the object and was carried out."""
-    known = {one.item.request_id for one in before.versions if one.key == key and one.item is not None}
-    later = (one.item for one in after.versions if one.key == key and one.item is not None)
+    known = {version.item.request_id for version in before.versions if version.key == key and version.item is not None}
+    later = (version.item for version in after.versions if version.key == key and version.item is not None)
     return any(item.done and item.request_id not in known for item in later)
 
 
@@ -297,7 +303,7 @@ def _is_parked(event: Event) -> bool:
 
 def _of(given: Sequence[DeliveryRecord]) -> list[Event]:
     """Return the events of all records that a worker got."""
-    return [event for one in given for event in one.events]
+    return [event for delivery in given for event in delivery.events]
 
 
 def _last(given: Sequence[DeliveryRecord]) -> str | None:
@@ -310,4 +316,4 @@ def _codes(history: History) -> list[str]:
 
 
 def _named(history: History) -> str:
-    return ", ".join(f"{one.refusal} refuses" for one in history.refusals)
+    return ", ".join(f"{refused.refusal} refuses" for refused in history.refusals)

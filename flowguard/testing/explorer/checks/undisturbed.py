@@ -95,10 +95,13 @@ def unexpected(
 
 def lacking(history: History) -> Iterator[Problem]:
     """Yield what handlers need and there is not. It is no error of theirs, though it may look like one to them."""
-    names = {one.worker: one.stage or one.queue or f"record {one.record}" for one in history.deliveries}
-    for what in dict.fromkeys(one.what for one in history.lacks):
-        lack = next(one for one in history.lacks if one.what == what)
-        yield Problem(UNDISTURBED, names.get(lack.worker) or "a function", what)
+    names = {
+        delivery.worker: delivery.stage or delivery.queue or f"record {delivery.record}"
+        for delivery in history.deliveries
+    }
+    for need in dict.fromkeys(lack.what for lack in history.lacks):
+        lack = next(lack for lack in history.lacks if lack.what == need)
+        yield Problem(UNDISTURBED, names.get(lack.worker) or "a function", need)
 
 
 def sent_twice(history: History) -> Iterator[Problem]:
@@ -180,9 +183,9 @@ def _records(history: History) -> Iterator[UndisturbedEnd]:
         if _is_plain(history, delivery)
         for record, acked in {delivery.record: delivery.acked, **delivery.batch}.items()
     }
-    for record, (one, acked) in last.items():
-        name = f"{one.queue}, record {record}"
+    for record, (delivery, acked) in last.items():
+        name = f"{delivery.queue}, record {record}"
         if acked:
-            yield UndisturbedEnd(name, str(one.queue), Status.COMPLETED.value, None)
+            yield UndisturbedEnd(name, str(delivery.queue), Status.COMPLETED.value, None)
         else:
-            yield UndisturbedEnd(name, str(one.queue), Status.FAILED.value, one.why or "not acknowledged")
+            yield UndisturbedEnd(name, str(delivery.queue), Status.FAILED.value, delivery.why or "not acknowledged")

@@ -73,7 +73,7 @@ def first_records(history: History) -> Sequence[int]:
             of_record.setdefault(
                 record, record if call is None else of_record[history.deliveries[_worker(history, call)].record]
             )
-    return [of_record[one.record] for one in history.deliveries]
+    return [of_record[delivery.record] for delivery in history.deliveries]
 
 
 def happened_in(history: History) -> Happened:
@@ -99,12 +99,12 @@ def _call_behind(history: History, delivery: DeliveryRecord, record: int) -> int
     if record in history.senders or delivery.queue != PARTIES or delivery.envelope is None:
         return history.senders.get(record)
     answer = json.loads(delivery.envelope.message)
-    own = answer["flow"], answer["id"]
-    question = next(one for one in history.questions.values() if (one.flow, one.id) == own)
+    named = answer["flow"], answer["id"]
+    question = next(question for question in history.questions.values() if (question.flow, question.id) == named)
     waits = (version for version in history.versions if version.key == f"run#{question.flow}#{question.object_id}")
     return next(wait.call for wait in waits if wait.item is not None and wait.item.request_id == question.request_id)
 
 
 def _has_changed(history: History, delivery: DeliveryRecord) -> bool:
     made = (history.calls[number - 1] for number in delivery.calls)
-    return any(one.applied and not one.is_read for one in made)
+    return any(call.applied and not call.is_read for call in made)

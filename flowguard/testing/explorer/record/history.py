@@ -234,8 +234,8 @@ class History:
 
     def latest(self) -> dict[str, RunItem]:
         """Return the run items at the end by key."""
-        found = {version.key: version.item for version in self.versions}
-        return {key: item for key, item in found.items() if item is not None}
+        items = {version.key: version.item for version in self.versions}
+        return {key: item for key, item in items.items() if item is not None}
 
     def all_versions(self) -> Iterator[Version]:
         """Yield the versions of run items, those of before included."""
@@ -246,10 +246,10 @@ class History:
     def given_to(self, worker: int) -> list[DeliveryRecord]:
         """Return the records that a worker got, one after the other."""
         first = self.deliveries[worker - 1]
-        found = [first]
+        records = [first]
         if first.shared:
-            found += takewhile(lambda one: one.worker == worker, self.deliveries[worker:])
-        return found
+            records += takewhile(lambda delivery: delivery.worker == worker, self.deliveries[worker:])
+        return records
 
     def is_of_insider(self, call: int) -> bool:
         """Answer whether a call was made for a forged record."""

@@ -72,44 +72,44 @@ class Names:
             | dict(_callers(history)),
             frozenset(((key, request), hop, redrive) for (key, request, hop), redrive in last.items()),
             frozenset(request for request, of in keys.items() if len(of) > 1),
-            frozenset(own for _, item in done for own in _awaited(item)),
+            frozenset(awaited_id for _, item in done for awaited_id in _awaited(item)),
             any(item.wait is not None for _, item in done),
             _restarts(history),
         )
 
-    def plain(self, own: str) -> str:
+    def plain(self, raw_id: str) -> str:
         """Return an id without its digest and without the marks of redrives whose commits counted."""
-        if own in self.restarts:
-            return self.restarts[own]
-        if own in self.awaited:
-            return self._plain_awaited(own)
-        found = _SENT.fullmatch(own)
-        hop = self._plain_hop(found) if found is not None else None
-        return own if found is None or hop is None else f"{hop}.{found['number']}"
+        if raw_id in self.restarts:
+            return self.restarts[raw_id]
+        if raw_id in self.awaited:
+            return self._plain_awaited(raw_id)
+        match = _SENT.fullmatch(raw_id)
+        hop = self._plain_hop(match) if match is not None else None
+        return raw_id if match is None or hop is None else f"{hop}.{match['number']}"
 
     def plain_text(self, text: str) -> str:
         """Return a text in which awaited ids are plain, and tokens are no more than that."""
-        for own, name in self.restarts.items():
-            text = text.replace(own, name)
+        for raw_id, name in self.restarts.items():
+            text = text.replace(raw_id, name)
         if not self.waits:
             return text
-        for own in sorted(self.awaited, key=len, reverse=True):
-            text = text.replace(own, self.plain(own))
+        for raw_id in sorted(self.awaited, key=len, reverse=True):
+            text = text.replace(raw_id, self.plain(raw_id))
         return _SEAL.sub(r"\1.seal", _TOKEN.sub("token", text))
 
-    def _plain_awaited(self, own: str) -> str:
-        found = _AWAITED.fullmatch(own)
-        hop = self._plain_hop(found) if found is not None else None
-        return own if found is None or hop is None else f"{found['name']}#{hop}"
+    def _plain_awaited(self, raw_id: str) -> str:
+        match = _AWAITED.fullmatch(raw_id)
+        hop = self._plain_hop(match) if match is not None else None
+        return raw_id if match is None or hop is None else f"{match['name']}#{hop}"
 
-    def _plain_hop(self, found: re.Match[str]) -> str | None:
+    def _plain_hop(self, match: re.Match[str]) -> str | None:
         """Return the part of an id that names run and hop. None for one of no commit."""
-        if (run := self.bases.get(found["base"])) is None:
+        if (run := self.bases.get(match["base"])) is None:
             return None
         key, request = run
-        hop, redrive = int(found["hop"]), int(found["redrive"] or 0)
-        is_answer = found.re is _SENT and found["number"] == "end"  # of the whole run, whichever hop was redriven
-        counted = is_answer and any((one, of) == (run, redrive) for one, _, of in self.commits)
+        hop, redrive = int(match["hop"]), int(match["redrive"] or 0)
+        is_answer = match.re is _SENT and match["number"] == "end"  # of the whole run, whichever hop was redriven
+        counted = is_answer and any((other, of) == (run, redrive) for other, _, of in self.commits)
         mark = "" if counted or (run, hop, redrive) in self.commits else f"r{redrive}" if redrive else ""
         whose = f"{key.removeprefix('run#')}: " if request in self.several else ""
         return f"{whose}{self.plain(request)}.{hop}{mark}"
@@ -118,18 +118,18 @@ class Names:
 def _bases(item: RunItem) -> Iterator[str]:
     """Yield what the ids of this commit's messages begin with."""
     for send in item.outbox.sends if item.outbox is not None and item.outbox.request_id == item.request_id else ():
-        found = _SENT.fullmatch(send.id) if send.kind is not Kind.NEXT else None
-        if found is not None and (int(found["hop"]), int(found["redrive"] or 0)) == (item.hop, item.redrive):
-            yield found["base"]
+        match = _SENT.fullmatch(send.id) if send.kind is not Kind.NEXT else None
+        if match is not None and (int(match["hop"]), int(match["redrive"] or 0)) == (item.hop, item.redrive):
+            yield match["base"]
 
 
 def _callers(history: History) -> Iterator[tuple[str, _Run]]:
     """Yield what the ids of answers to requests begin with that another's run may answer."""
     for key, caller in (*_met(history), *_noted(history)):
         _, flow, object_id = key.split("#", 2)
-        found = _SENT.fullmatch(caller.reply_id(flow, ObjectId(object_id)))
-        if found is not None:
-            yield found["base"], (key, str(caller.request_id))
+        match = _SENT.fullmatch(caller.reply_id(flow, ObjectId(object_id)))
+        if match is not None:
+            yield match["base"], (key, str(caller.request_id))
 
 
 def _met(history: History) -> Iterator[tuple[str, Caller]]:
@@ -154,11 +154,11 @@ def _restarts(history: History) -> dict[str, str]:
     """Name the restarts of each object in their order."""
     restarts: dict[str, str] = {}
     counts: Counter[str] = Counter()
-    for one in history.versions:
-        own = "" if one.item is None else str(one.item.request_id)
-        if RESTARTED.fullmatch(own) and own not in restarts:
-            counts[one.key] += 1
-            restarts[own] = f"restart {counts[one.key]} of {one.key.removeprefix('run#')}"
+    for version in history.versions:
+        request_id = "" if version.item is None else str(version.item.request_id)
+        if RESTARTED.fullmatch(request_id) and request_id not in restarts:
+            counts[version.key] += 1
+            restarts[request_id] = f"restart {counts[version.key]} of {version.key.removeprefix('run#')}"
     return restarts
 
 

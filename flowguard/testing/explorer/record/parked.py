@@ -26,5 +26,5 @@ def is_of_another_release(place: Place) -> bool:
 
 def as_sent(message: Posted) -> Posted:
     """Return a parked message as its receiver would have had it, and any other as it is."""
-    found = parked(message)
-    return message if found is None else as_posted(found, message.call)
+    send = parked(message)
+    return message if send is None else as_posted(send, message.call)

@@ -22,16 +22,16 @@ from flowguard.worker.redriven_messages import sent_back
 def letters(history: History, flows: Sequence[AnyFlow]) -> list[Posted]:
     """Return the dead letters sent to the flows' queues for them in the order of sending. Copies are included."""
     queues = {f"sqs:{flow.dead_letters.short_name}" for flow in flows if isinstance(flow.dead_letters, Queue)}
-    return [one for one in history.posted if one.to in queues and one.is_letter]
+    return [posted for posted in history.posted if posted.to in queues and posted.is_letter]
 
 
-def read(found: Posted, flows: Sequence[AnyFlow], now: int) -> Letter | None:
+def read(posted: Posted, flows: Sequence[AnyFlow], now: int) -> Letter | None:
     """Read a dead letter as a read of its queue returns it.
 
     None where no flow of these has sent it, or where it cannot be sent back.
     """
-    flow = _flow_of(found, flows)
-    letter = Letter.read(_received(found), now=now, flow=flow)
+    flow = _flow_of(posted, flows)
+    letter = Letter.read(_received(posted), now=now, flow=flow)
     return letter if flow is not None and letter.message is not None else None
 
 
@@ -50,17 +50,17 @@ def posted_back(letter: Letter) -> Posted | None:
         return None
 
 
-def _flow_of(found: Posted, flows: Sequence[AnyFlow]) -> AnyFlow | None:
-    stage = found.attributes.get(FLOW_STAGE)
+def _flow_of(posted: Posted, flows: Sequence[AnyFlow]) -> AnyFlow | None:
+    stage = posted.attributes.get(FLOW_STAGE)
     return next((flow for flow in flows if stage is not None and stage.value.startswith(f"{flow.name}/")), None)
 
 
-def _received(found: Posted) -> Mapping[str, Any]:
+def _received(posted: Posted) -> Mapping[str, Any]:
     """Return what ReceiveMessage answers."""
     return {
-        "MessageId": f"letter-{found.call}",
-        "ReceiptHandle": f"letter-{found.call}",
-        "Body": found.body,
-        "Attributes": {"SentTimestamp": str(found.at), "ApproximateReceiveCount": "1"},
-        "MessageAttributes": attributes_to(Attribute.to_sqs_api, found.attributes),
+        "MessageId": f"letter-{posted.call}",
+        "ReceiptHandle": f"letter-{posted.call}",
+        "Body": posted.body,
+        "Attributes": {"SentTimestamp": str(posted.at), "ApproximateReceiveCount": "1"},
+        "MessageAttributes": attributes_to(Attribute.to_sqs_api, posted.attributes),
     }

@@ -53,12 +53,12 @@ class LastingRefusal:
 
     def error(self, call: ApiCall) -> Exception:
         """Return the answer as boto3 raises it."""
-        said = self.answer
-        error = {"Code": said.code, "Message": said.text.format(operation=call.operation, name=self.name)}
-        if said.shape is not None:
-            error["QueryErrorCode"] = said.shape
-        response = {"Error": error, "ResponseMetadata": {"HTTPStatusCode": said.status}}
-        kind: Any = call.client.exceptions.from_code(said.shape or said.code)
+        answer = self.answer
+        error = {"Code": answer.code, "Message": answer.text.format(operation=call.operation, name=self.name)}
+        if answer.shape is not None:
+            error["QueryErrorCode"] = answer.shape
+        response = {"Error": error, "ResponseMetadata": {"HTTPStatusCode": answer.status}}
+        kind: Any = call.client.exceptions.from_code(answer.shape or answer.code)
         raised: Exception = kind(response, call.operation)
         return raised
 

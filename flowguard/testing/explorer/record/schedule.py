@@ -194,7 +194,7 @@ def _message(text: str, part: str) -> int:
 
 
 def _choice(text: str, part: str) -> Choice:
-    found = _CHOICE.fullmatch(part)
-    if found is None or found[1] not in set(FaultKind):
+    match = _CHOICE.fullmatch(part)
+    if match is None or match[1] not in set(FaultKind):
         raise NoSuchSchedule(text, part)
-    return Choice(int(found[2]), FaultKind(found[1]), int(found[3] or 0))
+    return Choice(int(match[2]), FaultKind(match[1]), int(match[3] or 0))

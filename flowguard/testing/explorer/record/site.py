@@ -107,14 +107,14 @@ def site_of(frame: FrameType | None, until: str) -> Site:
 
 def raising_site(error: BaseException) -> Site | None:
     """Return the innermost line of user code that an error passed. None where it passed none."""
-    found: Site | None = None
+    site: Site | None = None
     trace = error.__traceback__
     while trace is not None:
         code = trace.tb_frame.f_code
         if is_user_code(code.co_filename):
-            found = Site(code.co_filename, trace.tb_lineno, code.co_name)
+            site = Site(code.co_filename, trace.tb_lineno, code.co_name)
         trace = trace.tb_next
-    return found
+    return site
 
 
 def is_user_code(file: str) -> bool:

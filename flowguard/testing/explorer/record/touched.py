@@ -86,8 +86,8 @@ def _is_number(value: Any) -> bool:
 
 
 def _written(request: Mapping[str, Any]) -> Mapping[str, Any]:
-    ((_, what),) = request.items()
-    return {**what.get("Item", {}), **what.get("Key", {})}
+    ((_, write),) = request.items()
+    return {**write.get("Item", {}), **write.get("Key", {})}
 
 
 def _partition(params: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -43,7 +43,7 @@ def _why_unmet(history: History, choice: Choice) -> str | None:
             met = choice.at in history.questions
             return None if met else f"parties outside were asked {_many(len(history.questions), 'question')}"
         case FaultKind.REDRIVEN:
-            met = any(one.number == choice.at for one in history.redriven)
+            met = any(redriven.number == choice.at for redriven in history.redriven)
             return None if met else f"{_many(len(history.redriven), 'dead letter')} could be sent back"
         case (
             FaultKind.DIES_BEFORE

@@ -68,21 +68,21 @@ class View:
 
         Copies of the same id are there once.
         """
-        found: dict[Any, ViewedMessage] = {}
-        for number, one in enumerate(self._history.posted):
-            if one.name in to:
-                own = one.id if one.id is not None else id_in_body(one, self._same)
-                message = ViewedMessage(one.name, body_of(one), own)
-                found.setdefault(number if own is None else (one.name, own), message)
-        return list(found.values())
+        by_id: dict[Any, ViewedMessage] = {}
+        for number, posted in enumerate(self._history.posted):
+            if posted.name in to:
+                message_id = posted.id if posted.id is not None else id_in_body(posted, self._same)
+                message = ViewedMessage(posted.name, body_of(posted), message_id)
+                by_id.setdefault(number if message_id is None else (posted.name, message_id), message)
+        return list(by_id.values())
 
     def runs(self) -> list[Run]:
         """Return each run item's last run."""
-        found = []
+        runs = []
         for key, item in sorted(self._history.latest().items()):
             _, flow, object_id = key.split("#", 2)
-            found.append(Run(flow, object_id, item.request_id, item.status.value))
-        return found
+            runs.append(Run(flow, object_id, item.request_id, item.status.value))
+        return runs
 
 
 def body_of(message: Posted) -> Any:
@@ -98,5 +98,5 @@ def id_in_body(message: Posted, same: Same) -> str | None:
     if (name := same.get(message.name)) is None:
         return None
     body = body_of(message)
-    own = body.get(name) if isinstance(body, dict) else None
-    return None if own is None else f"{name} {own}"
+    value = body.get(name) if isinstance(body, dict) else None
+    return None if value is None else f"{name} {value}"

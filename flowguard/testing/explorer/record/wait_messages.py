@@ -24,8 +24,8 @@ def address_in(attributes: Mapping[str, Attribute]) -> AnswerAddress | None:
 
     None for a stage's message, and for an address that cannot be read.
     """
-    found = attributes.get(PLACE)
-    return None if found is None else _address(found.value)
+    attribute = attributes.get(PLACE)
+    return None if attribute is None else _address(attribute.value)
 
 
 @lru_cache(maxsize=1024)

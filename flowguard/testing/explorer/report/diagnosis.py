@@ -67,13 +67,13 @@ def diagnose(
         return _OF_RULES[problem.rule](history, problem)
     most: Effects = Counter()
     least: Effects | None = None
-    for one in undisturbed:
-        most |= one
-        least = one if least is None else least & one
+    for seen in undisturbed:
+        most |= seen
+        least = seen if least is None else least & seen
     about = named_apart(problem.where)[1]
     stale = [made for made in history.struck() if made.fault is FaultKind.STALE and _is_users(made)]
-    excess = [one for one in effects(history) - most if _is_among(one, differing, problem)]
-    guilty = sorted(excess, key=lambda one: _rank(one, problem.where))
+    excess = [effect for effect in effects(history) - most if _is_among(effect, differing, problem)]
+    guilty = sorted(excess, key=lambda effect: _rank(effect, problem.where))
     is_plain = is_of_plain_functions(history)
     if stale or guilty:
         return _of_stale(stale[0]) if stale else _of_call(history, *guilty[0], is_plain=is_plain)
@@ -120,9 +120,9 @@ def _of_failed_call(history: History, most: Effects, *, is_plain: bool) -> Diagn
     return None
 
 
-def _is_among(one: tuple[Site, str, str], differing: Collection[str], problem: Problem) -> bool:
+def _is_among(effect: tuple[Site, str, str], differing: Collection[str], problem: Problem) -> bool:
     """Answer whether a line's calls are about something that differs. Of flowguard's own promises all may be."""
-    _, operation, target = one
+    _, operation, target = effect
     return problem.rule != EQUIVALENCE or any(
         _concerns(operation, target, where) for where in {problem.where, *differing}
     )
@@ -149,7 +149,7 @@ def _last_write(history: History, where: str) -> Site | None:
 
 def is_of_plain_functions(history: History) -> bool:
     """Answer whether only plain functions had records, which have no step to record anything with."""
-    return bool(history.inner) and all(f"sqs:{one.queue}" in history.inner for one in history.deliveries)
+    return bool(history.inner) and all(f"sqs:{delivery.queue}" in history.inner for delivery in history.deliveries)
 
 
 def _or(is_plain: bool, fix: str) -> str:
@@ -164,8 +164,8 @@ def _work(is_plain: bool) -> str:
 def _of_differing(*, is_plain: bool) -> str:
     """Return the fix of an end that differs though no call was repeated."""
     of = "what the message says" if is_plain else "step.request_id, step.requested_at or step.state"
-    what = "what the function wrote" if is_plain else "what the stage gave"
-    return f"{what} differs from attempt to attempt: make it of {of}"
+    subject = "what the function wrote" if is_plain else "what the stage gave"
+    return f"{subject} differs from attempt to attempt: make it of {of}"
 
 
 def _free(problem: Problem, about: str) -> str:
@@ -288,12 +288,12 @@ def _in_general(rule: str, *, ours: bool) -> str:
     return "no call of boto3 in your code was repeated: look at what the stages record, and at the order"
 
 
-def _rank(one: tuple[Site, str, str], where: str) -> tuple[bool, bool, str]:
+def _rank(effect: tuple[Site, str, str], where: str) -> tuple[bool, bool, str]:
     """Return a sort key that puts calls on the problem's own target first.
 
     After that the user's own calls go before those that a library makes for him.
     """
-    site, operation, target = one
+    site, operation, target = effect
     return not _concerns(operation, target, where), site.by_library, str(site)
 
 
@@ -305,7 +305,7 @@ def _is_late(made: CallRecord, history: History) -> bool:
     if not before:
         return False
     between = history.calls[before[-1].number : made.number - 1]
-    return bool(made.held) or any(one.worker != made.worker and _is_other_write(one, made) for one in between)
+    return bool(made.held) or any(call.worker != made.worker and _is_other_write(call, made) for call in between)
 
 
 def _is_other_write(made: CallRecord, write: CallRecord) -> bool:

@@ -172,8 +172,8 @@ class Report:
         stopped = [] if self.is_complete else ["interrupted: what follows is what was found until then"]
         if self.stopped_after is not None:
             stopped.append(f"stopped after {self.stopped_after:g} s: what follows is what was found until then")
-        found = f"{_many(len(self.violations), 'violation')}, {self.rate:.0f} schedules a second"
-        return [*stopped, *_undisturbed(self.undisturbed_ends), *self.limits(), self.tried, found]
+        figures = f"{_many(len(self.violations), 'violation')}, {self.rate:.0f} schedules a second"
+        return [*stopped, *_undisturbed(self.undisturbed_ends), *self.limits(), self.tried, figures]
 
     def limits(self) -> list[str]:
         """Return what the exploration did not see, as lines."""
@@ -262,14 +262,14 @@ class Trace:
 
     def __str__(self) -> str:
         """Format the trace as ``flowguard explore --schedule`` prints it."""
-        found = [line for violation in self.violations for line in ("", *show(violation))]
-        return "\n".join(map(one_line, [*self.timeline, *(found or ["", "0 violations"])]))
+        lines = [line for violation in self.violations for line in ("", *show(violation))]
+        return "\n".join(map(one_line, [*self.timeline, *(lines or ["", "0 violations"])]))
 
 
 def show(violation: Violation, title: str = "violation") -> list[str]:
     """Format a violation for people."""
-    found = f"found by {_many(violation.times, 'schedule')}"
-    lines = [f"{title}: {violation.rule}, schedule {violation.schedule}, {found}"]
+    origin = f"found by {_many(violation.times, 'schedule')}"
+    lines = [f"{title}: {violation.rule}, schedule {violation.schedule}, {origin}"]
     if violation.timeline:
         lines += ["", *violation.timeline]
     lines.append("")

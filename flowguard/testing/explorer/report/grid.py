@@ -52,13 +52,13 @@ class Cell:
 class GridRow:
     """One row of the grid. ``at`` is its time as text.
 
-    ``said`` is what concerns no worker and goes over the whole width; then ``cells`` are empty. ``gap`` says how much
+    ``text`` is what concerns no worker and goes over the whole width; then ``cells`` are empty. ``gap`` says how much
     time passes in a row in which nothing else happens.
     """
 
     at: str
     cells: tuple[Cell, ...] = ()
-    said: str | None = None
+    text: str | None = None
     gap: str | None = None
 
 
@@ -112,7 +112,7 @@ class _Layout:
     def _row(self, number: int, moment: Moment) -> GridRow:
         at = f"{moment.at / 1000:.3f} s"
         if isinstance(moment, Said) and moment.worker is None:
-            return GridRow(at, said=moment.text)
+            return GridRow(at, text=moment.text)
         return GridRow(at, tuple(self._cell(lane, number, moment) for lane in self._columns))
 
     def _cell(self, lane: Lane, number: int, moment: Moment | None) -> Cell:
@@ -127,9 +127,9 @@ class _Layout:
 
     def _line(self, lane: Lane, after: int) -> Line:
         """Return how the lane is drawn between the moment ``after`` and the next."""
-        own = self._own[lane.worker]
-        earlier = [number for number in own if number <= after]
-        later = [number for number in own if number > after]
+        calls = self._own[lane.worker]
+        earlier = [number for number in calls if number <= after]
+        later = [number for number in calls if number > after]
         if not earlier or (not later and self._whole):
             return Line.NONE
         if not later:

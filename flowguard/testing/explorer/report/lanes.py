@@ -128,9 +128,9 @@ def lanes(history: History) -> Lanes:
 
 
 def _lane(given: Sequence[DeliveryRecord]) -> Lane:
-    entry, is_acked = given[0], all(one.acked for one in given)
+    entry, is_acked = given[0], all(delivery.acked for delivery in given)
     ending = LaneEnding.DIED if entry.died else LaneEnding.ACKED if is_acked else LaneEnding.LEFT
-    events = tuple(dict.fromkeys(event.type.value for one in given for event in one.events))
+    events = tuple(dict.fromkeys(event.type.value for delivery in given for event in delivery.events))
     return Lane(entry.worker, ending, _name(entry.why), events)
 
 
@@ -145,7 +145,7 @@ class _Reading:
         self._unseen = list(history.deliveries)
         self._effects = effects(history.versions)
         self._worker_of = {made.number: made.worker for made in history.calls}
-        self._letters = {record: one.number for one in history.redriven for record in one.records}
+        self._letters = {record: redriven.number for redriven in history.redriven for record in redriven.records}
         self._had: dict[int, int] = {}
 
     def moments(self) -> Iterator[Moment]:
@@ -195,7 +195,7 @@ class _Reading:
         return Origin(Came.COPIED, copied) if copied is not None else None
 
     def _called(self, made: CallRecord) -> Called:
-        posted = Counter(one.to for one in self._history.posted if one.call == made.number)
+        posted = Counter(message.to for message in self._history.posted if message.call == made.number)
         return Called(
             at=made.at - self._history.start,
             worker=made.worker,
@@ -221,14 +221,14 @@ def effects(versions: list[Version]) -> Mapping[int, list[str]]:
     """Return what calls did to run items by the calls' numbers. The object is named where there are several."""
     several = len({version.key for version in versions}) > 1
     before: dict[str, RunItem | None] = {}
-    found: dict[int, list[str]] = {}
+    texts: dict[int, list[str]] = {}
     for version in versions:
         text = _effect(before.get(version.key), version.item)
         before[version.key] = version.item
         if text is not None:
             whose = f"{version.key.partition('#')[2]}: " if several else ""
-            found.setdefault(version.call, []).append(whose + text)
-    return found
+            texts.setdefault(version.call, []).append(whose + text)
+    return texts
 
 
 def _effect(before: RunItem | None, item: RunItem | None) -> str | None:

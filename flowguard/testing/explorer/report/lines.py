@@ -43,7 +43,7 @@ def timeline(history: History) -> tuple[str, ...]:
 
 def struck(history: History) -> tuple[str, ...]:
     """Return what went wrong, a sentence each."""
-    lines = [_several(calls, what) for what, calls in _struck(history).items()]
+    lines = [_several(calls, problem) for problem, calls in _struck(history).items()]
     lines += [f"call {made.number}, {called(made)}: {_HELD[kind]}" for made in history.calls for kind in made.held]
     lines += [note.text for note in history.notes if note.worker is None]
     return tuple(lines)
@@ -57,10 +57,10 @@ def _struck(history: History) -> dict[str, list[int]]:
     return calls
 
 
-def _several(calls: Sequence[int], what: str) -> str:
+def _several(calls: Sequence[int], problem: str) -> str:
     first = ", ".join(map(str, calls[:_MOST_NAMED]))
     rest = f" and {len(calls) - _MOST_NAMED} more" if len(calls) > _MOST_NAMED else ""
-    return f"call{'s' if len(calls) > 1 else ''} {first}{rest}, {what}"
+    return f"call{'s' if len(calls) > 1 else ''} {first}{rest}, {problem}"
 
 
 def fault(made: CallRecord) -> str:
@@ -86,7 +86,10 @@ def _lines(history: History) -> Iterator[str]:
     for made in history.calls:
         while notes and notes[0].after_call < made.number:
             yield from _noted(history, notes.pop(0), unseen)
-        yield from (_line(history, one.at, one.worker, _delivered(one)) for one in unseen.pop(made.worker, ()))
+        yield from (
+            _line(history, delivery.at, delivery.worker, _delivered(delivery))
+            for delivery in unseen.pop(made.worker, ())
+        )
         yield _line(history, made.at, None, _call(made))
     for note in notes:
         yield from _noted(history, note, unseen)
@@ -95,7 +98,10 @@ def _lines(history: History) -> Iterator[str]:
 def _noted(history: History, note: Note, unseen: dict[int, list[DeliveryRecord]]) -> Iterator[str]:
     """Yield a note. A worker is introduced before anything is said of it."""
     if note.worker is not None:
-        yield from (_line(history, one.at, one.worker, _delivered(one)) for one in unseen.pop(note.worker, ()))
+        yield from (
+            _line(history, delivery.at, delivery.worker, _delivered(delivery))
+            for delivery in unseen.pop(note.worker, ())
+        )
     yield _line(history, note.at, note.worker, f"… {note.text}")
 
 
@@ -107,18 +113,18 @@ def _call(made: CallRecord) -> str:
 
 def _delivered(entry: DeliveryRecord) -> str:
     hop = f", hop {entry.hop}" if entry.hop is not None else ""
-    what = _settled(entry) or (f"{entry.stage}{hop}" if entry.stage else f"record {entry.record}")
+    subject = _settled(entry) or (f"{entry.stage}{hop}" if entry.stage else f"record {entry.record}")
     again = f", {len(entry.batch) + 1} records" if entry.batch else ""
     again += f", receive {entry.receive}" if entry.receive > 1 else ""
     broken = [f"  ╳ breaks: {event.facts.get('why')}" for event in entry.events if event.type is EventType.BROKEN]
-    return f"{what}{again}{' from the dead-letter queue of SQS' if entry.from_dlq else ''}{''.join(broken[:1])}"
+    return f"{subject}{again}{' from the dead-letter queue of SQS' if entry.from_dlq else ''}{''.join(broken[:1])}"
 
 
 def _settled(entry: DeliveryRecord) -> str:
     """Describe what a record settles. Empty for a stage's message."""
     if (address := entry.address) is not None:
-        what = "deadline" if is_deadline(address) else f"answer {address.name!r}"
-        return f"{what} for {address.flow}, hop {address.hop}"
+        subject = "deadline" if is_deadline(address) else f"answer {address.name!r}"
+        return f"{subject} for {address.flow}, hop {address.hop}"
     answered = next((event for event in entry.events if entry.settles and event.message is not None), None)
     if answered is None or answered.message is None:
         return "an answer from outside" if entry.settles else ""
@@ -126,5 +132,5 @@ def _settled(entry: DeliveryRecord) -> str:
 
 
 def _line(history: History, at: int, worker: int | None, text: str) -> str:
-    who = f"w{worker}" if worker is not None else ""
-    return f"  {(at - history.start) / 1000:9.3f} s  {who:4}{text}"
+    label = f"w{worker}" if worker is not None else ""
+    return f"  {(at - history.start) / 1000:9.3f} s  {label:4}{text}"

@@ -47,7 +47,10 @@ def page(report: Report) -> str:
         is_judged=report.is_judged,
         limits=report.limits(),
         facts=facts,
-        parts=[Part(f"v{number}", one, one.lanes, own=True) for number, one in enumerate(report.violations, 1)],
+        parts=[
+            Part(f"v{number}", violation, violation.lanes, draws_lanes=True)
+            for number, violation in enumerate(report.violations, 1)
+        ],
         coverage=_coverage(report.coverage),
         other=Other("undisturbed", "The undisturbed run", _grid(report.undisturbed)),
     )
@@ -67,7 +70,10 @@ def page_of_schedule(trace: Trace) -> str:
         is_judged=True,
         limits=[],
         facts=facts,
-        parts=[Part(f"v{number}", one, trace.lanes, own=False) for number, one in enumerate(trace.violations, 1)],
+        parts=[
+            Part(f"v{number}", violation, trace.lanes, draws_lanes=False)
+            for number, violation in enumerate(trace.violations, 1)
+        ],
         coverage=None,
         other=Other("timeline", title, _grid(trace.lanes)),
     )
@@ -90,35 +96,35 @@ class Other:
 
 @dataclass(frozen=True, slots=True)
 class SourceExcerpt:
-    """An excerpt of source. ``said`` is what the line is and ``lines`` are empty where the file cannot be read."""
+    """An excerpt of source. ``role`` is what the line is and ``lines`` are empty where the file cannot be read."""
 
-    said: str
+    role: str
     site: Site
     lines: tuple[SourceLine, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A violation and the lanes of its schedule. ``own``: they are drawn with it and not elsewhere on the page."""
+    """A violation and the lanes of its schedule. ``draws_lanes``: with it, and not elsewhere on the page."""
 
     id: str
     violation: Violation
     lanes: Lanes | None
-    own: bool
+    draws_lanes: bool
 
     @property
     def grid(self) -> Grid | None:
-        return _grid(self.lanes) if self.own else None
+        return _grid(self.lanes) if self.draws_lanes else None
 
     @property
     def sources(self) -> list[SourceExcerpt]:
         """Return the line to change and the lines at which something struck."""
-        found: dict[Site, str] = {}
+        notes: dict[Site, str] = {}
         if self.violation.site is not None:
-            found[self.violation.site] = "the line to change"
+            notes[self.violation.site] = "the line to change"
         for site in dict.fromkeys(call.site for call in self.struck if call.site.is_users):
-            found[site] = f"{found[site]}, and where it struck" if site in found else "where it struck"
-        return [SourceExcerpt(said, site, excerpt(site)) for site, said in found.items()]
+            notes[site] = f"{notes[site]}, and where it struck" if site in notes else "where it struck"
+        return [SourceExcerpt(note, site, excerpt(site)) for site, note in notes.items()]
 
     @property
     def struck(self) -> list[Called]:
@@ -158,7 +164,7 @@ def _coverage(met: Mapping[str, str]) -> Coverage:
     calls = [(*name.partition(": ")[::2], tuple(kind in letters for kind in kinds)) for name, letters in met.items()]
     stages = [
         Covered(stage, tuple((call, hits) for _, call, hits in of_stage))
-        for stage, of_stage in groupby(calls, key=lambda one: one[0])
+        for stage, of_stage in groupby(calls, key=lambda row: row[0])
     ]
     return Coverage(tuple((kind.value, kind.name.lower().replace("_", " ")) for kind in kinds), tuple(stages))
 

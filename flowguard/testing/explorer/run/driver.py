@@ -99,7 +99,7 @@ class _Driver:
         self._insider = Insider(schedule, self.history, self._source, sandbox.distrusted)
         self._questions = OpenQuestions(sandbox.parties)
         self._answers: dict[int, int] = {}
-        self._later = sorted(sandbox.coming, key=lambda one: one.after)
+        self._later = sorted(sandbox.coming, key=lambda coming: coming.after)
         self._with_token: list[Coming] = []
         self._looks = 0
         self._waiting: tuple[int, ...] = ()
@@ -108,7 +108,7 @@ class _Driver:
 
     def run(self) -> History:
         self._source.functions = self._sandbox.functions(self._tell)
-        self.history.inner = frozenset(f"sqs:{one.queue}" for one in self._sandbox.plain)
+        self.history.inner = frozenset(f"sqs:{function.queue}" for function in self._sandbox.plain)
         self.history.answers = frozenset(_answer_queues(self._sandbox))
         self.faults.inbox = Inbox(self._source, self._sandbox.topics)
         return self._to_the_end()
@@ -120,7 +120,7 @@ class _Driver:
         asked = list(next_requests(before, sandbox))
         if not asked:
             return None
-        before.asked = {one.key: one.request_id for one in asked}
+        before.asked = {request.key: request.request_id for request in asked}
         self.history = History(
             before.schedule,
             before.start,
@@ -131,8 +131,8 @@ class _Driver:
         )
         self._schedule, self._expiry.history = Schedule(), self.history
         self.faults.go_on_undisturbed(self.history)
-        for one in asked:
-            self._put(one.recorded, one.recorded.envelope.queue)
+        for request in asked:
+            self._put(request.recorded, request.recorded.envelope.queue)
         return self._to_the_end()
 
     def _to_the_end(self) -> History:
@@ -177,8 +177,8 @@ class _Driver:
 
     def moments(self) -> list[int]:
         """Return when later messages and those of schedules come."""
-        later = [self._sandbox.start + one.after for one in self._later[:1]]
-        return [*(one.due for one in self.faults.scheduled if one.due is not None), *later]
+        later = [self._sandbox.start + coming.after for coming in self._later[:1]]
+        return [*(posted.due for posted in self.faults.scheduled if posted.due is not None), *later]
 
     def _meanwhile(self, moments: list[int]) -> bool:
         """Do what there is to do before the time goes on and answer whether that was anything."""
@@ -194,8 +194,8 @@ class _Driver:
         """Enqueue answers of parties outside, and the later messages and those of schedules whose time has come."""
         for asked in self._questions.new(self.history):
             self._answer(asked)
-        if said := self._insider.comes(now, self.faults.inbox):
-            self.note(None, f"somebody without a signing key sends {said} forged records")
+        if count := self._insider.comes(now, self.faults.inbox):
+            self.note(None, f"somebody without a signing key sends {count} forged records")
         while self._later and self._sandbox.start + self._later[0].after <= now:
             coming = self._later.pop(0)
             if coming.recorded.envelope.source is Source.INVOCATION and means_token(coming.recorded.raw):
@@ -203,10 +203,10 @@ class _Driver:
             else:
                 self._put(coming.recorded, coming.queue)
         self._post()
-        for one in [one for one in self.faults.scheduled if one.due is not None and one.due <= now]:
-            self.faults.scheduled.remove(one)
-            for record in self.faults.inbox.receive(one, now):
-                self.history.senders[record.number] = one.call
+        for posted in [posted for posted in self.faults.scheduled if posted.due is not None and posted.due <= now]:
+            self.faults.scheduled.remove(posted)
+            for record in self.faults.inbox.receive(posted, now):
+                self.history.senders[record.number] = posted.call
 
     def _post(self) -> None:
         """Enqueue each recorded HTTP request whose token a run has made. Its sender tries again after a crash."""
@@ -248,26 +248,26 @@ class _Driver:
         nothing are in one order.
         """
         now, others, settled = self._sandbox.now(), [], self._settled()
-        said = {_said(first)}
+        contents = {_said(first)}
         if _answered_by(first) in settled:
             return []
         for other in self._source.others(first):
             is_timed = _is_deadline(other) or other.queue == PARTIES
             if (other.visible_at > now and is_timed) or _answered_by(other) in settled:
                 continue
-            if _said(other) is None or _said(other) not in said:
-                said.add(_said(other))
+            if _said(other) is None or _said(other) not in contents:
+                contents.add(_said(other))
                 others.append(other)
         return others
 
     def _settled(self) -> set[tuple[object, ...]]:
         """Return what was answered in time: an answer to it settles nothing more."""
-        found: set[tuple[object, ...]] = set()
+        settled: set[tuple[object, ...]] = set()
         for _, event in self.history.events(EventType.ANSWERED):
             if (message := event.message) is not None and event.facts.get("verdict") in _KEPT:
-                own = message.flow, message.object_id, message.request_id, message.hop
-                found.add((*own, str(event.facts.get("name"))))
-        return found
+                hop = message.flow, message.object_id, message.request_id, message.hop
+                settled.add((*hop, str(event.facts.get("name"))))
+        return settled
 
     def _deliver(self, delivery: Delivery) -> None:
         history, number = self.history, len(self.history.deliveries) + 1
@@ -289,10 +289,10 @@ class _Driver:
         with_it = self._source.with_it(delivery, batch, self._sandbox.now())
         entries = [entry]
         if function.plain:
-            entry.batch = dict.fromkeys((one.number for one in with_it), False)
-        for one in with_it if not function.plain else ():
-            self._copied(one, len(history.deliveries) + 1)
-            other = self._entry(one, number, 0)
+            entry.batch = dict.fromkeys((fellow.number for fellow in with_it), False)
+        for fellow in with_it if not function.plain else ():
+            self._copied(fellow, len(history.deliveries) + 1)
+            other = self._entry(fellow, number, 0)
             other.calls, other.shared, entry.shared = entry.calls, True, True
             entries.append(other)
             history.deliveries.append(other)
@@ -355,8 +355,8 @@ class _Driver:
             entry.why, entry.raised_at = str(left), raising_site(left)
         except BaseException as error:  # the function crashed or exited: Lambda leaves the record in its queue
             entry.why, entry.raised_at = f"{type(error).__name__}: {error}", raising_site(error)
-        for one in worker.entries[1:]:
-            one.died, one.last, one.why = entry.died, entry.last, entry.why
+        for other in worker.entries[1:]:
+            other.died, other.last, other.why = entry.died, entry.last, entry.why
         if not worker.is_abandoned:
             self._remember(worker)
             self._finish(worker)
@@ -382,12 +382,12 @@ class _Driver:
         delivery, entry = worker.delivery, worker.entry
         if worker.killed and not entry.died:
             return
-        for place, one in enumerate(worker.others, 1):
-            own = entry if worker.function.plain else worker.entries[place]
-            acked = entry.batch[one.number] if worker.function.plain else own.acked
-            if self._source.is_waiting(one):
-                left = _is_left(own, one)
-                self._source.end(one, acked=acked, left=left, last=entry.last, too_early=_came_too_early(own))
+        for place, fellow in enumerate(worker.others, 1):
+            record = entry if worker.function.plain else worker.entries[place]
+            acked = entry.batch[fellow.number] if worker.function.plain else record.acked
+            if self._source.is_waiting(fellow):
+                left = _is_left(record, fellow)
+                self._source.end(fellow, acked=acked, left=left, last=entry.last, too_early=_came_too_early(record))
         if not self._source.is_waiting(delivery):
             return
         if delivery.number in self.history.forged:
@@ -423,7 +423,9 @@ class _Driver:
             if event.type is EventType.CLAIMED:
                 worker.turn = place
                 self._seed(worker)
-        is_first = all(one.message is None for one in entry.events)  # later ones may be about the run taken over
+        is_first = all(
+            earlier.message is None for earlier in entry.events
+        )  # later ones may be about the run taken over
         entry.events.append(event)
         if (message := event.message) is not None and is_first:
             entry.settles = entry.settles or event.type in _OF_WAITS
@@ -454,10 +456,10 @@ def _note_answer(worker: Worker, answer: Any) -> None:
         entry.batch = {other.number: other.message_id not in listed for other in worker.others}
         return
     others = {other.message_id for other in worker.others}
-    entry.failures = tuple(one for one in listed if one not in others)
-    for one in worker.entries[1:]:
-        one.failures = tuple(name for name in listed if name == one.message_id)
-        one.acked = not one.failures
+    entry.failures = tuple(name for name in listed if name not in others)
+    for other in worker.entries[1:]:
+        other.failures = tuple(name for name in listed if name == other.message_id)
+        other.acked = not other.failures
 
 
 def _is_left(entry: DeliveryRecord, delivery: Delivery) -> bool:

@@ -35,8 +35,8 @@ class EarlierStates:
         read = _eventual(call)
         if self._engine is None or not read:
             return False
-        written = (one for one in calls if one.service == "dynamodb" and one.applied and not one.is_read)
-        return any(now - one.at <= BEHIND and not read.isdisjoint(one.target.split(", ")) for one in written)
+        written = (made for made in calls if made.service == "dynamodb" and made.applied and not made.is_read)
+        return any(now - made.at <= BEHIND and not read.isdisjoint(made.target.split(", ")) for made in written)
 
     def read(self, call: ApiCall, proceed: Callable[[], Response]) -> Response | None:
         """Make a read on the state before the last write to each table. None where that is not known."""
@@ -46,8 +46,11 @@ class EarlierStates:
         if call.operation != _OF_SEVERAL:
             return self._read_before(behind[0], proceed)
         now = proceed()
-        found: Mapping[str, Any] = {table: self._read_before(table, proceed)["Responses"] for table in behind}
-        return {**now, "Responses": {**now["Responses"], **{table: one.get(table, []) for table, one in found.items()}}}
+        answers: Mapping[str, Any] = {table: self._read_before(table, proceed)["Responses"] for table in behind}
+        return {
+            **now,
+            "Responses": {**now["Responses"], **{table: answer.get(table, []) for table, answer in answers.items()}},
+        }
 
     def _read_before(self, table: str, proceed: Callable[[], Response]) -> Response:
         engine = self._engine
@@ -66,6 +69,6 @@ def _eventual(call: ApiCall) -> frozenset[str]:
         return frozenset()
     if call.operation == _OF_SEVERAL:
         asked: Mapping[str, Any] = call.params.get("RequestItems", {})
-        return frozenset(table for table, one in asked.items() if not one.get("ConsistentRead"))
+        return frozenset(table for table, request in asked.items() if not request.get("ConsistentRead"))
     is_eventual = call.operation in _READS and not call.params.get("ConsistentRead")
     return frozenset({str(call.params.get("TableName"))}) if is_eventual else frozenset()

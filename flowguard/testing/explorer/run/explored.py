@@ -23,18 +23,18 @@ def load_explored(names: Sequence[str], queues: Sequence[str], **about: Any) -> 
     queues and handlers do not match in number.
     """
     left = list(queues)
-    found: list[AnyFlow | PlainFunction] = []
+    loaded: list[AnyFlow | PlainFunction] = []
     for name in dict.fromkeys(names):
-        one = _load(name)
-        if isinstance(one, type):
-            found.append(one)
+        target = _load(name)
+        if isinstance(target, type):
+            loaded.append(target)
         elif left:
-            found.append(PlainFunction(left.pop(0), one, **about))
+            loaded.append(PlainFunction(left.pop(0), target, **about))
         else:
             raise SettingsError("--queue", f"say which queue {name} reads; one for each handler, in their order")
     if left:
         raise SettingsError("--queue", f"no handler is left to read {', '.join(left)}")
-    return found
+    return loaded
 
 
 def keys_of(
@@ -46,8 +46,11 @@ def keys_of(
 
 def modules_of(explored: Iterable[AnyFlow | PlainFunction]) -> list[ModuleType]:
     """Return the modules in which they were written, each once."""
-    found = (one.module if isinstance(one, PlainFunction) else sys.modules.get(one.__module__) for one in explored)
-    return [fromkey for fromkey in dict.fromkeys(found) if fromkey is not None]
+    modules = (
+        target.module if isinstance(target, PlainFunction) else sys.modules.get(target.__module__)
+        for target in explored
+    )
+    return [fromkey for fromkey in dict.fromkeys(modules) if fromkey is not None]
 
 
 def _load(name: str) -> AnyFlow | Handler:
@@ -55,8 +58,8 @@ def _load(name: str) -> AnyFlow | Handler:
         return load_flows([name])[0]
     except NoSuchFlow:
         module, _, attribute = name.partition(":")
-        found: Any = getattr(sys.modules.get(module), attribute, None) if attribute else None
-        if found is None or isinstance(found, type) or not callable(found):
+        value: Any = getattr(sys.modules.get(module), attribute, None) if attribute else None
+        if value is None or isinstance(value, type) or not callable(value):
             raise
-        handler: Handler = found
+        handler: Handler = value
         return handler

@@ -35,17 +35,17 @@ def kinds_at(made: CallRecord, *, first: bool, queued: bool = True) -> list[Faul
     Dying between two calls is one fault and not two, for nothing outside can tell them apart. It is tried as dying
     after the earlier call.
     """
-    found = [FaultKind.DIES_BEFORE] if first else []
+    kinds = [FaultKind.DIES_BEFORE] if first else []
     seen = [FaultKind.SEEN_EARLY] if queued else []
     if made.service in OUTSIDE:
-        return [*found, *_outside(made), FaultKind.ERROR, *seen, FaultKind.HELD_UP]
+        return [*kinds, *_outside(made), FaultKind.ERROR, *seen, FaultKind.HELD_UP]
     if not made.is_read:
-        found += [FaultKind.DIES_AFTER, FaultKind.LOST, FaultKind.UNANSWERED]
+        kinds += [FaultKind.DIES_AFTER, FaultKind.LOST, FaultKind.UNANSWERED]
     if made.entries:
-        found.append(FaultKind.PARTIAL)
+        kinds.append(FaultKind.PARTIAL)
     if made.eventual:
-        found.append(FaultKind.STALE)
-    return [*found, FaultKind.ERROR, FaultKind.THROTTLED, *seen, FaultKind.HELD_UP]
+        kinds.append(FaultKind.STALE)
+    return [*kinds, FaultKind.ERROR, FaultKind.THROTTLED, *seen, FaultKind.HELD_UP]
 
 
 def _outside(made: CallRecord) -> list[FaultKind]:

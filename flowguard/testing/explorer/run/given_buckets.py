@@ -64,7 +64,7 @@ def _read(given: Any) -> Mapping[str, Mapping[str, str | bytes]]:
 
 
 def _keys(s3: Any, bucket: str) -> list[str]:
-    return [one["Key"] for one in s3.list_objects_v2(Bucket=bucket).get("Contents", ())]
+    return [entry["Key"] for entry in s3.list_objects_v2(Bucket=bucket).get("Contents", ())]
 
 
 def _text(body: bytes) -> str:

@@ -88,9 +88,9 @@ def read_given(
     Raises :class:`flowguard.errors.EnvelopeError` for what cannot be read, SettingsError for a queue that nobody reads
     and TypeError for a payload that starts none of the flows.
     """
-    found: list[Coming] = []
-    for number, one in enumerate(given, 1):
-        message, after = (one.message, _ms(one)) if isinstance(one, Later) else (one, 0)
+    coming: list[Coming] = []
+    for number, entry in enumerate(given, 1):
+        message, after = (entry.message, _ms(entry)) if isinstance(entry, Later) else (entry, 0)
         at = now + (after or (number - 1) * 1000)
         if not flows and queues:
             records = _in_queues(message, queues, at, direct)
@@ -98,8 +98,8 @@ def read_given(
             records = _records(_request(flows, message, number, at) if isinstance(message, BaseModel) else message)
         behind = topics(flows)
         function = queues[0] if not flows and queues and queues[0] in direct else None
-        found += [Coming(one, after, function, number) for record in records for one in _fanned_out(record, behind)]
-    return found
+        coming += [Coming(part, after, function, number) for record in records for part in _fanned_out(record, behind)]
+    return coming
 
 
 def at_their_times(coming: Sequence[Coming], otherwise: int) -> tuple[int, list[Coming]]:
@@ -162,13 +162,13 @@ def _records(event: Any) -> list[RecordedRecord]:
     return records
 
 
-def _in_queues(one: Message, queues: Sequence[str], now: int, direct: Sequence[str]) -> list[RecordedRecord]:
+def _in_queues(message: Message, queues: Sequence[str], now: int, direct: Sequence[str]) -> list[RecordedRecord]:
     if queues[0] in direct:
-        return _invoked(one, queues[0])
-    records = [] if isinstance(one, BaseModel) else _records(one)
+        return _invoked(message, queues[0])
+    records = [] if isinstance(message, BaseModel) else _records(message)
     if all(record.envelope.source is Source.INVOCATION for record in records):
         group = "group-1" if queues[0].endswith(".fifo") else None
-        payload = one if isinstance(one, BaseModel) else dict(one)
+        payload = message if isinstance(message, BaseModel) else dict(message)
         records = _records(sqs_event(arn_of(queues[0]), payload, sent_at=now, message_id=f"message-{now}", group=group))
     for record in records:
         if record.envelope.queue not in queues:
@@ -177,24 +177,24 @@ def _in_queues(one: Message, queues: Sequence[str], now: int, direct: Sequence[s
     return records
 
 
-def _invoked(one: Message, function: str) -> list[RecordedRecord]:
+def _invoked(message: Message, function: str) -> list[RecordedRecord]:
     """Return the invocations of a function by an event: one, or one for each notification of SNS.
 
     The records of a source that hands out no messages, such as S3, come as they are.
     """
-    if _is_of_others(one):
-        (envelope,) = normalize({"event": str(one)})
+    if _is_of_others(message):
+        (envelope,) = normalize({"event": str(message)})
         assert not isinstance(envelope, BadRecord)  # noqa: S101 - it was made here
-        return [RecordedRecord(envelope, one)]
-    records = _records(invocation(one) if isinstance(one, BaseModel) else one)
+        return [RecordedRecord(envelope, message)]
+    records = _records(invocation(message) if isinstance(message, BaseModel) else message)
     if not records or any(record.envelope.source.is_queue for record in records):
         raise SettingsError("messages", f"{function} reads no queue, and gets a record of one; leave out direct=True")
     return records
 
 
-def _is_of_others(one: Message) -> bool:
+def _is_of_others(message: Message) -> bool:
     """Answer whether an event has records of another source than SQS and SNS."""
-    records = one.get("Records") if isinstance(one, Mapping) else None
+    records = message.get("Records") if isinstance(message, Mapping) else None
     sources = [record.get("eventSource") for record in records or () if isinstance(record, Mapping)]
     return bool(sources) and all(isinstance(source, str) and source not in ("aws:sqs", "aws:sns") for source in sources)
 
@@ -255,7 +255,7 @@ class Inbox:
         return True
 
     def _add(self, queue: str, message: Posted, now: int, topic: str | None = None) -> Delivery:
-        own = str(uuid.uuid5(uuid.NAMESPACE_URL, f"{queue}/{self._source.put_in}"))
+        message_id = str(uuid.uuid5(uuid.NAMESPACE_URL, f"{queue}/{self._source.put_in}"))
         arn = arn_of(queue)
         if topic is not None:
             event = sns_to_sqs_event(
@@ -264,7 +264,12 @@ class Inbox:
             )  # fmt: skip
         else:
             event = sqs_event(
-                arn, message.body, attributes=message.attributes, message_id=own, sent_at=now, group=message.group
+                arn,
+                message.body,
+                attributes=message.attributes,
+                message_id=message_id,
+                sent_at=now,
+                group=message.group,
             )
         raw = event["Records"][0]
         return self._source.put(envelope_of(event), raw, queue, now + message.delay * 1000)

@@ -222,15 +222,15 @@ class FaultInjector:
             answer = self._postponed(call) or self._quietly(proceed)
         except NotInMemory as error:
             made.error = type(error).__name__
-            what = f"calls {call.service} {call.operation}: {error}"
+            problem = f"calls {call.service} {call.operation}: {error}"
             more = "; or install moto, which has more: pip install 'flowguard-aws[local]'"
-            self._invocation.lack(made.site, what, _fix(call) + more, error.service)
+            self._invocation.lack(made.site, problem, _fix(call) + more, error.service)
             raise
         except Exception as error:
             made.error = _code(error)
             if call.service in self._sandbox.elsewhere and not self._schedule.choices:
-                what = f"calls {call.service} {call.operation}: moto, in which nothing is there, answers: {error}"
-                self._invocation.lack(made.site, what, _fix(call))
+                problem = f"calls {call.service} {call.operation}: moto, in which nothing is there, answers: {error}"
+                self._invocation.lack(made.site, problem, _fix(call))
             raise
         made.applied += bool(answer.get("changed", True)) if call.service in OUTSIDE else 1
         made.error = None
@@ -273,7 +273,7 @@ class FaultInjector:
             if message.due is not None:
                 self.scheduled.append(message)
                 continue
-            history.senders.update((one.number, made.number) for one in self.inbox.receive(message, now))
+            history.senders.update((delivery.number, made.number) for delivery in self.inbox.receive(message, now))
 
     def _note_version(self, made: CallRecord, key: Mapping[str, Any]) -> None:
         """Note the run item as a call of flowguard's own left it, or a stage that remembers something.
@@ -320,8 +320,8 @@ def _target(call: ApiCall) -> str:
             return queue_name(call.params)
         case _:
             target = call.params.get("Target")
-            own = {"Arn": target.get("Arn")} if isinstance(target, dict) else call.params
-            named = (own.get(name) for name in ("Arn", "TopicArn", "TargetArn", "FunctionName", "Bucket", "Name"))
+            arguments = {"Arn": target.get("Arn")} if isinstance(target, dict) else call.params
+            named = (arguments.get(name) for name in ("Arn", "TopicArn", "TargetArn", "FunctionName", "Bucket", "Name"))
             return next((str(name).rpartition(":")[2] for name in named if name), "")
 
 
@@ -333,4 +333,4 @@ def _code(error: Exception) -> str:
 def _is_conditional(params: Mapping[str, Any]) -> bool:
     """Answer whether a write has a condition, alone or in a transaction."""
     actions = [action for item in params.get("TransactItems", ()) for action in item.values()]
-    return any("ConditionExpression" in one for one in (params, *actions))
+    return any("ConditionExpression" in request for request in (params, *actions))

@@ -45,7 +45,7 @@ _DEEP: Final = 10
 class Forged(NamedTuple):
     """What a forged record says. ``place`` is its ``flowguard`` attribute, ``stage`` what it says that it is for."""
 
-    said: RecordKind
+    kind: RecordKind
     run: tuple[str, int]
     stage: str
     place: Mapping[str, Any]
@@ -69,8 +69,8 @@ def forged(flow: AnyFlow, object_id: str, item: RunItem) -> Iterator[Forged]:
     run, entry, resumed = (item.request_id, item.requested_at), *_stages(flow, wait.plan.stage)
     address = AnswerAddress(flow.name, object_id, *run, item.hop, "")  # type: ignore[arg-type]  # as the item has them
 
-    def order(said: RecordKind, key: str, name: str, body: Any, **more: str) -> Forged:
-        return Forged(said, run, entry, {key: {**address._replace(name=name).as_json(), **more}}, body)
+    def order(kind: RecordKind, key: str, name: str, body: Any, **more: str) -> Forged:
+        return Forged(kind, run, entry, {key: {**address._replace(name=name).as_json(), **more}}, body)
 
     ended = {"status": Status.COMPLETED.value, "result": _SAID, "object": object_id}
     for name in wait.plan.names or [Member(0, 0).text]:
@@ -127,20 +127,20 @@ class Insider:
         for key, item in self._history.latest().items():
             _, name, object_id = key.split("#", 2)
             if item.status is Status.WAITING and name in self._distrusted:
-                for one in forged(self._distrusted[name], object_id, item):
-                    self._say(one, now)
+                for forgery in forged(self._distrusted[name], object_id, item):
+                    self._say(forgery, now)
                 inbox.forge(_later_hops(name, object_id, item), now)
         return len(self._history.forged) - before
 
-    def _say(self, one: Forged, now: int) -> None:
+    def _say(self, forgery: Forged, now: int) -> None:
         for queue, function in self._source.functions.by_queue.items():
             if not function.plain:
                 event = sqs_event(
-                    arn_of(queue), one.body, attributes=one.attributes, sent_at=now,
+                    arn_of(queue), forgery.body, attributes=forgery.attributes, sent_at=now,
                     message_id=f"forged-{len(self._history.forged)}", group=_SAID if queue.endswith(".fifo") else None,
                 )  # fmt: skip
                 record = self._source.put(envelope_of(event), event["Records"][0], queue, _AT_ONCE)
-                self._history.forged[record.number] = one.said.value
+                self._history.forged[record.number] = forgery.kind.value
 
     def give_up(self, delivery: Delivery, *, is_over: bool) -> None:
         """Let a forged record come once. Unless that is the end of it SQS gives it up, and its next function gets it.

@@ -38,9 +38,15 @@ class Lives:
 def _keys(params: Mapping[str, Any], answer: Mapping[str, Any], table: str) -> Iterator[LowLevelKey]:
     """Yield the keys of what a call has put or updated in the table, of an item that it puts too."""
     yield from (key for name, key in written_in(params, answer) if name == table and key is not None)
-    actions = [action for one in params.get("TransactItems", ()) for action in one.values()]
-    items = [one["Item"] for one in (params, *actions) if one.get("TableName") == table and "Item" in one]
-    items += [one["PutRequest"]["Item"] for one in params.get("RequestItems", {}).get(table, ()) if "PutRequest" in one]
+    actions = [action for entry in params.get("TransactItems", ()) for action in entry.values()]
+    items = [
+        request["Item"] for request in (params, *actions) if request.get("TableName") == table and "Item" in request
+    ]
+    items += [
+        request["PutRequest"]["Item"]
+        for request in params.get("RequestItems", {}).get(table, ())
+        if "PutRequest" in request
+    ]
     yield from ({name: item[name] for name in _KEY} for item in items if item.keys() >= set(_KEY))
 
 

@@ -58,14 +58,14 @@ class _Kept(NamedTuple):
     def differing(self) -> list[str]:
         """Return the names whose values are others by now, new ones too."""
         now = vars(self.place.holder)
-        found = [
+        changed = [
             name
             for name, value in self.values.items()
             if value is not now.get(name, _GONE) and _differ(value, now, name)  # most are the same object: no call
         ]
         if len(now) != len(self.names):
-            found += [name for name in now if name not in self.names and _is_kept(name, now[name])]
-        return found
+            changed += [name for name in now if name not in self.names and _is_kept(name, now[name])]
+        return changed
 
 
 class KeptValues:
@@ -129,38 +129,38 @@ class Memory:
 
     def lose(self) -> None:
         """Let the next record of a flow find a new process."""
-        for one in self._shared:
-            one.put_back()
+        for state in self._shared:
+            state.put_back()
 
     def after(self, kept: KeptValues | None = None) -> None:
         """Note what an invocation left behind in the shared modules and in the flow's."""
-        for one in [*self._shared, *([kept] if kept is not None else ())]:
-            self.seen.update(dict.fromkeys(one.changed()))
+        for state in [*self._shared, *([kept] if kept is not None else ())]:
+            self.seen.update(dict.fromkeys(state.changed()))
         if self.is_lost:
             self.lose()
 
     def take(self) -> list[list[Any]]:
         """Return what is kept now, and let the next record find a new process."""
-        found = [one.values() for one in self._shared]
+        taken = [state.values() for state in self._shared]
         self.lose()
-        return found
+        return taken
 
     def give(self, values: list[list[Any]]) -> None:
         """Put back what :meth:`take` returned."""
-        for one, kept in zip(self._shared, values, strict=True):
-            one.put_in(kept)
+        for state, kept in zip(self._shared, values, strict=True):
+            state.put_in(kept)
 
 
 def with_imported(modules: Iterable[ModuleType]) -> list[ModuleType]:
     """Return the modules and all of the user's own that they import, each once."""
-    found: dict[str, ModuleType] = {}
+    known: dict[str, ModuleType] = {}
     ahead = list(modules)
     while ahead:
         module = ahead.pop(0)
-        if module.__name__ not in found:
-            found[module.__name__] = module
+        if module.__name__ not in known:
+            known[module.__name__] = module
             ahead += _imported(module)
-    return list(found.values())
+    return list(known.values())
 
 
 def _imported(module: ModuleType) -> Iterator[ModuleType]:
@@ -173,9 +173,9 @@ def _imported(module: ModuleType) -> Iterator[ModuleType]:
     except (OSError, ValueError, SyntaxError):
         return
     for name in names:
-        one = sys.modules.get(name)
-        if one is not None and is_user_code(getattr(one, "__file__", None) or "<frozen"):
-            yield one
+        imported = sys.modules.get(name)
+        if imported is not None and is_user_code(getattr(imported, "__file__", None) or "<frozen"):
+            yield imported
 
 
 @lru_cache(maxsize=256)

@@ -165,7 +165,7 @@ class _Switch:
     def _heard(self, event: str, arguments: Any) -> None:
         """Ask the innermost guard that watches the calling thread."""
         if self.guards and event in _HEARD:
-            guard = next((one for one in reversed([*self.guards]) if one.is_inside()), None)
+            guard = next((guard for guard in reversed([*self.guards]) if guard.is_inside()), None)
             if guard is not None:
                 guard.check(event, arguments)
 

@@ -59,13 +59,13 @@ def next_requests(history: History, sandbox: Sandbox) -> Iterator[NextRequest]:
         yield _request(message, queue, delivery.envelope.group_id)
 
 
-def _again(flow: AnyFlow, before: Message, own: str, now: int) -> Message:
+def _again(flow: AnyFlow, before: Message, request_id: str, now: int) -> Message:
     """Return the message under a new request id. In a flow whose objects are its requests the object is new, too.
 
     It is asked by nobody. The address for its end was signed for the first request alone.
     """
-    object_id = before.object_id if isinstance(flow.object_id, str) else ObjectId(own)
-    fresh = before._replace(request_id=RequestId(own), object_id=object_id, requested_at=now, retry=0, redrive=0)
+    object_id = before.object_id if isinstance(flow.object_id, str) else ObjectId(request_id)
+    fresh = before._replace(request_id=RequestId(request_id), object_id=object_id, requested_at=now, retry=0, redrive=0)
     return fresh._replace(first_error=None, last_error=None, attempts=None, reply_to=None, answer_to=None)
 
 

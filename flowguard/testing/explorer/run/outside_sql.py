@@ -210,9 +210,9 @@ class _Recording:
             return False
         return super().__exit__(kind, error, trace)  # type: ignore[misc]
 
-    def pointed(self, what: Statement | None, make: Callable[[], Any]) -> Any:
+    def pointed(self, statement: Statement | None, make: Callable[[], Any]) -> Any:
         """Make a statement, which is a point."""
-        if what is None or not self.database or not self.databases.points.is_inside():
+        if statement is None or not self.database or not self.databases.points.is_inside():
             return make()
         made: list[Any] = []
 
@@ -220,11 +220,11 @@ class _Recording:
             made.append(self.databases.made(make))
             return {"changed": getattr(made[-1], "rowcount", 1) != 0}
 
-        to = f"{self.database}/{what.table}" if what.table else self.database
+        to = f"{self.database}/{statement.table}" if statement.table else self.database
         about = {"To": to, "Places": ((SQL, self.database),)}
         self.used_by = self.databases.points.worker
         self.databases.points.point(
-            OutsideCall(SQL, what.operation, about, 0, None, failure=_failure),  # type: ignore[arg-type]
+            OutsideCall(SQL, statement.operation, about, 0, None, failure=_failure),  # type: ignore[arg-type]
             proceed,
         )
         return made[-1]

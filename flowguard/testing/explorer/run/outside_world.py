@@ -116,17 +116,17 @@ class _Done:
             self._keys.add(key)
         return is_new
 
-    def add(self, what: Mapping[str, Any]) -> None:
-        self._once.append(what)
+    def add(self, entry: Mapping[str, Any]) -> None:
+        self._once.append(entry)
 
-    def put(self, place: str, what: Mapping[str, Any]) -> bool:
+    def put(self, place: str, entry: Mapping[str, Any]) -> bool:
         """Put something in a place. Answer whether it was not there."""
-        is_new = self._at.get(place) != what
-        self._at[place] = what
+        is_new = self._at.get(place) != entry
+        self._at[place] = entry
         return is_new
 
     def items(self) -> tuple[Mapping[str, Any], ...]:
-        return tuple(sorted((*self._once, *self._at.values()), key=lambda what: repr(sorted(what.items()))))
+        return tuple(sorted((*self._once, *self._at.values()), key=lambda entry: repr(sorted(entry.items()))))
 
 
 class _Party:
@@ -146,10 +146,10 @@ class _Party:
             return answer, False
         if key is not None:
             self._answers[key] = answer
-        what = {"request": f"{request.method} {request.path}", **_fields(request.body)}
+        entry = {"request": f"{request.method} {request.path}", **_fields(request.body)}
         if request.method in _SAME_AGAIN:
-            return answer, self.done.put(request.path, what)
-        self.done.add(what)
+            return answer, self.done.put(request.path, entry)
+        self.done.add(entry)
         return answer, True
 
     def _answer(self, request: OutsideRequest) -> OutsideAnswer:

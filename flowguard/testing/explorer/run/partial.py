@@ -34,7 +34,7 @@ def refused(more: int, count: int) -> tuple[int, ...]:
     """Return the entries from 1 that this choice refuses. Empty where the batch has no such entry."""
     if not 0 < (entry := more if more <= ALL_BUT else more - ALL_BUT) <= count:
         return ()
-    return (entry,) if more <= ALL_BUT else tuple(one for one in range(1, count + 1) if one != entry)
+    return (entry,) if more <= ALL_BUT else tuple(number for number in range(1, count + 1) if number != entry)
 
 
 def taken_in_part(call: ApiCall, proceed: Proceed, entries: Collection[int]) -> Response:
@@ -51,8 +51,8 @@ def taken_in_part(call: ApiCall, proceed: Proceed, entries: Collection[int]) -> 
     if sends.by_position:
         return {**answer, **_by_position(answer.get("Entries", ()), len(every), entries)}
     failed = [
-        {"Id": one["Id"], "SenderFault": False, "Code": "InternalError", "Message": "the service failed"}
-        for number, one in enumerate(every, 1)
+        {"Id": entry["Id"], "SenderFault": False, "Code": "InternalError", "Message": "the service failed"}
+        for number, entry in enumerate(every, 1)
         if number in entries
     ]
     return {"Successful": [], **answer, "Failed": [*answer.get("Failed", ()), *failed]}
@@ -70,22 +70,22 @@ _LEFT: Final = {
 def _requests(params: Mapping[str, Any]) -> list[tuple[str, Any]]:
     """Return the writes or keys of a batch with their tables."""
     return [
-        (table, one)
+        (table, request)
         for table, asked in params.get("RequestItems", {}).items()
-        for one in (asked["Keys"] if isinstance(asked, Mapping) else asked)
+        for request in (asked["Keys"] if isinstance(asked, Mapping) else asked)
     ]
 
 
 def _chosen(params: Mapping[str, Any], entries: Collection[int]) -> dict[str, Any]:
     """Return RequestItems with only these entries, counted from 1."""
     chosen: dict[str, Any] = {}
-    for number, (table, one) in enumerate(_requests(params), 1):
+    for number, (table, request) in enumerate(_requests(params), 1):
         if number in entries:
             asked = params["RequestItems"][table]
             if isinstance(asked, Mapping):
-                chosen.setdefault(table, {**asked, "Keys": []})["Keys"].append(one)
+                chosen.setdefault(table, {**asked, "Keys": []})["Keys"].append(request)
             else:
-                chosen.setdefault(table, []).append(one)
+                chosen.setdefault(table, []).append(request)
     return chosen
 
 

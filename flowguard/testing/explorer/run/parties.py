@@ -65,9 +65,9 @@ class Parties:
     """
 
     def __init__(self, given: GivenAnswers, flows: Sequence[AnyFlow]) -> None:
-        said: object = given
-        if not isinstance(said, Mapping) or not all(isinstance(name, str) and name for name in said):
-            raise SettingsError("answers", f"{shown(repr(said))} gives no answers; {_LIKE}")
+        answers: object = given
+        if not isinstance(answers, Mapping) or not all(isinstance(name, str) and name for name in answers):
+            raise SettingsError("answers", f"{shown(repr(answers))} gives no answers; {_LIKE}")
         self.given = given
         self._flows = {flow.name: flow for flow in flows}
         self._numbers: dict[tuple[object, ...], int] = {}
@@ -83,10 +83,10 @@ class Parties:
             check_answer(self._flows[question.flow].stage(plan.stage), question.name, answer)
         except (FlowguardError, TypeError, ValueError) as error:
             raise SettingsError("answers", f"the answer for {question.name!r} cannot be given: {error}") from error
-        own = (question.flow, question.object_id, _DIGEST.sub("", question.request_id), question.hop, question.name)
-        number = self._numbers.setdefault(own, len(self._numbers) + 1)
-        said = {"flow": question.flow, "id": question.id, "text": answer.text, "failed": answer.failed}
-        return AskedQuestion(number, question, json.dumps(said))
+        place = (question.flow, question.object_id, _DIGEST.sub("", question.request_id), question.hop, question.name)
+        number = self._numbers.setdefault(place, len(self._numbers) + 1)
+        content = {"flow": question.flow, "id": question.id, "text": answer.text, "failed": answer.failed}
+        return AskedQuestion(number, question, json.dumps(content))
 
     def function(self, services: Services, made: MadeTokens) -> ServedFunction:
         """Return the function that gives the answers. ``made`` has the tokens that its clients hold."""
@@ -98,13 +98,15 @@ def _answering(flows: Mapping[str, AnyFlow], services: Services, made: MadeToken
 
     def handler(event: Any) -> Any:
         [record] = event["Records"]
-        said = json.loads(record["body"])
-        flow, answer = flows[said["flow"]], GivenAnswer(said["text"], said["failed"])
-        token = made.text_of(flow.name, said["id"].removeprefix(SEALED_IDS))
+        content = json.loads(record["body"])
+        flow, answer = flows[content["flow"]], GivenAnswer(content["text"], content["failed"])
+        token = made.text_of(flow.name, content["id"].removeprefix(SEALED_IDS))
         if token is not None and not answer.failed:
             early = over_http(_post(token, answer.text))["statusCode"] == _AGAIN
         else:
-            early = Callbacks((flow,), services).answer(ExternalAnswer(flow, said["id"], answer)) is AnswerVerdict.EARLY
+            early = (
+                Callbacks((flow,), services).answer(ExternalAnswer(flow, content["id"], answer)) is AnswerVerdict.EARLY
+            )
         return {"batchItemFailures": [{"itemIdentifier": record["messageId"]}] if early else []}
 
     return handler
@@ -139,15 +141,15 @@ class OpenQuestions:
             self._history, self._versions, self._posted = history, 0, 0
         versions, posted = history.versions[self._versions :], history.posted[self._posted :]
         self._versions, self._posted = len(history.versions), len(history.posted)
-        found: list[tuple[Question, WaitPlan]] = []
+        questions: list[tuple[Question, WaitPlan]] = []
         for version in versions:
             if version.item is not None and version.item.status is Status.WAITING:
-                found += self._of_wait(version.key, version.item)
+                questions += self._of_wait(version.key, version.item)
         for message in posted:
             if message.id in self._unsent:
                 question, plan = self._unsent.pop(message.id)
-                found.append((question._replace(payload=body_of(message)), plan))
-        for question, plan in found:
+                questions.append((question._replace(payload=body_of(message)), plan))
+        for question, plan in questions:
             if (asked := self._parties.answer(question, plan)) is not None:
                 yield asked
 
@@ -158,13 +160,13 @@ class OpenQuestions:
         _, flow, object_id = key.split("#", 2)
         sends = item.outbox.sends if item.outbox is not None else ()
         asks = {send.attributes[REQUEST_ID].value for send in sends if send.kind is Kind.ASK}
-        for name, own in item.wait.plan.names.items():
-            if own is None or (own, key, item.request_id) in self._asked:
+        for name, awaited_id in item.wait.plan.names.items():
+            if awaited_id is None or (awaited_id, key, item.request_id) in self._asked:
                 continue
-            self._asked.add((own, key, item.request_id))
-            question = Question(flow, object_id, item.request_id, item.hop, name, own, None, item.wait.deadline)
-            if own in asks:
-                self._unsent[own] = (question, item.wait.plan)
+            self._asked.add((awaited_id, key, item.request_id))
+            question = Question(flow, object_id, item.request_id, item.hop, name, awaited_id, None, item.wait.deadline)
+            if awaited_id in asks:
+                self._unsent[awaited_id] = (question, item.wait.plan)
             else:
                 yield question, item.wait.plan
 

@@ -25,10 +25,10 @@ class Redrives:
         """Send back the first letter that is named and there. Returns a note of it, or None where there is none."""
         sandbox, now = self._sandbox, self._sandbox.now()
         there = letters(self._history, sandbox.flows) if self._left else []
-        for choice in [one for one in self._left if one.at <= len(there)]:
+        for choice in [choice for choice in self._left if choice.at <= len(there)]:
             self._left.remove(choice)
-            found = there[choice.at - 1]
-            letter = read(found, sandbox.flows, now) if now <= last_moment(sandbox, found.at) else None
+            posted = there[choice.at - 1]
+            letter = read(posted, sandbox.flows, now) if now <= last_moment(sandbox, posted.at) else None
             if letter is not None and (back := posted_back(letter)) is not None:
                 return self._send(inbox, choice, letter, back)
         return None

@@ -113,13 +113,16 @@ class Sandbox:
         needs: Needs = Needs(),
     ) -> None:
         explored = tuple(explored)
-        flows = tuple(one for one in explored if not isinstance(one, PlainFunction))
+        flows = tuple(target for target in explored if not isinstance(target, PlainFunction))
         self.flows = flows
-        self.plain = tuple(one for one in explored if isinstance(one, PlainFunction))
-        self.names = tuple(one.name for one in explored)
+        self.plain = tuple(target for target in explored if isinstance(target, PlainFunction))
+        self.names = tuple(target.name for target in explored)
         self.keys = keys_of(flows, self.plain, tables)
         self._given = read_items(declared_items(modules_of(explored)) if items is None else items, self.keys)
-        self.topics = {**topics(flows), **{one.queue: one.topic for one in self.plain if one.topic is not None}}
+        self.topics = {
+            **topics(flows),
+            **{function.queue: function.topic for function in self.plain if function.topic is not None},
+        }
         self.settings = _settings(offload_above)
         self.hash_keys = {**{table: key.names[0] for table, key in self.keys.items()}, self.settings.table: "pk"}
         self.coming = read_given(flows, given, START, [function.queue for function in self.plain], _direct(self.plain))
@@ -137,8 +140,8 @@ class Sandbox:
         self._needs = needs
         self.distrusted = {flow.name: flow for flow in flows if _is_met(flow, needs.insider)}
         modules = modules_of(explored)
-        anew = [one.module for one in self.plain if one.is_loaded_anew]
-        self.memory = Memory(one for one in with_imported(modules) if one not in anew)
+        anew = [function.module for function in self.plain if function.is_loaded_anew]
+        self.memory = Memory(module for module in with_imported(modules) if module not in anew)
         self._buckets = Buckets(declared_by_name("BUCKETS", modules) if needs.buckets is None else needs.buckets)
         self._stubs = Stubs(declared_by_name("STUBS", modules) if needs.stubs is None else needs.stubs)
         self.outside = OutsideWorld(declared_by_name("OUTSIDE", modules) if needs.outside is None else needs.outside)
@@ -243,8 +246,8 @@ class Sandbox:
         with ExitStack() as opened:
             opened.enter_context(self.time)
             opened.enter_context(repeatable(self.randomness))
-            for one in (interceptor, self._stubs, self.provisioner):
-                opened.enter_context(intercept(one))
+            for layer in (interceptor, self._stubs, self.provisioner):
+                opened.enter_context(intercept(layer))
             yield
 
     def _take_back(self) -> None:
@@ -274,7 +277,7 @@ class Sandbox:
         if table in self.keys:
             return self.keys[table].names
         described = self.dynamodb.describe_table(TableName=table)["Table"]["KeySchema"]
-        return tuple(one["AttributeName"] for one in described)
+        return tuple(part["AttributeName"] for part in described)
 
     def functions(self, observer: Observer) -> Functions:
         """Return the functions of the flows with services of their own for each schedule."""
@@ -288,17 +291,17 @@ class Sandbox:
         return self.functions_for(replace(services, tokens=made.noting(services.tokens)))
 
     def functions_for(self, services: Services) -> Functions:
-        read = Counter(one.queue for one in self.plain)
+        read = Counter(function.queue for function in self.plain)
         if twice := [queue for queue, readers in read.items() if readers > 1]:
             raise SettingsError("functions", f"two of them read the same queue, {twice[0]}; give each its own")
-        plain = {one.queue: one.deployed(self, self._same, self.memory) for one in self.plain}
+        plain = {function.queue: function.deployed(self, self._same, self.memory) for function in self.plain}
         if self.parties.given:
             plain[PARTIES] = self.parties.function(services, self.made_tokens)
         return Functions(self.flows, services, plain, batching=self.batching, more_queues=self._brought_by())
 
     def _brought_by(self) -> Iterator[str]:
         """Yield the queues that messages of the user lie in. Where no flow names one, its records go back there too."""
-        yield from filter(None, (one.recorded.envelope.queue for one in self.coming))
+        yield from filter(None, (coming.recorded.envelope.queue for coming in self.coming))
 
     def _services(self, observer: Observer) -> Services:
         services = aws_services(
@@ -322,11 +325,11 @@ class Sandbox:
     def raw(self, key: Mapping[str, Any]) -> Any:
         """Return an item of the run table by its low-level key, as it is stored. None where there is none."""
         if self.fast is not None:
-            return next((one for one in self.fast.items(self.settings.table) if key.items() <= one.items()), None)
+            return next((item for item in self.fast.items(self.settings.table) if key.items() <= item.items()), None)
         return self.dynamodb.get_item(TableName=self.settings.table, Key=key, ConsistentRead=True).get("Item")
 
-    def _whole(self, found: Any) -> RunItem:
-        item = self.store.whole(found)
+    def _whole(self, raw: Any) -> RunItem:
+        item = self.store.whole(raw)
         if item.outbox is None:
             return item
         return item._replace(outbox=Outbox(item.outbox.request_id, item.outbox.committed_at, item.outbox.sends))
@@ -373,10 +376,10 @@ def _is_met(flow: AnyFlow, insider: bool | None) -> bool:
 
 def _says(name: str, module: ModuleType) -> bool:
     """Return what a module declares under a name. Raises SettingsError for anything but True or False."""
-    said: object = getattr(module, name, False)
-    if not isinstance(said, bool):
-        raise SettingsError(name, f"{module.__name__} says {shown(said)}; give True or False")
-    return said
+    value: object = getattr(module, name, False)
+    if not isinstance(value, bool):
+        raise SettingsError(name, f"{module.__name__} says {shown(value)}; give True or False")
+    return value
 
 
 def _settings(offload_above: int | None) -> Settings:
@@ -384,14 +387,14 @@ def _settings(offload_above: int | None) -> Settings:
 
     Raises SettingsError for an ``offload_above`` that is not valid.
     """
-    said: dict[str, Any] = {
+    values: dict[str, Any] = {
         "scheduler_role": SIMULATED_ROLE,
         **SIMULATED_SECRETS,
     }
     if offload_above is not None:
-        said |= {"bucket": BUCKET, "offload_above": offload_above}
+        values |= {"bucket": BUCKET, "offload_above": offload_above}
     try:
-        return Settings.model_validate(said)
+        return Settings.model_validate(values)
     except ValidationError as error:
         raise SettingsError("offload_above", error.errors(include_url=False)[0]["msg"]) from None
 

@@ -31,12 +31,12 @@ class SeededRandom:
 
         Without ``with_random`` nothing in the block draws from ``random``, whose state takes long to save.
         """
-        own, shared = self._source, random.getstate() if with_random else None
+        source, shared = self._source, random.getstate() if with_random else None
         self._source = self._spare
         try:
             yield
         finally:
-            self._source = own
+            self._source = source
             if shared is not None:
                 random.setstate(shared)
 

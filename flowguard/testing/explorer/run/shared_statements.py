@@ -19,8 +19,8 @@ def written_in(params: Mapping[str, Any], answer: Mapping[str, Any]) -> Iterator
     if statements is None:
         yield from tables
         return
-    for (table, _), statement, said in zip(tables, statements, answer["Responses"], strict=True):
-        if "Error" not in said and (item := key_of(statement)) is not None:
+    for (table, _), statement, response in zip(tables, statements, answer["Responses"], strict=True):
+        if "Error" not in response and (item := key_of(statement)) is not None:
             yield table, {name: item[name] for name in _KEY if name in item}
 
 
@@ -28,11 +28,11 @@ def executed_in_part(call: ApiCall, proceed: Proceed, left_out: Collection[int])
     """Make the call without these statements (counted from 1). The answer says that DynamoDB failed at them."""
     params: Any = call.params  # boto3's own, which are as they were when the call ends
     every = params["Statements"]
-    params["Statements"] = [one for number, one in enumerate(every, 1) if number not in left_out]
+    params["Statements"] = [statement for number, statement in enumerate(every, 1) if number not in left_out]
     try:
         answer = proceed() if params["Statements"] else {"Responses": []}
     finally:
         params["Statements"] = every
     taken = iter(answer["Responses"])
-    said = [_FAILED if number in left_out else next(taken) for number in range(1, len(every) + 1)]
-    return {**answer, "Responses": said}
+    responses = [_FAILED if number in left_out else next(taken) for number in range(1, len(every) + 1)]
+    return {**answer, "Responses": responses}

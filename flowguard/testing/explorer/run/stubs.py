@@ -43,11 +43,11 @@ class Stubs:
         answer = self._given.get(f"{call.service}.{call.operation}")
         if answer is None:
             return proceed()
-        found = dict(answer(call.params)) if callable(answer) else copy.deepcopy(dict(answer))
+        response = dict(answer(call.params)) if callable(answer) else copy.deepcopy(dict(answer))
         for name in ("Payload", "Body"):
-            if isinstance(found.get(name), str | bytes | dict | list) and (call.service, name) in _STREAMS:
-                found[name] = body_of(_content(found[name]))
-        return {"ResponseMetadata": {"HTTPStatusCode": 200}, **found}
+            if isinstance(response.get(name), str | bytes | dict | list) and (call.service, name) in _STREAMS:
+                response[name] = body_of(_content(response[name]))
+        return {"ResponseMetadata": {"HTTPStatusCode": 200}, **response}
 
 
 _STREAMS: Final = frozenset({("lambda", "Payload"), ("s3", "Body")})

@@ -90,10 +90,10 @@ _NAMES: Final = ("sleep", "monotonic", "perf_counter", "monotonic_ns", "perf_cou
 def _taken_over(changed: ExitStack) -> list[tuple[ModuleType, str, Any]]:
     """Return the names under which modules of user code keep a function of ``time``, with what replaces it."""
     return [
-        (module, own, getattr(time, name))
+        (module, alias, getattr(time, name))
         for module in list(sys.modules.values())
         if is_user_code(getattr(module, "__file__", None) or "<frozen")
-        for own, value in list(vars(module).items())
+        for alias, value in list(vars(module).items())
         if type(value) is BuiltinFunctionType and value.__module__ == "time"  # there are thousands to look at
         for name in [value.__name__]
         if name in _NAMES
@@ -185,9 +185,9 @@ def _select(waits: CurrentInvocation, real: Callable[..., Any]) -> Callable[...,
     def select(self: selectors.BaseSelector, timeout: float | None = None) -> Any:
         if not waits.is_inside():
             return real(self, timeout)
-        found = real(self, 0)
-        if found or (timeout is not None and timeout <= 0):
-            return found
+        ready = real(self, 0)
+        if ready or (timeout is not None and timeout <= 0):
+            return ready
         if timeout is None:
             raise _stuck(waits, "waits in an event loop in which nothing is left to happen")
         waits.pass_time(_ms(timeout))

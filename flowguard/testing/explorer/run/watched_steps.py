@@ -36,17 +36,17 @@ def watched_steps(flows: Iterable[AnyFlow], watching: Watching) -> Iterator[None
             setattr(Step, name, _noted(real, watching))
             changed.callback(setattr, Step, name, real)
         for stage in dict.fromkeys(stage for flow in flows for stage in flow.stages):
-            own, handle = vars(stage).get("handle"), stage.handle
-            changed.callback(_put_back, stage, own)
+            before, handle = vars(stage).get("handle"), stage.handle
+            changed.callback(_put_back, stage, before)
             stage.handle = _telling(handle, watching)  # type: ignore[method-assign]  # for the block
         yield
 
 
-def _put_back(stage: Any, own: Any) -> None:
-    if own is None:
+def _put_back(stage: Any, before: Any) -> None:
+    if before is None:
         del stage.handle
     else:
-        stage.handle = own
+        stage.handle = before
 
 
 def _noted(real: Callable[..., Any], watching: Watching) -> Callable[..., Any]:

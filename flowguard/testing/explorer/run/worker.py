@@ -78,17 +78,17 @@ class Worker:
 
     def event(self) -> Any:
         """Build the event of all its records."""
-        found = self.delivery.event()
+        event = self.delivery.event()
         if self.others:
-            found = {
+            event = {
                 "Records": [record for other in (self.delivery, *self.others) for record in other.event()["Records"]]
             }
-        return found
+        return event
 
     def has_one_of(self, other: Worker) -> bool:
         """Answer whether it has a record that the other worker has, too."""
-        return not {id(one) for one in (self.delivery, *self.others)}.isdisjoint(
-            id(one) for one in (other.delivery, *other.others)
+        return not {id(delivery) for delivery in (self.delivery, *self.others)}.isdisjoint(
+            id(delivery) for delivery in (other.delivery, *other.others)
         )
 
     def start(self, threads: Threads, work: Callable[[], None]) -> None:

@@ -38,7 +38,7 @@ class Found:
 
     def of(self, schedule: Schedule) -> dict[Group, Violation]:
         """Return those that this schedule shows, by what makes problems one."""
-        return {own_group(one): one for one in self.all if one.schedule == schedule.id}
+        return {own_group(violation): violation for violation in self.all if violation.schedule == schedule.id}
 
     def add(self, problem: Problem, history: History, undisturbed: Iterable[Effects]) -> None:
         """Add a problem that the whole of a history shows."""
@@ -62,9 +62,11 @@ class Found:
                 violation = known = earlier
         self._by_group[place] = replace(violation, times=(0 if known is None else known.times) + 1)
 
-    def follow(self, schedule: Schedule, found: Iterable[Violation]) -> bool:
+    def follow(self, schedule: Schedule, violations: Iterable[Violation]) -> bool:
         """Answer whether several faults show what one of them shows, too: what more differs then follows from that."""
-        differing = {problem.where for one in found for problem in one.problems if problem.rule == EQUIVALENCE}
+        differing = {
+            problem.where for violation in violations for problem in violation.problems if problem.rule == EQUIVALENCE
+        }
         if len(schedule.choices) > 1 or schedule.has(FOR_GOOD):
             return not differing.isdisjoint(self._differing)
         self._differing |= differing
@@ -84,9 +86,9 @@ def violations_of(
             violations[group] = replace(violations[group], problems=(*violations[group].problems, problem))
             continue
         went_wrong, shown = _shown(history)
-        own = shown if problem.rule == HANGS else ()
+        lines = shown if problem.rule == HANGS else ()
         violations[group] = Violation(
-            history.schedule.id, (problem,), likely.site, likely.text, went_wrong, own, option=likely.option
+            history.schedule.id, (problem,), likely.site, likely.text, went_wrong, lines, option=likely.option
         )
     return violations
 

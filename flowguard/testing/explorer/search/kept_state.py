@@ -25,7 +25,7 @@ class KeptState:
         self._right = right
         self._alone: set[str] = set()
 
-    def judge(self, first: History, found: Found) -> None:
+    def judge(self, first: History, collected: Found) -> None:
         """Find what a record leaves in a module for the next one. New processes would not have it."""
         if not first.kept:
             return
@@ -34,7 +34,7 @@ class KeptState:
         self._alone = {end.digest for end in ends} | self._right.ends.keys()
         if ends[0].digest not in self._right.ends:
             differ = nearest(self._runs.end(first), ends[:1])
-            found.add(state_problem(first.kept, differ), first, self._right.undisturbed)
+            collected.add(state_problem(first.kept, differ), first, self._right.undisturbed)
 
     def is_to_blame(self, history: History) -> bool:
         """Answer whether an end is wrong only because of what a module kept."""

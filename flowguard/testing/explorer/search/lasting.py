@@ -27,22 +27,22 @@ def lasting(history: History) -> Iterator[Choice]:
     seen: set[_What] = set()
     for made in history.calls:
         if made.site.is_users:
-            own = (made.service, made.target, "user code")
-            if made.service in DENIABLE and made.target and own not in seen:
-                seen.add(own)
+            key = (made.service, made.target, "user code")
+            if made.service in DENIABLE and made.target and key not in seen:
+                seen.add(key)
                 yield Choice(made.number, FaultKind.REFUSED)
             continue
-        for what, more in _met(history, made):
-            if what not in seen:
-                seen.add(what)
+        for need, more in _met(history, made):
+            if need not in seen:
+                seen.add(need)
                 yield Choice(made.number, FaultKind.REFUSED, more)
 
 
 def lasting_for_letters(history: History) -> Iterator[Choice]:
     """Yield a refusal by the dead letters' own queue where another refusal led to the first of them."""
-    for one in history.posted:
-        if (one.is_letter or one.is_unsent) and one.call:
-            yield Choice(one.call, FaultKind.REFUSED)
+    for posted in history.posted:
+        if (posted.is_letter or posted.is_unsent) and posted.call:
+            yield Choice(posted.call, FaultKind.REFUSED)
             return
 
 
@@ -55,7 +55,7 @@ def _met(history: History, made: CallRecord) -> Iterator[tuple[_What, int]]:
     elif made.service == "s3" and made.operation == "PutObject":
         yield (made.service, _stage(history, made), made.key.rpartition("-")[2]), 0
     elif sending(made.service, made.operation) is not None:
-        for role in sorted({_role(one) for one in history.posted if one.call == made.number}):
+        for role in sorted({_role(posted) for posted in history.posted if posted.call == made.number}):
             yield (made.service, made.target, role), 0
         if can_be_denied(made.service):
             yield (made.service, "denied"), DENIED

@@ -126,8 +126,8 @@ def choices_in(history: History, *, after: Choice | None = None) -> Iterator[Cho
         if made.worker in repeated:
             continue
         for kind in kinds_at(made, first=made.number in firsts, queued=made.worker in queued):
-            found = variants(kind, made, from_dlq=made.worker in from_dlq, interleaved=INTERLEAVED)
-            yield from (Choice(made.number, kind, more) for more in (found if after is None else found[:1]))
+            several = variants(kind, made, from_dlq=made.worker in from_dlq, interleaved=INTERLEAVED)
+            yield from (Choice(made.number, kind, more) for more in (several if after is None else several[:1]))
     if after is None:
         for number in range(1, len(history.deliveries) + 1):
             if number not in repeated:
@@ -187,7 +187,7 @@ def _gives_up(choice: Choice) -> bool:
 
 def _after_the_copy(history: History) -> list[int]:
     """Return the deliveries since the late copy, without that copy."""
-    copies = [place for place, one in enumerate(history.deliveries) if one.record in history.copies]
+    copies = [place for place, delivery in enumerate(history.deliveries) if delivery.record in history.copies]
     return list(range(copies[0] + 2, len(history.deliveries) + 1)) if copies else []
 
 

@@ -35,7 +35,7 @@ class RecordOrders:
         self._kept = kept
         self._moving: set[_Place] | None = None
 
-    def judge(self, first: History, found: Found, only: Schedule | None = None) -> None:
+    def judge(self, first: History, collected: Found, only: Schedule | None = None) -> None:
         """Find the first order with an end that is wrong, or judge ``only`` this one."""
         if len(self._right.ends) == 1:
             return
@@ -47,7 +47,7 @@ class RecordOrders:
             problems = self._lasting(differ(self._runs.end(history)), reference)
             if problems and not self._kept.is_to_blame(history):
                 of = interleaving_problem if self._runs.sandbox.flows else order_problem
-                found.add(of(problems), history, self._right.undisturbed)
+                collected.add(of(problems), history, self._right.undisturbed)
                 return
 
     def _of_functions(self, first: History, reference: End) -> Iterator[_Judged]:
@@ -58,10 +58,10 @@ class RecordOrders:
     def _of_flows(self) -> Iterator[_Judged]:
         """Yield the orders that end as none of whole runs does. Of requests for one object ``on_conflict`` decides."""
         ordered = self._right.ordered
-        whole = {one.end.digest: one.end for one in ordered if one.is_whole}
-        for one in sorted(ordered, key=_length) if whole else ():
-            if not one.of_one_object and one.end.digest not in whole:
-                yield one.schedule, lambda end: nearest(end, whole.values())
+        whole = {order.end.digest: order.end for order in ordered if order.is_whole}
+        for order in sorted(ordered, key=_length) if whole else ():
+            if not order.of_one_object and order.end.digest not in whole:
+                yield order.schedule, lambda end: nearest(end, whole.values())
 
     def _lasting(self, differ: Sequence[Problem], reference: End) -> list[Problem]:
         """Return the differences that the time alone does not make."""
@@ -69,11 +69,13 @@ class RecordOrders:
             self._moving = {
                 _place(difference) for difference in differences(self._runs.end(self._runs.run_later()), reference)
             }
-        return [one for one in differ if one.rule == EQUIVALENCE and _place(one) not in (self._moving or ())]
+        return [
+            problem for problem in differ if problem.rule == EQUIVALENCE and _place(problem) not in (self._moving or ())
+        ]
 
 
-def _length(one: OrderedEnd) -> tuple[int, tuple[Choice, ...]]:
-    return len(one.schedule.choices), one.schedule.choices
+def _length(order: OrderedEnd) -> tuple[int, tuple[Choice, ...]]:
+    return len(order.schedule.choices), order.schedule.choices
 
 
 def _place(problem: Problem) -> _Place:

@@ -87,7 +87,7 @@ class RightEnds:
         tried = _Tried()
         deque(self._in_every_order(tried, Schedule(), first, is_over), maxlen=0)
         self.ordered, self.has_all = tried.found, tried.has_all
-        self.ends |= {one.end.digest: one.end for one in self.ordered}
+        self.ends |= {order.end.digest: order.end for order in self.ordered}
         if not self.has_all:
             self.ordered = []
 
@@ -102,7 +102,7 @@ class RightEnds:
         if end.digest not in known:
             sets = [(answers, messages) for answers in missing for messages in {frozenset[str](), overtaken}]
             is_right = any(self._is_expected(end, without) for without in sets)
-            expected = [one for without in sets for one in self._expected(without).values()]
+            expected = [right for without in sets for right in self._expected(without).values()]
             known[end.digest] = [] if is_right else nearest(end, expected)
         return known[end.digest]
 
@@ -143,25 +143,25 @@ class RightEnds:
 
         Of orders that end alike since what they change commutes, one is run. Those that change least come first.
         """
-        found, ends = tried.found, set[str]()
+        known, ends = tried.found, set[str]()
         ahead = deque([schedule])
         orders: Orders | None = Orders(schedule)
         is_few = not schedule.choices and len(self._runs.sandbox.coming) <= FEW
-        while ahead and not (found and is_over()):
-            if len(found) >= (self.most or (MOST_ORDERS_OF_FEW if is_few and len(ends) > 1 else MOST_ORDERS)):
+        while ahead and not (known and is_over()):
+            if len(known) >= (self.most or (MOST_ORDERS_OF_FEW if is_few and len(ends) > 1 else MOST_ORDERS)):
                 break
             ordered = ahead.popleft()
             history = first if ordered is schedule else self._runs.run_one_by_one(ordered, overtaken)
             end = self._runs.end(history)
             if orders is not None and not self._commutes(history):
-                self.orders -= len(found)
-                found.clear()
+                self.orders -= len(known)
+                known.clear()
                 ends, ahead, orders = set(), deque([schedule]), None  # each order may end otherwise
                 continue
             happened = happened_in(history)
             ends.add(end.digest)
             is_whole = is_of_whole_runs(history, None if orders is None else happened)
-            found.append(OrderedEnd(ordered, end, is_whole, are_of_one_object(history)))
+            known.append(OrderedEnd(ordered, end, is_whole, are_of_one_object(history)))
             self.orders += 1
             self.undisturbed.append(effects(history))
             if orders is not None:
@@ -169,7 +169,7 @@ class RightEnds:
             else:
                 ahead += [ordered.and_then(choice) for choice in reorderings(history)]
             tried.has_all = not ahead
-            yield found[-1]
+            yield known[-1]
 
     def _commutes(self, history: History) -> bool:
         """Answer whether all that records have to do with one another is seen. What modules and stubs keep is not."""

@@ -157,8 +157,8 @@ class Search:
             if self._orders is not None and all(choice.kind is FaultKind.REORDERED for choice in schedule.choices):
                 self._orders.judge(first, self.found, schedule.of(()))
         named = self.found.of(schedule)
-        history, found = self.check(schedule)
-        for group, violation in found.items():
+        history, violations = self.check(schedule)
+        for group, violation in violations.items():
             known = self._kept.named(violation, history)
             named.setdefault(own_group(known) if known.rule == STATE else group, known)
         return history, tuple(named.values())
@@ -428,9 +428,9 @@ class Search:
                 yield ahead.pop(0), ahead
 
     def _try(self, schedule: Schedule) -> History:
-        history, found = self.check(schedule)
-        follows = self.found.follow(schedule, found.values())
-        for group, violation in found.items():
+        history, violations = self.check(schedule)
+        follows = self.found.follow(schedule, violations.values())
+        for group, violation in violations.items():
             known = self.found.known(group)
             if known is None and follows and violation.rule == EQUIVALENCE:
                 continue
@@ -442,9 +442,9 @@ class Search:
     def _shortest(self, group: Group, schedule: Schedule, violation: Violation) -> Violation:
         if violation.rule == HANGS:  # each schedule that shows it takes as long
             return violation
-        shorter = shrunk(schedule, lambda one: group in self.check(one)[1])
-        history, found = self.check(shorter)
-        shortest = replace(found.get(group, violation), timeline=timeline(history), lanes=lanes(history))
+        shorter = shrunk(schedule, lambda candidate: group in self.check(candidate)[1])
+        history, violations = self.check(shorter)
+        shortest = replace(violations.get(group, violation), timeline=timeline(history), lanes=lanes(history))
         return self._kept.named(shortest, history)
 
 
@@ -467,11 +467,11 @@ def _object_of(run: tuple[str, str]) -> tuple[str, str]:
 
 def _missing(history: History) -> Iterator[Missing]:
     """Yield the answers that do not come in time. With those that were given up they are another set."""
-    said = frozenset(choice for choice in history.schedule.choices if choice.kind in OF_ANSWERS)
-    yield said
+    missing = frozenset(choice for choice in history.schedule.choices if choice.kind in OF_ANSWERS)
+    yield missing
     not_retried = {Choice(number, FaultKind.MISSING) for number in history.not_retried}
-    if not_retried - said:
-        yield said | not_retried
+    if not_retried - missing:
+        yield missing | not_retried
 
 
 def _dead_letters(sandbox: Sandbox) -> list[str]:
@@ -481,7 +481,7 @@ def _dead_letters(sandbox: Sandbox) -> list[str]:
 
 def _of_weather(differ: Sequence[Problem]) -> list[Problem]:
     """Name the promise that is broken where a run failed in an outage that its own stage did not fail."""
-    return [replace(one, rule="I20") if one.rule == "I14" else one for one in differ]
+    return [replace(problem, rule="I20") if problem.rule == "I14" else problem for problem in differ]
 
 
 def _has_failed(differ: Sequence[Problem]) -> bool:

@@ -38,7 +38,7 @@ class Insider:
             return
         item = self.sandbox.store().read(Waits.name, ObjectId(request))
         told = forged(Waits, request, item) if isinstance(item, RunItem) else ()
-        lies = [one for one in told if one.said not in _NO_LIES]
+        lies = [one for one in told if one.kind not in _NO_LIES]
         if lies:
             self._send(self._draw.choice(lies))
 

@@ -81,7 +81,7 @@ def test_an_arrow_crosses_the_lanes_between() -> None:
 
 def test_what_concerns_no_worker_is_said_over_all() -> None:
     one = drawn(came(1), Said(0, None, "delivery 1 happens twice"), called(1, 1), workers=1)
-    assert [row.said for row in one.rows] == [None, "delivery 1 happens twice", None]
+    assert [row.text for row in one.rows] == [None, "delivery 1 happens twice", None]
     assert one.rows[1].cells == ()
     assert one.rows[0].cells[0].below is Line.ALIVE
 
