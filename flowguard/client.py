@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, NamedTuple
+from typing import Any
 
 from flowguard.aws.clients import Clients
 from flowguard.aws.services import aws_sender, aws_store
@@ -18,6 +18,7 @@ from flowguard.errors import RunFailed, SendFailed, SettingsError, TokenProblem,
 from flowguard.events import Observer, log
 from flowguard.flow import AnyFlow, is_flow
 from flowguard.names.ids import Ids, ObjectId, RandomIds, RequestId, name_problem
+from flowguard.names.named_tuple import NamedTuple
 from flowguard.observers.named import named_observers
 from flowguard.payload.encoding import Payload, encode_json
 from flowguard.protocol.outbox import Kind, Send

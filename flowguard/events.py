@@ -9,8 +9,9 @@ import traceback
 from collections.abc import Mapping
 from contextlib import suppress
 from enum import StrEnum
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, Protocol
 
+from flowguard.names.named_tuple import NamedTuple
 from flowguard.text import lambda_log
 from flowguard.text.printable import LONGEST, bounded, printable
 from flowguard.wire.message import Message

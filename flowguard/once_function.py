@@ -21,7 +21,7 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
-from typing import Any, Final, Generic, NamedTuple, ParamSpec, Protocol, TypeVar, cast
+from typing import Any, Final, Generic, ParamSpec, Protocol, TypeVar, cast
 
 from flowguard.aws.clients import prepare_clients, prepared_clients
 from flowguard.aws.ledger import ledger_of
@@ -41,6 +41,7 @@ from flowguard.errors import (
 from flowguard.events import Event, EventType, Observer, log
 from flowguard.key_table import KeyTable
 from flowguard.names.ids import Ids, Owner, RandomIds
+from flowguard.names.named_tuple import NamedTuple
 from flowguard.observers.named import named_observers
 from flowguard.payload.call_keys import KeyRule, NoKey, PayloadRule, read_digest, read_key, rule_problem
 from flowguard.payload.results import ResultType, Unstorable, result_type

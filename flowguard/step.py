@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from typing import Any, Generic, NamedTuple, cast, overload
+from typing import Any, Generic, cast, overload
 
 from pydantic import BaseModel, ConfigDict
 from typing_extensions import TypeVar
@@ -20,6 +20,7 @@ from flowguard.items.newest import ItemFence, item_fence, milliseconds, newest_p
 from flowguard.items.rows import row
 from flowguard.items.writes import Check, Condition, Delete, Put, Update, Write
 from flowguard.names.ids import ObjectId, RequestId, name_problem
+from flowguard.names.named_tuple import NamedTuple
 from flowguard.outcome import Ask, AskFlow, AskGroup, AwaitedEvent, AwaitedToken
 from flowguard.payload.encoding import Payload, decode
 from flowguard.protocol.outbox import Send

@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
@@ -23,6 +23,7 @@ from flowguard.aws.items import ASKER, LARGEST_ITEM, number, read_item, run_key
 from flowguard.aws.refused_writes import is_at_fence, is_only_beside_fence, item_at_fence
 from flowguard.errors import FlowguardError, TooLarge
 from flowguard.names.ids import ObjectId
+from flowguard.names.named_tuple import NamedTuple
 from flowguard.protocol.callers import LARGEST_HELD, MOST_HELD, Caller, Callers, StoredEnd
 from flowguard.protocol.run import ENDED, ResetOnce, RunItem, Status
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hashlib import sha256
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 from urllib.parse import quote
 
 from flowguard.aws.items import (
@@ -21,6 +21,7 @@ from flowguard.aws.items import (
 )
 from flowguard.aws.packing import Packed, Packing
 from flowguard.errors import TooLarge
+from flowguard.names.named_tuple import NamedTuple
 from flowguard.protocol.callers import LARGEST_HELD, MOST_HELD
 from flowguard.protocol.run import Claim, Commit, NewWait, RunItem
 from flowguard.protocol.waiting import Late

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from enum import Enum, auto
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from flowguard.aws import expressions
 from flowguard.aws.batch_writes import write_rows
@@ -26,6 +26,7 @@ from flowguard.aws.items import (
 from flowguard.aws.packing import Packed
 from flowguard.aws.wait_calls import WaitCalls, message_name, read_run, stored_answer
 from flowguard.errors import FlowguardError, TooLarge, shown
+from flowguard.names.named_tuple import NamedTuple
 from flowguard.protocol.answers import AskShard, judge_by_shard, judge_member
 from flowguard.protocol.groups import GroupRequest, Member, NewShard, Shard
 from flowguard.protocol.run import RunItem, Settled

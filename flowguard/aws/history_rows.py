@@ -14,7 +14,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from botocore.exceptions import ClientError
 
@@ -23,6 +23,7 @@ from flowguard.aws.faults import patiently
 from flowguard.aws.items import Item, number, run_key
 from flowguard.aws.refused_writes import is_at_fence
 from flowguard.names.ids import ObjectId
+from flowguard.names.named_tuple import NamedTuple
 from flowguard.protocol.run import Claim, Commit
 from flowguard.protocol.run_history import Happened, error_of, read_history, told_by_commit, told_by_retry
 from flowguard.wire.message import ErrorNote

@@ -6,13 +6,14 @@ import functools
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from flowguard.aws.dead_letter_queue import Unusable
 from flowguard.aws.history_rows import ROWS_SHOWN, FullHistory, read_rows
 from flowguard.aws.items import Item, read_item, run_key, size_of_value
 from flowguard.aws.packing import Packing
 from flowguard.names.ids import ObjectId, RequestId
+from flowguard.names.named_tuple import NamedTuple
 from flowguard.protocol.fields import FIELDS, Kind
 from flowguard.protocol.outbox import Outbox, StoredOutbox
 from flowguard.protocol.run import RunItem

@@ -6,7 +6,7 @@ import hashlib
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from botocore.exceptions import ClientError
@@ -14,6 +14,7 @@ from botocore.exceptions import ClientError
 from flowguard.aws.faults import error_code, patiently
 from flowguard.aws.items import Item, number, read_item, run_key
 from flowguard.aws.packing import Packed, Packing
+from flowguard.names.named_tuple import NamedTuple
 from flowguard.protocol.answers import is_run_of
 from flowguard.protocol.run import RunItem, Status
 from flowguard.protocol.waiting import GivenAnswer

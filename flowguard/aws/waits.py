@@ -14,7 +14,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from enum import Enum, auto
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
@@ -35,6 +35,7 @@ from flowguard.aws.packing import Packed
 from flowguard.aws.refused_writes import is_at_fence, is_only_beside_fence, item_at_fence
 from flowguard.aws.wait_calls import WaitCalls, ended_by, is_at, message_name, read_run, run_values, stored_answer
 from flowguard.errors import FlowguardError, TooLarge, shown
+from flowguard.names.named_tuple import NamedTuple
 from flowguard.protocol.answers import judge
 from flowguard.protocol.groups import Member, request_of
 from flowguard.protocol.run import AwaitingRow, Looked, RunItem, Settled, TimedOut

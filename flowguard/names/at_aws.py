@@ -10,7 +10,9 @@ import re
 from collections.abc import Mapping
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import Final
+
+from flowguard.names.named_tuple import NamedTuple
 
 RULE: Final = r"[A-Za-z0-9_-]*\*[A-Za-z0-9_-]*"
 """The pattern of a rule: what stands before and after a name, with ``*`` for the name."""

@@ -10,10 +10,11 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from flowguard.errors import SettingsError, shown
 from flowguard.events import Event, EventType
+from flowguard.names.named_tuple import NamedTuple
 from flowguard.spans import Phase, Span
 from flowguard.wire.message import Message
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any, Final, NamedTuple, NewType
+from typing import Any, Final, NewType
 
+from flowguard.names.named_tuple import NamedTuple
 from flowguard.protocol.callers import Callers
 from flowguard.protocol.conflict import OnConflict
 from flowguard.protocol.failed_hop import FailedHop

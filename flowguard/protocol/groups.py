@@ -17,8 +17,9 @@ import re
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from math import ceil
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
+from flowguard.names.named_tuple import NamedTuple
 from flowguard.wire.attributes import Attribute
 
 MOST_IN_SHARD: Final = 99

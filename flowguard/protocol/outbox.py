@@ -6,11 +6,12 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from enum import StrEnum
-from typing import Any, NamedTuple, assert_never
+from typing import Any, assert_never
 
 from flowguard.destinations import Bus, Destination, Function, Queue, Topic, parse_destination
 from flowguard.errors import EnvelopeError, RunFailed, TooLarge
 from flowguard.names.ids import RequestId, refused_character
+from flowguard.names.named_tuple import NamedTuple
 from flowguard.retry import LONGEST_SQS_DELAY
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.bodies import bus_detail, function_payload

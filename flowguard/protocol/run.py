@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 from enum import StrEnum
-from typing import NamedTuple
 
 from flowguard.errors import TextGone
 from flowguard.items.writes import Write
 from flowguard.names.ids import Owner, RequestId
+from flowguard.names.named_tuple import NamedTuple
 from flowguard.protocol.callers import Callers, LeftEnd
 from flowguard.protocol.conflict import OnConflict
 from flowguard.protocol.failed_hop import FailedHop

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from enum import StrEnum
-from typing import Final, NamedTuple
+from typing import Final
 from zlib import crc32
 
+from flowguard.names.named_tuple import NamedTuple
 from flowguard.protocol.run import ENDED, Claim, Commit, RunItem, Status
 
 LONGEST: Final = 256

@@ -10,11 +10,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from flowguard.errors import EnvelopeError
 from flowguard.failed import Failed
 from flowguard.names.ids import ObjectId, RequestId
+from flowguard.names.named_tuple import NamedTuple
 from flowguard.payload.encoding import encode_json
 from flowguard.protocol.groups import GROUP, Member
 from flowguard.protocol.waiting import DEADLINE, GivenAnswer, Use

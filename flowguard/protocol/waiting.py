@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import NamedTuple
 
+from flowguard.names.named_tuple import NamedTuple
 from flowguard.protocol.groups import GroupPlan
 from flowguard.wire.attributes import Attribute
 

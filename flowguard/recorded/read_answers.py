@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from pydantic import TypeAdapter, ValidationError
 
 from flowguard.errors import RunFailed
 from flowguard.failed import Failed
 from flowguard.group import GroupAnswer
+from flowguard.names.named_tuple import NamedTuple
 from flowguard.protocol.groups import GroupPlan, GroupRequest
 from flowguard.protocol.waiting import GivenAnswer
 

@@ -21,9 +21,10 @@ from base64 import b64encode
 from binascii import a2b_base64
 from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from flowguard.errors import EnvelopeError, RunFailed, shown
+from flowguard.names.named_tuple import NamedTuple
 from flowguard.text.printable import LONGEST_PART, bounded
 
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
+from flowguard.names.named_tuple import NamedTuple
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.message import PLACE, REQUEST_ID, REQUESTED_AT, depth_in, place_at_depth
 from flowguard.wire.notification import from_timestamp

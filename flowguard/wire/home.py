@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import Final, NamedTuple, assert_never
+from typing import Final, assert_never
 
 from flowguard.destinations import Bus, Destination, Function, Queue, Topic
+from flowguard.names.named_tuple import NamedTuple
 
 
 class Home(NamedTuple):

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 from urllib.parse import parse_qsl, unquote_plus
 
 from flowguard.errors import EnvelopeError, TooLarge, shown
+from flowguard.names.named_tuple import NamedTuple
 from flowguard.payload.foreign import foreign_name
 from flowguard.payload.http_source import HttpSource, http_source
 

@@ -22,10 +22,11 @@ import hmac
 import json
 import re
 from collections.abc import Iterable
-from typing import Final, NamedTuple
+from typing import Final
 
 from flowguard.errors import SettingsError, TokenProblem, TokenRefused, shown
 from flowguard.names.ids import id_problem
+from flowguard.names.named_tuple import NamedTuple
 from flowguard.wire.shown_facts import ShownFacts, read_shown
 from flowguard.wire.signing import Keyring, Keys
 from flowguard.wire.token_form import FORM

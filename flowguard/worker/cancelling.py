@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from flowguard.events import Event, EventType
 from flowguard.flow import AnyFlow
 from flowguard.names.ids import ObjectId, RequestId
+from flowguard.names.named_tuple import NamedTuple
 from flowguard.protocol.outbox import Send
 from flowguard.protocol.run import ENDED, Refused, RunItem, RunName
 from flowguard.protocol.run_orders import CancelOrder

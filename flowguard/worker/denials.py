@@ -15,8 +15,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import timedelta
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, TypeAlias
 
+from flowguard.names.named_tuple import NamedTuple
 from flowguard.protocol.outbox import Send
 from flowguard.retry import LONGEST_SQS_DELAY
 from flowguard.wire.envelope import Envelope

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from flowguard.errors import Reject, SendFailed
 from flowguard.flow import AnyFlow
+from flowguard.names.named_tuple import NamedTuple
 from flowguard.protocol.outbox import LAST_PHASE, Kind, Send
 from flowguard.spans import Phase
 from flowguard.wire.envelope import Envelope

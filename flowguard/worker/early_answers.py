@@ -5,9 +5,9 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple
 
 from flowguard.events import Event, EventType
+from flowguard.names.named_tuple import NamedTuple
 from flowguard.protocol.run import AwaitingRow
 from flowguard.protocol.waiting import ALL_WHO_WAITED, Kept
 from flowguard.verdicts import AnswerVerdict

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
+from flowguard.names.named_tuple import NamedTuple
 from flowguard.protocol.outbox import Send
 from flowguard.verdicts import AnswerVerdict, ResetVerdict, Verdict
 from flowguard.wire.envelope import Envelope

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import NamedTuple
 
 from flowguard.flow import AnyFlow
+from flowguard.names.named_tuple import NamedTuple
 from flowguard.protocol.run import AwaitingRow
 from flowguard.protocol.waiting import GivenAnswer
 

@@ -18,9 +18,9 @@ from __future__ import annotations
 
 import random
 from datetime import timedelta
-from typing import NamedTuple
 
 from flowguard.errors import Reject, Retry
+from flowguard.names.named_tuple import NamedTuple
 from flowguard.retry import LONGEST_SQS_DELAY, RetryPolicy
 
 

@@ -16,13 +16,14 @@ import hashlib
 import itertools
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from flowguard.destinations import Destination, parse_destination
 from flowguard.errors import GroupChanged, GroupUnsaved, RunFailed, shown
 from flowguard.flow import AnyFlow
 from flowguard.group import GroupEnd
 from flowguard.names.ids import ObjectId, RequestId, name_problem
+from flowguard.names.named_tuple import NamedTuple
 from flowguard.outcome import AskGroup, WaitForGroup
 from flowguard.payload.encoding import encode
 from flowguard.protocol.groups import (

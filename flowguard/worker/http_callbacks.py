@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from flowguard.errors import EnvelopeError, Reject, RunFailed, TokenProblem, TokenRefused, TooLarge
+from flowguard.names.named_tuple import NamedTuple
 from flowguard.payload.encoding import encode_json, sendable_json
 from flowguard.payload.http_source import http_source
 from flowguard.text.printable import bounded, printable

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import NamedTuple, Never
+from typing import Never
 
 from flowguard.destinations import Destination, Queue, parse_destination
 from flowguard.errors import Reject, RunFailed, TooLarge, TooManyWrites
@@ -16,6 +16,7 @@ from flowguard.failed import Failure
 from flowguard.flow import AnyFlow
 from flowguard.items.writes import MOST_WRITES
 from flowguard.names.ids import ObjectId
+from flowguard.names.named_tuple import NamedTuple
 from flowguard.outcome import Done, Next, WaitFor
 from flowguard.payload.encoding import encode, encode_json
 from flowguard.protocol.callers import Caller, StoredEnd

@@ -5,13 +5,14 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from flowguard.clock import Clock, SystemClock
 from flowguard.events import Observer, log
 from flowguard.items.writes import Write
 from flowguard.names.at_aws import AS_IN_CODE, Names
 from flowguard.names.ids import Ids, ObjectId, RandomIds, RequestId
+from flowguard.names.named_tuple import NamedTuple
 from flowguard.protocol.callers import Caller, Callers, StoredEnd
 from flowguard.protocol.groups import GroupRequest, NewShard
 from flowguard.protocol.outbox import Send

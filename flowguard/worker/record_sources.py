@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from enum import Enum
-from typing import Final, NamedTuple, assert_never
+from typing import Final, assert_never
 
 from flowguard.destinations import Destination, Queue
 from flowguard.flow import AnyFlow
 from flowguard.names.at_aws import is_foreign
+from flowguard.names.named_tuple import NamedTuple
 from flowguard.protocol.run_orders import (
     ArrivedAnswer,
     ArrivedDeadline,

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import json
 from enum import StrEnum
-from typing import Final, NamedTuple, assert_never
+from typing import Final, assert_never
 
 from flowguard.errors import shown
 from flowguard.flow import AnyFlow
 from flowguard.names.ids import Owner
+from flowguard.names.named_tuple import NamedTuple
 from flowguard.protocol.answers import AskShard, judge_member
 from flowguard.protocol.answers import judge as verdict_on
 from flowguard.protocol.claims import decide

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Final, NamedTuple
+from typing import Final
 
 from flowguard.errors import RunFailed
 from flowguard.events import Event, EventType
 from flowguard.flow import AnyFlow
 from flowguard.names.ids import ObjectId, RequestId
+from flowguard.names.named_tuple import NamedTuple
 from flowguard.protocol.run import ENDED, ResetOnce
 from flowguard.protocol.run_orders import ResetOrder
 from flowguard.verdicts import ResetVerdict

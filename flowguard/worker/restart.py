@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import json
 from hashlib import sha256
-from typing import NamedTuple
 
 from flowguard.flow import AnyFlow
 from flowguard.names.ids import ObjectId, RequestId
+from flowguard.names.named_tuple import NamedTuple
 from flowguard.protocol.outbox import Kind, Send
 from flowguard.protocol.run import ENDED, RunItem
 from flowguard.wire.attributes import Attribute

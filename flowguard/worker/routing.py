@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import timedelta
-from typing import Any, NamedTuple
+from typing import Any
 
 from flowguard.destinations import Queue
 from flowguard.errors import EnvelopeError, FlowguardError, OtherRelease, RunFailed, SettingsError, TooEarly, shown
 from flowguard.flow import AnyFlow, Flow
 from flowguard.names.ids import ObjectId, RequestId, id_problem
+from flowguard.names.named_tuple import NamedTuple
 from flowguard.payload.encoding import decode
 from flowguard.payload.names import RequestIdRule, read_request_id
 from flowguard.protocol.outbox import attributes_problem

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import timedelta
-from typing import Any, NamedTuple
+from typing import Any
 
 from flowguard.destinations import Destination
 from flowguard.errors import OtherRelease, RunFailed
 from flowguard.events import Event, EventType
 from flowguard.flow import AnyFlow
+from flowguard.names.named_tuple import NamedTuple
 from flowguard.protocol.answers import is_run_of
 from flowguard.protocol.outbox import Kind, Send
 from flowguard.protocol.run import RunItem, Status

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
-from typing import Final, NamedTuple, TypeAlias, TypeGuard
+from typing import Final, TypeAlias, TypeGuard
 
 from flowguard.clock import Clock
 from flowguard.errors import OtherRelease
 from flowguard.names.ids import ObjectId
+from flowguard.names.named_tuple import NamedTuple
 from flowguard.protocol.claims import kills_before, outlived
 from flowguard.protocol.run import Claim, Refused
 from flowguard.stage import MOST_AT_ONCE, AnyStage

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from typing import Any, NamedTuple
+from typing import Any
 
 from flowguard.destinations import parse_destination
 from flowguard.errors import RunFailed, Untrusted, shown
 from flowguard.flow import AnyFlow
 from flowguard.names.at_aws import is_foreign
 from flowguard.names.ids import RequestId
+from flowguard.names.named_tuple import NamedTuple
 from flowguard.payload.encoding import decode
 from flowguard.protocol.run_orders import RunOrder
 from flowguard.stage import AnyStage

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import timedelta
-from typing import Any, Final, NamedTuple, TypeAlias, assert_never
+from typing import Any, Final, TypeAlias, assert_never
 
 from flowguard.destinations import Destination
 from flowguard.errors import RunFailed, shown, span_problem
 from flowguard.flow import AnyFlow, takes_answers
 from flowguard.names.ids import RequestId
+from flowguard.names.named_tuple import NamedTuple
 from flowguard.outcome import Ask, AskFlow, Awaited, AwaitedEvent, AwaitedToken, WaitFor, WaitForGroup
 from flowguard.protocol.outbox import Kind, Send
 from flowguard.protocol.run import AwaitingRow, NewWait
