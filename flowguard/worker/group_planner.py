@@ -50,14 +50,8 @@ from flowguard.wire.attributes import Attribute
 from flowguard.wire.message import Message
 from flowguard.wire.send_ids import IdKind, id_of
 from flowguard.wire.signing import Signer
+from flowguard.worker.group_parts import SavedGroup
 from flowguard.worker.wait_planner import WaitPlanner, ask_attributes, ask_of_flow, deadline_message
-
-
-class SavedGroup(NamedTuple):
-    """A wait for a group whose requests are saved."""
-
-    outcome: WaitForGroup
-    plan: GroupPlan
 
 
 class GroupPlanner(NamedTuple):

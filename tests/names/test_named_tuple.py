@@ -46,7 +46,7 @@ class Usual(typing.NamedTuple):
 
 def test_it_has_what_a_named_tuple_has() -> None:
     cheap, usual = Cheap("a", size=2), Usual("a", size=2)
-    assert tuple(cheap) == tuple(usual) == ("a", 2, ())
+    assert [*cheap] == [*usual] == ["a", 2, ()]
     assert cheap._asdict() == usual._asdict()
     assert cheap._replace(name="b") == usual._replace(name="b")
     assert Cheap._fields == Usual._fields
