@@ -18,7 +18,6 @@ from flowguard.errors import RunFailed, SendFailed, SettingsError, TokenProblem,
 from flowguard.events import Observer, log
 from flowguard.flow import AnyFlow, is_flow
 from flowguard.names.ids import Ids, ObjectId, RandomIds, RequestId, name_problem
-from flowguard.names.named_tuple import NamedTuple
 from flowguard.observers.named import named_observers
 from flowguard.payload.encoding import Payload, encode_json
 from flowguard.protocol.outbox import Kind, Send
@@ -26,6 +25,7 @@ from flowguard.protocol.run import Status
 from flowguard.protocol.run_orders import failed_answer
 from flowguard.protocol.waiting import GivenAnswer
 from flowguard.settings import Settings
+from flowguard.startup.named_tuple import NamedTuple
 from flowguard.verdicts import AnswerVerdict, ResetVerdict
 from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.attributes import Attribute, attributes_of

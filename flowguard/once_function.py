@@ -41,12 +41,12 @@ from flowguard.errors import (
 from flowguard.events import Event, EventType, Observer, log
 from flowguard.key_table import KeyTable
 from flowguard.names.ids import Ids, Owner, RandomIds
-from flowguard.names.named_tuple import NamedTuple
 from flowguard.observers.named import named_observers
 from flowguard.payload.call_keys import KeyRule, NoKey, PayloadRule, read_digest, read_key, rule_problem
 from flowguard.payload.results import ResultType, Unstorable, result_type
 from flowguard.protocol.entry import Completion, Entry, EntryStatus, KeyAsk, KeyClaim, KeyVerdict, Met
 from flowguard.settings import Settings
+from flowguard.startup.named_tuple import NamedTuple
 from flowguard.text.printable import bounded
 
 P = ParamSpec("P")

@@ -11,8 +11,8 @@ from typing import Any
 
 from flowguard.destinations import Destination
 from flowguard.errors import RunFailed
-from flowguard.names.named_tuple import NamedTuple
 from flowguard.payload.encoding import Payload
+from flowguard.startup.named_tuple import NamedTuple
 from flowguard.wire.answer_link import answer_link
 from flowguard.wire.attributes import Attribute
 

@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Protocol
 
 from flowguard.errors import shown, span_problem
-from flowguard.names.named_tuple import NamedTuple
+from flowguard.startup.named_tuple import NamedTuple
 
 LONGEST_SQS_DELAY = timedelta(seconds=900)
 """The longest that SQS can delay a message by. A longer delay needs a flow that says ``long_delays=True``."""

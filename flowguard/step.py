@@ -20,7 +20,6 @@ from flowguard.items.newest import ItemFence, item_fence, milliseconds, newest_p
 from flowguard.items.rows import row
 from flowguard.items.writes import Check, Condition, Delete, Put, Update, Write
 from flowguard.names.ids import ObjectId, RequestId, name_problem
-from flowguard.names.named_tuple import NamedTuple
 from flowguard.outcome import Ask, AskFlow, AskGroup, AwaitedEvent, AwaitedToken
 from flowguard.payload.encoding import Payload, decode
 from flowguard.protocol.outbox import Send
@@ -35,6 +34,7 @@ from flowguard.recorded.table_writes import (
     TableWrites,
     read_and_change,
 )
+from flowguard.startup.named_tuple import NamedTuple
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.message import Message
 from flowguard.wire.send_ids import IdKind, id_of

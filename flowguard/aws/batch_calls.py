@@ -21,9 +21,9 @@ from flowguard.aws.faults import error_code
 from flowguard.aws.items import Item, message_problem, run_key
 from flowguard.aws.partiql import Unsayable, insert_statement, update_statement
 from flowguard.errors import shown
-from flowguard.names.named_tuple import NamedTuple
 from flowguard.protocol.claims import taken
 from flowguard.protocol.run import Claim, ClaimRequest, Commit, Committed, Fenced, Refused, RunItem
+from flowguard.startup.named_tuple import NamedTuple
 from flowguard.text.printable import bounded
 from flowguard.worker.asks import CommitAnswer
 

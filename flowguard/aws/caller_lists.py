@@ -23,9 +23,9 @@ from flowguard.aws.items import ASKER, LARGEST_ITEM, number, read_item, run_key
 from flowguard.aws.refused_writes import is_at_fence, is_only_beside_fence, item_at_fence
 from flowguard.errors import FlowguardError, TooLarge
 from flowguard.names.ids import ObjectId
-from flowguard.names.named_tuple import NamedTuple
 from flowguard.protocol.callers import LARGEST_HELD, MOST_HELD, Caller, Callers, StoredEnd
 from flowguard.protocol.run import ENDED, ResetOnce, RunItem, Status
+from flowguard.startup.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient

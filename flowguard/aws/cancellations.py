@@ -21,9 +21,9 @@ from flowguard.aws.faults import error_code, patiently
 from flowguard.aws.items import Item, number, read_item, record_item, run_key
 from flowguard.errors import RunTooBusy
 from flowguard.names.ids import ObjectId, RequestId
-from flowguard.names.named_tuple import NamedTuple
 from flowguard.protocol.claims import is_waiting
 from flowguard.protocol.run import ENDED, Cancellation, RunItem, RunName, Status
+from flowguard.startup.named_tuple import NamedTuple
 from flowguard.worker.restart import needs_restart, restart_id
 
 if TYPE_CHECKING:

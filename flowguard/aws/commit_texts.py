@@ -21,10 +21,10 @@ from flowguard.aws.items import (
 )
 from flowguard.aws.packing import Packed, Packing
 from flowguard.errors import TooLarge
-from flowguard.names.named_tuple import NamedTuple
 from flowguard.protocol.callers import LARGEST_HELD, MOST_HELD
 from flowguard.protocol.run import Claim, Commit, NewWait, RunItem
 from flowguard.protocol.waiting import Late
+from flowguard.startup.named_tuple import NamedTuple
 
 PLAN: Final = "plan"
 """The part of a wait that no answer changes, a long text."""

@@ -26,11 +26,11 @@ from flowguard.aws.items import (
 from flowguard.aws.packing import Packed
 from flowguard.aws.wait_calls import WaitCalls, message_name, read_run, stored_answer
 from flowguard.errors import FlowguardError, TooLarge, shown
-from flowguard.names.named_tuple import NamedTuple
 from flowguard.protocol.answers import AskShard, judge_by_shard, judge_member
 from flowguard.protocol.groups import GroupRequest, Member, NewShard, Shard
 from flowguard.protocol.run import RunItem, Settled
 from flowguard.protocol.waiting import GivenAnswer
+from flowguard.startup.named_tuple import NamedTuple
 from flowguard.verdicts import AnswerVerdict
 from flowguard.wire.answer_address import AnswerAddress
 

@@ -23,9 +23,9 @@ from flowguard.aws.faults import patiently
 from flowguard.aws.items import Item, number, run_key
 from flowguard.aws.refused_writes import is_at_fence
 from flowguard.names.ids import ObjectId
-from flowguard.names.named_tuple import NamedTuple
 from flowguard.protocol.run import Claim, Commit
 from flowguard.protocol.run_history import Happened, error_of, read_history, told_by_commit, told_by_retry
+from flowguard.startup.named_tuple import NamedTuple
 from flowguard.wire.message import ErrorNote
 
 if TYPE_CHECKING:

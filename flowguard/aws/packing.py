@@ -15,7 +15,7 @@ from botocore.exceptions import ClientError, ParamValidationError
 
 from flowguard.aws.faults import error_code, is_refusal
 from flowguard.errors import SettingsError, TextGone
-from flowguard.names.named_tuple import NamedTuple
+from flowguard.startup.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable

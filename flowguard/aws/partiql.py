@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from flowguard.aws.expressions import ABSENT, ALWAYS_THERE
-from flowguard.names.named_tuple import NamedTuple
+from flowguard.startup.named_tuple import NamedTuple
 
 LONGEST_STATEMENT: Final = 8_192
 """Characters of a statement that DynamoDB takes."""

@@ -11,9 +11,9 @@ from flowguard.aws.dead_letter_queue import Unusable
 from flowguard.aws.items import Item
 from flowguard.aws.run_reader import RunReader, SeenRun
 from flowguard.errors import FlowguardError, shown
-from flowguard.names.named_tuple import NamedTuple
 from flowguard.protocol.fields import FIELDS
 from flowguard.protocol.run import Status
+from flowguard.startup.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient

@@ -13,12 +13,12 @@ from flowguard.aws.history_rows import ROWS_SHOWN, FullHistory, read_rows
 from flowguard.aws.items import Item, read_item, run_key, size_of_value
 from flowguard.aws.packing import Packing
 from flowguard.names.ids import ObjectId, RequestId
-from flowguard.names.named_tuple import NamedTuple
 from flowguard.protocol.fields import FIELDS, Kind
 from flowguard.protocol.outbox import Outbox, StoredOutbox
 from flowguard.protocol.run import RunItem
 from flowguard.protocol.waiting import WaitPlan
 from flowguard.settings import Settings
+from flowguard.startup.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient

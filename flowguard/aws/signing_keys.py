@@ -16,8 +16,8 @@ from pydantic import SecretStr
 from flowguard.aws.faults import is_refusal
 from flowguard.clock import Clock
 from flowguard.errors import SettingsError
-from flowguard.names.named_tuple import NamedTuple
 from flowguard.settings import Settings
+from flowguard.startup.named_tuple import NamedTuple
 from flowguard.wire import tokens
 from flowguard.wire.signing import SETTING, UNSIGNED, Keyring, Keys, KeySigner, Signer
 from flowguard.wire.tokens import Tokens

@@ -14,10 +14,10 @@ from botocore.exceptions import ClientError
 from flowguard.aws.faults import error_code, patiently
 from flowguard.aws.items import Item, number, read_item, run_key
 from flowguard.aws.packing import Packed, Packing
-from flowguard.names.named_tuple import NamedTuple
 from flowguard.protocol.answers import is_run_of
 from flowguard.protocol.run import RunItem, Status
 from flowguard.protocol.waiting import GivenAnswer
+from flowguard.startup.named_tuple import NamedTuple
 from flowguard.wire.answer_address import AnswerAddress
 
 if TYPE_CHECKING:

@@ -35,11 +35,11 @@ from flowguard.aws.packing import Packed
 from flowguard.aws.refused_writes import is_at_fence, is_only_beside_fence, item_at_fence
 from flowguard.aws.wait_calls import WaitCalls, ended_by, is_at, message_name, read_run, run_values, stored_answer
 from flowguard.errors import FlowguardError, TooLarge, shown
-from flowguard.names.named_tuple import NamedTuple
 from flowguard.protocol.answers import judge
 from flowguard.protocol.groups import Member, request_of
 from flowguard.protocol.run import AwaitingRow, Looked, RunItem, Settled, TimedOut
 from flowguard.protocol.waiting import ALL_HAVE_IT, EarlyAnswer, GivenAnswer, Kept, Look, Use
+from flowguard.startup.named_tuple import NamedTuple
 from flowguard.verdicts import AnswerVerdict
 from flowguard.wire.answer_address import AnswerAddress
 from flowguard.worker.routing import CLOCKS_DIFFER_BY_MS

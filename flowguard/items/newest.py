@@ -9,7 +9,7 @@ from typing import Any, Final
 from flowguard.errors import RunFailed, shown
 from flowguard.items.writes import Condition, Put, attribute_names
 from flowguard.names.ids import RequestId
-from flowguard.names.named_tuple import NamedTuple
+from flowguard.startup.named_tuple import NamedTuple
 
 AT: Final = "newest_at"
 """The attribute with the time of an item's newest write, in ms since 1970."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from flowguard.errors import RunFailed, shown
-from flowguard.names.named_tuple import NamedTuple
+from flowguard.startup.named_tuple import NamedTuple
 
 _MOST_ACTIONS = 100
 """Of a DynamoDB transaction."""

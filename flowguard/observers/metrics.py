@@ -14,8 +14,8 @@ from typing import Any, Final
 
 from flowguard.errors import SettingsError, shown
 from flowguard.events import Event, EventType
-from flowguard.names.named_tuple import NamedTuple
 from flowguard.spans import Phase, Span
+from flowguard.startup.named_tuple import NamedTuple
 from flowguard.wire.message import Message
 
 NAMES: Final = {

@@ -18,7 +18,7 @@ from functools import lru_cache
 from hashlib import sha256
 
 from flowguard.names.ids import ObjectId, RequestId
-from flowguard.names.named_tuple import NamedTuple
+from flowguard.startup.named_tuple import NamedTuple
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.message import Message
 from flowguard.wire.send_ids import IdKind, id_of

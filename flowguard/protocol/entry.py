@@ -17,7 +17,7 @@ from enum import StrEnum
 from typing import Final
 
 from flowguard.names.ids import Owner
-from flowguard.names.named_tuple import NamedTuple
+from flowguard.startup.named_tuple import NamedTuple
 
 LONGEST_LEASE: Final = (12 * 60 + 15) * 60_000
 """The longest that a call may ask for, and by how much its clock may differ from another's, ms."""

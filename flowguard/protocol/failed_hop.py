@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from flowguard.names.ids import RequestId
-from flowguard.names.named_tuple import NamedTuple
+from flowguard.startup.named_tuple import NamedTuple
 from flowguard.wire.message import ErrorNote
 
 

@@ -12,13 +12,13 @@ from enum import StrEnum
 from flowguard.errors import TextGone
 from flowguard.items.writes import Write
 from flowguard.names.ids import Owner, RequestId
-from flowguard.names.named_tuple import NamedTuple
 from flowguard.protocol.callers import Callers, LeftEnd
 from flowguard.protocol.conflict import OnConflict
 from flowguard.protocol.failed_hop import FailedHop
 from flowguard.protocol.memo import Memo
 from flowguard.protocol.outbox import Outbox, Send, StoredOutbox
 from flowguard.protocol.waiting import Late, Wait, WaitEnd, WaitPlan
+from flowguard.startup.named_tuple import NamedTuple
 from flowguard.verdicts import AnswerVerdict, Verdict
 from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.message import ErrorNote, Message

@@ -15,8 +15,8 @@ from enum import StrEnum
 from typing import Final
 from zlib import crc32
 
-from flowguard.names.named_tuple import NamedTuple
 from flowguard.protocol.run import ENDED, Claim, Commit, RunItem, Status
+from flowguard.startup.named_tuple import NamedTuple
 
 LONGEST: Final = 256
 """Bytes that an item keeps of its history."""

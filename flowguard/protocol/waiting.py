@@ -6,8 +6,8 @@ import json
 from collections.abc import Mapping
 from enum import StrEnum
 
-from flowguard.names.named_tuple import NamedTuple
 from flowguard.protocol.groups import GroupPlan
+from flowguard.startup.named_tuple import NamedTuple
 from flowguard.wire.attributes import Attribute
 
 DEADLINE = "deadline"

@@ -10,9 +10,9 @@ from pydantic import TypeAdapter, ValidationError
 from flowguard.errors import RunFailed
 from flowguard.failed import Failed
 from flowguard.group import GroupAnswer
-from flowguard.names.named_tuple import NamedTuple
 from flowguard.protocol.groups import GroupPlan, GroupRequest
 from flowguard.protocol.waiting import GivenAnswer
+from flowguard.startup.named_tuple import NamedTuple
 
 TIMED_OUT = "TimedOut"
 """The type of a failure that stands for an answer that did not come in time."""

@@ -9,7 +9,7 @@ import json
 from typing import Any
 
 from flowguard.names.ids import ObjectId, RequestId, id_problem
-from flowguard.names.named_tuple import NamedTuple
+from flowguard.startup.named_tuple import NamedTuple
 from flowguard.wire.message import LATEST_TIME, MOST_HOPS
 
 LONGEST_AWAITED_NAME = 64

@@ -18,7 +18,7 @@ from typing import Any, Final, assert_never
 
 from flowguard.errors import EnvelopeError
 from flowguard.names.at_aws import AS_IN_CODE, Names
-from flowguard.names.named_tuple import NamedTuple
+from flowguard.startup.named_tuple import NamedTuple
 from flowguard.text.printable import bounded
 from flowguard.wire.attributes import Attribute, attributes_to, json_kind, read_attributes
 from flowguard.wire.bus_event import BusEvent, find_bus_event

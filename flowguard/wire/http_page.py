@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from html import escape
 from typing import Final
 
-from flowguard.names.named_tuple import NamedTuple
+from flowguard.startup.named_tuple import NamedTuple
 from flowguard.text.printable import one_line
 
 FROM_PAGE: Final = "_page"

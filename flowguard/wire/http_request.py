@@ -12,9 +12,9 @@ from typing import Any, Final
 from urllib.parse import parse_qsl, unquote_plus
 
 from flowguard.errors import EnvelopeError, TooLarge, shown
-from flowguard.names.named_tuple import NamedTuple
 from flowguard.payload.foreign import foreign_name
 from flowguard.payload.http_source import HttpSource, http_source
+from flowguard.startup.named_tuple import NamedTuple
 
 LONGEST_QUERY: Final = 16_384
 """In characters: more than any gateway passes on."""

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any, Final
 
-from flowguard.names.named_tuple import NamedTuple
 from flowguard.payload.http_source import HttpSource, http_source
+from flowguard.startup.named_tuple import NamedTuple
 from flowguard.verdicts import AnswerVerdict
 from flowguard.wire.http_page import POLICY, Page
 

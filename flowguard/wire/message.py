@@ -21,8 +21,8 @@ from pydantic import ValidationError
 from flowguard.destinations import parse_destination
 from flowguard.errors import shown
 from flowguard.names.ids import ObjectId, RequestId, id_problem
-from flowguard.names.named_tuple import NamedTuple
 from flowguard.payload.encoding import problems_of
+from flowguard.startup.named_tuple import NamedTuple
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.cancel_reason import read_reason
 from flowguard.wire.token_form import without_tokens

@@ -9,7 +9,7 @@ from hashlib import sha256
 from typing import Any, Final
 
 from flowguard.errors import EnvelopeError
-from flowguard.names.named_tuple import NamedTuple
+from flowguard.startup.named_tuple import NamedTuple
 from flowguard.text.printable import LONGEST_PART, bounded
 from flowguard.wire.attributes import Attribute, attributes_to, json_kind, read_attributes
 from flowguard.wire.notification import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from flowguard.names.named_tuple import NamedTuple
+from flowguard.startup.named_tuple import NamedTuple
 
 
 class ResumedBody(NamedTuple):

@@ -12,7 +12,7 @@ import json
 from collections.abc import Mapping
 from typing import Final
 
-from flowguard.names.named_tuple import NamedTuple
+from flowguard.startup.named_tuple import NamedTuple
 from flowguard.wire.signing import Keys
 
 LONGEST_TITLE: Final = 100

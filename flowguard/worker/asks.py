@@ -10,8 +10,8 @@ from collections.abc import Callable, Generator, Sequence
 from typing import Any, TypeAlias, TypeVar
 
 from flowguard.errors import ConditionFailed, NotHeld, Reject
-from flowguard.names.named_tuple import NamedTuple
 from flowguard.protocol.run import Claim, ClaimRequest, Commit, Committed, Fenced, Refused
+from flowguard.startup.named_tuple import NamedTuple
 from flowguard.wire.message import Message
 
 Result = TypeVar("Result")

@@ -17,9 +17,9 @@ from collections.abc import Iterable
 from datetime import timedelta
 from typing import Final, TypeAlias
 
-from flowguard.names.named_tuple import NamedTuple
 from flowguard.protocol.outbox import Send
 from flowguard.retry import LONGEST_SQS_DELAY
+from flowguard.startup.named_tuple import NamedTuple
 from flowguard.wire.envelope import Envelope
 from flowguard.worker import patience
 

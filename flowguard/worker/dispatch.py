@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 
 from flowguard.errors import Reject, SendFailed
 from flowguard.flow import AnyFlow
-from flowguard.names.named_tuple import NamedTuple
 from flowguard.protocol.outbox import LAST_PHASE, Kind, Send
 from flowguard.spans import Phase
+from flowguard.startup.named_tuple import NamedTuple
 from flowguard.wire.envelope import Envelope
 from flowguard.wire.message import ErrorNote, Message
 from flowguard.worker.denials import place_of

@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import timedelta
 
 from flowguard.flow import AnyFlow
-from flowguard.names.named_tuple import NamedTuple
 from flowguard.protocol.run import AwaitingRow
 from flowguard.protocol.waiting import GivenAnswer
+from flowguard.startup.named_tuple import NamedTuple
 
 
 class ExternalAnswer(NamedTuple):

@@ -20,8 +20,8 @@ import random
 from datetime import timedelta
 
 from flowguard.errors import Reject, Retry
-from flowguard.names.named_tuple import NamedTuple
 from flowguard.retry import LONGEST_SQS_DELAY, RetryPolicy
+from flowguard.startup.named_tuple import NamedTuple
 
 
 class Again(NamedTuple):

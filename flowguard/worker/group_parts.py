@@ -12,10 +12,10 @@ The hop remembers them under its fence, as what ``step.once`` remembers: a worke
 
 from __future__ import annotations
 
-from flowguard.names.named_tuple import NamedTuple
 from flowguard.outcome import WaitForGroup
 from flowguard.protocol.groups import GroupPlan, SavedPart, part_name
 from flowguard.protocol.run import Claim
+from flowguard.startup.named_tuple import NamedTuple
 from flowguard.worker.hop_memory import HopMemory
 
 

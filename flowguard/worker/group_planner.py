@@ -23,7 +23,6 @@ from flowguard.errors import GroupChanged, GroupUnsaved, RunFailed, shown
 from flowguard.flow import AnyFlow
 from flowguard.group import GroupEnd
 from flowguard.names.ids import ObjectId, RequestId, name_problem
-from flowguard.names.named_tuple import NamedTuple
 from flowguard.outcome import AskGroup, WaitForGroup
 from flowguard.payload.encoding import encode
 from flowguard.protocol.groups import (
@@ -45,6 +44,7 @@ from flowguard.protocol.run import AwaitingRow, NewWait
 from flowguard.protocol.run_orders import order_attributes
 from flowguard.protocol.waiting import DEADLINE
 from flowguard.stage import AnyStage
+from flowguard.startup.named_tuple import NamedTuple
 from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.message import Message

@@ -23,8 +23,8 @@ from __future__ import annotations
 from datetime import timedelta
 
 from flowguard.flow import FOR_EVER, AnyFlow
-from flowguard.names.named_tuple import NamedTuple
 from flowguard.protocol.run import Status
+from flowguard.startup.named_tuple import NamedTuple
 from flowguard.wire.message import Message
 from flowguard.wire.resumed_body import ResumedBody
 from flowguard.worker.routing import CLOCKS_DIFFER_BY_MS

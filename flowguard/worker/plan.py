@@ -16,7 +16,6 @@ from flowguard.failed import Failure
 from flowguard.flow import AnyFlow
 from flowguard.items.writes import MOST_WRITES
 from flowguard.names.ids import ObjectId
-from flowguard.names.named_tuple import NamedTuple
 from flowguard.outcome import Done, Next, WaitFor
 from flowguard.payload.encoding import encode, encode_json
 from flowguard.protocol.callers import Caller, StoredEnd
@@ -25,6 +24,7 @@ from flowguard.protocol.outbox import Kind, Outbox, Send
 from flowguard.protocol.run import ENDED, Commit, NewWait, Status
 from flowguard.retry import LONGEST_SQS_DELAY
 from flowguard.stage import AnyStage
+from flowguard.startup.named_tuple import NamedTuple
 from flowguard.step import AnyStep, NoState
 from flowguard.text.printable import bounded
 from flowguard.wire.attributes import Attribute

@@ -12,7 +12,6 @@ from flowguard.events import Observer, log
 from flowguard.items.writes import Write
 from flowguard.names.at_aws import AS_IN_CODE, Names
 from flowguard.names.ids import Ids, ObjectId, RandomIds, RequestId
-from flowguard.names.named_tuple import NamedTuple
 from flowguard.protocol.callers import Caller, Callers, StoredEnd
 from flowguard.protocol.groups import GroupRequest, NewShard
 from flowguard.protocol.outbox import Send
@@ -34,6 +33,7 @@ from flowguard.protocol.run import (
 )
 from flowguard.protocol.waiting import EarlyAnswer, GivenAnswer, Kept, Look, Use
 from flowguard.recorded.table_writes import ReadsTables
+from flowguard.startup.named_tuple import NamedTuple
 from flowguard.verdicts import AnswerVerdict
 from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.envelope import Envelope

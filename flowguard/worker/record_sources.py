@@ -13,7 +13,6 @@ from typing import Final, assert_never
 from flowguard.destinations import Destination, Queue
 from flowguard.flow import AnyFlow
 from flowguard.names.at_aws import is_foreign
-from flowguard.names.named_tuple import NamedTuple
 from flowguard.protocol.run_orders import (
     ArrivedAnswer,
     ArrivedDeadline,
@@ -23,6 +22,7 @@ from flowguard.protocol.run_orders import (
     RunOrder,
 )
 from flowguard.stage import AnyStage
+from flowguard.startup.named_tuple import NamedTuple
 from flowguard.wire.envelope import Envelope, Source
 from flowguard.wire.message import Message
 

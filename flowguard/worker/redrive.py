@@ -12,13 +12,13 @@ from typing import Final, assert_never
 from flowguard.errors import shown
 from flowguard.flow import AnyFlow
 from flowguard.names.ids import Owner
-from flowguard.names.named_tuple import NamedTuple
 from flowguard.protocol.answers import AskShard, judge_member
 from flowguard.protocol.answers import judge as verdict_on
 from flowguard.protocol.claims import decide
 from flowguard.protocol.conflict import OnConflict
 from flowguard.protocol.groups import Member
 from flowguard.protocol.run import ENDED, ClaimRequest, RunItem, Status
+from flowguard.startup.named_tuple import NamedTuple
 from flowguard.verdicts import AnswerVerdict, Verdict
 from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.message import Message

@@ -9,9 +9,9 @@ from flowguard.errors import RunFailed
 from flowguard.events import Event, EventType
 from flowguard.flow import AnyFlow
 from flowguard.names.ids import ObjectId, RequestId
-from flowguard.names.named_tuple import NamedTuple
 from flowguard.protocol.run import ENDED, ResetOnce
 from flowguard.protocol.run_orders import ResetOrder
+from flowguard.startup.named_tuple import NamedTuple
 from flowguard.verdicts import ResetVerdict
 from flowguard.wire.envelope import Envelope
 from flowguard.wire.message import Message

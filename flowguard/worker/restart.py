@@ -14,9 +14,9 @@ from hashlib import sha256
 
 from flowguard.flow import AnyFlow
 from flowguard.names.ids import ObjectId, RequestId
-from flowguard.names.named_tuple import NamedTuple
 from flowguard.protocol.outbox import Kind, Send
 from flowguard.protocol.run import ENDED, RunItem
+from flowguard.startup.named_tuple import NamedTuple
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.message import Message
 from flowguard.wire.send_ids import IdKind, id_of

@@ -10,11 +10,11 @@ from flowguard.destinations import Queue
 from flowguard.errors import EnvelopeError, FlowguardError, OtherRelease, RunFailed, SettingsError, TooEarly, shown
 from flowguard.flow import AnyFlow, Flow
 from flowguard.names.ids import ObjectId, RequestId, id_problem
-from flowguard.names.named_tuple import NamedTuple
 from flowguard.payload.encoding import decode
 from flowguard.payload.names import RequestIdRule, read_request_id
 from flowguard.protocol.outbox import attributes_problem
 from flowguard.stage import AnyStage
+from flowguard.startup.named_tuple import NamedTuple
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.envelope import Envelope
 from flowguard.wire.message import FLOW_STAGE, PLACE, REQUEST_ID, REQUESTED_AT, Message, Place

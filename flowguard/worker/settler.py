@@ -10,13 +10,13 @@ from flowguard.destinations import Destination
 from flowguard.errors import OtherRelease, RunFailed
 from flowguard.events import Event, EventType
 from flowguard.flow import AnyFlow
-from flowguard.names.named_tuple import NamedTuple
 from flowguard.protocol.answers import is_run_of
 from flowguard.protocol.outbox import Kind, Send
 from flowguard.protocol.run import RunItem, Status
 from flowguard.protocol.run_orders import ArrivedAnswer, ArrivedDeadline
 from flowguard.protocol.waiting import ALL_WHO_WAITED, GivenAnswer, Look, Use, WaitPlan
 from flowguard.retry import LONGEST_SQS_DELAY
+from flowguard.startup.named_tuple import NamedTuple
 from flowguard.verdicts import AnswerVerdict
 from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.envelope import Envelope

@@ -9,10 +9,10 @@ from typing import Final, TypeAlias, TypeGuard
 from flowguard.clock import Clock
 from flowguard.errors import OtherRelease
 from flowguard.names.ids import ObjectId
-from flowguard.names.named_tuple import NamedTuple
 from flowguard.protocol.claims import kills_before, outlived
 from flowguard.protocol.run import Claim, Refused
 from flowguard.stage import MOST_AT_ONCE, AnyStage
+from flowguard.startup.named_tuple import NamedTuple
 from flowguard.verdicts import Verdict
 from flowguard.wire.envelope import Envelope
 from flowguard.worker.asks import Answer, Ask, Committing, Way

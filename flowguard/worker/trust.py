@@ -10,10 +10,10 @@ from flowguard.errors import RunFailed, Untrusted, shown
 from flowguard.flow import AnyFlow
 from flowguard.names.at_aws import is_foreign
 from flowguard.names.ids import RequestId
-from flowguard.names.named_tuple import NamedTuple
 from flowguard.payload.encoding import decode
 from flowguard.protocol.run_orders import RunOrder
 from flowguard.stage import AnyStage
+from flowguard.startup.named_tuple import NamedTuple
 from flowguard.wire.envelope import Envelope
 from flowguard.wire.home import Home, is_local
 from flowguard.wire.message import FLOW_STAGE, PLACE, REQUEST_ID, Message, Place

@@ -11,7 +11,6 @@ from flowguard.destinations import Destination
 from flowguard.errors import RunFailed, shown, span_problem
 from flowguard.flow import AnyFlow, takes_answers
 from flowguard.names.ids import RequestId
-from flowguard.names.named_tuple import NamedTuple
 from flowguard.outcome import Ask, AskFlow, Awaited, AwaitedEvent, AwaitedToken, WaitFor, WaitForGroup
 from flowguard.protocol.outbox import Kind, Send
 from flowguard.protocol.run import AwaitingRow, NewWait
@@ -19,6 +18,7 @@ from flowguard.protocol.run_orders import RESET, order_attributes
 from flowguard.protocol.waiting import DEADLINE, Child, WaitPlan
 from flowguard.retry import LONGEST_SQS_DELAY
 from flowguard.stage import AnyStage
+from flowguard.startup.named_tuple import NamedTuple
 from flowguard.wire.answer_address import LONGEST_AWAITED_NAME, AnswerAddress
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.message import FLOW_STAGE, REQUEST_ID, REQUESTED_AT, Message, with_depth

@@ -15,7 +15,7 @@ from botocore.exceptions import ClientError
 
 from flowguard.aws.transport.http_answers import Answer
 from flowguard.aws.transport.services import Service
-from flowguard.names.named_tuple import NamedTuple
+from flowguard.startup.named_tuple import NamedTuple
 
 CHECKSUM: Final = "x-amz-crc32"
 QUERY_ERROR: Final = "x-amzn-query-error"

@@ -34,7 +34,7 @@ from botocore.exceptions import (
 )
 
 from flowguard.aws.transport.http_answers import Answer, HTTPAnswer
-from flowguard.names.named_tuple import NamedTuple
+from flowguard.startup.named_tuple import NamedTuple
 
 CONNECT_SECONDS: Final = 2.0
 READ_SECONDS: Final = 5.0

@@ -9,7 +9,7 @@ import socket
 from http.client import HTTPException, HTTPResponse
 from typing import Any, Final
 
-from flowguard.names.named_tuple import NamedTuple
+from flowguard.startup.named_tuple import NamedTuple
 
 _LONGEST_LINE: Final = 65_536
 _MOST_LINES: Final = 100

@@ -27,7 +27,7 @@ from flowguard.aws.transport.retries import Failed, Quota, delay, may_pass, pric
 from flowguard.aws.transport.services import Operation, Service
 from flowguard.aws.transport.signature import Signer
 from flowguard.aws.transport.time_left import seconds_left
-from flowguard.names.named_tuple import NamedTuple
+from flowguard.startup.named_tuple import NamedTuple
 
 logger = logging.getLogger("flowguard")
 

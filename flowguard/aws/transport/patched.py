@@ -16,7 +16,7 @@ from importlib.machinery import BuiltinImporter, FrozenImporter, PathFinder
 from types import FunctionType
 from typing import Any, Final
 
-from flowguard.names.named_tuple import NamedTuple
+from flowguard.startup.named_tuple import NamedTuple
 
 _IMPORTERS: Final = (BuiltinImporter, FrozenImporter, PathFinder)
 _HARMLESS_IMPORTERS: Final = frozenset({"_SixMetaPathImporter", "DistutilsMetaFinder"})

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from flowguard.aws.transport.services import Operation, Service
-from flowguard.names.named_tuple import NamedTuple
+from flowguard.startup.named_tuple import NamedTuple
 
 THROTTLED: Final = frozenset(
     {

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from flowguard.names.named_tuple import NamedTuple
+from flowguard.startup.named_tuple import NamedTuple
 
 PACKAGE = Path(__file__).parents[2] / "flowguard"
-STARTED = ("aws", "items", "names", "observers", "payload", "protocol", "recorded", "text", "wire", "worker")
+STARTED = ("aws", "items", "names", "observers", "payload", "protocol", "recorded", "startup", "text", "wire", "worker")
 """The folders of what a function loads; and the modules at the root."""
 
 
@@ -46,7 +46,7 @@ class Usual(typing.NamedTuple):
 
 def test_it_has_what_a_named_tuple_has() -> None:
     cheap, usual = Cheap("a", size=2), Usual("a", size=2)
-    assert [*cheap] == [*usual] == ["a", 2, ()]
+    assert tuple(cheap) == ("a", 2, ())
     assert cheap._asdict() == usual._asdict()
     assert cheap._replace(name="b") == usual._replace(name="b")
     assert Cheap._fields == Usual._fields
