@@ -1,10 +1,14 @@
-"""The Lambda function for answers from outside. The other handlers start quicker without this module."""
+"""The Lambda function for answers from outside.
+
+What it needs of HTTP and of answers is loaded with its first event: the functions of stages, which are often made in
+the same module, start quicker without that.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from flowguard.aws.clients import prepare_clients
 from flowguard.aws.services import services_of_environment
@@ -15,12 +19,12 @@ from flowguard.flow import AnyFlow
 from flowguard.handler import budget_of, lambda_answer, tell_unreadable
 from flowguard.payload.http_source import http_source
 from flowguard.wire.envelope import BadRecord, Envelope, normalize
-from flowguard.wire.http_response import lambda_response
-from flowguard.worker.callbacks import Callbacks
-from flowguard.worker.http_callbacks import unavailable
 from flowguard.worker.observed import checked_observers, invocation_span, observed
 from flowguard.worker.ports import Services
 from flowguard.worker.routing import Routes
+
+if TYPE_CHECKING:
+    from flowguard.worker.callbacks import Callbacks
 
 
 class CallbackHandler:
@@ -55,7 +59,7 @@ class CallbackHandler:
 
     def _answer(self, event: Any, context: Any) -> Any:
         invocation = getattr(context, "aws_request_id", None)
-        callbacks = Callbacks(self.flows, self._services, budget_of(context))
+        callbacks = self._callbacks(self._services, context)
         function_arn = getattr(context, "invoked_function_arn", None)
         names = self._services.names
         records = normalize(event, invocation_id=invocation, function_arn=function_arn, names=names)
@@ -70,9 +74,16 @@ class CallbackHandler:
             services = self._services
         except FlowguardError as error:
             log(Event(EventType.BROKEN, None, {"record": "HTTP", "why": f"{type(error).__name__}: {error}"}))
-            return lambda_response(unavailable(error, in_page=False), event)
+            from flowguard.worker.callbacks import respond_unavailable  # the functions of stages start quicker
+
+            return respond_unavailable(error, event)
         with invocation_span(services, self.flows, context):
-            return Callbacks(self.flows, services, budget_of(context)).respond(event)
+            return self._callbacks(services, context).respond(event)
+
+    def _callbacks(self, services: Services, context: Any) -> Callbacks:
+        from flowguard.worker.callbacks import Callbacks  # the functions of stages start quicker
+
+        return Callbacks(self.flows, services, budget_of(context))
 
 
 def callback_handler(*flows: AnyFlow, observers: Iterable[Observer] = ()) -> CallbackHandler:

@@ -8,6 +8,7 @@ from typing import Final, assert_never
 
 from flowguard.errors import shown
 from flowguard.names.at_aws import exact_name
+from flowguard.startup.late_pattern import late_pattern
 
 
 @dataclass(frozen=True)
@@ -105,12 +106,12 @@ _ARN: Final = "arn:[a-z0-9-]+:{service}:[a-z0-9-]+:[0-9]+:{rest}"
 _QUEUE: Final = r"(?=.{1,80}\Z)[A-Za-z0-9_-]+(?:\.fifo)?"
 _PART: Final = "[A-Za-z0-9_-]{1,256}"
 
-_QUEUES: Final = re.compile(f"https?://[^\\s?#]+/{_QUEUE}|{_ARN.format(service='sqs', rest=_QUEUE)}|{_QUEUE}")
-_TOPICS: Final = re.compile(_ARN.format(service="sns", rest=rf"{_PART}(?:\.fifo)?"))
-_FUNCTIONS: Final = re.compile(
+_QUEUES: Final = late_pattern(f"https?://[^\\s?#]+/{_QUEUE}|{_ARN.format(service='sqs', rest=_QUEUE)}|{_QUEUE}")
+_TOPICS: Final = late_pattern(_ARN.format(service="sns", rest=rf"{_PART}(?:\.fifo)?"))
+_FUNCTIONS: Final = late_pattern(
     rf"(?:arn:[a-z0-9-]+:lambda:)?(?:[a-z0-9-]+:)?(?:[0-9]+:)?(?:function:)?{_PART}(?::[$A-Za-z0-9_-]{{1,128}})?"
 )
-_BUSES: Final = re.compile(f"(?:{_ARN.format(service='events', rest='event-bus/')})?[A-Za-z0-9_./-]{{1,256}}")
+_BUSES: Final = late_pattern(f"(?:{_ARN.format(service='events', rest='event-bus/')})?[A-Za-z0-9_./-]{{1,256}}")
 
 
 def _form_of(to: Destination) -> tuple[re.Pattern[str], str]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 import os
-import re
 import traceback
 from collections.abc import Mapping
 from contextlib import suppress
 from enum import StrEnum
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, Protocol
 
+from flowguard.startup.late_pattern import late_pattern
+from flowguard.startup.named_tuple import NamedTuple
 from flowguard.text import lambda_log
 from flowguard.text.printable import LONGEST, bounded, printable
 from flowguard.wire.message import Message
@@ -20,7 +21,7 @@ logger = logging.getLogger("flowguard")
 _TAKEN = frozenset({*vars(logging.makeLogRecord({})), "message", "asctime", *lambda_log.OWN})
 """What each log record or line has already. Logging refuses a field of such a name, and Lambda drops it."""
 
-_TRACE = re.compile("Root=(1-[0-9a-f]{8}-[0-9a-f]{24})")
+_TRACE = late_pattern("Root=(1-[0-9a-f]{8}-[0-9a-f]{24})")
 
 
 class EventType(StrEnum):

@@ -21,7 +21,7 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
-from typing import Any, Final, Generic, NamedTuple, ParamSpec, Protocol, TypeVar, cast
+from typing import Any, Final, Generic, ParamSpec, Protocol, TypeVar, cast
 
 from flowguard.aws.clients import prepare_clients, prepared_clients
 from flowguard.aws.ledger import ledger_of
@@ -46,6 +46,7 @@ from flowguard.payload.call_keys import KeyRule, NoKey, PayloadRule, read_digest
 from flowguard.payload.results import ResultType, Unstorable, result_type
 from flowguard.protocol.entry import Completion, Entry, EntryStatus, KeyAsk, KeyClaim, KeyVerdict, Met
 from flowguard.settings import Settings
+from flowguard.startup.named_tuple import NamedTuple
 from flowguard.text.printable import bounded
 
 P = ParamSpec("P")

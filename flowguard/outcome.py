@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
-from typing import Any, NamedTuple
+from typing import Any
 
 from flowguard.destinations import Destination
 from flowguard.errors import RunFailed
 from flowguard.payload.encoding import Payload
+from flowguard.startup.named_tuple import NamedTuple
 from flowguard.wire.answer_link import answer_link
 from flowguard.wire.attributes import Attribute
 

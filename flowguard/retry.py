@@ -5,9 +5,10 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping
 from datetime import timedelta
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from flowguard.errors import shown, span_problem
+from flowguard.startup.named_tuple import NamedTuple
 
 LONGEST_SQS_DELAY = timedelta(seconds=900)
 """The longest that SQS can delay a message by. A longer delay needs a flow that says ``long_delays=True``."""

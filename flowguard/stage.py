@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Coroutine
 from datetime import timedelta
@@ -18,6 +17,7 @@ from flowguard.outcome import AskGroup, Awaited, Next, Outcome, WaitFor, WaitFor
 from flowguard.payload.encoding import Payload, is_payload_type
 from flowguard.recorded.claimed_calls import claimed_calls
 from flowguard.retry import RetryPolicy, policy_problems
+from flowguard.startup.late_pattern import late_pattern
 from flowguard.step import NoState, StateT, Step
 
 PayloadT = TypeVar("PayloadT", bound=Payload)
@@ -183,7 +183,7 @@ def is_good_name(name: str) -> bool:
     return _GOOD_NAME.fullmatch(name) is not None
 
 
-_GOOD_NAME = re.compile("[A-Za-z0-9_-]{1,64}")
+_GOOD_NAME = late_pattern("[A-Za-z0-9_-]{1,64}")
 
 
 def name_of(stage: StageOrName | None) -> str | None:

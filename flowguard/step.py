@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from typing import Any, Generic, NamedTuple, cast, overload
+from typing import Any, Generic, cast, overload
 
 from pydantic import BaseModel, ConfigDict
 from typing_extensions import TypeVar
@@ -34,6 +34,7 @@ from flowguard.recorded.table_writes import (
     TableWrites,
     read_and_change,
 )
+from flowguard.startup.named_tuple import NamedTuple
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.message import Message
 from flowguard.wire.send_ids import IdKind, id_of

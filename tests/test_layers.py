@@ -24,6 +24,7 @@ FOLDERS: Final[Mapping[str, Sequence[frozenset[str]]]] = {
         map(
             frozenset,
             (
+                {"startup"},
                 {"aws_facts", "names", "text"},
                 {"items", "lint", "payload"},
                 {"wire"},

@@ -12,7 +12,7 @@ import hashlib
 import json
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
@@ -23,6 +23,7 @@ from flowguard.errors import RunTooBusy
 from flowguard.names.ids import ObjectId, RequestId
 from flowguard.protocol.claims import is_waiting
 from flowguard.protocol.run import ENDED, Cancellation, RunItem, RunName, Status
+from flowguard.startup.named_tuple import NamedTuple
 from flowguard.worker.restart import needs_restart, restart_id
 
 if TYPE_CHECKING:

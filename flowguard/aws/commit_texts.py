@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hashlib import sha256
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 from urllib.parse import quote
 
 from flowguard.aws.items import (
@@ -24,6 +24,7 @@ from flowguard.errors import TooLarge
 from flowguard.protocol.callers import LARGEST_HELD, MOST_HELD
 from flowguard.protocol.run import Claim, Commit, NewWait, RunItem
 from flowguard.protocol.waiting import Late
+from flowguard.startup.named_tuple import NamedTuple
 
 PLAN: Final = "plan"
 """The part of a wait that no answer changes, a long text."""

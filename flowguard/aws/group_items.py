@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from enum import Enum, auto
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from flowguard.aws import expressions
 from flowguard.aws.batch_writes import write_rows
@@ -30,6 +30,7 @@ from flowguard.protocol.answers import AskShard, judge_by_shard, judge_member
 from flowguard.protocol.groups import GroupRequest, Member, NewShard, Shard
 from flowguard.protocol.run import RunItem, Settled
 from flowguard.protocol.waiting import GivenAnswer
+from flowguard.startup.named_tuple import NamedTuple
 from flowguard.verdicts import AnswerVerdict
 from flowguard.wire.answer_address import AnswerAddress
 

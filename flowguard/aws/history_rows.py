@@ -14,7 +14,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from botocore.exceptions import ClientError
 
@@ -25,6 +25,7 @@ from flowguard.aws.refused_writes import is_at_fence
 from flowguard.names.ids import ObjectId
 from flowguard.protocol.run import Claim, Commit
 from flowguard.protocol.run_history import Happened, error_of, read_history, told_by_commit, told_by_retry
+from flowguard.startup.named_tuple import NamedTuple
 from flowguard.wire.message import ErrorNote
 
 if TYPE_CHECKING:

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from botocore.exceptions import ClientError, ParamValidationError
 
 from flowguard.aws.faults import error_code, is_refusal
 from flowguard.errors import SettingsError, TextGone
+from flowguard.startup.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable

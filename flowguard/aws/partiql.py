@@ -10,9 +10,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from flowguard.aws.expressions import ABSENT, ALWAYS_THERE
+from flowguard.startup.named_tuple import NamedTuple
 
 LONGEST_STATEMENT: Final = 8_192
 """Characters of a statement that DynamoDB takes."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from flowguard.aws.dead_letter_queue import Unusable
 from flowguard.aws.items import Item
@@ -13,6 +13,7 @@ from flowguard.aws.run_reader import RunReader, SeenRun
 from flowguard.errors import FlowguardError, shown
 from flowguard.protocol.fields import FIELDS
 from flowguard.protocol.run import Status
+from flowguard.startup.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient

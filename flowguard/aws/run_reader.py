@@ -6,7 +6,7 @@ import functools
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from flowguard.aws.dead_letter_queue import Unusable
 from flowguard.aws.history_rows import ROWS_SHOWN, FullHistory, read_rows
@@ -18,6 +18,7 @@ from flowguard.protocol.outbox import Outbox, StoredOutbox
 from flowguard.protocol.run import RunItem
 from flowguard.protocol.waiting import WaitPlan
 from flowguard.settings import Settings
+from flowguard.startup.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient

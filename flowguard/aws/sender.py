@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -22,6 +21,7 @@ from flowguard.names.at_aws import AS_IN_CODE, Names
 from flowguard.protocol.outbox import Kind, Send, largest
 from flowguard.protocol.run_orders import order_signature
 from flowguard.retry import LONGEST_SQS_DELAY, LONGEST_VISIBILITY
+from flowguard.startup.late_pattern import late_pattern
 from flowguard.text.printable import bounded
 from flowguard.wire.attributes import Attribute, attributes_to
 from flowguard.wire.bodies import bus_detail, function_payload
@@ -42,7 +42,7 @@ _LONGEST_IN_SQS: Final = int(LONGEST_SQS_DELAY.total_seconds())
 Numbered = tuple[int, Send]
 """A send and its place in what the caller handed over."""
 
-_PLAIN = re.compile(r"[A-Za-z0-9!\"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~]{1,128}")
+_PLAIN = late_pattern(r"[A-Za-z0-9!\"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~]{1,128}")
 """What FIFO group and deduplication ids may be made of."""
 
 

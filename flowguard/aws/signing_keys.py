@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from botocore.exceptions import BotoCoreError, ClientError
 from pydantic import SecretStr
@@ -17,6 +17,7 @@ from flowguard.aws.faults import is_refusal
 from flowguard.clock import Clock
 from flowguard.errors import SettingsError
 from flowguard.settings import Settings
+from flowguard.startup.named_tuple import NamedTuple
 from flowguard.wire import tokens
 from flowguard.wire.signing import SETTING, UNSIGNED, Keyring, Keys, KeySigner, Signer
 from flowguard.wire.tokens import Tokens

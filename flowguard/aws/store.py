@@ -21,7 +21,6 @@ from flowguard.aws.items import Item, message_problem, read_item, read_record, r
 from flowguard.aws.packing import Packing
 from flowguard.aws.refused_writes import is_at_fence, item_at_fence, refusal_of
 from flowguard.aws.wait_calls import WaitCalls
-from flowguard.aws.waits import DynamoDBWaits
 from flowguard.aws.writes import write_action
 from flowguard.errors import RunFailed, SettingsError, shown
 from flowguard.names.at_aws import AS_IN_CODE, Names
@@ -39,6 +38,7 @@ if TYPE_CHECKING:
     from flowguard.aws.caller_lists import DynamoDBCallers
     from flowguard.aws.cancellations import DynamoDBCancellations
     from flowguard.aws.memos import DynamoDBMemos
+    from flowguard.aws.waits import DynamoDBWaits
 
 
 class DynamoDBStore:
@@ -240,6 +240,8 @@ class DynamoDBStore:
     @property
     def waits(self) -> DynamoDBWaits:
         """Return what keeps answers and the rows that they are found by, in the same table."""
+        from flowguard.aws.waits import DynamoDBWaits  # a function that waits for nothing starts quicker
+
         with_plan, packing = self._item_texts.with_plan, self._packing
         return DynamoDBWaits(
             WaitCalls(self._client, self._table, packing, with_plan, self._prefix, self._pause, self._once)

@@ -6,7 +6,7 @@ import hashlib
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from botocore.exceptions import ClientError
@@ -17,6 +17,7 @@ from flowguard.aws.packing import Packed, Packing
 from flowguard.protocol.answers import is_run_of
 from flowguard.protocol.run import RunItem, Status
 from flowguard.protocol.waiting import GivenAnswer
+from flowguard.startup.named_tuple import NamedTuple
 from flowguard.wire.answer_address import AnswerAddress
 
 if TYPE_CHECKING:

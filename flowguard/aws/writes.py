@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, time
 from decimal import Decimal
@@ -15,6 +14,7 @@ from pydantic import BaseModel
 from flowguard.errors import ConditionFailed, ConditionRejected, ItemChanged, NotHeld, WriteInvalid
 from flowguard.items.writes import Check, Condition, Delete, Put, Update, Write
 from flowguard.names.at_aws import AS_IN_CODE, Names
+from flowguard.startup.late_pattern import late_pattern
 
 if TYPE_CHECKING:
     from boto3.dynamodb.types import TypeDeserializer, TypeSerializer
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _MOST_LEVELS: Final = 64
 """DynamoDB refuses far less by its own words; what is deeper would not even get there."""
 
-_HALF_A_PAIR: Final = re.compile("[\ud800-\udfff]")
+_HALF_A_PAIR: Final = late_pattern("[\ud800-\udfff]")
 
 
 @cache

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from flowguard.errors import RunFailed, shown
 from flowguard.items.writes import Condition, Put, attribute_names
 from flowguard.names.ids import RequestId
+from flowguard.startup.named_tuple import NamedTuple
 
 AT: Final = "newest_at"
 """The attribute with the time of an item's newest write, in ms since 1970."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from flowguard.errors import RunFailed, shown
+from flowguard.startup.named_tuple import NamedTuple
 
 _MOST_ACTIONS = 100
 """Of a DynamoDB transaction."""

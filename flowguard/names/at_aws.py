@@ -10,12 +10,15 @@ import re
 from collections.abc import Mapping
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import Final
+
+from flowguard.startup.late_pattern import late_pattern
+from flowguard.startup.named_tuple import NamedTuple
 
 RULE: Final = r"[A-Za-z0-9_-]*\*[A-Za-z0-9_-]*"
 """The pattern of a rule: what stands before and after a name, with ``*`` for the name."""
 
-_GIVEN: Final = re.compile(r"(?P<kind>[a-z]+)\.(?P<name>[^=,\s]+)=(?P<at_aws>[^=,\s]+)")
+_GIVEN: Final = late_pattern(r"(?P<kind>[a-z]+)\.(?P<name>[^=,\s]+)=(?P<at_aws>[^=,\s]+)")
 _FIFO: Final = ".fifo"
 _DEFAULT_BUS: Final = "default"
 

@@ -10,11 +10,12 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from flowguard.errors import SettingsError, shown
 from flowguard.events import Event, EventType
 from flowguard.spans import Phase, Span
+from flowguard.startup.named_tuple import NamedTuple
 from flowguard.wire.message import Message
 
 NAMES: Final = {

@@ -12,13 +12,14 @@ from pydantic_core import ErrorDetails, PydanticSerializationError, to_json
 
 from flowguard.errors import PayloadInvalid
 from flowguard.payload.foreign import recognised
+from flowguard.startup.late_pattern import late_pattern
 
 Payload = BaseModel | dict[str, Any] | str
 """What a stage may take and a message may carry."""
 
 _MOST_PROBLEMS = 5
 
-_UNSENDABLE = re.compile("[\ufffe\uffff]")
+_UNSENDABLE = late_pattern("[\ufffe\uffff]")
 """What JSON may hold as it is, and SQS and SNS refuse. In JSON such a character stands in a string, or nowhere."""
 
 

@@ -6,11 +6,10 @@ a group's request is decided by its shard where the run item has the shard still
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from flowguard.protocol.groups import Member, Shard
 from flowguard.protocol.run import ENDED, RunItem, Status
 from flowguard.protocol.waiting import Late, Wait
+from flowguard.startup.named_tuple import NamedTuple
 from flowguard.verdicts import AnswerVerdict
 from flowguard.wire.answer_address import AnswerAddress
 

@@ -14,9 +14,10 @@ Values only, no expressions. Times are ms since 1970.
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Final, NamedTuple
+from typing import Final
 
 from flowguard.names.ids import Owner
+from flowguard.startup.named_tuple import NamedTuple
 
 LONGEST_LEASE: Final = (12 * 60 + 15) * 60_000
 """The longest that a call may ask for, and by how much its clock may differ from another's, ms."""

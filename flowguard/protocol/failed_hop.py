@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from flowguard.names.ids import RequestId
+from flowguard.startup.named_tuple import NamedTuple
 from flowguard.wire.message import ErrorNote
 
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any, Final, NamedTuple, NewType
+from typing import Any, Final, NewType
 
 from flowguard.protocol.callers import Callers
 from flowguard.protocol.conflict import OnConflict
 from flowguard.protocol.failed_hop import FailedHop
 from flowguard.protocol.run import BackOff, Cancellation, ClaimRequest, RunItem
 from flowguard.protocol.waiting import Late
+from flowguard.startup.named_tuple import NamedTuple
 from flowguard.wire.message import ErrorNote, Message
 
 

@@ -17,8 +17,10 @@ import re
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from math import ceil
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
+from flowguard.startup.late_pattern import late_pattern
+from flowguard.startup.named_tuple import NamedTuple
 from flowguard.wire.attributes import Attribute
 
 MOST_IN_SHARD: Final = 99
@@ -42,8 +44,8 @@ GROUP: Final = "group"
 _OF_PART: Final = "\n"
 """What the name begins with under which a hop remembers a part. Names of ``step.once`` are printable."""
 
-_MEMBER: Final = re.compile(r"group\.(0|[1-9][0-9]{0,3})\.(0|[1-9][0-9]?)")
-_REQUEST_ID: Final = re.compile(r"(.+\.group)\.([0-9]+\.[0-9]+)", re.DOTALL)
+_MEMBER: Final = late_pattern(r"group\.(0|[1-9][0-9]{0,3})\.(0|[1-9][0-9]?)")
+_REQUEST_ID: Final = late_pattern(r"(.+\.group)\.([0-9]+\.[0-9]+)", re.DOTALL)
 
 
 class Member(NamedTuple):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
 
 from flowguard.names.ids import RequestId
+from flowguard.startup.named_tuple import NamedTuple
 
 
 class Memo(NamedTuple):

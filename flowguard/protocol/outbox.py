@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Mapping
 from enum import StrEnum
-from typing import Any, NamedTuple, assert_never
+from typing import Any, assert_never
 
 from flowguard.destinations import Bus, Destination, Function, Queue, Topic, parse_destination
 from flowguard.errors import EnvelopeError, RunFailed, TooLarge
 from flowguard.names.ids import RequestId, refused_character
 from flowguard.retry import LONGEST_SQS_DELAY
+from flowguard.startup.late_pattern import late_pattern
+from flowguard.startup.named_tuple import NamedTuple
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.bodies import bus_detail, function_payload
 
@@ -58,7 +59,7 @@ LARGEST_SCHEDULED = 262_144
 
 MOST_ATTRIBUTES = 10
 
-_ATTRIBUTE_NAME = re.compile(r"(?!(?i:aws|amazon)\.)[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*")
+_ATTRIBUTE_NAME = late_pattern(r"(?!(?i:aws|amazon)\.)[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*")
 _LONGEST_ATTRIBUTE_NAME = 256
 _LONGEST_ATTRIBUTE_TYPE = 256
 

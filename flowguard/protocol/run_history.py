@@ -12,10 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from enum import StrEnum
-from typing import Final, NamedTuple
+from typing import Final
 from zlib import crc32
 
 from flowguard.protocol.run import ENDED, Claim, Commit, RunItem, Status
+from flowguard.startup.named_tuple import NamedTuple
 
 LONGEST: Final = 256
 """Bytes that an item keeps of its history."""

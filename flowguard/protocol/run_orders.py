@@ -8,9 +8,8 @@ Its address stands in the ``flowguard`` attribute, under a key that says which o
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Mapping
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from flowguard.errors import EnvelopeError
 from flowguard.failed import Failed
@@ -18,6 +17,8 @@ from flowguard.names.ids import ObjectId, RequestId
 from flowguard.payload.encoding import encode_json
 from flowguard.protocol.groups import GROUP, Member
 from flowguard.protocol.waiting import DEADLINE, GivenAnswer, Use
+from flowguard.startup.late_pattern import late_pattern
+from flowguard.startup.named_tuple import NamedTuple
 from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.cancel_reason import read_reason
@@ -37,7 +38,7 @@ CANCEL: Final = "cancel"
 RESET: Final = "reset"
 """The same of an order to reset."""
 
-_TIME: Final = re.compile("[0-9]{1,15}")
+_TIME: Final = late_pattern("[0-9]{1,15}")
 """Milliseconds as they are written in attributes."""
 
 
@@ -198,7 +199,7 @@ _READERS: Final[Mapping[str, Callable[[Mapping[str, Any], Envelope], RunOrder]]]
 }
 """By the key, the first that stands there."""
 
-_KEYS: Final = re.compile("|".join(f'"{key}"' for key in _READERS))
+_KEYS: Final = late_pattern("|".join(f'"{key}"' for key in _READERS))
 """Tells most messages of stages from these without reading their JSON."""
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import NamedTuple
 
 from flowguard.protocol.groups import GroupPlan
+from flowguard.startup.named_tuple import NamedTuple
 from flowguard.wire.attributes import Attribute
 
 DEADLINE = "deadline"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -12,6 +12,7 @@ from flowguard.failed import Failed
 from flowguard.group import GroupAnswer
 from flowguard.protocol.groups import GroupPlan, GroupRequest
 from flowguard.protocol.waiting import GivenAnswer
+from flowguard.startup.named_tuple import NamedTuple
 
 TIMED_OUT = "TimedOut"
 """The type of a failure that stands for an answer that did not come in time."""

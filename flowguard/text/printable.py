@@ -7,8 +7,9 @@ turn the direction of writing, half surrogate pairs that no file takes, a quarte
 from __future__ import annotations
 
 import json
-import re
 from typing import Final
+
+from flowguard.startup.late_pattern import late_pattern
 
 LONGEST: Final = 500
 """Characters of a text that is shown among others."""
@@ -18,7 +19,7 @@ LONGEST_PART: Final = 200
 
 # Controls (C0 but the newline, DEL, C1), marks of direction, what has no width, line and paragraph separators, tags,
 # and what is no character: half surrogate pairs and U+FFFE, U+FFFF.
-_UNPRINTABLE: Final = re.compile(
+_UNPRINTABLE: Final = late_pattern(
     "[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff"
     "\ufff9-\ufffb\ufffe\uffff\U000e0000-\U000e007f]"
 )

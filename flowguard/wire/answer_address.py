@@ -6,9 +6,10 @@ The asked party brings it back unchanged, in the ``flowguard`` attribute of its 
 from __future__ import annotations
 
 import json
-from typing import Any, NamedTuple
+from typing import Any
 
 from flowguard.names.ids import ObjectId, RequestId, id_problem
+from flowguard.startup.named_tuple import NamedTuple
 from flowguard.wire.message import LATEST_TIME, MOST_HOPS
 
 LONGEST_AWAITED_NAME = 64

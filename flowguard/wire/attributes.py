@@ -16,14 +16,15 @@ A type is ``String``, ``Number`` or ``Binary``. A dot and a label of the sender'
 from __future__ import annotations
 
 import json
-import re
 from base64 import b64encode
 from binascii import a2b_base64
 from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from flowguard.errors import EnvelopeError, RunFailed, shown
+from flowguard.startup.late_pattern import late_pattern
+from flowguard.startup.named_tuple import NamedTuple
 from flowguard.text.printable import LONGEST_PART, bounded
 
 
@@ -196,7 +197,7 @@ def _type_problem(kind: object) -> str:
 
 
 # The grammar of SQS: no spaces, no infinity. Its 38 digits of precision are the sender's business.
-_NUMBER: Final = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_NUMBER: Final = late_pattern(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 
 
 def _not_a_number(value: str) -> str | None:

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
+from flowguard.startup.late_pattern import late_pattern
+from flowguard.startup.named_tuple import NamedTuple
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.message import PLACE, REQUEST_ID, REQUESTED_AT, depth_in, place_at_depth
 from flowguard.wire.notification import from_timestamp
@@ -100,21 +102,21 @@ _FORM: Final[dict[str, type]] = {
     "detail": dict,
 }
 _TEXTS: Final = {
-    "version": re.compile("0"),
-    "id": re.compile("[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"),
-    "detail-type": re.compile(".+", re.DOTALL),
-    "source": re.compile(".+", re.DOTALL),
-    "account": re.compile("[0-9]{12}"),
-    "time": re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z"),
-    "region": re.compile("[a-z0-9-]+"),
+    "version": late_pattern("0"),
+    "id": late_pattern("[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"),
+    "detail-type": late_pattern(".+", re.DOTALL),
+    "source": late_pattern(".+", re.DOTALL),
+    "account": late_pattern("[0-9]{12}"),
+    "time": late_pattern(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z"),
+    "region": late_pattern("[a-z0-9-]+"),
 }
 
 
 # -- the members of an object, each with its own text ----------------------------------------------------------------
 
-_COLON: Final = re.compile(r"[ \t\n\r]*:[ \t\n\r]*")
-_OPENING: Final = re.compile(r"[ \t\n\r]*\{[ \t\n\r]*")
-_BETWEEN: Final = re.compile(r"[ \t\n\r]*(?:(,)[ \t\n\r]*|\}[ \t\n\r]*)")
+_COLON: Final = late_pattern(r"[ \t\n\r]*:[ \t\n\r]*")
+_OPENING: Final = late_pattern(r"[ \t\n\r]*\{[ \t\n\r]*")
+_BETWEEN: Final = late_pattern(r"[ \t\n\r]*(?:(,)[ \t\n\r]*|\}[ \t\n\r]*)")
 _read: Final = json.JSONDecoder().raw_decode
 
 

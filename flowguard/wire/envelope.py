@@ -14,10 +14,11 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any, Final, NamedTuple, assert_never
+from typing import Any, Final, assert_never
 
 from flowguard.errors import EnvelopeError
 from flowguard.names.at_aws import AS_IN_CODE, Names
+from flowguard.startup.named_tuple import NamedTuple
 from flowguard.text.printable import bounded
 from flowguard.wire.attributes import Attribute, attributes_to, json_kind, read_attributes
 from flowguard.wire.bus_event import BusEvent, find_bus_event

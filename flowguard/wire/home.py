@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import re
-from typing import Final, NamedTuple, assert_never
+from typing import Final, assert_never
 
 from flowguard.destinations import Bus, Destination, Function, Queue, Topic
+from flowguard.startup.late_pattern import late_pattern
+from flowguard.startup.named_tuple import NamedTuple
 
 
 class Home(NamedTuple):
@@ -65,19 +66,19 @@ def _is_beside(url: str, known: str) -> bool:
     return place == known.rpartition("/")[0] and _NAME.fullmatch(queue) is not None
 
 
-_ARN: Final = re.compile(
+_ARN: Final = late_pattern(
     "arn:(?P<partition>aws[a-z-]*):(?P<service>[a-z]+):(?P<region>[a-z0-9-]+):(?P<account>[0-9]{12}):(?P<resource>.+)"
 )
-_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,256}(?:\.fifo)?")
-_FUNCTION: Final = re.compile("[A-Za-z0-9_-]{1,64}")  # with a colon it could be of another account: 123456789012:name
-_BUS: Final = re.compile("[A-Za-z0-9_./-]{1,256}")
+_NAME: Final = late_pattern(r"[A-Za-z0-9_-]{1,256}(?:\.fifo)?")
+_FUNCTION: Final = late_pattern("[A-Za-z0-9_-]{1,64}")  # with a colon it could be of another account: 123456789012:name
+_BUS: Final = late_pattern("[A-Za-z0-9_./-]{1,256}")
 _RESOURCES: Final = {
     "sqs": _NAME,
     "sns": _NAME,
-    "lambda": re.compile(r"function:[A-Za-z0-9_-]{1,64}(?::(?:\$LATEST|[A-Za-z0-9_-]{1,128}))?"),
-    "events": re.compile("event-bus/[A-Za-z0-9_./-]{1,256}"),
+    "lambda": late_pattern(r"function:[A-Za-z0-9_-]{1,64}(?::(?:\$LATEST|[A-Za-z0-9_-]{1,128}))?"),
+    "events": late_pattern("event-bus/[A-Za-z0-9_./-]{1,256}"),
 }
-_URL: Final = re.compile(
+_URL: Final = late_pattern(
     r"https://(?:sqs\.(?P<region>[a-z0-9-]+)|(?P<legacy>[a-z0-9-]+)\.queue)\.amazonaws\.com(?:\.cn)?"
     r"/(?P<account>[0-9]{12})/[A-Za-z0-9_-]{1,80}(?:\.fifo)?"
 )

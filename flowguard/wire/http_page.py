@@ -10,8 +10,9 @@ import base64
 import hashlib
 from collections.abc import Sequence
 from html import escape
-from typing import Final, NamedTuple
+from typing import Final
 
+from flowguard.startup.named_tuple import NamedTuple
 from flowguard.text.printable import one_line
 
 FROM_PAGE: Final = "_page"

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 from urllib.parse import parse_qsl, unquote_plus
 
 from flowguard.errors import EnvelopeError, TooLarge, shown
 from flowguard.payload.foreign import foreign_name
 from flowguard.payload.http_source import HttpSource, http_source
+from flowguard.startup.named_tuple import NamedTuple
 
 LONGEST_QUERY: Final = 16_384
 """In characters: more than any gateway passes on."""

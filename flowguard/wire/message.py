@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from hashlib import sha256
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
@@ -22,6 +22,7 @@ from flowguard.destinations import parse_destination
 from flowguard.errors import shown
 from flowguard.names.ids import ObjectId, RequestId, id_problem
 from flowguard.payload.encoding import problems_of
+from flowguard.startup.named_tuple import NamedTuple
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.cancel_reason import read_reason
 from flowguard.wire.token_form import without_tokens

@@ -7,7 +7,6 @@ Who made it is in its ``TopicArn``: SNS where that is a topic's, flowguard where
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
@@ -15,6 +14,7 @@ from time import gmtime, strftime
 from typing import Any, Final
 
 from flowguard.errors import EnvelopeError
+from flowguard.startup.late_pattern import late_pattern
 from flowguard.wire.attributes import Attribute, attributes_to, json_kind
 
 # Stand for the ARN that a message came through where nobody said it (a pasted message, a hand-written test event).
@@ -129,7 +129,7 @@ def from_timestamp(text: str) -> int:
 
 _encode: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
 _encode_ascii: Final = json.JSONEncoder(ensure_ascii=True, allow_nan=False, separators=(",", ":")).encode
-_UNSENDABLE: Final = re.compile("[\ud800-\udfff\ufffe\uffff]")
+_UNSENDABLE: Final = late_pattern("[\ud800-\udfff\ufffe\uffff]")
 
 
 def to_json(value: object) -> str:
@@ -160,7 +160,7 @@ def _wrong_value(fields: dict[str, Any]) -> tuple[str, str] | None:
 
 
 _STRING: Final = r'"([^"\\]*(?:\\.[^"\\]*)*)"'
-_PAIR: Final = re.compile(rf"\s*[{{,]\s*{_STRING}\s*:\s*{_STRING}(?=\s*,)")
+_PAIR: Final = late_pattern(rf"\s*[{{,]\s*{_STRING}\s*:\s*{_STRING}(?=\s*,)")
 
 
 def _leading_pairs(text: str) -> dict[str, str]:

@@ -6,9 +6,10 @@ A new source is read here: its mark in :func:`find_records`, its function beside
 from __future__ import annotations
 
 from hashlib import sha256
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from flowguard.errors import EnvelopeError
+from flowguard.startup.named_tuple import NamedTuple
 from flowguard.text.printable import LONGEST_PART, bounded
 from flowguard.wire.attributes import Attribute, attributes_to, json_kind, read_attributes
 from flowguard.wire.notification import (

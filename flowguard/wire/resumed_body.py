@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import NamedTuple
+
+from flowguard.startup.named_tuple import NamedTuple
 
 
 class ResumedBody(NamedTuple):

@@ -10,8 +10,9 @@ import base64
 import hmac
 import json
 from collections.abc import Mapping
-from typing import Final, NamedTuple
+from typing import Final
 
+from flowguard.startup.named_tuple import NamedTuple
 from flowguard.wire.signing import Keys
 
 LONGEST_TITLE: Final = 100

@@ -12,12 +12,12 @@ import hmac
 import json
 import logging
 import random
-import re
 from collections.abc import Callable
 from typing import Final, Protocol
 
 from flowguard.clock import Clock
 from flowguard.errors import SettingsError
+from flowguard.startup.late_pattern import late_pattern
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.message import Message
 
@@ -47,7 +47,7 @@ JITTER: Final = 0.2
 """The share of a time that is drawn at random."""
 
 _FORM = "flowguard-1"
-_KEY_ID = re.compile("[A-Za-z0-9_-]{1,32}")
+_KEY_ID = late_pattern("[A-Za-z0-9_-]{1,32}")
 
 
 class Signer(Protocol):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
-FORM: Final = re.compile("([A-Za-z0-9_-]{1,32})[.]([A-Za-z0-9_-]{84})")
+from flowguard.startup.late_pattern import late_pattern
+
+FORM: Final = late_pattern("([A-Za-z0-9_-]{1,32})[.]([A-Za-z0-9_-]{84})")
 """The key's id and what it has sealed."""
 
 

@@ -20,12 +20,13 @@ import base64
 import hashlib
 import hmac
 import json
-import re
 from collections.abc import Iterable
-from typing import Final, NamedTuple
+from typing import Final
 
 from flowguard.errors import SettingsError, TokenProblem, TokenRefused, shown
 from flowguard.names.ids import id_problem
+from flowguard.startup.late_pattern import late_pattern
+from flowguard.startup.named_tuple import NamedTuple
 from flowguard.wire.shown_facts import ShownFacts, read_shown
 from flowguard.wire.signing import Keyring, Keys
 from flowguard.wire.token_form import FORM
@@ -38,7 +39,7 @@ LONGEST_TOKEN: Final = 32 + 1 + 84
 SEALED_IDS: Final = "#token#"
 """What the awaited ids of tokens begin with. The id of an ask begins with a name, which has no such character."""
 
-_ROW_ID: Final = re.compile("[0-9a-f]{32}")
+_ROW_ID: Final = late_pattern("[0-9a-f]{32}")
 _TAG, _ROW, _EXPIRY, _FLOW = 32, 16, 6, 9
 _LAST_EXPIRY: Final = (1 << 8 * _EXPIRY) - 1
 _SIGN: Final = "flowguard/1/token/sign"

@@ -7,10 +7,11 @@ calls itself, so it cannot tell whether it goes alone or beside others (:mod:`fl
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from flowguard.errors import ConditionFailed, NotHeld, Reject
 from flowguard.protocol.run import Claim, ClaimRequest, Commit, Committed, Fenced, Refused
+from flowguard.startup.named_tuple import NamedTuple
 from flowguard.wire.message import Message
 
 Result = TypeVar("Result")

@@ -20,7 +20,6 @@ from flowguard.worker.driving import Driver
 from flowguard.worker.emitter import Emitter
 from flowguard.worker.ending import Ending
 from flowguard.worker.given_up import GivenUp
-from flowguard.worker.orders import Orders
 from flowguard.worker.outages import Outages
 from flowguard.worker.patience import is_nearly_over
 from flowguard.worker.ports import Batches, Budget, Services
@@ -79,7 +78,6 @@ class Batch:
         self._budget = budget
         self._trust = Trust(services.signer, function_arn, gets_given_up=from_dlq)
         self._emitter = Emitter(services.observer)
-        self._orders = Orders(services, self._emitter, self._trust, routes.queues)
         self._lock = _lock() if together and services.threads and routes.are_parallel else None
         self._runtime = Runtime(services, self._emitter, nullcontext if self._lock is None else self._lock.handed_on)
         self._driver = Driver(services)
@@ -146,7 +144,10 @@ class Batch:
         arrival: Arrival | None = None
         try:
             if (order := read_order(envelope)) is not None:
-                return self._orders.ending(envelope, self._routes.flow(order.address.flow), order)
+                from flowguard.worker.orders import Orders  # most functions get the messages of stages alone
+
+                orders = Orders(self._services, self._emitter, self._trust, self._routes.queues)
+                return orders.ending(envelope, self._routes.flow(order.address.flow), order)
             arrival = self._arrival(envelope)
             if not first and not self._has_time(arrival):
                 return self._returned(envelope, _NO_TIME)

@@ -20,7 +20,7 @@ from flowguard.worker.emitter import Emitter
 from flowguard.worker.ending import Ending
 from flowguard.worker.external_answer import ExternalAnswer
 from flowguard.worker.external_answers import ExternalAnswers, read_outside
-from flowguard.worker.http_callbacks import HttpCallbacks
+from flowguard.worker.http_callbacks import HttpCallbacks, unavailable
 from flowguard.worker.orders import Orders
 from flowguard.worker.outages import Outages
 from flowguard.worker.ports import Budget, Services
@@ -118,3 +118,8 @@ class Callbacks:
 def _is_own_queue(envelope: Envelope, flow: AnyFlow) -> bool:
     """Answer whether the record came through the flow's queue of answers. No callback may be declared for that."""
     return isinstance(flow.answers, Queue) and envelope.queue in flow.answers.called
+
+
+def respond_unavailable(error: FlowguardError, event: Any) -> dict[str, Any]:
+    """Answer an HTTP request where the function has no services, as its gateway expects it."""
+    return lambda_response(unavailable(error, in_page=False), event)

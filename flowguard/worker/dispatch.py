@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from flowguard.errors import Reject, SendFailed
 from flowguard.flow import AnyFlow
 from flowguard.protocol.outbox import LAST_PHASE, Kind, Send
 from flowguard.spans import Phase
+from flowguard.startup.named_tuple import NamedTuple
 from flowguard.wire.envelope import Envelope
 from flowguard.wire.message import ErrorNote, Message
 from flowguard.worker.denials import place_of

@@ -5,11 +5,11 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple
 
 from flowguard.events import Event, EventType
 from flowguard.protocol.run import AwaitingRow
 from flowguard.protocol.waiting import ALL_WHO_WAITED, Kept
+from flowguard.startup.named_tuple import NamedTuple
 from flowguard.verdicts import AnswerVerdict
 from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.envelope import Envelope

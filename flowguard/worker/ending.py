@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from flowguard.protocol.outbox import Send
+from flowguard.startup.named_tuple import NamedTuple
 from flowguard.verdicts import AnswerVerdict, ResetVerdict, Verdict
 from flowguard.wire.envelope import Envelope
 from flowguard.worker.routing import Arrival

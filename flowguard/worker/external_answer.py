@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import NamedTuple
 
 from flowguard.flow import AnyFlow
 from flowguard.protocol.run import AwaitingRow
 from flowguard.protocol.waiting import GivenAnswer
+from flowguard.startup.named_tuple import NamedTuple
 
 
 class ExternalAnswer(NamedTuple):

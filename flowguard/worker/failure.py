@@ -18,10 +18,10 @@ from __future__ import annotations
 
 import random
 from datetime import timedelta
-from typing import NamedTuple
 
 from flowguard.errors import Reject, Retry
 from flowguard.retry import LONGEST_SQS_DELAY, RetryPolicy
+from flowguard.startup.named_tuple import NamedTuple
 
 
 class Again(NamedTuple):

@@ -12,9 +12,18 @@ The hop remembers them under its fence, as what ``step.once`` remembers: a worke
 
 from __future__ import annotations
 
-from flowguard.protocol.groups import SavedPart, part_name
+from flowguard.outcome import WaitForGroup
+from flowguard.protocol.groups import GroupPlan, SavedPart, part_name
 from flowguard.protocol.run import Claim
+from flowguard.startup.named_tuple import NamedTuple
 from flowguard.worker.hop_memory import HopMemory
+
+
+class SavedGroup(NamedTuple):
+    """A wait for a group whose requests are saved."""
+
+    outcome: WaitForGroup
+    plan: GroupPlan
 
 
 def read_parts(memory: HopMemory) -> tuple[SavedPart, ...]:

@@ -16,7 +16,7 @@ import hashlib
 import itertools
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from flowguard.destinations import Destination, parse_destination
 from flowguard.errors import GroupChanged, GroupUnsaved, RunFailed, shown
@@ -44,19 +44,14 @@ from flowguard.protocol.run import AwaitingRow, NewWait
 from flowguard.protocol.run_orders import order_attributes
 from flowguard.protocol.waiting import DEADLINE
 from flowguard.stage import AnyStage
+from flowguard.startup.named_tuple import NamedTuple
 from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.message import Message
 from flowguard.wire.send_ids import IdKind, id_of
 from flowguard.wire.signing import Signer
+from flowguard.worker.group_parts import SavedGroup
 from flowguard.worker.wait_planner import WaitPlanner, ask_attributes, ask_of_flow, deadline_message
-
-
-class SavedGroup(NamedTuple):
-    """A wait for a group whose requests are saved."""
-
-    outcome: WaitForGroup
-    plan: GroupPlan
 
 
 class GroupPlanner(NamedTuple):

@@ -19,8 +19,7 @@ from flowguard.step import Before, Step
 from flowguard.wire.message import Message
 from flowguard.wire.trace_context import is_sampled
 from flowguard.worker.emitter import Emitter
-from flowguard.worker.group_parts import keep_part, read_parts
-from flowguard.worker.group_planner import SavedGroup
+from flowguard.worker.group_parts import SavedGroup, keep_part, read_parts
 from flowguard.worker.hop_memory import HopMemory
 from flowguard.worker.hop_planner import planner_of
 from flowguard.worker.plan import Planner

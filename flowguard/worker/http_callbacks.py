@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from flowguard.errors import EnvelopeError, Reject, RunFailed, TokenProblem, TokenRefused, TooLarge
 from flowguard.payload.encoding import encode_json, sendable_json
 from flowguard.payload.http_source import http_source
+from flowguard.startup.named_tuple import NamedTuple
 from flowguard.text.printable import bounded, printable
 from flowguard.verdicts import AnswerVerdict
 from flowguard.wire.answer_link import choices_problem, parted

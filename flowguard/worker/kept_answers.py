@@ -11,7 +11,6 @@ from flowguard.worker.emitter import Emitter
 from flowguard.worker.ending import acked
 from flowguard.worker.ports import Services
 from flowguard.worker.routing import Arrival
-from flowguard.worker.settler import Settler
 
 
 class KeptAnswers:
@@ -20,7 +19,6 @@ class KeptAnswers:
     def __init__(self, services: Services, emitter: Emitter) -> None:
         self._services = services
         self._emitter = emitter
-        self._settler = Settler(services)
 
     def of_commit(self, arrival: Arrival, claim: Claim, commit: Commit) -> Iterator[Send]:
         """Settle the answers that were kept before this commit. Yield the next message where they end the wait."""
@@ -31,7 +29,9 @@ class KeptAnswers:
 
     def of_item(self, arrival: Arrival, item: RunItem) -> Iterator[Send]:
         """Settle the answers that were kept for the wait in the item."""
-        return self._settler.look_early(arrival.flow, arrival.envelope, item, arrival.message)
+        from flowguard.worker.settler import Settler  # a function that waits for nothing starts quicker
+
+        return Settler(self._services).look_early(arrival.flow, arrival.envelope, item, arrival.message)
 
     def sends(self, arrival: Arrival, sends: tuple[Send, ...], early: Iterator[Send]) -> tuple[Send, ...]:
         """Return a commit's sends, followed by those of the early answers that its waits take.

@@ -21,10 +21,10 @@ condition of the write, and a commit takes the life that it has found where that
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import NamedTuple
 
 from flowguard.flow import FOR_EVER, AnyFlow
 from flowguard.protocol.run import Status
+from flowguard.startup.named_tuple import NamedTuple
 from flowguard.wire.message import Message
 from flowguard.wire.resumed_body import ResumedBody
 from flowguard.worker.routing import CLOCKS_DIFFER_BY_MS

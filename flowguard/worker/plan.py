@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import NamedTuple, Never
+from typing import TYPE_CHECKING, Never
 
 from flowguard.destinations import Destination, Queue, parse_destination
 from flowguard.errors import Reject, RunFailed, TooLarge, TooManyWrites
@@ -24,6 +24,7 @@ from flowguard.protocol.outbox import Kind, Outbox, Send
 from flowguard.protocol.run import ENDED, Commit, NewWait, Status
 from flowguard.retry import LONGEST_SQS_DELAY
 from flowguard.stage import AnyStage
+from flowguard.startup.named_tuple import NamedTuple
 from flowguard.step import AnyStep, NoState
 from flowguard.text.printable import bounded
 from flowguard.wire.attributes import Attribute
@@ -31,12 +32,15 @@ from flowguard.wire.envelope import Envelope, resend_alone
 from flowguard.wire.message import PLACE, REQUEST_ID, REQUESTED_AT, SEEMS, ErrorNote, Message
 from flowguard.wire.send_ids import IdKind, digest_of, id_of, unnamed
 from flowguard.wire.signing import UNSIGNED, Signer, signed_attributes
-from flowguard.worker.group_planner import GroupPlanner, SavedGroup
+from flowguard.worker.group_parts import SavedGroup
 from flowguard.worker.lifetimes import Lifetimes
 from flowguard.worker.replies import answer_place, end_body, takes_callers
 from flowguard.worker.resend import as_it_came, resent, sent_again
 from flowguard.worker.restart import first_message_text
-from flowguard.worker.wait_planner import WaitPlanner
+
+if TYPE_CHECKING:
+    from flowguard.worker.group_planner import GroupPlanner
+    from flowguard.worker.wait_planner import WaitPlanner
 
 _LONGEST_WHY = 100
 """Characters of why a reply cannot be sent: an item has little room for an error."""
@@ -97,9 +101,13 @@ class Planner(NamedTuple):
 
     def of_group(self, key: str) -> GroupPlanner:
         """Return the planner of the hop's group."""
+        from flowguard.worker.group_planner import GroupPlanner  # a function without groups starts quicker
+
         return GroupPlanner(self._wait_planner(), key)
 
     def _wait_planner(self) -> WaitPlanner:
+        from flowguard.worker.wait_planner import WaitPlanner  # a function that waits for nothing starts quicker
+
         failed_at = 0 if self.failed_hop is None else self.failed_hop.hop
         return WaitPlanner(self.flow, self.message, self.moment, self._lifetimes.copies, self.signer, failed_at)
 

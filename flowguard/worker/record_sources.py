@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from enum import Enum
-from typing import Final, NamedTuple, assert_never
+from typing import Final, assert_never
 
 from flowguard.destinations import Destination, Queue
 from flowguard.flow import AnyFlow
@@ -22,6 +22,7 @@ from flowguard.protocol.run_orders import (
     RunOrder,
 )
 from flowguard.stage import AnyStage
+from flowguard.startup.named_tuple import NamedTuple
 from flowguard.wire.envelope import Envelope, Source
 from flowguard.wire.message import Message
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from enum import StrEnum
-from typing import Final, NamedTuple, assert_never
+from typing import Final, assert_never
 
 from flowguard.errors import shown
 from flowguard.flow import AnyFlow
@@ -18,6 +18,7 @@ from flowguard.protocol.claims import decide
 from flowguard.protocol.conflict import OnConflict
 from flowguard.protocol.groups import Member
 from flowguard.protocol.run import ENDED, ClaimRequest, RunItem, Status
+from flowguard.startup.named_tuple import NamedTuple
 from flowguard.verdicts import AnswerVerdict, Verdict
 from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.message import Message

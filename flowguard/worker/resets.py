@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Final, NamedTuple
+from typing import Final
 
 from flowguard.errors import RunFailed
 from flowguard.events import Event, EventType
@@ -11,6 +11,7 @@ from flowguard.flow import AnyFlow
 from flowguard.names.ids import ObjectId, RequestId
 from flowguard.protocol.run import ENDED, ResetOnce
 from flowguard.protocol.run_orders import ResetOrder
+from flowguard.startup.named_tuple import NamedTuple
 from flowguard.verdicts import ResetVerdict
 from flowguard.wire.envelope import Envelope
 from flowguard.wire.message import Message

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import timedelta
-from typing import Any, NamedTuple
+from typing import Any
 
 from flowguard.destinations import Destination
 from flowguard.errors import OtherRelease, RunFailed
@@ -16,6 +16,7 @@ from flowguard.protocol.run import RunItem, Status
 from flowguard.protocol.run_orders import ArrivedAnswer, ArrivedDeadline
 from flowguard.protocol.waiting import ALL_WHO_WAITED, GivenAnswer, Look, Use, WaitPlan
 from flowguard.retry import LONGEST_SQS_DELAY
+from flowguard.startup.named_tuple import NamedTuple
 from flowguard.verdicts import AnswerVerdict
 from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.envelope import Envelope

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
-from typing import Final, NamedTuple, TypeAlias, TypeGuard
+from typing import Final, TypeAlias, TypeGuard
 
 from flowguard.clock import Clock
 from flowguard.errors import OtherRelease
@@ -12,6 +12,7 @@ from flowguard.names.ids import ObjectId
 from flowguard.protocol.claims import kills_before, outlived
 from flowguard.protocol.run import Claim, Refused
 from flowguard.stage import MOST_AT_ONCE, AnyStage
+from flowguard.startup.named_tuple import NamedTuple
 from flowguard.verdicts import Verdict
 from flowguard.wire.envelope import Envelope
 from flowguard.worker.asks import Answer, Ask, Committing, Way

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any, NamedTuple
+from typing import Any
 
 from flowguard.destinations import parse_destination
 from flowguard.errors import RunFailed, Untrusted, shown
@@ -13,6 +13,7 @@ from flowguard.names.ids import RequestId
 from flowguard.payload.encoding import decode
 from flowguard.protocol.run_orders import RunOrder
 from flowguard.stage import AnyStage
+from flowguard.startup.named_tuple import NamedTuple
 from flowguard.wire.envelope import Envelope
 from flowguard.wire.home import Home, is_local
 from flowguard.wire.message import FLOW_STAGE, PLACE, REQUEST_ID, Message, Place

@@ -10,7 +10,6 @@ from flowguard.flow import AnyFlow
 from flowguard.protocol.run import Refused, RunItem
 from flowguard.verdicts import Verdict
 from flowguard.worker.caller_answers import CallerAnswers
-from flowguard.worker.cancelling import Canceller, is_for_its_run
 from flowguard.worker.emitter import Emitter
 from flowguard.worker.ending import Ending, acked, kept
 from flowguard.worker.kept_answers import KeptAnswers
@@ -35,14 +34,16 @@ class TurnedAway:
         self._emitter = emitter
         self._caller_answers = caller_answers
         self._no_run = no_run
-        self._canceller = Canceller(services)
         self._early = early
 
     def ending(self, arrival: Arrival, refused: Refused) -> Ending:
         """Report the verdict of a refused claim, and return what follows from it."""
         self._emitter.emit(EventType(refused.verdict.value.lower()), arrival)
-        if is_for_its_run(arrival.message, refused):
-            return self._canceller.of_request(arrival, refused.verdict)
+        if arrival.message.cancelled is not None:
+            from flowguard.worker.cancelling import Canceller, is_for_its_run  # most requests are not cancelled
+
+            if is_for_its_run(arrival.message, refused):
+                return Canceller(self._services).of_request(arrival, refused.verdict)
         return self._refused(arrival, refused)
 
     def _refused(self, arrival: Arrival, refused: Refused) -> Ending:

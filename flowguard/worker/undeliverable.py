@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from flowguard.destinations import Destination, parse_destination
 from flowguard.flow import AnyFlow
 from flowguard.names.ids import ObjectId, RequestId, refused_character
 from flowguard.protocol.outbox import Kind, Send
+from flowguard.startup.named_tuple import NamedTuple
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.message import (
     FLOW_STAGE,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import timedelta
-from typing import Any, Final, NamedTuple, TypeAlias, assert_never
+from typing import Any, Final, TypeAlias, assert_never
 
 from flowguard.destinations import Destination
 from flowguard.errors import RunFailed, shown, span_problem
@@ -18,6 +18,7 @@ from flowguard.protocol.run_orders import RESET, order_attributes
 from flowguard.protocol.waiting import DEADLINE, Child, WaitPlan
 from flowguard.retry import LONGEST_SQS_DELAY
 from flowguard.stage import AnyStage
+from flowguard.startup.named_tuple import NamedTuple
 from flowguard.wire.answer_address import LONGEST_AWAITED_NAME, AnswerAddress
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.message import FLOW_STAGE, REQUEST_ID, REQUESTED_AT, Message, with_depth

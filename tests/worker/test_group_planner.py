@@ -40,7 +40,8 @@ from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.envelope import Envelope, normalize
 from flowguard.wire.message import PLACE, REQUEST_ID, Message
-from flowguard.worker.group_planner import GroupPlanner, SavedGroup, group_ask
+from flowguard.worker.group_parts import SavedGroup
+from flowguard.worker.group_planner import GroupPlanner, group_ask
 from flowguard.worker.wait_planner import WaitPlanner
 from tests.waits import record
 

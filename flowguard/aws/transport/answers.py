@@ -8,13 +8,14 @@ from datetime import datetime
 from functools import partial
 from http.client import responses
 from importlib import import_module
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 from zlib import crc32
 
 from botocore.exceptions import ClientError
 
 from flowguard.aws.transport.http_answers import Answer
 from flowguard.aws.transport.services import Service
+from flowguard.startup.named_tuple import NamedTuple
 
 CHECKSUM: Final = "x-amz-crc32"
 QUERY_ERROR: Final = "x-amzn-query-error"

@@ -22,7 +22,7 @@ from contextlib import suppress
 from functools import cache
 from http.client import HTTPException
 from math import inf
-from typing import Final, NamedTuple, NoReturn
+from typing import Final, NoReturn
 from urllib.parse import urlsplit
 
 from botocore.exceptions import (
@@ -34,6 +34,7 @@ from botocore.exceptions import (
 )
 
 from flowguard.aws.transport.http_answers import Answer, HTTPAnswer
+from flowguard.startup.named_tuple import NamedTuple
 
 CONNECT_SECONDS: Final = 2.0
 READ_SECONDS: Final = 5.0

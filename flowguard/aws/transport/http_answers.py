@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import socket
 from http.client import HTTPException, HTTPResponse
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
+
+from flowguard.startup.named_tuple import NamedTuple
 
 _LONGEST_LINE: Final = 65_536
 _MOST_LINES: Final = 100

@@ -13,7 +13,7 @@ from calendar import timegm
 from collections.abc import Callable
 from email.utils import parsedate
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 from urllib.parse import quote
 
 from botocore.exceptions import BotoCoreError, ClientError, ConnectionClosedError, SSLError
@@ -27,6 +27,7 @@ from flowguard.aws.transport.retries import Failed, Quota, delay, may_pass, pric
 from flowguard.aws.transport.services import Operation, Service
 from flowguard.aws.transport.signature import Signer
 from flowguard.aws.transport.time_left import seconds_left
+from flowguard.startup.named_tuple import NamedTuple
 
 logger = logging.getLogger("flowguard")
 

@@ -14,7 +14,9 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.machinery import BuiltinImporter, FrozenImporter, PathFinder
 from types import FunctionType
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
+
+from flowguard.startup.named_tuple import NamedTuple
 
 _IMPORTERS: Final = (BuiltinImporter, FrozenImporter, PathFinder)
 _HARMLESS_IMPORTERS: Final = frozenset({"_SixMetaPathImporter", "DistutilsMetaFinder"})

@@ -5,9 +5,10 @@ from __future__ import annotations
 import random
 import threading
 from collections.abc import Callable, Mapping
-from typing import Final, NamedTuple
+from typing import Final
 
 from flowguard.aws.transport.services import Operation, Service
+from flowguard.startup.named_tuple import NamedTuple
 
 THROTTLED: Final = frozenset(
     {

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Final, NamedTuple
+from typing import Final
+
+from flowguard.startup.named_tuple import NamedTuple
 
 _MESSAGE: Final = frozenset({"message"})
 
