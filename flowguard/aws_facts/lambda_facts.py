@@ -40,7 +40,11 @@ LAMBDA_FACTS: Final = (
         sentence="A function runs for at most 900 seconds; at its timeout it is stopped wherever it is.",
         source=_QUOTAS,
         read="2023-10",
-        relied_on_by=("deploy/options.py:LONGEST_TIMEOUT", "testing/explorer/run/invocation.py:LONGEST_INVOCATION"),
+        relied_on_by=(
+            "deploy/options.py:LONGEST_TIMEOUT",
+            "testing/explorer/run/invocation.py:LONGEST_INVOCATION",
+            "worker/lifetimes.py:LONGEST_HANDLING",
+        ),
         limit=900,
         words=(
             "AWS::Lambda::Function",

@@ -15,14 +15,15 @@ an early answer         the wait that it is for, which its sender's flow gives s
 ======================  ===============================================================================
 
 Nothing else says when something expires. No write shortens the life of a run item: who attaches asks for that in the
-condition of the write, and a commit takes the life that it has found where that is longer. All times are in ms.
+condition of the write, and a commit takes the life that its claim has found where that is longer. It leaves room for
+those who attach between the two (docs/decisions/0098). All times are in ms.
 """
 
 from __future__ import annotations
 
 from datetime import timedelta
 
-from flowguard.flow import FOR_EVER, AnyFlow
+from flowguard.flow import FOR_EVER, AnyFlow, OnConflict
 from flowguard.protocol.run import Status
 from flowguard.startup.named_tuple import NamedTuple
 from flowguard.wire.message import Message
@@ -33,6 +34,9 @@ LONGEST_WAIT = timedelta(days=365)
 """How long one stage can wait."""
 
 _MILLISECOND = timedelta(milliseconds=1)
+
+LONGEST_HANDLING = timedelta(minutes=15)
+"""How long after its plan a commit is made at most: Lambda stops a function then."""
 
 
 class Lifetimes(NamedTuple):
@@ -117,4 +121,11 @@ class Lifetimes(NamedTuple):
         It does not live shorter than before, as far as any wait can reach: the rows of one look for it until then. What
         was there for ever, as a result that is good until its reset, is not when there is another end.
         """
-        return max(needed, min(lives_until, self.of_wait(moment + LONGEST_WAIT // _MILLISECOND)))
+        before = min(lives_until, self.of_wait(moment + LONGEST_WAIT // _MILLISECOND))
+        return max(needed, before, self._of_callers_since(moment))
+
+    def _of_callers_since(self, moment: int) -> int:
+        """Return until when callers may have asked the item to live that attach after a commit was planned."""
+        if self.flow.on_conflict is not OnConflict.ATTACH:
+            return 0
+        return self.of_run(moment + LONGEST_HANDLING // _MILLISECOND + CLOCKS_DIFFER_BY_MS)

@@ -77,6 +77,13 @@ def test_what_is_remembered_for_ever_outlives_everybody() -> None:
     assert iso(lives) == "9999-12-31T23:59:59.000Z", "and every reader can print it"
 
 
+@pytest.mark.parametrize(("options", "more"), [({"on_conflict": ATTACH}, timedelta(minutes=30)), ({}, timedelta(0))])
+def test_a_commit_lets_the_item_live_for_who_attaches_before_it_is_made(options: Any, more: timedelta) -> None:
+    lifetimes = Lifetimes(flow(**options))
+    lives = lifetimes.not_before(found=NOW, needed=NOW, moment=NOW)
+    assert lives == (NOW if not more else lifetimes.of_run(NOW) + more // timedelta(milliseconds=1))
+
+
 def test_a_result_is_fresh_for_as_long_as_its_flow_says() -> None:
     kept = flow(keep_result=timedelta(days=60), on_conflict=ATTACH)
     assert (kept.fresh_since(NOW), kept.good_until(NOW)) == (NOW - 60 * DAY, NOW + 60 * DAY)

@@ -460,7 +460,9 @@ def test_only_the_first_hop_of_a_run_that_goes_on_and_takes_callers_stores_what_
 
 def test_the_item_of_a_kept_result_is_there_as_long_as_that_is_good_and_that_of_a_run_at_work_is_not() -> None:
     assert ended(Done(), KeptCart).expires_at == MOMENT + timedelta(days=60) // timedelta(milliseconds=1)
-    assert ended(Confirm.message(Priced(total=1)), KeptCart).expires_at == Lifetimes(KeptCart).of_run(MOMENT)
+    of_callers = timedelta(minutes=30) // timedelta(milliseconds=1)
+    goes_on = ended(Confirm.message(Priced(total=1)), KeptCart)
+    assert goes_on.expires_at == Lifetimes(KeptCart).of_run(MOMENT) + of_callers
 
 
 def test_letters_of_messages_whose_object_nobody_could_read_are_told_apart() -> None:

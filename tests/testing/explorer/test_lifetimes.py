@@ -17,7 +17,7 @@ from flowguard.destinations import Queue
 from flowguard.names.ids import RequestId
 from flowguard.protocol import callers
 from flowguard.sim.world import START
-from flowguard.testing import replay, sqs_event
+from flowguard.testing import Later, replay, sqs_event
 from flowguard.testing.explorer.checks.lifetimes import no_life_is_shortened
 from flowguard.testing.explorer.record.history import History
 from flowguard.testing.explorer.record.life import RowKind, Shortened, kind_of
@@ -149,6 +149,17 @@ def test_whoever_shortens_a_life_is_noticed(who: str, monkeypatch: Patch) -> Non
 def test_who_attaches_and_shortens_the_life_of_the_run_is_noticed(monkeypatch: Patch) -> None:
     attaches_for_less(monkeypatch)
     assert "run item" in shortened(Shared, [asked(one) for one in range(2)])
+
+
+def attached_before_the_commit() -> set[str]:
+    """What is shortened where a caller attaches two seconds after a commit was planned, and before it is made."""
+    return shortened(Shared, [asked(0), Later(asked(1), by=timedelta(seconds=2))], "z2-2")
+
+
+def test_a_commit_that_is_held_up_shortens_no_life_that_a_caller_has_asked_for(monkeypatch: Patch) -> None:
+    assert attached_before_the_commit() == set()
+    monkeypatch.setattr(Lifetimes, "_of_callers_since", lambda lifetimes, moment: 0)
+    assert attached_before_the_commit() == {"run item"}
 
 
 @pytest.mark.parametrize("kind", RowKind)
