@@ -23,7 +23,8 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from flowguard.flow import FOR_EVER, AnyFlow, OnConflict
+from flowguard.flow import FOR_EVER, AnyFlow
+from flowguard.protocol.conflict import OnConflict
 from flowguard.protocol.run import Status
 from flowguard.startup.named_tuple import NamedTuple
 from flowguard.wire.message import Message

@@ -80,7 +80,7 @@ def test_what_is_remembered_for_ever_outlives_everybody() -> None:
 @pytest.mark.parametrize(("options", "more"), [({"on_conflict": ATTACH}, timedelta(minutes=30)), ({}, timedelta(0))])
 def test_a_commit_lets_the_item_live_for_who_attaches_before_it_is_made(options: Any, more: timedelta) -> None:
     lifetimes = Lifetimes(flow(**options))
-    lives = lifetimes.not_before(found=NOW, needed=NOW, moment=NOW)
+    lives = lifetimes.not_before(lives_until=NOW, needed=NOW, moment=NOW)
     assert lives == (NOW if not more else lifetimes.of_run(NOW) + more // timedelta(milliseconds=1))
 
 

@@ -41,7 +41,7 @@ TESTS: Final = Other("tests", "tests.proofs.suite", (), ("--long",), "figures", 
 RECALL: Final = Other("recall", "tests.proofs.recall", (), ("--long",), "figures", "holds")
 DEPLOYED: Final = Other("deployed", "tests.proofs.e2e", (), (), "figures", "holds")
 LANES: Final = (((TESTS,),), ((RECALL, RACES, SOAK), (DEPLOYED,)))
-"""What is run one after the other, in lanes beside each other: the deployed flows mostly wait. The tests have all cores,
+"""What is run one after the other, in lanes beside each other: the deployed flows mostly wait. Tests have all cores,
 since an emulator beside what computes answers too late for its clients' time-outs."""
 
 ALL: Final = tuple(other for lanes in LANES for lane in lanes for other in lane)
