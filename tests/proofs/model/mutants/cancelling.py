@@ -31,14 +31,14 @@ CANCELLING = (
     Mutant(
         "cancel-any-run",
         "a cancelled request cancels whatever run it meets",
-        ((turned_away, "is_for_its_run", lambda message, refused: message.cancelled is not None),),
+        ((cancelling, "is_for_its_run", lambda message, refused: message.cancelled is not None),),
         Environment(cancel_asks=False),
         caught_by="cancel-child-first",
     ),
     Mutant(
         "cancel-dropped",
         "a cancelled request that meets its run is acked",
-        ((turned_away, "is_for_its_run", lambda message, refused: False),),
+        ((cancelling, "is_for_its_run", lambda message, refused: False),),
         caught_by="cancel-child-hops",
     ),
     Mutant(
