@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from flowguard.protocol.run import RunItem
-from flowguard.worker import cancelling, turned_away
+from flowguard.worker import cancelling
 from flowguard.worker.ending import Ending, acked
 from tests.proofs.model.actions import Environment
 from tests.proofs.model.mutants.mutant import Mutant
