@@ -1054,7 +1054,7 @@ TESTED: Final = (
         "no explored answer is for so many runs that it is settled in parts",
     ),
     Elsewhere(
-        r"^(protocol\.waiting\.Kept|worker\.early_answers)\.|^worker\.external_answers\.(_use|_Told|answer_message|"
+        r"^(protocol\.waiting\.Kept|worker\.early_answers)\.|^worker\.external_answers\.(_use|_Progress|answer_message|"
         r"ExternalAnswers\.(_offers|_make|_settle_part|_given|settle))",
         (
             "tests/worker/test_early_answers.py",
