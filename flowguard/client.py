@@ -258,9 +258,9 @@ class FlowClient:
         if item is not None and item.status is Status.WAITING:
             check_signs(self._signer, flow.name, "the message that ends a run which waits")
 
-    def _services(self, what: str) -> Services:
+    def _services(self, purpose: str) -> Services:
         if self._store is None:
-            raise SettingsError("FlowClient", f"{what} needs the run table; use FlowClient.from_environment()")
+            raise SettingsError("FlowClient", f"{purpose} needs the run table; use FlowClient.from_environment()")
         return Services(
             store=self._store(),
             sender=self._sender,

@@ -166,14 +166,14 @@ class Reading:
 
 
 @contextmanager
-def explained(what: str) -> Iterator[None]:
+def explained(subject: str) -> Iterator[None]:
     """Raise AWS's errors as :class:`Unusable` with what to put right."""
     try:
         yield
     except (ClientError, BotoCoreError) as error:
-        raise Unusable(what, *_explanation(error)) from error
+        raise Unusable(subject, *_explanation(error)) from error
     except NoRegion as error:
-        raise Unusable(what, *_NO_REGION) from error
+        raise Unusable(subject, *_NO_REGION) from error
 
 
 _CLOCKS_AGREE: Final = 2_000

@@ -107,17 +107,17 @@ def flow_client(options: Mapping[str, Any], sender: Sender | None = None) -> Flo
     )
 
 
-def check_id(what: str, text: str) -> None:
+def check_id(option: str, text: str) -> None:
     """Check that the text can be a name or an id."""
     if problem := name_problem(text):
-        raise click.BadParameter(f"it {problem}", param_hint=what)
+        raise click.BadParameter(f"it {problem}", param_hint=option)
 
 
 @contextmanager
-def connection_errors(what: str = "AWS") -> Iterator[None]:
+def connection_errors(subject: str = "AWS") -> Iterator[None]:
     """Turn errors of AWS, of settings and of loading a flow into errors of the command."""
     try:
-        with explained(what):
+        with explained(subject):
             yield
     except (Unusable, SettingsError, NoSuchFlow) as error:
         raise CannotRun(str(error)) from None

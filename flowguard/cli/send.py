@@ -159,10 +159,10 @@ def _send_request(
 
 
 @contextmanager
-def _as_errors_of(what: str) -> Iterator[None]:
+def _as_errors_of(subject: str) -> Iterator[None]:
     """Turn what keeps a message from being sent into errors of the command."""
     try:
-        with connection_errors(what):
+        with connection_errors(subject):
             yield
     except (RunFailed, TooLarge, TypeError) as error:
         raise CannotRun(f"{error}. Nothing was sent") from None

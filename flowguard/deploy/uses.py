@@ -329,8 +329,8 @@ class _Reader:
         value: Any = None if node is None else self._values.one(node)
         return value if isinstance(value, str) else getattr(value, "name", None)
 
-    def _place(self, node: ast.AST, what: str) -> SourcePlace:
-        return SourcePlace(self._function.__code__.co_filename, getattr(node, "lineno", 0), what)
+    def _place(self, node: ast.AST, why: str) -> SourcePlace:
+        return SourcePlace(self._function.__code__.co_filename, getattr(node, "lineno", 0), why)
 
 
 def _kept(keeper: type, given: Sequence[int | str]) -> Held | None:

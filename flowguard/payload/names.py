@@ -84,8 +84,8 @@ def _answer(rule: Callable[[Any], str], payload: Any) -> str:
 # -- mistakes of a definition ----------------------------------------------------------------------------------------
 
 
-def path_problems(option: str, path: str, kind: Any, what: str) -> list[str]:
-    """List what is wrong with a path into payloads of this kind. ``what`` is the thing that it names."""
+def path_problems(option: str, path: str, kind: Any, named: str) -> list[str]:
+    """List what is wrong with a path into payloads of this kind. ``named`` is the thing that it names."""
     if not all(path.split(".")):
         return [f"{option} is {shown(path)}; write the names of fields with a dot between two: 'order.id'"]
     for part in path.split("."):
@@ -97,7 +97,7 @@ def path_problems(option: str, path: str, kind: Any, what: str) -> list[str]:
         kind = kind.model_fields[part].annotation
     kind = get_origin(kind) or kind
     if isinstance(kind, type) and issubclass(kind, _NO_NAMES):
-        return [f"{option} is {path!r}, which is a {kind.__name__}; {what} is named by text, int or UUID"]
+        return [f"{option} is {path!r}, which is a {kind.__name__}; {named} is named by text, int or UUID"]
     return []
 
 

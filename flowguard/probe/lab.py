@@ -117,9 +117,9 @@ class Lab:
         self._names += 1
         return f"{self.namespace}-{self._names}{suffix}"
 
-    def undo(self, what: str, delete: Callable[[], object]) -> None:
+    def undo(self, name: str, delete: Callable[[], object]) -> None:
         """Delete this at the end. It is said before the thing is made, so that an interruption finds it."""
-        self._made.append((what, delete))
+        self._made.append((name, delete))
 
     def ours(self, identity: str) -> None:
         """Note an id that AWS has given to what was made here, such as that of an event source mapping."""

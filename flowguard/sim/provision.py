@@ -215,10 +215,10 @@ def _with(call: ApiCall, name: str, value: str) -> Iterator[None]:
         params[name] = before
 
 
-def _about(error: ClientError, operation: str, what: str) -> ClientError:
+def _about(error: ClientError, operation: str, subject: str) -> ClientError:
     """Return the error with the name of what it is about."""
     details: Any = error.response.get("Error", {})
-    response: Any = {**error.response, "Error": {**details, "Message": f"{details.get('Message')}: {what}"}}
+    response: Any = {**error.response, "Error": {**details, "Message": f"{details.get('Message')}: {subject}"}}
     return type(error)(response, operation)
 
 

@@ -283,14 +283,14 @@ def signed_attributes(message: Message, signer: Signer) -> dict[str, Attribute]:
     return message.own_attributes(signer.sign(statement(message, version=message.version, object_id=message.object_id)))
 
 
-def check_signs(signer: Signer, flow: str, what: str) -> None:
-    """Raise :class:`SettingsError` where no keys are set for ``what``, which ``flow`` believes only when it is signed.
+def check_signs(signer: Signer, flow: str, subject: str) -> None:
+    """Raise :class:`SettingsError` where no keys are set for ``subject``, which ``flow`` believes only when it is signed.
 
     Unsigned, it would be refused when it arrives, and its receiver would wait until the deadline.
     """
     if not signer.is_on:
         fix = "set it for all functions and clients of the flow, or say trust_senders=True in the flow"
-        raise SettingsError(SETTING, f"is not set, and {flow} believes {what} only when it is signed; {fix}")
+        raise SettingsError(SETTING, f"is not set, and {flow} believes {subject} only when it is signed; {fix}")
 
 
 def is_claim(message: Message) -> bool:

@@ -52,32 +52,32 @@ class Denials:
     def __init__(self) -> None:
         self._denied: dict[Refused, _Denied] = {}
 
-    def are_final(self, what: Refused, envelope: Envelope, now: int, since: int = 0) -> bool:
-        """Note that ``what`` was refused to a record at ``now`` (ms). Answer whether that lasts for minutes by now.
+    def are_final(self, refused: Refused, envelope: Envelope, now: int, since: int = 0) -> bool:
+        """Note a refusal, of ``refused``, to a record at ``now`` (ms). Answer whether that lasts for minutes by now.
 
         The record has to have waited as well; one that no queue brings again cannot. ``since`` is when it was first
         sent (ms), if SQS gave it up since then and it went back, else 0: what it has waited before says nothing of
         this denial.
         """
-        has_lasted = self._last_until(what, now) >= patience.SOME_MINUTES
+        has_lasted = self._last_until(refused, now) >= patience.SOME_MINUTES
         sent_at = since or (now if envelope.sent_at is None else envelope.sent_at)
         is_old = timedelta(milliseconds=now - sent_at) >= AT_LAST
         has_waited = (has_lasted or is_old) and envelope.receive_count >= _RECEIVES_OF_MINUTES
         return envelope.queue_arn is None or has_waited
 
-    def have_lasted(self, what: Refused, now: int) -> bool:
+    def have_lasted(self, refused: Refused, now: int) -> bool:
         """Answer whether this process knows by ``now`` (ms) that it was refused for minutes, and never taken."""
-        denied = self._denied.get(what)  # None where another thread's write was taken just now
+        denied = self._denied.get(refused)  # None where another thread's write was taken just now
         return denied is not None and timedelta(milliseconds=now - denied.first) >= patience.SOME_MINUTES
 
-    def _last_until(self, what: Refused, now: int) -> timedelta:
+    def _last_until(self, refused: Refused, now: int) -> timedelta:
         """Note the refusal. Return for how long it is refused by now, taken never between."""
         if len(self._denied) >= MOST_KNOWN:
             self._denied = {known: denial for known, denial in list(self._denied.items()) if not _is_over(denial, now)}
-        denied = self._denied.get(what, _Denied(now, now))
+        denied = self._denied.get(refused, _Denied(now, now))
         if _is_over(denied, now):
             denied = _Denied(now, now)
-        self._denied[what] = denied._replace(last=now)
+        self._denied[refused] = denied._replace(last=now)
         return timedelta(milliseconds=now - denied.first)
 
     def ended(self, send: Send) -> None:

@@ -88,7 +88,7 @@ class ExternalAnswers:
         Raises :class:`RunFailed` where a stage that waits for it cannot read it, after the runs whose stages can have
         got it; and :class:`SendFailed` where the copy is not taken. Nothing was settled of that part then.
         """
-        progress = _Told()
+        progress = _Progress()
         offers = self._offers(brought, envelope, progress)
         for offer in offers:
             self._make(offer, brought, envelope, progress, queued=queued)
@@ -96,7 +96,7 @@ class ExternalAnswers:
             raise progress.missed
         return self._ending(brought, envelope, progress)
 
-    def _offers(self, brought: ExternalAnswer, envelope: Envelope, progress: _Told) -> Iterator[Offer]:
+    def _offers(self, brought: ExternalAnswer, envelope: Envelope, progress: _Progress) -> Iterator[Offer]:
         """Yield to whom it is offered. The next offer follows from the verdicts on the one before."""
         early = EarlyOffers(self._services, brought, envelope)
         if brought.keep_early is None:
@@ -114,7 +114,7 @@ class ExternalAnswers:
             early.close()
 
     def _make(
-        self, offer: Offer, brought: ExternalAnswer, envelope: Envelope, progress: _Told, *, queued: bool
+        self, offer: Offer, brought: ExternalAnswer, envelope: Envelope, progress: _Progress, *, queued: bool
     ) -> None:
         """Make an offer in parts, and send the next hops of each.
 
@@ -138,7 +138,7 @@ class ExternalAnswers:
         offer: Offer,
         brought: ExternalAnswer,
         envelope: Envelope,
-        progress: _Told,
+        progress: _Progress,
         *,
         queued: bool,
     ) -> bool:
@@ -175,7 +175,7 @@ class ExternalAnswers:
         offer: Offer,
         brought: ExternalAnswer,
         envelope: Envelope,
-        progress: _Told,
+        progress: _Progress,
         *,
         is_last: bool,
     ) -> SettledAnswer | None:
@@ -213,7 +213,7 @@ class ExternalAnswers:
             until = Lifetimes(brought.flow).of_run(self._services.clock.now())
             self._services.store.waits.keep_place(brought.flow.name, brought.awaited_id, by, place, until)
 
-    def _ending(self, brought: ExternalAnswer, envelope: Envelope, progress: _Told) -> tuple[AnswerVerdict, Ending]:
+    def _ending(self, brought: ExternalAnswer, envelope: Envelope, progress: _Progress) -> tuple[AnswerVerdict, Ending]:
         verdict = _first(progress.verdicts, kept=brought.keep_early is not None)
         why = progress.why or ("its hop is not committed yet" if AnswerVerdict.EARLY in progress.verdicts else "")
         if progress.is_held and not why:
@@ -234,7 +234,7 @@ class ExternalAnswers:
             raise not_sent({str(sends[place].to): refusal for place, refusal in refused.items()})
 
 
-class _Told:
+class _Progress:
     """What an answer has met so far. ``is_done`` says that no run of the last offer has to be asked again."""
 
     def __init__(self) -> None:

@@ -98,9 +98,9 @@ class FailPhase:
         self._services.store.release(claim, self._services.clock.now(), failed=False)
         return self._no_run.parked(arrival, denied, denied.tables)
 
-    def _parked(self, arrival: Arrival, claim: Claim, error: FlowguardError, what: Refused) -> Ending:
+    def _parked(self, arrival: Arrival, claim: Claim, error: FlowguardError, refused: Refused) -> Ending:
         """Park the message, and leave the run where it is. Raises the error while it may pass."""
-        ending = self._no_run.parked(arrival, error, what)
+        ending = self._no_run.parked(arrival, error, refused)
         release(self._services, claim)
         return ending
 

@@ -49,14 +49,14 @@ class NoRun:
         note = ErrorNote.of(error, self._services.clock.now())
         return dead._replace(sends=(*self._caller_answers.refused(arrival, note), *dead.sends))
 
-    def parked(self, arrival: Arrival, error: FlowguardError, what: Refused) -> Ending:
+    def parked(self, arrival: Arrival, error: FlowguardError, refused: Refused) -> Ending:
         """Park a message for something that says nothing about its business, once that has lasted for minutes.
 
-        ``what`` names it: another release, tables or queues that are denied or missing. The run does not end, and
+        ``refused`` names it: another release, tables or queues that are denied or missing. The run does not end, and
         goes on when the letter comes back. Raises the error before.
         """
         now, since = self._services.clock.now(), arrival.message.since
-        if not self._services.denials.are_final(what, arrival.envelope, now, since):
+        if not self._services.denials.are_final(refused, arrival.envelope, now, since):
             raise error
         note = ErrorNote.of(error, now)
         letter = dead_letter(arrival.flow, arrival.message, note, arrival.envelope, self._services.signer)

@@ -8,8 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from tests.proofs.prove.left_alone import FIELDS, is_left, only_tells, reason
-from tests.proofs.prove.mutant import Mutant
+from tests.proofs.prove.mutant import Mutant, Scope
 from tests.proofs.prove.removal import Found, Probe, Removal
+from tests.proofs.prove.renamed import scope_of
 from tests.proofs.prove.rules import (
     amounts,
     answers,
@@ -37,9 +38,12 @@ NEUTRAL: Final[Mapping[str, str | int]] = {
 """Calls with an effect whose answer is used, and what stands for the answer: a source, or an argument's place."""
 
 CARRIERS: Final = frozenset(
-    {"Commit", "RunItem", "Ending", "Send", "Message", "replace", "self._replace", "before._replace", "ClaimRequest"}
+    {"Commit", "RunItem", "Ending", "Send", "Message", "replace", "self._replace", "ClaimRequest"}
 )
 """Values that are carried on: each loses each of its named fields once."""
+
+CHANGED_IN: Final = ("protocol.claims.taken", "aws.waits._after", "worker.hop_memory.HopMemory.remember")
+"""Functions that carry on a changed value of another variable than ``self``."""
 
 
 class Code:
@@ -53,17 +57,22 @@ class Code:
         names: Counter[str] = Counter()
         for function, node in self.source.functions():
             if reason(f"{self._short}.{function}") is None:
-                for removal in _removals(node):
-                    self._add(function, removal, first + len(self.mutants), names)
+                self._add_all(function, node, first, names)
 
-    def _add(self, function: str, removal: Removal, number: int, names: Counter[str]) -> None:
+    def _add_all(self, function: str, node: ast.FunctionDef, first: int, names: Counter[str]) -> None:
+        scope = scope_of(node, self.source.module)
+        changed = {f"{name}._replace" for name in scope.variables if f"{self._short}.{function}" in CHANGED_IN}
+        for removal in _removals(node, CARRIERS | changed):
+            self._add(function, removal, first + len(self.mutants), names, scope)
+
+    def _add(self, function: str, removal: Removal, number: int, names: Counter[str], scope: Scope) -> None:
         name = f"{self._short}.{function}: {removal.guard} → {removal.change}"
         names[name] += 1
         if names[name] > 1:
             name += f" ({names[name]})"
         change = CodeChange(self.source, function, removal.edits)
         line: int = getattr(removal.node, "lineno", 0)
-        self.mutants.append(Mutant(number, name, self.source.file, line, change))
+        self.mutants.append(Mutant(number, name, self.source.file, line, change, scope))
         self._probes.append((number, function, removal.probe))
 
     def put_probes(self) -> None:
@@ -73,14 +82,14 @@ class Code:
         exchange(self.source, list(dict.fromkeys(function for _, function, _ in self._probes)))
 
 
-def _removals(function: ast.FunctionDef) -> Found:
+def _removals(function: ast.FunctionDef, carriers: frozenset[str]) -> Found:
     for slot in _slots(function):
         node = slot.get()
         yield from conditions(node)
         yield from comparisons(slot)
         yield from amounts(slot)
         yield from entries(slot, is_left)
-        yield from named_arguments(slot, CARRIERS, FIELDS)
+        yield from named_arguments(slot, carriers, FIELDS)
         yield from answers(slot, NEUTRAL)
         yield from updates(slot)
         yield from branches(node)

@@ -12,7 +12,10 @@ from typing import Final
 
 @dataclass(frozen=True)
 class Elsewhere:
-    """``pattern`` is of mutants' names, ``reason`` why no schedule can meet them."""
+    r"""``pattern`` is of mutants' names, ``reason`` why no schedule can meet them.
+
+    Where a variable of the function stands in a name, the pattern has ``\w+``: variables may be renamed.
+    """
 
     pattern: str
     tests: tuple[str, ...]
@@ -23,7 +26,7 @@ TESTED: Final = (
     Elsewhere(
         r"^(deploy\.at_aws|names\.at_aws)\.|.*\bnames?\.(queue_in_code|queue_of_arn|topic_in_code)|.*\bis_foreign\(|"
         r".*self\._names\.(bus|function|queue|table|topic)\(|"
-        r"wire\.envelope\._named|wire\.envelope\.normalize: names\.",
+        r"wire\.envelope\._named|wire\.envelope\.normalize: \w+\.are_those",
         (
             "tests/names/test_at_aws.py",
             "tests/deploy/test_names_at_aws.py",
@@ -37,7 +40,7 @@ TESTED: Final = (
     Elsewhere(
         r"^expressions\.(RESET: SET text_epoch|CANCEL_OF_TEXT|NOTE_CANCEL: SET #ttl)|"
         r"^expressions\.HOLD_CALLER: attribute_exists\(callers\.held|"
-        r"^aws\.(cancellations\._of_a_worker: item\.first_text|caller_lists\.DynamoDBCallers\._put: )",
+        r"^aws\.(cancellations\._of_a_worker: \w+\.first_text|caller_lists\.DynamoDBCallers\._put: )",
         (
             "tests/worker/runtime/test_first_texts.py",
             "tests/worker/runtime/test_callers.py",
@@ -60,9 +63,9 @@ TESTED: Final = (
         r"^worker\.(denials\.|hop_memory\.HopMemory\.remember: self\._taken|external_answers\..*not queued|"
         r"commit_phase\.CommitPhase\.written: (self\._services\.denials|isinstance)|"
         r"handle_phase\.(_decoded|_may_have_been_read|_read: message)|"
-        r"no_run\.NoRun\.(parked|ending: isinstance)|claim_phase\._retry_in_item: item is None|"
+        r"no_run\.NoRun\.(parked|ending: isinstance)|claim_phase\._retry_in_item: \w+ is None|"
         r"fail_phase\.(_unread|FailPhase\.(_end: unread|_is_parked_for|_parked|_again: self\._services\.denials))|"
-        r"dispatch\.(send_or_park: (services\.denials|number not in)|_park: services\.denials|Due\.judged|not_sent)|"
+        r"dispatch\.(send_or_park: (\w+\.denials|\w+ not in)|_park: \w+\.denials|Due\.judged|not_sent)|"
         r"unread\.|settler\.Settler\._is_parked: self\._services\.denials)",
         (
             "tests/worker/runtime/test_denials.py",
@@ -93,8 +96,8 @@ TESTED: Final = (
         "messages of nearly 1 MiB, which no schedule has",
     ),
     Elsewhere(
-        r"^(protocol\.claims\.(_has_text\b|_same_hop: m\.(attempt == stored|hop == 1))|"
-        r"aws\.claim_call\._first_hop: m\.cancelled|"
+        r"^(protocol\.claims\.(_has_text\b|_same_hop: \w+\.(attempt == \w+|hop == 1))|"
+        r"aws\.claim_call\._first_hop: \w+\.cancelled|"
         r"expressions\.CLAIM_FIRST_HOP: SET text_epoch)",
         ("tests/aws/test_claims_agree.py::test_the_database_and_the_decision_agree", "tests/aws/store/test_claims.py"),
         "nobody says something else under the id of a request",
@@ -111,7 +114,7 @@ TESTED: Final = (
     ),
     Elsewhere(
         r"^(wire\.message\.Message\.text_digest|aws\.commit_call\._ending: \[\*expressions\.FIRST_TEXT|"
-        r"aws\.commit_call\._ending: .*FIRST_TEXT|worker\.routing\.Routes\.resolve: place\.hop >)",
+        r"aws\.commit_call\._ending: .*FIRST_TEXT|worker\.routing\.Routes\.resolve: \w+\.hop >)",
         ("tests/worker/runtime/test_first_texts.py",),
         "nobody says something else under the id of a request",
     ),
@@ -130,23 +133,23 @@ TESTED: Final = (
         "records whose bodies nobody can open",
     ),
     Elsewhere(
-        r"^worker\.batch\.Batch\._wave: (left is None|turn\.may_share)",
+        r"^worker\.batch\.Batch\._wave: (\w+ is None|\w+\.may_share)",
         ("tests/worker/test_together_waves.py", "tests/worker/test_together_calls.py"),
         "no explored function shares its calls",
     ),
     Elsewhere(
-        r"^worker\.together\.PendingCommits\.flush: not left\.is_outlived",
+        r"^worker\.together\.PendingCommits\.flush: not \w+\.is_outlived",
         ("tests/worker/test_together_calls.py",),
         "no commit of the explorer waits for others until its read is old",
     ),
     Elsewhere(
-        r"^worker\.together\.Turn\.may_share: (isinstance|arrival\.too_deep)",
+        r"^worker\.together\.Turn\.may_share: (isinstance|\w+\.too_deep)",
         ("tests/worker/test_together_calls.py", "tests/worker/runtime/test_releases.py"),
         "no explored function shares its calls, and none gets messages of another release",
     ),
     Elsewhere(
         r"^(protocol\.claims\.kills_before|worker\.(runtime\.Runtime\._with_kills|"
-        r"handle_phase\.HandlePhase\.planned: arrival\.problem)|"
+        r"handle_phase\.HandlePhase\.planned: \w+\.problem)|"
         r"aws\.store\.DynamoDBStore\.(note_kills|_write_fenced)\b|aws\.commit_call\.(_noting\b|note_kills_call)|"
         r"aws\.commit_call\.release_call: failed)",
         (
@@ -189,14 +192,17 @@ TESTED: Final = (
         "FIFO queues whose records rest for minutes, and rows of a full history that are refused",
     ),
     Elsewhere(
-        r"^worker\.claim_phase\.ClaimPhase\.judged: arrival\.envelope\.retried_in_place",
+        r"^worker\.claim_phase\.ClaimPhase\.judged: \w+\.envelope\.retried_in_place",
         ("tests/worker/runtime/test_given_up.py",),
         "no outage of the explorer lasts until SQS gives records up",
     ),
     Elsewhere(
-        r"^worker\.hop_planner\.planner_of: before is None",
-        ("tests/worker/runtime/test_callers.py::test_who_attaches_while_the_run_begins",),
-        "the explorer's time is over before anything expires",
+        r"^worker\.hop_planner\.planner_of: \w+ is None",
+        (
+            "tests/worker/runtime/test_callers.py::test_who_attaches_while_the_run_begins",
+            "tests/worker/runtime/test_callers.py::test_the_end_of_a_run",
+        ),
+        "the explorer's time is over before anything expires, and redrives no run that goes on",
     ),
     Elsewhere(
         r"^worker\.plan\.retried: continued",
@@ -209,7 +215,7 @@ TESTED: Final = (
         "runs that were reset or cancelled while they waited or taken over after it, and groups",
     ),
     Elsewhere(
-        r"^protocol\.waiting\.WaitPlan\.from_text: more\[3",
+        r"^protocol\.waiting\.WaitPlan\.from_text: \w+\[3",
         ("tests/worker/test_depth.py",),
         "no flows of the proof start each other until a chain is too deep",
     ),
@@ -235,7 +241,7 @@ TESTED: Final = (
     ),
     Elsewhere(
         r"^worker\.(batch\.Batch\._alone: (self\._given_up|isinstance\(judged)|plan\.returned\b|"
-        r"(runtime\.Runtime\.work|claim_phase\.ClaimPhase\._attempt): not arrival\.begins)",
+        r"(runtime\.Runtime\.work|claim_phase\.ClaimPhase\._attempt): not \w+\.begins)",
         ("tests/worker/runtime/test_given_up.py",),
         "no outage of the explorer lasts until SQS gives records up",
     ),
@@ -261,7 +267,7 @@ TESTED: Final = (
         "answers that meet an outage, and forged ones",
     ),
     Elsewhere(
-        r"^worker\.routing\.Routes\.resolve: min\(place\.since",
+        r"^worker\.routing\.Routes\.resolve: min\(\w+\.since",
         ("tests/worker/runtime/test_given_up.py",),
         "no record that SQS has given up says that its outage has yet to come",
     ),
@@ -287,7 +293,7 @@ TESTED: Final = (
         "no outage of the explorer lasts until SQS gives records up, or until a flow's retention is over",
     ),
     Elsewhere(
-        r"^(protocol\.claims\.finds_old_memory|worker\.handle_phase\.HandlePhase\.planned: (not calls|memory\.begin)|"
+        r"^(protocol\.claims\.finds_old_memory|worker\.handle_phase\.HandlePhase\.planned: (not calls|\w+\.begin)|"
         r"aws\.commit_(call\._add_failed|texts\._failed_sizes): .*memo)",
         ("tests/protocol/test_claims.py", "tests/aws/store/test_memos.py", "tests/worker/runtime/test_remembered.py"),
         "no explored request comes again under its old id after another one has had the object",
@@ -344,18 +350,18 @@ TESTED: Final = (
     Elsewhere(
         r"^(protocol\.run_history\.|aws\.history_room\.|aws\.commit_call\.(_add_history|CommitCalls\.history_after_retry)|"
         r"aws\.commit_call\.(release_call: .*history|CommitCalls\.commit: _add_history)|aws\.items\._history|"
-        r"aws\.commit_texts\.CommitTexts\.pack: stored\.pop|"
-        r"aws\.store\.DynamoDBStore\.release: (.*history|failed → forced)|aws\.packing\._size_of\b)",
+        r"aws\.commit_texts\.CommitTexts\.pack: \w+\.pop|"
+        r"aws\.store\.DynamoDBStore\.release: (.*history|\w+ → forced)|aws\.packing\._size_of\b)",
         ("tests/protocol/test_run_history.py", "tests/aws/test_history_room.py", "tests/aws/test_packing.py"),
         "nothing decides by a history",
     ),
     Elsewhere(
         r"^(worker\.undeliverable\._next_hop: Message\(trace|wire\.message\.Message\._of_waits: .*(TRACE|trace)|"
-        r"protocol\.waiting\.WaitPlan\.(to_text: (self\.trace|\[dict|\[self\.trace)|from_text: more\[)|"
-        r"worker\.settler\.message_at: (plan|item\.wait is None → forced true)|"
-        r"worker\.routing\.Routes\.resolve: (Message\(trace|place\.(trace|hop ==)|made_in)|"
+        r"protocol\.waiting\.WaitPlan\.(to_text: (self\.trace|\[dict|\[self\.trace)|from_text: \w+\[)|"
+        r"worker\.settler\.message_at: (plan|\w+\.wait is None → forced true)|"
+        r"worker\.routing\.Routes\.resolve: (Message\(trace|\w+\.(trace|hop ==)|made_in)|"
         r"worker\.wait_planner\.ask_of_flow: .*trace|"
-        r"aws\.sender\.(_traced|queue_entry: .*_traced|queue_entry: send\.kind))",
+        r"aws\.sender\.(_traced|queue_entry: .*_traced|queue_entry: \w+\.kind))",
         ("tests/wire/test_trace_context.py", "tests/observers/test_linked.py", "tests/protocol/test_waiting.py"),
         "no explored request is traced",
     ),
@@ -446,7 +452,7 @@ TESTED: Final = (
         "nothing decides by a line of the log",
     ),
     Elsewhere(
-        r"^worker\.handle_phase\.HandlePhase\.planned: (services\.debug_sampled|is_sampled)",
+        r"^worker\.handle_phase\.HandlePhase\.planned: (\w+\.debug_sampled|is_sampled)",
         ("tests/worker/test_debug_lines.py",),
         "no explored request is traced",
     ),
@@ -599,13 +605,9 @@ TESTED: Final = (
         "the pages of the inspector, which no message meets",
     ),
     Elsewhere(
-        r"^worker\.(hop_planner\.planner_of: noted|claim_phase\.ClaimPhase\._asked: claim is None)",
-        (
-            "tests/worker/runtime/test_callers.py::test_the_end_of_a_run",
-            "tests/worker/runtime/test_no_queue.py",
-            "tests/worker/test_together.py",
-        ),
-        "a redriven run that goes on, shared calls, and a commit that fails where no queue keeps the record",
+        r"^worker\.claim_phase\.ClaimPhase\._asked: \w+ is None",
+        ("tests/worker/runtime/test_no_queue.py", "tests/worker/test_together.py"),
+        "shared calls, and a commit that fails where no queue keeps the record",
     ),
     Elsewhere(
         r"^aws\.commit_call\._new_wait: .*(group|asked)|^aws\.commit_texts\._size_of_names: .*group",
@@ -613,7 +615,7 @@ TESTED: Final = (
         "groups, of which few flows are explored",
     ),
     Elsewhere(
-        r"^(worker\.resumed_payload\.resumed_payload: wait\.plan\.group|"
+        r"^(worker\.resumed_payload\.resumed_payload: \w+\.plan\.group|"
         r"worker\.handle_phase\.HandlePhase\.(_saved|_ended_group)\b|"
         r"worker\.(flush_phase\.FlushPhase\._left: .*(group|WaitEnd)|"
         r"handle_phase\.HandlePhase\.planned: .*WaitForGroup)|"
@@ -622,7 +624,7 @@ TESTED: Final = (
         "groups, of which few flows are explored",
     ),
     Elsewhere(
-        r"^aws\.commit_call\._add_callers: (item\.answered_by|update\.removed\.append\('answered_by'\))",
+        r"^aws\.commit_call\._add_callers: (\w+\.answered_by|\w+\.removed\.append\('answered_by'\))",
         ("tests/worker/runtime/test_resets.py::test_callers_that_were",),
         "a result that is dropped by the run after it, which is reset",
     ),
@@ -680,7 +682,7 @@ TESTED: Final = (
     ),
     Elsewhere(
         r"^worker\.(routing\.Arrival\.(takes_lease|to_claim)|commit_phase\.CommitPhase\.(write\b|"
-        r"written: waits_unseen|answered: (answer is None|isinstance\(answer, Refused))|"
+        r"written: waits_unseen|answered: (\w+ is None|isinstance\(\w+, Refused))|"
         r"claim_phase\.ClaimPhase\._asked: .*(takes_lease|needs_lease|Claiming)|"
         r"handle_phase\.HandlePhase\.planned: Before\(leased|"
         r"runtime\.Runtime\.work: \(finished)",
@@ -785,7 +787,7 @@ TESTED: Final = (
         "no explored flow takes callers",
     ),
     Elsewhere(
-        r"^worker\.turned_away\.TurnedAway\.(_answered_by_another|done: (except|item\.(lost|error)))",
+        r"^worker\.turned_away\.TurnedAway\.(_answered_by_another|done: (except|\w+\.(lost|error)))",
         (
             "tests/test_handler.py",
             "tests/worker/runtime/test_callers.py::test_a_direct_caller",
@@ -817,7 +819,7 @@ TESTED: Final = (
         "no explored flow takes callers",
     ),
     Elsewhere(
-        r"^worker\.commit_phase\.CommitPhase\.answered: commit\.error",
+        r"^worker\.commit_phase\.CommitPhase\.answered: \w+\.error",
         ("tests/test_handler.py",),
         "what a direct caller is told of its run",
     ),
@@ -1011,7 +1013,7 @@ TESTED: Final = (
         "a role that may write to the run table and not read it",
     ),
     Elsewhere(
-        r"^aws\.memos\.DynamoDBMemos\._check_room: (item\.(failed|cancellation)|sizes\['the (failure|cancelled))",
+        r"^aws\.memos\.DynamoDBMemos\._check_room: (\w+\.(failed|cancellation)|\w+\['the (failure|cancelled))",
         ("tests/aws/store/test_sizes.py::test_what_a_hop_remembers_leaves_room",),
         "what is remembered by a hop after one that failed",
     ),
@@ -1052,7 +1054,7 @@ TESTED: Final = (
         "no explored answer is for so many runs that it is settled in parts",
     ),
     Elsewhere(
-        r"^(protocol\.waiting\.Kept|worker\.early_answers)\.|^worker\.external_answers\.(_use|_Told|answer_message|"
+        r"^(protocol\.waiting\.Kept|worker\.early_answers)\.|^worker\.external_answers\.(_use|_Progress|answer_message|"
         r"ExternalAnswers\.(_offers|_make|_settle_part|_given|settle))",
         (
             "tests/worker/test_early_answers.py",
@@ -1062,7 +1064,7 @@ TESTED: Final = (
         "runs of several objects that wait for one id, and functions that die while they give it to one of them",
     ),
     Elsewhere(
-        r"^worker\.settler\.(Settler\.(_take_kept|_is_left_to_another|not_given|settle|look_early|ending: settled)|"
+        r"^worker\.settler\.(Settler\.(_take_kept|_is_left_to_another|not_given|settle|look_early|ending: \w+ is None)|"
         r"_use)\b",
         (
             "tests/worker/test_settler.py",
@@ -1301,7 +1303,7 @@ TESTED: Final = (
         "the explorer's batches have one record, and each can be read",
     ),
     Elsewhere(
-        r"^wire\.message\.(_seems|Place\.parse: data\.get|Message\.own_attributes: (self\.is_event|place\[EVENT))",
+        r"^wire\.message\.(_seems|Place\.parse: \w+\.get|Message\.own_attributes: (self\.is_event|\w+\[EVENT))",
         ("tests/wire/test_message.py", "tests/worker/test_dead_letters.py", "tests/worker/runtime/test_bus_events.py"),
         "what only a dead letter and an event of EventBridge say of themselves",
     ),
@@ -1458,12 +1460,12 @@ TESTED: Final = (
         "values that no explored flow writes",
     ),
     Elsewhere(
-        r"^worker\.claim_phase\.ClaimPhase\.lease: left is not None",
+        r"^worker\.claim_phase\.ClaimPhase\.lease: \w+ is not None",
         ("tests/worker/runtime/test_claims.py::test_the_lease_ends_when_the_invocation_does",),
         "the explorer's functions have no Lambda that says how long is left",
     ),
     Elsewhere(
-        r"^worker\.claim_phase\.ClaimPhase\._attempt: arrival\.envelope\.retried_in_place",
+        r"^worker\.claim_phase\.ClaimPhase\._attempt: \w+\.envelope\.retried_in_place",
         ("tests/worker/runtime/test_claims.py::test_a_retry_of_an_attempt_that_was_overtaken_is_a_duplicate",),
         "a copy that comes while a later attempt is at work: the explorer's come at once, or when all is over",
     ),

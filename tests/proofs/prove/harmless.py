@@ -1,6 +1,7 @@
 """Mutants that no schedule can tell from the whole flowguard, or that do no harm: each named, with the reason.
 
-One of them that is killed all the same is a failure: then the reason is wrong.
+One of them that is killed all the same is a failure: then the reason is wrong. Variables of a function that were
+renamed since may stand here under their earlier names (``tests.proofs.prove.renamed``).
 """
 
 from __future__ import annotations

@@ -203,7 +203,7 @@ FUNCTIONS: Final = {
 """By the name of the function: never touched."""
 
 STATEMENTS: Final = {
-    r"^(self\.)?_?emitter\.|^told\(|^self\._services\.observer\(": "reports to an observer; decides nothing",
+    r"^(self\.)?_?emitter\.|^self\._services\.observer\(": "reports to an observer; decides nothing",
     r"^assert_never\(": "for the type checker: nothing comes there",
     r"^call_off\(\)": "ends a warning",
 }

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Final, NamedTuple, Protocol
 
 ROOT = Path(__file__).parents[3]
 
@@ -19,9 +19,26 @@ class Change(Protocol):
     def undo(self) -> None: ...
 
 
+class Scope(NamedTuple):
+    """The names of a function: its ``variables``, and what is ``outside`` of it, in its module or built in."""
+
+    variables: Collection[str]
+    outside: Collection[str]
+
+    def may_have_renamed(self, old: str, new: str) -> bool:
+        """Answer whether ``new`` is a variable that may have been called ``old``."""
+        is_free = old.isidentifier() and old not in self.variables and old not in self.outside
+        return is_free and new in self.variables
+
+
+NO_SCOPE: Final = Scope((), ())
+"""Of a text that no function has."""
+
+
 @dataclass(frozen=True)
 class Mutant:
-    """``name`` stays the same while lines move: where, what stood there, what becomes of it.
+    """``name`` stays the same while lines move: where, what stood there, what becomes of it. So it does while variables
+    are renamed, if a table has it (``tests.proofs.prove.renamed``).
 
     ``number`` is by which probes name it (``tests.proofs.prove.probes``).
     """
@@ -31,6 +48,7 @@ class Mutant:
     file: str
     line: int
     change: Change
+    scope: Scope = NO_SCOPE
 
     @property
     def place(self) -> str:

@@ -81,5 +81,5 @@ def _of_call(history: History, choice: Choice) -> str | None:
     return f"call {choice.at}, {made.service} {made.operation}, cannot meet that"
 
 
-def _many(count: int, what: str, several: str = "") -> str:
-    return f"{count} {what}" if count == 1 else f"{count} {several or what + 's'}"
+def _many(count: int, noun: str, several: str = "") -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {several or noun + 's'}"

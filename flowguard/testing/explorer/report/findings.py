@@ -297,8 +297,8 @@ def _undisturbed(ends: Sequence[UndisturbedEnd]) -> list[str]:
     return [*(f"undisturbed: {bounded(str(end), _LONGEST_END)}" for end in shown[:_MOST_ENDS]), *rest]
 
 
-def _many(count: int, what: str) -> str:
-    return f"{count} {what}" if count == 1 else f"{count} {what}s"
+def _many(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def _shown(problem: Problem) -> str:

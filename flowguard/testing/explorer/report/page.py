@@ -222,5 +222,5 @@ def _humps(name: str) -> Markup:
     return Markup("<wbr>").join(re.split(r"(?<=[a-z])(?=[A-Z])", name))
 
 
-def _many(count: int, what: str) -> str:
-    return f"{count} {what}" if count == 1 else f"{count} {what}s"
+def _many(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

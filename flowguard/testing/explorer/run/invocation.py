@@ -92,14 +92,14 @@ class Invocation:
             self.pass_time(PER_READ)
             worker.reads = reads
 
-    def stuck(self, site: Site, what: str) -> None:
+    def stuck(self, site: Site, problem: str) -> None:
         """Note a wait that cannot end."""
-        self.lack(site, what, "let it wait for no longer than a time, or give it what it waits for")
+        self.lack(site, problem, "let it wait for no longer than a time, or give it what it waits for")
 
-    def lack(self, site: Site, what: str, fix: str, service: str = "") -> None:
+    def lack(self, site: Site, problem: str, fix: str, service: str = "") -> None:
         """Note what the worker needs and there is not."""
         if self.worker is not None:
-            self.history.lacks.append(Lack(site, self.worker.entry.worker, what, fix, service))
+            self.history.lacks.append(Lack(site, self.worker.entry.worker, problem, fix, service))
 
 
 def _limit(worker: Worker) -> int:

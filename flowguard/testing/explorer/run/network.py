@@ -34,7 +34,7 @@ class Refusals(Protocol):
         """Answer whether the calling thread is that of an invocation."""
         ...
 
-    def lack(self, site: Site, what: str, fix: str, /) -> None:
+    def lack(self, site: Site, problem: str, fix: str, /) -> None:
         """Note what the worker needs and there is not."""
         ...
 
@@ -145,8 +145,8 @@ class _Guard:
         self._lack(self._words.starts.format(host=start.shown), self._words.replaced.format(host=start.name))
         raise ProgramRefused(f"{start.name} is not to be started while {self._words.meanwhile}")
 
-    def _lack(self, what: str, fix: str) -> None:
-        self._refusals.lack(calling_site(until="_work"), what, fix)
+    def _lack(self, problem: str, fix: str) -> None:
+        self._refusals.lack(calling_site(until="_work"), problem, fix)
 
 
 class _Switch:

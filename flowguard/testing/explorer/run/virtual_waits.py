@@ -48,7 +48,7 @@ class CurrentInvocation(Protocol):
         """Return the virtual time since the schedule began, in ms: small, so that a float holds it exactly enough."""
         ...
 
-    def stuck(self, site: Site, what: str) -> None:
+    def stuck(self, site: Site, problem: str) -> None:
         """Note a wait that cannot end."""
         ...
 
@@ -196,9 +196,9 @@ def _select(waits: CurrentInvocation, real: Callable[..., Any]) -> Callable[...,
     return select
 
 
-def _stuck(waits: CurrentInvocation, what: str) -> WaitsForEver:
-    waits.stuck(calling_site(until="_work"), what)
-    return WaitsForEver(what)
+def _stuck(waits: CurrentInvocation, problem: str) -> WaitsForEver:
+    waits.stuck(calling_site(until="_work"), problem)
+    return WaitsForEver(problem)
 
 
 def _is_ours() -> bool:
