@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cache
 
-from flowguard.flow import AnyFlow
+from flowguard.flow import AnyFlow, Flow
 from flowguard.protocol.conflict import OnConflict
 from flowguard.stage import AUTO, AnyStage
 
@@ -29,3 +30,18 @@ def _unrecorded(stage: AnyStage) -> str | None:
     from flowguard.worker.recorded_only import unrecorded  # most stages say themselves whether they have a lease
 
     return unrecorded(stage, (stage.payload, stage.state))
+
+
+def unneeded() -> Iterator[tuple[AnyFlow, AnyStage]]:
+    """Yield each stage of the loaded flows that has a lease, says nothing about it, and could go without."""
+    for flow in _flows(Flow):
+        for stage in flow.stages:
+            if not stage.lease_given and why_leased(flow, stage) is None:
+                yield flow, stage
+
+
+def _flows(base: AnyFlow) -> Iterator[AnyFlow]:
+    for flow in base.__subclasses__():
+        if hasattr(flow, "stages"):
+            yield flow
+        yield from _flows(flow)
