@@ -41,7 +41,7 @@ class Stage(ABC, Generic[PayloadT, StateT]):
     invocation begins no further message, and it is the lease where no Lambda says how long it has (else 30 s).
     ``retry`` says when a failed message is tried again: a :class:`RetryPolicy`. ``lease`` (default True) keeps
     other workers from the same work. Without it a hop saves the claim's write, and two workers may do its work at once.
-    ``lease="auto"`` goes without where the handler's code proves that it does nothing but what its step records.
+    ``lease="auto"`` leaves it out where the handler's code proves that it only does what its step records.
     ``parallel`` lets so many records of an event be handled at once, in threads, where they share their calls.
 
     What several stages share can be in a base class of yours: one without a name, which leaves a type open or says

@@ -11,7 +11,7 @@ from flowguard.stage import AUTO, AnyStage
 
 
 def keeps_lease(flow: AnyFlow, stage: AnyStage) -> bool:
-    """Answer whether a stage of the flow has a lease. With ``lease="auto"`` it goes without one where it can."""
+    """Answer whether a stage of the flow has a lease. With ``lease="auto"`` it has none where its code allows that."""
     return stage.lease is True or (stage.lease == AUTO and why_leased(flow, stage) is not None)
 
 
@@ -33,7 +33,7 @@ def _unrecorded(stage: AnyStage) -> str | None:
 
 
 def unneeded() -> Iterator[tuple[AnyFlow, AnyStage]]:
-    """Yield each stage of the loaded flows that has a lease, says nothing about it, and could go without."""
+    """Yield each stage of the loaded flows that has a lease, says nothing about it, and needs none."""
     for flow in _flows(Flow):
         for stage in flow.stages:
             if not stage.lease_given and why_leased(flow, stage) is None:
