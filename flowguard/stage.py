@@ -6,7 +6,7 @@ import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Coroutine
 from datetime import timedelta
-from typing import Any, ClassVar, Final, Generic, get_args, get_origin
+from typing import Any, ClassVar, Final, Generic, Literal, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 from typing_extensions import TypeVar
@@ -23,6 +23,9 @@ from flowguard.step import NoState, StateT, Step
 PayloadT = TypeVar("PayloadT", bound=Payload)
 
 
+AUTO: Final = "auto"
+"""The lease of a stage that leaves it to its code."""
+
 MOST_AT_ONCE: Final = 10
 """Handlers at once: botocore keeps so many connections for each client."""
 
@@ -38,6 +41,7 @@ class Stage(ABC, Generic[PayloadT, StateT]):
     invocation begins no further message, and it is the lease where no Lambda says how long it has (else 30 s).
     ``retry`` says when a failed message is tried again: a :class:`RetryPolicy`. ``lease`` (default True) keeps
     other workers from the same work. Without it a hop saves the claim's write, and two workers may do its work at once.
+    ``lease="auto"`` leaves it out where the handler's code proves that it only does what its step records.
     ``parallel`` lets so many records of an event be handled at once, in threads, where they share their calls.
 
     What several stages share can be in a base class of yours: one without a name, which leaves a type open or says
@@ -51,7 +55,9 @@ class Stage(ABC, Generic[PayloadT, StateT]):
     inbox: ClassVar[Destination | None] = None
     retry: ClassVar[RetryPolicy] = RetryPolicy()
     timeout: ClassVar[timedelta | None] = None
-    lease: ClassVar[bool] = True
+    lease: ClassVar[bool | Literal["auto"]] = True
+    lease_given: ClassVar[bool] = False
+    """Whether the stage, or a base class of it, says what its lease is."""
     parallel: ClassVar[int] = 1
 
     def __init_subclass__(
@@ -62,7 +68,7 @@ class Stage(ABC, Generic[PayloadT, StateT]):
         inbox: Destination | str | None = None,
         retry: RetryPolicy | None = None,
         timeout: timedelta | None = None,
-        lease: bool | None = None,
+        lease: bool | Literal["auto"] | None = None,
         parallel: int | None = None,
         abstract: bool = False,
     ) -> None:
@@ -72,7 +78,7 @@ class Stage(ABC, Generic[PayloadT, StateT]):
         cls.inbox = None if where is None else destination(where)
         cls.retry = cls.retry if retry is None else retry
         cls.timeout = cls.timeout if timeout is None else timeout
-        cls.lease = cls.lease if lease is None else lease
+        cls.lease, cls.lease_given = (cls.lease, cls.lease_given) if lease is None else (lease, True)
         cls.parallel = cls.parallel if parallel is None else parallel
         payload, state = _type_arguments(cls)
         if name is None and (abstract or isinstance(payload, TypeVar) or isinstance(state, TypeVar)):
@@ -323,10 +329,10 @@ def _timeout_problems(timeout: timedelta | None) -> list[str]:
 def _lease_problems(stage: AnyStage) -> list[str]:
     """List what a stage without a lease does that needs a claim."""
     lease: Any = stage.lease
-    if lease is True:
+    if lease is True or lease == AUTO:
         return []
     if lease is not False:
-        return [f"lease is {shown(lease)}; write lease=False, or leave it out"]
+        return [f'lease is {shown(lease)}; write lease=False or lease="auto", or leave it out']
     return [
         f"its handle calls step.{name}, which works only under a claim; leave lease=False out"
         for name in claimed_calls(stage.handle)

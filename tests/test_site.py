@@ -215,7 +215,7 @@ def test_the_flow_of_the_comers_passes_the_check_that_they_are_told_to_run(tmp_p
     [flow] = re.findall(r"^```python\n(.*?)^```$", page, re.M | re.S)
     (tmp_path / "claims.py").write_text(flow, encoding="utf-8")
     checked = CliRunner().invoke(main, ["check", str(tmp_path / "claims.py")])
-    assert (checked.exit_code, checked.stdout) == (0, "0 findings in 1 file\n")
+    assert (checked.exit_code, checked.stdout.splitlines()[-1]) == (0, "0 findings in 1 file")
 
 
 def test_an_index_has_the_pages_of_its_folder_below_it() -> None:

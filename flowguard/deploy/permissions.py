@@ -17,6 +17,7 @@ from flowguard.flow import ATTACH, AnyFlow
 from flowguard.project.declared import declared_tables, modules_of_flows
 from flowguard.project.queues import callback_queues
 from flowguard.stage import AnyStage
+from flowguard.worker.leases import keeps_lease
 
 _RECEIVES: Final = ("sqs:DeleteMessage", "sqs:GetQueueAttributes", "sqs:ReceiveMessage")
 _SHARED: Final = ("dynamodb:PartiQLInsert", "dynamodb:PartiQLUpdate")
@@ -162,7 +163,7 @@ def _stages(
             _callers(allowed, flow, stage, settings)
         for table, actions in tables_of_stage(flow, stage).items():
             allowed.on(Target.TABLE, table, *(f"dynamodb:{action}" for action in actions))
-        allowed.on(Target.TABLE, settings.table, *_run_table_actions(uses, stage, function))
+        allowed.on(Target.TABLE, settings.table, *_run_table_actions(uses, flow, stage, function))
         if uses.tokens and settings.token_keys is not None:
             allowed.keys(settings.token_keys)
         to = tuple(_sends_of_function(flow, stage, scope))
@@ -188,15 +189,15 @@ def _orders(allowed: _Allowed, flow: AnyFlow, reads: Mapping[str, Queue], settin
         _groups(allowed, flow, settings)
 
 
-def _run_table_actions(uses: Uses, stage: AnyStage, function: FoundFunction) -> Iterator[str]:
+def _run_table_actions(uses: Uses, flow: AnyFlow, stage: AnyStage, function: FoundFunction) -> Iterator[str]:
     """Yield what a stage does in the run table beside its claim and commit."""
     if (uses.rows and uses.waits) or uses.groups:
         yield "dynamodb:BatchWriteItem"
     if uses.group_answers:
         yield "dynamodb:Query"
-    if uses.early or uses.reads_its_run or not stage.lease:
+    if uses.early or uses.reads_its_run or not keeps_lease(flow, stage):
         yield "dynamodb:GetItem"
-    if function.together and not stage.lease:
+    if function.together and not keeps_lease(flow, stage):
         yield "dynamodb:BatchGetItem"
 
 

@@ -22,6 +22,7 @@ from flowguard.worker.emitter import Emitter
 from flowguard.worker.group_parts import SavedGroup, keep_part, read_parts
 from flowguard.worker.hop_memory import HopMemory
 from flowguard.worker.hop_planner import planner_of
+from flowguard.worker.leases import keeps_lease
 from flowguard.worker.plan import Planner
 from flowguard.worker.ports import Services
 from flowguard.worker.resumed_payload import resumed_payload
@@ -88,7 +89,7 @@ class HandlePhase:
                 tables=services.tables,
                 calls=calls,
                 epoch=claim.item.epoch,
-                leased=stage.lease,
+                leased=keeps_lease(arrival.flow, stage),
                 debugs=services.debug_sampled and is_sampled(message.trace),
                 group=self._ended_group(arrival, claim),
             ),

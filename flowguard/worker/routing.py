@@ -19,6 +19,7 @@ from flowguard.wire.attributes import Attribute
 from flowguard.wire.envelope import Envelope
 from flowguard.wire.message import FLOW_STAGE, PLACE, REQUEST_ID, REQUESTED_AT, Message, Place
 from flowguard.wire.trace_context import made_in
+from flowguard.worker.leases import keeps_lease
 from flowguard.worker.record_sources import NamedQueues
 from flowguard.worker.trust import STRICT, Trust
 
@@ -72,7 +73,7 @@ class Arrival(NamedTuple):
         The item counts the attempts of a record that is retried in its place, so that is claimed in any case. It counts
         the functions that are killed, too, so one that was received again and again is claimed.
         """
-        if self.leased or self.stage is None or self.stage.lease or self.envelope.retried_in_place:
+        if self.leased or self.stage is None or keeps_lease(self.flow, self.stage) or self.envelope.retried_in_place:
             return True
         return self.envelope.receive_count >= CLAIMED_AT_RECEIVE
 

@@ -96,7 +96,7 @@ def test_a_lease_is_taken_or_it_is_not(lease: Any) -> None:
     if lease is None:
         assert define(plain, name="made", lease=None).lease is True
         return
-    with pytest.raises(DefinitionError, match="write lease=False, or leave it out"):
+    with pytest.raises(DefinitionError, match='write lease=False or lease="auto", or leave it out'):
         define(plain, name="made", lease=lease)
 
 

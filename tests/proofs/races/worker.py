@@ -21,6 +21,7 @@ from flowguard.wire.message import Message
 from flowguard.worker import together
 from flowguard.worker.asks import Answer, Ask, Calls, Committing
 from flowguard.worker.ports import Services
+from tests.aws.transport.beneath import of_every_other
 from tests.proofs.races.flow import FLOWS, LEASE
 from tests.proofs.races.mishaps import Died, Mishaps, Odds
 from tests.proofs.races.mutants import break_expressions
@@ -84,6 +85,7 @@ def work(race: Race, number: int, shared: Shared) -> None:
     with (
         intercept(Mishaps(race.odds, random.Random(f"{race.seed} mishaps {number}"), journal)),
         intercept(Witness(journal, shared), innermost=True),
+        of_every_other(number),
     ):
         _Worker(race, number, shared, journal).run()
 

@@ -9,7 +9,7 @@ import resource
 import signal
 import time
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from datetime import timedelta
 from importlib import import_module
 from pathlib import Path
@@ -21,6 +21,7 @@ from flowguard.flow import AnyFlow
 from flowguard.handler import LambdaHandler, dlq_handler, lambda_handler
 from flowguard.sim.calls import intercept
 from flowguard.worker import patience
+from tests.aws.transport.beneath import Beneath
 from tests.proofs.soak.deaths import Deaths, Point
 from tests.proofs.soak.faults import Faults
 from tests.proofs.soak.journal import Journal
@@ -42,6 +43,7 @@ def arguments() -> argparse.ArgumentParser:
     parser.add_argument("--dlq", action="store_true", help="the queue is where SQS puts what it moved away")
     parser.add_argument("--callbacks", action="store_true", help="the queue is where parties outside answer")
     parser.add_argument("--signed", action="store_true", help="sign messages, and believe nothing without a signature")
+    parser.add_argument("--lean", action="store_true", help="call DynamoDB and SQS by the lean client")
     parser.add_argument("--patience", type=float, help="seconds that a record waits at most which nobody believes")
     parser.add_argument("--together", action="store_true", help="let the records of an event share their calls")
     parser.add_argument("--timeout", type=float, default=4, help="seconds that an invocation may take before it dies")
@@ -81,7 +83,8 @@ def main(words: Sequence[str]) -> None:
         handler.using(sandbox.services(journal.happened)),
         timedelta(seconds=given.timeout),
     )
-    with intercept(deaths), intercept(faults):
+    beneath = intercept(Beneath(), innermost=True) if given.lean else nullcontext()
+    with intercept(deaths), intercept(faults), beneath:
         _work(mapping, deaths, faults, journal)
 
 

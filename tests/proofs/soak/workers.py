@@ -31,11 +31,12 @@ class Workers:
     _running: dict[str, tuple[tuple[str, ...], ForkServerProcess]] = field(default_factory=dict)
 
     def start(self, name: str, flow: str, queue: str, *arguments: str) -> None:
-        """``arguments`` are those of ``tests.proofs.soak.worker``."""
+        """``arguments`` are those of ``tests.proofs.soak.worker``. Every other worker is on the lean client."""
         words = (
             *("--name", name, "--flow", flow, "--queue", queue),
             *("--dynamodb", self.sandbox.dynamodb_url, "--sqs", self.sandbox.sqs_url),
             *("--access-key", self.sandbox.access_key, "--journal", str(self.journal)),
+            *(() if len(self._running) % 2 else ("--lean",)),
             *arguments,
         )
         self._running[name] = words, _process(words)

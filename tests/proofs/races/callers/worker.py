@@ -13,6 +13,7 @@ from flowguard.handler import lambda_handler
 from flowguard.names.ids import SeededIds
 from flowguard.sim.calls import intercept
 from flowguard.worker.ports import Services
+from tests.aws.transport.beneath import of_every_other
 from tests.proofs.races.callers.flow import LEASE, PAGES, SIGNER, Pages, asked, page
 from tests.proofs.races.callers.mail import Mail
 from tests.proofs.races.mishaps import Died, Mishaps
@@ -38,7 +39,7 @@ def work(race: Race, number: int, life: int, shared: Shared) -> None:
     name = f"p{number}.{life}"
     journal = Journal(race.journal, name)
     mishaps = Mishaps(race.odds, random.Random(f"{race.seed} mishaps {name}"), journal, everywhere=True)
-    with intercept(mishaps):
+    with intercept(mishaps), of_every_other(number):
         _Worker(race, number, life, shared, journal).run()
 
 

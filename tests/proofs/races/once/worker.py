@@ -17,6 +17,7 @@ from flowguard.names.ids import SeededIds
 from flowguard.once_function import OnceServices
 from flowguard.settings import Settings
 from flowguard.sim.calls import intercept
+from tests.aws.transport.beneath import of_every_other
 from tests.proofs.races.mishaps import Died, Mishaps
 from tests.proofs.races.mutants import break_expressions
 from tests.proofs.races.once.flow import CHARGED, LEASE, Declined, Order, asked, guarded
@@ -49,7 +50,7 @@ def work(race: Race, number: int, life: int, shared: Shared) -> None:
     name = f"p{number}.{life}"
     journal = Journal(race.journal, name)
     mishaps = Mishaps(race.odds, random.Random(f"{race.seed} mishaps {name}"), journal, everywhere=True)
-    with intercept(mishaps), intercept(Witness(journal), innermost=True):
+    with intercept(mishaps), intercept(Witness(journal), innermost=True), of_every_other(number):
         _Worker(race, number, life, shared, journal).run()
 
 

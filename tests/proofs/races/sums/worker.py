@@ -11,6 +11,7 @@ from flowguard.handler import lambda_handler
 from flowguard.names.ids import SeededIds
 from flowguard.sim.calls import intercept
 from flowguard.worker.ports import Services
+from tests.aws.transport.beneath import of_every_other
 from tests.proofs.races.mishaps import Died, Mishaps
 from tests.proofs.races.mutants import break_expressions
 from tests.proofs.races.shared import ProcessClock, Shared
@@ -38,7 +39,7 @@ def work(race: Race, number: int, life: int, shared: Shared) -> None:
     name = f"p{number}.{life}"
     journal = Journal(race.journal, name)
     random.seed(f"{race.seed} handlers {name}")
-    with intercept(Mishaps(race.odds, random.Random(f"{race.seed} mishaps {name}"), journal)):
+    with intercept(Mishaps(race.odds, random.Random(f"{race.seed} mishaps {name}"), journal)), of_every_other(number):
         _Worker(race, number, life, shared, journal).run()
 
 

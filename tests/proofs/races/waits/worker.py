@@ -18,6 +18,7 @@ from flowguard.names.ids import RequestId, SeededIds
 from flowguard.sim.calls import intercept
 from flowguard.wire.attributes import Attribute
 from flowguard.worker.ports import Services
+from tests.aws.transport.beneath import of_every_other
 from tests.proofs.races.mishaps import Died, Mishaps
 from tests.proofs.races.mutants import break_expressions
 from tests.proofs.races.shared import ProcessClock, Shared
@@ -65,7 +66,7 @@ def work(race: Race, number: int, life: int, shared: Shared) -> None:
     journal = Journal(race.journal, name)
     random.seed(f"{race.seed} handlers {name}")
     mishaps = Mishaps(race.odds, random.Random(f"{race.seed} mishaps {name}"), journal, everywhere=True)
-    with intercept(mishaps), intercept(Witness(journal, shared, waits=True), innermost=True):
+    with intercept(mishaps), intercept(Witness(journal, shared, waits=True), innermost=True), of_every_other(number):
         _Worker(race, name, shared, journal).run()
 
 
