@@ -97,7 +97,7 @@ INTERRUPTED: Final = 130
     metavar="N",
     type=click.FloatRange(0, min_open=True),
     default=PATIENCE,
-    help=f"Seconds that one invocation may take by the clock on the wall; {PATIENCE:g} by default.",
+    help=f"Seconds of CPU that one invocation may take, or may do nothing; {PATIENCE:g} by default.",
 )
 @click.option("--most", metavar="N", type=click.IntRange(1), default=MOST, help="Stop after so many violations.")
 @click.option("--engine", type=click.Choice([*ENGINES]), default="memory", help="What answers the calls.")

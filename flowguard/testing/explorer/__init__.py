@@ -128,8 +128,8 @@ def explore(  # noqa: PLR0913 - everything but the first two has a default
     in ``network``. ``outside`` are hosts that the handlers ask over HTTP or send mails to, and what each answers:
     ``{"psp.example": {"status": "paid"}}``, or a function of the :class:`OutsideRequest`; or ``OUTSIDE`` in the module.
     What is done there is compared like a table, and what is done twice without one idempotency key is done twice. So
-    are SQLite databases, of which each schedule has a copy. An invocation that takes longer than ``patience`` seconds
-    by the clock on the wall is given up, which is a violation. ``engine`` is :func:`in_memory` or :func:`on_moto`.
+    are SQLite databases, of which each schedule has a copy. An invocation that takes more than ``patience`` seconds
+    of CPU, or does nothing for so long, is given up, which is a violation. ``engine`` is :func:`in_memory` or :func:`on_moto`.
 
     The functions of flows get up to ``batch`` records at once, 10 at most, and with ``together`` they are those of
     ``lambda_handler(…, together=True)``. A schedule has to end as the records do one by one, in some order. A plain
