@@ -19,6 +19,8 @@ from flowguard.testing import sqs_event
 from flowguard.testing.explorer import View, explore, replay
 from flowguard.testing.explorer.report.page import page
 from flowguard.testing.explorer.search import right_ends
+from flows.validate_cart.flow import ValidateCart
+from tests.flows.samples import sample
 from tests.testing.explorer import interleaved
 from tests.testing.explorer.interleaved import Order, TakeStock
 
@@ -141,6 +143,17 @@ def test_a_message_that_no_stage_gets_is_named_and_no_fault_is_tried_at_it(which
     assert [one.number for one in report.not_run] == [1]
     assert report.not_run[0].why.startswith(why)
     assert "".join(report.coverage.values()) == ""
+
+
+def test_an_answer_for_which_no_run_waits_is_named() -> None:
+    request, answer = (sample(f"validate_cart/{name}.json") for name in ("01-request", "12-search-result-forged"))
+    report = explore(ValidateCart, [request, answer], seconds=0.001, **QUICK)
+    [(number, why, _)] = report.unawaited
+    assert number == 2
+    assert why.startswith("UNKNOWN: no run waits for 'search#cart-2006-request-1")
+    assert f"changes nothing, message 2: {why}" in report.limits()
+    assert report.as_json()["unawaited"] == [{"message": "message 2", "why": why}]
+    assert report.not_run == (), "it was taken, and refused"
 
 
 def test_beside_a_message_that_no_stage_gets_the_others_keep_their_numbers() -> None:

@@ -16,8 +16,8 @@ LEAST: Final = 0.000_5
 class Patience:
     """Counts what one invocation takes: the CPU of its process, and the looks in a row in which that stood still.
 
-    On a busy machine a second by the clock on the wall may be a tenth of one of CPU, so nothing follows from that clock.
-    A process that was stopped, or had no turn, makes no look either. ``cpu`` is the CPU time of the process.
+    On a busy machine a second by the clock on the wall may be a tenth of one of CPU, so that clock says nothing. A
+    process that was stopped, or had no turn, makes no look either. ``cpu`` is its CPU time.
     """
 
     def __init__(self, seconds: float, cpu: Callable[[], float] = time.process_time) -> None:

@@ -36,8 +36,8 @@ class Worker:
     ``entries`` are the places of all records that it tells of one by one, ``turn`` is which of them is at work.
 
     ``held`` is why it is held up while it is. ``until`` is the number of calls after which it goes on. ``hung`` is the
-    line in which it stayed when it was given up, ``given_up`` why. ``reads`` counts how often it asked for the time since that moved,
-    ``keeps`` is what its process has in memory while it is held up.
+    line in which it stayed when it was given up, ``given_up`` why. ``reads`` counts how often it asked for the time
+    since that moved, ``keeps`` is what its process has in memory while it is held up.
     """
 
     def __init__(

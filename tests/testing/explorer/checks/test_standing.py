@@ -16,6 +16,7 @@ from flowguard.sim.calls import ApiCall
 from flowguard.sim.engines import in_memory
 from flowguard.sim.memory.aws import MemoryAWS
 from flowguard.testing.explorer import explore, replay
+from flowguard.testing.explorer.checks import standing
 from flowguard.testing.explorer.checks.invariants import broken
 from flowguard.testing.explorer.record.history import History
 from flowguard.testing.explorer.record.parked import as_sent
@@ -26,6 +27,8 @@ from flowguard.testing.explorer.run.sandbox import Sandbox
 from flowguard.worker import dispatch, fail_phase, flush_phase
 from flowguard.worker.emitter import Emitter
 from flowguard.worker.outages import Outages
+from flows.page_cache.flow import ChangeSource, PageCache
+from tests.flows.samples import sample as shipped
 from tests.proofs.prove.flows import TABLES, Order
 from tests.proofs.prove.texts import OFFLOAD_ABOVE, Recalls
 from tests.testing.explorer import seeded
@@ -286,3 +289,12 @@ def test_nothing_is_refused_for_good_where_that_is_not_asked_for() -> None:
     assert explore(FLOW, [ORDER], tables=seeded.TABLES, bound=0, walks=0, invariants=[note], for_good=False).ok
     assert "d1" in tried
     assert not any("f" in one for one in tried)
+
+
+def test_a_run_whose_restart_is_parked_stands_where_it_may(monkeypatch: Patch) -> None:
+    """It was reset between its stages, and the message that begins it anew is refused for good."""
+    messages = [shipped("page_cache/02-wanted.json"), shipped("page_cache/01-title-changed.json")]
+    assert replay([PageCache, ChangeSource], messages, "f11.o3-1").ok
+    monkeypatch.setattr(standing, "restart_id", lambda flow, object_id, item: None)
+    found = replay([PageCache, ChangeSource], messages, "f11.o3-1").violations
+    assert [one.rule for one in found] == ["I6"]
