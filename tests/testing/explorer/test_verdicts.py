@@ -174,7 +174,8 @@ def test_a_later_hop_of_a_run_that_another_message_begins_is_explored_with_it() 
 
 @pytest.mark.proof("explores two runs twice")
 def test_what_no_order_that_was_run_explains_is_not_judged(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(right_ends, "MOST_ORDERS_OF_FEW", 2)
+    for bound in ("MOST_ORDERS_OF_FEW", "MOST_TO_EXPLAIN"):
+        monkeypatch.setattr(right_ends, bound, 2)
     report = explore(TakeStock, ORDERS, **FEW)
     assert (report.has_all_orders, report.ok) == (False, False)
     assert report.unjudged > 0
@@ -182,6 +183,14 @@ def test_what_no_order_that_was_run_explains_is_not_judged(monkeypatch: pytest.M
     assert "that ended as none of the 2 orders that were run; give fewer messages" in str(report)
     meant = explore(TakeStock, ORDERS, any_order=True, **FEW)
     assert (meant.unjudged, meant.violations) == (0, ())
+
+
+@pytest.mark.proof("explores two runs")
+def test_orders_that_were_not_run_are_run_where_an_end_asks_for_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(right_ends, "MOST_ORDERS_OF_FEW", 2)
+    report = explore(TakeStock, ORDERS, **FEW)
+    assert report.orders > 2
+    assert (report.unjudged, report.has_all_orders) == (0, False), "runs that met were looked at before"
 
 
 @pytest.mark.proof("explores two runs")

@@ -110,8 +110,8 @@ class Worker:
 
     def _await(self) -> None:
         try:
-            patience = Patience(self._patience)
-            while not self._back.acquire(timeout=LOOK):
+            patience = None if self._back.acquire(timeout=LOOK) else Patience(self._patience)
+            while patience is not None and not self._back.acquire(timeout=LOOK):
                 if (why := patience.is_over()) is not None:
                     self._give_up(why)
                     return
