@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 from flowguard.testing.explorer.checks.failures import failed_by_right
 from flowguard.testing.explorer.checks.free import check_answers, check_free, check_same
 from flowguard.testing.explorer.checks.invariants import Invariant, broken
-from flowguard.testing.explorer.checks.lateness import came_late, was_parked
+from flowguard.testing.explorer.checks.lateness import came_after_later, came_late, was_parked
 from flowguard.testing.explorer.checks.problem import EQUIVALENCE, HANGS, STATE, Problem
 from flowguard.testing.explorer.checks.standing import Standing
 from flowguard.testing.explorer.checks.unanswered import unanswered
@@ -197,6 +197,7 @@ class Search:
             Standing.of(history, self._sandbox.flows).ends_elsewhere(history)
             or came_late(history)
             or was_parked(history, self._sandbox.flows)
+            or came_after_later(history, self._sandbox.flows, self._later())
         ):
             return problems
         if differ and _may_fail(history) and (_has_failed(differ) or failed_by_right(history)):
@@ -208,6 +209,10 @@ class Search:
             self._unjudged += not self._any_order
             return problems
         return problems + (_of_weather(differ) if history.schedule.has(OF_WEATHER) else differ)
+
+    def _later(self) -> list[int]:
+        """Return when later messages come."""
+        return [self._sandbox.start + coming.after for coming in self._sandbox.coming if coming.after]
 
     # -- all of them
 
