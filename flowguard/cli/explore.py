@@ -37,13 +37,13 @@ from flowguard.cli.recordings import (
     to_be_explored,
     without_reason,
 )
-from flowguard.errors import DefinitionError, EnvelopeError, SettingsError
+from flowguard.errors import DefinitionError, EnvelopeError, SettingsError, shown
 from flowguard.flow import is_flow
 from flowguard.project.loading import NoSuchFlow
 from flowguard.sim.recording import RecordedRecord, read_recording
-from flowguard.testing.explorer import BOUND, MOST, WALKS, Explored, NoSuchSchedule, UnmetSchedule, replay
+from flowguard.testing.explorer import MOST, Explored, NoSuchSchedule, UnmetSchedule, replay
 from flowguard.testing.explorer import explore as explored
-from flowguard.testing.explorer.report.findings import NotRun, Report, violation_as_json
+from flowguard.testing.explorer.report.findings import NotRun, Report, Trace, violation_as_json
 from flowguard.testing.explorer.report.page import page, page_of_schedule
 from flowguard.testing.explorer.report.sarif import sarif
 from flowguard.testing.explorer.run.explored import load_explored
@@ -85,9 +85,9 @@ INTERRUPTED: Final = 130
     help="Its run is expected to fail (or a plain handler, by its queue), for whatever reason; repeat it.",
 )
 @click.option(
-    "--bound", metavar="N", type=click.IntRange(0), default=BOUND, help=f"Pairs of faults; {BOUND} by default."
+    "--bound", metavar="N", type=click.IntRange(0), help="Pairs of faults that are tried too; none by default."
 )
-@click.option("--walks", metavar="N", type=click.IntRange(0), default=WALKS, help=f"Random walks; {WALKS} by default.")
+@click.option("--walks", metavar="N", type=click.IntRange(0), help="Random walks of two to five; none by default.")
 @click.option(
     "--seed", metavar="N", type=int, default=0, help="Of ids, randomness and walks. Equal seeds, equal output."
 )
@@ -97,7 +97,7 @@ INTERRUPTED: Final = 130
     metavar="N",
     type=click.FloatRange(0, min_open=True),
     default=PATIENCE,
-    help=f"Seconds that one invocation may take by the clock on the wall; {PATIENCE:g} by default.",
+    help=f"Seconds of CPU that one invocation may take, or may do nothing; {PATIENCE:g} by default.",
 )
 @click.option("--most", metavar="N", type=click.IntRange(1), default=MOST, help="Stop after so many violations.")
 @click.option("--engine", type=click.Choice([*ENGINES]), default="memory", help="What answers the calls.")
@@ -166,8 +166,8 @@ def explore(  # noqa: PLR0913 - the options of a command
     insider: bool | None,
     weather: str,
     partial: bool,
-    bound: int,
-    walks: int,
+    bound: int | None,
+    walks: int | None,
     seed: int,
     schedule: str | None,
     as_json: bool,
@@ -187,8 +187,9 @@ def explore(  # noqa: PLR0913 - the options of a command
     A run that fails though nothing goes wrong is found, too, unless --failing names its object, or an expected.toml
     beside FILE does. Ctrl-C and SIGTERM end the search, and show what was found until then.
 
-    One request of a flow of four stages takes one to two minutes of CPU, and single faults alone (--bound 0 --walks 0)
-    a quarter of a minute. Each further request for the same object takes longer than the one before; --seconds stops.
+    Every single fault is tried, and the only message with its twin: a quarter of a minute of CPU for a flow of four
+    stages. Each further request for the same object takes longer than the one before; --seconds stops. Pairs and walks
+    (--bound 300 --walks 200) take minutes. --bound 0 --walks 0 leaves out the twin.
 
     The exit code is 0 for no violation, 1 for violations, 2 for arguments that cannot be used and for what was refused
     to go out beside the runs, 3 for no verdict (nothing ran for some message, not every single fault was tried, or no
@@ -202,6 +203,7 @@ def explore(  # noqa: PLR0913 - the options of a command
         for file in left_out:
             complain(f"not explored, as the {EXPECTED} beside it says: {file}")
         names, events = _events(files)
+        _check_messages(names, events, of_flows=not queues)
         with closed_imports(network):
             loaded = load_explored(
                 flows, queues, visibility=visibility, timeout=timeout, direct=direct, batch=batch, partial=partial
@@ -234,7 +236,7 @@ def explore(  # noqa: PLR0913 - the options of a command
         _write(html, "")  # before the minutes that an exploration may take
         _write(sarif_file, "", "--sarif")
         if schedule is not None:
-            sys.exit(_one(loaded, events, schedule, about, as_json=as_json, html=html))
+            sys.exit(_one(loaded, events, schedule, about, as_json=as_json, html=html, sarif_file=sarif_file))
         with Progress() as progress, _interrupted_by_term():
             report = explored(
                 loaded, events, bound=bound, walks=walks, most=most, seconds=seconds, for_good=for_good,
@@ -242,7 +244,7 @@ def explore(  # noqa: PLR0913 - the options of a command
             )  # fmt: skip
         report = replace(report, names=names, not_run=expected.marked(report.not_run))
         _write(html, page(report) if html else "")
-        _write(sarif_file, sarif(report, version("flowguard-aws")) if sarif_file else "", "--sarif")
+        _write(sarif_file, _sarif(report) if sarif_file else "", "--sarif")
     except (*MISTAKES, TypeError) as error:
         say(str(error), err=True)
         sys.exit(UNUSABLE)
@@ -270,6 +272,10 @@ def _interrupted_by_term() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
+def _sarif(found: Report | Trace) -> str:
+    return sarif(found, version("flowguard-aws"))
+
+
 def _exit_code(report: Report) -> int:
     if report.violations:
         return FOUND
@@ -286,9 +292,11 @@ def _one(
     *,
     as_json: bool,
     html: str | None,
+    sarif_file: str | None,
 ) -> int:
     trace = replay(flows, messages, schedule, **about)
     _write(html, page_of_schedule(trace) if html else "")
+    _write(sarif_file, _sarif(trace) if sarif_file else "", "--sarif")
     if as_json:
         violations = [violation_as_json(violation) for violation in trace.violations]
         shown = {"schedule": schedule, "timeline": trace.timeline, "violations": violations}
@@ -346,6 +354,13 @@ def _explored(
     if not flows:
         raise click.UsageError("say what is explored: --flow MODULE:NAME")
     return flows, files
+
+
+def _check_messages(names: Iterable[str], events: Iterable[Any], *, of_flows: bool) -> None:
+    """Refuse what no flow can take for a message. A plain handler may be given any value."""
+    for name, event in zip(names, events, strict=True):
+        if of_flows and not isinstance(event, dict):
+            raise SettingsError("FILE", f"{name}: {shown(event)} is no message; give an event or a payload, an object")
 
 
 def _events(files: Iterable[str]) -> tuple[tuple[str, ...], list[Any]]:

@@ -120,6 +120,8 @@ class _NotedTokens(Tokens):
 
 def means_token(event: Any) -> bool:
     """Answer whether the recorded request is to answer by a token, or by the name of one."""
+    if not isinstance(event, dict):
+        return False
     parameters = event.get("pathParameters")
     path = event.get("rawPath", event.get("path"))
     parts = [path if isinstance(path, str) else ""]

@@ -94,6 +94,8 @@ def _problems(flows: tuple[Any, ...], arguments: Mapping[str, Any]) -> Iterator[
 def _wrong_numbers(arguments: Mapping[str, Any]) -> Iterator[str]:
     for name in _COUNTS:
         count = arguments.get(name, 1)
+        if count is None and name != "most":
+            continue
         if isinstance(count, bool) or not isinstance(count, int) or count < (name == "most"):
             yield f"{name} is {count!r}; give a whole number from {int(name == 'most')}"
     if not isinstance(seed := arguments.get("seed", 0), int):

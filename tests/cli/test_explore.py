@@ -211,6 +211,24 @@ def test_nothing_runs_for_a_file_that_cannot_be_written(option: str, tmp_path: P
     assert ran.exists()
 
 
+def test_one_schedule_is_written_for_code_hosts_too(buggy: str, tmp_path: Path) -> None:
+    file = tmp_path / "a2.sarif"
+    result = explore(BUGGY, "--messages", buggy, "--schedule", "a2", "--sarif", str(file))
+    assert result.exit_code == 1
+    (run,) = json.loads(file.read_text())["runs"]
+    assert {found["ruleId"] for found in run["results"]} == {"equivalence", "one_order_is_one"}
+
+
+@pytest.mark.parametrize("text", ["[1, 2]", '"o1"', "7", "null"])
+def test_a_file_that_is_no_message_is_named(text: str, tmp_path: Path) -> None:
+    file = tmp_path / "list.json"
+    file.write_text(text)
+    result = explore(str(file), "--flow", "flows.validate_cart.flow:ValidateCart")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.startswith(f"FILE: {file}: ")
+    assert "is no message" in result.stderr
+
+
 @pytest.mark.parametrize(
     ("table", "problem"),
     [

@@ -61,8 +61,6 @@ Found = TypeVar("Found")
 MOST_AT_ONCE = 10
 """Records that a function of flows gets at once at most."""
 
-BOUND = 300
-WALKS = 200
 MOST = 20
 
 
@@ -74,8 +72,8 @@ def explore(  # noqa: PLR0913 - everything but the first two has a default
     items: GivenItems | None = None,
     invariants: Sequence[Invariant] = (),
     free: Free | None = None,
-    bound: int = BOUND,
-    walks: int = WALKS,
+    bound: int | None = None,
+    walks: int | None = None,
     most: int = MOST,
     seconds: float | None = None,
     seed: int = 0,
@@ -100,6 +98,9 @@ def explore(  # noqa: PLR0913 - everything but the first two has a default
     progress: Progress = unheard,
 ) -> Report:
     """Run every single fault at every AWS call. Then run ``bound`` schedules of two faults and ``walks`` of more.
+
+    None of those two are run where neither is given: the only message is then run with its twin, and the report says
+    how many pairs there are. Zeros for both leave out the twin.
 
     ``flows`` is one or several, each a flow or a :class:`PlainFunction`. ``messages`` start them: payloads of a flow's
     first stage, or recorded events in any shape. They all wait at the beginning, but for each :class:`Later`.
@@ -128,8 +129,9 @@ def explore(  # noqa: PLR0913 - everything but the first two has a default
     in ``network``. ``outside`` are hosts that the handlers ask over HTTP or send mails to, and what each answers:
     ``{"psp.example": {"status": "paid"}}``, or a function of the :class:`OutsideRequest`; or ``OUTSIDE`` in the module.
     What is done there is compared like a table, and what is done twice without one idempotency key is done twice. So
-    are SQLite databases, of which each schedule has a copy. An invocation that takes longer than ``patience`` seconds
-    by the clock on the wall is given up, which is a violation. ``engine`` is :func:`in_memory` or :func:`on_moto`.
+    are SQLite databases, of which each schedule has a copy. An invocation that takes more than ``patience`` seconds
+    of CPU, or does nothing for so long, is given up, which is a violation. ``engine`` is :func:`in_memory` or
+    :func:`on_moto`.
 
     The functions of flows get up to ``batch`` records at once, 10 at most, and with ``together`` they are those of
     ``lambda_handler(…, together=True)``. A schedule has to end as the records do one by one, in some order. A plain
@@ -156,7 +158,7 @@ def explore(  # noqa: PLR0913 - everything but the first two has a default
         may_fail=may_fail,
         invariants_only=invariants_only,
     )
-    budget = SearchBudget(bound, walks, seed, most, for_good, seconds)
+    budget = SearchBudget(bound or 0, walks or 0, seed, most, for_good, seconds, twin=bound is walks is None)
     began = time.perf_counter()
 
     def searched(engine: EngineFor, may_lack: bool) -> Report:

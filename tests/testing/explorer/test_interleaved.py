@@ -84,7 +84,8 @@ def test_a_search_whose_time_is_over_tries_no_more_orders_and_has_no_verdict() -
 
 
 def test_a_report_says_where_there_are_more_orders_than_were_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(right_ends, "MOST_ORDERS_OF_FEW", 5)
+    for bound in ("MOST_ORDERS_OF_FEW", "MOST_TO_EXPLAIN"):
+        monkeypatch.setattr(right_ends, bound, 5)
     report = undisturbed(TakeStock, TWO)
     assert findings(report) == []
     assert "not judged, runs that meet: there are more undisturbed orders than were run" in report.summary()

@@ -81,6 +81,14 @@ def test_the_quick_search_and_invariants_alone_leave_it_out() -> None:
     assert not sold(keeps, invariants_only=True, for_good=False).has_twin
 
 
+def test_without_a_word_the_twin_is_tried_and_pairs_are_offered() -> None:
+    about = {name: value for name, value in QUICK.items() if name not in ("bound", "walks")}
+    report = explore(PlainFunction("orders", keeps), [ORDER], **about)
+    assert (report.has_twin, report.verdict) == (True, "clean")
+    assert f", {report.pairs_left} pairs beyond the bound (to try some: bound=300, walks=200)" in report.tried
+    assert report.pairs_left > 0
+
+
 def test_invariants_are_not_asked_of_two_messages_where_one_was_given() -> None:
     def there_is_one(view: View) -> object:
         return "two orders" if len(view.table("orders")) > 1 else None

@@ -19,6 +19,8 @@ from flowguard.testing import sqs_event
 from flowguard.testing.explorer import View, explore, replay
 from flowguard.testing.explorer.report.page import page
 from flowguard.testing.explorer.search import right_ends
+from flows.validate_cart.flow import ValidateCart
+from tests.flows.samples import sample
 from tests.testing.explorer import interleaved
 from tests.testing.explorer.interleaved import Order, TakeStock
 
@@ -144,6 +146,17 @@ def test_a_message_that_no_stage_gets_is_named_and_no_fault_is_tried_at_it(which
     assert "".join(report.coverage.values()) == ""
 
 
+def test_an_answer_for_which_no_run_waits_is_named() -> None:
+    request, answer = (sample(f"validate_cart/{name}.json") for name in ("01-request", "12-search-result-forged"))
+    report = explore(ValidateCart, [request, answer], seconds=0.001, **QUICK)
+    [(number, why, _)] = report.unawaited
+    assert number == 2
+    assert why.startswith("UNKNOWN: no run waits for 'search#cart-2006-request-1")
+    assert f"changes nothing, message 2: {why}" in report.limits()
+    assert report.as_json()["unawaited"] == [{"message": "message 2", "why": why}]
+    assert report.not_run == (), "it was taken, and refused"
+
+
 @pytest.mark.proof("explores a flow")
 def test_beside_a_message_that_no_stage_gets_the_others_keep_their_numbers() -> None:
     foreign = [event for event, _ in NOT_HERE.values()]
@@ -164,7 +177,8 @@ def test_a_later_hop_of_a_run_that_another_message_begins_is_explored_with_it() 
 
 @pytest.mark.proof("explores two runs twice")
 def test_what_no_order_that_was_run_explains_is_not_judged(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(right_ends, "MOST_ORDERS_OF_FEW", 2)
+    for bound in ("MOST_ORDERS_OF_FEW", "MOST_TO_EXPLAIN"):
+        monkeypatch.setattr(right_ends, bound, 2)
     report = explore(TakeStock, ORDERS, **FEW)
     assert (report.has_all_orders, report.ok) == (False, False)
     assert report.unjudged > 0
@@ -172,6 +186,14 @@ def test_what_no_order_that_was_run_explains_is_not_judged(monkeypatch: pytest.M
     assert "that ended as none of the 2 orders that were run; give fewer messages" in str(report)
     meant = explore(TakeStock, ORDERS, any_order=True, **FEW)
     assert (meant.unjudged, meant.violations) == (0, ())
+
+
+@pytest.mark.proof("explores two runs")
+def test_orders_that_were_not_run_are_run_where_an_end_asks_for_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(right_ends, "MOST_ORDERS_OF_FEW", 2)
+    report = explore(TakeStock, ORDERS, **FEW)
+    assert report.orders > 2
+    assert (report.unjudged, report.has_all_orders) == (0, False), "runs that met were looked at before"
 
 
 @pytest.mark.proof("explores two runs")

@@ -1,13 +1,14 @@
-"""Answers that come too late because something went wrong: then the run rightly ends as its deadline says."""
+"""What comes too late because something went wrong, so that another end is right: answers, and dead letters."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import TypeAlias
 
 from flowguard.events import EventType
 from flowguard.flow import AnyFlow
 from flowguard.testing.explorer.record.history import History
+from flowguard.testing.explorer.record.redriven_letters import letters
 from flowguard.testing.explorer.record.schedule import OF_ANSWERS
 from flowguard.verdicts import AnswerVerdict
 
@@ -31,6 +32,17 @@ def was_parked(history: History, flows: Sequence[AnyFlow]) -> bool:
     taken = {str(callback.source) for flow in flows for callback in flow.callbacks}
     parked = {str(message.unsent.to) for message in history.posted if message.unsent is not None}
     return bool(taken & parked) and any(True for _ in _timed_out(history))
+
+
+def came_after_later(history: History, flows: Sequence[AnyFlow], later: Collection[int]) -> bool:
+    """Answer whether a dead letter lay there at one of these moments, and was sent back after it.
+
+    Later messages come then. That order is none of those in which nothing goes wrong.
+    """
+    if not later or not history.redriven:
+        return False
+    there = letters(history, flows)
+    return any(there[one.number - 1].at < moment for one in history.redriven for moment in later)
 
 
 def _expired(history: History) -> Iterator[_Awaited]:

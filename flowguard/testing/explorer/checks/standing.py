@@ -13,6 +13,7 @@ from typing import Final, assert_never
 from flowguard.destinations import Bus, Destination, Function, Queue, Topic
 from flowguard.events import Event, EventType
 from flowguard.flow import AnyFlow
+from flowguard.names.ids import ObjectId
 from flowguard.project.queues import queue_of, topics
 from flowguard.protocol.outbox import Send
 from flowguard.protocol.run import RunItem, Status
@@ -25,6 +26,7 @@ from flowguard.testing.explorer.record.refusal import LastingRefusal
 from flowguard.testing.explorer.record.schedule import DEATHS, FaultKind
 from flowguard.testing.explorer.record.wait_messages import asks_in
 from flowguard.testing.explorer.run.fault_effects import LAST_RECEIVE
+from flowguard.worker.restart import restart_id
 
 PARKED: Final = "parked"
 """The event of a message that lies among the dead letters instead of being sent."""
@@ -113,9 +115,12 @@ class Standing:
         if self.run_table or self.dead_letters:
             return True
         hops = (item.hop, item.hop + 1) if self.texts or self.tables else (item.hop + 1,)
+        letters = [posted for posted in history.posted if posted.is_letter and posted.run == key]
+        restart = restart_id(*_of_key(key), item)
+        if restart is not None and any(letter.id == restart.request_id for letter in letters):
+            return True
         return (item.done or self.tables) and any(
-            posted.is_letter and (posted.run, posted.id) == (key, item.request_id) and posted.place.hop in hops
-            for posted in history.posted
+            letter.id == item.request_id and letter.place.hop in hops for letter in letters
         )
 
     def ends_elsewhere(self, history: History) -> bool:
@@ -134,6 +139,12 @@ class Standing:
         asks = dict(asks_in(history))
         left = [posted for posted in history.posted if posted.is_unsent]
         return any(as_sent(posted).to in self.inboxes or as_sent(posted).id in asks for posted in left)
+
+
+def _of_key(key: str) -> tuple[str, ObjectId]:
+    """Return the flow and the object of a run item's key."""
+    _, flow, object_id = key.split("#", 2)
+    return flow, ObjectId(object_id)
 
 
 def _inboxes(flows: Sequence[AnyFlow]) -> Iterator[str]:

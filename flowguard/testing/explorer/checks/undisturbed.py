@@ -6,11 +6,13 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
+from flowguard.errors import shown
 from flowguard.events import EventType
 from flowguard.protocol.run import Status
 from flowguard.testing.explorer.checks.identity import side_messages
 from flowguard.testing.explorer.checks.problem import UNDISTURBED, Problem
 from flowguard.testing.explorer.record.history import DeliveryRecord, History
+from flowguard.verdicts import AnswerVerdict
 
 _LEFT: Final = (EventType.UNROUTABLE, EventType.UNTRUSTED, EventType.UNREADABLE)
 """The record is left in its queue, for no stage here is for it."""
@@ -59,6 +61,17 @@ def not_run(history: History) -> dict[str, str]:
         elif not _is_parked(delivery):
             ran.add(delivery.message_id)
     return {name: text for name, text in why.items() if name not in ran}
+
+
+def unawaited(history: History) -> dict[str, str]:
+    """Return by its id why an answer changed nothing: no run waits for what it names."""
+    last = {delivery.message_id: delivery for delivery in history.deliveries}
+    return {
+        name: f"UNKNOWN: no run waits for {shown(event.facts.get('name') or event.facts.get('id'))}"
+        for name, delivery in last.items()
+        for event in delivery.events
+        if event.type is EventType.ANSWERED and event.facts.get("verdict") == AnswerVerdict.UNKNOWN
+    }
 
 
 def _refused(history: History, delivery: DeliveryRecord) -> str | None:

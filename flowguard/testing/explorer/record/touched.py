@@ -57,6 +57,8 @@ def _places(call: ApiCall, target: str, hash_keys: Mapping[str, str]) -> tuple[P
             return ((service, to),) if to.endswith(".fifo") else ((service, to, ADDED),)
         case "sqs" if "QueueUrl" in call.params:
             return (("sqs", queue_name(call.params)),)
+        case "scheduler" if "Name" in call.params:
+            return (("scheduler", call.params.get("GroupName", "default"), call.params["Name"]),)
         case service:
             return ((service,),)
 

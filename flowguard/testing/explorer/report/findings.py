@@ -13,6 +13,7 @@ from flowguard.testing.explorer.report.folded import folded
 from flowguard.testing.explorer.report.lanes import Lanes
 from flowguard.text.printable import bounded, one_line
 
+_OFFER: Final = " (to try some: bound=300, walks=200)"
 _MOST_ENDS: Final = 5
 _LONGEST_END: Final = 300
 _MOST_NAMED: Final = 6
@@ -78,7 +79,8 @@ class Report:
     another's, and each part was searched by itself; ``parts_left`` were not searched to their end. ``has_twin`` says
     that the only message was also run with its twin, the same content under a new id. ``compared`` are the tables,
     destinations and parties of which the ends were compared, ``never_ran`` the stages that no schedule came to.
-    ``unanswered`` are the names that nobody answers before the deadline of their wait.
+    ``unanswered`` are the names that nobody answers before the deadline of their wait, ``unawaited`` the answers among
+    the messages for which no run waits.
     """
 
     flows: tuple[str, ...]
@@ -106,6 +108,7 @@ class Report:
     compared: tuple[str, ...] = ()
     never_ran: tuple[str, ...] = ()
     unanswered: tuple[str, ...] = ()
+    unawaited: tuple[NotRun, ...] = ()
     seconds: float = field(compare=False, default=0.0)
 
     @property
@@ -154,7 +157,7 @@ class Report:
     def tried(self) -> str:
         """Return what was tried, as a line."""
         faults = sum(map(len, self.coverage.values()))
-        left = f", {self.pairs_left} pairs beyond the bound" if self.pairs_left else ""
+        left = f", {self.pairs_left} pairs beyond the bound{_OFFER}" if self.pairs_left else ""
         return (
             f"{', '.join(self.flows)}: {self.schedules} schedules, {len(self.coverage)} calls met {faults} faults, "
             f"{self.ends} different ends, {self.orders} undisturbed orders{left}{self._ground()}"
@@ -204,6 +207,7 @@ class Report:
     def _left_alone(self) -> list[str]:
         """Return what nobody answered, and what nothing came to, as lines."""
         lines = [nobody_answers(self.unanswered)] if self.unanswered else []
+        lines += [f"changes nothing, {self._name(one.number)}: {one.why}" for one in self.unawaited]
         if self.never_ran:
             lines.append(f"never ran: {', '.join(self.never_ran)}; no message and no fault came there")
         return lines
@@ -235,6 +239,7 @@ class Report:
             "compared": list(self.compared),
             "never_ran": list(self.never_ran),
             "unanswered": list(self.unanswered),
+            "unawaited": [{"message": self._name(one.number), "why": one.why} for one in self.unawaited],
             "verdict": self.verdict,
             "complete": self.is_complete and self.stopped_after is None,
             "seconds": round(self.seconds, 3),

@@ -8,13 +8,13 @@ from pathlib import Path, PurePath
 from typing import Any, Final
 from urllib.parse import quote
 
-from flowguard.testing.explorer.report.findings import Report, Violation
+from flowguard.testing.explorer.report.findings import Report, Trace, Violation
 
 _SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"
 
 
-def sarif(report: Report, version: str) -> str:
-    """Return a report as one SARIF log, with a result for each violation."""
+def sarif(report: Report | Trace, version: str) -> str:
+    """Return a report, or one schedule, as one SARIF log, with a result for each violation."""
     names = sorted({violation.rule for violation in report.violations})
     driver = {"name": "flowguard explore", "version": version, "rules": [{"id": name} for name in names]}
     results = [_result(violation) for violation in report.violations]

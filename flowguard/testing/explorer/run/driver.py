@@ -337,7 +337,7 @@ class _Driver:
         if worker.is_abandoned and self.history.hung is None:
             entry = self.history.hung = worker.entry
             entry.raised_at = worker.hung
-            entry.why = f"it did not end within {self._sandbox.patience:g} s by the clock on the wall"
+            entry.why = worker.given_up
 
     def _work(self, worker: Worker) -> None:
         """Run the whole invocation in the worker's thread. The search for a call's site ends at this frame."""

@@ -66,7 +66,7 @@ from flowguard.wire.signing import simulated
 from flowguard.worker.ports import Services
 
 PATIENCE: Final = 10.0
-"""How long one invocation may take by the clock on the wall, in seconds."""
+"""How long one invocation may take, in seconds of CPU, or may do nothing."""
 
 BUCKET: Final = "flowguard-texts"
 """Where long texts go, if any do."""
@@ -79,7 +79,7 @@ class Needs:
     ``network`` are hosts that they may reach, ``outside`` parties outside AWS, ``buckets`` their buckets in S3,
     ``stubs`` answers of what the engine does not have, ``answers`` what parties outside answer. Where these are not
     given they are those of the modules (``OUTSIDE``, ``BUCKETS``, ``STUBS``, ``ANSWERS``). ``patience`` is how long one
-    invocation may take by the clock on the wall, in seconds. ``batching`` is how many records the functions of
+    invocation may take, in seconds of CPU, or may do nothing. ``batching`` is how many records the functions of
     flows get at once. ``insider`` says that somebody without a signing key sends forged records to flows that wait;
     where it is None, to those that do not trust their senders. ``weather`` is that of the schedules that have any.
     """

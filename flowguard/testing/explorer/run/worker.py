@@ -8,7 +8,7 @@ The turn is given, never raced for.
        ▲                                      │ the turn goes back
        └──────────────────────────────────────┘
 
-An invocation that does not give the turn back in time, by the clock on the wall, is given up: its thread can change
+An invocation that does not give the turn back in time, by the CPU that it takes, is given up: its thread can change
 nothing any more.
 """
 
@@ -27,6 +27,7 @@ from flowguard.testing.explorer.record.history import DeliveryRecord
 from flowguard.testing.explorer.record.schedule import Choice
 from flowguard.testing.explorer.record.site import Site, site_of
 from flowguard.testing.explorer.run.fault_effects import Killed
+from flowguard.testing.explorer.run.patience import LOOK, Patience
 
 
 class Worker:
@@ -35,8 +36,8 @@ class Worker:
     ``entries`` are the places of all records that it tells of one by one, ``turn`` is which of them is at work.
 
     ``held`` is why it is held up while it is. ``until`` is the number of calls after which it goes on. ``hung`` is the
-    line in which it stayed when it was given up. ``reads`` counts how often it asked for the time since that moved,
-    ``keeps`` is what its process has in memory while it is held up.
+    line in which it stayed when it was given up, ``given_up`` why. ``reads`` counts how often it asked for the time
+    since that moved, ``keeps`` is what its process has in memory while it is held up.
     """
 
     def __init__(
@@ -60,6 +61,7 @@ class Worker:
         self.over = False
         self.is_abandoned = False
         self.hung: Site | None = None
+        self.given_up: str | None = None
         self.thread = 0
         self.reads = 0
         self.keeps: list[list[Any]] = []
@@ -108,17 +110,20 @@ class Worker:
 
     def _await(self) -> None:
         try:
-            came = self._back.acquire(timeout=self._patience)
+            patience = None if self._back.acquire(timeout=LOOK) else Patience(self._patience)
+            while patience is not None and not self._back.acquire(timeout=LOOK):
+                if (why := patience.is_over()) is not None:
+                    self._give_up(why)
+                    return
         except BaseException:
-            self._give_up()
+            self._give_up("it was interrupted")
             raise
-        if not came:
-            self._give_up()
-        elif self._error is not None:
+        if self._error is not None:
             raise self._error
 
-    def _give_up(self) -> None:
+    def _give_up(self, why: str) -> None:
         """End the thread as far as that can be done from outside."""
+        self.given_up = why
         self.is_abandoned = self.killed = self.over = True
         frame = sys._current_frames().get(self.thread)
         self.hung = site_of(frame, until="_work") if frame is not None else None

@@ -60,7 +60,8 @@ class SearchBudget:
     ``bound`` is how many schedules of two faults are tried and ``walks`` how many of more. After ``most`` different
     violations the search ends, and after ``seconds`` by the clock on the wall where they are given. ``for_good`` says
     that refusals which never end are tried, too. ``distrusted`` are the flows that an insider attacks.
-    With ``weather`` it begins before each call in turn.
+    With ``weather`` it begins before each call in turn. Without ``twin``, pairs and walks the only
+    message is run by itself alone.
     """
 
     bound: int
@@ -71,6 +72,7 @@ class SearchBudget:
     seconds: float | None = None
     distrusted: Collection[str] = ()
     weather: str = ""
+    twin: bool = False
 
 
 def planned(first: History, seconds: Sequence[Schedule], budget: SearchBudget) -> Iterator[Schedule]:

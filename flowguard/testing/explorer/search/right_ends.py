@@ -24,11 +24,16 @@ FEW: Final = 2
 
 MOST_ORDERS_OF_FEW: Final = 1_000
 
+MOST_TO_EXPLAIN: Final = 1_000
+"""So many orders are run where a schedule ends as none of those before."""
+
 Missing: TypeAlias = frozenset[Choice]
 """The answers of parties outside that do not come, or come late."""
 
 Without: TypeAlias = tuple[Missing, frozenset[str]]
 """The answers and the first messages that do not come."""
+
+NOTHING_MISSING: Final[Without] = (frozenset(), frozenset())
 
 
 class OrderedEnd(NamedTuple):
@@ -73,23 +78,32 @@ class RightEnds:
         self.most: int | None = None
         self.orders = 0
         self.has_all = True
+        self._tried: _Tried | None = None
 
     @property
     def are_known(self) -> bool:
         """Answer whether an end that is none of these is wrong: all are known, or the order makes no difference."""
-        return self.has_all or len(self.ends) == 1
+        return self.has_all or len(self.ends) == 1 or (self._tried is not None and self._tried.has_all)
 
     def learn(self, first: History, is_over: Callable[[], bool]) -> None:
         """Run every undisturbed order. ``first`` is the history of that in which nothing is changed.
 
         Where the time of the search ``is_over`` before, the other ends are not known.
         """
-        tried = _Tried()
-        deque(self._in_every_order(tried, Schedule(), first, is_over), maxlen=0)
+        tried = self._tried = _Tried()
+        orders = self._in_every_order(tried, Schedule(), first, is_over)
+        while next(orders, None) is not None and not self._are_enough(tried):
+            pass
         self.ordered, self.has_all = tried.found, tried.has_all
         self.ends |= {order.end.digest: order.end for order in self.ordered}
         if not self.has_all:
             self.ordered = []
+            self._ahead[NOTHING_MISSING] = orders
+
+    def _are_enough(self, tried: _Tried) -> bool:
+        """Answer whether so many orders were run that only an end which none of them has asks for more."""
+        is_few = len(self._runs.sandbox.coming) <= FEW and len({order.end.digest for order in tried.found}) > 1
+        return len(tried.found) >= (self.most or (MOST_ORDERS_OF_FEW if is_few else MOST_ORDERS))
 
     def differences(
         self, end: End, missing: tuple[Missing, ...], overtaken: frozenset[str] = frozenset()
@@ -143,23 +157,20 @@ class RightEnds:
 
         Of orders that end alike since what they change commutes, one is run. Those that change least come first.
         """
-        known, ends = tried.found, set[str]()
+        known = tried.found
         ahead = deque([schedule])
         orders: Orders | None = Orders(schedule)
-        is_few = not schedule.choices and len(self._runs.sandbox.coming) <= FEW
-        while ahead and not (known and is_over()):
-            if len(known) >= (self.most or (MOST_ORDERS_OF_FEW if is_few and len(ends) > 1 else MOST_ORDERS)):
-                break
+        most = self.most or (MOST_ORDERS if schedule.choices or overtaken else MOST_TO_EXPLAIN)
+        while ahead and len(known) < most and not (known and is_over()):
             ordered = ahead.popleft()
             history = first if ordered is schedule else self._runs.run_one_by_one(ordered, overtaken)
             end = self._runs.end(history)
             if orders is not None and not self._commutes(history):
                 self.orders -= len(known)
                 known.clear()
-                ends, ahead, orders = set(), deque([schedule]), None  # each order may end otherwise
+                ahead, orders = deque([schedule]), None  # each order may end otherwise
                 continue
             happened = happened_in(history)
-            ends.add(end.digest)
             is_whole = is_of_whole_runs(history, None if orders is None else happened)
             known.append(OrderedEnd(ordered, end, is_whole, are_of_one_object(history)))
             self.orders += 1

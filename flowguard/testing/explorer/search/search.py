@@ -7,18 +7,25 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, TypeAlias
 
 from flowguard.testing.explorer.checks.failures import failed_by_right
 from flowguard.testing.explorer.checks.free import check_answers, check_free, check_same
 from flowguard.testing.explorer.checks.invariants import Invariant, broken
-from flowguard.testing.explorer.checks.lateness import came_late, was_parked
+from flowguard.testing.explorer.checks.lateness import came_after_later, came_late, was_parked
 from flowguard.testing.explorer.checks.problem import EQUIVALENCE, HANGS, STATE, Problem
 from flowguard.testing.explorer.checks.standing import Standing
 from flowguard.testing.explorer.checks.unanswered import unanswered
-from flowguard.testing.explorer.checks.undisturbed import lacking, not_run, sent_twice, undisturbed_ends, unexpected
+from flowguard.testing.explorer.checks.undisturbed import (
+    lacking,
+    not_run,
+    sent_twice,
+    unawaited,
+    undisturbed_ends,
+    unexpected,
+)
 from flowguard.testing.explorer.checks.whole_runs import overtaken
 from flowguard.testing.explorer.record.history import History
 from flowguard.testing.explorer.record.schedule import (
@@ -131,11 +138,20 @@ class Search:
         first = self.runs.run_one_by_one(Schedule())
         if not self.runs.has_all or self.runs.left_out or not (why := not_run(first)):
             return first
-        named = {number: coming.recorded.envelope.message_id for number, coming in enumerate(self.runs.all, 1)}
-        left = {number: why[name] for number, name in named.items() if name in why}
-        self._not_run = tuple(NotRun(self.runs.all[number - 1].given, text) for number, text in left.items())
-        self.runs.leave_out(left)
+        self._not_run = self._named(why)
+        self.runs.leave_out(self._numbers(why))
         return self.runs.run_one_by_one(Schedule())
+
+    def _numbers(self, names: Collection[str]) -> list[int]:
+        """Return the numbers of the first messages with these ids."""
+        return [
+            number for number, coming in enumerate(self.runs.all, 1) if coming.recorded.envelope.message_id in names
+        ]
+
+    def _named(self, why: Mapping[str, str]) -> tuple[NotRun, ...]:
+        """Return the first messages with these ids, and what is said of each."""
+        messages = [self.runs.all[number - 1] for number in self._numbers(why)]
+        return tuple(NotRun(one.given, why[one.recorded.envelope.message_id]) for one in messages)
 
     def again(self, schedule: Schedule) -> tuple[History, tuple[Violation, ...]]:
         """Run a schedule of a report once more and return its history with all that the report said of it."""
@@ -181,6 +197,7 @@ class Search:
             Standing.of(history, self._sandbox.flows).ends_elsewhere(history)
             or came_late(history)
             or was_parked(history, self._sandbox.flows)
+            or came_after_later(history, self._sandbox.flows, self._later())
         ):
             return problems
         if differ and _may_fail(history) and (_has_failed(differ) or failed_by_right(history)):
@@ -192,6 +209,10 @@ class Search:
             self._unjudged += not self._any_order
             return problems
         return problems + (_of_weather(differ) if history.schedule.has(OF_WEATHER) else differ)
+
+    def _later(self) -> list[int]:
+        """Return when later messages come."""
+        return [self._sandbox.start + coming.after for coming in self._sandbox.coming if coming.after]
 
     # -- all of them
 
@@ -250,8 +271,9 @@ class Search:
 
         Without pairs and walks that is left out as well. Invariants are about the messages that were given.
         """
-        is_quick = not (budget.bound or budget.walks)
-        if self._sandbox.twin is None or len(self.found) or is_quick or self._invariants_only or self._is_over():
+        if self._sandbox.twin is None or len(self.found) or self._invariants_only or self._is_over():
+            return
+        if not (budget.twin or budget.bound or budget.walks):
             return
         if self._is_useless(first) or undisturbed_ends(first) == () or budget.weather or self.runs.is_batched:
             return
@@ -399,6 +421,7 @@ class Search:
             singles_left=sum(search._singles_left for search in every),
             has_run=_has_run(first),
             not_run=self._not_run,
+            unawaited=self._named(unawaited(first)),
             elsewhere=tuple(sorted(self._sandbox.elsewhere)),
             parts=len(self._within) or 1,
             parts_left=len(self._ahead),

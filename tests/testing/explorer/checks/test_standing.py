@@ -16,16 +16,23 @@ from flowguard.sim.calls import ApiCall
 from flowguard.sim.engines import in_memory
 from flowguard.sim.memory.aws import MemoryAWS
 from flowguard.testing.explorer import explore, replay
+from flowguard.testing.explorer.checks import standing
 from flowguard.testing.explorer.checks.invariants import broken
+from flowguard.testing.explorer.checks.lateness import came_after_later
 from flowguard.testing.explorer.record.history import History
 from flowguard.testing.explorer.record.parked import as_sent
+from flowguard.testing.explorer.record.redriven_letters import letters
 from flowguard.testing.explorer.record.refusal import refusal_at
 from flowguard.testing.explorer.record.schedule import Schedule
 from flowguard.testing.explorer.run.driver import run
 from flowguard.testing.explorer.run.sandbox import Sandbox
+from flowguard.testing.explorer.search import search
 from flowguard.worker import dispatch, fail_phase, flush_phase
 from flowguard.worker.emitter import Emitter
 from flowguard.worker.outages import Outages
+from flows.page_cache.flow import ChangeSource, PageCache
+from tests.flows.samples import SAMPLES
+from tests.flows.samples import sample as shipped
 from tests.proofs.prove.flows import TABLES, Order
 from tests.proofs.prove.texts import OFFLOAD_ABOVE, Recalls
 from tests.testing.explorer import seeded
@@ -34,6 +41,8 @@ ORDER = seeded.Order(order_id="o1", amount=3)
 FLOW = seeded.ToldTwoStages
 CLAIM, COMMIT, EMAILS, SECOND, TOLD = 1, 2, 3, 4, 7
 """Calls of the undisturbed run."""
+
+PAGES = [f"page_cache/{path.name}" for path in (SAMPLES / "page_cache").glob("*.json")]
 
 Patch = pytest.MonkeyPatch
 
@@ -286,3 +295,30 @@ def test_nothing_is_refused_for_good_where_that_is_not_asked_for() -> None:
     assert explore(FLOW, [ORDER], tables=seeded.TABLES, bound=0, walks=0, invariants=[note], for_good=False).ok
     assert "d1" in tried
     assert not any("f" in one for one in tried)
+
+
+def test_a_run_whose_restart_is_parked_stands_where_it_may(monkeypatch: Patch) -> None:
+    """It was reset between its stages, and the message that begins it anew is refused for good."""
+    messages = [shipped("page_cache/02-wanted.json"), shipped("page_cache/01-title-changed.json")]
+    assert replay([PageCache, ChangeSource], messages, "f11.o3-1").ok
+    monkeypatch.setattr(standing, "restart_id", lambda flow, object_id, item: None)
+    found = replay([PageCache, ChangeSource], messages, "f11.o3-1").violations
+    assert [one.rule for one in found] == ["I6"]
+
+
+def test_a_letter_that_is_sent_back_after_a_later_message_is_in_no_undisturbed_order() -> None:
+    history = history_of(f"f{SECOND}.r1")
+    [redriven] = history.redriven
+    lay_there = letters(history, [FLOW])[redriven.number - 1].at
+    assert not came_after_later(history, [FLOW], [])
+    assert not came_after_later(history, [FLOW], [lay_there])
+    assert came_after_later(history, [FLOW], [lay_there, lay_there + 1])
+    assert not came_after_later(history_of(f"f{SECOND}"), [FLOW], [lay_there + 1]), "nothing was sent back"
+
+
+@pytest.mark.proof("runs the orders of six messages twice")
+def test_what_waited_in_the_dead_letters_while_a_later_message_came_is_not_compared(monkeypatch: Patch) -> None:
+    messages = [shipped(path) for path in sorted(PAGES)[:6]]
+    assert replay([PageCache, ChangeSource], messages, "f8.r2").ok
+    monkeypatch.setattr(search, "came_after_later", lambda *given: False)
+    assert not replay([PageCache, ChangeSource], messages, "f8.r2").ok

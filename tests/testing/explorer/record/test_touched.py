@@ -97,6 +97,9 @@ def test_an_item_is_a_place_by_its_hash_key(operation: str, params: dict[str, An
         ("s3", "ListBuckets", {}, (("s3",),)),
         ("s3", "CopyObject", {"Bucket": "b", "Key": "k", "CopySource": "c/k"}, (("s3",),)),
         ("ssm", "PutParameter", {}, (("ssm",),)),
+        ("scheduler", "CreateSchedule", {"Name": "s", "GroupName": "g"}, (("scheduler", "g", "s"),)),
+        ("scheduler", "CreateSchedule", {"Name": "s"}, (("scheduler", "default", "s"),)),
+        ("scheduler", "ListSchedules", {}, (("scheduler",),)),
     ],
 )
 def test_what_is_sent_comes_in_any_order_but_to_fifo(
