@@ -11,10 +11,9 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import timedelta
 from decimal import Decimal
 from enum import StrEnum
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, ClassVar, Final
 
 import boto3
 import pytest
@@ -90,7 +89,7 @@ class Records(Stage[Order, Sum], name="records", lease="auto"):
         step.put("orders", {"id": order.order_id, "rows": rows, "at": step.now().isoformat()})
         step.update("days", {"day": str(step.requested_at.date())}, "ADD n :one", values={":one": 1})
         step.modify("stock", {"sku": "tea"}, lambda item: {**(item or {}), "left": 1})
-        step.send(EMAILS, Order(order_id=step.key("mail")), delay=timedelta(seconds=1))
+        step.send(EMAILS, Order(order_id=step.key("mail")), delay=1)
         step.log.info("%s", step.request_id)
         logger.info("%s", _sorted(rows))
         return Done({"total": step.state.total})
@@ -386,7 +385,7 @@ class ByField(BaseModel):
 
 
 class ByDescriptor(Order):
-    items = functools.cached_property(lambda self: _looked_up(self.order_id))
+    items: ClassVar[object] = functools.cached_property(lambda self: _looked_up(self.order_id))
 
 
 class NamedOnce(Order):

@@ -27,7 +27,7 @@ from tests.proofs.bench.figure import Figure
 from tests.proofs.bench.flow import Context, OneStage, a_cart, a_request
 from tests.proofs.bench.stub import a_session
 
-MARK = 0.40
+MARK = 0.35
 MARK_OF_TEN = 0.15
 ROUNDS = 100
 _KEYS = Credentials("AKIAIOSFODNN7EXAMPLE", "a secret")

@@ -6,7 +6,8 @@ many rounds counts: what is above it is the machine's noise.
 ::
 
     flowguard    flows/validate_cart/handlers.py, its clients of DynamoDB and SQS           ┐
-    bare         boto3, the same models, the same clients                                   │ each in a process
+    bare         boto3, the same models, the same clients                                   │
+    least        the same models, and the lean clients of both: no flow, no worker          │ each in a process
     Powertools   boto3, its idempotency and batches, the same models, the same clients      │ of its own
     durable SDK  the decorator, the same models, its client of Lambda                       ┘
 """
@@ -25,7 +26,9 @@ from tests.proofs.bench.figure import Figure
 
 MARK: Final = 1.05
 NOISE: Final = 0.05
+LEAN_MARK: Final = 0.65
 MEMORY_MARK: Final = 1.10
+LEAN_MEMORY_MARK: Final = 0.75
 ROUNDS: Final = 15
 ROOT: Final = Path(__file__).parents[3]
 
@@ -39,15 +42,21 @@ clients = Clients()
 ready = price_cart.using(aws_services(Settings.from_environment(os.environ), clients)), clients.sqs
 """
 
-_MODELS: Final = """
-import importlib.util, sys, types
+_FAILED: Final = """
+import sys, types
 from pydantic import BaseModel
 sys.modules["flowguard"] = types.SimpleNamespace(Failed=BaseModel)
+"""
+"""Another model stands for the one that the models take from flowguard."""
+
+_ALONE: Final = """
+import importlib.util, sys
 spec = importlib.util.spec_from_file_location("models", "flows/validate_cart/models.py")
 sys.modules["models"] = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(sys.modules["models"])
 """
-"""The same models and nothing of flowguard: another model stands for the one that they take from there."""
+_MODELS: Final = _FAILED + _ALONE
+"""The same models and nothing of flowguard."""
 
 BARE: Final = f"""
 import boto3
@@ -55,6 +64,14 @@ import boto3
 session = boto3.session.Session()
 ready = session.client("dynamodb"), session.client("sqs")
 """
+
+LEAST: Final = f"""
+{_ALONE}
+from flowguard.aws.clients import Clients
+clients = Clients()
+ready = clients.dynamodb, clients.sqs
+"""
+"""What a start with the lean client is at least: the models, which take theirs from flowguard, and the clients."""
 
 POWERTOOLS: Final = f"""
 import boto3
@@ -105,6 +122,7 @@ class Program(NamedTuple):
 
 
 LEAN: Final = Program(FLOWGUARD, client="lean")
+LEAST_LEAN: Final = Program(LEAST, client="lean")
 
 
 class Start(NamedTuple):
@@ -118,27 +136,32 @@ def figures(rounds: int = ROUNDS) -> list[Figure]:
     try:
         python = str(engine_home("rivals") / "bin" / "python")
     except EngineMissing as missing:
-        ours, lean, bare = least(rounds, Program(FLOWGUARD), LEAN, Program(BARE))
+        ours, lean, floor, bare = least(rounds, Program(FLOWGUARD), LEAN, LEAST_LEAN, Program(BARE))
         return [
             *_of_bare(ours, bare),
-            _of_lean(lean, bare),
+            *_of_lean(lean, floor, bare),
             Figure("  of Powertools, of the durable SDK", None, None, "×", str(missing)),
         ]
     rivals = (Program(POWERTOOLS, python), Program(DURABLE, python))
-    ours, lean, bare, powertools, durable = least(rounds, Program(FLOWGUARD), LEAN, Program(BARE), *rivals)
+    programs = (Program(FLOWGUARD), LEAN, LEAST_LEAN, Program(BARE), *rivals)
+    ours, lean, floor, bare, powertools, durable = least(rounds, *programs)
     cpu, memory = _of_bare(ours, bare)
     return [
         cpu,
-        _of_lean(lean, bare),
         Figure("  of Powertools' batch and idempotency", ours.cpu / powertools.cpu, None, "×", _ms(powertools)),
         Figure("  of the durable execution SDK", ours.cpu / durable.cpu, None, "×", _ms(durable)),
+        *_of_lean(lean, floor, bare),
         memory,
     ]
 
 
-def _of_lean(lean: Start, bare: Start) -> Figure:
-    memory = f"it takes {bare.memory - lean.memory:.0f} MiB less"
-    return Figure("  with the lean client", lean.cpu / bare.cpu, None, "×", memory)
+def _of_lean(lean: Start, floor: Start, bare: Start) -> tuple[Figure, Figure, Figure]:
+    cpu, memory = f"{lean.cpu:.0f} ms", f"{lean.memory - bare.memory:+.1f} MiB"
+    return (
+        Figure("CPU of a cold start with the lean client", lean.cpu / bare.cpu, LEAN_MARK, "×", cpu, NOISE),
+        Figure("  of its models and clients alone", floor.cpu / bare.cpu, None, "×", f"{floor.cpu:.0f} ms: no flow"),
+        Figure("  its memory", lean.memory / bare.memory, LEAN_MEMORY_MARK, "×", memory),
+    )
 
 
 def _of_bare(ours: Start, bare: Start) -> tuple[Figure, Figure]:
