@@ -24,7 +24,8 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import NamedTuple
 
-from flowguard.flow import FOR_EVER, AnyFlow, OnConflict
+from flowguard.flow import FOR_EVER, AnyFlow
+from flowguard.protocol.conflict import OnConflict
 from flowguard.protocol.run import Status
 from flowguard.wire.message import Message
 from flowguard.wire.resumed_body import ResumedBody
