@@ -144,7 +144,7 @@ class Telling:
     def redriven(self, outcomes: Sequence[Outcome]) -> None:
         for each in outcomes:
             judgement = each.judgement
-            fate = "FAILED" if each.failed is not None or judgement is None else judgement.fate.value
+            fate = "LEFT" if judgement is None else "FAILED" if each.failed is not None else judgement.fate.value
             row = {
                 "verdict": None if judgement is None else judgement.fate.value,
                 "why": None if judgement is None else judgement.why,

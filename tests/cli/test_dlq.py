@@ -222,7 +222,7 @@ def unreadable() -> Iterator[Scene]:
 
 def test_letters_that_their_stage_could_not_read_stay_unless_asked_for(unreadable: Scene) -> None:
     result = dlq("redrive", "--all")
-    assert (result.exit_code, result.stdout) == (1, "3 FAILED\n")
+    assert (result.exit_code, result.stdout) == (1, "3 LEFT\n")
     assert result.stderr.count("its stage cannot read it") == 3
     assert result.stderr.count("with its id or with --unreadable sends it") == 3
     assert len(listed()) == 3

@@ -42,6 +42,9 @@ def test_a_bug_is_found_at_its_line_with_its_cure(stage: Any, fix: str) -> None:
     violation, *others = alone(stage).violations
     refused = [other.schedule for other in others]
     assert refused == (["f1"] if stage is seeded.BeforeClaim else []), "its message is parked: the object is not read"
+    assert all(
+        "runs while the message is read" in other.fix and "into the stage's handle" in other.fix for other in others
+    )
     guilty = seeded.Counted if stage is seeded.BeforeClaim else stage
     assert violation.site is not None
     assert (violation.site.file, violation.site.line) == (seeded.__file__, seeded.guilty_line(guilty.__name__))

@@ -77,8 +77,10 @@ class Site:
         return linecache.getline(self.file, self.line).strip()
 
     def __str__(self) -> str:
+        if not self.file:
+            return self.function
         directory = os.getcwd()  # noqa: PTH109 - a text, asked for thousands of times
-        return f"{_short(self.file, directory)}:{self.line}" if self.file else self.function
+        return f"{_short(self.file, directory)}:{self.line}"
 
 
 def calling_site(until: str) -> Site:

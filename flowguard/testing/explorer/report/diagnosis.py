@@ -111,13 +111,25 @@ def _of_failed_call(history: History, most: Effects, *, is_plain: bool) -> Diagn
         )
     if missing := [made for made in history.calls if _is_missing(made, history, most)]:
         made = missing[0]
+        recorded = f"record it with step.{_RECORDED.get(made.operation, 'send')}"
+        if not is_plain and _is_before_a_claim(made, history):
+            return Diagnosis(
+                made.site,
+                f"this {call_named(made.operation, made.service)} at {made.site} runs while the message is read, "
+                f"before its hop is claimed and for each copy of it: move it into the stage's handle, and {recorded}",
+            )
         return Diagnosis(
             made.site,
             f"this {call_named(made.operation, made.service)} at {made.site} failed, and the {_work(is_plain)} went on "
-            f"without it: let the error out, so that the {_work(is_plain)} is tried again"
-            + _or(is_plain, f"record it with step.{_RECORDED.get(made.operation, 'send')}"),
+            f"without it: let the error out, so that the {_work(is_plain)} is tried again" + _or(is_plain, recorded),
         )
     return None
+
+
+def _is_before_a_claim(made: CallRecord, history: History) -> bool:
+    """Answer whether nobody had asked for a run item yet: validators run while the message is read."""
+    before = (call for call in history.calls[: made.number - 1] if call.worker == made.worker)
+    return not any(call.service == "dynamodb" and not call.site.is_users for call in before)
 
 
 def _is_among(effect: tuple[Site, str, str], differing: Collection[str], problem: Problem) -> bool:
