@@ -1,4 +1,4 @@
-"""Regular expressions that are compiled when they are first used: a function starts with some forty, and uses few."""
+"""Regular expressions that are compiled when they are first used. A function starts with some forty and uses few."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ def _unrecorded(stage: AnyStage) -> str | None:
 
 
 def unneeded() -> Iterator[tuple[AnyFlow, AnyStage]]:
-    """Yield each stage of the loaded flows that has a lease, says nothing about it, and needs none."""
+    """Yield each stage of the loaded flows that needs no lease and says nothing about it."""
     for flow in _flows(Flow):
         for stage in flow.stages:
             if not stage.lease_given and why_leased(flow, stage) is None:

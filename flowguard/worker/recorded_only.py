@@ -117,7 +117,7 @@ class _Judge:
         self.function(stage.handle)
 
     def class_(self, kind: Any) -> None:
-        """Judge a class of values: a model with its fields, an enumeration, an error."""
+        """Judge a class of values, such as a model with its fields."""
         if not isinstance(kind, type):  # list[Line], Line | None
             for part in (*getattr(kind, "__args__", ()), getattr(kind, "__origin__", None)):
                 if part is not None:
@@ -138,7 +138,7 @@ class _Judge:
     def _field(self, field: FieldInfo) -> None:
         """Judge the type of a field, and the functions that make and check its values."""
         self.class_(field.annotation)
-        for part in (field.default_factory, *(getattr(one, "func", None) for one in field.metadata)):
+        for part in (field.default_factory, *(getattr(annotation, "func", None) for annotation in field.metadata)):
             if part is not None and part not in _BUILTINS:
                 self.function(part)
 

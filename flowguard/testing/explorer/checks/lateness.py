@@ -1,4 +1,4 @@
-"""What comes too late because something went wrong, so that another end is right: answers, and dead letters."""
+"""Answers and dead letters that come too late since something went wrong, so that another end is right."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def came_after_later(history: History, flows: Sequence[AnyFlow], later: Collecti
     if not later or not history.redriven:
         return False
     there = letters(history, flows)
-    return any(there[one.number - 1].at < moment for one in history.redriven for moment in later)
+    return any(there[letter.number - 1].at < moment for letter in history.redriven for moment in later)
 
 
 def _expired(history: History) -> Iterator[_Awaited]:

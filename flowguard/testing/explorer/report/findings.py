@@ -207,7 +207,7 @@ class Report:
     def _left_alone(self) -> list[str]:
         """Return what nobody answered, and what nothing came to, as lines."""
         lines = [nobody_answers(self.unanswered)] if self.unanswered else []
-        lines += [f"changes nothing, {self._name(one.number)}: {one.why}" for one in self.unawaited]
+        lines += [f"changes nothing, {self._name(answer.number)}: {answer.why}" for answer in self.unawaited]
         if self.never_ran:
             lines.append(f"never ran: {', '.join(self.never_ran)}; no message and no fault came there")
         return lines
@@ -239,7 +239,7 @@ class Report:
             "compared": list(self.compared),
             "never_ran": list(self.never_ran),
             "unanswered": list(self.unanswered),
-            "unawaited": [{"message": self._name(one.number), "why": one.why} for one in self.unawaited],
+            "unawaited": [{"message": self._name(answer.number), "why": answer.why} for answer in self.unawaited],
             "verdict": self.verdict,
             "complete": self.is_complete and self.stopped_after is None,
             "seconds": round(self.seconds, 3),

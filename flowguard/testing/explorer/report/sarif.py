@@ -14,7 +14,7 @@ _SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"
 
 
 def sarif(report: Report | Trace, version: str) -> str:
-    """Return a report, or one schedule, as one SARIF log, with a result for each violation."""
+    """Return a report or one schedule as a SARIF log with a result for each violation."""
     names = sorted({violation.rule for violation in report.violations})
     driver = {"name": "flowguard explore", "version": version, "rules": [{"id": name} for name in names]}
     results = [_result(violation) for violation in report.violations]

@@ -151,7 +151,7 @@ class Search:
     def _named(self, why: Mapping[str, str]) -> tuple[NotRun, ...]:
         """Return the first messages with these ids, and what is said of each."""
         messages = [self.runs.all[number - 1] for number in self._numbers(why)]
-        return tuple(NotRun(one.given, why[one.recorded.envelope.message_id]) for one in messages)
+        return tuple(NotRun(coming.given, why[coming.recorded.envelope.message_id]) for coming in messages)
 
     def again(self, schedule: Schedule) -> tuple[History, tuple[Violation, ...]]:
         """Run a schedule of a report once more and return its history with all that the report said of it."""
