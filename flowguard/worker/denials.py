@@ -52,7 +52,7 @@ class Denials:
         self._denied: dict[Refused, _Denied] = {}
 
     def are_final(self, refused: Refused, envelope: Envelope, now: int, since: int = 0) -> bool:
-        """Note a refusal, of ``refused``, to a record at ``now`` (ms). Answer whether that lasts for minutes by now.
+        """Note at ``now`` (ms) that ``refused`` was denied to a record. Answer whether that lasts for minutes by now.
 
         The record has to have waited as well; one that no queue brings again cannot. ``since`` is when it was first
         sent (ms), if SQS gave it up since then and it went back, else 0: what it has waited before says nothing of
