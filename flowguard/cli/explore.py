@@ -272,8 +272,8 @@ def _interrupted_by_term() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def _sarif(found: Report | Trace) -> str:
-    return sarif(found, version("flowguard-aws"))
+def _sarif(result: Report | Trace) -> str:
+    return sarif(result, version("flowguard-aws"))
 
 
 def _exit_code(report: Report) -> int:
