@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
 from enum import StrEnum
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, ClassVar, Final
 
 import boto3
 import pytest
@@ -87,10 +87,10 @@ class Records(Stage[Order, Sum], name="records", lease="auto"):
             rows = [json.dumps({"sku": line.sku, "n": line.quantity}) for line in order.lines if line.sku in PRICES]
         except KeyError:
             rows = []
-        step.put("orders", {"id": order.order_id, "rows": rows, "at": step.now().isoformat()})
+        step.put("orders", {"id": order.order_id, "rows": rows, "at": (step.now() + timedelta(days=1)).isoformat()})
         step.update("days", {"day": str(step.requested_at.date())}, "ADD n :one", values={":one": 1})
         step.modify("stock", {"sku": "tea"}, lambda item: {**(item or {}), "left": 1})
-        step.send(EMAILS, Order(order_id=step.key("mail")), delay=timedelta(seconds=1))
+        step.send(EMAILS, Order(order_id=step.key("mail")), delay=1)
         step.log.info("%s", step.request_id)
         logger.info("%s", _sorted(rows))
         return Done({"total": step.state.total})
@@ -386,7 +386,7 @@ class ByField(BaseModel):
 
 
 class ByDescriptor(Order):
-    items = functools.cached_property(lambda self: _looked_up(self.order_id))
+    items: ClassVar[Any] = functools.cached_property(lambda self: _looked_up(self.order_id))
 
 
 class NamedOnce(Order):
