@@ -205,16 +205,16 @@ def explore(  # noqa: PLR0913 - the options of a command
         names, events = _events(files)
         _check_messages(names, events, of_flows=not queues)
         with closed_imports(network):
-            found = load_explored(
+            loaded = load_explored(
                 flows, queues, visibility=visibility, timeout=timeout, direct=direct, batch=batch, partial=partial
             )
         expected = _Expected.of(files, events)
         about: dict[str, Any] = {
             "tables": dict(map(table_in, tables)),
-            "invariants": invariants_of(found),
-            "free": free_of(found, free),
+            "invariants": invariants_of(loaded),
+            "free": free_of(loaded, free),
             "seed": seed,
-            "same": dict(pair_in(one, ".") for one in same),
+            "same": dict(pair_in(pair, ".") for pair in same),
             "network": network,
             "outside": dict(map(party_in, outside)) or None,
             "failing": (*failing, *expected.objects),
@@ -228,7 +228,7 @@ def explore(  # noqa: PLR0913 - the options of a command
             "items": items_in(items) or None,
             "answers": dict(map(named_json("--answer"), answers)) or None,
             "stubs": dict(map(named_json("--stub"), stubs)) or None,
-            "batch": batch if any(map(is_flow, found)) else 1,
+            "batch": batch if any(map(is_flow, loaded)) else 1,
             "together": together,
             "insider": insider,
             "weather": weather,
@@ -236,10 +236,10 @@ def explore(  # noqa: PLR0913 - the options of a command
         _write(html, "")  # before the minutes that an exploration may take
         _write(sarif_file, "", "--sarif")
         if schedule is not None:
-            sys.exit(_one(found, events, schedule, about, as_json=as_json, html=html, sarif_file=sarif_file))
+            sys.exit(_one(loaded, events, schedule, about, as_json=as_json, html=html, sarif_file=sarif_file))
         with Progress() as progress, _interrupted_by_term():
             report = explored(
-                found, events, bound=bound, walks=walks, most=most, seconds=seconds, for_good=for_good,
+                loaded, events, bound=bound, walks=walks, most=most, seconds=seconds, for_good=for_good,
                 progress=progress, **about,
             )  # fmt: skip
         report = replace(report, names=names, not_run=expected.marked(report.not_run))
@@ -294,16 +294,16 @@ def _one(
     html: str | None,
     sarif_file: str | None,
 ) -> int:
-    one = replay(flows, messages, schedule, **about)
-    _write(html, page_of_schedule(one) if html else "")
-    _write(sarif_file, _sarif(one) if sarif_file else "", "--sarif")
+    trace = replay(flows, messages, schedule, **about)
+    _write(html, page_of_schedule(trace) if html else "")
+    _write(sarif_file, _sarif(trace) if sarif_file else "", "--sarif")
     if as_json:
-        found = [violation_as_json(violation) for violation in one.violations]
-        shown = {"schedule": schedule, "timeline": one.timeline, "violations": found}
+        violations = [violation_as_json(violation) for violation in trace.violations]
+        shown = {"schedule": schedule, "timeline": trace.timeline, "violations": violations}
         say_json(json.dumps(shown, ensure_ascii=False))
     else:
-        say(str(one))
-    return 0 if one.ok else FOUND
+        say(str(trace))
+    return 0 if trace.ok else FOUND
 
 
 class _Expected(NamedTuple):
