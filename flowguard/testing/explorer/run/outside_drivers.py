@@ -15,7 +15,7 @@ from flowguard.testing.explorer.run.late_imports import Change, replaced
 from flowguard.testing.explorer.run.network import NetworkRefused, Refusals
 
 _CONNECTING: Final[Mapping[str, tuple[str, ...]]] = {
-    "psycopg": ("Connection.connect", "AsyncConnection.connect", "connect"),
+    "psycopg": ("Connection.connect", "AsyncConnection.connect", "connect", "BaseConnection._connect_gen"),
     "psycopg2": ("_connect", "connect"),
     "MySQLdb": ("Connection", "Connect", "connect"),
     "oracledb": ("connect", "connect_async"),
@@ -38,8 +38,8 @@ def _refusing(library: str, refusals: Refusals) -> Change:
                 *owners, name = path.split(".")
                 owner = module
                 for part in owners:
-                    owner = getattr(owner, part)
-                if name in vars(owner):
+                    owner = getattr(owner, part, None)
+                if owner is not None and name in vars(owner):
                     refused.enter_context(replaced(owner, name, _connect(library, refusals, vars(owner)[name])))
             yield
 
@@ -51,7 +51,7 @@ def _connect(library: str, refusals: Refusals, real: Any) -> Any:
         refusals.lack(
             calling_site(until="_work"),
             f"connects to a database by {library}, which an exploration does not play",
-            f'put the calls behind a function of yours and give a fake, or use sqlite3; or allow: network=["{library}"]',
+            f'put the calls behind a function of yours with a fake, or use sqlite3, or allow it: network=["{library}"]',
         )
         raise NetworkRefused(f"{library} is not to connect while a flow is explored")
 
