@@ -9,10 +9,12 @@ Names of this machine may be looked up, and it is not reached: a service on it k
 from __future__ import annotations
 
 import ipaddress
+import re
 import socket
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
+from types import FrameType
 from typing import Any, Final, NamedTuple, Protocol
 
 from flowguard.testing.explorer.record.site import Site, calling_site
@@ -62,6 +64,32 @@ _EXPLORED: Final = Words(
     'give the call a fake, or allow it: network=["{host}"]',
     threads=True,
 )
+
+_DRIVERS: Final = re.compile(
+    r"[/\\](?:site|dist)-packages[/\\](redis|valkey|pymemcache|pymysql|aiomysql|mysql|asyncpg|pg8000|psycopg|oracledb|"
+    r"pymongo|cassandra|kafka|pika)[/\\]"
+)
+"""Libraries that do not speak HTTP: ``outside=`` answers none of them."""
+
+
+def _driver(frame: FrameType | None) -> str | None:
+    """Return the library of a database or broker among the callers. None where there is none."""
+    while frame is not None:
+        if (match := _DRIVERS.search(frame.f_code.co_filename)) is not None:
+            return match[1]
+        frame = frame.f_back
+    return None
+
+
+def _of_driver(words: Words, driver: str) -> Words:
+    """Return the words for a library that no party outside answers."""
+    if words is not _EXPLORED:
+        return words
+    return words._replace(
+        what=f"goes out to {{host}} by {driver}, which an exploration does not play",
+        fix='put the calls behind a function of yours and give a fake, or allow it: network=["{host}"]',
+    )
+
 
 _Destination = Callable[[Any], str | None]
 """Returns the host that an audit event's arguments name, or None for one that stays on this machine."""
@@ -136,7 +164,8 @@ class _Guard:
         host = _WAYS_OUT[event](arguments)
         if host is not None and host not in self.addresses:
             host = self.names.get(host, host)
-            self._lack(self._words.what.format(host=host), self._words.fix.format(host=host))
+            words = self._words if (driver := _driver(sys._getframe())) is None else _of_driver(self._words, driver)
+            self._lack(words.what.format(host=host), words.fix.format(host=host))
             raise NetworkRefused(f"{host} is not to be reached while {self._words.meanwhile}")
 
     def _check_start(self, start: Started | None) -> None:

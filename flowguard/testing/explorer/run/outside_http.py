@@ -9,7 +9,7 @@ from __future__ import annotations
 import http.client
 import io
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final, Protocol
 
@@ -17,11 +17,14 @@ import urllib3.connection
 
 from flowguard.testing.explorer.record.outside_call import ASKS, HTTP, OutsideCall
 from flowguard.testing.explorer.record.schedule import FaultKind
+from flowguard.testing.explorer.record.site import Site, calling_site
 from flowguard.testing.explorer.record.touched import ADDED
+from flowguard.testing.explorer.run.network import NetworkRefused
 from flowguard.testing.explorer.run.outside_world import OutsideAnswer, OutsideRequest, OutsideWorld
 
 _HEAD_END: Final = b"\r\n\r\n"
 _UNAVAILABLE: Final = OutsideAnswer({"error": "unavailable"}, 503)
+_UNPLAYED: Final = {"upgrade": "another protocol (Upgrade)", "expect": "a go-ahead (Expect)"}
 
 
 class Points(Protocol):
@@ -42,6 +45,10 @@ class Points(Protocol):
 
     def ends_if_over(self, worker: object, /) -> bool:
         """End another worker whose function's time is over. Answer whether it was."""
+        ...
+
+    def lack(self, site: Site, what: str, fix: str, /) -> None:
+        """Note what the worker needs and there is not."""
         ...
 
 
@@ -96,18 +103,7 @@ class _Wire:
         """Send what was written, and return the answer to be read."""
         request = read_request(self._party, bytes(self._sent))
         self._sent.clear()
-        answers: list[OutsideAnswer] = []
-
-        def proceed() -> dict[str, Any]:
-            answer, has_changed = self._world.ask(self._party, request)
-            answers.append(answer)
-            return {"changed": has_changed}
-
-        try:
-            self._points.point(_call(request, self._world), proceed)
-        except Unavailable:
-            answers.append(_UNAVAILABLE)
-        return io.BytesIO(written(answers[-1], request.method))
+        return io.BytesIO(written(answer_of(self._points, self._world, request, _timed_out), request.method))
 
     def settimeout(self, _: float | None) -> None:
         """Wait for nothing: the answer is there at once."""
@@ -116,10 +112,43 @@ class _Wire:
         """Close nothing: it is no socket."""
 
 
-def _call(request: OutsideRequest, world: OutsideWorld) -> OutsideCall:
+def answer_of(
+    points: Points, world: OutsideWorld, request: OutsideRequest, timed_out: Callable[[], Exception]
+) -> OutsideAnswer:
+    """Return what a party answers. Something may go wrong before and after it.
+
+    Raises what ``timed_out`` makes where the answer is lost.
+    """
+    answers: list[OutsideAnswer] = []
+
+    def proceed() -> dict[str, Any]:
+        answer, has_changed = world.ask(request.host, request)
+        answers.append(answer)
+        return {"changed": has_changed}
+
+    def failure(kind: FaultKind) -> Exception:
+        return Unavailable() if kind is FaultKind.ERROR else timed_out()
+
+    try:
+        points.point(_call(request, world, failure), proceed)
+    except Unavailable:
+        answers.append(_UNAVAILABLE)
+    return answers[-1]
+
+
+def refuse_unplayed(points: Points, request: OutsideRequest, library: str) -> None:
+    """Raise :class:`NetworkRefused` for what no party plays: another protocol, or a body that waits for a go-ahead."""
+    for header, what in _UNPLAYED.items():
+        if header in request.headers:
+            shown = f"asks {request.host} by {library} for {what}, which no party of outside= answers"
+            points.lack(calling_site(until="_work"), shown, "put the call behind a function of yours, and give a fake")
+            raise NetworkRefused(f"{request.host} is not asked for {what} while a flow is explored")
+
+
+def _call(request: OutsideRequest, world: OutsideWorld, failure: Callable[[FaultKind], Exception]) -> OutsideCall:
     place = (HTTP, request.host) if world.has_functions or request.method in ASKS else _place(request)
     about = {"To": request.host, "Places": (place,)}
-    return OutsideCall(HTTP, request.method, about, 0, None, failure=_failure)  # type: ignore[arg-type]
+    return OutsideCall(HTTP, request.method, about, 0, None, failure=failure)  # type: ignore[arg-type]
 
 
 def _place(request: OutsideRequest) -> tuple[str, ...]:
@@ -127,8 +156,8 @@ def _place(request: OutsideRequest) -> tuple[str, ...]:
     return (HTTP, request.host, ADDED if request.method == "POST" else request.path)
 
 
-def _failure(kind: FaultKind) -> Exception:
-    return Unavailable() if kind is FaultKind.ERROR else TimeoutError("timed out")
+def _timed_out() -> Exception:
+    return TimeoutError("timed out")
 
 
 def read_request(host: str, sent: bytes) -> OutsideRequest:
@@ -139,7 +168,22 @@ def read_request(host: str, sent: bytes) -> OutsideRequest:
     pairs = (line.partition(":") for line in lines)
     headers = {name.strip().lower(): value.strip() for name, _, value in pairs}
     content = _joined(body) if headers.get("transfer-encoding", "").lower() == "chunked" else body
-    return OutsideRequest(method, host, path, headers, _parsed(content))
+    return made_request(method, host, path, headers, content)
+
+
+def made_request(method: str, host: str, path: str, headers: Mapping[str, str], body: bytes) -> OutsideRequest:
+    """Return a request whose body is read as JSON where it is that."""
+    return OutsideRequest(method, host, path, headers, _parsed(body))
+
+
+def is_whole(sent: bytes) -> bool:
+    """Answer whether a request is written to its end."""
+    head, end, body = sent.partition(_HEAD_END)
+    fields = head.lower().split(b"\r\n")
+    if any(field.replace(b" ", b"") == b"transfer-encoding:chunked" for field in fields):
+        return (b"\r\n" + body).endswith(b"\r\n0\r\n\r\n")
+    lengths = [int(field.partition(b":")[2]) for field in fields if field.startswith(b"content-length:")]
+    return bool(end) and len(body) >= max(lengths, default=0)
 
 
 def _joined(body: bytes) -> bytes:
@@ -162,8 +206,8 @@ def _parsed(body: bytes) -> Any:
         return text
 
 
-def written(answer: OutsideAnswer, method: str) -> bytes:
-    """Return an answer as it is written to a socket. The connection ends with it."""
+def encoded(answer: OutsideAnswer) -> tuple[dict[str, str], bytes]:
+    """Return the headers and the body of an answer. The connection ends with it."""
     is_text = isinstance(answer.body, str | bytes)
     content = answer.body if is_text else json.dumps(answer.body)
     body = content.encode() if isinstance(content, str) else bytes(content)
@@ -173,6 +217,12 @@ def written(answer: OutsideAnswer, method: str) -> bytes:
         "Content-Length": str(len(body)),
         "Connection": "close",
     }
+    return headers, body
+
+
+def written(answer: OutsideAnswer, method: str) -> bytes:
+    """Return an answer as it is written to a socket."""
+    headers, body = encoded(answer)
     reason = http.client.responses.get(answer.status, "")
     lines = [f"HTTP/1.1 {answer.status} {reason}", *(f"{name}: {value}" for name, value in headers.items())]
     return "\r\n".join(lines).encode("latin-1") + _HEAD_END + (b"" if method == "HEAD" else body)

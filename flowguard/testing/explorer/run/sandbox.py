@@ -46,9 +46,13 @@ from flowguard.testing.explorer.run.explored import keys_of, modules_of
 from flowguard.testing.explorer.run.given_buckets import Buckets, GivenBuckets
 from flowguard.testing.explorer.run.inbox import Coming, Given, at_their_times, read_given
 from flowguard.testing.explorer.run.invocation import Invocation
+from flowguard.testing.explorer.run.late_imports import Change, changed_when_imported
 from flowguard.testing.explorer.run.module_state import Memory, with_imported
 from flowguard.testing.explorer.run.network import no_network
+from flowguard.testing.explorer.run.outside_aiohttp import answered_aiohttp
+from flowguard.testing.explorer.run.outside_drivers import refused_drivers
 from flowguard.testing.explorer.run.outside_http import answered_http
+from flowguard.testing.explorer.run.outside_httpx import answered_httpx
 from flowguard.testing.explorer.run.outside_mail import answered_mail
 from flowguard.testing.explorer.run.outside_sql import Databases, answered_sql
 from flowguard.testing.explorer.run.outside_world import GivenOutside, OutsideWorld
@@ -192,6 +196,7 @@ class Sandbox:
             opened.enter_context(caught_exits(self.invocation))
             opened.enter_context(no_network(self.invocation, self._needs.network))
             opened.enter_context(answered_http(self.invocation, self.outside))
+            opened.enter_context(changed_when_imported(self._late_changes()))
             opened.enter_context(answered_mail(self.invocation, self.outside))
             opened.enter_context(answered_sql(self.databases))
             opened.enter_context(self._same.kept())
@@ -205,6 +210,14 @@ class Sandbox:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._exit.close()
+
+    def _late_changes(self) -> dict[str, Change]:
+        """Return what is changed in libraries that handlers may import."""
+        return {
+            "httpx": answered_httpx(self.invocation, self.outside),
+            "aiohttp": answered_aiohttp(self.invocation, self.outside),
+            **refused_drivers(self.invocation, tuple(self._needs.network)),
+        }
 
     def _set_up(self) -> None:
         self._clients = _clients(environment_here())
