@@ -12,12 +12,12 @@ import hmac
 import json
 import logging
 import random
-import re
 from collections.abc import Callable
 from typing import Final, Protocol
 
 from flowguard.clock import Clock
 from flowguard.errors import SettingsError
+from flowguard.startup.late_pattern import late_pattern
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.message import Message
 
@@ -47,7 +47,7 @@ JITTER: Final = 0.2
 """The share of a time that is drawn at random."""
 
 _FORM = "flowguard-1"
-_KEY_ID = re.compile("[A-Za-z0-9_-]{1,32}")
+_KEY_ID = late_pattern("[A-Za-z0-9_-]{1,32}")
 
 
 class Signer(Protocol):
@@ -284,7 +284,7 @@ def signed_attributes(message: Message, signer: Signer) -> dict[str, Attribute]:
 
 
 def check_signs(signer: Signer, flow: str, subject: str) -> None:
-    """Raise :class:`SettingsError` where no keys are set for ``subject``, which ``flow`` believes only signed.
+    """Raise :class:`SettingsError` where no keys are set for ``subject``, which ``flow`` believes only when signed.
 
     Unsigned, it would be refused when it arrives, and its receiver would wait until the deadline.
     """

@@ -15,10 +15,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import timedelta
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, TypeAlias
 
 from flowguard.protocol.outbox import Send
 from flowguard.retry import LONGEST_SQS_DELAY
+from flowguard.startup.named_tuple import NamedTuple
 from flowguard.wire.envelope import Envelope
 from flowguard.worker import patience
 
@@ -52,7 +53,7 @@ class Denials:
         self._denied: dict[Refused, _Denied] = {}
 
     def are_final(self, refused: Refused, envelope: Envelope, now: int, since: int = 0) -> bool:
-        """Note at ``now`` (ms) that ``refused`` was denied to a record. Answer whether that lasts for minutes by now.
+        """Note that ``refused`` was denied to a record at ``now`` (ms). Answer whether that lasts for minutes by now.
 
         The record has to have waited as well; one that no queue brings again cannot. ``since`` is when it was first
         sent (ms), if SQS gave it up since then and it went back, else 0: what it has waited before says nothing of
