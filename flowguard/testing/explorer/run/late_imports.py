@@ -1,6 +1,6 @@
 """Libraries that are changed for a while: those that are imported by now, and each other one once it is imported.
 
-Nothing is imported for it: a handler that does without a library needs it no more than before.
+Nothing is imported for it: a handler that does not use a library needs it no more than before.
 """
 
 from __future__ import annotations
