@@ -38,6 +38,9 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
     "an answer that has no bytes of DynamoDB is the same after they are looked for": (
         "aws.transport.answers._decoder: b'\"B\"' in body or b'\"BS\"' in body → forced true",
     ),
+    "what is loaded for a request that is not cancelled asks for that again": (
+        "worker.turned_away.TurnedAway.ending: arrival.message.cancelled is not None → forced true",
+    ),
     "a record that is alone shares no call, and needs no thread: it ends the same on the longer way": (
         "worker.batch.Batch.run: len(envelopes) > 1 → forced true",
         "worker.batch.Batch.run: len(envelopes) > 1 → becomes len(envelopes) >= 1",
