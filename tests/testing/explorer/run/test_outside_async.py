@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -162,3 +164,47 @@ def test_a_library_is_changed_once_it_is_imported_and_not_imported_for_it(
     with changed_when_imported(changes):
         assert late.where == "changed"
     monkeypatch.delitem(sys.modules, name)
+
+
+def charge_by_httpx() -> None:
+    httpx.post(handlers.PSP, json={"amount": 5}).raise_for_status()
+
+
+def charge_by_async_httpx() -> None:
+    async def charge() -> None:
+        async with httpx.AsyncClient() as client:
+            (await client.post(handlers.PSP, json={"amount": 5})).raise_for_status()
+
+    asyncio.run(charge())
+
+
+def charge_by_aiohttp() -> None:
+    async def charge() -> None:
+        async with aiohttp.ClientSession() as session, session.post(handlers.PSP, json={"amount": 5}) as response:
+            response.raise_for_status()
+
+    asyncio.run(charge())
+
+
+@pytest.mark.parametrize(
+    ("charge", "lost", "failed"),
+    [
+        (charge_by_httpx, httpx.ReadTimeout, httpx.HTTPStatusError),
+        (charge_by_async_httpx, httpx.ReadTimeout, httpx.HTTPStatusError),
+        (charge_by_aiohttp, aiohttp.ServerTimeoutError, aiohttp.ClientResponseError),
+    ],
+)
+def test_a_lost_answer_and_an_error_are_raised_as_the_library_raises_them(
+    charge: Callable[[], None], lost: type[Exception], failed: type[Exception]
+) -> None:
+    raised: list[type[Exception]] = []
+
+    def handler(event: Any, context: Any) -> None:
+        try:
+            charge()
+        except Exception as error:
+            raised.append(type(error))
+
+    for schedule in ("none", "u1", "e1"):
+        replay([PlainFunction("orders", handler)], [ORDER], schedule, outside=PAID)
+    assert raised == [lost, failed]
