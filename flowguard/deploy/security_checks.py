@@ -36,7 +36,7 @@ def _of_key(name: str, key: str, live_key: str) -> LiveFinding:
 
 
 def _keys(needed: Deployment, options: DeployOptions, live: LiveAccount) -> Iterator[tuple[str, str, str | None]]:
-    """Yield each resource that a key is to encrypt: its name, that key, and the key that it has at AWS."""
+    """Yield the name of each resource to encrypt, the key it should have and the key it has at AWS."""
     for table in needed.tables:
         if table.kms_key is not None:
             yield table.name, table.kms_key, live.table_key(table.name)

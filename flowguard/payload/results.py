@@ -25,7 +25,7 @@ import dataclasses
 import inspect
 import json
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import date, datetime, time, timedelta, timezone, tzinfo
 from decimal import Decimal
 from enum import Enum
@@ -357,9 +357,13 @@ def _parts_of(value: Any, back: Any) -> tuple[_Parts, _Parts] | None:
             return _state(value), _state(back)
         case _ if dataclasses.is_dataclass(value):
             names = [field.name for field in dataclasses.fields(value)]
-            return tuple([(f".{name}", getattr(side, name, None)) for name in names] for side in (value, back))  # type: ignore[return-value]  # two of them
+            return _attributes(value, names), _attributes(back, names)
         case _:
             return None
+
+
+def _attributes(value: object, names: Sequence[str]) -> _Parts:
+    return [(f".{name}", getattr(value, name, None)) for name in names]
 
 
 def _pairs(value: dict[Any, Any]) -> _Parts:

@@ -45,7 +45,7 @@ def read_recording(event: Any) -> list[RecordedRecord | BadRecord]:
 
 
 def _with_receipts(event: Any) -> Any:
-    """Add the receipt handles that messages lack, in one message, a list, or an answer of ReceiveMessage.
+    """Give a receipt handle to each message that has none.
 
     A function gets none without its receipt, so there such an object may be anybody's payload. Who notes messages down
     leaves receipts out: they are no use later.

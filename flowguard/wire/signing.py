@@ -284,7 +284,7 @@ def signed_attributes(message: Message, signer: Signer) -> dict[str, Attribute]:
 
 
 def check_signs(signer: Signer, flow: str, subject: str) -> None:
-    """Raise :class:`SettingsError` where no keys are set for ``subject``, which ``flow`` believes only when signed.
+    """Raise :class:`SettingsError` if there are no keys to sign ``subject``, which the flow takes only signed.
 
     Unsigned, it would be refused when it arrives, and its receiver would wait until the deadline.
     """

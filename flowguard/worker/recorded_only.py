@@ -33,12 +33,13 @@ from uuid import UUID
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
+from pydantic_core import PydanticUndefined
 
 _OF_STEP: Final = (
     "answer_id attempt attributes cancel check delete hop key log modify newest_wins now object_id put refused "
     "request_id requested_at reset send start state superseded superseded_error update"
 )
-"""What a step only records, or knows. Not here: what it does before the commit, and what a run can wait for."""
+"""Names of a step that record an effect for the commit, or only read."""
 
 _OF_VALUES: Final = (
     "add append capitalize casefold clear copy count date day days debug difference digest discard encode endswith "
@@ -54,7 +55,7 @@ _NAMES: Final = frozenset({*_OF_STEP.split(), *_OF_VALUES.split(), "message"})
 
 _CLAIMED: Final = "answers apply ask event fence group is_current once token when when_all when_any when_group"
 _NEVER: Final = frozenset(_CLAIMED.split())
-"""What a step does before the commit, and what a run waits for. Nothing else may have such a name."""
+"""Names of a step that act before the commit, or begin a wait. A stage that uses one keeps its lease."""
 
 _SAID: Final = "inbox lease lease_given name parallel payload retry state then timeout"
 _OF_STAGES: Final = frozenset(_SAID.split())
@@ -111,7 +112,7 @@ class _Judge:
         return unknown[0] if unknown else None
 
     def stage(self, stage: type[Any]) -> None:
-        """Judge its handler, and what it has beside that: a method that it calls, or a value that it reads."""
+        """Judge the handler of a stage, its other methods and the values of its class."""
         for kind in _written_by_users(stage):
             self._members(kind, _OF_STAGES)
         self.function(stage.handle)
@@ -138,6 +139,8 @@ class _Judge:
     def _field(self, field: FieldInfo) -> None:
         """Judge the type of a field, and the functions that make and check its values."""
         self.class_(field.annotation)
+        if field.default is not PydanticUndefined and not self._is_value(field.default):
+            raise _Unknown(f"a field has the default {type(field.default).__qualname__}")
         for part in (field.default_factory, *(getattr(annotation, "func", None) for annotation in field.metadata)):
             if part is not None and part not in _BUILTINS:
                 self.function(part)
@@ -181,18 +184,13 @@ class _Judge:
                 continue
             if each.opname in _OF_ATTRIBUTES:
                 if module is None:
-                    self._attribute(str(each.argval), where)
+                    self._used.setdefault(str(each.argval), where)
             elif each.opcode in dis.hasname or "WITH" in each.opname or each.opname == "LOAD_SPECIAL":
                 raise _Unknown(f"{where} has {each.opname}")
             module = None
         for inner in code.co_consts:
             if isinstance(inner, CodeType):
                 self._code(inner, names, where)
-
-    def _attribute(self, name: str, where: str) -> None:
-        if name.startswith("__"):
-            raise _Unknown(f"{where} uses .{name}")
-        self._used.setdefault(name, where)
 
     def _global(self, name: str, names: Mapping[str, Any], where: str) -> str | None:
         """Judge what a name stands for. Return that of a harmless module: what it has is known."""

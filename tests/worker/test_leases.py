@@ -398,6 +398,19 @@ def test_a_model_whose_code_may_do_more_keeps_the_lease(payload: Any) -> None:
     assert why_leased(flow_of(stage), stage) == "_looked_up uses the module urllib"
 
 
+class ByValue(BaseModel):
+    send: object = urllib.request.urlopen
+
+
+def test_a_default_that_may_do_anything_keeps_the_lease() -> None:
+    def calls(self: object, payload: Any, step: Step[Any]) -> Outcome:
+        payload.send("https://psp.example")
+        return Done()
+
+    stage = define(calls, ByValue)
+    assert why_leased(flow_of(stage), stage) == "a field has the default function"
+
+
 def test_a_plain_model_does_not() -> None:
     stage = define(plain, Order)
     assert why_leased(flow_of(stage), stage) is None

@@ -5,9 +5,9 @@ Each is recorded as a call, so that a fault can come before and after it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from flowguard.sim.calls import ApiCall
 from flowguard.testing.explorer.record.schedule import FaultKind
@@ -31,6 +31,13 @@ class OutsideCall(ApiCall):
     """A call of another party. ``failure`` makes what the caller gets where it is not answered."""
 
     failure: Callable[[FaultKind], Exception] = ConnectionError
+
+
+def outside_call(
+    service: str, operation: str, about: Mapping[str, Any], failure: Callable[[FaultKind], Exception]
+) -> OutsideCall:
+    """Return a call of another party, before it is counted."""
+    return OutsideCall(service, operation, about, 0, None, failure)  # type: ignore[arg-type]  # no client of AWS makes it
 
 
 def named_apart(where: str) -> tuple[str, str]:

@@ -46,8 +46,8 @@ class _Finder:
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return where a library is, with a loader that changes it. None for all other modules."""
-        if name not in self._changes or name in self._changed:
+        """Find a library of the changes, with a loader that changes it. None for all other modules."""
+        if name not in self._changes:
             return None
         others = (finder for finder in sys.meta_path if finder is not self)
         specs = (finder.find_spec(name, path, target) for finder in others)

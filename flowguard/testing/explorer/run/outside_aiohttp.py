@@ -97,7 +97,7 @@ class _Pipe(asyncio.Transport):
 def _protocol(base: Any) -> Any:
     """Return a protocol of aiohttp that asks for the answer when somebody wants to read it."""
 
-    class Answered(base):  # type: ignore[misc]
+    class Answered(base):  # type: ignore[misc]  # aiohttp is imported by the handler alone
         def begin(self, answering: _Answering) -> None:
             self._answering = answering
             self._whole: asyncio.Future[bool] = asyncio.get_running_loop().create_future()

@@ -15,7 +15,7 @@ from typing import Any, Final, Protocol
 
 import urllib3.connection
 
-from flowguard.testing.explorer.record.outside_call import ASKS, HTTP, OutsideCall
+from flowguard.testing.explorer.record.outside_call import ASKS, HTTP, OutsideCall, outside_call
 from flowguard.testing.explorer.record.schedule import FaultKind
 from flowguard.testing.explorer.record.site import Site, calling_site
 from flowguard.testing.explorer.record.touched import ADDED
@@ -137,7 +137,7 @@ def answer_of(
 
 
 def refuse_unplayed(points: Points, request: OutsideRequest, library: str) -> None:
-    """Raise :class:`NetworkRefused` for what no party plays: another protocol, or a body that waits for a go-ahead."""
+    """Raise :class:`NetworkRefused` for a request with a header that no party plays: Upgrade or Expect."""
     for header, what in _UNPLAYED.items():
         if header in request.headers:
             shown = f"asks {request.host} by {library} for {what}, which no party of outside= answers"
@@ -148,7 +148,7 @@ def refuse_unplayed(points: Points, request: OutsideRequest, library: str) -> No
 def _call(request: OutsideRequest, world: OutsideWorld, failure: Callable[[FaultKind], Exception]) -> OutsideCall:
     place = (HTTP, request.host) if world.has_functions or request.method in ASKS else _place(request)
     about = {"To": request.host, "Places": (place,)}
-    return OutsideCall(HTTP, request.method, about, 0, None, failure=failure)  # type: ignore[arg-type]
+    return outside_call(HTTP, request.method, about, failure)
 
 
 def _place(request: OutsideRequest) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from email import policy
 from typing import Any, Final
 
-from flowguard.testing.explorer.record.outside_call import MAIL, OutsideCall
+from flowguard.testing.explorer.record.outside_call import MAIL, outside_call
 from flowguard.testing.explorer.record.schedule import FaultKind
 from flowguard.testing.explorer.record.touched import ADDED
 from flowguard.testing.explorer.run.outside_http import Points, Unavailable
@@ -99,10 +99,7 @@ class _Wire:
 
         about = {"To": self._party, "Places": ((MAIL, self._party, ADDED),)}
         try:
-            self._points.point(
-                OutsideCall(MAIL, "MAIL", about, 0, None, failure=_failure),  # type: ignore[arg-type]
-                proceed,
-            )
+            self._points.point(outside_call(MAIL, "MAIL", about, _failure), proceed)
         except Unavailable:
             self._replies.append(_BUSY)
         else:

@@ -20,7 +20,7 @@ from typing import Any, Final, NamedTuple
 
 from flowguard.project.declared import TableKey
 from flowguard.testing.explorer.record.history import Items
-from flowguard.testing.explorer.record.outside_call import OF_DATABASES, SQL, OutsideCall
+from flowguard.testing.explorer.record.outside_call import OF_DATABASES, SQL, outside_call
 from flowguard.testing.explorer.record.schedule import FaultKind
 from flowguard.testing.explorer.run.outside_http import Points
 
@@ -223,10 +223,7 @@ class _Recording:
         to = f"{self.database}/{statement.table}" if statement.table else self.database
         about = {"To": to, "Places": ((SQL, self.database),)}
         self.used_by = self.databases.points.worker
-        self.databases.points.point(
-            OutsideCall(SQL, statement.operation, about, 0, None, failure=_failure),  # type: ignore[arg-type]
-            proceed,
-        )
+        self.databases.points.point(outside_call(SQL, statement.operation, about, _failure), proceed)
         return made[-1]
 
 

@@ -1,4 +1,4 @@
-"""When an invocation is given up that does not end: what counts is what it did, not how busy the machine is."""
+"""Decides by its CPU time when an invocation that does not end is given up."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Patience:
         self._still = 0
 
     def is_over(self) -> str | None:
-        """Look once more. Returns why the invocation is given up, or None."""
+        """Return why the invocation is given up, or None. To be called at each look."""
         now = self._cpu()
         self._still = 0 if now - self._last >= LEAST else self._still + 1
         self._last = now

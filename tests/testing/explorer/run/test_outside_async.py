@@ -6,7 +6,7 @@ import asyncio
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import aiohttp
 import httpx
@@ -15,7 +15,10 @@ import pytest
 from flowguard.testing import OutsideAnswer, OutsideRequest
 from flowguard.testing.explorer import PlainFunction, Report, explore, replay
 from flowguard.testing.explorer.run.late_imports import changed_when_imported, replaced
-from flowguard.testing.explorer.run.outside_http import is_whole
+from flowguard.testing.explorer.run.outside_aiohttp import answered_aiohttp
+from flowguard.testing.explorer.run.outside_http import Points, is_whole
+from flowguard.testing.explorer.run.outside_httpx import answered_httpx
+from flowguard.testing.explorer.run.outside_world import OutsideWorld
 from tests.testing.explorer.run import async_http_handlers as handlers
 
 ORDER = {"order_id": "o1", "amount": 5}
@@ -208,3 +211,39 @@ def test_a_lost_answer_and_an_error_are_raised_as_the_library_raises_them(
     for schedule in ("none", "u1", "e1"):
         replay([PlainFunction("orders", handler)], [ORDER], schedule, outside=PAID)
     assert raised == [lost, failed]
+
+
+class Elsewhere:
+    """The points of a thread in which no invocation runs. Nothing of it is to be counted."""
+
+    worker = None
+
+    def is_inside(self) -> bool:
+        return False
+
+
+class Reached(Exception):
+    """The library's own way out was taken."""
+
+
+def reached(*_: Any, **__: Any) -> None:
+    raise Reached
+
+
+async def reached_later(*_: Any, **__: Any) -> None:
+    raise Reached
+
+
+@pytest.mark.parametrize("charge", [charge_by_httpx, charge_by_async_httpx, charge_by_aiohttp])
+def test_what_no_invocation_sends_goes_the_librarys_own_way(
+    charge: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(httpx.HTTPTransport, "handle_request", reached)
+    monkeypatch.setattr(httpx.AsyncHTTPTransport, "handle_async_request", reached_later)
+    monkeypatch.setattr(aiohttp.TCPConnector, "_create_connection", reached_later)
+    nobody, world = cast("Points", Elsewhere()), OutsideWorld(PAID)
+    with (
+        changed_when_imported({"httpx": answered_httpx(nobody, world), "aiohttp": answered_aiohttp(nobody, world)}),
+        pytest.raises(Reached),
+    ):
+        charge()
