@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import time
+from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,7 +23,7 @@ class Journal:
         self._worker = worker
 
     def write(self, what: str, **facts: Any) -> None:
-        line = {"what": what, "worker": self._worker, **facts}
+        line = {"at": round(time.time(), 3), "what": what, "worker": self._worker, **facts}
         os.write(self._file, json.dumps(line, default=str).encode() + b"\n")
 
     def happened(self, event: Event) -> None:
@@ -35,3 +37,9 @@ def read_journal(path: Path) -> Iterator[Line]:
     with path.open() as lines:
         for line in lines:
             yield json.loads(line)
+
+
+def last_lines(path: Path, how_many: int) -> list[str]:
+    """The end of a journal, as it stands there: what the last messages met."""
+    with path.open() as lines:
+        return [line.rstrip() for line in deque(lines, how_many)]

@@ -11,7 +11,7 @@ from pathlib import Path
 from tests.engines.polling import comes_true
 from tests.proofs.soak.chronicle import GIVEN_UP_WORKER, Chronicle
 from tests.proofs.soak.feed import Feed
-from tests.proofs.soak.journal import Journal, read_journal
+from tests.proofs.soak.journal import Journal, last_lines, read_journal
 from tests.proofs.soak.mail import Postman
 from tests.proofs.soak.odds import Odds
 from tests.proofs.soak.orders import requests as order_requests
@@ -84,7 +84,7 @@ def soak(
         feed = Feed(sandbox.services().sender, asked.sends)
         reaper = Reaper(pool, Journal(journal, "reaper"), odds)
         if not comes_true(lambda: _round(sandbox, pool, feed, postman, party, reaper), limit, every=0.1):
-            raise NotDrained(f"{sandbox.waiting(INBOX)} messages are left after {limit} s")
+            raise NotDrained(_left(sandbox, journal, limit))
     seconds = time.monotonic() - began
     told = Chronicle.of(read_journal(journal))
     return Outcome.read(sandbox, asked, postman.mail(), told, seconds, party.resumed, insider.sent)
@@ -132,6 +132,12 @@ class Reaper:
 
     def _pause(self) -> float:
         return self._draw.expovariate(1 / self.odds.strike) if self.odds.strike else float("inf")
+
+
+def _left(sandbox: Sandbox, journal: Path, limit: float) -> str:
+    """Where messages are left, and what workers did last: that is about those, for all others are done."""
+    queues = (f"  {queue}: {sandbox.counts(queue)}" for queue in WAY if sandbox.waiting(queue))
+    return "\n".join([f"messages are left after {limit} s:", *queues, *last_lines(journal, 20)])
 
 
 def _round(sandbox: Sandbox, pool: Workers, feed: Feed, postman: Postman, party: Party, reaper: Reaper) -> bool:

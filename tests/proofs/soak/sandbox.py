@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, Final
 
 import boto3
 import botocore.session
@@ -29,6 +29,8 @@ from tests.aws.transport.clients import LeanClients
 _loader: Loader = create_loader()
 """One for all clients of the process: reading botocore's tables of a service is most of what a new client costs."""
 
+
+_COUNT: Final = "ApproximateNumberOf"
 
 TOKEN_KEYS = SecretStr("k1:what-all-functions-of-a-sandbox-make-their-tokens-with")
 SIGNING_KEYS = SecretStr("k1:what-all-functions-of-a-sandbox-sign-their-messages-with")
@@ -126,8 +128,13 @@ class Sandbox:
 
     def waiting(self, queue: str) -> int:
         """How many messages a queue holds: visible, in flight and delayed."""
-        found = self.clients.sqs.get_queue_attributes(QueueUrl=self.url(queue), AttributeNames=["All"])["Attributes"]
-        return sum(int(value) for name, value in found.items() if name.startswith("ApproximateNumberOf"))
+        return sum(self.counts(queue).values())
+
+    def counts(self, queue: str) -> dict[str, int]:
+        """How many messages of a queue are visible, in flight (``NotVisible``) and delayed, in the words of SQS."""
+        attributes = self.clients.sqs.get_queue_attributes(QueueUrl=self.url(queue), AttributeNames=["All"])
+        numbers = {name: int(n) for name, n in attributes["Attributes"].items() if name.startswith(_COUNT)}
+        return {name.removeprefix(_COUNT): n for name, n in numbers.items()}
 
     def take(self, queue: str) -> list[Any]:
         """All visible messages of a queue, in boto3's words, taken out of it."""
