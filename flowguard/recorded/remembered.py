@@ -13,6 +13,7 @@ from flowguard.errors import OtherRelease, RunFailed, shown
 from flowguard.items.writes import Write
 from flowguard.payload.encoding import encode_json, problems_of
 from flowguard.recorded.table_writes import TableWrites
+from flowguard.startup.named_tuple import NamedTuple
 from flowguard.wire.message import Message
 from flowguard.wire.send_ids import key_of
 
@@ -54,21 +55,44 @@ class EarlyEffects:
     def once(self, name: str, call: Callable[[], Any], result: Any) -> Any:
         """Return the result of the call, which is made where none is remembered. Of an async one it is awaited."""
         self._begin(name)
-        kind = _type_of_result(name, call, result)
+        form = ResultForm.of(f"step.once({shown(name)}, …)", call, result)
         if inspect.iscoroutinefunction(call):
-            return self._awaited(name, call, kind, result)
+            return self._awaited(name, call, form)
         text = self._memory.recall(name)
-        return _read(name, self._made(name, call(), kind) if text is None else text, kind, result)
+        return form.read(self._made(name, call(), form) if text is None else text)
 
-    async def _awaited(self, name: str, call: Callable[[], Any], kind: TypeAdapter[Any] | None, result: Any) -> Any:
+    async def _awaited(self, name: str, call: Callable[[], Any], form: ResultForm) -> Any:
         text = self._memory.recall(name)
-        return _read(name, self._made(name, await call(), kind) if text is None else text, kind, result)
+        return form.read(self._made(name, await call(), form) if text is None else text)
 
-    def _made(self, name: str, result: Any, kind: TypeAdapter[Any] | None) -> str:
+    def _made(self, name: str, result: Any, form: ResultForm) -> str:
         """Remember the result of a call, and return its text."""
-        text = _text_of(name, result, kind)
+        text = form.text_of(result)
         self._memory.remember(name, text)
         return text
+
+    def kept_elsewhere(
+        self,
+        name: str,
+        call: Callable[[Any], Any],
+        result: Any,
+        *,
+        keeper: Callable[[Callable[[Any], str]], str],
+    ) -> Any:
+        """Return the result of a call that ``keeper`` makes once and remembers as text, with what the call gets.
+
+        A cursor is no result: ``cursor.execute`` returns it.
+        """
+        self._begin(name)
+        form = ResultForm.of(f"step.sql({shown(name)}, …)", call, result)
+        if inspect.iscoroutinefunction(call):
+            raise RunFailed(f"{form.called} has an async function; write a plain one. Nothing was called")
+
+        def text_of(handle: Any) -> str:
+            made = call(handle)
+            return form.text_of(None if hasattr(made, "fetchall") else made)
+
+        return form.read(keeper(text_of))
 
     def is_current(self) -> bool:
         """Answer whether what the hop does would still count."""
@@ -99,42 +123,51 @@ def idempotency_key(message: Message, name: str) -> str:
     return key_of(message, name)
 
 
-def _type_of_result(name: str, call: object, result: Any) -> TypeAdapter[Any] | None:
-    """Return what reads the remembered result, None for plain JSON. Raises :class:`RunFailed` before any call."""
-    if not callable(call):
-        raise RunFailed(f"step.once({shown(name)}, …) has {shown(call)} to call; write a function. Nothing was done")
-    if isinstance(result, str):
-        raise RunFailed(f"step.once({shown(name)}, …): result is no type but text: {shown(result)}. Nothing was called")
-    try:
-        return None if result is None else TypeAdapter(result)
-    except PydanticUserError as error:
-        problem = str(error).partition("\n")[0]
-        raise RunFailed(f"step.once({shown(name)}, …): result is no type: {problem}. Nothing was called") from None
+class ResultForm(NamedTuple):
+    """The form in which the result of a call is remembered.
 
+    ``called`` names the call in errors. ``adapter`` reads and writes results of a ``kind``; None is for plain JSON.
+    """
 
-def _read(name: str, text: str, kind: TypeAdapter[Any] | None, result: Any) -> Any:
-    if kind is None:
-        from flowguard.payload.results import from_text  # not needed to start a function
+    called: str
+    kind: Any
+    adapter: TypeAdapter[Any] | None
 
-        return from_text(text)
-    try:
-        return kind.validate_json(text)
-    except ValidationError as error:
-        why = f"what step.once({shown(name)}, …) remembers is no {shown(result)}: {problems_of(error)}"
-        raise OtherRelease(why) from None
+    @classmethod
+    def of(cls, called: str, call: object, kind: Any) -> ResultForm:
+        """Return the form of a call's result. Raises :class:`RunFailed` before any call."""
+        if not callable(call):
+            raise RunFailed(f"{called} has {shown(call)} to call; write a function. Nothing was done")
+        if isinstance(kind, str):
+            raise RunFailed(f"{called}: result is no type but text: {shown(kind)}. Nothing was called")
+        try:
+            return cls(called, kind, None if kind is None else TypeAdapter(kind))
+        except PydanticUserError as error:
+            problem = str(error).partition("\n")[0]
+            raise RunFailed(f"{called}: result is no type: {problem}. Nothing was called") from None
 
+    def read(self, text: str) -> Any:
+        """Return the result. Raises :class:`OtherRelease` where the text is none of the kind."""
+        if self.adapter is None:
+            from flowguard.payload.results import from_text  # not needed to start a function
 
-def _text_of(name: str, result: object, kind: TypeAdapter[Any] | None) -> str:
-    if isinstance(result, Coroutine):
-        result.close()
-        fix = "give the async function itself, and await what step.once returns"
-        raise RunFailed(f"step.once({shown(name)}, …) got a coroutine from its call; {fix}. It was not awaited")
-    try:
-        return encode_json(result) if kind is not None else _plain_text(result)
-    except TypeError as error:
-        raise RunFailed(
-            f"step.once({shown(name)}, …) has made its call, and cannot remember the result: {error}"
-        ) from None
+            return from_text(text)
+        try:
+            return self.adapter.validate_json(text)
+        except ValidationError as error:
+            why = f"what {self.called} remembers is no {shown(self.kind)}: {problems_of(error)}"
+            raise OtherRelease(why) from None
+
+    def text_of(self, result: object) -> str:
+        """Return the text of a result. Raises :class:`RunFailed` where it has none."""
+        if isinstance(result, Coroutine):
+            result.close()
+            fix = "give the async function itself, and await what step.once returns"
+            raise RunFailed(f"{self.called} got a coroutine from its call; {fix}. It was not awaited")
+        try:
+            return encode_json(result) if self.adapter is not None else _plain_text(result)
+        except TypeError as error:
+            raise RunFailed(f"{self.called} has made its call, and cannot remember the result: {error}") from None
 
 
 def _plain_text(result: object) -> str:

@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tests.engines.process import LOOPBACK, engine_home, free_port, running
+from tests.engines.process import LOOPBACK, engine_home, free_port, over_http, running
 
 
 @contextmanager
@@ -30,6 +30,7 @@ def ministack(*, enforced: bool = False) -> Iterator[str]:
             "TMPDIR": scratch,
             **({"AUTH": "true", "AWS_SECRET_ACCESS_KEY": "test", "AWS_SESSION_TOKEN": ""} if enforced else {}),
         }
+        answers = over_http("/_ministack/health")
         command = [str(home / "bin" / "python"), "-m", "ministack"]  # the script has its first place written into it
-        with running(home, command, port=port, health="/_ministack/health", env=env) as endpoint_url:
+        with running(home, command, port=port, answers=answers, env=env) as endpoint_url:
             yield endpoint_url

@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -50,11 +50,36 @@ def free_port() -> int:
         return port
 
 
+def over_http(path: str = "/") -> Callable[[int], bool]:
+    """What asks whether somebody answers on a port of this machine by HTTP, with any status."""
+
+    def answers(port: int) -> bool:
+        connection = http.client.HTTPConnection(LOOPBACK, port, timeout=1)
+        try:
+            connection.request("GET", path)
+            connection.getresponse().read()
+        except (OSError, http.client.HTTPException):
+            return False
+        finally:
+            connection.close()
+        return True
+
+    return answers
+
+
+_ANSWERS = over_http()
+
+
 @contextmanager
 def running(
-    home: Path, command: Sequence[str], *, port: int, health: str = "/", env: Mapping[str, str] | None = None
+    home: Path,
+    command: Sequence[str],
+    *,
+    port: int,
+    answers: Callable[[int], bool] = _ANSWERS,
+    env: Mapping[str, str] | None = None,
 ) -> Iterator[str]:
-    """The command's endpoint URL, from its first HTTP answer of any status until the block ends.
+    """The command's endpoint URL, from its first answer until the block ends.
 
     The log lies in ``home`` and is removed after an orderly end.
     """
@@ -70,33 +95,21 @@ def running(
             start_new_session=True,  # Ctrl-C is for the tests, which then stop their engines
         )
     try:
-        _await_answer(leash, port, health, log)
+        _await_answer(leash, port, answers, log)
         yield f"http://{LOOPBACK}:{port}"
     finally:
         _stop(leash)
     log.unlink()
 
 
-def _await_answer(leash: subprocess.Popen[bytes], port: int, health: str, log: Path) -> None:
+def _await_answer(leash: subprocess.Popen[bytes], port: int, answers: Callable[[int], bool], log: Path) -> None:
     deadline = time.monotonic() + _SECONDS_TO_START
-    while not _answers(port, health):
+    while not answers(port):
         if leash.poll() is not None:
             raise EngineFailed(f"ended while starting:\n{_tail(log)}")
         if time.monotonic() > deadline:
             raise EngineFailed(f"no answer on port {port} after {_SECONDS_TO_START} s:\n{_tail(log)}")
         time.sleep(_POLL_SECONDS)
-
-
-def _answers(port: int, health: str) -> bool:
-    connection = http.client.HTTPConnection(LOOPBACK, port, timeout=1)
-    try:
-        connection.request("GET", health)
-        connection.getresponse().read()
-    except (OSError, http.client.HTTPException):
-        return False
-    finally:
-        connection.close()
-    return True
 
 
 def _stop(leash: subprocess.Popen[bytes]) -> None:

@@ -1,0 +1,120 @@
+"""Aurora PostgreSQL by the Data API of RDS: SQL over HTTPS, without a connection or a VPC."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any, Final
+from uuid import UUID
+
+from flowguard.errors import RunFailed, shown
+from flowguard.sql.fence import TABLE, Transaction
+from flowguard.sql.sqlite import no_table
+
+
+class DataApi:
+    """A database of Aurora PostgreSQL whose cluster has the Data API enabled.
+
+    ``client`` is ``boto3.client("rds-data")``. ``cluster`` and ``secret`` are ARNs: of the cluster, and of the secret
+    with its user. The function's role needs ``rds-data:BeginTransaction``, ``ExecuteStatement``, ``CommitTransaction``
+    and ``RollbackTransaction`` on the cluster, and ``secretsmanager:GetSecretValue`` on the secret.
+    """
+
+    def __init__(self, client: Any, *, cluster: str, secret: str, database: str) -> None:
+        self._client = client
+        self._where = {"resourceArn": cluster, "secretArn": secret}
+        self._database = database
+
+    @contextmanager
+    def transaction(self) -> Iterator[Transaction]:
+        """Open a transaction that the end of the block commits. Its statements get a :class:`DataApiTransaction`."""
+        begun = self._client.begin_transaction(**self._where, database=self._database)
+        named = {**self._where, "transactionId": begun["transactionId"]}
+        try:
+            yield DataApiTransaction(lambda **more: self._client.execute_statement(**named, **more))
+        except BaseException:
+            with suppress(Exception):  # it is rolled back after three minutes by itself
+                self._client.rollback_transaction(**named)
+            raise
+        self._client.commit_transaction(**named)
+
+
+class DataApiTransaction:
+    """An open transaction of the Data API, in which the handler's statements are made."""
+
+    def __init__(self, execute: Callable[..., Any]) -> None:
+        self._execute = execute
+
+    @property
+    def handle(self) -> DataApiTransaction:
+        return self
+
+    def execute(self, sql: str, parameters: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
+        """Run a statement with ``:name`` for its parameters. Return its rows by the names of their columns.
+
+        Parameters may be None, bool, int, float, str, bytes, ``Decimal``, ``UUID``, date, a datetime with a time
+        zone, and lists and dicts, which are sent as JSON. In rows numbers, texts, bytes and None come back, anything
+        else as text; a ``numeric`` comes back as text.
+        """
+        answer = self._answer(sql, parameters or {})
+        names = [column.get("label") or column["name"] for column in answer.get("columnMetadata", [])]
+        return [dict(zip(names, map(_value, record), strict=True)) for record in answer.get("records", [])]
+
+    def rows(self, sql: str, parameters: Mapping[str, str | int]) -> Sequence[Sequence[Any]]:
+        return [[_value(field) for field in record] for record in self._answer(sql, parameters).get("records", [])]
+
+    def lock(self, sql: str, parameters: Mapping[str, str | int]) -> Sequence[Sequence[Any]]:
+        return self.rows(f"{sql} FOR UPDATE", parameters)
+
+    def _answer(self, sql: str, parameters: Mapping[str, Any]) -> Any:
+        given = [_parameter(name, value) for name, value in parameters.items()]
+        try:
+            return self._execute(sql=sql, parameters=given, includeResultMetadata=True)
+        except Exception as error:
+            if f'relation "{TABLE}" does not exist' in str(error):
+                raise no_table() from None
+            raise
+
+
+def _parameter(name: str, value: Any) -> dict[str, Any]:
+    field = next((_FIELDS[kind] for kind in type(value).__mro__ if kind in _FIELDS), None)
+    if field is None or (isinstance(value, datetime) and value.tzinfo is None):
+        raise RunFailed(f"the Data API takes no {shown(type(value).__name__)} for :{name}. Nothing was written")
+    return {"name": name, **field(value)}
+
+
+def _hinted(hint: str, text: Callable[[Any], str] = str) -> Callable[[Any], dict[str, Any]]:
+    return lambda value: {"value": {"stringValue": text(value)}, "typeHint": hint}
+
+
+def _plain(field: str) -> Callable[[Any], dict[str, Any]]:
+    return lambda value: {"value": {field: value}}
+
+
+def _milliseconds(value: datetime) -> str:
+    return value.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
+
+
+_FIELDS: Final[Mapping[type, Callable[[Any], dict[str, Any]]]] = {
+    type(None): lambda _: {"value": {"isNull": True}},
+    bool: _plain("booleanValue"),
+    int: _plain("longValue"),
+    float: _plain("doubleValue"),
+    str: _plain("stringValue"),
+    bytes: _plain("blobValue"),
+    Decimal: _hinted("DECIMAL"),
+    UUID: _hinted("UUID"),
+    datetime: _hinted("TIMESTAMP", _milliseconds),
+    date: _hinted("DATE"),
+    list: _hinted("JSON", json.dumps),
+    dict: _hinted("JSON", json.dumps),
+}
+
+
+def _value(field: Mapping[str, Any]) -> Any:
+    if field.get("isNull"):
+        return None
+    return next(value for name, value in field.items() if name != "isNull")

@@ -1,0 +1,154 @@
+"""The fence of an object in a database, which has the results of its newest hop.
+
+::
+
+    begin   INSERT … DO NOTHING, SELECT … FOR UPDATE      the row of the flow's object is locked
+            the hop's result is there                     return it: nothing runs
+            a newer request or claim has written          FenceIsNewer: nothing runs
+            else                                          the statements run
+            UPDATE                                        the fence, and the result
+    commit                                                all of it, or nothing
+
+Copies of a hop wait for each other at the row. A worker that dies before the commit has changed nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Final, Protocol
+
+from flowguard.errors import FlowguardError, RunFailed, shown
+from flowguard.names.ids import ObjectId, RequestId
+from flowguard.startup.named_tuple import NamedTuple
+
+TABLE: Final = "flowguard_fence"
+
+SCHEMA: Final = f"""CREATE TABLE IF NOT EXISTS {TABLE} (
+    flow text NOT NULL,
+    object_id text NOT NULL,
+    request_id text NOT NULL,
+    requested_at bigint NOT NULL,
+    hop bigint NOT NULL,
+    epoch bigint NOT NULL,
+    results text NOT NULL,
+    written_at bigint NOT NULL,
+    PRIMARY KEY (flow, object_id)
+)"""
+"""What makes the table of the fences. It has a row for each object; times are in ms since 1970."""
+
+_ADD: Final = f"""INSERT INTO {TABLE}
+    (flow, object_id, request_id, requested_at, hop, epoch, results, written_at)
+    VALUES (:flow, :object_id, '', 0, 0, 0, '{{}}', :written_at)
+    ON CONFLICT (flow, object_id) DO NOTHING"""  # noqa: S608 - the name is a constant
+
+LOCK: Final = f"""SELECT request_id, requested_at, hop, epoch, results FROM {TABLE}
+    WHERE flow = :flow AND object_id = :object_id"""  # noqa: S608 - the name is a constant
+
+_WRITE: Final = f"""UPDATE {TABLE} SET request_id = :request_id, requested_at = :requested_at, hop = :hop,
+    epoch = :epoch, results = :results, written_at = :written_at
+    WHERE flow = :flow AND object_id = :object_id"""  # noqa: S608 - the name is a constant
+
+MOST_RESULTS: Final = 60_000
+"""Bytes that the results of a hop may take: the Data API returns no row above 64 KB."""
+
+
+class Transaction(Protocol):
+    """An open transaction of a database."""
+
+    @property
+    def handle(self) -> Any:
+        """Return what the statements of a handler are made with."""
+
+    def rows(self, sql: str, parameters: Mapping[str, str | int]) -> Sequence[Sequence[Any]]:
+        """Run a statement with ``:name`` for its parameters. Return its rows, none where it returns none."""
+
+    def lock(self, sql: str, parameters: Mapping[str, str | int]) -> Sequence[Sequence[Any]]:
+        """Run a query whose rows stay locked until the transaction ends."""
+
+
+class SqlDatabase(Protocol):
+    """A database in which a step runs statements."""
+
+    def transaction(self) -> AbstractContextManager[Transaction]:
+        """Open a transaction that the end of the block commits, and an error takes back.
+
+        Raises :class:`ConnectionLost` where a connection that was kept cannot begin one.
+        """
+
+
+class ConnectionLost(FlowguardError):
+    """A connection that was kept is closed by now. Nothing was done with it."""
+
+
+class FenceIsNewer(FlowguardError):
+    """A newer request, or a later claim of the same, has written the fence. Nothing was written."""
+
+
+class FenceAhead(FlowguardError):
+    """The database has a newer fence than the run item, which is current. Nothing was written.
+
+    That is so where the run item was lost and the fence was not: after a table was restored, or its items were deleted.
+    Delete the object's row of ``flowguard_fence``, and retry the run.
+    """
+
+
+class SqlFence(NamedTuple):
+    """Which hop of which run asks, under which claim. Times are in ms since 1970."""
+
+    flow: str
+    object_id: ObjectId
+    request_id: RequestId
+    requested_at: int
+    hop: int
+    epoch: int
+    now: int
+
+    def is_behind(self, row: Sequence[Any]) -> bool:
+        """Answer whether what has written the row is newer.
+
+        Within a request the claims decide. A message of a request may have an earlier time than a copy of it.
+        """
+        request_id, requested_at, _, epoch, _ = row
+        if request_id == self.request_id:
+            return bool(epoch > self.epoch and requested_at >= self.requested_at)
+        return bool((requested_at, epoch) >= (self.requested_at, self.epoch))
+
+    def results_of(self, row: Sequence[Any]) -> dict[str, str]:
+        """Return what this hop has in the row, each result by its key."""
+        request_id, _, hop, _, results = row
+        return dict(json.loads(results)) if (request_id, hop) == (self.request_id, self.hop) else {}
+
+
+def made_once(database: SqlDatabase, fence: SqlFence, key: str, make: Callable[[Any], str]) -> str:
+    """Return the text that ``make`` returns, which is called in the first transaction that commits under this key.
+
+    Raises :class:`FenceIsNewer`, and what ``make`` and the database raise: nothing was written then, unless the answer
+    to the commit was lost.
+    """
+    try:
+        return _made_once(database, fence, key, make)
+    except ConnectionLost:
+        return _made_once(database, fence, key, make)
+
+
+def _made_once(database: SqlDatabase, fence: SqlFence, key: str, make: Callable[[Any], str]) -> str:
+    place: dict[str, str | int] = {"flow": fence.flow, "object_id": fence.object_id}
+    now: dict[str, str | int] = {"written_at": fence.now}
+    with database.transaction() as transaction:
+        transaction.rows(_ADD, {**place, **now})
+        (row,) = transaction.lock(LOCK, place)
+        results = fence.results_of(row)
+        if key in results:
+            return results[key]
+        if fence.is_behind(row):
+            raise FenceIsNewer(f"{TABLE} has a newer request or claim of {shown(fence.object_id)}")
+        results[key] = make(transaction.handle)
+        text = json.dumps(results)
+        if len(text) > MOST_RESULTS:
+            raise RunFailed(f"the results of step.sql take {len(text)} bytes in this hop, more than {MOST_RESULTS}")
+        mine: dict[str, str | int] = {"request_id": fence.request_id, "requested_at": fence.requested_at}
+        transaction.rows(_WRITE, {**place, **mine, **now, "hop": fence.hop, "epoch": fence.epoch, "results": text})
+        return results[key]
+    raise RunFailed("the statements of step.sql have rolled its transaction back; raise an error for that")

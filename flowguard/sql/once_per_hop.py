@@ -1,0 +1,38 @@
+"""The statements of a hop, as its step asks for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from flowguard.errors import WorkerFenced
+from flowguard.protocol.run import FencedBy
+from flowguard.recorded.remembered import idempotency_key
+from flowguard.sql.fence import FenceAhead, FenceIsNewer, SqlDatabase, SqlFence, made_once
+from flowguard.startup.named_tuple import NamedTuple
+from flowguard.wire.message import Message
+
+
+class SqlOfHop(NamedTuple):
+    """The hop whose statements run in a database, under a claim of that ``epoch``. ``now`` is in ms since 1970."""
+
+    database: SqlDatabase
+    message: Message
+    epoch: int
+    now: int
+    is_current: Callable[[], bool]
+
+    def once(self, name: str, make: Callable[[Any], str]) -> str:
+        """Return the text that ``make`` returns, which is called in the first attempt that commits.
+
+        The database does not know of claims that have written nothing there. So the run item is asked where the
+        database refuses: a hop that is still current did not end because of it.
+        """
+        m = self.message
+        fence = SqlFence(m.flow, m.object_id, m.request_id, m.requested_at, m.hop, self.epoch, self.now)
+        try:
+            return made_once(self.database, fence, idempotency_key(m, name), make)
+        except FenceIsNewer as newer:
+            if self.is_current():
+                raise FenceAhead(f"{newer}, and the run item does not; delete its row there") from None
+            raise WorkerFenced(FencedBy.OTHER_ATTEMPT.value) from None  # its record comes again, and is judged

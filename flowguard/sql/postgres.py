@@ -1,0 +1,86 @@
+"""PostgreSQL by psycopg."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any
+
+from flowguard.errors import RunFailed
+from flowguard.sql.fence import ConnectionLost, Transaction
+from flowguard.sql.sqlite import no_table
+
+if TYPE_CHECKING:
+    import psycopg
+
+
+class Postgres:
+    """A database of PostgreSQL. ``connect`` opens a connection of psycopg 3.
+
+    Each thread keeps its connection and opens a new one where that is closed: a function that Lambda froze may find
+    that its server has gone. Use the connection for nothing else.
+    """
+
+    def __init__(self, connect: Callable[[], psycopg.Connection[Any]]) -> None:
+        self._connect = connect
+        self._kept = threading.local()
+
+    @contextmanager
+    def transaction(self) -> Iterator[Transaction]:
+        """Open a transaction that the end of the block commits. The handler's statements get a ``psycopg.Cursor``."""
+        import psycopg  # there where somebody connects by it
+
+        connection, was_kept = self._connection()
+        with ExitStack() as begun:
+            try:
+                begun.enter_context(connection.transaction())
+            except psycopg.OperationalError as error:
+                if was_kept and connection.closed:
+                    raise ConnectionLost(str(error)) from None
+                raise
+            yield PostgresTransaction(connection)
+
+    def _connection(self) -> tuple[psycopg.Connection[Any], bool]:
+        """Return a connection without a transaction, and whether it was used before."""
+        from psycopg.pq import TransactionStatus  # there where somebody connects by it
+
+        kept: psycopg.Connection[Any] | None = getattr(self._kept, "connection", None)
+        if kept is not None and not kept.closed:
+            return kept, True
+        self._kept.connection = connection = self._connect()
+        if connection.info.transaction_status != TransactionStatus.IDLE:
+            raise RunFailed("the connection of step.sql has an open transaction; open one of its own. Nothing was done")
+        return connection, False
+
+
+class PostgresTransaction:
+    """An open transaction of PostgreSQL."""
+
+    def __init__(self, connection: psycopg.Connection[Any]) -> None:
+        self._connection = connection
+
+    @property
+    def handle(self) -> Any:
+        return self._connection.cursor()
+
+    def rows(self, sql: str, parameters: Mapping[str, str | int]) -> Sequence[Sequence[Any]]:
+        # They are there where somebody connects by psycopg.
+        import psycopg
+        from psycopg.rows import tuple_row
+
+        cursor = self._connection.cursor(row_factory=tuple_row)
+        try:
+            cursor.execute(in_words_of_psycopg(sql), parameters)
+        except psycopg.errors.UndefinedTable:
+            raise no_table() from None
+        return cursor.fetchall() if cursor.description else []
+
+    def lock(self, sql: str, parameters: Mapping[str, str | int]) -> Sequence[Sequence[Any]]:
+        return self.rows(f"{sql} FOR UPDATE", parameters)
+
+
+def in_words_of_psycopg(sql: str) -> bytes:
+    """Return a statement with ``%(name)s`` where it has ``:name``."""
+    return re.sub(r":([a-z_]+)", r"%(\1)s", sql).encode()

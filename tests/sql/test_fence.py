@@ -1,0 +1,171 @@
+"""What a database keeps of a hop: statements are made once, and by nobody who is late."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from flowguard.errors import RunFailed
+from flowguard.names.ids import ObjectId, RequestId
+from flowguard.sql.fence import MOST_RESULTS, FenceIsNewer, SqlFence, made_once
+from tests.sql.databases import Books, data_api_books, postgres_books, sqlite_books
+
+FIRST: Final = SqlFence("orders", ObjectId("o-1"), RequestId("r-1"), requested_at=100, hop=1, epoch=1, now=1_000)
+SECOND: Final = FIRST._replace(request_id=RequestId("r-2"), requested_at=200, epoch=2)
+
+_SERVERS: Final[dict[str, Callable[[str], AbstractContextManager[Books]]]] = {
+    "postgres": postgres_books,
+    "data-api": data_api_books,
+}
+
+
+@pytest.fixture(
+    params=[
+        "sqlite",
+        *(pytest.param(name, marks=pytest.mark.proof("starts PostgreSQL")) for name in _SERVERS),
+    ]
+)
+def books(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Books]:
+    with _opened(request, tmp_path) as made:
+        yield made
+
+
+def _opened(request: pytest.FixtureRequest, tmp_path: Path) -> AbstractContextManager[Books]:
+    if request.param == "sqlite":
+        return sqlite_books(tmp_path / "books.db")
+    return _SERVERS[request.param](request.getfixturevalue("postgres_url"))
+
+
+def once(books: Books, fence: SqlFence, key: str = "book", number: str = "n-1") -> str:
+    def make(handle: Any) -> str:
+        books.book(handle, number)
+        return f"booked {number}"
+
+    return made_once(books.database, fence, key, make)
+
+
+def test_the_statements_of_a_hop_are_made_once(books: Books) -> None:
+    assert [once(books, FIRST), once(books, FIRST, number="n-2")] == ["booked n-1", "booked n-1"]
+    assert books.booked == ["n-1"]
+
+
+def test_each_key_of_a_hop_has_a_result(books: Books) -> None:
+    once(books, FIRST)
+    once(books, FIRST, "ship", "n-2")
+    assert [once(books, FIRST, key, "n-3") for key in ("book", "ship")] == ["booked n-1", "booked n-2"]
+    assert books.booked == ["n-1", "n-2"]
+
+
+def test_each_object_and_flow_has_a_fence(books: Books) -> None:
+    others = FIRST._replace(object_id=ObjectId("o-2")), FIRST._replace(flow="returns")
+    for number, fence in enumerate((FIRST, *others)):
+        once(books, fence, number=f"n-{number}")
+    assert books.booked == ["n-0", "n-1", "n-2"]
+
+
+def test_a_later_claim_of_the_same_hop_gets_the_result(books: Books) -> None:
+    once(books, FIRST)
+    assert once(books, FIRST._replace(epoch=5), number="n-2") == "booked n-1"
+    assert once(books, FIRST._replace(epoch=5), "ship", number="n-2") == "booked n-2"
+
+
+@pytest.mark.parametrize(
+    "late",
+    [
+        pytest.param(FIRST, id="an older request"),
+        pytest.param(SECOND._replace(request_id=RequestId("r-3")), id="another request of the same time and claim"),
+        pytest.param(SECOND._replace(epoch=1), id="an earlier claim of the same request"),
+        pytest.param(SECOND._replace(requested_at=199, epoch=1), id="the same with an earlier time"),
+    ],
+)
+def test_who_is_late_makes_nothing(books: Books, late: SqlFence) -> None:
+    once(books, SECOND)
+    with pytest.raises(FenceIsNewer, match="o-1"):
+        once(books, late, "another", "n-2")
+    assert books.booked == ["n-1"]
+
+
+@pytest.mark.parametrize(
+    "next_one",
+    [
+        pytest.param(SECOND._replace(request_id=RequestId("r-3"), epoch=3), id="another request of the same time"),
+        pytest.param(SECOND._replace(request_id=RequestId("r-3"), requested_at=201, epoch=1), id="a newer request"),
+        pytest.param(SECOND._replace(requested_at=199, epoch=3), id="a message whose copy had a later time"),
+        pytest.param(SECOND._replace(requested_at=201, epoch=1), id="a copy after the run item has expired"),
+        pytest.param(SECOND._replace(hop=2, epoch=3), id="the next hop"),
+    ],
+)
+def test_who_is_newer_makes_its_statements(books: Books, next_one: SqlFence) -> None:
+    once(books, SECOND)
+    assert once(books, next_one, "another", "n-2") == "booked n-2"
+    assert books.booked == ["n-1", "n-2"]
+
+
+def test_a_hop_that_is_over_finds_no_result_and_makes_nothing(books: Books) -> None:
+    once(books, FIRST)
+    once(books, FIRST._replace(hop=2, epoch=2), "ship", "n-2")
+    with pytest.raises(FenceIsNewer):
+        once(books, FIRST, number="n-3")
+    assert books.booked == ["n-1", "n-2"]
+
+
+def test_an_error_takes_all_back(books: Books) -> None:
+    def make(handle: Any) -> str:
+        books.book(handle, "n-1")
+        raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"):
+        made_once(books.database, FIRST, "book", make)
+    assert books.booked == []
+    assert books.query("SELECT * FROM flowguard_fence") == []
+    assert once(books, FIRST, number="n-2") == "booked n-2"
+
+
+def test_results_that_take_too_much_room_take_all_back(books: Books) -> None:
+    def make(handle: Any) -> str:
+        books.book(handle, "n-1")
+        return "x" * MOST_RESULTS
+
+    with pytest.raises(RunFailed, match=f"more than {MOST_RESULTS}"):
+        made_once(books.database, FIRST, "book", make)
+    assert books.booked == []
+
+
+def test_the_row_says_who_has_written_it(books: Books) -> None:
+    once(books, SECOND)
+    ((*row, results),) = books.query(
+        "SELECT flow, object_id, request_id, requested_at, hop, epoch, written_at, results FROM flowguard_fence"
+    )
+    assert row == ["orders", "o-1", "r-2", 200, 1, 2, 1_000]
+    assert results == '{"book": "booked n-1"}'
+
+
+def test_a_database_without_the_table_is_told_so(books: Books) -> None:
+    books.query("DROP TABLE flowguard_fence")
+    with pytest.raises(RunFailed, match=r"no table flowguard_fence; make it with flowguard\.sql\.SCHEMA"):
+        once(books, FIRST)
+    assert books.booked == []
+
+
+def test_a_table_of_the_user_that_is_missing_is_the_users_error(books: Books) -> None:
+    books.query("DROP TABLE bookings")
+    with pytest.raises(Exception, match="bookings"):
+        once(books, FIRST)
+
+
+def test_workers_that_meet_make_the_statements_once(books: Books) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        texts = list(pool.map(lambda number: once(books, FIRST, number=f"n-{number}"), range(8)))
+    assert len(set(texts)) == len(books.booked) == 1
+
+
+def test_workers_of_many_objects_do_not_lose_any(books: Books) -> None:
+    fences = [FIRST._replace(object_id=ObjectId(f"o-{number}")) for number in range(8)]
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda fence: once(books, fence, number=fence.object_id), fences * 2))
+    assert books.booked == sorted(fence.object_id for fence in fences)

@@ -1,0 +1,130 @@
+"""What only PostgreSQL does: connections that are kept and lost, and transactions that somebody else has opened."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg.rows import dict_row
+
+from flowguard.errors import RunFailed
+from flowguard.sql import Postgres
+from flowguard.sql.fence import SqlFence, made_once
+from tests.sql.databases import schema_of_its_own, kept_connections, queried
+from tests.sql.test_fence import FIRST
+
+pytestmark = pytest.mark.proof("starts PostgreSQL")
+
+
+@pytest.fixture
+def address(postgres_url: str) -> Iterator[str]:
+    with schema_of_its_own(postgres_url) as made:
+        yield made
+
+
+def book(cursor: Any) -> str:
+    cursor.execute("INSERT INTO bookings VALUES ('n', 1)")
+    return str(cursor.connection.info.backend_pid)
+
+
+def next_hop(number: int) -> SqlFence:
+    return FIRST._replace(hop=number, epoch=number)
+
+
+def test_a_connection_is_kept_and_opened_anew_when_its_server_has_closed_it(address: str) -> None:
+    with kept_connections(address) as connect:
+        database = Postgres(connect)
+        first, same = (made_once(database, next_hop(number), "book", book) for number in (1, 2))
+        queried(address, f"SELECT pg_terminate_backend({first})")
+        other = made_once(database, next_hop(3), "book", book)
+    assert first == same != other
+    assert len(queried(address, "SELECT * FROM bookings")) == 3
+
+
+def test_a_server_that_is_away_is_an_error_at_once(address: str) -> None:
+    opened = []
+
+    def connect() -> psycopg.Connection[Any]:
+        opened.append(1)
+        return psycopg.connect(address.replace("/postgres?", "/no_books?"))
+
+    with pytest.raises(psycopg.OperationalError, match="no_books"):
+        made_once(Postgres(connect), FIRST, "book", book)
+    assert len(opened) == 1
+
+
+def test_a_connection_that_ends_among_the_statements_leaves_nothing(address: str) -> None:
+    def end(cursor: Any) -> str:
+        queried(address, f"SELECT pg_terminate_backend({book(cursor)})")
+        cursor.execute("SELECT 1")
+        return ""
+
+    with kept_connections(address) as connect:
+        database = Postgres(connect)
+        with pytest.raises(psycopg.OperationalError):
+            made_once(database, FIRST, "book", end)
+        assert queried(address, "SELECT * FROM bookings") == []
+        made_once(database, FIRST, "book", book)
+    assert len(queried(address, "SELECT * FROM bookings")) == 1
+
+
+def test_each_thread_has_a_connection(address: str) -> None:
+    with kept_connections(address) as connect, ThreadPoolExecutor(3) as pool:
+        database = Postgres(connect)
+        made = pool.map(
+            lambda number: made_once(database, next_hop(1)._replace(flow=f"f{number}"), "a", book), range(30)
+        )
+        assert len(set(made)) <= 3
+
+
+def test_an_open_transaction_is_refused(address: str) -> None:
+    with kept_connections(address) as connect:
+
+        def begun() -> psycopg.Connection[Any]:
+            connection = connect()
+            connection.execute("SELECT 1")
+            return connection
+
+        with pytest.raises(RunFailed, match="has an open transaction"):
+            made_once(Postgres(begun), FIRST, "book", book)
+
+
+@pytest.mark.parametrize("autocommit", [True, False])
+def test_connections_may_be_set_as_the_user_likes(address: str, autocommit: bool) -> None:
+    def number(cursor: Any) -> str:
+        return str(cursor.execute("SELECT 7 AS number").fetchone()["number"])
+
+    with kept_connections(address, autocommit=autocommit, row_factory=dict_row) as connect:
+        assert [made_once(Postgres(connect), FIRST, "book", number) for _ in range(2)] == ["7", "7"]
+
+
+def test_a_commit_among_the_statements_is_refused_by_psycopg(address: str) -> None:
+    with kept_connections(address) as connect, pytest.raises(psycopg.ProgrammingError, match="commit"):
+        made_once(Postgres(connect), FIRST, "book", lambda cursor: str(cursor.connection.commit()))
+
+
+def test_a_rollback_among_the_statements_is_refused(address: str) -> None:
+    def roll_back(cursor: Any) -> str:
+        book(cursor)
+        raise psycopg.Rollback
+
+    with kept_connections(address) as connect, pytest.raises(RunFailed, match="rolled its transaction back"):
+        made_once(Postgres(connect), FIRST, "book", roll_back)
+    assert queried(address, "SELECT * FROM bookings") == []
+
+
+def test_what_is_locked_waits_and_finds_the_result(address: str) -> None:
+    """A copy of the hop that began later, while the first was at its statements."""
+    with kept_connections(address) as connect, ThreadPoolExecutor(1) as pool:
+        others = []
+
+        def slowly(cursor: Any) -> str:
+            others.append(pool.submit(made_once, Postgres(connect), FIRST, "book", book))
+            return book(cursor)
+
+        first = made_once(Postgres(connect), FIRST, "book", slowly)
+        assert others[0].result(30) == first
+    assert len(queried(address, "SELECT * FROM bookings")) == 1

@@ -1,0 +1,250 @@
+"""``step.sql`` in whole runs: what a database has after crashes, retries, newer requests and lost run items."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from pydantic import BaseModel
+
+from flowguard import Done, Fixed, Flow, Outcome, RetryPolicy, Stage, Step
+from flowguard.errors import RunFailed, WorkerFenced
+from flowguard.names.ids import ObjectId, RequestId
+from flowguard.protocol.run import FencedBy
+from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
+from flowguard.sql import FenceAhead, SQLite
+from flowguard.sql.once_per_hop import SqlOfHop
+from flowguard.testing import FlowClock, FlowRunner, MemoryAWS
+from flowguard.wire.message import Message
+from tests.sql.databases import Books, sqlite_books
+
+THRICE: Final = RetryPolicy(attempts=3, backoff=Fixed(1))
+
+
+class Order(BaseModel):
+    order_id: str
+    version: int = 1
+
+
+class Booked(BaseModel):
+    number: str
+    attempt: int
+
+
+class World:
+    """What the handlers of this module do, and what they saw."""
+
+    books: Books
+    handle: Callable[[Order, Step], Outcome]
+    seen: list[Any]
+
+
+WORLD = World()
+
+
+class BookIt(Stage[Order], name="book-it", then="ship-it", retry=THRICE):
+    def handle(self, order: Order, step: Step) -> Outcome:
+        return WORLD.handle(order, step)
+
+
+class ShipIt(Stage[Order], name="ship-it", retry=THRICE):
+    def handle(self, order: Order, step: Step) -> Outcome:
+        return Done(booked(step, order, "ship"))
+
+
+class SqlOrders(Flow, name="sql-orders", object_id="order_id"):
+    stages = (BookIt, ShipIt)
+
+
+class Unclaimed(Stage[Order], name="unclaimed", lease=False):
+    def handle(self, order: Order, step: Step) -> Outcome:
+        return WORLD.handle(order, step)
+
+
+class UnclaimedOrders(Flow, name="unclaimed-orders", object_id="order_id"):
+    stages = (Unclaimed,)
+
+
+@pytest.fixture(autouse=True)
+def world(tmp_path: Path) -> Iterator[World]:
+    with sqlite_books(tmp_path / "books.db") as WORLD.books:
+        WORLD.seen = []
+        yield WORLD
+
+
+@pytest.fixture
+def runner() -> Iterator[FlowRunner]:
+    with FlowClock() as clock, MemoryAWS(clock) as aws, FlowRunner(aws, clock) as made:
+        yield made
+
+
+def booked(step: Step, order: Order, name: str = "book") -> Booked:
+    def make(cursor: sqlite3.Cursor) -> Booked:
+        number = f"{order.order_id} {order.version} {step.hop}"
+        WORLD.books.book(cursor, number)
+        return Booked(number=number, attempt=step.attempt)
+
+    made = step.sql(name, WORLD.books.database, make, Booked)
+    WORLD.seen.append(made)
+    assert isinstance(made, Booked)
+    return made
+
+
+def test_an_attempt_that_fails_after_its_statements_does_not_repeat_them(runner: FlowRunner) -> None:
+    def handle(order: Order, step: Step) -> Outcome:
+        made = booked(step, order)
+        if step.attempt < 3:
+            raise ConnectionError("after the commit of the database, before that of the hop")
+        return Done(made)
+
+    WORLD.handle = handle
+    runner.send(SqlOrders, Order(order_id="o-1"))
+    assert runner.run().run("o-1").status == "COMPLETED"
+    assert WORLD.books.booked == ["o-1 1 1"]
+    assert WORLD.seen == [Booked(number="o-1 1 1", attempt=1)] * 3
+
+
+def test_each_hop_and_request_has_statements_of_its_own(runner: FlowRunner) -> None:
+    def handle(order: Order, step: Step) -> Outcome:
+        booked(step, order)
+        return ShipIt.message(order)
+
+    WORLD.handle = handle
+    for version in (1, 2):
+        runner.send(SqlOrders, Order(order_id="o-1", version=version))
+        runner.run()
+    assert WORLD.books.booked == ["o-1 1 1", "o-1 1 2", "o-1 2 1", "o-1 2 2"]
+
+
+def test_a_copy_of_a_request_makes_no_statement(runner: FlowRunner) -> None:
+    WORLD.handle = lambda order, step: Done(booked(step, order))
+    for _ in range(2):
+        runner.send(SqlOrders, Order(order_id="o-1"), request_id="r-1", requested_at=1_767_225_600_000)
+        runner.run()
+    assert WORLD.books.booked == ["o-1 1 1"]
+
+
+def test_statements_that_raise_fail_the_attempt_and_leave_nothing(runner: FlowRunner) -> None:
+    def handle(order: Order, step: Step) -> Outcome:
+        def make(cursor: sqlite3.Cursor) -> int:
+            WORLD.books.book(cursor, f"attempt {step.attempt}")
+            if step.attempt == 1:
+                raise ConnectionError("the database went away")
+            return step.attempt
+
+        return Done({"attempt": step.sql("book", WORLD.books.database, make)})
+
+    WORLD.handle = handle
+    runner.send(SqlOrders, Order(order_id="o-1"))
+    assert runner.run().run("o-1").status == "COMPLETED"
+    assert WORLD.books.booked == ["attempt 2"]
+
+
+def test_a_cursor_is_no_result(runner: FlowRunner) -> None:
+    def handle(order: Order, step: Step) -> Outcome:
+        insert = "INSERT INTO bookings VALUES ('n-1', 1)"
+        assert step.sql("book", WORLD.books.database, lambda cursor: cursor.execute(insert)) is None
+        return Done()
+
+    WORLD.handle = handle
+    runner.send(SqlOrders, Order(order_id="o-1"))
+    assert runner.run().run("o-1").status == "COMPLETED"
+    assert WORLD.books.booked == ["n-1"]
+
+
+def test_it_writes_nothing_to_the_run_item_and_makes_no_call(runner: FlowRunner) -> None:
+    calls: list[str] = []
+
+    def handle(order: Order, step: Step) -> Outcome:
+        def note(call: ApiCall, proceed: Proceed, /) -> Response:
+            calls.append(call.operation)
+            return proceed()
+
+        with intercept(note):
+            booked(step, order)
+        return Done()
+
+    WORLD.handle = handle
+    runner.send(SqlOrders, Order(order_id="o-1"))
+    runner.run()
+    assert calls == []
+
+
+def test_a_database_that_alone_knows_of_a_newer_claim_fails_the_attempt_and_loses_nothing(runner: FlowRunner) -> None:
+    """Such a run item was restored from a backup."""
+    WORLD.handle = lambda order, step: Done(booked(step, order))
+    books = WORLD.books
+    books.query(
+        "INSERT INTO flowguard_fence VALUES ('sql-orders', 'o-1', 'lost', 9000000000000, 1, 7, '{}', 0)",
+    )
+    runner.send(SqlOrders, Order(order_id="o-1"))
+    end = runner.run().run("o-1")
+    assert (end.status, books.booked) == ("FAILED", [])
+    assert end.error is not None
+    assert "FenceAhead: flowguard_fence has a newer request or claim of 'o-1'" in end.error
+
+
+def sqlite() -> SQLite:
+    assert isinstance(WORLD.books.database, SQLite)
+    return WORLD.books.database
+
+
+async def asynchronous(_: object) -> None: ...
+
+
+def twice(step: Step, database: SQLite) -> None:
+    for _ in range(2):
+        step.sql("a", database, lambda _: None)
+
+
+def ends(cursor: sqlite3.Cursor) -> None:
+    cursor.execute("COMMIT")
+
+
+@pytest.mark.parametrize(
+    ("call", "why"),
+    [
+        pytest.param(lambda step, db: step.sql("", db, str), "names nothing to remember", id="no name"),
+        pytest.param(lambda step, db: step.sql("a", db, 7), r"step\.sql\('a', …\) has 7 to call", id="no function"),
+        pytest.param(lambda step, db: step.sql("a", db, str, "int"), "no type but text", id="a type's name"),
+        pytest.param(lambda step, db: step.sql("a", db, asynchronous), "an async function", id="an async function"),
+        pytest.param(twice, "two calls or blocks of one handler", id="a name twice"),
+        pytest.param(lambda step, db: step.sql("a", db, lambda c: str), "cannot remember the result", id="no JSON"),
+        pytest.param(lambda step, db: step.sql("a", db, ends), "ended its transaction", id="a commit of its own"),
+    ],
+)
+def test_what_is_no_use_is_refused(runner: FlowRunner, call: Callable[[Step, SQLite], object], why: str) -> None:
+    def handle(order: Order, step: Step) -> Outcome:
+        with pytest.raises(RunFailed, match=why):
+            call(step, sqlite())
+        return Done()
+
+    WORLD.handle = handle
+    runner.send(SqlOrders, Order(order_id="o-1"))
+    assert runner.run().run("o-1").status == "COMPLETED"
+
+
+def test_a_stage_without_a_claim_has_no_fence_to_write(runner: FlowRunner) -> None:
+    def handle(order: Order, step: Step) -> Outcome:
+        with pytest.raises(RunFailed, match=r"step\.sql works only under a claim"):
+            booked(step, order)
+        return Done()
+
+    WORLD.handle = handle
+    runner.send(UnclaimedOrders, Order(order_id="o-1"))
+    assert runner.run().run("o-1").status == "COMPLETED"
+
+
+@pytest.mark.parametrize(("is_current", "error"), [(True, FenceAhead), (False, WorkerFenced)])
+def test_who_is_refused_asks_the_run_item_who_is_right(is_current: bool, error: type[Exception]) -> None:
+    message = Message("sql-orders", "book-it", 1, ObjectId("o-1"), RequestId("r-1"), 100, "{}")
+    newer = SqlOfHop(sqlite(), message._replace(requested_at=200), 2, 1_000, lambda: False)
+    newer.once("book", lambda _: "newer")
+    late = SqlOfHop(sqlite(), message, 1, 1_000, lambda: is_current)
+    with pytest.raises(error) as raised:
+        late.once("another", lambda _: "late")
+    if isinstance(raised.value, WorkerFenced):
+        assert raised.value.by == FencedBy.OTHER_ATTEMPT  # its record stays in the queue, and is judged when it comes
