@@ -359,6 +359,14 @@ class GroupUnsaved(FlowguardError):
         return f"{self.stage!r} cannot wait: {why}; give its function more. Nothing was sent"
 
 
+class FenceAhead(FlowguardError):
+    """The database has a newer fence than the run item, which is current. Nothing was written.
+
+    That is so where the run item was lost and the fence was not: after a table was restored, or its items were deleted.
+    Delete the object's row of ``flowguard_fence``, and retry the run.
+    """
+
+
 class WorkerFenced(FlowguardError):
     """The object has a newer run or another worker by now. Nothing was written, and nothing that follows would be.
 

@@ -313,7 +313,7 @@ class Step(Generic[StateT]):
         nothing. The result is kept in the database, as :meth:`once` keeps one. Nothing is written to the run item.
 
         Raises :class:`flowguard.errors.WorkerFenced` where a newer request or another worker has written there, and
-        :class:`flowguard.sql.FenceAhead` where only the database knows of that.
+        :class:`flowguard.errors.FenceAhead` where only the database knows of that.
         """
         self._need_claim("sql")
         from flowguard.sql.once_per_hop import SqlOfHop  # not needed to start a function

@@ -25,9 +25,11 @@ from pydantic_core import PydanticUndefined
 
 import flowguard
 import flowguard.observers
+import flowguard.sql
 import flowguard.testing
 from flowguard import LambdaHandler, Step
 from flowguard.cli import main
+from flowguard.sql import DataApiTransaction
 from tests import run_item_page
 
 FOLDER: Final = Path(__file__).parents[1] / "docs" / "reference"
@@ -58,6 +60,7 @@ PAGES: Final = {
 
 BESIDE: Final = {
     "observers": "Watch flows: logs, metrics, traces.",
+    "sql": "Run SQL statements once in each hop.",
     "testing": "What users test with.",
 }
 """The packages that have names of their own."""
@@ -83,6 +86,7 @@ USED: Final[Mapping[str, str]] = {
     "verdicts": "explain/way-of-a-message",
     "errors": "explain/when-a-stage-fails",
     "observers": "operate/observing",
+    "sql": "guides/sql",
     "testing": "guides/test-your-flow",
     "commands": "operate/command-line",
     "run-item": "operate/find-one-order",
@@ -92,6 +96,7 @@ USED: Final[Mapping[str, str]] = {
 HANDED_OVER: Final[Mapping[type, str]] = {
     Step: "class PriceCart(Stage[Cart]):\n    def handle(self, cart: Cart, step: Step) -> Outcome: ...",
     LambdaHandler: "handler = lambda_handler(ValidateCart)",
+    DataApiTransaction: 'step.sql("book", database, lambda transaction: transaction.execute(…))',
 }
 """The classes that flowguard makes and nobody else, and how each is had."""
 
@@ -240,7 +245,9 @@ def _constant(one: Name) -> str:
 
 
 def _home(one: Name) -> str:
-    return flowguard.testing._HOME[one.name] if one.page == "testing" else flowguard._HOME[one.name]
+    package = importlib.import_module(f"flowguard.{one.page}") if one.page in BESIDE else flowguard
+    home: str = package._HOME[one.name]
+    return home
 
 
 def _class(name: str, kind: type) -> Iterator[str]:

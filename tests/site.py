@@ -56,6 +56,7 @@ NAVIGATION: Final[Mapping[str, tuple[str, ...]]] = {
         "guides/async-handlers",
         "guides/writing-your-own-tables",
         "guides/side-effects-outside-aws",
+        "guides/sql",
         "guides/sagas",
         "guides/without-a-flow",
     ),

@@ -27,6 +27,7 @@ NEEDS: Final = {
     "testing": ("testing",),
     "testing/explorer": ("local",),  # which the command line runs too
     "observers": ("xray", "opentelemetry"),
+    "sql/postgres": ("postgres",),
 }
 """The parts of the package that are for an extra. Everything else is deployed, and needs none."""
 

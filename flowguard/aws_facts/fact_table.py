@@ -7,6 +7,7 @@ from typing import Final
 
 from flowguard.aws_facts.alarm_facts import ALARM_FACTS
 from flowguard.aws_facts.bus_facts import BUS_FACTS
+from flowguard.aws_facts.data_api_facts import DATA_API_FACTS
 from flowguard.aws_facts.deployment_facts import DEPLOYMENT_FACTS
 from flowguard.aws_facts.dynamodb_facts import DYNAMODB_FACTS
 from flowguard.aws_facts.error_facts import ERROR_FACTS
@@ -36,6 +37,7 @@ TABLE: Final[Mapping[str, tuple[Fact, ...]]] = {
     "DynamoDB's transactions": TRANSACTION_FACTS,
     "DynamoDB's statements (PartiQL)": PARTIQL_FACTS,
     "S3": S3_FACTS,
+    "The Data API of RDS": DATA_API_FACTS,
     "Keys: KMS, SSM, Secrets Manager": KEY_FACTS,
     "Deployments: IAM, CloudFormation": DEPLOYMENT_FACTS,
     "Errors": ERROR_FACTS,

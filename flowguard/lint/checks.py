@@ -59,7 +59,9 @@ _MAKES_RESOURCES: Final = frozenset({"Table", "Queue", "Topic", "Bucket", "Objec
 """Methods of a resource of boto3 that make another, and ask AWS nothing."""
 
 _STEP_WRITES: Final = frozenset({"put", "update", "delete"})
-_RECORDS: Final = frozenset({*_STEP_WRITES, "newest_wins", "send", "start", "ask", "once", "key", "apply", "event"})
+_RECORDS: Final = frozenset(
+    {*_STEP_WRITES, "newest_wins", "send", "start", "ask", "once", "key", "apply", "sql", "event"}
+)
 _DRAWN: Final = frozenset(
     {
         "uuid.uuid1",
@@ -209,8 +211,8 @@ def _makes_client(source: ModuleSource, node: ast.AST) -> bool:
 
 
 def key_not_unique(source: ModuleSource, code: HandlerCode) -> Iterator[ast.AST]:
-    """Find names of step.once, step.apply and step.key that several operations share."""
-    named = [(call, _literal(call)) for call in _step_calls(code, frozenset({"once", "apply", "key"}))]
+    """Find names of step.once, step.apply, step.sql and step.key that several operations share."""
+    named = [(call, _literal(call)) for call in _step_calls(code, frozenset({"once", "apply", "sql", "key"}))]
     counts = Counter((_method(call), name) for call, name in named if name is not None)
     looped = {id(call) for loop in _loops(code.node) for call in _calls(loop)}
     for call, name in named:

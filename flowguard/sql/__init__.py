@@ -8,13 +8,38 @@
     def handle(self, order: Order, step: Step) -> Outcome:
         step.sql("book", LEDGER, lambda cursor: cursor.execute("INSERT INTO bookings …"))
 
-The database needs one table more: see :data:`SCHEMA`.
+The database needs one table more, which ``SCHEMA`` makes. A name loads its module when it is first used.
 """
 
-from flowguard.sql.data_api import DataApi, DataApiTransaction
-from flowguard.sql.fence import SCHEMA, FenceAhead
-from flowguard.sql.newest import is_newer
-from flowguard.sql.postgres import Postgres
-from flowguard.sql.sqlite import SQLite
+from __future__ import annotations
 
-__all__ = ["SCHEMA", "DataApi", "DataApiTransaction", "FenceAhead", "Postgres", "SQLite", "is_newer"]
+from typing import TYPE_CHECKING
+
+from flowguard.names.public import loader
+
+if TYPE_CHECKING:
+    from flowguard.sql.data_api import DataApi as DataApi
+    from flowguard.sql.data_api import DataApiTransaction as DataApiTransaction
+    from flowguard.sql.fence import SCHEMA as SCHEMA
+    from flowguard.sql.newest import is_newer as is_newer
+    from flowguard.sql.postgres import Postgres as Postgres
+    from flowguard.sql.sqlite import SQLite as SQLite
+
+_HOME = {
+    "SCHEMA": "sql.fence",
+    "Postgres": "sql.postgres",
+    "DataApi": "sql.data_api",
+    "DataApiTransaction": "sql.data_api",
+    "SQLite": "sql.sqlite",
+    "is_newer": "sql.newest",
+}
+
+__all__ = list(_HOME)
+
+
+if not TYPE_CHECKING:  # to a type checker, a name that is not above is a mistake
+    __getattr__ = loader(__name__, _HOME)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOME])

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from functools import partial
 from typing import Any, Final
 from uuid import UUID
 
@@ -19,8 +20,9 @@ class DataApi:
     """A database of Aurora PostgreSQL whose cluster has the Data API enabled.
 
     ``client`` is ``boto3.client("rds-data")``. ``cluster`` and ``secret`` are ARNs: of the cluster, and of the secret
-    with its user. The function's role needs ``rds-data:BeginTransaction``, ``ExecuteStatement``, ``CommitTransaction``
-    and ``RollbackTransaction`` on the cluster, and ``secretsmanager:GetSecretValue`` on the secret.
+    with its user; ``database`` is the name of the database. The function's role needs ``rds-data:BeginTransaction``,
+    ``ExecuteStatement``, ``CommitTransaction`` and ``RollbackTransaction`` on the cluster, and
+    ``secretsmanager:GetSecretValue`` on the secret.
     """
 
     def __init__(self, client: Any, *, cluster: str, secret: str, database: str) -> None:
@@ -34,7 +36,8 @@ class DataApi:
         begun = self._client.begin_transaction(**self._where, database=self._database)
         named = {**self._where, "transactionId": begun["transactionId"]}
         try:
-            yield DataApiTransaction(lambda **more: self._client.execute_statement(**named, **more))
+            execute = partial(self._client.execute_statement, **named, includeResultMetadata=True)
+            yield _FencedTransaction(DataApiTransaction(execute))
         except BaseException:
             with suppress(Exception):  # it is rolled back after three minutes by itself
                 self._client.rollback_transaction(**named)
@@ -48,10 +51,6 @@ class DataApiTransaction:
     def __init__(self, execute: Callable[..., Any]) -> None:
         self._execute = execute
 
-    @property
-    def handle(self) -> DataApiTransaction:
-        return self
-
     def execute(self, sql: str, parameters: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
         """Run a statement with ``:name`` for its parameters. Return its rows by the names of their columns.
 
@@ -59,24 +58,32 @@ class DataApiTransaction:
         zone, and lists and dicts, which are sent as JSON. In rows numbers, texts, bytes and None come back, anything
         else as text; a ``numeric`` comes back as text.
         """
-        answer = self._answer(sql, parameters or {})
+        given = [_parameter(name, value) for name, value in (parameters or {}).items()]
+        answer = self._execute(sql=sql, parameters=given)
         names = [column.get("label") or column["name"] for column in answer.get("columnMetadata", [])]
         return [dict(zip(names, map(_value, record), strict=True)) for record in answer.get("records", [])]
 
+
+class _FencedTransaction:
+    """What reads and writes the fence in such a transaction."""
+
+    def __init__(self, transaction: DataApiTransaction) -> None:
+        self._transaction = transaction
+
+    @property
+    def handle(self) -> DataApiTransaction:
+        return self._transaction
+
     def rows(self, sql: str, parameters: Mapping[str, str | int]) -> Sequence[Sequence[Any]]:
-        return [[_value(field) for field in record] for record in self._answer(sql, parameters).get("records", [])]
-
-    def lock(self, sql: str, parameters: Mapping[str, str | int]) -> Sequence[Sequence[Any]]:
-        return self.rows(f"{sql} FOR UPDATE", parameters)
-
-    def _answer(self, sql: str, parameters: Mapping[str, Any]) -> Any:
-        given = [_parameter(name, value) for name, value in parameters.items()]
         try:
-            return self._execute(sql=sql, parameters=given, includeResultMetadata=True)
+            return [tuple(row.values()) for row in self._transaction.execute(sql, parameters)]
         except Exception as error:
             if f'relation "{TABLE}" does not exist' in str(error):
                 raise no_table() from None
             raise
+
+    def lock(self, sql: str, parameters: Mapping[str, str | int]) -> Sequence[Sequence[Any]]:
+        return self.rows(f"{sql} FOR UPDATE", parameters)
 
 
 def _parameter(name: str, value: Any) -> dict[str, Any]:

@@ -86,14 +86,6 @@ class FenceIsNewer(FlowguardError):
     """A newer request, or a later claim of the same, has written the fence. Nothing was written."""
 
 
-class FenceAhead(FlowguardError):
-    """The database has a newer fence than the run item, which is current. Nothing was written.
-
-    That is so where the run item was lost and the fence was not: after a table was restored, or its items were deleted.
-    Delete the object's row of ``flowguard_fence``, and retry the run.
-    """
-
-
 class SqlFence(NamedTuple):
     """Which hop of which run asks, under which claim. Times are in ms since 1970."""
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from flowguard.errors import WorkerFenced
+from flowguard.errors import FenceAhead, WorkerFenced
 from flowguard.protocol.run import FencedBy
 from flowguard.recorded.remembered import idempotency_key
-from flowguard.sql.fence import FenceAhead, FenceIsNewer, SqlDatabase, SqlFence, made_once
+from flowguard.sql.fence import FenceIsNewer, SqlDatabase, SqlFence, made_once
 from flowguard.startup.named_tuple import NamedTuple
 from flowguard.wire.message import Message
 

@@ -53,7 +53,7 @@ _OF_VALUES: Final = (
 
 _NAMES: Final = frozenset({*_OF_STEP.split(), *_OF_VALUES.split(), "message"})
 
-_CLAIMED: Final = "answers apply ask event fence group is_current once token when when_all when_any when_group"
+_CLAIMED: Final = "answers apply ask event fence group is_current once sql token when when_all when_any when_group"
 _NEVER: Final = frozenset(_CLAIMED.split())
 """Names of a step that act before the commit, or begin a wait. A stage that uses one keeps its lease."""
 

@@ -15,7 +15,7 @@ from flowguard.errors import RunFailed
 from flowguard.sql import DataApi, DataApiTransaction
 from flowguard.sql.fence import made_once
 from tests.sql.data_api import CLUSTER, SECRET, data_api
-from tests.sql.databases import schema_of_its_own, queried
+from tests.sql.databases import queried, schema_of_its_own
 from tests.sql.test_fence import FIRST
 
 pytestmark = pytest.mark.proof("starts PostgreSQL")

@@ -13,7 +13,7 @@ from psycopg.rows import dict_row
 from flowguard.errors import RunFailed
 from flowguard.sql import Postgres
 from flowguard.sql.fence import SqlFence, made_once
-from tests.sql.databases import schema_of_its_own, kept_connections, queried
+from tests.sql.databases import kept_connections, queried, schema_of_its_own
 from tests.sql.test_fence import FIRST
 
 pytestmark = pytest.mark.proof("starts PostgreSQL")

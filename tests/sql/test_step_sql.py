@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+import boto3
 import pytest
 from pydantic import BaseModel
 
 from flowguard import Done, Fixed, Flow, Outcome, RetryPolicy, Stage, Step
-from flowguard.errors import RunFailed, WorkerFenced
+from flowguard.errors import FenceAhead, RunFailed, WorkerFenced
 from flowguard.names.ids import ObjectId, RequestId
 from flowguard.protocol.run import FencedBy
 from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
-from flowguard.sql import FenceAhead, SQLite
+from flowguard.sql import SQLite
 from flowguard.sql.once_per_hop import SqlOfHop
 from flowguard.testing import FlowClock, FlowRunner, MemoryAWS
 from flowguard.wire.message import Message
@@ -141,6 +143,37 @@ def test_statements_that_raise_fail_the_attempt_and_leave_nothing(runner: FlowRu
     runner.send(SqlOrders, Order(order_id="o-1"))
     assert runner.run().run("o-1").status == "COMPLETED"
     assert WORLD.books.booked == ["attempt 2"]
+
+
+def test_what_sql_has_committed_is_seen_before_the_hop_is_and_stays_when_its_run_fails(runner: FlowRunner) -> None:
+    seen = []
+
+    def handle(order: Order, step: Step) -> Outcome:
+        step.put("orders", {"id": order.order_id})
+        booked(step, order)
+        seen.append((WORLD.books.booked, boto3.resource("dynamodb").Table("orders").scan()["Count"]))
+        raise ConnectionError("in each attempt")
+
+    WORLD.handle = handle
+    runner.table("orders", "id")
+    runner.send(SqlOrders, Order(order_id="o-1"))
+    result = runner.run()
+    assert seen == [(["o-1 1 1"], 0)] * 3
+    assert (result.run("o-1").status, result.table("orders"), WORLD.books.booked) == ("FAILED", (), ["o-1 1 1"])
+
+
+def test_a_worker_that_lost_its_claim_may_write_before_the_newer_request_has() -> None:
+    message = Message("sql-orders", "book-it", 1, ObjectId("o-1"), RequestId("r-1"), 100, "{}")
+    newer = message._replace(request_id=RequestId("r-2"), requested_at=200)
+
+    def book(cursor: sqlite3.Cursor, number: str) -> str:
+        WORLD.books.book(cursor, number)
+        return number
+
+    for epoch, each in ((1, message), (2, newer)):
+        hop = SqlOfHop(sqlite(), each, epoch, 1_000, lambda: False)
+        hop.once("book", partial(book, number=each.request_id))
+    assert WORLD.books.booked == ["r-1", "r-2"]
 
 
 def test_a_cursor_is_no_result(runner: FlowRunner) -> None:

@@ -44,6 +44,10 @@ SHOWN: Final[dict[str, set[str]]] = {}
 """The lines that a test below is about, by their page."""
 
 ELSEWHERE: Final = {
+    "that what `step.sql` writes is seen together with the hop's commit": (
+        "tests/sql/test_step_sql.py",
+        "test_what_sql_has_committed_is_seen_before_the_hop_is_and_stays_when_its_run_fails",
+    ),
     "that what waited in SQS comes slowly after an outage": (
         "tests/deploy/test_formats_agree.py",
         "test_what_bounds_a_backlog_is_in_every_format_where_it_is_given",

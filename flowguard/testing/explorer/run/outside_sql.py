@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from flowguard.project.declared import TableKey
+from flowguard.sql import fence
 from flowguard.testing.explorer.record.history import Items
 from flowguard.testing.explorer.record.outside_call import OF_DATABASES, SQL, outside_call
 from flowguard.testing.explorer.record.schedule import FaultKind
@@ -30,6 +31,8 @@ _WRITING: Final = re.compile(
     re.IGNORECASE,
 )
 _ASKING: Final = re.compile(r"\s*(?:SELECT|WITH)\b(?:.*?\bFROM\s+[\"'`\[]?(\w+))?", re.IGNORECASE | re.DOTALL)
+_TABLES: Final = """SELECT name, sql FROM sqlite_master
+    WHERE type = 'table' AND name NOT LIKE 'sqlite_%' AND name != ?"""
 _ENDING: Final = re.compile(r"\s*(?:COMMIT|END)\b", re.IGNORECASE)
 _COMMIT: Final = "COMMIT"
 _PARAMETERS: Final = (
@@ -117,7 +120,7 @@ class Databases:
             return make()
 
     def items(self) -> Items:
-        """Return the rows of each table."""
+        """Return the rows of each table but flowguard's own, which says which claim has written."""
         return {name: rows for name, (rows, _) in self._tables().items()}
 
     def keys(self) -> dict[str, TableKey]:
@@ -128,8 +131,7 @@ class Databases:
         tables = {}
         for name, file in self._files.items():
             with _reading(self._real, file) as database:
-                made = "SELECT name, sql FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
-                for table, sql in database.execute(made).fetchall():
+                for table, sql in database.execute(_TABLES, (fence.TABLE,)).fetchall():
                     tables[f"{OF_DATABASES}{name}/{table}"] = _rows(database, table, str(sql))
         return tables
 
@@ -211,9 +213,12 @@ class _Recording:
         return super().__exit__(kind, error, trace)  # type: ignore[misc]
 
     def pointed(self, statement: Statement | None, make: Callable[[], Any]) -> Any:
-        """Make a statement, which is a point."""
-        if statement is None or not self.database or not self.databases.points.is_inside():
+        """Make a statement, which is a point unless it is of none of these kinds: ``BEGIN IMMEDIATE`` only locks."""
+        if not self.database or not self.databases.points.is_inside():
             return make()
+        self.used_by = self.databases.points.worker
+        if statement is None:
+            return self.databases.made(make)
         made: list[Any] = []
 
         def proceed() -> dict[str, Any]:
@@ -222,7 +227,6 @@ class _Recording:
 
         to = f"{self.database}/{statement.table}" if statement.table else self.database
         about = {"To": to, "Places": ((SQL, self.database),)}
-        self.used_by = self.databases.points.worker
         self.databases.points.point(outside_call(SQL, statement.operation, about, _failure), proceed)
         return made[-1]
 
