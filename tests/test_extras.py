@@ -132,7 +132,7 @@ def test_what_is_not_declared_is_told(file: str, source: str, told: list[str]) -
 def test_the_lock_pins_what_the_extras_declare() -> None:
     lines = (ROOT / ".ci" / "constraints.txt").read_text(encoding="utf-8").splitlines()
     pinned = {plain(line.partition("==")[0]) for line in lines}
-    extras = ("cli", "ui", "local", "testing", "xray", "opentelemetry", "docs")
+    extras = ("cli", "ui", "local", "testing", "xray", "opentelemetry", "postgres", "docs")
     declared = {name for extra in extras for name in names_of(optional()[extra])}
     assert declared - pinned == set()
 

@@ -117,6 +117,22 @@ def test_the_engine_on_a_port_needs_its_own_extra_alone(fresh: FreshEnvironment,
     an_order_is_sent_to_the_engine(fresh, shop)
 
 
+@pytest.mark.long("what each module imports is compared with its extra by tests/test_extras.py")
+def test_sql_in_postgres_needs_its_own_extra_alone(fresh: FreshEnvironment, tmp_path: Path) -> None:
+    fresh.install("postgres")
+    assert not any(fresh.has(module) for module in ("moto", "pytest", "click"))
+    (tmp_path / "ledger.py").write_text(
+        "import psycopg\n"
+        "from flowguard.sql import Postgres\n"
+        "try:\n"
+        "    with Postgres(lambda: psycopg.connect('postgresql://127.0.0.1:1/ledger')).transaction():\n"
+        "        pass\n"
+        "except psycopg.OperationalError as error:\n"
+        "    print('refused' in str(error))\n"
+    )
+    assert succeeded(fresh.run(tmp_path, "python", "ledger.py")).out == "True\n"
+
+
 # -- what each of them has ---------------------------------------------------------------------------------------------
 
 
