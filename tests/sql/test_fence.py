@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,7 +13,15 @@ import pytest
 
 from flowguard.errors import RunFailed
 from flowguard.names.ids import ObjectId, RequestId
-from flowguard.sql.fence import MOST_RESULTS, FenceIsNewer, SqlFence, made_once
+from flowguard.sql.fence import (
+    MOST_RESULTS,
+    ConnectionLost,
+    FenceIsNewer,
+    SqlDatabase,
+    SqlFence,
+    Transaction,
+    made_once,
+)
 from tests.sql.databases import Books, data_api_books, postgres_books, sqlite_books
 
 FIRST: Final = SqlFence("orders", ObjectId("o-1"), RequestId("r-1"), requested_at=100, hop=1, epoch=1, now=1_000)
@@ -134,6 +143,41 @@ def test_results_that_take_too_much_room_take_all_back(books: Books) -> None:
     with pytest.raises(RunFailed, match=f"more than {MOST_RESULTS}"):
         made_once(books.database, FIRST, "book", make)
     assert books.booked == []
+
+
+def test_results_may_take_all_the_room_there_is(books: Books) -> None:
+    room = MOST_RESULTS - len('{"book": ""}')
+    assert made_once(books.database, FIRST, "book", lambda _: "x" * room) == "x" * room
+
+
+def test_a_newer_request_leaves_no_results_of_the_one_before(books: Books) -> None:
+    once(books, FIRST, "of the first")
+    once(books, SECOND, "of the second")
+    assert books.query("SELECT results FROM flowguard_fence") == [('{"of the second": "booked n-1"}',)]
+
+
+class Losing:
+    """A database whose kept connection is lost so many times."""
+
+    def __init__(self, database: SqlDatabase, times: int) -> None:
+        self._database = database
+        self._left = times
+
+    @contextmanager
+    def transaction(self) -> Iterator[Transaction]:
+        self._left -= 1
+        if self._left >= 0:
+            raise ConnectionLost("closed")
+        with self._database.transaction() as made:
+            yield made
+
+
+def test_a_kept_connection_that_is_lost_is_opened_anew_once(tmp_path: Path) -> None:
+    with sqlite_books(tmp_path / "books.db") as books:
+        assert once(replace(books, database=Losing(books.database, 1)), FIRST) == "booked n-1"
+        with pytest.raises(ConnectionLost):
+            once(replace(books, database=Losing(books.database, 2)), SECOND)
+        assert books.booked == ["n-1"]
 
 
 def test_the_row_says_who_has_written_it(books: Books) -> None:

@@ -24,6 +24,11 @@ class Elsewhere:
 
 TESTED: Final = (
     Elsewhere(
+        r"^(sql\.|recorded\.remembered\.EarlyEffects\.kept_elsewhere)",
+        ("tests/sql/",),
+        "statements in SQL, which no shipped flow makes",
+    ),
+    Elsewhere(
         r"^(deploy\.at_aws|names\.at_aws)\.|.*\bnames?\.(queue_in_code|queue_of_arn|topic_in_code)|.*\bis_foreign\(|"
         r".*self\._names\.(bus|function|queue|table|topic)\(|"
         r"wire\.envelope\._named|wire\.envelope\.normalize: \w+\.are_those",

@@ -457,7 +457,7 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "protocol.run_orders.read_order: except (ValueError, RecursionError) → catches every Exception",
         "protocol.run_orders.order_parts: except (ValueError, RecursionError) → catches every Exception",
         "recorded.read_answers._read: except ValidationError → catches every Exception",
-        "recorded.remembered._text_of: except TypeError → catches every Exception",
+        "recorded.remembered.ResultForm.text_of: except TypeError → catches every Exception",
         "recorded.remembered._plain_text: except (Unstorable, RecursionError) → catches every Exception",
         "aws.redriver.Redriver.redrive: except (FlowguardError, ValueError) → catches every Exception",
     ),
