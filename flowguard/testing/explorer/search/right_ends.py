@@ -78,12 +78,17 @@ class RightEnds:
         self.most: int | None = None
         self.orders = 0
         self.has_all = True
+        self._was_cut = False
         self._tried: _Tried | None = None
 
     @property
     def are_known(self) -> bool:
-        """Answer whether an end that is none of these is wrong: all are known, or the order makes no difference."""
-        return self.has_all or len(self.ends) == 1 or (self._tried is not None and self._tried.has_all)
+        """Answer whether an end that is none of these is wrong: all are known, or the order makes no difference.
+
+        That order makes none is not said of the few that were run until the time was over.
+        """
+        is_one = len(self.ends) == 1 and not self._was_cut
+        return self.has_all or is_one or (self._tried is not None and self._tried.has_all)
 
     def learn(self, first: History, is_over: Callable[[], bool]) -> None:
         """Run every undisturbed order. ``first`` is the history of that in which nothing is changed.
@@ -95,6 +100,7 @@ class RightEnds:
         while next(orders, None) is not None and not self._are_enough(tried):
             pass
         self.ordered, self.has_all = tried.found, tried.has_all
+        self._was_cut = not (tried.has_all or self._are_enough(tried))
         self.ends |= {order.end.digest: order.end for order in self.ordered}
         if not self.has_all:
             self.ordered = []

@@ -65,6 +65,14 @@ def test_the_orders_that_are_run_have_all_ends_that_there_are(flow: Any, orders:
     assert (reduced.orders, every.orders) == (run, of)
 
 
+@pytest.mark.parametrize(("flow", "are_known"), [(Booked, True), (Replaced, False)], ids=["one order", "one of six"])
+def test_the_order_in_which_the_time_ran_out_says_nothing_of_the_others(flow: Any, are_known: bool) -> None:
+    with runs_of(flow, o1, o2) as runs:
+        right = RightEnds(runs)
+        right.learn(runs.run_one_by_one(Schedule()), lambda: True)
+        assert (right.orders, right.are_known) == (1, are_known)
+
+
 def test_what_a_stub_remembers_may_depend_on_each_order() -> None:
     def asked(stub: Any) -> int:
         with runs_of(Booked, o1, o2, stubs={"ssm.GetParameter": stub}) as runs:
