@@ -85,8 +85,10 @@ def letter_mark(message_id: str) -> str:
     return f".{digest_of(message_id)[:_SHORTER]}"
 
 
-def key_of(message: Message, name: str) -> str:
+def key_of(message: Message, name: str, reset_by: str | None = None) -> str:
     """Return the UUID that names an effect of the message's hop for a service outside, the same in each attempt.
+
+    ``reset_by`` is the object's last reset. A first hop is repeated after it; a later one is another run then.
 
     In a first hop the time of the request does not count: a copy of the request may have a later one, and be the next
     attempt of the same hop. What it asks for counts, which all copies say alike (docs/decisions/0068). Once that hop is
@@ -96,4 +98,6 @@ def key_of(message: Message, name: str) -> str:
     import uuid  # not needed to start a function
 
     parts = [*run, message.body if message.hop == 1 else message.requested_at, name]
+    if reset_by is not None and message.hop == 1:
+        parts.append(reset_by)
     return str(uuid.UUID(bytes=sha256(json.dumps(parts).encode()).digest()[:16], version=5))
