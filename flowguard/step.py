@@ -78,6 +78,8 @@ class Before(NamedTuple):
     debugs: bool = False
     """Whether each line of the log is written, of the level DEBUG too."""
     group: EndedGroup | None = None
+    reset_by: str | None = None
+    """The last reset of the object."""
 
 
 class Step(Generic[StateT]):
@@ -118,6 +120,7 @@ class Step(Generic[StateT]):
         self._epoch = before.epoch
         self._leased = before.leased
         self._group = before.group
+        self._reset_by = before.reset_by
         self._writes = TableWrites(message.stage, before.refused)
         memory = ForgottenMemory() if before.memory is None else before.memory
         self._early = EarlyEffects(memory, self._writes)
@@ -285,9 +288,10 @@ class Step(Generic[StateT]):
     def key(self, name: str) -> str:
         """Return the idempotency key of a call to a service outside: the same in each attempt and redrive of the hop.
 
-        It is a UUID. Another request, hop or name has another one.
+        It is a UUID. Another request, hop or name has another one, and so has a first hop that is repeated after
+        a reset.
         """
-        return idempotency_key(self._message, name)
+        return idempotency_key(self._message, name, self._reset_by)
 
     def once(self, name: str, call: Callable[[], Any], result: Any = None) -> Any:
         """Make a call whose result the hop remembers, and return that result. Later attempts do not make it again.

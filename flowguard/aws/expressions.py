@@ -184,10 +184,11 @@ CAN_RESET: Final = (
     "#status <> :failed AND requested_at <= :latest AND reset_by <> :by AND "
     f"NOT ({_FAILED_BEFORE}) AND NOT ({_CANCELLED})"
 )
-# the text that has the first hop keeps it: where there is none, the number stays behind the epoch
+# the text that has the first hop keeps it: where there is none, the number stays behind the epoch. What its hop
+# remembers is of the work that is not good any more
 RESET: Final = (
     "SET reset_at = :at, reset_by = :by, epoch = epoch + :one, #owner = :by, lease_until = :now, "
-    "text_epoch = if_not_exists(text_epoch, :zero) + :one"
+    "text_epoch = if_not_exists(text_epoch, :zero) + :one REMOVE memo"
 )
 
 # an order to reset is carried out once, whatever was reset since

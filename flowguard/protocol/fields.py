@@ -270,7 +270,7 @@ FIELDS: Final = (
         Kind.MAP,
         "What a hop remembers before its commit: request id, hop and results",
         frozenset({MEMORY}),
-        frozenset({MEMORY, COMMIT}),
+        frozenset({MEMORY, COMMIT, RESET}),
     ),
     Field("failed", FailedHop, "Where a run failed for good that went on at `on_failed`", _COMMIT, _COMMIT),
     Field("cancelled", Cancellation, "The last cancellation", frozenset({CANCELLATION}), name="cancellation"),

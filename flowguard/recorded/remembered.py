@@ -117,10 +117,13 @@ class EarlyEffects:
         self._names.add(name)
 
 
-def idempotency_key(message: Message, name: str) -> str:
-    """Return the same UUID for the name in each attempt of the message's hop, and another one for any other hop."""
+def idempotency_key(message: Message, name: str, reset_by: str | None) -> str:
+    """Return the same UUID for the name in each attempt of the message's hop, and another one for any other hop.
+
+    Another reset of the object, ``reset_by``, is another beginning of its first hop.
+    """
     _check_name(name)
-    return key_of(message, name)
+    return key_of(message, name, reset_by)
 
 
 class ResultForm(NamedTuple):

@@ -85,8 +85,10 @@ def letter_mark(message_id: str) -> str:
     return f".{digest_of(message_id)[:_SHORTER]}"
 
 
-def key_of(message: Message, name: str) -> str:
+def key_of(message: Message, name: str, reset_by: str | None = None) -> str:
     """Return the UUID that names an effect of the message's hop for a service outside, the same in each attempt.
+
+    ``reset_by`` is the object's last reset. What was done before it counts no more.
 
     In a first hop the time of the request does not count: a copy of the request may have a later one, and be the next
     attempt of the same hop. What it asks for counts, which all copies say alike (docs/decisions/0068). Once that hop is
@@ -95,5 +97,5 @@ def key_of(message: Message, name: str) -> str:
     run = [message.flow, message.object_id, message.request_id, message.hop]
     import uuid  # not needed to start a function
 
-    parts = [*run, message.body if message.hop == 1 else message.requested_at, name]
+    parts = [*run, message.body if message.hop == 1 else message.requested_at, name, reset_by]
     return str(uuid.UUID(bytes=sha256(json.dumps(parts).encode()).digest()[:16], version=5))

@@ -92,6 +92,7 @@ class HandlePhase:
                 leased=keeps_lease(arrival.flow, stage),
                 debugs=services.debug_sampled and is_sampled(message.trace),
                 group=self._ended_group(arrival, claim),
+                reset_by=claim.item.reset_by,
             ),
         )
         with self._emitter.span(Phase.HANDLE, message):

@@ -262,8 +262,15 @@ def test_an_exploration_goes_by_the_object_alone(said: str, name: str) -> None:
 EXPECTED = sorted((ROOT / "samples").rglob("expected.toml"))
 
 
+def _with_its_time(expected: Path) -> Any:
+    """The folder as a parameter, with its mark."""
+    folder = expected.parent.name
+    asks_many = pytest.mark.long("each of its samples asks hundreds, as those of other folders ask one")
+    return pytest.param(expected, id=folder, marks=[asks_many] if folder == "nightly_recount" else [])
+
+
 @pytest.mark.proof("replays each sample that is meant to fail by itself, on moto")
-@pytest.mark.parametrize("expected", EXPECTED, ids=lambda file: file.parent.name)
+@pytest.mark.parametrize("expected", [_with_its_time(file) for file in EXPECTED])
 def test_samples_fail_as_it_is_written_beside_them(expected: Path, tmp_path: Path) -> None:
     for name, failing in tomllib.loads(expected.read_text())["failing"].items():
         alone = tmp_path / name

@@ -69,7 +69,7 @@ def test_without_extras_then_with_the_command_line_then_with_all_of_it(fresh: Fr
     the_demo_runs_in_a_clone(fresh, shop)
 
 
-@pytest.mark.proof("builds a wheel, and installs it into an environment of its own, extra after extra", first=True)
+@pytest.mark.long("a second environment: what each module imports is compared with its extra by tests/test_extras.py")
 def test_local_alone_then_testing_alone_then_a_whole_project(fresh: FreshEnvironment, shop: Path) -> None:
     fresh.install("local")
     assert not fresh.has("click")

@@ -406,6 +406,11 @@ TESTED: Final = (
         "the explorer's time is over before anything expires",
     ),
     Elsewhere(
+        r"^expressions\.RESET: REMOVE memo",
+        ("tests/worker/runtime/test_resets.py",),
+        "a cache whose first hop remembers what it has read, and is reset",
+    ),
+    Elsewhere(
         r"^wire\.send_ids\.",
         ("tests/wire/test_send_ids.py",),
         "ids as long as can be, and of everything that is sent",

@@ -69,13 +69,13 @@ def test_a_flow_with_a_full_history_leaves_the_undisturbed_end_under_every_fault
     assert any(one.endswith("TransactWriteItems of tell") for one in report.coverage)
 
 
-@pytest.mark.proof("explores every single fault")
+@pytest.mark.long("explores every single fault once more, of two runs")
 def test_two_runs_of_an_object_that_has_a_full_history_leave_an_undisturbed_end() -> None:
     report = explore(SentAgain, [ORDER, Order(order_id="o1", amount=7)], tables=TABLES, bound=0, walks=0)
     assert report.ok, str(report)
 
 
-@pytest.mark.proof("explores every single fault of a batch")
+@pytest.mark.long("explores every single fault once more, of a batch")
 def test_a_batch_whose_commits_go_alone_leaves_the_undisturbed_end() -> None:
     orders = [ORDER, Order(order_id="o2", amount=7)]
     report = explore(SentAgain, orders, tables=TABLES, bound=0, walks=0, batch=10, together=True)

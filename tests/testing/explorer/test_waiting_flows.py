@@ -26,7 +26,7 @@ def test_nothing_is_wrong_with_a_wait_that_another_flow_answers(schedule: str) -
     assert trace.ok, str(trace)
 
 
-@pytest.mark.proof("explores a flow that waits")
+@pytest.mark.long("runs the orders of a request and two answers; the test above replays ten schedules of a wait")
 def test_an_answer_that_comes_before_its_hop_is_committed_waits_for_each_attempt_of_that() -> None:
     """The hop's commit is denied, for minutes and then for good. Queues of templates let an answer wait for days."""
     trace = replay([Waits], [Wanted(names=("paid",)), payment(20), payment(30)], "f3-1", tables=TABLES)

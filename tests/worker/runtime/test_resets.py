@@ -14,9 +14,10 @@ from flowguard.flow import ATTACH, IGNORE, PER_REQUEST, UNTIL_RESET, AnyFlow, Fl
 from flowguard.handler import lambda_handler
 from flowguard.names.ids import ObjectId, RequestId
 from flowguard.sim.calls import intercept
+from flowguard.step import Step
 from flowguard.verdicts import ResetVerdict
 from flowguard.wire.message import Message
-from tests.scene import START, Orders, Scene, Script, scene, two_stages
+from tests.scene import START, Orders, OrderState, Scene, Script, scene, two_stages
 from tests.worker.runtime.mishaps import Died, dies_at
 from tests.worker.runtime.test_callers import answers, caller, just_before_the_second
 
@@ -156,6 +157,36 @@ def test_a_run_that_is_reset_at_work_begins_anew_and_all_get_the_new_end(hop: in
         assert (item.status.value, item.reset_at) == ("COMPLETED", None)
         assert at.priced() == (2 if hop == 2 else 1)
         assert [one for one, *_ in answers(at)] == (["caller-0", "run-1"] if hop == 2 else ["run-1"])
+
+
+@pytest.mark.parametrize("hop", [1, 2])
+def test_what_was_remembered_before_a_reset_is_read_anew_under_another_key(hop: int) -> None:
+    """Else the result that is kept until the next reset would be the old one."""
+    read: list[str] = []
+    keys: list[str] = []
+
+    with scene(triggered_cache) as at:
+
+        def work(step: Step[OrderState]) -> None:
+            read.append(step.once("read", lambda: "new" if read else "old"))
+            keys.append(step.key("read"))
+            if len(read) == 1:
+                client(at).reset(at.flow, "o1")
+
+        if hop == 1:
+            at.script.pricing = work
+        else:
+            at.script.closing = work
+            at.deliver(at.message())
+            at.sent("close-order")
+        at.clock.advance(seconds=1)
+        last = at.second if hop == 2 else at.message
+        assert at.deliver(last()) == [False], "the worker is fenced"
+        at.clock.advance(seconds=31)
+        at.deliver(last())
+        work_off(at)
+    assert read == ["old", "new"]
+    assert len(set(keys)) == 2
 
 
 def just_before_the_commit(operation: str, happens: Any) -> Any:

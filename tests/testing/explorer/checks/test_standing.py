@@ -316,7 +316,7 @@ def test_a_letter_that_is_sent_back_after_a_later_message_is_in_no_undisturbed_o
     assert not came_after_later(history_of(f"f{SECOND}"), [FLOW], [lay_there + 1]), "nothing was sent back"
 
 
-@pytest.mark.proof("runs the orders of six messages twice")
+@pytest.mark.long("runs the orders of six messages twice; the tests above ask for each case of that judgement")
 def test_what_waited_in_the_dead_letters_while_a_later_message_came_is_not_compared(monkeypatch: Patch) -> None:
     messages = [shipped(path) for path in sorted(PAGES)[:6]]
     assert replay([PageCache, ChangeSource], messages, "f8.r2").ok
