@@ -114,3 +114,8 @@ def test_ids_are_made_in_one_place() -> None:
         if re.search(r"\{[^{}\"]*\.?hop_id\}|\.hop_id\b", path.read_text())
     }
     assert made == {"wire/send_ids.py"}
+
+
+def test_after_another_reset_a_key_is_another_one() -> None:
+    first = MESSAGE._replace(hop=1)
+    assert len({key_of(first, "charge", by) for by in (None, "reset-1", "reset-2")}) == 3
