@@ -322,7 +322,7 @@ class Step(Generic[StateT]):
         self._need_claim("sql")
         from flowguard.sql.once_per_hop import SqlOfHop  # not needed to start a function
 
-        hop = SqlOfHop(database, self._message, self._epoch, self._clock.now(), self._early.is_current)
+        hop = SqlOfHop(database, self._message, self._epoch, self._clock.now(), self._early.is_current, self._reset_by)
         return self._early.kept_elsewhere(name, statements, result, keeper=partial(hop.once, name))
 
     def is_current(self) -> bool:

@@ -14,13 +14,17 @@ from flowguard.wire.message import Message
 
 
 class SqlOfHop(NamedTuple):
-    """The hop whose statements run in a database, under a claim of that ``epoch``. ``now`` is in ms since 1970."""
+    """The hop whose statements run in a database, under a claim of that ``epoch``. ``now`` is in ms since 1970.
+
+    ``reset_by`` is the last reset of its object: what was done before it counts no more.
+    """
 
     database: SqlDatabase
     message: Message
     epoch: int
     now: int
     is_current: Callable[[], bool]
+    reset_by: str | None = None
 
     def once(self, name: str, make: Callable[[Any], str]) -> str:
         """Return the text that ``make`` returns, which is called in the first attempt that commits.
@@ -31,7 +35,7 @@ class SqlOfHop(NamedTuple):
         m = self.message
         fence = SqlFence(m.flow, m.object_id, m.request_id, m.requested_at, m.hop, self.epoch, self.now)
         try:
-            return made_once(self.database, fence, idempotency_key(m, name), make)
+            return made_once(self.database, fence, idempotency_key(m, name, self.reset_by), make)
         except FenceIsNewer as newer:
             if self.is_current():
                 raise FenceAhead(f"{newer}, and the run item does not; delete its row there") from None

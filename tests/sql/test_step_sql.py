@@ -271,6 +271,18 @@ def test_a_stage_without_a_claim_has_no_fence_to_write(runner: FlowRunner) -> No
     assert runner.run().run("o-1").status == "COMPLETED"
 
 
+def test_after_a_reset_the_statements_are_made_anew() -> None:
+    message = Message("sql-orders", "book-it", 1, ObjectId("o-1"), RequestId("r-1"), 100, "{}")
+
+    def hop(epoch: int, reset_by: str | None) -> SqlOfHop:
+        return SqlOfHop(sqlite(), message, epoch, 1_000, lambda: True, reset_by)
+
+    assert hop(1, None).once("read", lambda _: "old") == "old"
+    assert hop(3, "a reset").once("read", lambda _: "new") == "new"
+    with pytest.raises(FenceAhead):
+        hop(1, None).once("write", lambda _: "late")
+
+
 @pytest.mark.parametrize(("is_current", "error"), [(True, FenceAhead), (False, WorkerFenced)])
 def test_who_is_refused_asks_the_run_item_who_is_right(is_current: bool, error: type[Exception]) -> None:
     message = Message("sql-orders", "book-it", 1, ObjectId("o-1"), RequestId("r-1"), 100, "{}")
