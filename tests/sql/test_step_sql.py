@@ -21,7 +21,9 @@ from flowguard.sql import SQLite
 from flowguard.sql.once_per_hop import SqlOfHop
 from flowguard.testing import FlowClock, FlowRunner, MemoryAWS
 from flowguard.wire.message import Message
+from tests.scene import OrderState, scene
 from tests.sql.databases import Books, sqlite_books
+from tests.worker.runtime.test_resets import client, triggered_cache
 
 THRICE: Final = RetryPolicy(attempts=3, backoff=Fixed(1))
 
@@ -281,6 +283,23 @@ def test_after_a_reset_the_statements_are_made_anew() -> None:
     assert hop(3, "a reset").once("read", lambda _: "new") == "new"
     with pytest.raises(FenceAhead):
         hop(1, None).once("write", lambda _: "late")
+
+
+def test_a_cache_that_is_reset_at_work_reads_its_database_anew() -> None:
+    read: list[str] = []
+
+    def work(step: Step[OrderState]) -> None:
+        read.append(step.sql("read", sqlite(), lambda _: "new" if read else "old"))
+        if len(read) == 1:
+            client(at).reset(at.flow, "o1")
+
+    with scene(triggered_cache) as at:
+        at.script.pricing = work
+        at.clock.advance(seconds=1)
+        at.deliver(at.message())
+        at.clock.advance(seconds=31)
+        at.deliver(at.message())
+    assert read == ["old", "new"]
 
 
 @pytest.mark.parametrize(("is_current", "error"), [(True, FenceAhead), (False, WorkerFenced)])
