@@ -197,12 +197,14 @@ def kills_before(item: RunItem | None, message: Message, owner: Owner | None = N
 
     ``owner`` is the claim's: it may find itself, where its answer was lost. The item counts those that were seen by an
     earlier claim. The last is the one whose lease is over: one that lives gives its claim back, which takes it off, or
-    notes why its attempt has failed.
+    notes why its attempt has failed. One that a reset has fenced was not killed: nobody owns its hop then.
     """
     if item is None or item.done or item.owner == owner or item.back_off is not None:
         return 0
     here = item.request_id, item.hop, item.redrive, item.retry
-    return item.kills + 1 if here == (message.request_id, message.hop, message.redrive, message.retry) else 0
+    if here != (message.request_id, message.hop, message.redrive, message.retry):
+        return 0
+    return item.kills if item.owner == item.reset_by else item.kills + 1
 
 
 def needs_lease(claim: Claim) -> bool:

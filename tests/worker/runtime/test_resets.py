@@ -17,6 +17,7 @@ from flowguard.sim.calls import intercept
 from flowguard.step import Step
 from flowguard.verdicts import ResetVerdict
 from flowguard.wire.message import Message
+from flowguard.worker.kills import MOST_KILLS
 from tests.scene import START, Orders, OrderState, Scene, Script, scene, two_stages
 from tests.worker.runtime.mishaps import Died, dies_at
 from tests.worker.runtime.test_callers import answers, caller, just_before_the_second
@@ -187,6 +188,39 @@ def test_what_was_remembered_before_a_reset_is_read_anew_under_another_key(hop: 
         work_off(at)
     assert read == ["old", "new"]
     assert len(set(keys)) == 2
+
+
+def test_however_often_a_run_is_reset_at_work_no_function_counts_as_killed() -> None:
+    """What a page is made of may change many times while it is made."""
+    with scene(triggered_cache) as at:
+        left = [2 * MOST_KILLS]
+
+        def work(step: Step[OrderState]) -> None:
+            if left[0]:
+                left[0] -= 1
+                at.clock.advance(seconds=1)
+                client(at).reset(at.flow, "o1")
+
+        at.script.pricing = work
+        for _ in range(2 * MOST_KILLS):
+            assert at.deliver(at.message(reply_to="sqs:completed")) == [False]
+            at.clock.advance(seconds=31)
+        at.deliver(at.message(reply_to="sqs:completed"))
+        work_off(at)
+        assert [(told, how) for told, _, how in answers(at)] == [("run-1", "COMPLETED")]
+
+
+def test_a_reset_hides_no_function_that_was_killed_before_and_after_it() -> None:
+    with scene(triggered_cache) as at:
+        for number in range(MOST_KILLS):
+            at.clock.advance(seconds=31)
+            with pytest.raises(Died), intercept(dies_at("TransactWriteItems")):
+                at.deliver(at.message())
+            if number == 1:
+                client(at).reset(at.flow, "o1")
+        item = at.item()
+        assert item is not None
+        assert item.kills == MOST_KILLS - 2, "that before the reset was not seen by a claim"
 
 
 def just_before_the_commit(operation: str, happens: Any) -> Any:
