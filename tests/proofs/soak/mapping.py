@@ -49,7 +49,7 @@ class Mapping:
             MessageAttributeNames=["All"],
             MessageSystemAttributeNames=["All"],
         )
-        return [_record(message, self.queue_url) for message in answer.get("Messages", [])]
+        return [as_record(message, self.queue_url) for message in answer.get("Messages", [])]
 
     def invoke(self, records: Sequence[Record]) -> list[Record]:
         """Calls the function; answers what it has settled. An error of the function's own leaves everything queued."""
@@ -82,7 +82,8 @@ def die_at_the_end_of(timeout: timedelta, last_words: Callable[[], None]) -> Non
     signal.setitimer(signal.ITIMER_REAL, timeout.total_seconds())
 
 
-def _record(message: Any, queue_url: str) -> Record:
+def as_record(message: Any, queue_url: str) -> Record:
+    """A received message, as Lambda shows it to a function."""
     read = read_attributes(
         message.get("MessageAttributes"), Attribute.of_receive_message, message["MessageId"], "MessageAttributes"
     )
