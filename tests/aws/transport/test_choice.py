@@ -134,7 +134,7 @@ def test_no_call_has_a_prefix_of_its_host_that_a_variable_could_take_away() -> N
     assert why_botocore({**LAMBDA, "AWS_DISABLE_HOST_PREFIX_INJECTION": "true"}) is None
     session = botocore.session.Session()
     for service in SERVICES.values():
-        model = session.get_service_model(service.name)
+        model: Any = session.get_service_model(service.name)
         names = [operation.name for operation in service.operations.values()]
         assert [name for name in names if (model.operation_model(name).endpoint or {}).get("hostPrefix")] == []
 
