@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 import tarfile
-import tomllib
 import zipfile
 from email import message_from_bytes
 from pathlib import Path
-from typing import Final
 
 import pytest
 
+from tests.pythons import PROJECT, PYTHONS, with_installed
 from tests.release import ROOT, TOOLS, built, main, said
-
-PROJECT: Final = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-PYTHONS: Final = [one.rpartition(" ")[2] for one in PROJECT["classifiers"] if one.startswith("Programming Language")]
 
 pytestmark = [
     pytest.mark.long("what is published is built and installed before a release"),
@@ -58,22 +52,9 @@ def test_the_wheel_has_the_package_its_licence_and_nothing_beside(files: list[Pa
     assert (about["Name"], about["Requires-Python"], about["License-Expression"]) == ("flowguard-aws", ">=3.11", "MIT")
 
 
-def program(version: str) -> str | None:
-    """The Python of this version. A manager of versions may have a program of the name that only says no."""
-    found = shutil.which(f"python{version}")
-    works = found is not None and not subprocess.run([found, "--version"], check=False, capture_output=True).returncode
-    return found if works else None
-
-
 @pytest.mark.parametrize("version", PYTHONS)
 def test_it_runs_its_demo_on_each_python_that_it_says(files: list[Path], version: str, tmp_path: Path) -> None:
-    python = program(version)
-    if python is None:
-        pytest.skip(f"python{version} is not on the PATH")
-    said(python, "-m", "venv", tmp_path / "venv")
-    bare = tmp_path / "venv" / "bin" / "python"
-    constraints = str(ROOT / ".ci" / "constraints.txt")
-    said(bare, "-m", "pip", "install", "-q", f"{files[0]}[cli,local]", PIP_CONSTRAINT=constraints)
+    bare = with_installed(version, tmp_path / "venv", f"{files[0]}[cli,local]")
     assert said(bare, "-m", "flowguard", "--version", folder=tmp_path) == f"flowguard, version {PROJECT['version']}\n"
     said(bare, "-m", "flowguard", "init", "corner", folder=tmp_path)
     replay = ("replay", "samples", "--flow", "corner.flow:PlaceOrder", "--failing", "o-102")

@@ -48,6 +48,7 @@ class NoZip(click.ClickException):
 )
 @click.option("--lambda-boto3", is_flag=True, help="Leave out boto3, botocore and s3transfer; Lambda has its own.")
 @click.option("--locked", is_flag=True, help="Refuse requirements that pin not all.")
+@click.option("--sources-only", is_flag=True, help="Leave out compiled code: a smaller zip, and slower cold starts.")
 @click.option("--include", type=click.Path(path_type=Path), multiple=True, help="A further file or directory of yours.")
 @click.option("--find-links", type=_DIRECTORY, multiple=True, help="A directory of wheels.")
 @click.option("--no-index", is_flag=True, help="Take wheels from --find-links only.")
@@ -61,6 +62,7 @@ def package(  # noqa: PLR0913 - the options of a command
     architecture: str | None,
     lambda_boto3: bool,
     locked: bool,
+    sources_only: bool,
     include: tuple[Path, ...],
     find_links: tuple[Path, ...],
     no_index: bool,
@@ -71,7 +73,7 @@ def package(  # noqa: PLR0913 - the options of a command
     In it are your own code, this flowguard, and the wheels of the requirements: those of --requirements, or else of
     requirements.txt or pyproject.toml here. pip chooses them for the runtime and architecture of the template. Equal
     code and wheels give equal bytes. The lock file beside the zip pins the wheels; give it as --requirements to get
-    the same again.
+    the same again. Compiled code is in the zip too, for quicker starts, where this Python is the runtime's.
 
     Handlers are found as flowguard iac finds them, so the zip has what the template names.
 
@@ -86,6 +88,7 @@ def package(  # noqa: PLR0913 - the options of a command
             include=include,
             lambda_boto3=lambda_boto3,
             locked=locked,
+            compiled=not sources_only,
         )
         packed = pack(order, output, wheels_from=Pip(find_links=find_links, no_index=no_index))
     except (CannotDeploy, CannotPackage, NoSuchFlow, DefinitionError) as error:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from flowguard.deploy.code_zip import CodeSource, homes_of, megabytes, unpacked, write_zip
+from flowguard.deploy.compiled_code import compile_code, why_no_room, why_not_compiled
 from flowguard.deploy.found import FoundFunction
 from flowguard.deploy.own_wheel import NAME, TOOLS
 from flowguard.deploy.pip_download import LambdaPlatform
@@ -38,7 +39,11 @@ class WheelSource(Protocol):
 
 @dataclass(frozen=True)
 class BundleOrder:
-    """What to pack. ``lambda_boto3`` leaves out what Lambda has; ``locked`` refuses what is not pinned."""
+    """What to pack.
+
+    ``lambda_boto3`` leaves out what Lambda has; ``locked`` refuses what is not pinned. Where it is ``compiled``, it
+    has compiled code beside the sources.
+    """
 
     functions: tuple[FoundFunction, ...]
     platform: LambdaPlatform
@@ -46,6 +51,7 @@ class BundleOrder:
     include: Sequence[Path] = ()
     lambda_boto3: bool = False
     locked: bool = False
+    compiled: bool = True
 
 
 @dataclass(frozen=True)
@@ -84,7 +90,8 @@ def pack(order: BundleOrder, output: Path, *, wheels_from: WheelSource) -> Bundl
         packed = [wheel for wheel in wheels if not _is_at_lambda(order, wheel)]
         sources: list[CodeSource] = [*code.trees, *packed]
         homes = homes_of(sources)
-        write_zip(new_zip, homes)
+        why_sources_alone = _add_compiled(order, code, sources, homes, made) if order.compiled else None
+        write_zip(new_zip, homes_of(sources))
         new_lock.write_text(_lock(order.platform, wheels), encoding="utf-8")
         return Bundle(
             zip=file,
@@ -96,8 +103,23 @@ def pack(order: BundleOrder, output: Path, *, wheels_from: WheelSource) -> Bundl
                 sorted(((source.name, unpacked([source])) for source in sources), key=lambda part: (-part[1], part[0]))
             ),
             left_out=tuple(wheel.name for wheel in wheels if wheel not in packed),
-            notes=tuple(_notes(order, code, wheels, homes, new_zip.stat().st_size, uses_tools)),
+            notes=(
+                *_notes(order, code, wheels, homes, new_zip.stat().st_size, uses_tools),
+                *filter(None, [why_sources_alone]),
+            ),
         )
+
+
+def _add_compiled(
+    order: BundleOrder, code: ProjectCode, sources: list[CodeSource], homes: dict[str, CodeSource], directory: Path
+) -> str | None:
+    """Add compiled code to the sources of the zip, or return why it is left out."""
+    if (why := why_not_compiled(order.platform)) is not None:
+        return why
+    compiled = compile_code(homes, edited=code.trees, directory=directory)
+    if (why := why_no_room([*sources, compiled])) is None:
+        sources.append(compiled)
+    return why
 
 
 def _is_at_lambda(order: BundleOrder, wheel: Wheel) -> bool:

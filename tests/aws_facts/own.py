@@ -76,6 +76,7 @@ OWN_NUMBERS: Final[Mapping[str, tuple[str, ...]]] = {
         ),
     ),
     "times, formats and codes of exit": (
+        "deploy/compiled_code.py:_NOT_ALL",
         *("deploy/code_zip.py:_TIME", "deploy/code_zip.py:_MODE", "deploy/code_zip.py:_UNIX"),
         *(
             "deploy/flow_cost.py:LAMBDAS_LINES",

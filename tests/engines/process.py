@@ -16,6 +16,9 @@ from pathlib import Path
 ENGINES = Path(__file__).parents[2] / ".engines"
 LOOPBACK = "127.0.0.1"
 
+_OUTSIDE = frozenset({"all_proxy", "http_proxy", "https_proxy", "requests_ca_bundle", "curl_ca_bundle"})
+"""Variables by which programs reach what is outside, in lower case."""
+
 _LEASH = Path(__file__).with_name("leash.py")
 _LOG_TAIL = 2000
 _POLL_SECONDS = 0.05
@@ -91,7 +94,7 @@ def running(
             stdout=output,
             stderr=subprocess.STDOUT,
             cwd=home,
-            env={**os.environ, **(env or {})},
+            env={**_inherited(os.environ), **(env or {})},
             start_new_session=True,  # Ctrl-C is for the tests, which then stop their engines
         )
     try:
@@ -100,6 +103,18 @@ def running(
     finally:
         _stop(leash)
     log.unlink()
+
+
+def _inherited(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return what an engine has of this process' environment, and the functions that it starts after it.
+
+    It calls nobody outside of this machine, so proxies, certificates and accounts of that are none of its.
+    """
+    return {
+        name: value
+        for name, value in environment.items()
+        if not (name.lower() in _OUTSIDE or name.startswith(("AWS_", "BOTO")))
+    }
 
 
 def _await_answer(leash: subprocess.Popen[bytes], port: int, answers: Callable[[int], bool], log: Path) -> None:

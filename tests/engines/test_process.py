@@ -42,6 +42,21 @@ def test_an_engine_answers_while_the_block_runs_and_is_gone_afterwards(tmp_path:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_an_engine_knows_no_proxy_certificates_or_account_of_this_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("HTTPS_PROXY", "REQUESTS_CA_BUNDLE", "AWS_PROFILE", "BOTO_CONFIG"):
+        monkeypatch.setenv(name, "of this machine")
+    shows = "import os; raise SystemExit(repr(sorted({**os.environ})))"
+    given = {"AWS_SECRET_ACCESS_KEY": "test"}
+    with (
+        pytest.raises(EngineFailed, match=r"'AWS_SECRET_ACCESS_KEY'.*'PATH'") as failed,
+        running(tmp_path, [sys.executable, "-c", shows], port=free_port(), env=given),
+    ):
+        pass
+    assert [name for name in ("PROXY", "BUNDLE", "PROFILE", "BOTO") if name in str(failed.value)] == []
+
+
 def test_an_engine_that_does_not_start_shows_its_log(tmp_path: Path) -> None:
     command = [sys.executable, "-c", "raise SystemExit('no room on the disk')"]
     with pytest.raises(EngineFailed, match="no room on the disk"), running(tmp_path, command, port=free_port()):

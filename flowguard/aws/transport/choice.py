@@ -13,6 +13,10 @@ from flowguard.aws.transport.patched import why_watched
 VARIABLE: Final = "FLOWGUARD_CLIENT"
 AUTO, LEAN = "auto", "lean"
 
+ENDPOINT: Final = "AWS_ENDPOINT_URL"
+_ADDRESS: Final = r"https?://[a-z0-9.-]+(:[0-9]+)?/?"
+"""An endpoint for all services that both clients understand alike, such as that of an emulator."""
+
 _REGIONS: Final = {
     "(us|eu|ap|sa|ca|me|af|il|mx)-[a-z]+-[0-9]+": "amazonaws.com",
     "us-gov-[a-z]+-[0-9]+": "amazonaws.com",
@@ -36,6 +40,7 @@ _KNOWN: Final = frozenset(
         "AWS_CONTAINER_AUTHORIZATION_TOKEN",
         "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE",
         "AWS_DEFAULT_REGION",
+        "AWS_DISABLE_HOST_PREFIX_INJECTION",
         "AWS_EXECUTION_ENV",
         "AWS_REGION",
         "AWS_SESSION_TOKEN",
@@ -62,25 +67,36 @@ def endpoint_of(service: str, region: str) -> str | None:
     return None
 
 
+def endpoint_in(environment: Mapping[str, str], service: str) -> str | None:
+    """Return where a process with this environment calls a service, where botocore is not needed."""
+    return environment.get(ENDPOINT) or endpoint_of(service, environment["AWS_DEFAULT_REGION"])
+
+
 def why_botocore(environment: Mapping[str, str]) -> str | None:
     """Return why botocore makes the calls of a process with this environment. None where the lean client does.
 
     In functions of Lambda the lean client needs not be asked for. Elsewhere a process may load engines of tests, or ask
-    for calls of its own, at any time.
+    for calls of its own, at any time. Nor are calls made at an endpoint of the environment's own where nobody asks.
     """
     asked = environment.get(VARIABLE, AUTO)
     if asked == AUTO and not all(name in environment for name in _RUNTIME):
         return f"this is no function of Lambda, and {VARIABLE} does not say {LEAN}"
     if asked not in (AUTO, LEAN):
         return f"{VARIABLE} does not say {LEAN}"
-    return _of_variables(environment) or _of_files(environment) or why_watched(sys.modules, sys.meta_path)
+    return (
+        _of_variables(environment, has_asked=asked == LEAN)
+        or _of_files(environment)
+        or why_watched(sys.modules, sys.meta_path)
+    )
 
 
-def _of_variables(environment: Mapping[str, str]) -> str | None:
+def _of_variables(environment: Mapping[str, str], *, has_asked: bool) -> str | None:
     for name in sorted(environment):
         if name.lower() in _NETWORK:
             return f"{name} is set"
         is_known = name in _KNOWN or (name.startswith(_LAMBDA) and name != _WRAPPER)
+        if name == ENDPOINT and has_asked:
+            is_known = re.fullmatch(_ADDRESS, environment[name]) is not None
         if name.startswith(("AWS_", "BOTO")) and not is_known:
             return f"{name} is set"
     if endpoint_of("dynamodb", environment.get("AWS_DEFAULT_REGION", "")) is None:

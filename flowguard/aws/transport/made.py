@@ -8,7 +8,7 @@ from typing import Any
 
 import botocore
 
-from flowguard.aws.transport.choice import endpoint_of
+from flowguard.aws.transport.choice import endpoint_in
 from flowguard.aws.transport.connections import Connections
 from flowguard.aws.transport.credentials import Credentials
 from flowguard.aws.transport.json_client import JSONClient, Place
@@ -32,7 +32,7 @@ def json_client(
     """
     spoken = SERVICES.get(service)
     region = environment["AWS_DEFAULT_REGION"]
-    endpoint = endpoint_of(service, region)
+    endpoint = endpoint_in(environment, service)
     if spoken is None or endpoint is None or (credentials := _credentials(environment, session)) is None:
         return None
     connections = Connections(endpoint, environment.get("AWS_CA_BUNDLE") or _roots())

@@ -106,10 +106,37 @@ def test_a_variable_that_may_change_something_is_left_to_botocore(variable: str)
     assert why_botocore({**LAMBDA, variable: "x"}) == f"{variable} is set"
 
 
+@pytest.mark.parametrize("url", ["http://127.0.0.1:4566", "https://aws.local/", "http://localhost"])
+def test_an_endpoint_for_all_services_is_called_where_that_is_asked_for(url: str) -> None:
+    environment = {**LAMBDA, "AWS_ENDPOINT_URL": url}
+    for asked in (None, "auto"):
+        assert why_botocore(asking(environment, asked)) == "AWS_ENDPOINT_URL is set"
+    assert why_botocore(asking(environment, "lean")) is None
+
+
+@pytest.mark.parametrize("url", ["", "127.0.0.1:4566", "http://h/path", "http://u:p@h", "http://[::1]:1", "http://h:x"])
+def test_an_endpoint_that_is_no_plain_address_is_left_to_botocore(url: str) -> None:
+    assert why_botocore(asking({**LAMBDA, "AWS_ENDPOINT_URL": url}, "lean")) == "AWS_ENDPOINT_URL is set"
+
+
+def test_an_endpoint_for_one_service_is_left_to_botocore() -> None:
+    asked = asking({**LAMBDA, "AWS_ENDPOINT_URL_SQS": "http://127.0.0.1:4566"}, "lean")
+    assert why_botocore(asked) == "AWS_ENDPOINT_URL_SQS is set"
+
+
 @pytest.mark.parametrize("region", ["", "eu", "local", "aws-global", "us-iso-east-1", "eusc-de-east-1", "eu-west-1/x"])
 def test_a_region_of_no_standard_partition_is_left_to_botocore(region: str) -> None:
     why = "AWS_DEFAULT_REGION names no region of a standard partition"
     assert why_botocore({**LAMBDA, "AWS_DEFAULT_REGION": region}) == why
+
+
+def test_no_call_has_a_prefix_of_its_host_that_a_variable_could_take_away() -> None:
+    assert why_botocore({**LAMBDA, "AWS_DISABLE_HOST_PREFIX_INJECTION": "true"}) is None
+    session = botocore.session.Session()
+    for service in SERVICES.values():
+        model: Any = session.get_service_model(service.name)
+        names = [operation.name for operation in service.operations.values()]
+        assert [name for name in names if (model.operation_model(name).endpoint or {}).get("hostPrefix")] == []
 
 
 def test_no_region_at_all_too() -> None:
@@ -186,6 +213,15 @@ def test_clients_of_a_function_are_lean() -> None:
     assert [one._attempts for one in found] == [4, 1, 4]
     assert clients.sns.meta.service_model.service_name == "sns"
     assert lines == ["calls of AWS are made by the lean client"]
+
+
+def test_clients_at_an_endpoint_call_where_botocore_would(in_lambda: dict[str, str]) -> None:
+    in_lambda |= {"FLOWGUARD_CLIENT": "lean", "AWS_ENDPOINT_URL": "http://127.0.0.1:4566"}
+    clients = Clients()
+    found: list[Any] = [clients.dynamodb, clients.sqs, clients.events, clients.ssm, clients.secretsmanager]
+    assert [type(one) for one in found] == [JSONClient] * 5
+    assert {one._place.connections.endpoint for one in found} == {"http://127.0.0.1:4566/"}
+    assert {one._botocore().meta.endpoint_url for one in found} == {"http://127.0.0.1:4566"}
 
 
 @pytest.mark.usefixtures("in_lambda")

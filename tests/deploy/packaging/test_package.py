@@ -158,19 +158,21 @@ class Shelf:
         return [write_own_wheel(directory), *sorted(self.folder.glob("*.whl"))]
 
 
-def pack_shelf(shelf: Path, *, lambda_boto3: bool = False, runtime: str = RUNTIME) -> Bundle:
+def pack_shelf(shelf: Path, *, lambda_boto3: bool = False, runtime: str = RUNTIME, compiled: bool = False) -> Bundle:
+    """Compiling flowguard takes a second, so what is not about compiled code goes without."""
     order = BundleOrder(
         functions=find_functions(["teahouse.handlers"]),
         platform=LambdaPlatform(runtime, "x86_64"),
         requirements=requirements_of(None, directory=Path.cwd()),
         lambda_boto3=lambda_boto3,
+        compiled=compiled,
     )
     return pack(order, Path("build"), wheels_from=Shelf(shelf))
 
 
 def packed(shelf: Path, *arguments: str) -> Any:
     given = ("teahouse.handlers", "--options", "deploy.toml", "--no-index", "--find-links", str(shelf), "--json")
-    result = package(*given, *arguments)
+    result = package(*given, "--sources-only", *arguments)
     assert result.exit_code == 0, result.stderr
     return json.loads(result.stdout)
 

@@ -19,6 +19,7 @@ from flowguard.aws.clients import Clients
 from flowguard.aws.services import aws_services
 from flowguard.client import FlowClient
 from flowguard.settings import Settings
+from tests.proofs.e2e.actions import CLIENT, LEAN
 
 REGION: Final = "us-east-1"
 ACCOUNT: Final = "123456789012"
@@ -185,6 +186,19 @@ class Cloud:
         return len(list(self.switches.glob(f"died.{stage}.{event}.{object_id}.*")))
 
     # -- functions
+
+    @cached_property
+    def lean_functions(self) -> frozenset[str]:
+        """The names of those that are asked to call by the lean client."""
+        pages = self.client("lambda").get_paginator("list_functions").paginate()
+        functions = [one for page in pages for one in page["Functions"]]
+        return frozenset(
+            one["FunctionName"] for one in functions if one["Environment"]["Variables"].get(CLIENT) == LEAN
+        )
+
+    def clients(self, kind: str) -> frozenset[str]:
+        """Return the names of the functions that have worked by this client."""
+        return frozenset(one.name.split(".", 2)[2] for one in self.switches.glob(f"client.{kind}.*"))
 
     @cached_property
     def fed(self) -> Sequence[str]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import ModuleType
 from typing import Final
 
+from tests.proofs.e2e.cloud import Cloud
 from tests.proofs.e2e.deployment import deployed
 from tests.proofs.e2e.play import Check, Play
 from tests.proofs.e2e.scenes import (
@@ -48,3 +49,12 @@ def played(names: Sequence[str]) -> Iterator[Check]:
     renamed = {one.NAMES: one.MODULE for one in chosen if hasattr(one, "NAMES")}
     with deployed(modules, renamed) as cloud:
         yield from Play({name: SCENES[name].scene(cloud) for name in names}).checks()
+        yield from _of_clients(cloud)
+
+
+def _of_clients(cloud: Cloud) -> Iterator[Check]:
+    """Yield whether each function has called by the client that it was asked for. Every other one is asked."""
+    lean, boto3 = cloud.clients("lean"), cloud.clients("boto3")
+    asked = (lean | boto3) & cloud.lean_functions
+    yield Check("functions that are asked to call by the lean client do, no others, and not boto3", asked, lean - boto3)
+    yield Check("some are asked", True, bool(asked))

@@ -1,0 +1,34 @@
+"""The Pythons that flowguard says it runs on, as far as this machine has them."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import tomllib
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.release import ROOT, said
+
+PROJECT: Final = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+PYTHONS: Final = [one.rpartition(" ")[2] for one in PROJECT["classifiers"] if one.startswith("Programming Language")]
+
+
+def program(version: str) -> str | None:
+    """Return the Python of this version. A manager of versions may have a program of the name that only says no."""
+    path = shutil.which(f"python{version}")
+    works = path is not None and not subprocess.run([path, "--version"], check=False, capture_output=True).returncode
+    return path if works else None
+
+
+def with_installed(version: str, folder: Path, *requirements: str) -> Path:
+    """Return a Python of this version with its own environment, in which these are installed. Skips without one."""
+    python = program(version)
+    if python is None:
+        pytest.skip(f"python{version} is not on the PATH")
+    said(python, "-m", "venv", folder)
+    bare = folder / "bin" / "python"
+    said(bare, "-m", "pip", "install", "-q", *requirements, PIP_CONSTRAINT=str(ROOT / ".ci" / "constraints.txt"))
+    return bare
