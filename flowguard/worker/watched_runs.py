@@ -1,0 +1,81 @@
+"""Where the run of a request stands, for the client that has sent it."""
+
+from __future__ import annotations
+
+import json
+from enum import StrEnum
+from typing import Any
+
+from flowguard.flow import ATTACH, IGNORE, AnyFlow
+from flowguard.names.ids import ObjectId, RequestId
+from flowguard.protocol.callers import StoredEnd
+from flowguard.protocol.run import ENDED, RunItem, Status
+from flowguard.startup.named_tuple import NamedTuple
+from flowguard.wire.answer_address import AnswerAddress
+from flowguard.wire.watch_link import WatchLink
+from flowguard.worker.ports import Store
+
+
+class Progress(StrEnum):
+    """Where a request stands."""
+
+    ACCEPTED = "ACCEPTED"
+    """Its message is in the queue, and no run of it has begun."""
+    RUNNING = "RUNNING"
+    COMPLETED = "COMPLETED"
+    FAILED = "FAILED"
+    SUPERSEDED = "SUPERSEDED"
+    """A newer request has the object."""
+    IGNORED = "IGNORED"
+    """Another run had the object, and the flow ignores what is requested meanwhile."""
+
+
+class Watched(NamedTuple):
+    """What is seen of a request. ``error`` is the type of the error with which its run has failed."""
+
+    progress: Progress
+    result: Any = None
+    error: str | None = None
+
+    @property
+    def is_over(self) -> bool:
+        return self.progress not in (Progress.ACCEPTED, Progress.RUNNING)
+
+
+def watched(store: Store, flow: AnyFlow, link: WatchLink) -> Watched:
+    """Read where a request stands: one consistent read while it goes on, and a second one of its end.
+
+    Raises :class:`flowguard.errors.TextGone` for a result whose text is gone.
+    """
+    address = AnswerAddress(flow.name, ObjectId(link.object_id), RequestId(""), 0, 0, "")
+    item = store.waits.groups.run(address)
+    progress = _progress(item, flow, link)
+    if progress is not Progress.COMPLETED:
+        return Watched(progress)
+    end = store.callers.stored_end(flow.name, ObjectId(link.object_id))
+    if end is None or item is None or end.request_id != item.request_id:
+        return Watched(Progress.RUNNING)  # it was reset, or a newer run has begun between the two reads: look again
+    return _ended(end)
+
+
+def _progress(item: RunItem | None, flow: AnyFlow, link: WatchLink) -> Progress:
+    """Return where the request stands by the item. COMPLETED stands for each end that is to be read."""
+    if item is None:
+        return Progress.ACCEPTED
+    is_over = item.status in ENDED and item.reset_at is None
+    if item.request_id == link.request_id:
+        return Progress.COMPLETED if is_over else Progress.RUNNING
+    if flow.on_conflict is ATTACH:
+        is_good = is_over and item.committed_at >= flow.fresh_since(link.requested_at)
+        return Progress.COMPLETED if is_good else Progress.ACCEPTED
+    if item.requested_at >= link.requested_at:
+        return Progress.SUPERSEDED
+    if flow.on_conflict is IGNORE and not (is_over and item.committed_at < link.requested_at):
+        return Progress.IGNORED
+    return Progress.ACCEPTED
+
+
+def _ended(end: StoredEnd) -> Watched:
+    if end.status != Status.COMPLETED:
+        return Watched(Progress.FAILED, error=(end.error or "").partition(":")[0])
+    return Watched(Progress.COMPLETED, json.loads(end.result or "null"))
