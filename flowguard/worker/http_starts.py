@@ -2,61 +2,55 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import re
 from collections.abc import Callable
 from typing import Any, Final
 
-from flowguard.errors import EnvelopeError, InProgress, KeyReused, Reject, RunFailed, SendFailed, TooLarge
-from flowguard.payload.encoding import encode_json
+from flowguard.errors import EnvelopeError, Reject, RunFailed, TooLarge
+from flowguard.events import Event, EventType
+from flowguard.flow import AnyFlow
 from flowguard.payload.http_source import http_source
 from flowguard.startup.named_tuple import NamedTuple
 from flowguard.text.printable import bounded, printable
 from flowguard.wire.http_request import HttpRequest, read_http_request
-from flowguard.wire.http_response import HttpResponse, json_response
+from flowguard.wire.http_response import HttpResponse, json_response, lambda_response
+from flowguard.worker.ports import Services
+from flowguard.worker.start_rule import Forbidden, ReaderBroken, UnreadableType
+from flowguard.worker.starts import Accepted, KeyTaken, LinkExpired, Starts
 from flowguard.worker.watched_runs import Progress, Watched
-
-LONGEST_BODY: Final = 262_144 - 8_192
-"""In bytes: it is put into a queue, with its attributes."""
-
-LONGEST_KEY: Final = 256
-"""In characters, of an ``Idempotency-Key``."""
 
 LOOK_AGAIN_AFTER: Final = 2
 """Seconds that a client is asked to wait before it looks again, or sends again."""
 
 _ALLOWED: Final = "GET, POST"
 _WAIT: Final = re.compile(r"(?:^|[,;])\s*wait\s*=\s*\"?([0-9]{1,6})\"?\s*(?:$|[,;])", re.IGNORECASE)
-_STATUS: Final = {Progress.ACCEPTED: 202, Progress.RUNNING: 202, Progress.SUPERSEDED: 409, Progress.IGNORED: 409}
+_LONGEST_HEADER: Final = 1_024
+"""Characters that are read of ``Prefer``."""
 
 
-class Start(NamedTuple):
-    """A run that a client asks for. ``body`` is JSON text. ``wait`` is how long it would wait, in s; None: unsaid."""
+def respond(starts: Starts, services: Services, flow: AnyFlow, event: object) -> dict[str, Any]:
+    """Answer an HTTP request as its gateway expects it, and report what went wrong."""
+    response = HttpStarts(starts.start, starts.look).respond_to(event)
+    if response.cause is not None:
+        kind = EventType.BROKEN if response.status >= 500 else EventType.REFUSED
+        services.observer(Event(kind, None, {"record": "HTTP", "flow": flow.name, "why": _reason(response)}))
+    return lambda_response(response, event)
 
-    body: str
-    key: str | None
-    wait: int | None
 
-
-class Accepted(NamedTuple):
-    """A run that was asked for. ``link`` is what it is watched by; None without keys. ``seen`` is how far it is."""
-
-    request_id: str
-    object_id: str
-    link: str | None
-    seen: Watched
+def respond_unavailable(error: Exception, event: object) -> dict[str, Any]:
+    """Answer a request that could not be looked at: a setting is missing, or wrong."""
+    return lambda_response(_unavailable(error), event)
 
 
 class HttpStarts(NamedTuple):
     """The starts of one flow over HTTP.
 
-    ``start`` asks for a run. ``look`` reads where the run of a link stands: None for a link that is not good.
+    ``start`` asks for a run, and waits for its end for so many seconds; None where the client does not say. ``look``
+    reads where the run of a link stands: None for a link that is none.
     """
 
-    start: Callable[[Start, HttpRequest], Accepted]
-    look: Callable[[str], Watched | None]
-    key_required: bool = True
+    start: Callable[[HttpRequest, int | None], Accepted]
+    look: Callable[[HttpRequest, str], Watched | None]
 
     def respond_to(self, event: object) -> HttpResponse:
         """Answer the event of a gateway, function URL or load balancer. What goes wrong becomes a status.
@@ -77,8 +71,7 @@ class HttpStarts(NamedTuple):
     def _responded(self, request: HttpRequest) -> HttpResponse:
         match request.method:
             case "POST":
-                accepted = self.start(_start(request, key_required=self.key_required), request)
-                return _accepted(accepted)
+                return _accepted(self.start(request, _wanted(request)))
             case "GET":
                 return self._looked(request)
             case _:
@@ -87,116 +80,69 @@ class HttpStarts(NamedTuple):
 
     def _looked(self, request: HttpRequest) -> HttpResponse:
         links = request.values("run")
-        seen = self.look(links[0]) if len(links) == 1 else None
+        seen = self.look(request, links[0]) if len(links) == 1 else None
         if seen is None:
-            return json_response(404, {"error": "NOT_FOUND", "detail": "This link watches no run, or no longer."})
-        return _seen(seen, {})
+            return json_response(404, {"error": "NOT_FOUND", "detail": "This link watches no run."})
+        return _seen(200, seen, {})
 
 
-# -- what a request says ----------------------------------------------------------------------------------------------
-
-
-class _UnreadableType(EnvelopeError):
-    """The body is of a type that is not read."""
-
-
-def _start(request: HttpRequest, *, key_required: bool) -> Start:
-    key = _key(request.headers.get("idempotency-key", ""))
-    if key is None and key_required:
-        raise EnvelopeError("the request", "Idempotency-Key", "is missing; send a new one with each new request")
-    if not request.is_json:
-        raise _UnreadableType("the request", "Content-Type", "is not application/json")
-    preferred = _WAIT.search(request.headers.get("prefer", "")[:1_024])
-    return Start(_checked(request.text(LONGEST_BODY)), key, int(preferred[1]) if preferred else None)
-
-
-def _key(header: str) -> str | None:
-    """Return the key, without the quotes of a structured string. None where there is none."""
-    text = header.strip()
-    if text[:1] == '"':
-        if len(text) < 2 or text[-1] != '"':
-            raise EnvelopeError("the request", "Idempotency-Key", "has a quote that is not closed")
-        text = re.sub(r"\\([\"\\])", r"\1", text[1:-1])
-    if len(text) > LONGEST_KEY:
-        raise EnvelopeError("the request", "Idempotency-Key", f"is longer than {LONGEST_KEY} characters")
-    if not (text.isascii() and text.isprintable()):
-        raise EnvelopeError("the request", "Idempotency-Key", "has a character that is not printable ASCII")
-    return text or None
-
-
-def _checked(text: str) -> str:
-    try:
-        json.loads(text, parse_constant=_refuse)
-    except (ValueError, RecursionError) as error:
-        why = getattr(error, "msg", "") or "nested too deeply, or a number that is none"
-        raise EnvelopeError("the request", "body", f"is not JSON: {why}") from None
-    return text
-
-
-def _refuse(constant: str) -> None:
-    raise ValueError(f"{constant} is no value of JSON")
-
-
-def request_id_of(flow: str, caller: str, key: str) -> str:
-    """Return the request id of a caller's key: the same for the same, and never that of another caller."""
-    text = encode_json(["flowguard-start-1", flow, caller, key])
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+def _wanted(request: HttpRequest) -> int | None:
+    preferred = _WAIT.search(request.headers.get("prefer", "")[:_LONGEST_HEADER])
+    return int(preferred[1]) if preferred else None
 
 
 # -- what it is answered ----------------------------------------------------------------------------------------------
 
 
 def _accepted(accepted: Accepted) -> HttpResponse:
-    content: dict[str, object] = {"request_id": accepted.request_id, "object_id": accepted.object_id}
-    if accepted.link is None:
-        return _seen(accepted.seen, {**content, "watch": None, "detail": "No keys are set, so no run is watched here."})
     watch = f"?run={accepted.link}"
-    return _seen(accepted.seen, {**content, "watch": watch}, Location=watch)
+    return _seen(200 if accepted.seen.is_over else 202, accepted.seen, {"watch": watch}, Location=watch)
 
 
-def _seen(seen: Watched, content: dict[str, object], **headers: str) -> HttpResponse:
-    status = _STATUS.get(seen.progress, 200)
+def _seen(status: int, seen: Watched, content: dict[str, object], **headers: str) -> HttpResponse:
     again = {} if seen.is_over else {"Retry_After": str(LOOK_AGAIN_AFTER)}
-    content = {**content, "status": seen.progress.value}
-    if seen.progress is Progress.COMPLETED:
-        content["result"] = seen.result
-    if seen.progress is Progress.FAILED:
+    content = {**content, "state": seen.progress.value}
+    if seen.error is not None:
         content["error"] = seen.error
+    elif seen.progress is Progress.DONE and seen.shows_result:
+        content["result"] = seen.result
     return json_response(status, content, **headers, **again)
 
 
+_REFUSALS: Final[tuple[tuple[type[Exception], int, str, str], ...]] = (
+    (TooLarge, 413, "TOO_LARGE", "The request is too large. Nothing was started."),
+    (UnreadableType, 415, "CONTENT_TYPE", ""),
+    (EnvelopeError, 400, "MALFORMED", ""),
+    (Forbidden, 403, "FORBIDDEN", "You may not start this. Nothing was started."),
+    (LinkExpired, 410, "EXPIRED", "This link is too old. What it watched is not shown any more."),
+    (KeyTaken, 422, "KEY_REUSED", "This key was used with another request. Nothing was started; send a new key."),
+    (RunFailed, 422, "NOT_TAKEN", ""),
+    (Reject, 422, "NOT_TAKEN", "The request is not taken. Nothing was started."),
+    (ReaderBroken, 500, "BROKEN", "The function has a mistake, which is logged. Nothing was changed."),
+)
+"""The first that an error is an instance of says its status. Without a detail the error names what is wrong."""
+
+
 def _problem(error: Exception) -> HttpResponse:
-    match error:
-        case TooLarge():
-            return _refused(413, "TOO_LARGE", "The request is too large. Nothing was started.", error)
-        case _UnreadableType():
-            return _refused(415, "CONTENT_TYPE", _sentence(error), error)
-        case EnvelopeError():
-            return _refused(400, "MALFORMED", _sentence(error), error)
-        case KeyReused():
-            detail = "This key was used with another payload. Nothing was started; send a new key."
-            return _refused(422, "KEY_REUSED", detail, error)
-        case InProgress():
-            response = _refused(409, "IN_PROGRESS", "Another request with this key is at work.", error)
-            return _later(response)
-        case Reject():  # only the errors of payloads are shown: they quote no value
-            why = f" {printable(bounded(str(error)))}" if isinstance(error, RunFailed) else ""
-            return _refused(422, "NOT_TAKEN", f"The payload is not taken. Nothing was started.{why}", error)
-        case SendFailed():
-            detail = "The queue did not take the request. Nothing was started; send the same again."
-            return _later(_refused(503, "UNAVAILABLE", detail, error))
-        case _:
-            return unavailable(error)
+    for kind, status, code, detail in _REFUSALS:
+        if isinstance(error, kind):
+            return _refused(status, code, detail or _sentence(error), error)
+    return _unavailable(error)
 
 
-def unavailable(error: Exception) -> HttpResponse:
+def _unavailable(error: Exception) -> HttpResponse:
     """Return the response where it is not known whether a run was started."""
     detail = "It is not known whether the run was started. Send the same again: a key starts one run."
-    return _later(_refused(503, "UNAVAILABLE", detail, error))
-
-
-def _later(response: HttpResponse) -> HttpResponse:
+    response = _refused(503, "UNAVAILABLE", detail, error)
     return response._replace(headers={**response.headers, "Retry-After": str(LOOK_AGAIN_AFTER)})
+
+
+def _reason(response: HttpResponse) -> str:
+    """Return why a request got no run, without a word of what it says."""
+    error = response.cause
+    if response.status < 500:
+        return f"{response.status}: {type(error).__name__}"
+    return f"{response.status}: {type(error).__name__}: {error}"
 
 
 def _refused(status: int, code: str, detail: str, error: Exception) -> HttpResponse:
@@ -204,4 +150,7 @@ def _refused(status: int, code: str, detail: str, error: Exception) -> HttpRespo
 
 
 def _sentence(error: Any) -> str:
-    return f"{error.field} {error.problem}. Nothing was started."
+    """Return what is wrong. Only errors of payloads and of the request itself are shown: they quote no value."""
+    if isinstance(error, EnvelopeError):
+        return f"{error.field} {error.problem}. Nothing was started."
+    return f"The payload is not taken. Nothing was started. {printable(bounded(str(error)))}."

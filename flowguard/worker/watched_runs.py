@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 from enum import StrEnum
 from typing import Any
 
+from flowguard.errors import TextGone
 from flowguard.flow import ATTACH, IGNORE, AnyFlow
 from flowguard.names.ids import ObjectId, RequestId
 from flowguard.protocol.callers import StoredEnd
@@ -19,15 +21,18 @@ from flowguard.worker.ports import Store
 class Progress(StrEnum):
     """Where a request stands."""
 
-    ACCEPTED = "ACCEPTED"
+    ACCEPTED = "accepted"
     """Its message is in the queue, and no run of it has begun."""
-    RUNNING = "RUNNING"
-    COMPLETED = "COMPLETED"
-    FAILED = "FAILED"
-    SUPERSEDED = "SUPERSEDED"
-    """A newer request has the object."""
-    IGNORED = "IGNORED"
+    RUNNING = "running"
+    WAITING = "waiting"
+    DONE = "done"
+    FAILED = "failed"
+    SUPERSEDED = "superseded"
+    """A newer request has the object. Whether this one ended before that is not known any more."""
+    IGNORED = "ignored"
     """Another run had the object, and the flow ignores what is requested meanwhile."""
+    FORGOTTEN = "forgotten"
+    """Nothing is known of it any more: its run item has expired."""
 
 
 class Watched(NamedTuple):
@@ -36,38 +41,43 @@ class Watched(NamedTuple):
     progress: Progress
     result: Any = None
     error: str | None = None
+    shows_result: bool = True
 
     @property
     def is_over(self) -> bool:
-        return self.progress not in (Progress.ACCEPTED, Progress.RUNNING)
+        return self.progress not in (Progress.ACCEPTED, Progress.RUNNING, Progress.WAITING)
 
 
-def watched(store: Store, flow: AnyFlow, link: WatchLink) -> Watched:
-    """Read where a request stands: one consistent read while it goes on, and a second one of its end.
-
-    Raises :class:`flowguard.errors.TextGone` for a result whose text is gone.
-    """
+def watched(store: Store, flow: AnyFlow, link: WatchLink, now: int) -> Watched:
+    """Read where a request stands: one consistent read while it goes on, and a second one of its end."""
     address = AnswerAddress(flow.name, ObjectId(link.object_id), RequestId(""), 0, 0, "")
     item = store.waits.groups.run(address)
+    if item is None:
+        # a message lies in its queues for as long as the retention, and a run item lives for twice that
+        has_expired = now - link.requested_at > flow.retention // timedelta(milliseconds=1)
+        return Watched(Progress.FORGOTTEN if has_expired else Progress.ACCEPTED)
     progress = _progress(item, flow, link)
-    if progress is not Progress.COMPLETED:
+    if progress is not Progress.DONE:
         return Watched(progress)
-    end = store.callers.stored_end(flow.name, ObjectId(link.object_id))
-    if end is None or item is None or end.request_id != item.request_id:
+    try:
+        end = store.callers.stored_end(flow.name, ObjectId(link.object_id))
+    except TextGone as error:
+        return Watched(Progress.DONE, error=type(error).__name__)
+    if end is None or end.request_id != item.request_id:
         return Watched(Progress.RUNNING)  # it was reset, or a newer run has begun between the two reads: look again
     return _ended(end)
 
 
-def _progress(item: RunItem | None, flow: AnyFlow, link: WatchLink) -> Progress:
-    """Return where the request stands by the item. COMPLETED stands for each end that is to be read."""
-    if item is None:
-        return Progress.ACCEPTED
+def _progress(item: RunItem, flow: AnyFlow, link: WatchLink) -> Progress:
+    """Return where the request stands by the item. DONE stands for each end that is to be read."""
     is_over = item.status in ENDED and item.reset_at is None
     if item.request_id == link.request_id:
-        return Progress.COMPLETED if is_over else Progress.RUNNING
+        if is_over:
+            return Progress.DONE
+        return Progress.WAITING if item.status is Status.WAITING else Progress.RUNNING
     if flow.on_conflict is ATTACH:
         is_good = is_over and item.committed_at >= flow.fresh_since(link.requested_at)
-        return Progress.COMPLETED if is_good else Progress.ACCEPTED
+        return Progress.DONE if is_good else Progress.ACCEPTED
     if item.requested_at >= link.requested_at:
         return Progress.SUPERSEDED
     if flow.on_conflict is IGNORE and not (is_over and item.committed_at < link.requested_at):
@@ -78,4 +88,4 @@ def _progress(item: RunItem | None, flow: AnyFlow, link: WatchLink) -> Progress:
 def _ended(end: StoredEnd) -> Watched:
     if end.status != Status.COMPLETED:
         return Watched(Progress.FAILED, error=(end.error or "").partition(":")[0])
-    return Watched(Progress.COMPLETED, json.loads(end.result or "null"))
+    return Watched(Progress.DONE, json.loads(end.result or "null"))
