@@ -101,7 +101,7 @@ def start_handler(  # noqa: PLR0913 - options, each with a default
 
     A POST starts a run, and a GET of the link in its answer watches it.
 
-    ``object_field``    the field of the payload that names the flow's object: whoever may send requests may then name
+    ``object_field``    the field of the payload that names the flow's object: all who may send requests may then name
                         any object
     ``read``            in its place a function that makes ``(object id, payload)`` of a :class:`StartRequest`, such as
                         by its ``claims``; None refuses with a 403. It returns the same for the same request
@@ -111,7 +111,7 @@ def start_handler(  # noqa: PLR0913 - options, each with a default
                         gateway's authorizer says it is
     ``wait``            how long a request is held for its run's end, at most 25 s; ``Prefer: wait=N`` asks for less
     ``keep``            how long a key is known, and its link good
-    ``shows_result``    whether a reader gets the result: True for whoever has the link or repeats the request, or a
+    ``shows_result``    whether a reader gets the result: True for all who have the link or repeat the request, or a
                         function of request and object id
     ``observers``       those of :func:`lambda_handler`
 

@@ -32,9 +32,11 @@ LONGEST_BODY: Final = 262_144 - 8_192
 LONGEST_KEY: Final = 255
 """In characters, of an ``Idempotency-Key``."""
 
-LONGEST_WAIT: Final = timedelta(seconds=25)
-"""API Gateway waits 29 s, of which a function may need some to start."""
+_GATEWAY_WAITS: Final = timedelta(seconds=29)
+_TO_START: Final = timedelta(seconds=4)
+"""What a function may need before it gets its first request, and to answer."""
 
+LONGEST_WAIT: Final = _GATEWAY_WAITS - _TO_START
 _LEAST_KEPT: Final = timedelta(minutes=1)
 
 
