@@ -12,14 +12,16 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from flowguard import Reject, Settings, StartRequest
+from flowguard import PER_REQUEST, Reject, Settings, StartRequest
+from flowguard.aws.services import aws_services
 from flowguard.errors import DefinitionError, EnvelopeError
 from flowguard.flow import IGNORE, Flow
+from flowguard.protocol.entry import Completion, Entry, EntryStatus, KeyAsk, KeyClaim, KeyVerdict, Met
 from flowguard.sim.calls import ApiCall, Proceed, Response
 from flowguard.start_function import StartHandler, start_handler
 from flowguard.worker.start_rule import LONGEST_BODY
-from tests.scene import START, Orders, Scene, Script, scene, two_stages
-from tests.start_door import FORMATS, Door, Reply, event_of, record_of
+from tests.scene import START, Order, Orders, Scene, Script, scene, two_stages
+from tests.start_door import FORMATS, SIGNED, Door, Reply, event_of, record_of
 
 
 @pytest.fixture
@@ -212,12 +214,24 @@ def test_a_function_may_name_the_caller(shop: Scene) -> None:
 # -- which key --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("key", [None, "", '""', "k" * 256, "k\x07", "schlüssel", '"open'])
-def test_a_key_that_is_none_is_a_400(shop: Scene, key: str | None) -> None:
+@pytest.mark.parametrize(
+    ("key", "problem"),
+    [
+        (None, "is missing; send a new one with each new request"),
+        ("", "is empty"),
+        ('""', "is empty"),
+        ('"', "has a quote that is not closed"),
+        ('"open', "has a quote that is not closed"),
+        ("k" * 256, "is longer than 255 characters"),
+        ("k\x07", "has a character that is not printable ASCII"),
+        ("schlüssel", "has a character that is not printable ASCII"),
+    ],
+)
+def test_a_key_that_is_none_is_a_400(shop: Scene, key: str | None, problem: str) -> None:
     door = Door(shop)
     reply = door.post(key)
-    assert (reply.status, reply.content["error"]) == (400, "MALFORMED")
-    assert "Idempotency-Key" in reply.content["detail"]
+    detail = f"Idempotency-Key {problem}. Nothing was started."
+    assert (reply.status, reply.content) == (400, {"error": "MALFORMED", "detail": detail})
     assert door.started() == []
     assert door.post("k" * 255).status == 202
 
@@ -228,7 +242,7 @@ def test_a_field_of_the_body_may_name_the_request(shop: Scene) -> None:
     assert door.post(None) == first
     assert door.post("o1").watch != first.watch  # the header's key is another one
     assert len(door.started()) == 2
-    assert door.post(None, {"note": "x"}).status in (400, 422)
+    assert Door(shop, key_field="order.id").post(None).status == 400
     assert door.post("", {"order_id": "o1"}).status == 400
 
 
@@ -265,6 +279,50 @@ def test_a_payload_that_the_model_refuses_is_a_422_that_names_fields_and_quotes_
 
 
 @pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        ("{", "Expecting property name enclosed in double quotes"),
+        ('{"order_id": NaN}', "nested too deeply, or a number that is none"),
+        ("[" * 100_000, "nested too deeply, or a number that is none"),
+    ],
+)
+def test_a_body_that_is_no_json_is_said_to_be_none(shop: Scene, body: str, why: str) -> None:
+    assert Door(shop).post(body=body).content["detail"] == f"body is not JSON: {why}. Nothing was started."
+
+
+def test_what_the_flow_refuses_has_not_used_its_key(shop: Scene) -> None:
+    door = Door(shop)
+    assert door.post(body={"order_id": ""}).status == 422
+    assert door.post().status == 202
+
+
+@pytest.mark.parametrize("changes", [{"rawPath": "/other"}, {"rawQueryString": "dry=1"}])
+def test_another_path_or_query_is_another_request(shop: Scene, changes: dict[str, str]) -> None:
+    door = Door(shop)
+    door.post()
+    headers = {"content-type": "application/json", "idempotency-key": "k"}
+    reply = door.ask({**event_of("url", "POST", '{"order_id":"o1"}', headers), **changes})
+    assert reply.content["error"] == "KEY_REUSED"
+
+
+def test_a_key_whose_entry_changes_all_the_time_is_tried_again_later(shop: Scene) -> None:
+    class Changing:
+        def claim(self, ask: KeyAsk) -> Met:
+            return Met(KeyVerdict.BUSY, Entry(EntryStatus.RUNNING, None, 0, 0, 0, 0))
+
+        def finish(self, claim: KeyClaim, end: Completion) -> None:
+            raise AssertionError
+
+    door = Door(shop)
+    headers = {"content-type": "application/json", "idempotency-key": "k"}
+    services = aws_services(SIGNED, clock=shop.clock, observer=door.tally)
+    answer = door.handler.using(services, Changing(), door.pause)(event_of("url", "POST", '{"order_id":"o1"}', headers))
+    assert answer["statusCode"] == 503
+    assert answer["headers"]["Content-Type"] == "application/json"
+    assert door.events[-1][1]["why"].startswith("503: KeyBusy: ")
+
+
+@pytest.mark.parametrize(
     ("body", "status", "error"),
     [
         ("{", 400, "MALFORMED"),
@@ -297,6 +355,10 @@ def test_another_type_and_another_method_are_refused(shop: Scene) -> None:
     for method in ("PUT", "DELETE", "HEAD"):
         reply = door.ask(event_of("url", method, None, {}))
         assert (reply.status, reply.headers["Allow"]) == (405, "GET, POST")
+        detail = "POST starts a run, GET of its link watches it."
+        assert reply.content == {"error": "METHOD", "detail": detail}
+    broken = event_of("url", "POST", "{}", {})
+    assert door.ask({**broken, "headers": {"content-type": 7}}).status == 400
 
 
 def test_an_event_that_is_no_request_is_raised(shop: Scene) -> None:
@@ -325,13 +387,14 @@ def test_a_key_that_cannot_be_noted_as_done_is_still_a_202(shop: Scene) -> None:
     door.fault = At("UpdateItem", 2, raises=throttled())
     first = door.post()
     assert first.status == 202
-    assert door.events[-1][0] == "broken"
+    why = "ClientError: a run is started, and its key is not noted as done"
+    assert door.events == [("broken", {"record": "HTTP", "flow": "orders", "why": why})]
     door.fault = None
     assert door.post() == first
     assert len({message["id"] for message in door.started()}) == 1
 
 
-def test_without_keys_for_links_nothing_is_started(shop: Scene) -> None:
+def test_where_no_keys_are_set_for_links_nothing_is_started(shop: Scene) -> None:
     door = Door(shop, settings=Settings())
     reply = door.post()
     assert reply.status == 503
@@ -341,7 +404,7 @@ def test_without_keys_for_links_nothing_is_started(shop: Scene) -> None:
 
 
 def test_no_log_has_a_key_or_a_payload(shop: Scene, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.DEBUG)
+    caplog.set_level(logging.DEBUG, logger="flowguard")
     door = Door(shop)
     door.post("s3cret", {"order_id": "s3cret"})
     door.post("s3cret", {"order_id": "s3cret", "note": "s3cret"})
@@ -351,7 +414,8 @@ def test_no_log_has_a_key_or_a_payload(shop: Scene, caplog: pytest.LogCaptureFix
     door.post("s3cret-4", {"order_id": "s3cret"})
     assert [kind for kind, _ in door.events] == ["refused", "refused", "refused", "broken"]
     assert "s3cret" not in json.dumps(door.events)
-    assert "s3cret" not in caplog.text
+    assert "s3cret" not in "".join(line.getMessage() for line in caplog.records if line.name.startswith("flowguard"))
+    assert door.events[0] == ("refused", {"record": "HTTP", "flow": "orders", "why": "422: KeyTaken"})
 
 
 # -- who chooses the object -------------------------------------------------------------------------------------------
@@ -394,6 +458,22 @@ def test_a_payload_for_another_object_than_the_functions_is_refused(shop: Scene)
     door = Door(shop, object_field=None, read=lambda request: ("t1/o1", request.body))
     assert door.post(body={"order_id": "t2/o1"}).status == 422
     assert door.started() == []
+
+
+def test_an_object_that_follows_from_other_claims_is_another_request(shop: Scene) -> None:
+    door = Door(shop, object_field=None, read=of_tenant)
+    assert claimed(door, {"order_id": "o1"}, sub="ann", tenant="t1").status == 202
+    assert claimed(door, {"order_id": "o1"}, sub="ann", tenant="t2").content["error"] == "KEY_REUSED"
+
+
+def test_a_model_that_refuses_in_the_users_function_is_a_422(shop: Scene) -> None:
+    def read(request: StartRequest) -> tuple[str, Order]:
+        order = Order.model_validate(request.body)
+        return order.order_id, order
+
+    reply = Door(shop, object_field=None, read=read).post(body={"note": "s3cret"})
+    assert (reply.status, reply.content["error"]) == (422, "NOT_TAKEN")
+    assert "order_id: Field required" in reply.content["detail"]
 
 
 def test_what_the_users_function_raises_is_a_500_with_a_log_line_that_quotes_nothing(shop: Scene) -> None:
@@ -440,6 +520,7 @@ def test_a_run_that_goes_on_is_a_202_when_the_time_is_over(shop: Scene) -> None:
     assert sum(door.paused) == pytest.approx(10)
     assert max(door.paused) == 2
     assert len(door.paused) < 12
+    assert door.calls.count("dynamodb", "GetItem") == len(door.paused)
 
 
 @pytest.mark.parametrize(
@@ -459,6 +540,10 @@ def test_no_request_waits_longer_than_its_invocation_has(shop: Scene) -> None:
     door = Door(shop, **WAITING)
     assert door.post(context=Context()).status == 202
     assert 1 < sum(door.paused) <= 3
+    shop.clock.advance(ms=START + 4_000 - 1_100 - shop.clock.now())
+    door.paused.clear()
+    door.post("b", context=Context())
+    assert door.paused == [0.1]
 
 
 def test_slow_reads_count_as_waiting(shop: Scene) -> None:
@@ -473,12 +558,25 @@ def test_slow_reads_count_as_waiting(shop: Scene) -> None:
     assert door.calls.count("dynamodb", "GetItem") == 3
 
 
+def test_a_look_that_takes_until_the_very_end_is_the_last(shop: Scene) -> None:
+    class Slow:
+        def __call__(self, call: ApiCall, proceed: Proceed) -> Response:
+            shop.clock.advance(ms=900 if call.operation == "GetItem" else 0)
+            return proceed()
+
+    door = Door(shop, wait=timedelta(seconds=1))
+    door.fault = Slow()
+    door.post()
+    assert door.calls.count("dynamodb", "GetItem") == 1
+
+
 def test_a_read_that_fails_does_not_hide_that_the_run_was_started(shop: Scene) -> None:
     door = Door(shop, wait=timedelta(milliseconds=50), shows_result=True)
     door.fault = At("GetItem", 1, raises=throttled("GetItem"))
     reply = door.post()
     assert (reply.status, reply.content["state"]) == (202, "accepted")
-    assert door.events[-1][0] == "broken"
+    why = "ClientError: a run is started, and was not read"
+    assert door.events == [("broken", {"record": "HTTP", "flow": "orders", "why": why})]
 
 
 # -- the link ---------------------------------------------------------------------------------------------------------
@@ -515,12 +613,14 @@ def test_no_reader_gets_the_result_unless_the_flow_says_so(shop: Scene) -> None:
 def test_a_function_may_say_who_reads_the_result(shop: Scene) -> None:
     door = Door(shop, shows_result=lambda request, object_id: request.claims.get("sub") == object_id)
     watch = door.post().watch
+    nobody = Door(shop, shows_result=lambda request, object_id: 1 / 0)
+    assert nobody.get(watch).status == 200  # there is no result yet to be asked for
     door.work()
     assert "result" not in door.get(watch).content
     event = event_of("http", "GET", None, {}, watch.removeprefix("?run="))
     event["requestContext"]["authorizer"] = {"jwt": {"claims": {"sub": "o1"}}}
     assert door.ask(event).content["result"] == {"total": 7}
-    assert Door(shop, shows_result=lambda request, object_id: 1 / 0).get(watch).status == 500
+    assert nobody.get(watch).status == 500
     assert "result" not in Door(shop, shows_result=lambda request, object_id: "yes").get(watch).content
 
 
@@ -535,7 +635,7 @@ def test_a_link_that_was_changed_is_a_404_and_an_old_one_a_410(shop: Scene) -> N
         "",
     ):
         reply = door.get(forged)
-        assert (reply.status, reply.content["error"]) == (404, "NOT_FOUND")
+        assert (reply.status, reply.content) == (404, {"error": "NOT_FOUND", "detail": "This link watches no run."})
     shop.clock.advance(seconds=14 * 86_400)
     assert door.get(watch).status == 200
     shop.clock.advance(ms=1)
@@ -544,6 +644,15 @@ def test_a_link_that_was_changed_is_a_404_and_an_old_one_a_410(shop: Scene) -> N
     door.work()
     shop.clock.advance(seconds=28 * 86_400)
     assert door.get(watch).content["error"] == "EXPIRED"
+
+
+def test_a_link_is_good_for_as_long_as_its_key_is_known(shop: Scene) -> None:
+    door = Door(shop, keep=timedelta(minutes=1))
+    watch = door.post().watch
+    shop.clock.advance(ms=59_999)
+    assert door.get(watch).status == 200
+    shop.clock.advance(ms=1)
+    assert door.get(watch).status == 410
 
 
 def test_a_link_shows_no_other_run(shop: Scene) -> None:
@@ -599,6 +708,30 @@ def test_a_wrong_definition_is_refused_with_its_fix(options: dict[str, Any], pro
         start_handler(Orders, **options)
     [text] = refused.value.problems
     assert problem in text
+    assert ("at most" in text) is ("wait" in options and "no unit" not in text)
+
+
+def test_the_longest_wait_is_one() -> None:
+    assert start_handler(Orders, object_field="order_id", wait=timedelta(seconds=25)).rule.wait == timedelta(seconds=25)
+
+
+def test_a_flow_whose_requests_are_its_objects_names_none() -> None:
+    def each(script: Script) -> Any:
+        class Each(Flow, name="orders", object_id=PER_REQUEST, dead_letters="dead"):
+            stages = two_stages(script)
+
+        return Each
+
+    with scene(each) as shop:
+        with pytest.raises(DefinitionError) as refused:
+            start_handler(shop.flow, object_field="order_id")
+        [text] = refused.value.problems
+        assert text == "object_field names an object, and each request of this flow is its own; leave it out"
+        door = Door(shop, object_field=None, shows_result=True)
+        first = door.post("a")
+        assert (door.post("a"), door.post("b").watch == first.watch) == (first, False)
+        door.work()
+        assert door.get(first.watch).content["state"] == "done"
 
 
 def test_what_is_no_flow_is_refused() -> None:

@@ -40,7 +40,7 @@ def read_claims(event: Mapping[str, Any]) -> HttpClaims:
     if iam := _object(authorizer, "iam") or _signer(context):
         return HttpClaims(iam, _role(_text(iam, "userArn")))
     claims = _object(authorizer, "lambda") or authorizer
-    return HttpClaims(claims, _text(claims, "principalId") or _subject(claims)) if claims else NOBODY
+    return HttpClaims(claims, _text(claims, "principalId") or _subject(claims))
 
 
 def _signer(context: Mapping[str, Any]) -> dict[str, Any]:

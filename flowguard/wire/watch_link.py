@@ -43,9 +43,7 @@ def read_watch_link(ring: Keyring, text: str, flow: str) -> WatchLink | None:
     """
     name, _, rest = text[:LONGEST_LINK].partition(".")
     body, _, seal = rest.partition(".")
-    keys = ring.keys_with(name)
-    known = keys is not None
-    keys = keys if keys is not None else ring.keys()
+    known, keys = ring.keys_with(name) is not None, ring.keys()
     made = _seal(keys, name if known else keys.first, body)
     if not hmac.compare_digest(seal.encode("utf-8", "surrogatepass"), made.encode()) or not known:
         return None

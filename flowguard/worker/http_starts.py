@@ -58,14 +58,10 @@ class HttpStarts(NamedTuple):
         Raises :class:`EnvelopeError` for the event of anything else, whose sender could not read a response.
         """
         try:
-            request = read_http_request(event)
-        except EnvelopeError as error:
+            return self._responded(read_http_request(event))
+        except Exception as error:  # whatever it is, the client gets a status
             if http_source(event) is None:
                 raise
-            return _problem(error)
-        try:
-            return self._responded(request)
-        except Exception as error:  # whatever it is, the client gets a status
             return _problem(error)
 
     def _responded(self, request: HttpRequest) -> HttpResponse:

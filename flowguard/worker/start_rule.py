@@ -91,7 +91,7 @@ class StartRule(NamedTuple):
             key = self._body_key(body)
         if key is None and self.key_required:
             raise EnvelopeError("the request", "Idempotency-Key", "is missing; send a new one with each new request")
-        named = None if key is None else _digest(["flowguard-start-1", self.flow.name, self.caller_of(seen), *key])
+        named = None if key is None else _digest([self.caller_of(seen), *key])
         return Asked(payload, object_id, named, _digest([object_id, seen.path, seen.query, body]))
 
     def caller_of(self, seen: StartRequest) -> str:

@@ -153,7 +153,7 @@ class Starts:
     def _met(self, met: Met, asked: Asked) -> WatchLink:
         entry = met.entry
         if met.verdict is KeyVerdict.DONE:
-            request_id, object_id = json.loads(entry.result or "[]")
+            request_id, object_id = json.loads(str(entry.result))
             return self._link(request_id, object_id, entry.begun_at)
         if entry.digest in (None, asked.digest):
             raise KeyBusy("the key is claimed all the time")

@@ -87,5 +87,5 @@ def _progress(item: RunItem, flow: AnyFlow, link: WatchLink) -> Progress:
 
 def _ended(end: StoredEnd) -> Watched:
     if end.status != Status.COMPLETED:
-        return Watched(Progress.FAILED, error=(end.error or "").partition(":")[0])
+        return Watched(Progress.FAILED, error=str(end.error).partition(":")[0])
     return Watched(Progress.DONE, json.loads(end.result or "null"))

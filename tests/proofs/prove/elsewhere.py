@@ -1402,6 +1402,7 @@ TESTED: Final = (
             "tests/test_start_function.py",
             "tests/wire/test_watch_link.py",
             "tests/wire/test_http_claims.py",
+            "tests/worker/test_watched_runs.py",
             "tests/test_client.py",
         ),
         "the explorer delivers no HTTP request",
