@@ -12,7 +12,7 @@ from flowguard.aws.clients import Clients
 from flowguard.aws.ledger import ledger_of
 from flowguard.aws.services import aws_services
 from flowguard.clock import no_pause
-from flowguard.events import Tally
+from flowguard.events import Observer, Tally
 from flowguard.sim.calls import Interceptor, Recorder, intercept
 from flowguard.start_function import StartHandler
 from tests.scene import Scene
@@ -55,6 +55,7 @@ class Door:
         self.settings = settings
         self.handler: StartHandler = start_handler(shop.flow, **{"object_field": "order_id", **options})
         self.tally = Tally()
+        self.observe: Observer = self.tally
         self.paused: list[float] = []
         self.on_pause: list[Callable[[], object]] = []
         self.calls = Recorder()
@@ -69,7 +70,7 @@ class Door:
 
     def ask(self, event: dict[str, Any], context: Any = None) -> Reply:
         clients = Clients()
-        services = aws_services(self.settings, clients, clock=self.shop.clock, observer=self.tally, pause=no_pause)
+        services = aws_services(self.settings, clients, clock=self.shop.clock, observer=self.observe, pause=no_pause)
         function = self.handler.using(services, ledger_of(self.settings, clients), self.pause)
         self.calls = Recorder()
         with intercept(self.calls), intercept(self.fault) if self.fault is not None else nullcontext():

@@ -15,6 +15,7 @@ from botocore.exceptions import ClientError
 from flowguard import PER_REQUEST, Reject, Settings, StartRequest
 from flowguard.aws.services import aws_services
 from flowguard.errors import DefinitionError, EnvelopeError
+from flowguard.events import log
 from flowguard.flow import IGNORE, Flow
 from flowguard.protocol.entry import Completion, Entry, EntryStatus, KeyAsk, KeyClaim, KeyVerdict, Met
 from flowguard.sim.calls import ApiCall, Proceed, Response
@@ -120,24 +121,35 @@ def test_whenever_the_function_dies_a_repeat_is_the_same_request(
     assert door.started() == []
 
 
-def test_two_at_once_are_one_request_with_one_answer(shop: Scene) -> None:
+@pytest.mark.parametrize("number", [1, 2, 3, 4], ids=["claim", "queue", "send", "completion"])
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+def test_two_at_once_are_one_request_with_one_answer(shop: Scene, number: int, after: bool) -> None:
+    """The other request comes and is answered before or after any call of the first."""
     door, other = Door(shop), Door(shop)
     replies: list[Reply] = []
-    asked: list[str] = []
+    made: list[str] = []
+
+    def come() -> None:
+        shop.clock.advance(seconds=1)
+        replies.append(other.post())
 
     class Beside:
         def __call__(self, call: ApiCall, proceed: Proceed) -> Response:
-            if call.service == "sqs" and not asked:
-                asked.append(call.operation)
-                shop.clock.advance(seconds=1)
-                replies.append(other.post())
-            return proceed()
+            made.append(call.operation)
+            comes = len(made) == number
+            if comes and not after:
+                come()
+            answer = proceed()
+            if comes and after:
+                come()
+            return answer
 
     door.fault = Beside()
     first = door.post()
     assert [first] == replies
     assert first.status == 202
-    assert len({message["id"] for message in door.started()}) == 1
+    assert len(made) >= 4
+    assert len({(message["id"], message["at"]) for message in door.started()}) == 1
 
 
 def test_after_the_end_of_its_run_a_repeat_gets_the_same_link_as_long_as_the_key_is_known(shop: Scene) -> None:
@@ -403,19 +415,32 @@ def test_where_no_keys_are_set_for_links_nothing_is_started(shop: Scene) -> None
     assert door.started() == []
 
 
-def test_no_log_has_a_key_or_a_payload(shop: Scene, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.DEBUG, logger="flowguard")
-    door = Door(shop)
+def ask_with_secrets(door: Door) -> None:
+    """Make requests of which each is refused, or meets an outage, but the first."""
     door.post("s3cret", {"order_id": "s3cret"})
     door.post("s3cret", {"order_id": "s3cret", "note": "s3cret"})
     door.post("s3cret-2", {"order_id": "o1", "note": {"s3cret": "s3cret"}})
     door.post("s3cret-3", '{"order_id": s3cret')
     door.fault = At("SendMessageBatch", 1, raises=throttled("SendMessageBatch"))
     door.post("s3cret-4", {"order_id": "s3cret"})
+
+
+def test_no_event_has_a_key_or_a_payload(shop: Scene) -> None:
+    door = Door(shop)
+    ask_with_secrets(door)
     assert [kind for kind, _ in door.events] == ["refused", "refused", "refused", "broken"]
-    assert "s3cret" not in json.dumps(door.events)
-    assert "s3cret" not in "".join(line.getMessage() for line in caplog.records if line.name.startswith("flowguard"))
     assert door.events[0] == ("refused", {"record": "HTTP", "flow": "orders", "why": "422: KeyTaken"})
+    assert "s3cret" not in json.dumps(door.events)
+
+
+def test_no_log_has_a_key_or_a_payload(shop: Scene, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, logger="flowguard")
+    door = Door(shop)
+    door.observe = log
+    ask_with_secrets(door)
+    lines = [line for line in caplog.records if line.name.startswith("flowguard")]
+    assert len(lines) == 4
+    assert "s3cret" not in "".join(f"{line.getMessage()}{vars(line)}" for line in lines)
 
 
 # -- who chooses the object -------------------------------------------------------------------------------------------
