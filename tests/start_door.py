@@ -7,13 +7,15 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any, NamedTuple
 
+from botocore.exceptions import ClientError
+
 from flowguard import Settings, start_handler
 from flowguard.aws.clients import Clients
 from flowguard.aws.ledger import ledger_of
 from flowguard.aws.services import aws_services
 from flowguard.clock import no_pause
 from flowguard.events import Observer, Tally
-from flowguard.sim.calls import Interceptor, Recorder, intercept
+from flowguard.sim.calls import ApiCall, Interceptor, Proceed, Recorder, Response, intercept
 from flowguard.start_function import StartHandler
 from tests.scene import Scene
 
@@ -127,3 +129,43 @@ def record_of(queue: str, message: Any) -> dict[str, Any]:
         "eventSource": "aws:sqs",
         "eventSourceARN": f"arn:aws:sqs:us-east-1:123456789012:{queue}",
     }
+
+
+class Died(BaseException):
+    """The function is killed."""
+
+
+class At:
+    """Does something at the n-th call of an operation: before it, or after it took place."""
+
+    def __init__(
+        self, operation: str, number: int, *, raises: BaseException | None = None, after: bool = False
+    ) -> None:
+        self.operation = operation
+        self.number = number
+        self.error = raises if raises is not None else Died()
+        self.after = after
+
+    def __call__(self, call: ApiCall, proceed: Proceed) -> Response:
+        if call.operation != self.operation:
+            return proceed()
+        self.number -= 1
+        if self.number:
+            return proceed()
+        if self.after:
+            proceed()
+        raise self.error
+
+
+def throttled(operation: str = "UpdateItem") -> ClientError:
+    return ClientError({"Error": {"Code": "ThrottlingException", "Message": "slow down"}}, operation)
+
+
+def ask_with_secrets(door: Door) -> None:
+    """Make requests of which each is refused, or meets an outage, but the first."""
+    door.post("s3cret", {"order_id": "s3cret"})
+    door.post("s3cret", {"order_id": "s3cret", "note": "s3cret"})
+    door.post("s3cret-2", {"order_id": "o1", "note": {"s3cret": "s3cret"}})
+    door.post("s3cret-3", '{"order_id": s3cret')
+    door.fault = At("SendMessageBatch", 1, raises=throttled("SendMessageBatch"))
+    door.post("s3cret-4", {"order_id": "s3cret"})

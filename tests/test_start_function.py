@@ -4,61 +4,28 @@ from __future__ import annotations
 
 import base64
 import json
-import logging
 from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
 import pytest
-from botocore.exceptions import ClientError
 
 from flowguard import PER_REQUEST, Reject, Settings, StartRequest
 from flowguard.aws.services import aws_services
 from flowguard.errors import DefinitionError, EnvelopeError
-from flowguard.events import log
 from flowguard.flow import IGNORE, Flow
 from flowguard.protocol.entry import Completion, Entry, EntryStatus, KeyAsk, KeyClaim, KeyVerdict, Met
 from flowguard.sim.calls import ApiCall, Proceed, Response
 from flowguard.start_function import StartHandler, start_handler
 from flowguard.worker.start_rule import LONGEST_BODY
 from tests.scene import START, Order, Orders, Scene, Script, scene, two_stages
-from tests.start_door import FORMATS, SIGNED, Door, Reply, event_of, record_of
+from tests.start_door import FORMATS, SIGNED, At, Died, Door, Reply, ask_with_secrets, event_of, record_of, throttled
 
 
 @pytest.fixture
 def shop() -> Iterator[Scene]:
     with scene() as made:
         yield made
-
-
-class Died(BaseException):
-    """The function is killed."""
-
-
-class At:
-    """Does something at the n-th call of an operation: before it, or after it took place."""
-
-    def __init__(
-        self, operation: str, number: int, *, raises: BaseException | None = None, after: bool = False
-    ) -> None:
-        self.operation = operation
-        self.number = number
-        self.error = raises if raises is not None else Died()
-        self.after = after
-
-    def __call__(self, call: ApiCall, proceed: Proceed) -> Response:
-        if call.operation != self.operation:
-            return proceed()
-        self.number -= 1
-        if self.number:
-            return proceed()
-        if self.after:
-            proceed()
-        raise self.error
-
-
-def throttled(operation: str = "UpdateItem") -> ClientError:
-    return ClientError({"Error": {"Code": "ThrottlingException", "Message": "slow down"}}, operation)
 
 
 # -- once for each key ------------------------------------------------------------------------------------------------
@@ -415,32 +382,12 @@ def test_where_no_keys_are_set_for_links_nothing_is_started(shop: Scene) -> None
     assert door.started() == []
 
 
-def ask_with_secrets(door: Door) -> None:
-    """Make requests of which each is refused, or meets an outage, but the first."""
-    door.post("s3cret", {"order_id": "s3cret"})
-    door.post("s3cret", {"order_id": "s3cret", "note": "s3cret"})
-    door.post("s3cret-2", {"order_id": "o1", "note": {"s3cret": "s3cret"}})
-    door.post("s3cret-3", '{"order_id": s3cret')
-    door.fault = At("SendMessageBatch", 1, raises=throttled("SendMessageBatch"))
-    door.post("s3cret-4", {"order_id": "s3cret"})
-
-
 def test_no_event_has_a_key_or_a_payload(shop: Scene) -> None:
     door = Door(shop)
     ask_with_secrets(door)
     assert [kind for kind, _ in door.events] == ["refused", "refused", "refused", "broken"]
     assert door.events[0] == ("refused", {"record": "HTTP", "flow": "orders", "why": "422: KeyTaken"})
     assert "s3cret" not in json.dumps(door.events)
-
-
-def test_no_log_has_a_key_or_a_payload(shop: Scene, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.DEBUG, logger="flowguard")
-    door = Door(shop)
-    door.observe = log
-    ask_with_secrets(door)
-    lines = [line for line in caplog.records if line.name.startswith("flowguard") and line.levelno > logging.DEBUG]
-    assert len(lines) == 4
-    assert "s3cret" not in "".join(f"{line.getMessage()}{vars(line)}" for line in lines)
 
 
 # -- who chooses the object -------------------------------------------------------------------------------------------
