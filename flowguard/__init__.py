@@ -63,6 +63,8 @@ if TYPE_CHECKING:
     from flowguard.retry import RetryPolicy as RetryPolicy
     from flowguard.settings import Settings as Settings
     from flowguard.stage import Stage as Stage
+    from flowguard.start_function import start_handler as start_handler
+    from flowguard.start_request import StartRequest as StartRequest
     from flowguard.step import Step as Step
     from flowguard.verdicts import AnswerVerdict as AnswerVerdict
     from flowguard.verdicts import ResetVerdict as ResetVerdict
@@ -106,6 +108,8 @@ _HOME = {
     "lambda_handler": "handler",
     "dlq_handler": "handler",
     "callback_handler": "callback_function",
+    "start_handler": "start_function",
+    "StartRequest": "start_request",
     "Settings": "settings",
     # without a flow
     "once": "once_function",

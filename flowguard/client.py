@@ -20,7 +20,6 @@ from flowguard.flow import AnyFlow, is_flow
 from flowguard.names.ids import Ids, ObjectId, RandomIds, RequestId, name_problem
 from flowguard.observers.named import named_observers
 from flowguard.payload.encoding import Payload, encode_json
-from flowguard.protocol.outbox import Kind, Send
 from flowguard.protocol.run import Status
 from flowguard.protocol.run_orders import failed_answer
 from flowguard.protocol.waiting import GivenAnswer
@@ -31,13 +30,13 @@ from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.attributes import Attribute, attributes_of
 from flowguard.wire.cancel_reason import reason
 from flowguard.wire.message import LATEST_TIME
-from flowguard.wire.send_ids import IdKind, id_of
-from flowguard.wire.signing import UNSIGNED, Signer, check_signs, signed_attributes
+from flowguard.wire.signing import UNSIGNED, Signer, check_signs
 from flowguard.wire.tokens import NO_TOKENS, Tokens, awaited_id_problem, is_token, token_awaited_id, token_of
 from flowguard.worker.callbacks import Callbacks
 from flowguard.worker.cancelling import Canceller
 from flowguard.worker.external_answer import ExternalAnswer
 from flowguard.worker.ports import Sender, Services, Store
+from flowguard.worker.requests import send_request
 from flowguard.worker.resets import Resetter
 
 
@@ -153,16 +152,8 @@ class FlowClient:
             reply_to=None if reply_to is None else destination(reply_to),
             signed=self._signer.is_on,
         )
-        send = Send(
-            Kind.SIDE,
-            inbox if to is None else destination(to),
-            message.body,
-            id_of(IdKind.START, message),
-            {**attributes_of({} if attributes is None else attributes), **signed_attributes(message, self._signer)},
-            group=message.object_id,
-        ).checked()
-        if refusals := self._sender.send([send]):
-            raise SendFailed({str(send.to): refusal.why for refusal in refusals.values()})
+        target, more = inbox if to is None else destination(to), attributes_of({} if attributes is None else attributes)
+        send_request(self._sender, self._signer, message, target, more)
         return Started(message.request_id, message.requested_at, message.object_id)
 
     def answer(self, flow: AnyFlow, awaited: str, payload: object) -> AnswerVerdict:

@@ -49,6 +49,7 @@ NAVIGATION: Final[Mapping[str, tuple[str, ...]]] = {
         "guides/waiting-for-others",
         "guides/groups",
         "guides/callbacks-over-http",
+        "guides/start-over-http",
         "guides/caches",
         "guides/once-per-key",
         "guides/without-a-lease",

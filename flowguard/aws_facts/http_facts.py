@@ -77,7 +77,12 @@ HTTP_FACTS: Final = (
         sentence="API Gateway waits 29 seconds for a REST API's function by default, 30 for an HTTP API's; the "
         "function runs on.",
         source=_REST,
-        relied_on_by=("worker/http_callbacks.py:HttpCallbacks.respond", "docs/guides/callbacks-over-http.md"),
+        relied_on_by=(
+            "worker/http_callbacks.py:HttpCallbacks.respond",
+            "worker/start_rule.py:_GATEWAY_WAITS",
+            "docs/guides/callbacks-over-http.md",
+            "docs/guides/start-over-http.md",
+        ),
         limit=29,
         engines=NOWHERE,
         by_hand="A function that sleeps shows it.",
@@ -99,6 +104,16 @@ HTTP_FACTS: Final = (
         relied_on_by=("payload/http_source.py:http_source", "wire/http_request.py:read_http_request"),
         engines=like("deliveries"),
         by_hand="Recorded requests of each form are in the tests.",
+    ),
+    Fact(
+        name="gateway-authorizers",
+        sentence="What an authorizer says of a request's sender is in `requestContext`, which no request can write: "
+        "`authorizer.jwt.claims`, `authorizer.lambda` or `authorizer.iam` in the form 2.0, `authorizer.claims`, "
+        "`authorizer` itself or `identity.userArn` in the form 1.0.",
+        source=_HTTP,
+        relied_on_by=("wire/http_claims.py:read_claims",),
+        engines=NOWHERE,
+        by_hand="Needs gateways with an authorizer of each kind.",
     ),
     Fact(
         name="alb-payload",

@@ -57,9 +57,9 @@ def dev(  # noqa: PLR0913 - the options of a command
 ) -> None:
     """Serve an AWS on this machine, and run the functions of each MODULE on its queues.
 
-    A MODULE is where a lambda_handler(…), callback_handler(…) or dlq_handler(…) is, or a function under @once, as for
-    'flowguard iac'. Their tables, queues and topics are created. When a source file below the current directory is
-    saved, the functions are loaded again. boto3 and the AWS CLI use the engine by --endpoint-url.
+    A MODULE is where a lambda_handler(…), callback_handler(…), start_handler(…) or dlq_handler(…) is, or a function
+    under @once, as for 'flowguard iac'. Their tables, queues and topics are created. When a source file below the
+    current directory is saved, the functions are loaded again. boto3 and the AWS CLI use the engine by --endpoint-url.
 
     Under --weather AWS is as on a bad day, from when the functions are loaded: 'dynamodb-away=10m@1m' refuses their
     calls for ten minutes, after one.

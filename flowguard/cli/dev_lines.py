@@ -11,6 +11,7 @@ from rich.console import Console
 
 from flowguard.cli.console import console, line
 from flowguard.cli.printing import complain, say_json
+from flowguard.dev.local_pages import STARTS
 from flowguard.operate.moments import iso
 from flowguard.text.printable import bounded
 from flowguard.wire.notification import to_json
@@ -25,6 +26,7 @@ class LiveView:
     def __init__(self, *, as_json: bool) -> None:
         self._as_json = as_json
         self._out: Console = console()
+        self._url = ""
 
     def show(self, event: Mapping[str, Any]) -> None:
         """Print one thing that happened. ``event`` says what."""
@@ -50,6 +52,7 @@ class LiveView:
                 self._print(f"{clock}  {_other(event)}", "yellow")
 
     def _listening(self, event: Mapping[str, Any]) -> None:
+        self._url = event["url"]
         self._print(f"AWS on {event['url']}, in {event['region']}. In another terminal:", "bold")
         self._print(f"  {_export(event['environment'])}")
         for command in event["commands"]:
@@ -58,7 +61,12 @@ class LiveView:
 
     def _loaded(self, clock: str, event: Mapping[str, Any]) -> None:
         for name, queues in event["functions"].items():
-            self._print(f"{clock}  {name} reads {', '.join(queues) or 'no queue'}", "bold")
+            does = (
+                f"starts runs at {self._url}{STARTS}/{name}"
+                if name in event["starts"]
+                else f"reads {', '.join(queues) or 'no queue'}"
+            )
+            self._print(f"{clock}  {name} {does}", "bold")
         if event["environment"]:
             self._print("In the other terminal as well:", "bold")
             self._print(f"  {_export(event['environment'])}")
@@ -124,6 +132,9 @@ def _other(event: Mapping[str, Any]) -> str:
             return f"the functions' process ended with code {event['code']}"
         case "answer":
             return f"a link was {'answered' if event['method'] == 'POST' else 'opened'}: status {event['status']}"
+        case "start":
+            did = "a run was asked for" if event["method"] == "POST" else "a run was looked at"
+            return f"{did}: status {event['status']}"
         case "killed":
             return "a function did not end in time and was stopped; its message comes back after the visibility timeout"
         case "stopped":

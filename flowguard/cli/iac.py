@@ -70,9 +70,10 @@ def iac(
 ) -> None:
     """Write the template of the AWS resources that the handlers of each MODULE need.
 
-    A MODULE is where a lambda_handler(…), callback_handler(…) or dlq_handler(…) is, or a function under @once; with
-    :FLOW only those that serve that flow. The template has tables, queues, topics, functions with their event sources,
-    alarms, and for each function a role with the least permissions. Equal modules and options give equal bytes.
+    A MODULE is where a lambda_handler(…), callback_handler(…), start_handler(…) or dlq_handler(…) is, or a function
+    under @once; with :FLOW only those that serve that flow. The template has tables, queues, topics, functions with
+    their event sources, alarms, and for each function a role with the least permissions. Equal modules and options give
+    equal bytes.
 
     Source that could not be read is named on standard error. With --format terraform-json and -o, what an earlier
     template in that file made, and this one does not, stays at AWS if it holds messages, items, keys or schedules.

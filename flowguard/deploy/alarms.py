@@ -120,8 +120,9 @@ _OF_STAGES: Final = (
 def metrics_of(needed: Deployment) -> Iterator[LoggedMetric]:
     """Yield the metrics that are counted from logs. The functions of a flow share one."""
     for function in needed.functions:
-        of_flows = _OF_FLOWS if function.definition.flows else ()
-        of_stages = _OF_STAGES if function.definition.kind is FunctionKind.STAGES else ()
+        kind = function.definition.kind
+        of_flows = _OF_FLOWS if function.definition.flows and kind is not FunctionKind.STARTS else ()
+        of_stages = _OF_STAGES if kind is FunctionKind.STAGES else ()
         yield LoggedMetric(function.name, function.owner, (*_ALWAYS, *of_flows, *of_stages))
 
 

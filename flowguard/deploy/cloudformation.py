@@ -327,8 +327,11 @@ class _CloudFormation(Template):
         url = self.ids.camel("Url", function.name)
         self.resources[url] = {
             "Type": "AWS::Lambda::Url",
-            "Properties": {"AuthType": "NONE", "TargetFunctionArn": {"Ref": logical_id}},
+            "Properties": {"AuthType": function.url_auth, "TargetFunctionArn": {"Ref": logical_id}},
         }
+        self.outputs[url] = {"Description": function.url_note, "Value": self.url_reference(function.name)}
+        if function.url_auth != "NONE":
+            return
         public = {"FunctionName": {"Ref": logical_id}, "Principal": "*"}
         self.resources[self.ids.camel("UrlPermission", function.name)] = {
             "Type": "AWS::Lambda::Permission",
@@ -337,10 +340,6 @@ class _CloudFormation(Template):
         self.resources[self.ids.camel("UrlInvokePermission", function.name)] = {
             "Type": "AWS::Lambda::Permission",
             "Properties": {**public, "Action": "lambda:InvokeFunction", "InvokedViaFunctionUrl": True},
-        }
-        self.outputs[url] = {
-            "Description": f"Where answers for {function.name} arrive.",
-            "Value": self.url_reference(function.name),
         }
 
     def url_reference(self, function: str) -> Any:
@@ -439,12 +438,12 @@ class _Sam(_CloudFormation):
                 "CodeUri": ".",
                 **({"Tracing": "Active"} if self.options.tracing else {}),
                 **({"Events": events} if events else {}),
-                **({"FunctionUrlConfig": {"AuthType": "NONE"}} if function.has_url else {}),
+                **({"FunctionUrlConfig": {"AuthType": function.url_auth}} if function.has_url else {}),
             },
         }
         if function.has_url:
             self.outputs[self.ids.camel("Url", function.name)] = {
-                "Description": f"Where answers for {function.name} arrive.",
+                "Description": function.url_note,
                 "Value": self.url_reference(function.name),
             }
 

@@ -37,6 +37,9 @@ from flowguard.stage import AnyStage
 
 LONGEST_NAME_AT_LAMBDA: Final = 64
 URL_SUFFIX: Final = "-url"
+START_TIMEOUT: Final = 30
+"""Seconds for a function that starts runs: one more than a gateway waits."""
+
 RUN_KEY: Final = TableKey(("pk", "sk"), ("S", "S"))
 TTL: Final = "ttl"
 _LONGEST_KEPT: Final = timedelta(seconds=LONGEST_RETENTION)
@@ -268,18 +271,27 @@ def _signing_secret(functions: Sequence[FoundFunction], flows: Sequence[AnyFlow]
 def _functions(
     name: str, function: FoundFunction, plan: QueuePlan, batching: BatchPlan, options: DeployOptions, scope: Scope
 ) -> Iterator[FunctionNeed]:
-    """Yield the function of a handler. Answers over HTTP have a function to themselves.
+    """Yield the function of a handler. What comes over HTTP has a function to itself.
 
     A flood at its URL then uses up that function's concurrency, not that of the queues.
     """
     reads, chosen = plan.read_by(name), _options_of(function, options)
+    if function.kind is FunctionKind.STARTS:
+        need = _function(name, function, reads, batching, options, scope)
+        timeout = chosen.timeout if chosen.timeout is not None else START_TIMEOUT
+        yield replace(need, has_url=True, url_auth=chosen.url_auth, timeout=timeout, reserved=_reserved(chosen))
+        return
     if not _takes_http(function):
         yield _function(name, function, reads, batching, options, scope)
         return
     if reads:
         yield _function(name, function, reads, batching, options, scope)
     url = _function(f"{name}{URL_SUFFIX}" if reads else name, function, {}, batching, options, scope)
-    yield replace(url, has_url=True, reserved=chosen.url_concurrency or None)
+    yield replace(url, has_url=True, reserved=_reserved(chosen))
+
+
+def _reserved(chosen: FunctionOptions) -> int | None:
+    return chosen.url_concurrency or None
 
 
 def _linked(functions: Sequence[FunctionNeed]) -> Iterator[FunctionNeed]:
@@ -287,7 +299,11 @@ def _linked(functions: Sequence[FunctionNeed]) -> Iterator[FunctionNeed]:
 
     That is a function of its own, which makes no links: nothing waits for itself in a template.
     """
-    answering = {function.name: frozenset(function.definition.flows) for function in functions if function.has_url}
+    answering = {
+        function.name: frozenset(function.definition.flows)
+        for function in functions
+        if function.has_url and function.definition.kind is FunctionKind.ANSWERS
+    }
     for function in functions:
         linking = {flow for flow, stage in function.definition.stages if uses_of(stage).tokens}
         named = next((name for name, flows in sorted(answering.items()) if linking and linking <= flows), None)
@@ -345,7 +361,8 @@ def _settings(function: FoundFunction, permissions: Iterable[Permission], option
 
 def _uses_tokens(function: FoundFunction) -> bool:
     """Answer whether the function makes tokens or reads them."""
-    return _takes_http(function) or any(uses_of(stage).tokens for _, stage in function.stages)
+    seals = _takes_http(function) or function.kind is FunctionKind.STARTS
+    return seals or any(uses_of(stage).tokens for _, stage in function.stages)
 
 
 def _is_existing(arn: str, options: DeployOptions) -> bool:

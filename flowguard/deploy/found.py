@@ -20,6 +20,7 @@ from flowguard.key_table import KeyTable
 from flowguard.once_function import OnceFunction, OnceRule
 from flowguard.project.loading import load_module
 from flowguard.stage import AnyStage
+from flowguard.start_function import StartHandler
 
 
 class FunctionKind(Enum):
@@ -31,6 +32,8 @@ class FunctionKind(Enum):
     """It ends the runs whose records SQS gave up."""
     ONCE = "once"
     """It calls a function under ``@once`` with each record of a queue."""
+    STARTS = "starts"
+    """It starts runs for HTTP requests."""
     CALLED = "called"
     """It is under ``@once``, and whatever calls it is not made here. Only the table of its keys is."""
 
@@ -98,6 +101,8 @@ def _handlers(module: ModuleType) -> Iterator[tuple[int, FoundFunction]]:
         if isinstance(value, CallbackHandler):
             flows = tuple(dict.fromkeys(value.flows))
             yield id(value), FoundFunction(module.__name__, attribute, FunctionKind.ANSWERS, flows)
+        elif isinstance(value, StartHandler):
+            yield id(value), FoundFunction(module.__name__, attribute, FunctionKind.STARTS, value.flows)
         elif isinstance(value, LambdaHandler) and value.from_dlq:
             yield id(value), FoundFunction(module.__name__, attribute, FunctionKind.KILLED, value.routes.flows)
         elif isinstance(value, LambdaHandler):
@@ -122,8 +127,8 @@ def _none(module: ModuleType, flow: str) -> str:
         return f"no handler of {module.__name__} serves {flow!r}; they serve {', '.join(served)}"
     beside = _beside(module)
     fix = "name the module that has them" + (f", such as {beside}" if beside else "")
-    kinds = "handler made by lambda_handler(…), callback_handler(…) or dlq_handler(…), and no function under @once"
-    return f"{module.__name__} has no {kinds}; {fix}"
+    makers = "lambda_handler(…), callback_handler(…), start_handler(…) or dlq_handler(…)"
+    return f"{module.__name__} has no handler made by {makers}, and no function under @once; {fix}"
 
 
 def _beside(module: ModuleType) -> str | None:

@@ -9,6 +9,7 @@ from typing import Any, Final
 from flowguard.deploy.arns import statements_of
 from flowguard.deploy.batch_plan import time_for
 from flowguard.deploy.finding import LiveFinding, error, note, warning
+from flowguard.deploy.found import FunctionKind
 from flowguard.deploy.live import LiveAccount
 from flowguard.deploy.needs import Deployment, FunctionNeed, Target
 from flowguard.deploy.template import LOOPS
@@ -227,13 +228,25 @@ def _concurrency(needed: Deployment, live: LiveAccount) -> Iterator[LiveFinding]
 
 
 def _url(function: FunctionNeed, live: LiveAccount) -> Iterator[LiveFinding]:
-    if function.has_url and live.function_url(function.name) is False:
+    if not function.has_url:
+        return
+    if live.function_url(function.name) is False:
         yield warning(
             "url-missing",
             function.name,
             "it has no function URL",
-            "links that stages make lead there, unless a gateway stands in front of it",
+            "links that stages make lead there, unless a gateway stands in front of it"
+            if function.definition.kind is FunctionKind.ANSWERS
+            else "no client reaches it, unless a gateway stands in front of it",
             "make a function URL for it, or put a gateway in front",
+        )
+    elif function.url_auth != "NONE" and live.url_auth(function.name) == "NONE":
+        yield warning(
+            "url-open",
+            function.name,
+            "all may call its function URL",
+            "all who know the URL start runs, as far as the function's read= lets them",
+            'set AuthType to AWS_IAM, or say url_auth = "NONE" of it in the options',
         )
 
 

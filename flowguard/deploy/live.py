@@ -231,6 +231,11 @@ class LiveAccount:
         """Answer whether a function has a URL. None if that may not be read."""
         return self._exists("lambda", "get_function_url_config", FunctionName=name)
 
+    def url_auth(self, name: str) -> str | None:
+        """Return who may call the URL of a function: ``AWS_IAM`` or ``NONE``. None if that may not be read."""
+        answer = self._ask("lambda", "get_function_url_config", FunctionName=name)
+        return None if answer is None else str(answer["AuthType"])
+
     def log_group(self, function: str) -> Mapping[str, Any] | None:
         """Return the log group of a function."""
         name = f"/aws/lambda/{function}"

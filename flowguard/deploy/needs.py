@@ -162,6 +162,8 @@ class FunctionNeed:
     role: str | None = None
     policies: tuple[str, ...] = ()
     has_url: bool = False
+    url_auth: str = "NONE"
+    """Who may call its URL: ``NONE`` for all, ``AWS_IAM`` for who may by IAM."""
     links_to: str | None = None
     """The name of the function whose URL is the base of the links that it makes. None where it makes none, or the
     options name the base."""
@@ -173,6 +175,13 @@ class FunctionNeed:
     def owner(self) -> str:
         """Return the name at AWS of the first of its flows, or of its rule."""
         return self.at_aws.by_rule(self.definition.owner)
+
+    @property
+    def url_note(self) -> str:
+        """Return what its URL is for, as the template says it."""
+        if self.definition.kind is FunctionKind.STARTS:
+            return f"Where {self.name} starts runs."
+        return f"Where answers for {self.name} arrive."
 
     @property
     def brings_work(self) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Final, Self
+from typing import Annotated, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
@@ -80,6 +80,8 @@ class FunctionOptions(Frozen):
     """Invocations at once that are kept for it, and the most that it has."""
     url_concurrency: int = Field(10, ge=0)
     """Invocations at once that are reserved for a function with a URL, and the most that it has. 0 reserves none."""
+    url_auth: Literal["AWS_IAM", "NONE"] = "AWS_IAM"
+    """Who may call the URL of a function that starts runs: who may by IAM, or all."""
     role: str | None = Field(None, pattern=ROLE)
     """The ARN of a role that is there. None is made then."""
     queue: str | None = Field(None, pattern=QUEUE)

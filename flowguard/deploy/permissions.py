@@ -26,6 +26,7 @@ _SHARED: Final = ("dynamodb:PartiQLInsert", "dynamodb:PartiQLUpdate")
 _ANSWERED: Final = ("dynamodb:BatchWriteItem", "dynamodb:Query")
 """On the run table, for the requests that wait for the end of a run and have no room in its item."""
 
+_COMMITTING: Final = (FunctionKind.STAGES, FunctionKind.KILLED)
 _LOGS: Final = ("logs:CreateLogStream", "logs:PutLogEvents")
 
 IN_VPC: Final = Permission(
@@ -71,23 +72,15 @@ def permissions_of(
     ``reads`` are the queues that it reads, by name. It answers the flows of the scope that ask its own.
     """
     allowed = _Allowed()
-    match function.kind:
-        case FunctionKind.STAGES:
-            _stages(allowed, function, reads, scope, settings)
-        case FunctionKind.ANSWERS:
-            _answers(allowed, function, reads, settings)
-        case FunctionKind.KILLED:
-            _killed(allowed, function, scope, settings)
-        case FunctionKind.ONCE | FunctionKind.CALLED:
-            allowed.on(Target.TABLE, _keys(function, settings), "dynamodb:UpdateItem")
-        case _:
-            assert_never(function.kind)
+    _of_its_kind(allowed, function, reads, scope, settings)
     for queue in reads.values():
         allowed.on(Target.QUEUE, queue.name, *_RECEIVES)
         if function.once is None:
             # a record that another worker has is hidden while that has it, and one that has met an outage for a while
             allowed.on(Target.QUEUE, queue.name, "sqs:ChangeMessageVisibility", "sqs:GetQueueUrl")
-    if function.kind is not FunctionKind.ANSWERS and any(flow.full_history for flow in function.flows):
+    if function.kind in (FunctionKind.STAGES, FunctionKind.KILLED) and any(
+        flow.full_history for flow in function.flows
+    ):
         allowed.on(Target.TABLE, settings.table, "dynamodb:PutItem")
     if settings.bucket is not None:
         place = f"{settings.bucket}/{settings.prefix or 'flowguard/'}*"
@@ -97,6 +90,28 @@ def permissions_of(
         allowed.keys(settings.signing_keys)
     allowed.on(Target.LOGS, name, *_LOGS)
     return allowed.all()
+
+
+def _of_its_kind(
+    allowed: _Allowed,
+    function: FoundFunction,
+    reads: Mapping[str, Queue],
+    scope: Scope,
+    settings: SettingsOptions,
+) -> None:
+    match function.kind:
+        case FunctionKind.STAGES:
+            _stages(allowed, function, reads, scope, settings)
+        case FunctionKind.ANSWERS:
+            _answers(allowed, function, reads, settings)
+        case FunctionKind.KILLED:
+            _killed(allowed, function, scope, settings)
+        case FunctionKind.STARTS:
+            _starts(allowed, function, settings)
+        case FunctionKind.ONCE | FunctionKind.CALLED:
+            allowed.on(Target.TABLE, _keys(function, settings), "dynamodb:UpdateItem")
+        case _:
+            assert_never(function.kind)
 
 
 def _keys(function: FoundFunction, settings: SettingsOptions) -> str:
@@ -242,6 +257,14 @@ def _killed(allowed: _Allowed, function: FoundFunction, scope: Scope, settings: 
         if flow.on_conflict is ATTACH:
             allowed.on(Target.TABLE, settings.table, "dynamodb:PutItem", *_ANSWERED)
         _groups(allowed, flow, settings)
+
+
+def _starts(allowed: _Allowed, function: FoundFunction, settings: SettingsOptions) -> None:
+    """Allow what starts runs: the entries of keys, the message, and the reads of who watches a run."""
+    allowed.on(Target.TABLE, settings.table, "dynamodb:GetItem", "dynamodb:UpdateItem")
+    if settings.token_keys is not None:
+        allowed.keys(settings.token_keys)
+    allowed.sends(flow.inbox_of(flow.entry()) for flow in function.flows)
 
 
 def _groups(allowed: _Allowed, flow: AnyFlow, settings: SettingsOptions) -> None:

@@ -337,18 +337,20 @@ class _Terraform(Template):
         return [self._address("aws_iam_role_policy", function.name), *attached]
 
     def _url(self, function: FunctionNeed, address: str) -> None:
-        block = {"function_name": f"${{{address}.function_name}}", "authorization_type": "NONE"}
+        block = {"function_name": f"${{{address}.function_name}}", "authorization_type": function.url_auth}
         url = self._add("aws_lambda_function_url", function.name, block)
+        self.outputs[self.ids.snake("output", function.name)] = {
+            "description": function.url_note,
+            "value": f"${{{url}.function_url}}",
+        }
+        if function.url_auth != "NONE":
+            return
         invoked = {
             "function_name": f"${{{address}.function_name}}",
             "principal": "*",
             "action": "lambda:InvokeFunction",
         }
         self._add("aws_lambda_permission", function.name, {**invoked, "invoked_via_function_url": True})
-        self.outputs[self.ids.snake("output", function.name)] = {
-            "description": f"Where answers for {function.name} arrive.",
-            "value": f"${{{url}.function_url}}",
-        }
 
     def url_reference(self, function: str) -> str:
         return f"${{{self._address('aws_lambda_function_url', function)}.function_url}}"

@@ -48,6 +48,7 @@ from flowguard.sim.account import SIMULATED_KEYS, SIMULATED_ROLE
 from flowguard.sim.calls import intercept
 from flowguard.sim.weather.forecast import forecast, passing
 from flowguard.sim.weather.weather import Weather
+from flowguard.start_function import StartHandler
 
 NOT_LOADED: Final = 3
 """The exit code where the modules cannot be loaded or deployed. What is wrong was said."""
@@ -114,6 +115,7 @@ def main(order: Order) -> int:
         {
             "event": "loaded",
             "functions": {function.name: list(function.reads) for function in deployment.functions},
+            "starts": [function.name for function in _starting(deployment)],
             "environment": outside_environment(deployment, os.environ),
             "dead_letters": sorted(queue.name for queue in deployment.queues if queue.role in _OF_LETTERS),
             "weather": [{"name": name, "begins": begins, "ends": ends} for name, begins, ends in bad_spells],
@@ -179,14 +181,26 @@ def mapping_of(need: FunctionNeed, queue: str, order: Order, clients: Clients, s
 
 
 def answers_of(deployment: Deployment, order: Order, clients: Clients, say: Say) -> LocalAnswers:
-    """Return what answers links, for the flows of all functions of answers."""
+    """Return what answers over HTTP: links, for the flows of all functions of answers, and requests that start runs."""
+    starts = {need.name: _start_handler(need, clients) for need in _starting(deployment)}
     needs = [function for function in deployment.functions if function.definition.kind is FunctionKind.ANSWERS]
     flows = tuple(dict.fromkeys(flow for need in needs for flow in need.definition.flows))
     if not needs:
-        return LocalAnswers(None, order.region, order.account, say)
+        return LocalAnswers(None, order.region, order.account, say, starts)
     settings = settings_of(needs[0], os.environ)
     services = aws_services(settings, clients, observer=named_observers(settings.observers, settings.at_aws))
-    return LocalAnswers(CallbackHandler(flows, services), order.region, order.account, say)
+    return LocalAnswers(CallbackHandler(flows, services), order.region, order.account, say, starts)
+
+
+def _starting(deployment: Deployment) -> list[FunctionNeed]:
+    return [function for function in deployment.functions if function.definition.kind is FunctionKind.STARTS]
+
+
+def _start_handler(need: FunctionNeed, clients: Clients) -> StartHandler:
+    settings = settings_of(need, os.environ)
+    services = aws_services(settings, clients, observer=named_observers(settings.observers, settings.at_aws))
+    made: StartHandler = getattr(sys.modules[need.definition.module], need.definition.attribute)
+    return made.using(services, ledger_of(settings, clients))
 
 
 def _handler(function: FoundFunction, settings: Settings, clients: Clients, observer: Observer) -> Callable[..., Any]:

@@ -20,12 +20,16 @@ from flowguard.text.printable import one_line, printable
 
 PREFIX: Final = "/_flowguard"
 ANSWERS: Final = f"{PREFIX}/answers"
+STARTS: Final = f"{PREFIX}/starts"
 MAILBOX: Final = f"{PREFIX}/mailbox"
 LARGEST: Final = 1_000_000
 """Bytes of a request that are read."""
 
+OF_ANSWERS: Final = "local"
+"""The name in the host of requests to the function of answers."""
+
 Ask: TypeAlias = Callable[[Mapping[str, Any]], Mapping[str, Any] | None]
-"""Hands the event of a function URL to the function of answers. None where it is not there to be asked."""
+"""Hands the event of a function URL to its function. None where that is not there to be asked."""
 
 _STYLE: Final = (
     ":root{color-scheme:light dark}body{font:1em/1.5 system-ui,sans-serif;max-width:50em;margin:2em auto;padding:0 1em}"
@@ -58,7 +62,7 @@ class LocalPages:
             return answer
         if (problem := other_name(environ, self._host)) is not None:
             return _respond(start_response, 403, "text/plain", problem)
-        if path.startswith(f"{ANSWERS}/"):
+        if path.startswith((f"{ANSWERS}/", f"{STARTS}/")):
             return self._answered(environ, start_response)
         if environ.get("REQUEST_METHOD") not in ("GET", "HEAD"):
             return _respond(start_response, 405, "text/plain", "this is only to be read")
@@ -66,7 +70,9 @@ class LocalPages:
             return _respond(start_response, 200, "application/json", json.dumps(self._facts()))
         if path.rstrip("/") in (PREFIX, MAILBOX):
             return _respond(start_response, 200, "text/html", page(self.mailbox.messages()))
-        return _respond(start_response, 404, "text/plain", f"there is {MAILBOX}, and {ANSWERS}/TOKEN")
+        return _respond(
+            start_response, 404, "text/plain", f"there is {MAILBOX}, {ANSWERS}/TOKEN, and {STARTS}/FUNCTION"
+        )
 
     def _facts(self) -> list[dict[str, Any]]:
         return [message._asdict() for message in self.mailbox.messages()]
@@ -84,25 +90,33 @@ class LocalPages:
 
 
 def event_of(environ: Environ, body: bytes) -> dict[str, Any]:
-    """Return a request as a function URL hands it to its function, with the path below that of answers."""
+    """Return a request as a function URL hands it to its function: by the host it is known which, ``local`` answers."""
     headers = {
         name.removeprefix("HTTP_").replace("_", "-").lower(): value
         for name, value in environ.items()
         if name.startswith("HTTP_") or name in ("CONTENT_TYPE", "CONTENT_LENGTH")
     }
-    path = str(environ.get("PATH_INFO", "")).removeprefix(ANSWERS)
+    function, path = _place(str(environ.get("PATH_INFO", "")))
     return {
         "version": "2.0",
         "rawPath": path,
         "rawQueryString": environ.get("QUERY_STRING", ""),
         "headers": headers,
         "requestContext": {
-            "domainName": "local.lambda-url.local.on.aws",
+            "domainName": f"{function}.lambda-url.local.on.aws",
             "http": {"method": environ.get("REQUEST_METHOD", "GET"), "path": path},
         },
         "body": base64.b64encode(body).decode() if body else None,
         "isBase64Encoded": bool(body),
     }
+
+
+def _place(path: str) -> tuple[str, str]:
+    """Return the name of the function, and the path below it."""
+    if not path.startswith(f"{STARTS}/"):
+        return OF_ANSWERS, path.removeprefix(ANSWERS)
+    function, _, rest = path.removeprefix(f"{STARTS}/").partition("/")
+    return function, f"/{rest}"
 
 
 def page(messages: Iterable[UnreadMessage]) -> str:

@@ -59,7 +59,7 @@ class FunctionsProcess:
         return self._process.pid
 
     def ask(self, event: Mapping[str, Any], patience: float = 2 * PATIENCE) -> dict[str, Any] | None:
-        """Hand the event of a function URL to the function of answers. None where it does not answer in time."""
+        """Hand the event of a function URL to its function. None where it does not answer in time."""
         number, box = next(self._numbers), Queue[dict[str, Any]](1)
         self._answers[number] = box
         try:

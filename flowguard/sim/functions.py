@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final, NamedTuple
 
 from flowguard.callback_function import callback_handler
+from flowguard.clock import no_pause
 from flowguard.destinations import Queue
 from flowguard.errors import RunFailed, SettingsError
 from flowguard.flow import AnyFlow
@@ -16,12 +18,14 @@ from flowguard.payload.encoding import decode
 from flowguard.project.queues import callback_queues, queue_of
 from flowguard.sim.issued_tokens import means_token
 from flowguard.stage import AnyStage
+from flowguard.start_function import StartHandler
 from flowguard.wire.envelope import Envelope
 from flowguard.wire.message import FLOW_STAGE
 from flowguard.worker.claim_phase import LEASE_WITHOUT_LAMBDA
 from flowguard.worker.external_answers import comes_through
 from flowguard.worker.ports import Services
 from flowguard.worker.routing import Routes
+from flowguard.worker.starts import Ledger
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +70,12 @@ class Functions:
         *,
         batching: Batching = ONE_BY_ONE,
         more_queues: Iterable[str] = (),
+        ledger: Ledger | None = None,
     ) -> None:
         self._flows = flows
         self._services = services
         self._batching = batching
+        self._ledger = ledger
         self.by_queue = {
             queue: self._function(queue, _targets(served), _visibility(served))
             for queue, served in _served(flows).items()
@@ -140,11 +146,21 @@ class Functions:
     def answering(self, envelope: Envelope, request: Any) -> ServedFunction:
         """Return the function that gets a recorded HTTP request.
 
-        A request that means a token goes to the function of answers, and so does one that no flow can begin with.
+        A request that means a token goes to the function of answers, and any other to the function that starts runs.
+        Where there is none, it goes to the flow that can begin with it, or else to that of answers.
         """
         if means_token(request):
             return self.answers
+        if (starts := self._starts()) is not None:
+            return starts
         return self._of_only_flow(envelope) or self.answers
+
+    def _starts(self) -> ServedFunction | None:
+        """Return the function that starts runs of these flows over HTTP, the first one where there are several."""
+        handler = next(start_handlers(self._flows), None)
+        if self._ledger is None or handler is None:
+            return None
+        return ServedFunction("starts", handler.using(self._services, self._ledger, no_pause), _visibility([]))
 
     def _of_only_flow(self, envelope: Envelope) -> ServedFunction | None:
         """Return the function of the first stage of the flow that the message fits. None where that is not one flow."""
@@ -181,6 +197,15 @@ def _flows(served: Served) -> list[AnyFlow]:
 def _visibility(served: Served) -> int:
     longest = max((stage.timeout or LEASE_WITHOUT_LAMBDA for _, stage in served), default=LEASE_WITHOUT_LAMBDA)
     return longest // timedelta(milliseconds=1)
+
+
+def start_handlers(flows: Iterable[AnyFlow]) -> Iterator[StartHandler]:
+    """Yield what starts runs of the flows, of the imported modules that are in a package with one of them."""
+    packages = {flow.__module__.partition(".")[0] for flow in flows}
+    for name, module in list(sys.modules.items()):
+        if name.partition(".")[0] in packages:
+            made = [value for value in vars(module).values() if isinstance(value, StartHandler)]
+            yield from (handler for handler in made if handler.rule.flow in flows)
 
 
 def _fits(flow: AnyFlow, envelope: Envelope) -> bool:

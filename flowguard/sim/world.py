@@ -24,6 +24,7 @@ from typing import Any, Final, Protocol, Self
 from pydantic import SecretStr
 
 from flowguard.aws.clients import Clients
+from flowguard.aws.ledger import ledger_of
 from flowguard.aws.services import aws_services, aws_store
 from flowguard.aws.signing_keys import aws_signer
 from flowguard.clock import no_pause
@@ -157,7 +158,8 @@ class World:
             pause=no_pause,
         )
         services = replace(services, signer=self._signer(clients), tokens=self.made_tokens.noting(services.tokens))
-        self.source.functions = Functions(self.flows, with_points(services, self._pass))
+        ledger = ledger_of(self.settings, clients)
+        self.source.functions = Functions(self.flows, with_points(services, self._pass), ledger=ledger)
         self.provisioner.set_up(self.source.functions.by_queue)
         self.provisioner.subscribe(topics(self.flows))
         self.provisioner.put_in(declared_items(modules_of_flows(self.flows)))

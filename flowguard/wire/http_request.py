@@ -15,6 +15,7 @@ from flowguard.errors import EnvelopeError, TooLarge, shown
 from flowguard.payload.foreign import foreign_name
 from flowguard.payload.http_source import HttpSource, http_source
 from flowguard.startup.named_tuple import NamedTuple
+from flowguard.wire.http_claims import NOBODY, HttpClaims, read_claims
 
 LONGEST_QUERY: Final = 16_384
 """In characters: more than any gateway passes on."""
@@ -33,7 +34,8 @@ class HttpRequest(NamedTuple):
     """A request.
 
     The names in ``headers`` are in lower case, the values of one name joined by commas. ``query`` has each field in
-    its order, decoded. ``body`` is as the event has it; :meth:`text` decodes it.
+    its order, decoded. ``body`` is as the event has it; :meth:`text` decodes it. ``sender`` is what the gateway's
+    authorizer says.
     """
 
     source: HttpSource
@@ -44,6 +46,7 @@ class HttpRequest(NamedTuple):
     headers: Mapping[str, str]
     body: str
     is_base64: bool
+    sender: HttpClaims = NOBODY
 
     @property
     def content_type(self) -> str:
@@ -114,6 +117,7 @@ def read_http_request(event: object) -> HttpRequest:
         headers=_headers(event),
         body=_text(event, "body"),
         is_base64=event.get("isBase64Encoded") is True,
+        sender=read_claims(event),
     )
 
 

@@ -16,7 +16,7 @@ OWN_NUMBERS: Final[Mapping[str, tuple[str, ...]]] = {
         ),
         *("aws/tables.py:_FIRST_PAUSE", "deploy/pip_download.py:LONGEST", "dev/due_schedules.py:EVERY"),
         *("dev/mapping.py:POLL", "dev/port_requests.py:_LOOK_AGAIN", "dev/process.py:PATIENCE"),
-        "dev/local_answers.py:SECONDS",
+        *("dev/local_answers.py:SECONDS", "deploy/derive.py:START_TIMEOUT"),
         "sim/world.py:EXPIRES_EVERY",
         "dev/local_pages.py:LARGEST",
         *(
@@ -100,12 +100,14 @@ OWN_NUMBERS: Final[Mapping[str, tuple[str, ...]]] = {
         *("wire/message.py:_LONGEST_TYPE", "wire/shown_facts.py:LONGEST_FACT", "wire/shown_facts.py:LONGEST_NAME"),
         *("wire/shown_facts.py:LONGEST_TITLE", "wire/shown_facts.py:MOST_FACTS", "wire/trace_context.py:LONGEST"),
         *("worker/http_callbacks.py:LONGEST_ANSWER", "worker/plan.py:_LONGEST_WHY", "worker/replies.py:_LONGEST_WHY"),
+        *("wire/watch_link.py:LONGEST_LINK", "worker/http_starts.py:_LONGEST_HEADER"),
+        *("worker/start_rule.py:LONGEST_BODY", "worker/start_rule.py:LONGEST_KEY"),
     ),
     "characters of digests, ids and seals that flowguard makes": (
         *("protocol/callers.py:_KEY", "wire/message.py:_ROOM_FOR_NUMBER", "wire/message.py:_TEXT_DIGEST"),
         *("wire/send_ids.py:_DIGEST", "wire/send_ids.py:_SHORTER", "wire/shown_facts.py:_SEAL"),
         *("wire/signing.py:SHORTEST_SECRET", "wire/tokens.py:LONGEST_TOKEN", "worker/again.py:_LENGTH"),
-        *("worker/restart.py:_LENGTH",),
+        *("worker/restart.py:_LENGTH", "wire/watch_link.py:_SEAL"),
     ),
     "how flowguard divides its waits, groups and callers among items and calls": (
         *("protocol/callers.py:LARGEST_ASKER", "protocol/callers.py:LARGEST_HELD", "protocol/callers.py:MOST_HELD"),
@@ -133,6 +135,8 @@ OWN_NUMBERS: Final[Mapping[str, tuple[str, ...]]] = {
         *("worker/batch.py:WARNING_MS", "worker/claim_phase.py:LEASE_WITHOUT_LAMBDA"),
         *("worker/claim_phase.py:MOST_MEETINGS", "worker/fail_phase.py:NOTED_FROM"),
         *("worker/handle_phase.py:KEPT_TO_COMMIT_MS", "worker/http_callbacks.py:AGAIN_AFTER"),
+        *("worker/http_starts.py:LOOK_AGAIN_AFTER", "worker/start_rule.py:_LEAST_KEPT", "worker/starts.py:LEASE"),
+        *("worker/start_rule.py:_TO_START", "worker/starts.py:LEFT_TO_ANSWER", "worker/starts.py:_MS"),
         *("worker/kills.py:ENOUGH_KILLS", "worker/kills.py:MOST_KILLS", "worker/lifetimes.py:LONGEST_WAIT"),
         *(
             "worker/external_answers.py:COPY_AFTER",

@@ -33,7 +33,7 @@ DELIVERY: dict[str, Any] = {
     "acked": True,
     "ms": 12,
 }
-NOTHING: dict[str, Any] = {"functions": {}, "environment": {}, "weather": [], "notes": []}
+NOTHING: dict[str, Any] = {"functions": {}, "starts": [], "environment": {}, "weather": [], "notes": []}
 LOADED = {"event": "loaded", "at": START, **NOTHING}
 UNREADABLE = DELIVERY | dict.fromkeys(("flow", "stage", "object_id", "hop", "attempt", "outcome"))
 
@@ -130,6 +130,12 @@ def test_no_control_of_a_sender_reaches_the_terminal(capsys: pytest.CaptureFixtu
             "In the other terminal as well:\n  export FLOWGUARD_TABLE='a b'",
         ),
         ({"event": "problem", "queue": "orders", "why": HOSTILE}, "orders: h"),
+        (
+            {**LOADED, "functions": {"shop-start": []}, "starts": ["shop-start"]},
+            "shop-start starts runs at /_flowguard/starts/shop-start\n",
+        ),
+        ({"event": "start", "method": "POST", "status": 202}, "a run was asked for: status 202\n"),
+        ({"event": "start", "method": "GET", "status": 410}, "a run was looked at: status 410\n"),
         ({"event": "died", "code": -9, "pid": 1}, "ended with code -9"),
         ({"event": "starting", "modules": ["shop", "mails"]}, "starting AWS and the functions of shop, mails\n"),
         ({"event": "killed"}, "comes back after the visibility timeout"),

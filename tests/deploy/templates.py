@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from flowguard.cli.iac import FORMATS
 from flowguard.deploy.options import DeployOptions
-from tests.deploy import charging
+from tests.deploy import charging, starting
 from tests.deploy.everything import OPTIONS
 from tests.deploy.exercised import needs
 
@@ -20,11 +20,16 @@ MODULES: Final[Mapping[str, str]] = {
     **{name: f"flows.{name}.handlers" for name in SHIPPED},
     "everything": "tests.deploy.everything",
     "charging": "tests.deploy.charging",
+    "starting": "tests.deploy.starting",
 }
 
 
 def options_of(name: str) -> DeployOptions:
-    given = {"everything": OPTIONS, "charging": tomllib.loads(charging.OPTIONS)}
+    given = {
+        "everything": OPTIONS,
+        "charging": tomllib.loads(charging.OPTIONS),
+        "starting": tomllib.loads(starting.OPTIONS),
+    }
     return DeployOptions.model_validate(given.get(name, {}))
 
 

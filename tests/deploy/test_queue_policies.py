@@ -47,6 +47,7 @@ LETTERS: Final[Mapping[str, Mapping[str, set[str]]]] = {
         "count-shop-dead-letters": {"count-shop-count-stock"},
         "recount-night-dead-letters": _NIGHT,
     },
+    "starting": {"shipping-dead-letters": {"shipping-ship"}},
     "orders": {
         "add-to-order-dead-letters": {"add-to-order"},
         "place-order-dead-letters": {"place-order"},

@@ -228,6 +228,7 @@ def test_what_is_lost_unread_mistrusted_or_tried_again_and_again_is_counted(name
         FunctionKind.ANSWERS: ["untrusted"],
         FunctionKind.KILLED: ["untrusted"],
         FunctionKind.ONCE: [],
+        FunctionKind.STARTS: [],
     }
     filters = {one["Properties"]["LogGroupName"]["Ref"]: one["Properties"] for one in metric_filters(name)}
     for function in needs(MODULES[name], options=options_of(name)).functions:

@@ -210,6 +210,34 @@ def test_a_person_opens_the_link_of_a_mail_and_answers(tmp_path: Path) -> None:
         assert dev.end(signal.SIGINT) == 0
 
 
+STARTING = (
+    SHOP.replace("lambda_handler\n", "lambda_handler, start_handler\n")
+    + """
+start = start_handler(Shop, object_field="order_id", shows_result=True)
+"""
+)
+
+
+@pytest.mark.proof("starts two processes, and waits for what they do in real time")
+def test_a_run_is_started_and_watched_over_http(tmp_path: Path) -> None:
+    (tmp_path / "shop.py").write_text(STARTING)
+    with started(tmp_path) as dev:
+        assert dev.wait("loaded")["starts"] == ["shop-start"]
+        url = f"{dev.wait('listening')['url']}/_flowguard/starts/shop-start"
+        headers = {"Content-Type": "application/json", "Idempotency-Key": "k"}
+        links = set()
+        for _ in range(2):
+            asked = Request(url, b'{"order_id": "o1"}', headers)  # noqa: S310 - http
+            with urlopen(asked) as answer:  # noqa: S310 - http
+                assert answer.status == 202
+                links.add(answer.headers["Location"])
+        dev.wait("delivery", outcome="completed")
+        [link] = links
+        assert _read_json(f"{url}{link}") == {"state": "done", "result": "first"}
+        assert dev.wait("start", method="GET")["status"] == 200
+        assert dev.end(signal.SIGINT) == 0
+
+
 def _read_json(url: str) -> Any:
     with urlopen(url) as answer:  # noqa: S310 - http
         return json.load(answer)

@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from flowguard.cli import main
 from flowguard.cli.mailbox import is_dev
 from flowguard.dev.local_answers import LocalAnswers
-from flowguard.dev.local_pages import ANSWERS, LARGEST, MAILBOX, event_of
+from flowguard.dev.local_pages import ANSWERS, LARGEST, MAILBOX, STARTS, event_of
 from flowguard.dev.port_requests import Environ
 from flowguard.dev.served import ServedEngine
 from flowguard.dev.unread_queues import here
@@ -146,6 +146,50 @@ def test_without_a_function_of_answers_a_link_finds_a_page_that_says_so() -> Non
     assert (said[0]["answer_to"], said[0]["answer"]["statusCode"]) == (7, 404)
     assert "callback_handler(…)" in said[0]["answer"]["body"]
     assert said[1] == {"event": "answer", "method": "GET", "status": 404}
+
+
+# -- functions that start runs
+
+
+@pytest.mark.parametrize(
+    ("path", "below"), [("shop-start", "/"), ("shop-start/", "/"), ("shop-start/orders/o%201?run=k1.a", "/orders/o 1")]
+)
+def test_a_request_to_start_a_run_names_its_function(engine: ServedEngine, path: str, below: str) -> None:
+    asked: list[Mapping[str, Any]] = []
+
+    def answer(event: Mapping[str, Any]) -> dict[str, Any]:
+        asked.append(event)
+        return {"statusCode": 202, "body": "{}", "headers": {"Location": "?run=k1.a"}}
+
+    engine.pages.ask = answer
+    assert ask(engine, "POST", f"{STARTS}/{path}", "{}", Idempotency_Key="k") == (202, "{}")
+    [event] = asked
+    assert event["rawPath"] == below
+    assert event["headers"]["idempotency-key"] == "k"
+    assert http_source(event) is HttpSource.FUNCTION_URL
+    assert event["requestContext"]["domainName"].startswith("shop-start.")
+
+
+def test_each_function_gets_its_own_requests() -> None:
+    lines: list[dict[str, Any]] = []
+    got: list[tuple[str, str]] = []
+
+    def function(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
+        got.append((context.function_name, context.invoked_function_arn))
+        return {"statusCode": 202, "body": ""}
+
+    answers = LocalAnswers(function, "us-east-1", "123456789012", lines.append, {"shop-start": function})
+    for path in (f"{STARTS}/shop-start", f"{STARTS}/other", f"{ANSWERS}/{TOKEN}"):
+        environ: Environ = {"REQUEST_METHOD": "POST", "PATH_INFO": path, "HTTP_HOST": "localhost"}
+        answers.take({"ask": 7, "event": event_of(environ, b"{}")})
+    arn = "arn:aws:lambda:us-east-1:123456789012:function:"
+    assert got == [("shop-start", f"{arn}shop-start"), ("answers", f"{arn}answers")]
+    assert [(line["event"], line["status"]) for line in lines[1::2]] == [
+        ("start", 202),
+        ("start", 404),
+        ("answer", 202),
+    ]
+    assert "There is shop-start." in lines[2]["answer"]["body"]
 
 
 # -- whom it answers

@@ -1412,6 +1412,17 @@ TESTED: Final = (
     ),
     Elsewhere(r"^wire\.token(s|_form)\.", ("tests/wire/test_tokens.py",), "no explored flow hands out a token"),
     Elsewhere(
+        r"^(wire\.(watch_link|http_claims)|worker\.(http_starts|start_rule|starts|watched_runs|requests))\.",
+        (
+            "tests/test_start_function.py",
+            "tests/wire/test_watch_link.py",
+            "tests/wire/test_http_claims.py",
+            "tests/worker/test_watched_runs.py",
+            "tests/test_client.py",
+        ),
+        "the explorer delivers no HTTP request",
+    ),
+    Elsewhere(
         r"^(wire\.(answer_link|http_request)|payload\.http_source|worker\.http_callbacks)\.",
         (
             "tests/wire/test_answer_link.py",

@@ -13,6 +13,8 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
     "nothing else goes wrong there": (
         "aws.transport.answers._read_error: except ValueError → catches every Exception",
         "aws.transport.connections.Connections._is_open: except OSError → catches every Exception",
+        "worker.start_rule.StartRule._body_key: except NoKey → catches every Exception",
+        "worker.start_rule._json: except (ValueError, RecursionError) → catches every Exception",
     ),
     "no service answers with a status of 300": (
         "aws.transport.http_answers.HTTPAnswer.whole: self.status < 300 → becomes self.status <= 300",

@@ -1,0 +1,70 @@
+"""What the authorizer of a gateway says of the sender of a request, read from the event.
+
+::
+
+    requestContext.authorizer.jwt.claims     HTTP API, JWT authorizer
+    requestContext.authorizer.lambda         HTTP API, Lambda authorizer
+    requestContext.authorizer.iam            HTTP API and function URL, signed with SigV4
+    requestContext.authorizer.claims         REST API, Cognito; HTTP API in format 1.0, JWT authorizer
+    requestContext.authorizer                REST API, Lambda authorizer
+    requestContext.identity.userArn          REST API, signed with SigV4
+
+The gateway writes all of it, so that no request can.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from flowguard.startup.named_tuple import NamedTuple
+
+
+class HttpClaims(NamedTuple):
+    """What is known of a sender. ``caller`` is one text for it, the same with each request; empty for nobody."""
+
+    claims: Mapping[str, Any]
+    caller: str
+
+
+NOBODY = HttpClaims({}, "")
+
+
+def read_claims(event: Mapping[str, Any]) -> HttpClaims:
+    """Read the claims of an event that is an HTTP request."""
+    context = _object(event, "requestContext")
+    authorizer = _object(context, "authorizer")
+    if jwt := _object(_object(authorizer, "jwt"), "claims") or _object(authorizer, "claims"):
+        return HttpClaims(jwt, _subject(jwt))
+    if iam := _object(authorizer, "iam") or _signer(context):
+        return HttpClaims(iam, _role(_text(iam, "userArn")))
+    claims = _object(authorizer, "lambda") or authorizer
+    return HttpClaims(claims, _text(claims, "principalId") or _subject(claims))
+
+
+def _signer(context: Mapping[str, Any]) -> dict[str, Any]:
+    """Return who signed the request to a REST API. Without a signature the gateway writes null."""
+    identity = _object(context, "identity")
+    return identity if _text(identity, "userArn") else {}
+
+
+def _subject(claims: Mapping[str, Any]) -> str:
+    """Return who a token is about. Two issuers may give one subject to two parties."""
+    subject = _text(claims, "sub")
+    return json.dumps([_text(claims, "iss"), subject]) if subject else ""
+
+
+def _role(arn: str) -> str:
+    """Return the ARN without the name of a session, which differs from one process of the sender to the next."""
+    return arn.rpartition("/")[0] if ":assumed-role/" in arn else arn
+
+
+def _object(part: Mapping[str, Any], name: str) -> dict[str, Any]:
+    value = part.get(name)
+    return value if isinstance(value, dict) else {}
+
+
+def _text(part: Mapping[str, Any], name: str) -> str:
+    value = part.get(name)
+    return value if isinstance(value, str) else ""

@@ -1,0 +1,65 @@
+"""Who has sent a request, as each authorizer says it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from flowguard.wire.http_claims import NOBODY, read_claims
+
+JWT = {"iss": "https://id.example", "sub": "ann", "tenant": "t1"}
+IAM = {"userArn": "arn:aws:iam::123456789012:user/ann", "userId": "AIDA"}
+ROLE = "arn:aws:sts::123456789012:assumed-role/shop/i-0a1"
+
+
+def context(**members: Any) -> dict[str, Any]:
+    return {"requestContext": members}
+
+
+@pytest.mark.parametrize(
+    ("event", "claims", "caller"),
+    [
+        (context(authorizer={"jwt": {"claims": JWT, "scopes": None}}), JWT, '["https://id.example", "ann"]'),
+        (context(authorizer={"claims": JWT, "scopes": None}), JWT, '["https://id.example", "ann"]'),
+        (context(authorizer={"jwt": {"claims": {"sub": "ann"}}}), {"sub": "ann"}, '["", "ann"]'),
+        (context(authorizer={"jwt": {"claims": {"aud": "x"}}}), {"aud": "x"}, ""),
+        (
+            context(authorizer={"jwt": {"claims": {"aud": "x", "principalId": "a"}}}),
+            {"aud": "x", "principalId": "a"},
+            "",
+        ),
+        (context(authorizer={"iam": IAM}), IAM, IAM["userArn"]),
+        (context(authorizer={"iam": {"userArn": ROLE}}), {"userArn": ROLE}, ROLE.rpartition("/")[0]),
+        (context(authorizer={"iam": {"sub": "x"}}), {"sub": "x"}, ""),
+        (context(identity={**IAM, "sourceIp": "192.0.2.1"}), {**IAM, "sourceIp": "192.0.2.1"}, IAM["userArn"]),
+        (context(authorizer={"lambda": {"sub": "ann", "tenant": "t1"}}), {"sub": "ann", "tenant": "t1"}, '["", "ann"]'),
+        (context(authorizer={"lambda": {"principalId": "ann"}}), {"principalId": "ann"}, "ann"),
+        (context(authorizer={"principalId": "ann", "tenant": "t1"}), {"principalId": "ann", "tenant": "t1"}, "ann"),
+        (context(authorizer={"userArn": "arn"}), {"userArn": "arn"}, ""),
+        (context(authorizer={"principalId": 7}), {"principalId": 7}, ""),
+    ],
+)
+def test_each_authorizer_says_who_the_sender_is(event: dict[str, Any], claims: dict[str, Any], caller: str) -> None:
+    assert read_claims(event) == (claims, caller)
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        context(),
+        context(authorizer=None),
+        context(authorizer=[]),
+        context(authorizer={}, identity={"userArn": None, "sourceIp": "192.0.2.1"}),
+        context(identity=None),
+        {**context(), "headers": {"authorizer": "x", "sub": "ann"}},
+        {"requestContext": None},
+    ],
+)
+def test_where_nobody_was_authorized_there_are_no_claims(event: dict[str, Any]) -> None:
+    assert read_claims(event) == NOBODY
+
+
+def test_two_issuers_name_two_callers() -> None:
+    pairs = [{"iss": "a", "sub": "x"}, {"iss": "b", "sub": "x"}, {"iss": 'a", "', "sub": "x"}]
+    assert len({read_claims(context(authorizer={"jwt": {"claims": pair}})).caller for pair in pairs}) == 3

@@ -1,0 +1,127 @@
+"""Where the run of a link stands, by what is stored of its object."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from flowguard.errors import TextGone
+from flowguard.flow import ATTACH, IGNORE, SUPERSEDE, AnyFlow, Flow
+from flowguard.names.ids import ObjectId, Owner, RequestId
+from flowguard.protocol.callers import StoredEnd
+from flowguard.protocol.run import RunItem, Status
+from flowguard.wire.answer_address import AnswerAddress
+from flowguard.wire.watch_link import WatchLink
+from flowguard.worker.watched_runs import Progress, Watched, watched
+from tests.scene import START, Orders, Script, two_stages
+
+LINK = WatchLink("orders", "o1", "mine", START, START + 10**9)
+DAY = 86_400_000
+
+
+class Ignoring(Flow, name="orders", object_id="order_id", on_conflict=IGNORE):
+    stages = two_stages(Script())
+
+
+class Attaching(Flow, name="orders", object_id="order_id", on_conflict=ATTACH, keep_result=timedelta(minutes=1)):
+    stages = two_stages(Script())
+
+
+class Stored:
+    """A store of one object: its item, and its end where it is read."""
+
+    def __init__(self, item: RunItem | None, end: StoredEnd | Exception | None = None) -> None:
+        self.item = item
+        self.end = end
+        self.waits = self.groups = self.callers = self
+
+    def run(self, address: AnswerAddress) -> RunItem | None:
+        assert (address.flow, address.object_id) == ("orders", "o1")
+        return self.item
+
+    def stored_end(self, flow: str, object_id: ObjectId) -> StoredEnd | None:
+        assert (flow, object_id) == ("orders", "o1")
+        if isinstance(self.end, Exception):
+            raise self.end
+        return self.end
+
+
+def item(request: str = "mine", status: Status = Status.RUNNING, at: int = START, **more: Any) -> RunItem:
+    owner = Owner("w1")
+    return RunItem(RequestId(request), at, 1, status, "price-order", 1, 1, 0, 1, owner, 0, done=True)._replace(**more)
+
+
+def look(flow: AnyFlow, stored: Stored, now: int = START) -> Watched:
+    return watched(stored, flow, LINK, now)  # type: ignore[arg-type]  # what a look needs of a store
+
+
+def end(request: str = "mine", **more: Any) -> StoredEnd:
+    return StoredEnd(RequestId(request), START, "COMPLETED", '{"total": 7}')._replace(**more)
+
+
+ENDED = item(status=Status.COMPLETED)
+OTHER, OVER = "other", Status.COMPLETED
+
+
+@pytest.mark.parametrize(
+    ("flow", "stored", "progress"),
+    [
+        (Orders, None, Progress.ACCEPTED),
+        (Orders, item(), Progress.RUNNING),
+        (Orders, item(status=Status.WAITING), Progress.WAITING),
+        (Orders, ENDED, Progress.DONE),
+        (Orders, item(status=Status.COMPLETED, reset_at=START), Progress.RUNNING),
+        (Orders, item(OTHER, at=START - 1), Progress.ACCEPTED),
+        (Orders, item(OTHER, OVER, at=START - 1), Progress.ACCEPTED),
+        (Orders, item(OTHER, at=START), Progress.SUPERSEDED),
+        (Orders, item(OTHER, OVER, at=START + 1), Progress.SUPERSEDED),
+        (Ignoring, item(OTHER, at=START - 1), Progress.IGNORED),
+        (Ignoring, item(OTHER, OVER, at=START - 1, committed_at=START), Progress.IGNORED),
+        (Ignoring, item(OTHER, OVER, at=START - 1, committed_at=START - 1), Progress.ACCEPTED),
+        (Ignoring, item(OTHER, at=START), Progress.SUPERSEDED),
+        (Attaching, item(OTHER, at=START - 1), Progress.ACCEPTED),
+        (Attaching, item(OTHER, at=START + 1), Progress.ACCEPTED),
+        (Attaching, item(OTHER, OVER, committed_at=START - 60_000), Progress.DONE),
+        (Attaching, item(OTHER, OVER, committed_at=START - 60_001), Progress.ACCEPTED),
+        (Attaching, item(OTHER, OVER, committed_at=START, reset_at=START), Progress.ACCEPTED),
+    ],
+)
+def test_a_request_stands_where_the_item_says(flow: AnyFlow, stored: RunItem | None, progress: Progress) -> None:
+    assert look(flow, Stored(stored, end(stored.request_id if stored else "mine"))).progress is progress
+
+
+def test_on_conflict_is_what_these_flows_say() -> None:
+    assert [flow.on_conflict for flow in (Orders, Ignoring, Attaching)] == [SUPERSEDE, IGNORE, ATTACH]
+
+
+@pytest.mark.parametrize(
+    ("stored", "seen"),
+    [
+        (end(), Watched(Progress.DONE, {"total": 7})),
+        (end(result=None), Watched(Progress.DONE)),
+        (end(status="FAILED", result=None, error="ValueError: s3cret"), Watched(Progress.FAILED, error="ValueError")),
+        (TextGone("b", "k", "why"), Watched(Progress.DONE, error="TextGone")),
+        (None, Watched(Progress.RUNNING)),
+        (end("other"), Watched(Progress.RUNNING)),
+    ],
+)
+def test_an_end_is_what_is_stored_of_that_run(stored: StoredEnd | Exception | None, seen: Watched) -> None:
+    assert look(Orders, Stored(ENDED, stored)) == seen
+
+
+def test_another_error_of_a_read_is_raised() -> None:
+    with pytest.raises(ConnectionError):
+        look(Orders, Stored(ENDED, ConnectionError("away")))
+
+
+def test_a_request_is_forgotten_when_its_message_can_be_nowhere_any_more() -> None:
+    assert look(Orders, Stored(None), START + 14 * DAY).progress is Progress.ACCEPTED
+    assert look(Orders, Stored(None), START + 14 * DAY + 1).progress is Progress.FORGOTTEN
+
+
+@pytest.mark.parametrize("progress", Progress)
+def test_a_request_is_over_when_nothing_more_comes(progress: Progress) -> None:
+    goes_on = {Progress.ACCEPTED, Progress.RUNNING, Progress.WAITING}
+    assert Watched(progress).is_over is (progress not in goes_on)
