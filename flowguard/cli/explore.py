@@ -192,8 +192,9 @@ def explore(  # noqa: PLR0913 - the options of a command
     (--bound 300 --walks 200) take minutes. --bound 0 --walks 0 leaves out the twin.
 
     The exit code is 0 for no violation, 1 for violations, 2 for arguments that cannot be used and for what was refused
-    to go out beside the runs, 3 for no verdict (nothing ran for some message, not every single fault was tried, or no
-    undisturbed run shows the right end), 130 for an interrupted search without violations.
+    to go out beside the runs, 3 for no verdict (nothing ran for some message, not every single fault was tried, a stage
+    uses a database that is not played, or no undisturbed run shows the right end), 130 for an interrupted
+    search without violations.
     """
     flows, files = _explored(flows, files, messages)
     failing = tuple(map(without_reason, failing))  # as 'flowguard replay' proposes it, with why
@@ -299,11 +300,16 @@ def _one(
     _write(sarif_file, _sarif(trace) if sarif_file else "", "--sarif")
     if as_json:
         violations = [violation_as_json(violation) for violation in trace.violations]
-        shown = {"schedule": schedule, "timeline": trace.timeline, "violations": violations}
+        unplayed = [place._asdict() for place in trace.unplayed]
+        shown = {
+            "schedule": schedule, "timeline": trace.timeline, "violations": violations, "unplayed": unplayed,
+        }  # fmt: skip
         say_json(json.dumps(shown, ensure_ascii=False))
     else:
         say(str(trace))
-    return 0 if trace.ok else FOUND
+    if trace.violations:
+        return FOUND
+    return 0 if trace.ok else UNJUDGED
 
 
 class _Expected(NamedTuple):

@@ -104,6 +104,22 @@ def holds(*arguments: str) -> None:
     assert "0 violations" in result.stdout.splitlines()[-1]
 
 
+def test_a_driver_that_is_not_played_ends_with_3(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a search and of one schedule, with the stage, the line and what to do."""
+    (tmp_path / "saves_rows.py").write_text("import psycopg\n\n\ndef save(event, context):\n    psycopg.connect('')\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    message = tmp_path / "order.json"
+    message.write_text('{"order_id": "o1"}')
+    given = str(message), "--flow", "saves_rows:save", "--queue", "orders"
+    for more in ((), ("--schedule", "none")):
+        result = explore(*given, *more)
+        assert result.exit_code == 3
+        assert "not looked at, orders: " in result.stdout
+        assert "saves_rows.py:5 connects to a database by psycopg" in result.stdout
+        (place,) = json.loads(explore(*given, *more, "--json").stdout)["unplayed"]
+        assert place["stage"] == "orders"
+
+
 def test_a_flow_with_a_bug_ends_with_1_and_names_the_line(buggy: str) -> None:
     result = explore(BUGGY, "--messages", buggy, "--bound", "0", "--walks", "0")
     assert result.exit_code == 1

@@ -27,6 +27,7 @@ from flowguard.sim.functions import Batching
 from flowguard.testing.explorer.checks.equivalence import Free
 from flowguard.testing.explorer.checks.invariants import Invariant as Invariant
 from flowguard.testing.explorer.checks.invariants import invariant as invariant
+from flowguard.testing.explorer.checks.unplayed import unplayed
 from flowguard.testing.explorer.record.question import Question as Question
 from flowguard.testing.explorer.record.schedule import OF_WEATHER
 from flowguard.testing.explorer.record.schedule import NoSuchSchedule as NoSuchSchedule
@@ -224,7 +225,8 @@ def replay(  # noqa: PLR0913 - everything but the first three has a default
             runs = Runs(sandbox, free, same, may_lack=may_lack)
             history, violations = search(runs).again(wanted)
             check_met(history)
-            return Trace(sandbox.names, wanted.id, timeline(history), lanes(history), violations)
+            met = tuple(unplayed(history))
+            return Trace(sandbox.names, wanted.id, timeline(history), lanes(history), violations, met)
 
     return _on_engines(engine, traced)
 

@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from flowguard.testing.explorer.checks.problem import Problem
 from flowguard.testing.explorer.checks.undisturbed import UndisturbedEnd
+from flowguard.testing.explorer.checks.unplayed import Unplayed
 from flowguard.testing.explorer.record.site import Site
 from flowguard.testing.explorer.report.folded import folded
 from flowguard.testing.explorer.report.lanes import Lanes
@@ -80,7 +81,7 @@ class Report:
     that the only message was also run with its twin, the same content under a new id. ``compared`` are the tables,
     destinations and parties of which the ends were compared, ``never_ran`` the stages that no schedule came to.
     ``unanswered`` are the names that nobody answers before the deadline of their wait, ``unawaited`` the answers among
-    the messages for which no run waits.
+    the messages for which no run waits. ``unplayed`` is where handlers met a driver that is not played.
     """
 
     flows: tuple[str, ...]
@@ -109,6 +110,7 @@ class Report:
     never_ran: tuple[str, ...] = ()
     unanswered: tuple[str, ...] = ()
     unawaited: tuple[NotRun, ...] = ()
+    unplayed: tuple[Unplayed, ...] = ()
     seconds: float = field(compare=False, default=0.0)
 
     @property
@@ -124,6 +126,7 @@ class Report:
             or self.unjudged
             or self.singles_left
             or self.parts_left
+            or self.unplayed
         )
         return self.has_run and bool(self.coverage) and not left
 
@@ -196,6 +199,7 @@ class Report:
             lines.append(
                 f"not tried, {_many(self.singles_left, 'single fault')}: so this is no verdict; give more time"
             )
+        lines += map(str, self.unplayed)
         lines += [f"{left.begins} {self._name(left.number)}: {left.why}" for left in self.not_run]
         lines += self._left_alone()
         if self.has_run and not self.coverage:
@@ -240,6 +244,7 @@ class Report:
             "never_ran": list(self.never_ran),
             "unanswered": list(self.unanswered),
             "unawaited": [{"message": self._name(answer.number), "why": answer.why} for answer in self.unawaited],
+            "unplayed": [place._asdict() for place in self.unplayed],
             "verdict": self.verdict,
             "complete": self.is_complete and self.stopped_after is None,
             "seconds": round(self.seconds, 3),
@@ -248,18 +253,22 @@ class Report:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Trace:
-    """One schedule. ``timeline`` is a line for each thing that happened and ``lanes`` the same as data."""
+    """One schedule. ``timeline`` is a line for each thing that happened and ``lanes`` the same as data.
+
+    ``unplayed`` is where handlers met a driver that is not played.
+    """
 
     flows: tuple[str, ...]
     schedule: str
     timeline: tuple[str, ...]
     lanes: Lanes
     violations: tuple[Violation, ...]
+    unplayed: tuple[Unplayed, ...] = ()
 
     @property
     def ok(self) -> bool:
-        """Return whether nothing was found."""
-        return not self.violations
+        """Return whether nothing was found, and no driver was met that is not played."""
+        return not (self.violations or self.unplayed)
 
     def __repr__(self) -> str:
         """Format it for an assertion that fails."""
@@ -268,7 +277,8 @@ class Trace:
     def __str__(self) -> str:
         """Format the trace as ``flowguard explore --schedule`` prints it."""
         lines = [line for violation in self.violations for line in ("", *show(violation))]
-        return "\n".join(map(one_line, [*self.timeline, *(lines or ["", "0 violations"])]))
+        left = ["", *map(str, self.unplayed)] if self.unplayed else []
+        return "\n".join(map(one_line, [*self.timeline, *(lines or ["", "0 violations"]), *left]))
 
 
 def show(violation: Violation, title: str = "violation") -> list[str]:

@@ -96,10 +96,10 @@ class Invocation:
         """Note a wait that cannot end."""
         self.lack(site, problem, "let it wait for no longer than a time, or give it what it waits for")
 
-    def lack(self, site: Site, problem: str, fix: str, service: str = "") -> None:
+    def lack(self, site: Site, problem: str, fix: str, service: str = "", driver: str = "") -> None:
         """Note what the worker needs and there is not."""
         if self.worker is not None:
-            self.history.lacks.append(Lack(site, self.worker.entry.worker, problem, fix, service))
+            self.history.lacks.append(Lack(site, self.worker.entry.worker, problem, fix, service, driver))
 
 
 def _limit(worker: Worker) -> int:

@@ -26,6 +26,7 @@ from flowguard.testing.explorer.checks.undisturbed import (
     undisturbed_ends,
     unexpected,
 )
+from flowguard.testing.explorer.checks.unplayed import leading_to_drivers, of_drivers
 from flowguard.testing.explorer.checks.whole_runs import overtaken
 from flowguard.testing.explorer.record.history import History
 from flowguard.testing.explorer.record.schedule import (
@@ -122,7 +123,7 @@ class Search:
 
     def _begin(self) -> History:
         """Run what is undisturbed. Raises :class:`SettingsError` for arguments of which all messages know nothing."""
-        first = self._first = self._without_what_is_not_run()
+        first = self._first = self._without_drivers(self._without_what_is_not_run())
         if self.runs.has_all:
             check_free(self.runs.free, first, self._sandbox.keys, _dead_letters(self._sandbox))
             check_same(self.runs.same, first)
@@ -140,6 +141,16 @@ class Search:
             return first
         self._not_run = self._named(why)
         self.runs.leave_out(self._numbers(why))
+        return self.runs.run_one_by_one(Schedule())
+
+    def _without_drivers(self, first: History) -> History:
+        """Run the messages without those that lead to a driver which is not played, if there are others."""
+        if not self.runs.has_all or not first.drivers:
+            return first
+        led = set(self._numbers(leading_to_drivers(first)))
+        if not led or led >= set(self.runs.numbers):
+            return first
+        self.runs.leave_out(led)
         return self.runs.run_one_by_one(Schedule())
 
     def _numbers(self, names: Collection[str]) -> list[int]:
@@ -185,9 +196,12 @@ class Search:
         return history, violations_of(history, self._problems(history), self.right.undisturbed)
 
     def _problems(self, history: History) -> list[Problem]:
-        problems = list(broken(history, self._sandbox.flows, self._invariants, self.runs.same))
+        invariants = () if history.drivers else self._invariants  # no handler of theirs has made that state
+        problems = list(broken(history, self._sandbox.flows, invariants, self.runs.same))
         if history.hung is not None or not history.at_rest:  # the end is that of a run that was broken off
             return problems
+        if self._first is not None and history.drivers.keys() != self._first.drivers.keys():
+            return problems  # what differs may follow from a driver that is not played
         end = self.runs.end(history)
         if self._invariants_only:
             self._distinct.add(end.digest)
@@ -363,7 +377,8 @@ class Search:
         if self._failing is None:
             return
         ends = undisturbed_ends(first)
-        for problem in list(lacking(first)) or [*unexpected(ends, self._failing, self._may_fail), *sent_twice(first)]:
+        may_fail = self._may_fail | of_drivers(first)
+        for problem in list(lacking(first)) or [*unexpected(ends, self._failing, may_fail), *sent_twice(first)]:
             self.found.add(problem, first, self.right.undisturbed)
 
     def _is_useless(self, first: History) -> bool:
@@ -429,6 +444,7 @@ class Search:
             compared=_compared(first),
             never_ran=self._never_ran(),
             unanswered=unanswered(first),
+            unplayed=self.runs.unplayed,
         )
 
     def _never_ran(self) -> tuple[str, ...]:
