@@ -100,6 +100,12 @@ INTERRUPTED: Final = 130
     help=f"Seconds of CPU that one invocation may take, or may do nothing; {PATIENCE:g} by default.",
 )
 @click.option("--most", metavar="N", type=click.IntRange(1), default=MOST, help="Stop after so many violations.")
+@click.option(
+    "--fail-under",
+    metavar="PERCENT",
+    type=click.FloatRange(0, 100),
+    help="Exit with 3 where fewer of the handlers' lines ran; 0 only lists them. Slower.",
+)
 @click.option("--engine", type=click.Choice([*ENGINES]), default="memory", help="What answers the calls.")
 @click.option("--offload-above", metavar="BYTES", type=int, help="Longer texts go to S3; none by default.")
 @click.option("--for-good/--not-for-good", default=True, help="Whether refusals that never end are tried.")
@@ -154,6 +160,7 @@ def explore(  # noqa: PLR0913 - the options of a command
     engine: str,
     offload_above: int | None,
     most: int,
+    fail_under: float | None,
     for_good: bool,
     any_order: bool,
     may_fail: tuple[str, ...],
@@ -193,8 +200,8 @@ def explore(  # noqa: PLR0913 - the options of a command
 
     The exit code is 0 for no violation, 1 for violations, 2 for arguments that cannot be used and for what was refused
     to go out beside the runs, 3 for no verdict (nothing ran for some message, not every single fault was tried, a stage
-    uses a database that is not played, or no undisturbed run shows the right end), 130 for an interrupted
-    search without violations.
+    uses a database that is not played, fewer lines ran than --fail-under wants, or no undisturbed run shows the right
+    end), 130 for an interrupted search without violations.
     """
     flows, files = _explored(flows, files, messages)
     failing = tuple(map(without_reason, failing))  # as 'flowguard replay' proposes it, with why
@@ -241,7 +248,7 @@ def explore(  # noqa: PLR0913 - the options of a command
         with Progress() as progress, _interrupted_by_term():
             report = explored(
                 loaded, events, bound=bound, walks=walks, most=most, seconds=seconds, for_good=for_good,
-                progress=progress, **about,
+                fail_under=fail_under, progress=progress, **about,
             )  # fmt: skip
         report = replace(report, names=names, not_run=expected.marked(report.not_run))
         _write(html, page(report) if html else "")

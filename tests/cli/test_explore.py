@@ -120,6 +120,18 @@ def test_a_driver_that_is_not_played_ends_with_3(tmp_path: Path, monkeypatch: py
         assert place["stage"] == "orders"
 
 
+def test_fewer_lines_than_fail_under_wants_end_with_3(buggy: str, tmp_path: Path) -> None:
+    done = SOURCE.index("        return Done")
+    step = SOURCE[: SOURCE.index("        boto3.client")]
+    never = '        if order.order_id == "never":\n            return Done({"never": True})\n'
+    (tmp_path / "partly_run.py").write_text(f"{step}{never}{SOURCE[done:]}")
+    given = "partly_run:CountOrders", "--messages", buggy, "--bound", "0", "--walks", "0"
+    result = explore(*given, "--fail-under", "90")
+    assert result.exit_code == 3
+    assert "2 of 3 ran, 66.7 %; 90 % are asked for, so this is no verdict; no schedule ran " in result.stdout
+    holds(*given, "--fail-under", "60")
+
+
 def test_a_flow_with_a_bug_ends_with_1_and_names_the_line(buggy: str) -> None:
     result = explore(BUGGY, "--messages", buggy, "--bound", "0", "--walks", "0")
     assert result.exit_code == 1

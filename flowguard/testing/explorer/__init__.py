@@ -96,6 +96,7 @@ def explore(  # noqa: PLR0913 - everything but the first two has a default
     together: bool = False,
     insider: bool | None = None,
     weather: str = "",
+    fail_under: float | None = None,
     progress: Progress = unheard,
 ) -> Report:
     """Run every single fault at every AWS call. Then run ``bound`` schedules of two faults and ``walks`` of more.
@@ -145,12 +146,17 @@ def explore(  # noqa: PLR0913 - everything but the first two has a default
     ``weather`` is a bad day as for ``flowguard replay --weather``, such as ``dynamodb-away=60m``. It begins before each
     call of the undisturbed run in turn, and each run has to end as without it.
 
+    With ``fail_under`` it is noted which lines of the handlers run: of the stages' methods, and of what these name in
+    user code. Where fewer than so many of 100 did in all schedules, the verdict is ``not looked at``, and the report
+    names the others.
+
     Equal arguments give equal reports; another ``seed`` tries other schedules of more than two faults. The search ends
     at ``most`` different violations, and after ``seconds`` by the clock on the wall where they are given. One at a time
     in a process.
     """
     batching = checked_batching(batch, together=together)
-    needs = Needs(network, patience, buckets, stubs, answers, batching, insider, weather, outside)
+    wanted = checked_percentage(fail_under)
+    needs = Needs(network, patience, buckets, stubs, answers, batching, insider, weather, outside, wanted is not None)
     search = partial(
         Search,
         invariants=invariants,
@@ -165,7 +171,8 @@ def explore(  # noqa: PLR0913 - everything but the first two has a default
     def searched(engine: EngineFor, may_lack: bool) -> Report:
         with Sandbox(_several(flows), messages, tables or {}, engine, seed, items, offload_above, needs) as sandbox:
             runs = Runs(sandbox, free, same, may_lack=may_lack)
-            return search(runs, progress=progress).all(budget)
+            report = search(runs, progress=progress).all(budget)
+            return report if wanted is None else replace(report, lines=sandbox.lines.result(wanted))
 
     return replace(_on_engines(engine, searched), seconds=time.perf_counter() - began)
 
@@ -251,6 +258,15 @@ def checked_batching(batch: object, *, together: object = False) -> Batching:
     if together and batch == 1:
         raise SettingsError("together", "one record at once shares no calls; give batch=2 or more")
     return Batching(batch, together)
+
+
+def checked_percentage(value: object) -> float | None:
+    """Return how many of 100 lines have to run. Raises :class:`SettingsError`."""
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 100:
+        raise SettingsError("fail_under", f"{shown(value)}; give a percentage from 0 to 100")
+    return float(value)
 
 
 def _several(flows: Explored | Sequence[Explored]) -> list[Explored]:

@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 from flowguard.testing.explorer.checks.problem import Problem
 from flowguard.testing.explorer.checks.undisturbed import UndisturbedEnd
 from flowguard.testing.explorer.checks.unplayed import Unplayed
+from flowguard.testing.explorer.record.ran_lines import RanLines
 from flowguard.testing.explorer.record.site import Site
 from flowguard.testing.explorer.report.folded import folded
 from flowguard.testing.explorer.report.lanes import Lanes
@@ -82,6 +83,7 @@ class Report:
     destinations and parties of which the ends were compared, ``never_ran`` the stages that no schedule came to.
     ``unanswered`` are the names that nobody answers before the deadline of their wait, ``unawaited`` the answers among
     the messages for which no run waits. ``unplayed`` is where handlers met a driver that is not played.
+    ``lines`` are those of the handlers that ran, where that was asked for.
     """
 
     flows: tuple[str, ...]
@@ -111,6 +113,7 @@ class Report:
     unanswered: tuple[str, ...] = ()
     unawaited: tuple[NotRun, ...] = ()
     unplayed: tuple[Unplayed, ...] = ()
+    lines: RanLines | None = None
     seconds: float = field(compare=False, default=0.0)
 
     @property
@@ -127,6 +130,7 @@ class Report:
             or self.singles_left
             or self.parts_left
             or self.unplayed
+            or (self.lines is not None and not self.lines.are_enough)
         )
         return self.has_run and bool(self.coverage) and not left
 
@@ -214,6 +218,8 @@ class Report:
         lines += [f"changes nothing, {self._name(answer.number)}: {answer.why}" for answer in self.unawaited]
         if self.never_ran:
             lines.append(f"never ran: {', '.join(self.never_ran)}; no message and no fault came there")
+        if self.lines is not None:
+            lines.append(str(self.lines))
         return lines
 
     def _name(self, number: int) -> str:
@@ -245,6 +251,7 @@ class Report:
             "unanswered": list(self.unanswered),
             "unawaited": [{"message": self._name(answer.number), "why": answer.why} for answer in self.unawaited],
             "unplayed": [place._asdict() for place in self.unplayed],
+            "lines": None if self.lines is None else self.lines.as_json(),
             "verdict": self.verdict,
             "complete": self.is_complete and self.stopped_after is None,
             "seconds": round(self.seconds, 3),

@@ -344,7 +344,8 @@ class _Driver:
         entry = worker.entry
         self._seed(worker)
         try:
-            answer = worker.function.handler(worker.event())
+            with self._sandbox.lines.noted():
+                answer = worker.function.handler(worker.event())
             entry.died = worker.killed  # user code may have caught even that
             entry.failures = failures_of(answer)
             if not worker.killed:
