@@ -13,6 +13,7 @@ from flowguard.testing.explorer.record.ran_lines import RanLines
 from flowguard.testing.explorer.record.site import Site
 from flowguard.testing.explorer.report.folded import folded
 from flowguard.testing.explorer.report.lanes import Lanes
+from flowguard.testing.explorer.report.sides import is_of_ends, shown_sides, sides
 from flowguard.text.printable import bounded, one_line
 
 _OFFER: Final = " (to try some: bound=300, walks=200)"
@@ -29,7 +30,8 @@ class Violation:
 
     ``site`` is the line of user code to change, ``fix`` how. ``option`` is how to say that it is meant, and what is not
     looked at then: it is no fix. ``struck`` says at which calls something went wrong, ``timeline`` all
-    that happened, a line each. ``lanes`` is the same as data.
+    that happened, a line each. ``lanes`` is the same as data. ``parts_at`` is the first step at which what differs is
+    written otherwise than in the undisturbed run.
     """
 
     schedule: str
@@ -41,6 +43,7 @@ class Violation:
     times: int = 1
     lanes: Lanes | None = None
     option: str = ""
+    parts_at: str = ""
 
     @property
     def rule(self) -> str:
@@ -296,13 +299,25 @@ def show(violation: Violation, title: str = "violation") -> list[str]:
         lines += ["", *violation.timeline]
     lines.append("")
     lines += [f"  what went wrong   {text}" for text in violation.struck]
-    lines += [f"  what differs      {_shown(problem)}" for problem in violation.problems[:_MOST_DIFFERENCES]]
-    if (left := len(violation.problems) - _MOST_DIFFERENCES) > 0:
-        lines.append(f"  what differs      and {left} more")
+    lines += _differing(violation)
     if violation.site is not None:
         lines += [f"  the line          {violation.site}: {violation.site.text}"]
     lines.append(f"  likely fix        {violation.fix}")
     return [*lines, f"  if it is meant    {violation.option}"] if violation.option else lines
+
+
+def _differing(violation: Violation) -> list[str]:
+    """Return what differs, as lines: two ends in two columns, and what else is wrong."""
+    problems = [problem for problem in violation.problems if not is_of_ends(problem)]
+    rows = sides(violation.problems)
+    lines = [f"  what differs      {_shown(problem)}" for problem in problems[:_MOST_DIFFERENCES]]
+    if rows:
+        heads = ("what differs", *("",) * _MOST_DIFFERENCES)
+        columns = shown_sides(rows[:_MOST_DIFFERENCES])
+        lines += [f"  {head:16}  {line}" for head, line in zip(heads, columns, strict=False)]
+    if (left := sum(max(0, len(of) - _MOST_DIFFERENCES) for of in (problems, rows))) > 0:
+        lines.append(f"  what differs      and {left} more")
+    return [*lines, f"  they part at      {violation.parts_at}"] if violation.parts_at else lines
 
 
 def nobody_answers(names: Sequence[str]) -> str:
@@ -354,5 +369,7 @@ def violation_as_json(violation: Violation) -> dict[str, Any]:
         "fix": violation.fix,
         "option": violation.option,
         "struck": list(violation.struck),
+        "sides": [side._asdict() for side in sides(violation.problems)],
+        "parts_at": violation.parts_at,
         "timeline": list(violation.timeline),
     }

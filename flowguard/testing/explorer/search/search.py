@@ -47,6 +47,7 @@ from flowguard.testing.explorer.run.sandbox import Sandbox
 from flowguard.testing.explorer.search.found_violations import Found, Group, own_group, violations_of
 from flowguard.testing.explorer.search.kept_state import KeptState
 from flowguard.testing.explorer.search.next_schedules import SearchBudget, choices_in, follow_ups, planned, races
+from flowguard.testing.explorer.search.parted import Parted
 from flowguard.testing.explorer.search.parts import joined, parts_of
 from flowguard.testing.explorer.search.record_orders import RecordOrders
 from flowguard.testing.explorer.search.right_ends import Missing, RightEnds
@@ -89,6 +90,7 @@ class Search:
         self._pairs_left = 0
         self._sandbox = runs.sandbox
         self._kept = KeptState(runs, self.right)
+        self._parted = Parted(runs, self.right)
         self._any_order = any_order or self._sandbox.any_order
         self._invariants_only = invariants_only
         self._orders = None
@@ -186,7 +188,7 @@ class Search:
         named = self.found.of(schedule)
         history, violations = self.check(schedule)
         for group, violation in violations.items():
-            known = self._kept.named(violation, history)
+            known = self._kept.named(self._parted.with_step(violation, history, self._first), history)
             named.setdefault(own_group(known) if known.rule == STATE else group, known)
         return history, tuple(named.values())
 
@@ -484,7 +486,7 @@ class Search:
         shorter = shrunk(schedule, lambda candidate: group in self.check(candidate)[1])
         history, violations = self.check(shorter)
         shortest = replace(violations.get(group, violation), timeline=timeline(history), lanes=lanes(history))
-        return self._kept.named(shortest, history)
+        return self._kept.named(self._parted.with_step(shortest, history, self._first), history)
 
 
 def _has_run(history: History) -> bool:
