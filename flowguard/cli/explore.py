@@ -41,7 +41,7 @@ from flowguard.errors import DefinitionError, EnvelopeError, SettingsError, show
 from flowguard.flow import is_flow
 from flowguard.project.loading import NoSuchFlow
 from flowguard.sim.recording import RecordedRecord, read_recording
-from flowguard.testing.explorer import MOST, Explored, NoSuchSchedule, UnmetSchedule, replay
+from flowguard.testing.explorer import MOST, Debugger, Explored, NoSuchSchedule, UnmetSchedule, replay
 from flowguard.testing.explorer import explore as explored
 from flowguard.testing.explorer.report.findings import NotRun, Report, Trace, violation_as_json
 from flowguard.testing.explorer.report.page import page, page_of_schedule
@@ -136,6 +136,12 @@ INTERRUPTED: Final = 130
 )
 @click.option("--partial/--not-partial", default=True, help="Whether ReportBatchItemFailures is on for plain handlers.")
 @click.option("--schedule", metavar="ID", help="Run exactly this schedule, and show its time line.")
+@click.option(
+    "--pdb",
+    "in_pdb",
+    is_flag=True,
+    help="With --schedule: stop in the handler, where it parts from the undisturbed run or raises.",
+)
 @click.option("--json", "as_json", is_flag=True, help="The report as JSON.")
 @click.option("--html", metavar="FILE", help="Write the report to this file too, as a page.")
 @click.option("--sarif", "sarif_file", metavar="FILE", help="Write the violations to this file too, for code hosts.")
@@ -177,6 +183,7 @@ def explore(  # noqa: PLR0913 - the options of a command
     walks: int | None,
     seed: int,
     schedule: str | None,
+    in_pdb: bool,
     as_json: bool,
     html: str | None,
     sarif_file: str | None,
@@ -207,6 +214,8 @@ def explore(  # noqa: PLR0913 - the options of a command
     failing = tuple(map(without_reason, failing))  # as 'flowguard replay' proposes it, with why
     _print_no_log()
     try:
+        if in_pdb:
+            _check_pdb(schedule, as_json=as_json)
         files, left_out = to_be_explored(files)
         for file in left_out:
             complain(f"not explored, as the {EXPECTED} beside it says: {file}")
@@ -244,6 +253,7 @@ def explore(  # noqa: PLR0913 - the options of a command
         _write(html, "")  # before the minutes that an exploration may take
         _write(sarif_file, "", "--sarif")
         if schedule is not None:
+            about |= {"debugger": Debugger()} if in_pdb else {}
             sys.exit(_one(loaded, events, schedule, about, as_json=as_json, html=html, sarif_file=sarif_file))
         with Progress() as progress, _interrupted_by_term():
             report = explored(
@@ -290,6 +300,14 @@ def _exit_code(report: Report) -> int:
     if not report.is_complete:
         return INTERRUPTED
     return 0 if report.ok else UNJUDGED
+
+
+def _check_pdb(schedule: str | None, *, as_json: bool) -> None:
+    """Refuse a debugger where there is nothing to stop at, or nobody to ask it."""
+    if schedule is None or as_json:
+        raise SettingsError("--pdb", "it is for one schedule, without --json; give the id of a report: --schedule a2")
+    if not sys.stdin.isatty():
+        raise SettingsError("--pdb", "standard input is no terminal, so nobody could ask the debugger anything")
 
 
 def _one(

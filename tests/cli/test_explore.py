@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -130,6 +131,38 @@ def test_fewer_lines_than_fail_under_wants_end_with_3(buggy: str, tmp_path: Path
     assert result.exit_code == 3
     assert "2 of 3 ran, 66.7 %; 90 % are asked for, so this is no verdict; no schedule ran " in result.stdout
     holds(*given, "--fail-under", "60")
+
+
+@pytest.mark.parametrize(
+    ("more", "why"),
+    [
+        (("--schedule", "a2"), "--pdb: standard input is no terminal"),
+        ((), "--pdb: it is for one schedule"),
+        (("--schedule", "a2", "--json"), "--pdb: it is for one schedule, without --json"),
+    ],
+)
+def test_a_debugger_that_nobody_could_ask_ends_with_2(buggy: str, more: tuple[str, ...], why: str) -> None:
+    result = explore(BUGGY, "--messages", buggy, "--pdb", *more)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert why in result.stderr
+
+
+def test_a_debugger_stops_in_the_handler(buggy: str, tmp_path: Path) -> None:
+    """In a terminal, which asks and answers."""
+    ours, theirs = os.openpty()
+    arguments = ("explore", BUGGY, "--messages", buggy, "--schedule", "a2", "--pdb")
+    command = [sys.executable, "-c", "from flowguard.cli import main; main()", *arguments]
+    with subprocess.Popen(
+        command, stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+    ) as process:  # fmt: skip
+        os.write(ours, b"p order.order_id * 3\nc\n")
+        shown, _ = process.communicate(timeout=60)
+    os.close(ours)
+    os.close(theirs)
+    assert process.returncode == 1
+    assert "stopped before call 5" in shown
+    assert "'o1o1o1'" in shown
 
 
 def test_a_flow_with_a_bug_ends_with_1_and_names_the_line(buggy: str) -> None:

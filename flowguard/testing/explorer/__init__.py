@@ -41,6 +41,7 @@ from flowguard.testing.explorer.report.findings import Trace as Trace
 from flowguard.testing.explorer.report.findings import Violation as Violation
 from flowguard.testing.explorer.report.lanes import lanes
 from flowguard.testing.explorer.report.lines import timeline
+from flowguard.testing.explorer.run.debugger import Debugger as Debugger
 from flowguard.testing.explorer.run.given_buckets import GivenBuckets as GivenBuckets
 from flowguard.testing.explorer.run.inbox import Given
 from flowguard.testing.explorer.run.inbox import Later as Later
@@ -204,6 +205,7 @@ def replay(  # noqa: PLR0913 - everything but the first three has a default
     together: bool = False,
     insider: bool | None = None,
     weather: str = "",
+    debugger: Debugger | None = None,
 ) -> Trace:
     """Run exactly one schedule by its id. Returns its time line as text and as data, and the violations after it.
 
@@ -211,7 +213,8 @@ def replay(  # noqa: PLR0913 - everything but the first three has a default
     there is not. ``tables``, ``items``, ``invariants``, ``free``, ``seed``, ``engine``, ``offload_above``, ``failing``,
     ``any_order``, ``may_fail``, ``invariants_only``, ``buckets``, ``stubs``, ``answers``, ``same``, ``network``,
     ``outside``, ``patience``, ``batch``, ``together``, ``insider`` and ``weather`` are as for
-    :func:`explore`.
+    :func:`explore`. Where something is wrong, a ``debugger`` stops in the handler before the call at which the schedule
+    parts from the undisturbed run, or at the exception.
     """
     wanted = Schedule.parse(schedule)
     if wanted.has(OF_WEATHER) and not weather:
@@ -230,9 +233,12 @@ def replay(  # noqa: PLR0913 - everything but the first three has a default
     def traced(engine: EngineFor, may_lack: bool) -> Trace:
         with Sandbox(_several(flows), messages, tables or {}, engine, seed, items, offload_above, needs) as sandbox:
             runs = Runs(sandbox, free, same, may_lack=may_lack)
-            history, violations = search(runs).again(wanted)
+            searched = search(runs)
+            history, violations = searched.again(wanted)
             check_met(history)
             met = tuple(unplayed(history))
+            if debugger is not None and violations:
+                searched.debug(wanted, history, violations, debugger)
             return Trace(sandbox.names, wanted.id, timeline(history), lanes(history), violations, met)
 
     return _on_engines(engine, traced)

@@ -13,6 +13,7 @@ from flowguard.testing.explorer.record.ran_lines import RanLines
 from flowguard.testing.explorer.record.site import Site
 from flowguard.testing.explorer.report.folded import folded
 from flowguard.testing.explorer.report.lanes import Lanes
+from flowguard.testing.explorer.report.parting import Parting
 from flowguard.testing.explorer.report.sides import is_of_ends, shown_sides, sides
 from flowguard.text.printable import bounded, one_line
 
@@ -43,7 +44,7 @@ class Violation:
     times: int = 1
     lanes: Lanes | None = None
     option: str = ""
-    parts_at: str = ""
+    parts_at: Parting | None = None
 
     @property
     def rule(self) -> str:
@@ -370,6 +371,6 @@ def violation_as_json(violation: Violation) -> dict[str, Any]:
         "option": violation.option,
         "struck": list(violation.struck),
         "sides": [side._asdict() for side in sides(violation.problems)],
-        "parts_at": violation.parts_at,
+        "parts_at": None if violation.parts_at is None else violation.parts_at._asdict(),
         "timeline": list(violation.timeline),
     }

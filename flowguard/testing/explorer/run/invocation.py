@@ -9,6 +9,7 @@ from typing import Any, Final, NoReturn
 from flowguard.testing.explorer.record.history import History, Lack
 from flowguard.testing.explorer.record.outside_call import OutsideCall
 from flowguard.testing.explorer.record.site import Site, calling_site
+from flowguard.testing.explorer.run.debugger import Debugger
 from flowguard.testing.explorer.run.fault_effects import Killed
 from flowguard.testing.explorer.run.worker import Worker
 
@@ -34,6 +35,7 @@ class Invocation:
 
     def __init__(self, now: Callable[[], int], move_to: Callable[[int], None]) -> None:
         self.worker: Worker | None = None
+        self.debugger: Debugger | None = None
         self._now = now
         self._move_to = move_to
 

@@ -42,6 +42,7 @@ from flowguard.sim.weather.forecast import forecast
 from flowguard.sim.world import START
 from flowguard.testing.explorer.record.history import Items
 from flowguard.testing.explorer.record.question import PARTIES
+from flowguard.testing.explorer.run.debugger import Debugger
 from flowguard.testing.explorer.run.explored import keys_of, modules_of
 from flowguard.testing.explorer.run.given_buckets import Buckets, GivenBuckets
 from flowguard.testing.explorer.run.inbox import Coming, Given, at_their_times, read_given
@@ -248,6 +249,16 @@ class Sandbox:
                 self.dynamodb.put_item(TableName=table, Item=item)
             except Exception as error:  # boto3's, which is known at the edge alone
                 raise SettingsError("items", f"DynamoDB refuses number {number}, of {table}: {error}") from error
+
+    @contextmanager
+    def debugged(self, debugger: Debugger) -> Iterator[None]:
+        """Let a debugger stop invocations, each for as long as somebody looks."""
+        patience, self.patience = self.patience, float("inf")
+        self.invocation.debugger = debugger
+        try:
+            yield
+        finally:
+            self.patience, self.invocation.debugger = patience, None
 
     @contextmanager
     def fresh(self, interceptor: Interceptor) -> Iterator[None]:

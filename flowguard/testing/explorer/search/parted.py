@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from flowguard.testing.explorer.checks.equivalence import differences
-from flowguard.testing.explorer.record.history import History
+from flowguard.testing.explorer.record.history import CallRecord, History
 from flowguard.testing.explorer.record.schedule import OF_ANSWERS
 from flowguard.testing.explorer.report.findings import Violation
-from flowguard.testing.explorer.report.parting import parting
+from flowguard.testing.explorer.report.parting import first_other, parting
 from flowguard.testing.explorer.report.sides import is_of_ends
 from flowguard.testing.explorer.search.right_ends import RightEnds
 from flowguard.testing.explorer.search.runs import Runs
@@ -30,6 +31,18 @@ class Parted:
         if not places or first is None or self._runs.is_batched or history.schedule.has(OF_ANSWERS):
             return violation
         return replace(violation, parts_at=parting(history, self._nearest(history, first), places))
+
+    def stop_of(self, history: History, violations: Sequence[Violation], first: History) -> CallRecord | None:
+        """Return the call before which a debugger stops. None where an exception is what is wrong.
+
+        It is that at which what differs is written, or else the first one that is not made undisturbed.
+        """
+        steps = [violation.parts_at for violation in violations if violation.parts_at is not None]
+        numbers = [step.call for step in steps if step.call is not None]
+        if not numbers and not self._runs.is_batched:
+            other = first_other(history.calls, first.calls)
+            numbers = [other.call] if other is not None and other.call is not None else []
+        return history.calls[min(numbers) - 1] if numbers else None
 
     def _nearest(self, history: History, first: History) -> History:
         """Return the undisturbed run whose end is most like that of a history."""

@@ -43,6 +43,7 @@ from flowguard.testing.explorer.report.diagnosis import effects
 from flowguard.testing.explorer.report.findings import NotRun, Report, Violation, nobody_answers
 from flowguard.testing.explorer.report.lanes import lanes
 from flowguard.testing.explorer.report.lines import timeline
+from flowguard.testing.explorer.run.debugger import Debugger
 from flowguard.testing.explorer.run.sandbox import Sandbox
 from flowguard.testing.explorer.search.found_violations import Found, Group, own_group, violations_of
 from flowguard.testing.explorer.search.kept_state import KeptState
@@ -176,6 +177,16 @@ class Search:
         search = self._of_twin() if schedule.has_twin else self
         with self.runs.only(schedule.only):
             return search._again(schedule)
+
+    def debug(self, schedule: Schedule, history: History, violations: Sequence[Violation], debugger: Debugger) -> None:
+        """Run a schedule once more, and stop where what is wrong comes from."""
+        search = self._of_twin() if schedule.has_twin else self
+        with self.runs.only(schedule.only):
+            made = self._parted.stop_of(history, violations, search.references())
+            is_users = made is not None and made.site.is_users
+            debugger.arm(made.number if made and is_users else None, made.worker if made and not is_users else None)
+            with self._sandbox.debugged(debugger):
+                self.runs.run(schedule)
 
     def _again(self, schedule: Schedule) -> tuple[History, tuple[Violation, ...]]:
         first = self.references()
