@@ -112,10 +112,10 @@ def test_a_wait_names_its_stages_and_its_time() -> None:
 def test_a_wait_that_goes_on_at_one_of_two_stages_names_both() -> None:
     def handle(self: Any, order: Order, step: AnyStep) -> Outcome:
         late = Last if order.order_id else "late"
-        return Last.when(step.ask(Asked, order), within=timedelta(hours=1), on_timeout=late, on_error=None)
+        return Last.when_any(price=step.ask(Asked, order), within=timedelta(hours=1), on_timeout=late, on_error=None)
 
     found = reading(handle)
-    assert found.waits == (WaitUse("last", (), timedelta(hours=1), ("last", "late"), ()),)
+    assert found.waits == (WaitUse("last", ("price",), timedelta(hours=1), ("last", "late"), ()),)
     assert found.unread == []
 
 
@@ -123,16 +123,17 @@ def test_each_stage_of_then_counts_where_the_source_does_not_say_which() -> None
     """Permissions for too few inboxes would let a wait end nowhere. What cannot be read is named."""
 
     def late(self: Any, order: Any, step: AnyStep) -> Outcome:
-        return Last.when(step.ask(Asked, order), within=timedelta(hours=1), on_timeout=order.late)
+        return Last.when_any(price=step.ask(Asked, order), within=timedelta(hours=1), on_timeout=order.late)
 
     def failed(self: Any, order: Any, step: AnyStep) -> Outcome:
-        return Last.when(step.ask(Asked, order), within=timedelta(hours=1), on_error=order.late)
+        return Last.when_any(price=step.ask(Asked, order), within=timedelta(hours=1), on_error=order.late)
 
     def handed(self: Any, order: Any, step: AnyStep) -> Outcome:
-        return Last.when(step.ask(Asked, order), **order.options)
+        return Last.when_any(price=step.ask(Asked, order), **order.options)
 
     def target(self: Any, order: Any, step: AnyStep) -> Outcome:
-        return order.next_stage.when(step.ask(Asked, order), within=timedelta(hours=1))
+        wait: Outcome = order.next_stage.when_any(price=step.ask(Asked, order), within=timedelta(hours=1))
+        return wait
 
     options, following = "order.options", "order.next_stage"
     for handle, what in ((late, "order.late"), (failed, "order.late"), (handed, options), (target, following)):
