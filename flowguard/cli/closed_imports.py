@@ -60,7 +60,7 @@ class Outward:
         """Answer whether the calling thread is watched: each is."""
         return True
 
-    def lack(self, site: Site, what: str, fix: str, /) -> None:
+    def lack(self, site: Site, what: str, fix: str, /, *, driver: str = "") -> None:
         """Print what was refused, and where."""
         problem = f"{site}: {what}; {fix}"
         if self._notes.are_elsewhere:

@@ -41,7 +41,7 @@ from flowguard.errors import DefinitionError, EnvelopeError, SettingsError, show
 from flowguard.flow import is_flow
 from flowguard.project.loading import NoSuchFlow
 from flowguard.sim.recording import RecordedRecord, read_recording
-from flowguard.testing.explorer import MOST, Explored, NoSuchSchedule, UnmetSchedule, replay
+from flowguard.testing.explorer import MOST, Debugger, Explored, NoSuchSchedule, UnmetSchedule, replay
 from flowguard.testing.explorer import explore as explored
 from flowguard.testing.explorer.report.findings import NotRun, Report, Trace, violation_as_json
 from flowguard.testing.explorer.report.page import page, page_of_schedule
@@ -100,6 +100,12 @@ INTERRUPTED: Final = 130
     help=f"Seconds of CPU that one invocation may take, or may do nothing; {PATIENCE:g} by default.",
 )
 @click.option("--most", metavar="N", type=click.IntRange(1), default=MOST, help="Stop after so many violations.")
+@click.option(
+    "--fail-under",
+    metavar="PERCENT",
+    type=click.FloatRange(0, 100),
+    help="Exit with 3 where fewer of the handlers' lines ran; 0 only lists them. Slower.",
+)
 @click.option("--engine", type=click.Choice([*ENGINES]), default="memory", help="What answers the calls.")
 @click.option("--offload-above", metavar="BYTES", type=int, help="Longer texts go to S3; none by default.")
 @click.option("--for-good/--not-for-good", default=True, help="Whether refusals that never end are tried.")
@@ -130,6 +136,12 @@ INTERRUPTED: Final = 130
 )
 @click.option("--partial/--not-partial", default=True, help="Whether ReportBatchItemFailures is on for plain handlers.")
 @click.option("--schedule", metavar="ID", help="Run exactly this schedule, and show its time line.")
+@click.option(
+    "--pdb",
+    "in_pdb",
+    is_flag=True,
+    help="With --schedule: stop in the handler, where it parts from the undisturbed run or raises.",
+)
 @click.option("--json", "as_json", is_flag=True, help="The report as JSON.")
 @click.option("--html", metavar="FILE", help="Write the report to this file too, as a page.")
 @click.option("--sarif", "sarif_file", metavar="FILE", help="Write the violations to this file too, for code hosts.")
@@ -154,6 +166,7 @@ def explore(  # noqa: PLR0913 - the options of a command
     engine: str,
     offload_above: int | None,
     most: int,
+    fail_under: float | None,
     for_good: bool,
     any_order: bool,
     may_fail: tuple[str, ...],
@@ -170,6 +183,7 @@ def explore(  # noqa: PLR0913 - the options of a command
     walks: int | None,
     seed: int,
     schedule: str | None,
+    in_pdb: bool,
     as_json: bool,
     html: str | None,
     sarif_file: str | None,
@@ -192,13 +206,16 @@ def explore(  # noqa: PLR0913 - the options of a command
     (--bound 300 --walks 200) take minutes. --bound 0 --walks 0 leaves out the twin.
 
     The exit code is 0 for no violation, 1 for violations, 2 for arguments that cannot be used and for what was refused
-    to go out beside the runs, 3 for no verdict (nothing ran for some message, not every single fault was tried, or no
-    undisturbed run shows the right end), 130 for an interrupted search without violations.
+    to go out beside the runs, 3 for no verdict (nothing ran for some message, not every single fault was tried, a stage
+    uses a database that is not played, fewer lines ran than --fail-under wants, or no undisturbed run shows the right
+    end), 130 for an interrupted search without violations.
     """
     flows, files = _explored(flows, files, messages)
     failing = tuple(map(without_reason, failing))  # as 'flowguard replay' proposes it, with why
     _print_no_log()
     try:
+        if in_pdb:
+            _check_pdb(schedule, as_json=as_json)
         files, left_out = to_be_explored(files)
         for file in left_out:
             complain(f"not explored, as the {EXPECTED} beside it says: {file}")
@@ -236,11 +253,12 @@ def explore(  # noqa: PLR0913 - the options of a command
         _write(html, "")  # before the minutes that an exploration may take
         _write(sarif_file, "", "--sarif")
         if schedule is not None:
+            about |= {"debugger": Debugger()} if in_pdb else {}
             sys.exit(_one(loaded, events, schedule, about, as_json=as_json, html=html, sarif_file=sarif_file))
         with Progress() as progress, _interrupted_by_term():
             report = explored(
                 loaded, events, bound=bound, walks=walks, most=most, seconds=seconds, for_good=for_good,
-                progress=progress, **about,
+                fail_under=fail_under, progress=progress, **about,
             )  # fmt: skip
         report = replace(report, names=names, not_run=expected.marked(report.not_run))
         _write(html, page(report) if html else "")
@@ -284,6 +302,14 @@ def _exit_code(report: Report) -> int:
     return 0 if report.ok else UNJUDGED
 
 
+def _check_pdb(schedule: str | None, *, as_json: bool) -> None:
+    """Refuse a debugger where there is nothing to stop at, or nobody to ask it."""
+    if schedule is None or as_json:
+        raise SettingsError("--pdb", "it is for one schedule, without --json; give the id of a report: --schedule a2")
+    if not sys.stdin.isatty():
+        raise SettingsError("--pdb", "standard input is no terminal, so nobody could ask the debugger anything")
+
+
 def _one(
     flows: list[Explored],
     messages: list[Any],
@@ -299,11 +325,16 @@ def _one(
     _write(sarif_file, _sarif(trace) if sarif_file else "", "--sarif")
     if as_json:
         violations = [violation_as_json(violation) for violation in trace.violations]
-        shown = {"schedule": schedule, "timeline": trace.timeline, "violations": violations}
+        unplayed = [place._asdict() for place in trace.unplayed]
+        shown = {
+            "schedule": schedule, "timeline": trace.timeline, "violations": violations, "unplayed": unplayed,
+        }  # fmt: skip
         say_json(json.dumps(shown, ensure_ascii=False))
     else:
         say(str(trace))
-    return 0 if trace.ok else FOUND
+    if trace.violations:
+        return FOUND
+    return 0 if trace.ok else UNJUDGED
 
 
 class _Expected(NamedTuple):

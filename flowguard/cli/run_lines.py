@@ -146,6 +146,10 @@ def _of_callers(callers: list[dict[str, Any]]) -> str:
     return f"{', '.join(named)}{more}"
 
 
+_SENT: Final = "sent or, where that is refused, among the dead letters; unless the worker died after its commit"
+"""What an outbox says of its messages: a queue may be missing, and none is read here."""
+
+
 def _of_outbox(outbox: Mapping[str, Any], request_id: str) -> str:
     if "problem" in outbox:
         return str(outbox["problem"])
@@ -153,7 +157,7 @@ def _of_outbox(outbox: Mapping[str, Any], request_id: str) -> str:
     named = [f"{send['kind']} → {bounded(send['to'], LONGEST_PART)}" for send in sends[:_MOST_NAMED]]
     more = f", and {len(sends) - _MOST_NAMED} more" if len(sends) > _MOST_NAMED else ""
     other = "" if outbox["request_id"] in (request_id, None) else f" of {bounded(outbox['request_id'], LONGEST_PART)}"
-    return f"{', '.join(named) or 'nothing'}{more}{other}: sent, unless the worker died after its commit"
+    return f"{', '.join(named) or 'nothing'}{more}{other}: {_SENT}"
 
 
 def _of_payload(facts: Mapping[str, Any], name: str) -> str:

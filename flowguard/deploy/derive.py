@@ -381,8 +381,7 @@ def _is_existing_group(options: DeployOptions) -> bool:
 def _unknown(flows: Sequence[AnyFlow]) -> Iterator[SourcePlace]:
     for flow in flows:
         for stage in flow.stages:
-            uses = uses_of(stage)
-            yield from dict.fromkeys((*uses.unknown_tables, *uses.unknown_sends))
+            yield from uses_of(stage).unread
 
 
 def _unmet_options(

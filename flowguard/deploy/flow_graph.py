@@ -117,7 +117,7 @@ class _Drawing:
         self.edges.append(GraphEdge(key, "dead", EdgeKind.FAILS, _failure(stage)))
         if self._flow.on_failed is not None and stage.name in self._before_failure:
             self.edges.append(GraphEdge(key, _key(self._flow.on_failed), EdgeKind.FAILS, "then undone"))
-        self.notes += [str(place) for place in dict.fromkeys((*uses.unknown_tables, *uses.unknown_sends))]
+        self.notes += map(str, uses.unread)
 
     def _onward(self, stage: AnyStage, uses: Uses) -> None:
         source, waited = _key(stage.name), set()
@@ -188,12 +188,12 @@ def _failure(stage: AnyStage) -> str:
 def _of_wait(source: str, wait: WaitUse) -> Iterator[GraphEdge]:
     names = f"{', '.join(wait.names)} answered" if wait.names else "answered"
     within = "its deadline" if wait.within is None else spoken(wait.within)
-    late = f", or after {within}" if wait.on_timeout is None else ""
+    late = "" if wait.on_timeout else f", or after {within}"
     yield GraphEdge(source, _key(wait.stage), EdgeKind.WAITS, f"{names}{late}")
-    if wait.on_timeout is not None:
-        yield GraphEdge(source, _key(wait.on_timeout), EdgeKind.TIMES_OUT, f"after {within}")
-    if wait.on_error is not None:
-        yield GraphEdge(source, _key(wait.on_error), EdgeKind.FAILS, "one of them failed")
+    for name in wait.on_timeout:
+        yield GraphEdge(source, _key(name), EdgeKind.TIMES_OUT, f"after {within}")
+    for name in wait.on_error:
+        yield GraphEdge(source, _key(name), EdgeKind.FAILS, "one of them failed")
 
 
 def spoken(span: timedelta) -> str:

@@ -337,7 +337,7 @@ def _left_sends(flow: AnyFlow, stage: AnyStage) -> Iterator[Destination]:
 
 def _goes_on_at(stage: AnyStage, waiting: Uses) -> bool:
     """Answer whether a wait of a stage that uses this may go on at another one."""
-    return any(stage.name in (wait.stage, wait.on_timeout, wait.on_error) for wait in waiting.waits)
+    return any(stage.name in wait.stages for wait in waiting.waits)
 
 
 def _entries(flows: Iterable[AnyFlow]) -> Iterator[Destination]:
@@ -382,9 +382,7 @@ def wait_targets(flow: AnyFlow) -> Iterator[Destination]:
     """Yield the inboxes of the stages at which waits go on."""
     for stage in flow.stages:
         for wait in uses_of(stage).waits:
-            for name in (wait.stage, wait.on_timeout, wait.on_error):
-                if name is not None:
-                    yield flow.inbox_of(flow.stage(name))
+            yield from (flow.inbox_of(flow.stage(name)) for name in wait.stages)
 
 
 def waits(flow: AnyFlow) -> bool:

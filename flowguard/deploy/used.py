@@ -23,13 +23,21 @@ class SourcePlace(NamedTuple):
 
 
 class WaitUse(NamedTuple):
-    """A wait that a handler may return. ``within`` is None where it is not written as a value."""
+    """A wait that a handler may return. ``within`` is None where it is not written as a value.
+
+    ``on_timeout`` and ``on_error`` are the stages at which it may go on then.
+    """
 
     stage: str
     names: tuple[str, ...]
     within: timedelta | None
-    on_timeout: str | None
-    on_error: str | None
+    on_timeout: tuple[str, ...] = ()
+    on_error: tuple[str, ...] = ()
+
+    @property
+    def stages(self) -> tuple[str, ...]:
+        """Return each stage at which the run may go on."""
+        return (self.stage, *self.on_timeout, *self.on_error)
 
 
 @dataclass(frozen=True)
@@ -40,7 +48,8 @@ class Uses:
     ``asks_flows`` are flows whose result is awaited, ``cancel_too`` those of them whose runs are cancelled with this
     one, ``resets`` flows whose runs are reset, ``cancels`` flows whose runs are cancelled. ``rows`` says that parties
     outside answer, ``early`` that kept answers are read, ``groups`` that groups are asked, and ``group_answers`` that
-    theirs are read, ``tokens`` that links are made, ``ends`` that the run may be complete.
+    theirs are read, ``tokens`` that links are made, ``ends`` that the run may be complete. ``unread_stages`` are places
+    that do not say at which stage a wait goes on: it may be each of ``then``.
     """
 
     tables: Mapping[str, frozenset[str]] = field(default_factory=dict)
@@ -61,6 +70,12 @@ class Uses:
     ends: bool = False
     unknown_tables: tuple[SourcePlace, ...] = ()
     unknown_sends: tuple[SourcePlace, ...] = ()
+    unread_stages: tuple[SourcePlace, ...] = ()
+
+    @property
+    def unread(self) -> list[SourcePlace]:
+        """Return all that cannot be read, each place once."""
+        return [*dict.fromkeys((*self.unknown_tables, *self.unknown_sends, *self.unread_stages))]
 
 
 class FoundUses:
@@ -79,6 +94,7 @@ class FoundUses:
         self.flags: set[str] = set()
         self.unknown_tables: list[SourcePlace] = []
         self.unknown_sends: list[SourcePlace] = []
+        self.unread_stages: list[SourcePlace] = []
         self.read: set[object] = set()
 
     def unknown(self, place: SourcePlace) -> None:
@@ -106,4 +122,5 @@ class FoundUses:
             ends="ends" in self.flags,
             unknown_tables=tuple(dict.fromkeys(self.unknown_tables)),
             unknown_sends=tuple(dict.fromkeys(self.unknown_sends)),
+            unread_stages=tuple(dict.fromkeys(self.unread_stages)),
         )

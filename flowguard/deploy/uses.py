@@ -20,7 +20,7 @@ from flowguard.deploy.used import FoundUses, SourcePlace, Uses, WaitUse
 from flowguard.destinations import Bus, Function, Queue, Topic, destination
 from flowguard.flow import AnyFlow, Flow
 from flowguard.outcome import Done
-from flowguard.stage import AnyStage, Stage
+from flowguard.stage import AnyStage, Stage, name_of
 
 WRITES: Final[Mapping[str, frozenset[str]]] = {
     "put": frozenset({"PutItem"}),
@@ -314,20 +314,40 @@ class _Reader:
         options = {keyword.arg: keyword.value for keyword in node.keywords if keyword.arg is not None}
         reserved = {"within", "on_timeout", "on_error", "quorum"}
         within = self._values.of(options["within"]) if "within" in options else None
-        for target in self._values.of(of) or []:
-            if isinstance(target, type) and issubclass(target, Stage):
-                wait = WaitUse(
-                    target.name,
-                    tuple(name for name in options if name not in reserved),
-                    within[0] if within and isinstance(within[0], timedelta) else None,
-                    self._stage_name(options.get("on_timeout")),
-                    self._stage_name(options.get("on_error")),
-                )
-                self._found.waits.append(wait)
+        goes_on = [
+            tuple(self._stages(options[name])) if name in options else self._handed(node)
+            for name in ("on_timeout", "on_error")
+        ]
+        targets = self._values.of(of)
+        stages = [value.name for value in targets or () if isinstance(value, type) and issubclass(value, Stage)]
+        if targets is None and "within" in options:  # a method of this name may be that of anything
+            stages = self._any_stage(of)
+        for stage in stages:
+            wait = WaitUse(
+                stage,
+                tuple(name for name in options if name not in reserved),
+                within[0] if within and isinstance(within[0], timedelta) else None,
+                *goes_on,
+            )
+            self._found.waits.append(wait)
 
-    def _stage_name(self, node: ast.expr | None) -> str | None:
-        value: Any = None if node is None else self._values.one(node)
-        return value if isinstance(value, str) else getattr(value, "name", None)
+    def _handed(self, node: ast.Call) -> tuple[str, ...]:
+        """Return the stages that options may name which are handed on as a whole: each, if there are any."""
+        more = [keyword.value for keyword in node.keywords if keyword.arg is None]
+        return tuple(self._any_stage(more[0])) if more else ()
+
+    def _stages(self, node: ast.expr) -> list[str]:
+        """Return the names of the stages that an expression may be: those that the source says, or else each."""
+        values: list[Any] | None = self._values.of(node)
+        if values is None:
+            return self._any_stage(node)
+        return [name for name in map(name_of, values) if name is not None]
+
+    def _any_stage(self, node: ast.expr) -> list[str]:
+        """Return each stage at which a run may go on here. What ``then=`` does not name is refused when it runs."""
+        why = f"which stage {ast.unparse(node)} is cannot be read, so each of then= counts"
+        self._found.unread_stages.append(self._place(node, why))
+        return [*self._stage.then]
 
     def _place(self, node: ast.AST, why: str) -> SourcePlace:
         return SourcePlace(self._function.__code__.co_filename, getattr(node, "lineno", 0), why)

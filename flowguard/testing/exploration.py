@@ -18,6 +18,7 @@ from flowguard.testing.explorer import (
     Report,
     Trace,
     checked_batching,
+    checked_percentage,
     explore,
     in_memory,
     replay,
@@ -111,6 +112,7 @@ def _wrong_numbers(arguments: Mapping[str, Any]) -> Iterator[str]:
             yield f"{name} is {flag!r}; give True or False"
     if not isinstance(insider := arguments.get("insider"), bool | None):
         yield f"insider is {insider!r}; give True, False or None"
+    yield from _unread(checked_percentage, arguments.get("fail_under"))
     yield from _unread(checked_weather, arguments.get("weather", ""))
     yield from _unread(
         lambda batch: checked_batching(batch, together=arguments.get("together", False)), arguments.get("batch", 1)

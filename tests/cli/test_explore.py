@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -104,6 +105,66 @@ def holds(*arguments: str) -> None:
     assert "0 violations" in result.stdout.splitlines()[-1]
 
 
+def test_a_driver_that_is_not_played_ends_with_3(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a search and of one schedule, with the stage, the line and what to do."""
+    (tmp_path / "saves_rows.py").write_text("import psycopg\n\n\ndef save(event, context):\n    psycopg.connect('')\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    message = tmp_path / "order.json"
+    message.write_text('{"order_id": "o1"}')
+    given = str(message), "--flow", "saves_rows:save", "--queue", "orders"
+    for more in ((), ("--schedule", "none")):
+        result = explore(*given, *more)
+        assert result.exit_code == 3
+        assert "not looked at, orders: " in result.stdout
+        assert "saves_rows.py:5 connects to a database by psycopg" in result.stdout
+        (place,) = json.loads(explore(*given, *more, "--json").stdout)["unplayed"]
+        assert place["stage"] == "orders"
+
+
+def test_fewer_lines_than_fail_under_wants_end_with_3(buggy: str, tmp_path: Path) -> None:
+    done = SOURCE.index("        return Done")
+    step = SOURCE[: SOURCE.index("        boto3.client")]
+    never = '        if order.order_id == "never":\n            return Done({"never": True})\n'
+    (tmp_path / "partly_run.py").write_text(f"{step}{never}{SOURCE[done:]}")
+    given = "partly_run:CountOrders", "--messages", buggy, "--bound", "0", "--walks", "0"
+    result = explore(*given, "--fail-under", "90")
+    assert result.exit_code == 3
+    assert "2 of 3 ran, 66.7 %; 90 % are asked for, so this is no verdict; no schedule ran " in result.stdout
+    holds(*given, "--fail-under", "60")
+
+
+@pytest.mark.parametrize(
+    ("more", "why"),
+    [
+        (("--schedule", "a2"), "--pdb: standard input is no terminal"),
+        ((), "--pdb: it is for one schedule"),
+        (("--schedule", "a2", "--json"), "--pdb: it is for one schedule, without --json"),
+    ],
+)
+def test_a_debugger_that_nobody_could_ask_ends_with_2(buggy: str, more: tuple[str, ...], why: str) -> None:
+    result = explore(BUGGY, "--messages", buggy, "--pdb", *more)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert why in result.stderr
+
+
+def test_a_debugger_stops_in_the_handler(buggy: str, tmp_path: Path) -> None:
+    """In a terminal, which asks and answers."""
+    ours, theirs = os.openpty()
+    arguments = ("explore", BUGGY, "--messages", buggy, "--schedule", "a2", "--pdb")
+    command = [sys.executable, "-c", "from flowguard.cli import main; main()", *arguments]
+    with subprocess.Popen(
+        command, stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+    ) as process:  # fmt: skip
+        os.write(ours, b"p order.order_id * 3\nc\n")
+        shown, _ = process.communicate(timeout=60)
+    os.close(ours)
+    os.close(theirs)
+    assert process.returncode == 1
+    assert "stopped before call 5" in shown
+    assert "'o1o1o1'" in shown
+
+
 def test_a_flow_with_a_bug_ends_with_1_and_names_the_line(buggy: str) -> None:
     result = explore(BUGGY, "--messages", buggy, "--bound", "0", "--walks", "0")
     assert result.exit_code == 1
@@ -153,7 +214,7 @@ def test_what_lies_in_the_tables_is_said_by_the_module(buggy: str, tmp_path: Pat
     (tmp_path / "stocked_totals.py").write_text(source.replace('item["orders"] > 1', 'item["orders"] != 8'))
     arguments = ("stocked_totals:CountOrders", "--messages", buggy, "--schedule")
     assert explore(*arguments, "none").exit_code == 0
-    assert "day monday: orders: expected 8, found 9" in explore(*arguments, "a2").stdout
+    assert "day monday: orders  8            9" in explore(*arguments, "a2").stdout
 
 
 def test_items_of_a_table_without_a_key_end_with_2(buggy: str, tmp_path: Path) -> None:

@@ -25,9 +25,10 @@ class Order(BaseModel):
     order_id: str
 
 
-def reading(handle: Callable[[Any, Any, AnyStep], Outcome]) -> Uses:
+def reading(handle: Callable[[Any, Any, AnyStep], Outcome], then: tuple[str, ...] = ()) -> Uses:
     """What a stage with this handler uses."""
-    own = types.new_class("Own", (Stage[Order],), {"name": "own"}, lambda names: names.update(handle=handle))
+    about = {"name": "own", "then": then}
+    own = types.new_class("Own", (Stage[Order],), about, lambda names: names.update(handle=handle))
     return uses_of(own)
 
 
@@ -101,11 +102,54 @@ def test_a_wait_names_its_stages_and_its_time() -> None:
         )
 
     found = reading(handle)
-    assert found.waits == (WaitUse("last", ("price", "parcel"), timedelta(hours=2), "late", None),)
+    assert found.waits == (WaitUse("last", ("price", "parcel"), timedelta(hours=2), ("late",)),)
     assert found.asks_flows == {Asked}
     assert found.asks == {Queue("parcels")}
     assert not found.sends
     assert (found.rows, found.early, found.tokens) == (True, False, False)
+
+
+def test_a_wait_that_goes_on_at_one_of_two_stages_names_both() -> None:
+    def handle(self: Any, order: Order, step: AnyStep) -> Outcome:
+        late = Last if order.order_id else "late"
+        return Last.when_any(price=step.ask(Asked, order), within=timedelta(hours=1), on_timeout=late, on_error=None)
+
+    found = reading(handle)
+    assert found.waits == (WaitUse("last", ("price",), timedelta(hours=1), ("last", "late"), ()),)
+    assert found.unread == []
+
+
+def test_each_stage_of_then_counts_where_the_source_does_not_say_which() -> None:
+    """Permissions for too few inboxes would let a wait end nowhere. What cannot be read is named."""
+
+    def late(self: Any, order: Any, step: AnyStep) -> Outcome:
+        return Last.when_any(price=step.ask(Asked, order), within=timedelta(hours=1), on_timeout=order.late)
+
+    def failed(self: Any, order: Any, step: AnyStep) -> Outcome:
+        return Last.when_any(price=step.ask(Asked, order), within=timedelta(hours=1), on_error=order.late)
+
+    def handed(self: Any, order: Any, step: AnyStep) -> Outcome:
+        return Last.when_any(price=step.ask(Asked, order), **order.options)
+
+    def target(self: Any, order: Any, step: AnyStep) -> Outcome:
+        wait: Outcome = order.next_stage.when_any(price=step.ask(Asked, order), within=timedelta(hours=1))
+        return wait
+
+    options, following = "order.options", "order.next_stage"
+    for handle, what in ((late, "order.late"), (failed, "order.late"), (handed, options), (target, following)):
+        found = reading(handle, then=("one", "two"))
+        assert {name for wait in found.waits for name in wait.stages} >= {"one", "two"}, what
+        why = f"which stage {what} is cannot be read, so each of then= counts"
+        assert {place.what for place in found.unread_stages} == {why}
+        assert found.unread == [*found.unread_stages]
+
+
+def test_a_method_of_that_name_that_has_no_deadline_is_no_wait() -> None:
+    def handle(self: Any, order: Any, step: AnyStep) -> Outcome:
+        order.rules.when(order.order_id)
+        return Done()
+
+    assert (reading(handle).waits, reading(handle).unread) == ((), [])
 
 
 def test_an_answer_of_another_flow_needs_no_row() -> None:
@@ -114,7 +158,7 @@ def test_an_answer_of_another_flow_needs_no_row() -> None:
 
     found = reading(handle)
     assert not found.rows
-    assert found.waits[0].on_error == "last"
+    assert found.waits[0].on_error == ("last",)
 
 
 def test_a_flow_that_is_cancelled_with_the_run_that_asked_it_is_told_from_others() -> None:
@@ -368,7 +412,7 @@ def test_a_group_is_asked_and_its_answers_are_read() -> None:
     found = reading(asks)
     assert (found.groups, found.group_answers) == (True, False)
     assert found.asks_flows == {Asked}
-    assert found.waits == (WaitUse("last", (), timedelta(hours=1), "late", None),)
+    assert found.waits == (WaitUse("last", (), timedelta(hours=1), ("late",)),)
     assert reading(parties).rows
     assert reading(parties).asks == {Queue("parcels")}
     assert not reading(parties).sends

@@ -27,6 +27,7 @@ from flowguard.sim.functions import Batching
 from flowguard.testing.explorer.checks.equivalence import Free
 from flowguard.testing.explorer.checks.invariants import Invariant as Invariant
 from flowguard.testing.explorer.checks.invariants import invariant as invariant
+from flowguard.testing.explorer.checks.unplayed import unplayed
 from flowguard.testing.explorer.record.question import Question as Question
 from flowguard.testing.explorer.record.schedule import OF_WEATHER
 from flowguard.testing.explorer.record.schedule import NoSuchSchedule as NoSuchSchedule
@@ -40,6 +41,7 @@ from flowguard.testing.explorer.report.findings import Trace as Trace
 from flowguard.testing.explorer.report.findings import Violation as Violation
 from flowguard.testing.explorer.report.lanes import lanes
 from flowguard.testing.explorer.report.lines import timeline
+from flowguard.testing.explorer.run.debugger import Debugger as Debugger
 from flowguard.testing.explorer.run.given_buckets import GivenBuckets as GivenBuckets
 from flowguard.testing.explorer.run.inbox import Given
 from flowguard.testing.explorer.run.inbox import Later as Later
@@ -95,6 +97,7 @@ def explore(  # noqa: PLR0913 - everything but the first two has a default
     together: bool = False,
     insider: bool | None = None,
     weather: str = "",
+    fail_under: float | None = None,
     progress: Progress = unheard,
 ) -> Report:
     """Run every single fault at every AWS call. Then run ``bound`` schedules of two faults and ``walks`` of more.
@@ -144,12 +147,17 @@ def explore(  # noqa: PLR0913 - everything but the first two has a default
     ``weather`` is a bad day as for ``flowguard replay --weather``, such as ``dynamodb-away=60m``. It begins before each
     call of the undisturbed run in turn, and each run has to end as without it.
 
+    With ``fail_under`` it is noted which lines of the handlers run: of the stages' methods, and of what these name in
+    user code. Where fewer than so many of 100 did in all schedules, the verdict is ``not looked at``, and the report
+    names the others.
+
     Equal arguments give equal reports; another ``seed`` tries other schedules of more than two faults. The search ends
     at ``most`` different violations, and after ``seconds`` by the clock on the wall where they are given. One at a time
     in a process.
     """
     batching = checked_batching(batch, together=together)
-    needs = Needs(network, patience, buckets, stubs, answers, batching, insider, weather, outside)
+    wanted = checked_percentage(fail_under)
+    needs = Needs(network, patience, buckets, stubs, answers, batching, insider, weather, outside, wanted is not None)
     search = partial(
         Search,
         invariants=invariants,
@@ -164,7 +172,8 @@ def explore(  # noqa: PLR0913 - everything but the first two has a default
     def searched(engine: EngineFor, may_lack: bool) -> Report:
         with Sandbox(_several(flows), messages, tables or {}, engine, seed, items, offload_above, needs) as sandbox:
             runs = Runs(sandbox, free, same, may_lack=may_lack)
-            return search(runs, progress=progress).all(budget)
+            report = search(runs, progress=progress).all(budget)
+            return report if wanted is None else replace(report, lines=sandbox.lines.result(wanted))
 
     return replace(_on_engines(engine, searched), seconds=time.perf_counter() - began)
 
@@ -196,6 +205,7 @@ def replay(  # noqa: PLR0913 - everything but the first three has a default
     together: bool = False,
     insider: bool | None = None,
     weather: str = "",
+    debugger: Debugger | None = None,
 ) -> Trace:
     """Run exactly one schedule by its id. Returns its time line as text and as data, and the violations after it.
 
@@ -203,7 +213,8 @@ def replay(  # noqa: PLR0913 - everything but the first three has a default
     there is not. ``tables``, ``items``, ``invariants``, ``free``, ``seed``, ``engine``, ``offload_above``, ``failing``,
     ``any_order``, ``may_fail``, ``invariants_only``, ``buckets``, ``stubs``, ``answers``, ``same``, ``network``,
     ``outside``, ``patience``, ``batch``, ``together``, ``insider`` and ``weather`` are as for
-    :func:`explore`.
+    :func:`explore`. Where something is wrong, a ``debugger`` stops in the handler before the call at which the schedule
+    parts from the undisturbed run, or at the exception.
     """
     wanted = Schedule.parse(schedule)
     if wanted.has(OF_WEATHER) and not weather:
@@ -222,9 +233,13 @@ def replay(  # noqa: PLR0913 - everything but the first three has a default
     def traced(engine: EngineFor, may_lack: bool) -> Trace:
         with Sandbox(_several(flows), messages, tables or {}, engine, seed, items, offload_above, needs) as sandbox:
             runs = Runs(sandbox, free, same, may_lack=may_lack)
-            history, violations = search(runs).again(wanted)
+            searched = search(runs)
+            history, violations = searched.again(wanted)
             check_met(history)
-            return Trace(sandbox.names, wanted.id, timeline(history), lanes(history), violations)
+            met = tuple(unplayed(history))
+            if debugger is not None and violations:
+                searched.debug(wanted, history, violations, debugger)
+            return Trace(sandbox.names, wanted.id, timeline(history), lanes(history), violations, met)
 
     return _on_engines(engine, traced)
 
@@ -249,6 +264,15 @@ def checked_batching(batch: object, *, together: object = False) -> Batching:
     if together and batch == 1:
         raise SettingsError("together", "one record at once shares no calls; give batch=2 or more")
     return Batching(batch, together)
+
+
+def checked_percentage(value: object) -> float | None:
+    """Return how many of 100 lines have to run. Raises :class:`SettingsError`."""
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 100:
+        raise SettingsError("fail_under", f"{shown(value)}; give a percentage from 0 to 100")
+    return float(value)
 
 
 def _several(flows: Explored | Sequence[Explored]) -> list[Explored]:

@@ -128,7 +128,7 @@ def test_a_failure_is_shown_as_people_need_it() -> None:
     line = f"seeded.py:{seeded.guilty_line('PlainAdd')}"
     assert "violation 1 of 1: equivalence, schedule a2" in shown
     assert "╳ dies after it (applied)" in shown
-    assert "totals, day monday: amount: expected 5, found 10" in shown
+    assert "totals, day monday: amount  5            10" in shown
     assert f"{line}: table.update_item(" in shown
     assert "\n1 violation, " in shown
 

@@ -10,7 +10,7 @@ from flowguard.aws import expressions
 from flowguard.testing import PlainFunction, explore, replay
 from tests.testing.explorer import guarded
 
-TWICE = "totals, day monday: amount: expected 5, found 10"
+TWICE = "totals, day monday: amount  5            10"
 ORDER = {"order_id": "o1", "day": "monday", "amount": 5}
 
 

@@ -112,8 +112,8 @@ def lacking(history: History) -> Iterator[Problem]:
         delivery.worker: delivery.stage or delivery.queue or f"record {delivery.record}"
         for delivery in history.deliveries
     }
-    for need in dict.fromkeys(lack.what for lack in history.lacks):
-        lack = next(lack for lack in history.lacks if lack.what == need)
+    for need in dict.fromkeys(lack.what for lack in history.needs):
+        lack = next(lack for lack in history.needs if lack.what == need)
         yield Problem(UNDISTURBED, names.get(lack.worker) or "a function", need)
 
 

@@ -109,7 +109,8 @@ class DeliveryRecord:
 class Lack:
     """Something that a handler needs and the exploration does not have. ``fix`` says how to give it.
 
-    ``service`` is that of a call which the engine cannot answer.
+    ``service`` is that of a call which the engine cannot answer, ``driver`` the library of a database or broker that an
+    exploration does not play.
     """
 
     site: Site
@@ -117,6 +118,7 @@ class Lack:
     what: str
     fix: str
     service: str = ""
+    driver: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,6 +233,16 @@ class History:
     shortened: list[Shortened] = field(default_factory=list)
     weathered: int = 0
     weathered_users: int = 0
+
+    @property
+    def needs(self) -> list[Lack]:
+        """Return what handlers lack and can be given."""
+        return [lack for lack in self.lacks if not lack.driver]
+
+    @property
+    def drivers(self) -> dict[Site, Lack]:
+        """Return where handlers met a driver that is not played."""
+        return {lack.site: lack for lack in self.lacks if lack.driver}
 
     def latest(self) -> dict[str, RunItem]:
         """Return the run items at the end by key."""

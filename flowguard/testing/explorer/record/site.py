@@ -77,10 +77,12 @@ class Site:
         return linecache.getline(self.file, self.line).strip()
 
     def __str__(self) -> str:
-        if not self.file:
-            return self.function
-        directory = os.getcwd()  # noqa: PTH109 - a text, asked for thousands of times
-        return f"{_short(self.file, directory)}:{self.line}"
+        return f"{shown_path(self.file)}:{self.line}" if self.file else self.function
+
+
+def shown_path(file: str) -> str:
+    """Return the path of a file as reports show it: relative to the directory where it is below that."""
+    return _short(file, os.getcwd())  # noqa: PTH109 - a text, asked for thousands of times
 
 
 def calling_site(until: str) -> Site:

@@ -136,11 +136,11 @@ def _is_among(effect: tuple[Site, str, str], differing: Collection[str], problem
     """Answer whether a line's calls are about something that differs. Of flowguard's own promises all may be."""
     _, operation, target = effect
     return problem.rule != EQUIVALENCE or any(
-        _concerns(operation, target, where) for where in {problem.where, *differing}
+        concerns(operation, target, where) for where in {problem.where, *differing}
     )
 
 
-def _concerns(operation: str, target: str, where: str) -> bool:
+def concerns(operation: str, target: str, where: str) -> bool:
     """Answer whether a call is about a table, bucket or destination: a topic may have the name of a bucket."""
     service, name = named_apart(where)
     if service == "aws":
@@ -155,7 +155,7 @@ def _concerns(operation: str, target: str, where: str) -> bool:
 
 
 def _last_write(history: History, where: str) -> Site | None:
-    shown = [made.site for made in _writes(history) if _concerns(made.operation, made.target, where)]
+    shown = [made.site for made in _writes(history) if concerns(made.operation, made.target, where)]
     return shown[-1] if shown else None
 
 
@@ -306,7 +306,7 @@ def _rank(effect: tuple[Site, str, str], where: str) -> tuple[bool, bool, str]:
     After that the user's own calls go before those that a library makes for him.
     """
     site, operation, target = effect
-    return not _concerns(operation, target, where), site.by_library, str(site)
+    return not concerns(operation, target, where), site.by_library, str(site)
 
 
 def _is_late(made: CallRecord, history: History) -> bool:

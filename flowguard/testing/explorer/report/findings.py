@@ -8,9 +8,13 @@ from typing import Any, Final, NamedTuple
 
 from flowguard.testing.explorer.checks.problem import Problem
 from flowguard.testing.explorer.checks.undisturbed import UndisturbedEnd
+from flowguard.testing.explorer.checks.unplayed import Unplayed
+from flowguard.testing.explorer.record.ran_lines import RanLines
 from flowguard.testing.explorer.record.site import Site
 from flowguard.testing.explorer.report.folded import folded
 from flowguard.testing.explorer.report.lanes import Lanes
+from flowguard.testing.explorer.report.parting import Parting
+from flowguard.testing.explorer.report.sides import is_of_ends, shown_sides, sides
 from flowguard.text.printable import bounded, one_line
 
 _OFFER: Final = " (to try some: bound=300, walks=200)"
@@ -27,7 +31,8 @@ class Violation:
 
     ``site`` is the line of user code to change, ``fix`` how. ``option`` is how to say that it is meant, and what is not
     looked at then: it is no fix. ``struck`` says at which calls something went wrong, ``timeline`` all
-    that happened, a line each. ``lanes`` is the same as data.
+    that happened, a line each. ``lanes`` is the same as data. ``parts_at`` is the first step at which what differs is
+    written otherwise than in the undisturbed run.
     """
 
     schedule: str
@@ -39,6 +44,7 @@ class Violation:
     times: int = 1
     lanes: Lanes | None = None
     option: str = ""
+    parts_at: Parting | None = None
 
     @property
     def rule(self) -> str:
@@ -80,7 +86,8 @@ class Report:
     that the only message was also run with its twin, the same content under a new id. ``compared`` are the tables,
     destinations and parties of which the ends were compared, ``never_ran`` the stages that no schedule came to.
     ``unanswered`` are the names that nobody answers before the deadline of their wait, ``unawaited`` the answers among
-    the messages for which no run waits.
+    the messages for which no run waits. ``unplayed`` is where handlers met a driver that is not played.
+    ``lines`` are those of the handlers that ran, where that was asked for.
     """
 
     flows: tuple[str, ...]
@@ -109,6 +116,8 @@ class Report:
     never_ran: tuple[str, ...] = ()
     unanswered: tuple[str, ...] = ()
     unawaited: tuple[NotRun, ...] = ()
+    unplayed: tuple[Unplayed, ...] = ()
+    lines: RanLines | None = None
     seconds: float = field(compare=False, default=0.0)
 
     @property
@@ -124,6 +133,8 @@ class Report:
             or self.unjudged
             or self.singles_left
             or self.parts_left
+            or self.unplayed
+            or (self.lines is not None and not self.lines.are_enough)
         )
         return self.has_run and bool(self.coverage) and not left
 
@@ -196,6 +207,7 @@ class Report:
             lines.append(
                 f"not tried, {_many(self.singles_left, 'single fault')}: so this is no verdict; give more time"
             )
+        lines += map(str, self.unplayed)
         lines += [f"{left.begins} {self._name(left.number)}: {left.why}" for left in self.not_run]
         lines += self._left_alone()
         if self.has_run and not self.coverage:
@@ -210,6 +222,8 @@ class Report:
         lines += [f"changes nothing, {self._name(answer.number)}: {answer.why}" for answer in self.unawaited]
         if self.never_ran:
             lines.append(f"never ran: {', '.join(self.never_ran)}; no message and no fault came there")
+        if self.lines is not None:
+            lines.append(str(self.lines))
         return lines
 
     def _name(self, number: int) -> str:
@@ -240,6 +254,8 @@ class Report:
             "never_ran": list(self.never_ran),
             "unanswered": list(self.unanswered),
             "unawaited": [{"message": self._name(answer.number), "why": answer.why} for answer in self.unawaited],
+            "unplayed": [place._asdict() for place in self.unplayed],
+            "lines": None if self.lines is None else self.lines.as_json(),
             "verdict": self.verdict,
             "complete": self.is_complete and self.stopped_after is None,
             "seconds": round(self.seconds, 3),
@@ -248,18 +264,22 @@ class Report:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Trace:
-    """One schedule. ``timeline`` is a line for each thing that happened and ``lanes`` the same as data."""
+    """One schedule. ``timeline`` is a line for each thing that happened and ``lanes`` the same as data.
+
+    ``unplayed`` is where handlers met a driver that is not played.
+    """
 
     flows: tuple[str, ...]
     schedule: str
     timeline: tuple[str, ...]
     lanes: Lanes
     violations: tuple[Violation, ...]
+    unplayed: tuple[Unplayed, ...] = ()
 
     @property
     def ok(self) -> bool:
-        """Return whether nothing was found."""
-        return not self.violations
+        """Return whether nothing was found, and no driver was met that is not played."""
+        return not (self.violations or self.unplayed)
 
     def __repr__(self) -> str:
         """Format it for an assertion that fails."""
@@ -268,7 +288,8 @@ class Trace:
     def __str__(self) -> str:
         """Format the trace as ``flowguard explore --schedule`` prints it."""
         lines = [line for violation in self.violations for line in ("", *show(violation))]
-        return "\n".join(map(one_line, [*self.timeline, *(lines or ["", "0 violations"])]))
+        left = ["", *map(str, self.unplayed)] if self.unplayed else []
+        return "\n".join(map(one_line, [*self.timeline, *(lines or ["", "0 violations"]), *left]))
 
 
 def show(violation: Violation, title: str = "violation") -> list[str]:
@@ -279,13 +300,25 @@ def show(violation: Violation, title: str = "violation") -> list[str]:
         lines += ["", *violation.timeline]
     lines.append("")
     lines += [f"  what went wrong   {text}" for text in violation.struck]
-    lines += [f"  what differs      {_shown(problem)}" for problem in violation.problems[:_MOST_DIFFERENCES]]
-    if (left := len(violation.problems) - _MOST_DIFFERENCES) > 0:
-        lines.append(f"  what differs      and {left} more")
+    lines += _differing(violation)
     if violation.site is not None:
         lines += [f"  the line          {violation.site}: {violation.site.text}"]
     lines.append(f"  likely fix        {violation.fix}")
     return [*lines, f"  if it is meant    {violation.option}"] if violation.option else lines
+
+
+def _differing(violation: Violation) -> list[str]:
+    """Return what differs, as lines: two ends in two columns, and what else is wrong."""
+    problems = [problem for problem in violation.problems if not is_of_ends(problem)]
+    rows = sides(violation.problems)
+    lines = [f"  what differs      {_shown(problem)}" for problem in problems[:_MOST_DIFFERENCES]]
+    if rows:
+        heads = ("what differs", *("",) * _MOST_DIFFERENCES)
+        columns = shown_sides(rows[:_MOST_DIFFERENCES])
+        lines += [f"  {head:16}  {line}" for head, line in zip(heads, columns, strict=False)]
+    if (left := sum(max(0, len(of) - _MOST_DIFFERENCES) for of in (problems, rows))) > 0:
+        lines.append(f"  what differs      and {left} more")
+    return [*lines, f"  they part at      {violation.parts_at}"] if violation.parts_at else lines
 
 
 def nobody_answers(names: Sequence[str]) -> str:
@@ -337,5 +370,7 @@ def violation_as_json(violation: Violation) -> dict[str, Any]:
         "fix": violation.fix,
         "option": violation.option,
         "struck": list(violation.struck),
+        "sides": [side._asdict() for side in sides(violation.problems)],
+        "parts_at": None if violation.parts_at is None else violation.parts_at._asdict(),
         "timeline": list(violation.timeline),
     }

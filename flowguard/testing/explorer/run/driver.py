@@ -344,7 +344,8 @@ class _Driver:
         entry = worker.entry
         self._seed(worker)
         try:
-            answer = worker.function.handler(worker.event())
+            with self._sandbox.lines.noted():
+                answer = worker.function.handler(worker.event())
             entry.died = worker.killed  # user code may have caught even that
             entry.failures = failures_of(answer)
             if not worker.killed:
@@ -355,6 +356,8 @@ class _Driver:
             entry.why, entry.raised_at = str(left), raising_site(left)
         except BaseException as error:  # the function crashed or exited: Lambda leaves the record in its queue
             entry.why, entry.raised_at = f"{type(error).__name__}: {error}", raising_site(error)
+            if (debugger := self._sandbox.invocation.debugger) is not None:
+                debugger.raised(error)
         for other in worker.entries[1:]:
             other.died, other.last, other.why = entry.died, entry.last, entry.why
         if not worker.is_abandoned:

@@ -117,6 +117,8 @@ class FaultInjector:
     def _numbered(self, worker: Worker, held: tuple[FaultKind, ...], call: ApiCall, proceed: Proceed) -> Response:
         """Make a call that is counted."""
         made = self._made(call, worker, held)
+        if (debugger := self._invocation.debugger) is not None:
+            debugger.before(made.number)
         for choice in self._schedule.find(made.number, FOR_GOOD):
             self._begin_to_refuse(made, call, choice)
         self._refuse(call, made)

@@ -9,6 +9,7 @@ from typing import Any, Final, NoReturn
 from flowguard.testing.explorer.record.history import History, Lack
 from flowguard.testing.explorer.record.outside_call import OutsideCall
 from flowguard.testing.explorer.record.site import Site, calling_site
+from flowguard.testing.explorer.run.debugger import Debugger
 from flowguard.testing.explorer.run.fault_effects import Killed
 from flowguard.testing.explorer.run.worker import Worker
 
@@ -34,6 +35,7 @@ class Invocation:
 
     def __init__(self, now: Callable[[], int], move_to: Callable[[int], None]) -> None:
         self.worker: Worker | None = None
+        self.debugger: Debugger | None = None
         self._now = now
         self._move_to = move_to
 
@@ -96,10 +98,10 @@ class Invocation:
         """Note a wait that cannot end."""
         self.lack(site, problem, "let it wait for no longer than a time, or give it what it waits for")
 
-    def lack(self, site: Site, problem: str, fix: str, service: str = "") -> None:
+    def lack(self, site: Site, problem: str, fix: str, service: str = "", driver: str = "") -> None:
         """Note what the worker needs and there is not."""
         if self.worker is not None:
-            self.history.lacks.append(Lack(site, self.worker.entry.worker, problem, fix, service))
+            self.history.lacks.append(Lack(site, self.worker.entry.worker, problem, fix, service, driver))
 
 
 def _limit(worker: Worker) -> int:

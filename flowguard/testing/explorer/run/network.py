@@ -36,8 +36,8 @@ class Refusals(Protocol):
         """Answer whether the calling thread is that of an invocation."""
         ...
 
-    def lack(self, site: Site, problem: str, fix: str, /) -> None:
-        """Note what the worker needs and there is not."""
+    def lack(self, site: Site, problem: str, fix: str, /, *, driver: str = "") -> None:
+        """Note what the worker needs and there is not. ``driver`` is the library, where it is of a database."""
         ...
 
 
@@ -87,7 +87,7 @@ def _of_driver(words: Words, driver: str) -> Words:
         return words
     return words._replace(
         what=f"goes out to {{host}} by {driver}, which an exploration does not play",
-        fix='put the calls behind a function of yours and give a fake, or allow it: network=["{host}"]',
+        fix='hand in a client that is a fake; or let it out: network=["{host}"]',
     )
 
 
@@ -164,8 +164,9 @@ class _Guard:
         host = _WAYS_OUT[event](arguments)
         if host is not None and host not in self.addresses:
             host = self.names.get(host, host)
-            words = self._words if (driver := _driver(sys._getframe())) is None else _of_driver(self._words, driver)
-            self._lack(words.what.format(host=host), words.fix.format(host=host))
+            driver = _driver(sys._getframe())
+            words = self._words if driver is None else _of_driver(self._words, driver)
+            self._lack(words.what.format(host=host), words.fix.format(host=host), driver or "")
             raise NetworkRefused(f"{host} is not to be reached while {self._words.meanwhile}")
 
     def _check_start(self, start: Started | None) -> None:
@@ -174,8 +175,8 @@ class _Guard:
         self._lack(self._words.starts.format(host=start.shown), self._words.replaced.format(host=start.name))
         raise ProgramRefused(f"{start.name} is not to be started while {self._words.meanwhile}")
 
-    def _lack(self, problem: str, fix: str) -> None:
-        self._refusals.lack(calling_site(until="_work"), problem, fix)
+    def _lack(self, problem: str, fix: str, driver: str = "") -> None:
+        self._refusals.lack(calling_site(until="_work"), problem, fix, driver=driver)
 
 
 class _Switch:

@@ -51,7 +51,8 @@ def _connect(library: str, refusals: Refusals, real: Any) -> Any:
         refusals.lack(
             calling_site(until="_work"),
             f"connects to a database by {library}, which an exploration does not play",
-            f'put the calls behind a function of yours with a fake, or use sqlite3, or allow it: network=["{library}"]',
+            f'hand in a connection that is a fake, or of sqlite3; or let it out: network=["{library}"]',
+            driver=library,
         )
         raise NetworkRefused(f"{library} is not to connect while a flow is explored")
 

@@ -42,6 +42,7 @@ from flowguard.sim.weather.forecast import forecast
 from flowguard.sim.world import START
 from flowguard.testing.explorer.record.history import Items
 from flowguard.testing.explorer.record.question import PARTIES
+from flowguard.testing.explorer.run.debugger import Debugger
 from flowguard.testing.explorer.run.explored import keys_of, modules_of
 from flowguard.testing.explorer.run.given_buckets import Buckets, GivenBuckets
 from flowguard.testing.explorer.run.inbox import Coming, Given, at_their_times, read_given
@@ -64,6 +65,7 @@ from flowguard.testing.explorer.run.seeded_random import SeededRandom, repeatabl
 from flowguard.testing.explorer.run.stubs import GivenStubs, Stubs
 from flowguard.testing.explorer.run.twins import twin_of
 from flowguard.testing.explorer.run.virtual_waits import virtual_waits
+from flowguard.testing.explorer.run.watched_lines import WatchedLines
 from flowguard.testing.explorer.run.watched_steps import watched_steps
 from flowguard.testing.explorer.run.worker import Threads
 from flowguard.wire.signing import simulated
@@ -86,6 +88,7 @@ class Needs:
     invocation may take, in seconds of CPU, or may do nothing. ``batching`` is how many records the functions of
     flows get at once. ``insider`` says that somebody without a signing key sends forged records to flows that wait;
     where it is None, to those that do not trust their senders. ``weather`` is that of the schedules that have any.
+    ``watches_lines`` says that it is noted which lines of the handlers run.
     """
 
     network: Collection[str] = ()
@@ -97,6 +100,7 @@ class Needs:
     insider: bool | None = None
     weather: str = ""
     outside: GivenOutside | None = None
+    watches_lines: bool = False
 
 
 class Sandbox:
@@ -137,6 +141,7 @@ class Sandbox:
         self.time = VirtualTime(self.start)
         self.patience = needs.patience
         self.weather = checked_weather(needs.weather)
+        self.lines = WatchedLines(explored if needs.watches_lines else ())
         self.threads = Threads()
         self.invocation = Invocation(self.now, self._move_to)
         self.made_tokens = MadeTokens()
@@ -244,6 +249,16 @@ class Sandbox:
                 self.dynamodb.put_item(TableName=table, Item=item)
             except Exception as error:  # boto3's, which is known at the edge alone
                 raise SettingsError("items", f"DynamoDB refuses number {number}, of {table}: {error}") from error
+
+    @contextmanager
+    def debugged(self, debugger: Debugger) -> Iterator[None]:
+        """Let a debugger stop invocations, each for as long as somebody looks."""
+        patience, self.patience = self.patience, float("inf")
+        self.invocation.debugger = debugger
+        try:
+            yield
+        finally:
+            self.patience, self.invocation.debugger = patience, None
 
     @contextmanager
     def fresh(self, interceptor: Interceptor) -> Iterator[None]:

@@ -12,6 +12,7 @@ from flowguard.project.queues import queue_of
 from flowguard.step import Step
 from flowguard.testing.explorer.record.history import History
 from flowguard.testing.explorer.record.site import calling_site, raising_site
+from flowguard.testing.explorer.run.debugger import Debugger
 from flowguard.testing.explorer.run.worker import Worker
 
 _RECORDING: Final = ("put", "update", "delete", "newest_wins", "modify", "send", "group")
@@ -25,6 +26,9 @@ class Watching(Protocol):
 
     @property
     def history(self) -> History: ...
+
+    @property
+    def debugger(self) -> Debugger | None: ...
 
 
 @contextmanager
@@ -70,10 +74,14 @@ def _telling(real: Callable[..., Any], watching: Watching) -> Callable[..., Any]
     @functools.wraps(real)
     def handle(self: Any, *given: Any, **named: Any) -> Any:
         try:
-            return real(self, *given, **named)
+            if watching.debugger is None or watching.worker is None:
+                return real(self, *given, **named)
+            return watching.debugger.called(watching.worker.entry.worker, real, self, *given, **named)
         except (Exception, SystemExit) as error:
             if (worker := watching.worker) is not None:
                 worker.entries[worker.turn].raised_at = raising_site(error)
+            if watching.debugger is not None:
+                watching.debugger.raised(error)
             raise
 
     return handle

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Final, NamedTuple, TypeAlias
 
 from flowguard.testing.explorer.checks.equivalence import End, nearest
 from flowguard.testing.explorer.checks.problem import Problem
 from flowguard.testing.explorer.checks.whole_runs import are_of_one_object, happened_in, is_of_whole_runs
 from flowguard.testing.explorer.record.history import History
-from flowguard.testing.explorer.record.schedule import Choice, Schedule
+from flowguard.testing.explorer.record.schedule import Choice, FaultKind, Schedule
 from flowguard.testing.explorer.report.diagnosis import Effects, effects
 from flowguard.testing.explorer.search.next_schedules import reorderings
 from flowguard.testing.explorer.search.orders import Orders
@@ -80,6 +81,7 @@ class RightEnds:
         self.has_all = True
         self._was_cut = False
         self._tried: _Tried | None = None
+        self._lates: Iterator[End] = iter(())
 
     @property
     def are_known(self) -> bool:
@@ -104,6 +106,7 @@ class RightEnds:
         self.ends |= {order.end.digest: order.end for order in self.ordered}
         if not self.has_all:
             self.ordered = []
+            self._lates = self._with_one_late(first)
             self._ahead[NOTHING_MISSING] = orders
 
     def _are_enough(self, tried: _Tried) -> bool:
@@ -132,9 +135,26 @@ class RightEnds:
         Orders are run until one does: most ends are those of the first.
         """
         ends = self._expected(without)
+        while without == NOTHING_MISSING and end.digest not in ends and (late := next(self._lates, None)) is not None:
+            ends.setdefault(late.digest, late)
         while end.digest not in ends and (ordered := next(self._ahead.get(without, iter(())), None)) is not None:
             ends.setdefault(ordered.end.digest, ordered.end)
         return end.digest in ends
+
+    def _with_one_late(self, first: History) -> Iterator[End]:
+        """Run the orders in which the first messages of one run come after all others, as after a worker's death.
+
+        A copy of a message comes as late as that: it finds the run busy. Orders that change least come first otherwise,
+        so these would be among the last.
+        """
+        for records in _of_runs(first):
+            schedule, history = Schedule(), first
+            while (choice := _postponing(history, records)) is not None:
+                schedule = _from_then_on(schedule, choice, len(history.deliveries))
+                history = self._runs.run_one_by_one(schedule)
+            self.orders += 1
+            self.undisturbed.append(effects(history))
+            yield self._runs.end(history)
 
     def _expected(self, without: Without) -> dict[str, End]:
         """Return the undisturbed ends so far where these answers and messages do not come."""
@@ -191,3 +211,29 @@ class RightEnds:
     def _commutes(self, history: History) -> bool:
         """Answer whether all that records have to do with one another is seen. What modules and stubs keep is not."""
         return not (history.kept or self._runs.sandbox.has_batches or self._runs.sandbox.has_stub_functions)
+
+
+def _of_runs(first: History) -> list[frozenset[int]]:
+    """Return the records of first messages, those of one run together."""
+    by_run: dict[object, set[int]] = {}
+    for delivery in first.deliveries:
+        if delivery.record not in first.senders:
+            message = next((event.message for event in delivery.events if event.message is not None), None)
+            run = delivery.record if message is None else (message.flow, message.object_id)
+            by_run.setdefault(run, set()).add(delivery.record)
+    return [frozenset(records) for records in by_run.values()]
+
+
+def _postponing(history: History, records: frozenset[int]) -> Choice | None:
+    """Return what lets another record go first where one of these did. None where no other one waits any more."""
+    for number, delivery in enumerate(history.deliveries, 1):
+        others = [place for place, other in enumerate(delivery.waiting, 1) if other not in records]
+        if delivery.record in records and others:
+            return Choice(number, FaultKind.REORDERED, others[0])
+    return None
+
+
+def _from_then_on(schedule: Schedule, choice: Choice, last: int) -> Schedule:
+    """Return a schedule with a choice for its delivery and those after it, up to the last one."""
+    before = (earlier for earlier in schedule.choices if earlier.at < choice.at)
+    return Schedule((*before, *(replace(choice, at=number) for number in range(choice.at, last + 1))))

@@ -9,6 +9,7 @@ from typing import Final, TypeAlias
 from flowguard.sim.functions import ONE_BY_ONE
 from flowguard.testing.explorer.checks.compared import is_compared
 from flowguard.testing.explorer.checks.equivalence import End, Free, end_of
+from flowguard.testing.explorer.checks.unplayed import Unplayed, unplayed
 from flowguard.testing.explorer.record.history import History
 from flowguard.testing.explorer.record.schedule import ALONE_WITH_TWIN, FaultKind, Schedule
 from flowguard.testing.explorer.record.touched import Touched, is_reading
@@ -57,6 +58,7 @@ class Runs:
         self._may_lack = may_lack
         self._uncounted: set[str] = set()
         self._coverage: dict[str, set[FaultKind]] = {}
+        self._unplayed: dict[tuple[str, str], Unplayed] = {}
 
     @property
     def coverage(self) -> dict[str, str]:
@@ -67,6 +69,11 @@ class Runs:
     def uncounted(self) -> tuple[str, ...]:
         """Return the calls whose effect no comparison of ends sees."""
         return tuple(sorted(self._uncounted))
+
+    @property
+    def unplayed(self) -> tuple[Unplayed, ...]:
+        """Return where handlers met a driver that is not played."""
+        return tuple(self._unplayed.values())
 
     def end(self, history: History) -> End:
         """Return the end of a history."""
@@ -153,6 +160,8 @@ class Runs:
         of_record = {delivery.record: delivery.stage for delivery in history.deliveries if delivery.stage}
         stages = {delivery.worker: of_record.get(delivery.record) for delivery in history.deliveries}
         self.has_kept |= bool(history.kept)
+        for place in unplayed(history):
+            self._unplayed.setdefault((place.stage, place.line), place)
         touched = self.touched.setdefault(self._only, Touched())
         for made in history.calls:
             touched.add(made.places, is_read=is_reading(made.operation, is_read=made.is_read))

@@ -26,6 +26,7 @@ from flowguard.testing.explorer.checks.undisturbed import (
     undisturbed_ends,
     unexpected,
 )
+from flowguard.testing.explorer.checks.unplayed import leading_to_drivers, of_drivers
 from flowguard.testing.explorer.checks.whole_runs import overtaken
 from flowguard.testing.explorer.record.history import History
 from flowguard.testing.explorer.record.schedule import (
@@ -42,10 +43,12 @@ from flowguard.testing.explorer.report.diagnosis import effects
 from flowguard.testing.explorer.report.findings import NotRun, Report, Violation, nobody_answers
 from flowguard.testing.explorer.report.lanes import lanes
 from flowguard.testing.explorer.report.lines import timeline
+from flowguard.testing.explorer.run.debugger import Debugger
 from flowguard.testing.explorer.run.sandbox import Sandbox
 from flowguard.testing.explorer.search.found_violations import Found, Group, own_group, violations_of
 from flowguard.testing.explorer.search.kept_state import KeptState
 from flowguard.testing.explorer.search.next_schedules import SearchBudget, choices_in, follow_ups, planned, races
+from flowguard.testing.explorer.search.parted import Parted
 from flowguard.testing.explorer.search.parts import joined, parts_of
 from flowguard.testing.explorer.search.record_orders import RecordOrders
 from flowguard.testing.explorer.search.right_ends import Missing, RightEnds
@@ -88,6 +91,7 @@ class Search:
         self._pairs_left = 0
         self._sandbox = runs.sandbox
         self._kept = KeptState(runs, self.right)
+        self._parted = Parted(runs, self.right)
         self._any_order = any_order or self._sandbox.any_order
         self._invariants_only = invariants_only
         self._orders = None
@@ -122,7 +126,7 @@ class Search:
 
     def _begin(self) -> History:
         """Run what is undisturbed. Raises :class:`SettingsError` for arguments of which all messages know nothing."""
-        first = self._first = self._without_what_is_not_run()
+        first = self._first = self._without_drivers(self._without_what_is_not_run())
         if self.runs.has_all:
             check_free(self.runs.free, first, self._sandbox.keys, _dead_letters(self._sandbox))
             check_same(self.runs.same, first)
@@ -140,6 +144,16 @@ class Search:
             return first
         self._not_run = self._named(why)
         self.runs.leave_out(self._numbers(why))
+        return self.runs.run_one_by_one(Schedule())
+
+    def _without_drivers(self, first: History) -> History:
+        """Run the messages without those that lead to a driver which is not played, if there are others."""
+        if not self.runs.has_all or not first.drivers:
+            return first
+        led = set(self._numbers(leading_to_drivers(first)))
+        if not led or led >= set(self.runs.numbers):
+            return first
+        self.runs.leave_out(led)
         return self.runs.run_one_by_one(Schedule())
 
     def _numbers(self, names: Collection[str]) -> list[int]:
@@ -164,6 +178,16 @@ class Search:
         with self.runs.only(schedule.only):
             return search._again(schedule)
 
+    def debug(self, schedule: Schedule, history: History, violations: Sequence[Violation], debugger: Debugger) -> None:
+        """Run a schedule once more, and stop where what is wrong comes from."""
+        search = self._of_twin() if schedule.has_twin else self
+        with self.runs.only(schedule.only):
+            made = self._parted.stop_of(history, violations, search.references())
+            is_users = made is not None and made.site.is_users
+            debugger.arm(made.number if made and is_users else None, made.worker if made and not is_users else None)
+            with self._sandbox.debugged(debugger):
+                self.runs.run(schedule)
+
     def _again(self, schedule: Schedule) -> tuple[History, tuple[Violation, ...]]:
         first = self.references()
         if not schedule.choices and self.runs.has_all:
@@ -175,7 +199,7 @@ class Search:
         named = self.found.of(schedule)
         history, violations = self.check(schedule)
         for group, violation in violations.items():
-            known = self._kept.named(violation, history)
+            known = self._kept.named(self._parted.with_step(violation, history, self._first), history)
             named.setdefault(own_group(known) if known.rule == STATE else group, known)
         return history, tuple(named.values())
 
@@ -185,9 +209,12 @@ class Search:
         return history, violations_of(history, self._problems(history), self.right.undisturbed)
 
     def _problems(self, history: History) -> list[Problem]:
-        problems = list(broken(history, self._sandbox.flows, self._invariants, self.runs.same))
+        invariants = () if history.drivers else self._invariants  # no handler of theirs has made that state
+        problems = list(broken(history, self._sandbox.flows, invariants, self.runs.same))
         if history.hung is not None or not history.at_rest:  # the end is that of a run that was broken off
             return problems
+        if self._first is not None and history.drivers.keys() != self._first.drivers.keys():
+            return problems  # what differs may follow from a driver that is not played
         end = self.runs.end(history)
         if self._invariants_only:
             self._distinct.add(end.digest)
@@ -363,7 +390,8 @@ class Search:
         if self._failing is None:
             return
         ends = undisturbed_ends(first)
-        for problem in list(lacking(first)) or [*unexpected(ends, self._failing, self._may_fail), *sent_twice(first)]:
+        may_fail = self._may_fail | of_drivers(first)
+        for problem in list(lacking(first)) or [*unexpected(ends, self._failing, may_fail), *sent_twice(first)]:
             self.found.add(problem, first, self.right.undisturbed)
 
     def _is_useless(self, first: History) -> bool:
@@ -429,6 +457,7 @@ class Search:
             compared=_compared(first),
             never_ran=self._never_ran(),
             unanswered=unanswered(first),
+            unplayed=self.runs.unplayed,
         )
 
     def _never_ran(self) -> tuple[str, ...]:
@@ -468,7 +497,7 @@ class Search:
         shorter = shrunk(schedule, lambda candidate: group in self.check(candidate)[1])
         history, violations = self.check(shorter)
         shortest = replace(violations.get(group, violation), timeline=timeline(history), lanes=lanes(history))
-        return self._kept.named(shortest, history)
+        return self._kept.named(self._parted.with_step(shortest, history, self._first), history)
 
 
 def _has_run(history: History) -> bool:

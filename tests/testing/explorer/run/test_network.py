@@ -209,7 +209,7 @@ class Watched:
     def is_inside(self) -> bool:
         return self.inside
 
-    def lack(self, site: Site, what: str, fix: str, /) -> None:
+    def lack(self, site: Site, what: str, fix: str, /, *, driver: str = "") -> None:
         self.lacks.append(what)
 
 

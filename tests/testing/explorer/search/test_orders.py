@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from flowguard import Done, Flow, Outcome, Stage, Step
 from flowguard.sim.world import START
 from flowguard.testing.explorer import Later
-from flowguard.testing.explorer.record.schedule import Schedule
+from flowguard.testing.explorer.record.schedule import Choice, FaultKind, Schedule
 from flowguard.testing.explorer.run.inbox import arn_of
 from flowguard.testing.explorer.search.right_ends import RightEnds
 from flowguard.testing.lambda_events import sqs_event
@@ -145,3 +145,18 @@ def test_an_answer_that_comes_twice_hides_no_order_of_the_others() -> None:
     assert reduced.ends.keys() == every.ends.keys()
     assert len(every.ends) == 3
     assert reduced.orders < every.orders
+
+
+def test_an_order_in_which_one_run_comes_last_explains_an_end_before_the_bound_is_tried() -> None:
+    """As after a death: its message, and a copy of it, come when all others are done."""
+    orders = [o1, o1, o2, Order(order_id="o3")]
+    with runs_of(Replaced, *orders) as runs:
+        right = RightEnds(runs)
+        right.most = 1
+        right.learn(runs.run_one_by_one(Schedule()), lambda: False)
+        assert (right.has_all, right.orders) == (False, 1)
+        late = runs.run_one_by_one(Schedule(tuple(Choice(at, FaultKind.REORDERED, 2) for at in (1, 2, 3, 4, 5, 6))))
+        end = runs.end(late)
+        assert end.digest not in right.ends
+        assert right.differences(end, (frozenset(),)) == []
+        assert right.orders < 5
