@@ -260,7 +260,7 @@ def _killed(allowed: _Allowed, function: FoundFunction, scope: Scope, settings: 
 
 
 def _starts(allowed: _Allowed, function: FoundFunction, settings: SettingsOptions) -> None:
-    """Allow what starts runs: the entries of keys, the message, and the reads of who watches a run."""
+    """Allow a function to start runs and to watch them."""
     allowed.on(Target.TABLE, settings.table, "dynamodb:GetItem", "dynamodb:UpdateItem")
     if settings.token_keys is not None:
         allowed.keys(settings.token_keys)

@@ -332,7 +332,7 @@ class _Reader:
             self._found.waits.append(wait)
 
     def _handed(self, node: ast.Call) -> tuple[str, ...]:
-        """Return the stages that options may name which are handed on as a whole: each, if there are any."""
+        """Return each stage where options are handed on as a whole."""
         more = [keyword.value for keyword in node.keywords if keyword.arg is None]
         return tuple(self._any_stage(more[0])) if more else ()
 

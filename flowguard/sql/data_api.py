@@ -1,4 +1,4 @@
-"""Aurora PostgreSQL by the Data API of RDS: SQL over HTTPS, without a connection or a VPC."""
+"""Aurora PostgreSQL by the Data API of RDS, which needs no connection and no VPC."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ class ConnectionLost(FlowguardError):
 
 
 class FenceIsNewer(FlowguardError):
-    """A newer request, or a later claim of the same, has written the fence. Nothing was written."""
+    """Something newer has written the fence, a request or a later claim of the same. Nothing was written."""
 
 
 class SqlFence(NamedTuple):

@@ -136,7 +136,7 @@ class Starts:
     # -- once for each key
 
     def _once(self, asked: Asked, key: str, now: int) -> tuple[WatchLink, bool]:
-        """Send the request, or return what was sent for its key before; and whether it came before."""
+        """Send the request unless its key was used before. Return what was sent and whether it was before."""
         until = now + LEASE // _MS
         kept = self._rule.keep // _MS
         ask = KeyAsk(f"start/{self._rule.flow.name}", key, Owner(asked.digest), now, until, until + kept, asked.digest)

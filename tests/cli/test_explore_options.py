@@ -46,6 +46,7 @@ OPTIONS: Final = {
     "together": "--together",
     "insider": "--insider",
     "weather": "--weather",
+    "fail_under": "--fail-under",
     "progress": "shown on a terminal",
 }
 """What the command line has for each argument of ``explore``."""
@@ -59,8 +60,8 @@ OF_FUNCTIONS: Final = {
     "batch": "--batch",
     "partial": "--partial",
 }
-ITS_OWN: Final = {"--messages", "--schedule", "--json", "--html", "--sarif"}
-OF_A_SEARCH: Final = {"bound", "walks", "most", "seconds", "for_good", "progress"}
+ITS_OWN: Final = {"--messages", "--schedule", "--json", "--html", "--sarif", "--pdb"}
+OF_A_SEARCH: Final = {"bound", "walks", "most", "seconds", "for_good", "fail_under", "progress"}
 """What one schedule that is replayed does not need."""
 
 SOURCE: Final = """
@@ -95,7 +96,7 @@ def test_a_plain_function_is_described_by_options_too() -> None:
 
 
 def test_a_schedule_is_replayed_with_all_that_it_was_found_with() -> None:
-    assert set(inspect.signature(replay).parameters) - {"schedule"} == given() - OF_A_SEARCH
+    assert set(inspect.signature(replay).parameters) - {"schedule", "debugger"} == given() - OF_A_SEARCH
 
 
 def test_the_marker_takes_each_argument_and_no_other() -> None:

@@ -308,7 +308,7 @@ def show(violation: Violation, title: str = "violation") -> list[str]:
 
 
 def _differing(violation: Violation) -> list[str]:
-    """Return what differs, as lines: two ends in two columns, and what else is wrong."""
+    """Return lines with both ends in two columns and what else is wrong."""
     problems = [problem for problem in violation.problems if not is_of_ends(problem)]
     rows = sides(violation.problems)
     lines = [f"  what differs      {_shown(problem)}" for problem in problems[:_MOST_DIFFERENCES]]

@@ -29,7 +29,7 @@ class Debugger:
     is_armed: bool = field(default=False, init=False)
 
     def arm(self, call: int | None, worker: int | None) -> None:
-        """Let the next run of a schedule stop before a call, in the handler of a worker, or at an exception."""
+        """Let the next run of a schedule stop at one place."""
         self.call, self.worker, self.is_armed = call, worker, True
 
     def before(self, call: int) -> None:
