@@ -51,6 +51,7 @@ class EarlyEffects:
         self._memory = memory
         self._writes = writes
         self._names: set[str] = set()
+        self._is_elsewhere = False
 
     def once(self, name: str, call: Callable[[], Any], result: Any) -> Any:
         """Return the result of the call, which is made where none is remembered. Of an async one it is awaited."""
@@ -92,7 +93,11 @@ class EarlyEffects:
             made = call(handle)
             return form.text_of(None if hasattr(made, "fetchall") else made)
 
-        return form.read(keeper(text_of))
+        self._is_elsewhere = True
+        try:
+            return form.read(keeper(text_of))
+        finally:
+            self._is_elsewhere = False
 
     def is_current(self) -> bool:
         """Answer whether what the hop does would still count."""
@@ -112,6 +117,8 @@ class EarlyEffects:
         _check_name(name)
         if name in self._names:
             raise RunFailed(f"two calls or blocks of one handler are named {shown(name)}; give each a name of its own")
+        if self._is_elsewhere:
+            raise RunFailed(f"{shown(name)} is within the statements of step.sql; call it before or after them")
         if self._writes.are_apart:
             raise RunFailed(f"{shown(name)} is within a block of step.apply, which holds nothing but writes")
         self._names.add(name)

@@ -11,21 +11,28 @@ from functools import partial
 from typing import Any, Final
 from uuid import UUID
 
-from flowguard.errors import RunFailed, shown
-from flowguard.sql.fence import TABLE, Transaction
+from flowguard.errors import RunFailed, SettingsError, shown
+from flowguard.sql.fence import TABLE, LockedRow, Transaction
 from flowguard.sql.sqlite import no_table
 
 
 class DataApi:
     """A database of Aurora PostgreSQL whose cluster has the Data API enabled.
 
-    ``client`` is ``boto3.client("rds-data")``. ``cluster`` and ``secret`` are ARNs: of the cluster, and of the secret
+    ``client`` is one of boto3 for ``rds-data`` that repeats no call: a statement whose answer was lost would be applied
+    twice (``Config(retries={"total_max_attempts": 1})``). Raises :class:`flowguard.errors.SettingsError` for any other.
+    ``cluster`` and ``secret`` are ARNs: of the cluster, and of the secret
     with its user; ``database`` is the name of the database. The function's role needs ``rds-data:BeginTransaction``,
     ``ExecuteStatement``, ``CommitTransaction`` and ``RollbackTransaction`` on the cluster, and
     ``secretsmanager:GetSecretValue`` on the secret.
     """
 
     def __init__(self, client: Any, *, cluster: str, secret: str, database: str) -> None:
+        if (client.meta.config.retries or {}).get("total_max_attempts") != 1:
+            fix = 'boto3.client("rds-data", config=Config(retries={"total_max_attempts": 1}))'
+            raise SettingsError(
+                "client", f"it repeats calls, and a statement that is repeated counts twice; write {fix}"
+            )
         self._client = client
         self._where = {"resourceArn": cluster, "secretArn": secret}
         self._database = database
@@ -55,12 +62,14 @@ class DataApiTransaction:
         """Run a statement with ``:name`` for its parameters. Return its rows by the names of their columns.
 
         Parameters may be None, bool, int, float, str, bytes, ``Decimal``, ``UUID``, date, a datetime with a time
-        zone, and lists and dicts, which are sent as JSON. In rows numbers, texts, bytes and None come back, anything
-        else as text; a ``numeric`` comes back as text.
+        zone, and lists and dicts, which are sent as JSON. In rows numbers, texts, bytes, lists of them and None come
+        back, anything else as text; so does a ``numeric``.
         """
         given = [_parameter(name, value) for name, value in (parameters or {}).items()]
         answer = self._execute(sql=sql, parameters=given)
         names = [column.get("label") or column["name"] for column in answer.get("columnMetadata", [])]
+        if len(set(names)) < len(names):
+            raise RunFailed(f"two columns of a result have one name: {shown(', '.join(names))}; name them apart")
         return [dict(zip(names, map(_value, record), strict=True)) for record in answer.get("records", [])]
 
 
@@ -69,6 +78,8 @@ class _FencedTransaction:
 
     def __init__(self, transaction: DataApiTransaction) -> None:
         self._transaction = transaction
+        self._row = LockedRow(self.rows)
+        self.locked, self.written = self._row.locked, self._row.written
 
     @property
     def handle(self) -> DataApiTransaction:
@@ -81,9 +92,6 @@ class _FencedTransaction:
             if f'relation "{TABLE}" does not exist' in str(error):
                 raise no_table() from None
             raise
-
-    def lock(self, sql: str, parameters: Mapping[str, str | int]) -> Sequence[Sequence[Any]]:
-        return self.rows(f"{sql} FOR UPDATE", parameters)
 
 
 def _parameter(name: str, value: Any) -> dict[str, Any]:
@@ -124,4 +132,5 @@ _FIELDS: Final[Mapping[type, Callable[[Any], dict[str, Any]]]] = {
 def _value(field: Mapping[str, Any]) -> Any:
     if field.get("isNull"):
         return None
-    return next(value for name, value in field.items() if name != "isNull")
+    ((kind, value),) = ((name, value) for name, value in field.items() if name != "isNull")
+    return next(iter(value.values()), []) if kind == "arrayValue" else value

@@ -43,15 +43,24 @@ _ADD: Final = f"""INSERT INTO {TABLE}
     VALUES (:flow, :object_id, '', 0, 0, 0, '{{}}', :written_at)
     ON CONFLICT (flow, object_id) DO NOTHING"""  # noqa: S608 - the name is a constant
 
-LOCK: Final = f"""SELECT request_id, requested_at, hop, epoch, results FROM {TABLE}
+READ: Final = f"""SELECT request_id, requested_at, hop, epoch, results FROM {TABLE}
     WHERE flow = :flow AND object_id = :object_id"""  # noqa: S608 - the name is a constant
 
-_WRITE: Final = f"""UPDATE {TABLE} SET request_id = :request_id, requested_at = :requested_at, hop = :hop,
+READ_AND_LOCK: Final = f"{READ.replace('results', 'results, pg_current_xact_id()::text')} FOR UPDATE"
+"""The same in PostgreSQL, with the number of the transaction. Copies of the hop wait here."""
+
+WRITE: Final = f"""UPDATE {TABLE} SET request_id = :request_id, requested_at = :requested_at, hop = :hop,
     epoch = :epoch, results = :results, written_at = :written_at
     WHERE flow = :flow AND object_id = :object_id"""  # noqa: S608 - the name is a constant
 
 MOST_RESULTS: Final = 60_000
 """Bytes that the results of a hop may take: the Data API returns no row above 64 KB."""
+
+
+HAS_ENDED: Final = (
+    "the statements of step.sql have ended its transaction; leave COMMIT and ROLLBACK to the step. What they have "
+    "committed stays, and is not remembered"
+)
 
 
 class Transaction(Protocol):
@@ -64,8 +73,11 @@ class Transaction(Protocol):
     def rows(self, sql: str, parameters: Mapping[str, str | int]) -> Sequence[Sequence[Any]]:
         """Run a statement with ``:name`` for its parameters. Return its rows, none where it returns none."""
 
-    def lock(self, sql: str, parameters: Mapping[str, str | int]) -> Sequence[Sequence[Any]]:
-        """Run a query whose rows stay locked until the transaction ends."""
+    def locked(self, place: Mapping[str, str | int]) -> Sequence[Any]:
+        """Read the row of an object, which stays locked until the transaction ends."""
+
+    def written(self, values: Mapping[str, str | int]) -> bool:
+        """Write the row. Answer whether the transaction is still the one in which it was locked."""
 
 
 class SqlDatabase(Protocol):
@@ -130,7 +142,7 @@ def _made_once(database: SqlDatabase, fence: SqlFence, key: str, make: Callable[
     now: dict[str, str | int] = {"written_at": fence.now}
     with database.transaction() as transaction:
         transaction.rows(_ADD, {**place, **now})
-        (row,) = transaction.lock(LOCK, place)
+        row = [_text(value) for value in transaction.locked(place)]
         results = fence.results_of(row)
         if key in results:
             return results[key]
@@ -141,6 +153,30 @@ def _made_once(database: SqlDatabase, fence: SqlFence, key: str, make: Callable[
         if len(text) > MOST_RESULTS:
             raise RunFailed(f"the results of step.sql take {len(text)} bytes in this hop, more than {MOST_RESULTS}")
         mine: dict[str, str | int] = {"request_id": fence.request_id, "requested_at": fence.requested_at}
-        transaction.rows(_WRITE, {**place, **mine, **now, "hop": fence.hop, "epoch": fence.epoch, "results": text})
+        if not transaction.written({**place, **mine, **now, "hop": fence.hop, "epoch": fence.epoch, "results": text}):
+            raise RunFailed(HAS_ENDED)
         return results[key]
     raise RunFailed("the statements of step.sql have rolled its transaction back; raise an error for that")
+
+
+class LockedRow:
+    """The row of an object in PostgreSQL, and the number of the transaction in which it is locked."""
+
+    def __init__(self, rows: Callable[[str, Mapping[str, str | int]], Sequence[Sequence[Any]]]) -> None:
+        self._rows = rows
+        self._transaction = ""
+
+    def locked(self, place: Mapping[str, str | int]) -> Sequence[Any]:
+        (row,) = self._rows(READ_AND_LOCK, place)
+        *values, number = row
+        self._transaction = _text(number)
+        return values
+
+    def written(self, values: Mapping[str, str | int]) -> bool:
+        same = f"{WRITE} AND pg_current_xact_id()::text = :transaction RETURNING hop"
+        return len(self._rows(same, {**values, "transaction": self._transaction})) == 1
+
+
+def _text(value: Any) -> Any:
+    """Return what a connection without an encoding has for a text."""
+    return value.decode() if isinstance(value, bytes) else value

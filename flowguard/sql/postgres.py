@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from flowguard.errors import RunFailed
-from flowguard.sql.fence import ConnectionLost, Transaction
+from flowguard.sql.fence import ConnectionLost, LockedRow, Transaction
 from flowguard.sql.sqlite import no_table
 
 if TYPE_CHECKING:
@@ -33,22 +33,28 @@ class Postgres:
         import psycopg  # there where somebody connects by it
 
         connection, was_kept = self._connection()
-        with ExitStack() as begun:
-            try:
-                begun.enter_context(connection.transaction())
-            except psycopg.OperationalError as error:
-                if was_kept and connection.closed:
-                    raise ConnectionLost(str(error)) from None
-                raise
-            yield PostgresTransaction(connection)
+        try:
+            with ExitStack() as begun:
+                try:
+                    begun.enter_context(connection.transaction())
+                except psycopg.OperationalError as error:
+                    if was_kept and connection.closed:
+                        raise ConnectionLost(str(error)) from None
+                    raise
+                yield PostgresTransaction(connection)
+        except psycopg.Error:  # of a server that is read-only by now, for one: the next attempt asks for another
+            connection.close()
+            raise
 
     def _connection(self) -> tuple[psycopg.Connection[Any], bool]:
         """Return a connection without a transaction, and whether it was used before."""
         from psycopg.pq import TransactionStatus  # there where somebody connects by it
 
         kept: psycopg.Connection[Any] | None = getattr(self._kept, "connection", None)
-        if kept is not None and not kept.closed:
+        if kept is not None and kept.info.transaction_status == TransactionStatus.IDLE:
             return kept, True
+        if kept is not None:  # closed, or somebody has used it since
+            kept.close()
         self._kept.connection = connection = self._connect()
         if connection.info.transaction_status != TransactionStatus.IDLE:
             raise RunFailed("the connection of step.sql has an open transaction; open one of its own. Nothing was done")
@@ -60,6 +66,8 @@ class PostgresTransaction:
 
     def __init__(self, connection: psycopg.Connection[Any]) -> None:
         self._connection = connection
+        self._row = LockedRow(self.rows)
+        self.locked, self.written = self._row.locked, self._row.written
 
     @property
     def handle(self) -> Any:
@@ -77,10 +85,7 @@ class PostgresTransaction:
             raise no_table() from None
         return cursor.fetchall() if cursor.description else []
 
-    def lock(self, sql: str, parameters: Mapping[str, str | int]) -> Sequence[Sequence[Any]]:
-        return self.rows(f"{sql} FOR UPDATE", parameters)
-
 
 def in_words_of_psycopg(sql: str) -> bytes:
     """Return a statement with ``%(name)s`` where it has ``:name``."""
-    return re.sub(r":([a-z_]+)", r"%(\1)s", sql).encode()
+    return re.sub(r"(?<!:):([a-z_]+)", r"%(\1)s", sql).encode()

@@ -8,7 +8,7 @@ from contextlib import closing, contextmanager
 from typing import Any
 
 from flowguard.errors import RunFailed
-from flowguard.sql.fence import TABLE, Transaction
+from flowguard.sql.fence import READ, TABLE, WRITE, Transaction
 
 
 class SQLite:
@@ -21,17 +21,24 @@ class SQLite:
     def transaction(self) -> Iterator[Transaction]:
         """Open a transaction that the end of the block commits. The handler's statements get a ``sqlite3.Cursor``."""
         with closing(self._connect()) as connection:
-            connection.isolation_level = None  # no transaction but this, whatever the connection was opened with
+            _leave_transactions_to_statements(connection)
             connection.row_factory = None
             connection.execute("BEGIN IMMEDIATE")
             try:
                 yield SQLiteTransaction(connection)
-                if not connection.in_transaction:
-                    raise RunFailed("the statements of step.sql have ended its transaction; leave COMMIT to the step")
-                connection.commit()
+                connection.execute("COMMIT")
             except BaseException:
-                connection.rollback()
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
                 raise
+
+
+def _leave_transactions_to_statements(connection: Any) -> None:
+    """Let the connection begin no transaction by itself, whatever it was opened with."""
+    if isinstance(getattr(connection, "autocommit", -1), bool):  # of Python 3.12 and later
+        connection.autocommit = True
+    else:
+        connection.isolation_level = None
 
 
 class SQLiteTransaction:
@@ -52,9 +59,16 @@ class SQLiteTransaction:
                 raise no_table() from None
             raise
 
-    def lock(self, sql: str, parameters: Mapping[str, str | int]) -> Sequence[Sequence[Any]]:
-        """Run the query: the transaction has the whole database for itself."""
-        return self.rows(sql, parameters)
+    def locked(self, place: Mapping[str, str | int]) -> Sequence[Any]:
+        """Read the row: the transaction has the whole database for itself."""
+        (row,) = self.rows(READ, place)
+        return row
+
+    def written(self, values: Mapping[str, str | int]) -> bool:
+        if not self._connection.in_transaction:
+            return False
+        self.rows(WRITE, values)
+        return True
 
 
 def no_table() -> RunFailed:

@@ -14,6 +14,7 @@ from uuid import UUID
 import boto3
 import psycopg
 from botocore.awsrequest import AWSResponse
+from botocore.config import Config
 from psycopg.types.json import Json
 from psycopg.types.string import StrDumper
 
@@ -36,7 +37,7 @@ def data_api(url: str) -> Iterator[Any]:
     """A client of ``rds-data`` whose transactions are PostgreSQL's. Those that are open at the end are rolled back."""
     server = _Server(url)
     session = boto3.Session(aws_access_key_id="test", aws_secret_access_key="test", region_name="us-east-1")
-    client = session.client("rds-data")
+    client = session.client("rds-data", config=Config(retries={"total_max_attempts": 1}))
     client.meta.events.register("before-send.rds-data", server.answer)
     try:
         yield client
@@ -111,6 +112,8 @@ def _field(value: Any) -> dict[str, Any]:
             return {"doubleValue": value}
         case bytes():
             return {"blobValue": base64.b64encode(value).decode()}
+        case [*texts] if all(isinstance(text, str) for text in texts):
+            return {"arrayValue": {"stringValues": texts}}
         case dict() | list():
             return {"stringValue": json.dumps(value)}
         case _:

@@ -8,10 +8,12 @@ from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
+import boto3
 import pytest
+from botocore.config import Config
 from botocore.exceptions import ClientError
 
-from flowguard.errors import RunFailed
+from flowguard.errors import RunFailed, SettingsError
 from flowguard.sql import DataApi, DataApiTransaction
 from flowguard.sql.fence import made_once
 from tests.sql.data_api import CLUSTER, SECRET, data_api
@@ -59,6 +61,37 @@ def test_a_value_goes_there_and_back(database: DataApi, kind: str, sent: object,
         handle.execute(f"CREATE TABLE kept (value {kind})")
         handle.execute("INSERT INTO kept VALUES (:value)", {"value": sent})
         assert handle.execute("SELECT value AS it FROM kept") == [{"it": read}]
+
+
+def test_a_list_comes_back_and_two_columns_of_one_name_do_not(database: DataApi) -> None:
+    with database.transaction() as transaction:
+        assert transaction.handle.execute("SELECT ARRAY['a', 'b'] AS it") == [{"it": ["a", "b"]}]
+        with pytest.raises(RunFailed, match="two columns of a result have one name: 'id, id'"):
+            transaction.handle.execute("SELECT 1 AS id, 2 AS id")
+
+
+@pytest.mark.parametrize(
+    "config", [None, Config(retries={"total_max_attempts": 2}), Config(retries={"mode": "standard"})]
+)
+def test_a_client_that_repeats_calls_is_refused(config: Any) -> None:
+    client = boto3.Session(region_name="us-east-1").client("rds-data", config=config)
+    with pytest.raises(SettingsError, match=r'a statement that is repeated counts twice; .*"total_max_attempts": 1'):
+        DataApi(client, cluster=CLUSTER, secret=SECRET, database="books")
+
+
+def test_a_statement_whose_answer_is_lost_takes_all_back(database: DataApi, client: Any, address: str) -> None:
+    def lose(model: Any, **_: object) -> None:
+        raise ConnectionError("the answer was lost")
+
+    def once(number: int) -> str:
+        return made_once(database, FIRST, "book", book)
+
+    client.meta.events.register("after-call.rds-data.ExecuteStatement", lose)
+    with pytest.raises(ConnectionError):
+        once(1)
+    client.meta.events.unregister("after-call.rds-data.ExecuteStatement", lose)
+    assert once(2) == "booked"
+    assert len(queried(address, "SELECT * FROM bookings")) == 1
 
 
 @pytest.mark.parametrize("value", [datetime(2026, 1, 2), object(), {1, 2}])  # noqa: DTZ001 - what is refused

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
@@ -17,6 +17,7 @@ from flowguard.sql.fence import (
     MOST_RESULTS,
     ConnectionLost,
     FenceIsNewer,
+    LockedRow,
     SqlDatabase,
     SqlFence,
     Transaction,
@@ -135,6 +136,24 @@ def test_an_error_takes_all_back(books: Books) -> None:
     assert once(books, FIRST, number="n-2") == "booked n-2"
 
 
+@pytest.mark.parametrize(("end", "stays"), [("ROLLBACK", []), ("COMMIT", ["n-1"])])
+@pytest.mark.parametrize("before", [False, True], ids=["the first hop", "a later one"])
+def test_statements_that_end_the_transaction_are_told_and_not_remembered(
+    books: Books, end: str, stays: list[str], before: bool
+) -> None:
+    def make(handle: Any) -> str:
+        books.book(handle, "n-1")
+        handle.execute(end)
+        return "booked"
+
+    if before:
+        made_once(books.database, FIRST, "ship", lambda _: "shipped")
+    with pytest.raises(RunFailed, match="have ended its transaction; leave COMMIT and ROLLBACK to the step"):
+        made_once(books.database, FIRST, "book", make)
+    assert books.booked == stays
+    assert "booked" not in str(books.query("SELECT results FROM flowguard_fence"))
+
+
 def test_results_that_take_too_much_room_take_all_back(books: Books) -> None:
     def make(handle: Any) -> str:
         books.book(handle, "n-1")
@@ -154,6 +173,19 @@ def test_a_newer_request_leaves_no_results_of_the_one_before(books: Books) -> No
     once(books, FIRST, "of the first")
     once(books, SECOND, "of the second")
     assert books.query("SELECT results FROM flowguard_fence") == [('{"of the second": "booked n-1"}',)]
+
+
+def test_in_postgres_the_row_is_written_in_the_transaction_in_which_it_was_locked() -> None:
+    asked: list[tuple[str, Mapping[str, object]]] = []
+
+    def rows(sql: str, parameters: Mapping[str, object]) -> list[tuple[object, ...]]:
+        asked.append((sql.partition(" ")[0], parameters))
+        return [("r-1", 1, 1, 1, "{}", b"817")] if sql.startswith("SELECT") else [(1,)] * (parameters["hop"] == 1)
+
+    row = LockedRow(rows)
+    assert row.locked({"flow": "f"}) == ["r-1", 1, 1, 1, "{}"]
+    assert (row.written({"hop": 1}), row.written({"hop": 2})) == (True, False)
+    assert asked[1] == ("UPDATE", {"hop": 1, "transaction": "817"})
 
 
 class Losing:

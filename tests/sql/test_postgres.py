@@ -80,6 +80,44 @@ def test_each_thread_has_a_connection(address: str) -> None:
         assert len(set(made)) <= 3
 
 
+def test_a_connection_that_somebody_has_used_since_is_opened_anew(address: str) -> None:
+    kept: list[Any] = []
+
+    def keep(cursor: Any) -> str:
+        kept.append(cursor)
+        return book(cursor)
+
+    with kept_connections(address) as connect:
+        database = Postgres(connect)
+        made_once(database, next_hop(1), "book", keep)
+        kept[0].execute("SELECT 1")
+        made_once(database, next_hop(2), "book", book)
+        assert len(queried(address, "SELECT * FROM bookings")) == 2
+
+
+def test_a_server_that_is_read_only_by_now_is_left(address: str) -> None:
+    """It was the writer when the connection was opened."""
+    with kept_connections(address) as connect:
+        database = Postgres(connect)
+        first = made_once(database, next_hop(1), "book", book)
+        kept: Any = database._kept.connection
+        kept.execute("SET default_transaction_read_only = on")
+        kept.commit()
+        with pytest.raises(psycopg.errors.ReadOnlySqlTransaction):
+            made_once(database, next_hop(2), "book", book)
+        assert made_once(database, next_hop(2), "book", book) != first
+
+
+def test_a_database_without_an_encoding_is_read_all_the_same(address: str) -> None:
+    with kept_connections(
+        address,
+        options="-csearch_path=" + address.partition("search_path%3D")[2].partition("%20")[0],
+        client_encoding="SQL_ASCII",
+    ) as connect:
+        assert len({made_once(Postgres(connect), FIRST, "book", book) for _ in range(2)}) == 1
+    assert len(queried(address, "SELECT * FROM bookings")) == 1
+
+
 def test_an_open_transaction_is_refused(address: str) -> None:
     with kept_connections(address) as connect:
 

@@ -178,6 +178,40 @@ def test_a_worker_that_lost_its_claim_may_write_before_the_newer_request_has() -
     assert WORLD.books.booked == ["r-1", "r-2"]
 
 
+@pytest.mark.parametrize("kind", [bytes, str])
+def test_a_connection_may_read_texts_as_bytes(kind: type, runner: FlowRunner) -> None:
+    def connect() -> sqlite3.Connection:
+        (_, _, path), *_ = WORLD.books.query("PRAGMA database_list")
+        connection = sqlite3.connect(path)
+        connection.text_factory = kind
+        return connection
+
+    def handle(order: Order, step: Step) -> Outcome:
+        def book(cursor: sqlite3.Cursor) -> int:
+            WORLD.books.book(cursor, f"n-{step.attempt}")
+            return step.attempt
+
+        made = step.sql("book", SQLite(connect), book)
+        if step.attempt < 3:
+            raise ConnectionError
+        return Done({"made": made})
+
+    WORLD.handle = handle
+    runner.send(SqlOrders, Order(order_id="o-1"))
+    assert runner.run().run("o-1").status == "COMPLETED"
+    assert WORLD.books.booked == ["n-1"]
+
+
+def test_after_its_statements_a_handler_remembers_other_things(runner: FlowRunner) -> None:
+    def handle(order: Order, step: Step) -> Outcome:
+        booked(step, order)
+        return Done({"more": step.once("more", lambda: 7)})
+
+    WORLD.handle = handle
+    runner.send(SqlOrders, Order(order_id="o-1"))
+    assert runner.run().run("o-1").status == "COMPLETED"
+
+
 def test_a_cursor_is_no_result(runner: FlowRunner) -> None:
     def handle(order: Order, step: Step) -> Outcome:
         insert = "INSERT INTO bookings VALUES ('n-1', 1)"
@@ -248,6 +282,8 @@ def ends(cursor: sqlite3.Cursor) -> None:
         pytest.param(lambda step, db: step.sql("a", db, asynchronous), "an async function", id="an async function"),
         pytest.param(twice, "two calls or blocks of one handler", id="a name twice"),
         pytest.param(lambda step, db: step.sql("a", db, lambda c: str), "cannot remember the result", id="no JSON"),
+        pytest.param(lambda step, db: step.sql("a", db, lambda _: step.sql("b", db, str)), "within", id="in another"),
+        pytest.param(lambda step, db: step.sql("a", db, lambda _: step.once("b", str)), "within", id="once in it"),
         pytest.param(lambda step, db: step.sql("a", db, ends), "ended its transaction", id="a commit of its own"),
     ],
 )

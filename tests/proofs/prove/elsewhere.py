@@ -29,7 +29,7 @@ TESTED: Final = (
         "a run that is reset again and again while its first hop is at work",
     ),
     Elsewhere(
-        r"^(sql\.|recorded\.remembered\.EarlyEffects\.kept_elsewhere)",
+        r"^(sql\.|recorded\.remembered\.EarlyEffects\.(kept_elsewhere|_begin: self\._is_elsewhere))",
         ("tests/sql/",),
         "statements in SQL, which no shipped flow makes",
     ),
