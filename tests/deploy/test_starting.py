@@ -25,12 +25,15 @@ from tests.deploy.templates import MODULES, of_type, options_of, template
 from tests.deploy.test_doctor import SESSION, findings
 from tests.start_door import event_of
 
-NEEDED: Final[Deployment] = needs(MODULES["starting"], options=options_of("starting"))
 STARTS: Final = "shipping-start"
 
 
+def deployment() -> Deployment:
+    return needs(MODULES["starting"], options=options_of("starting"))
+
+
 def test_it_may_keep_keys_send_and_look_and_nothing_else() -> None:
-    [function] = [each for each in NEEDED.functions if each.name == STARTS]
+    [function] = [each for each in deployment().functions if each.name == STARTS]
     assert [(each.on, each.name, each.actions) for each in function.permissions if each.on is not Target.LOGS] == [
         (Target.QUEUE, "ship", ("sqs:GetQueueUrl", "sqs:SendMessage")),
         (Target.SECRET, "flowguard/signing-keys", ("secretsmanager:GetSecretValue",)),
@@ -53,14 +56,14 @@ def test_it_does_what_it_may() -> None:
         with intercept(Recorder()) as calls:
             assert function(event_of("url", "POST", '{"order_id":"o1"}', headers))["statusCode"] == 202
         made |= {(action, name) for call in calls.calls for action, name in actions_of(call)}
-    may = {(action, name) for function, action, name in granted(NEEDED) if function == STARTS}
+    may = {(action, name) for function, action, name in granted(deployment()) if function == STARTS}
     assert {each for each in made if not each[0].startswith(("ssm:", "secretsmanager:"))} == {
         each for each in may if not each[0].startswith(("logs:", "secretsmanager:"))
     }
 
 
 def test_the_keys_of_its_links_are_given_or_made() -> None:
-    assert NEEDED.signing_secret == "flowguard/signing-keys"
+    assert deployment().signing_secret == "flowguard/signing-keys"
     options = options_of("starting")
     settings = options.settings.model_copy(update={"token_keys": "ssm:/tokens"})
     needed = needs(MODULES["starting"], options=options.model_copy(update={"settings": settings}))
@@ -87,8 +90,8 @@ def test_only_what_is_public_by_the_options_is_public() -> None:
 def test_the_template_says_what_a_url_is_for() -> None:
     outputs = template("starting")["Outputs"]
     assert outputs["ShippingStartUrl"]["Description"] == "Where shipping-start starts runs."
-    assert NEEDED.function("shipping-start-public").timeout == 10
-    assert NEEDED.function("shipping-start-public").reserved is None
+    assert deployment().function("shipping-start-public").timeout == 10
+    assert deployment().function("shipping-start-public").reserved is None
 
 
 # -- the doctor -------------------------------------------------------------------------------------------------------
@@ -106,7 +109,7 @@ def stack(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stack]:
 
 
 def rules(stack: Stack) -> list[tuple[str, str, str]]:
-    return [(each.rule, each.severity.value, each.resource) for each in findings(stack, needed=NEEDED)]
+    return [(each.rule, each.severity.value, each.resource) for each in findings(stack, needed=deployment())]
 
 
 def call_url(stack: Stack, operation: str, **more: Any) -> None:

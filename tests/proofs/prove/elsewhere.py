@@ -24,6 +24,11 @@ class Elsewhere:
 
 TESTED: Final = (
     Elsewhere(
+        r"^deploy\.permissions\.(_starts|_of_its_kind: _starts)",
+        ("tests/deploy/test_starting.py",),
+        "functions that start runs over HTTP, which no shipped flow has",
+    ),
+    Elsewhere(
         r"^protocol\.claims\.kills_before: \w+\.owner == \w+\.reset_by",
         ("tests/worker/runtime/test_resets.py",),
         "a run that is reset again and again while its first hop is at work",

@@ -16,6 +16,8 @@ from flowguard.testing.explorer import PlainFunction, Report, explore
 from flowguard.testing.explorer.record.ran_lines import RanLines
 from tests.testing.explorer import named_by_handlers
 
+pytestmark = pytest.mark.proof("explores flows, and follows each line of their handlers")
+
 
 class Order(BaseModel):
     order_id: str
