@@ -183,7 +183,7 @@ def test_what_no_order_that_was_run_explains_is_not_judged(monkeypatch: pytest.M
     assert (report.has_all_orders, report.ok) == (False, False)
     assert report.unjudged > 0
     assert [one for one in report.violations if one.rule == "equivalence"] == []
-    assert "that ended as none of the 2 orders that were run; give fewer messages" in str(report)
+    assert "that ended as none of the 4 orders that were run; give fewer messages" in str(report)
     meant = explore(TakeStock, ORDERS, any_order=True, **FEW)
     assert (meant.unjudged, meant.violations) == (0, ())
 
