@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import linecache
+import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,8 +16,6 @@ from flowguard.testing.exploration import Exploration, MarkerError
 from flowguard.testing.explorer import PlainFunction, Report, explore
 from flowguard.testing.explorer.record.ran_lines import RanLines
 from tests.testing.explorer import named_by_handlers
-
-pytestmark = pytest.mark.proof("explores flows, and follows each line of their handlers")
 
 
 class Order(BaseModel):
@@ -55,6 +54,20 @@ def test_no_verdict_where_fewer_lines_ran_than_are_asked_for_and_the_others_are_
     assert (report.verdict, report.violations) == ("not looked at", ())
     assert [*sources(report).values()] == [["return self.big(order)", 'return Done({"big": order.amount})']]
     assert "3 of 5 ran, 60.0 %; 80 % are asked for, so this is no verdict; no schedule ran tests/" in str(report)
+
+
+def test_lines_are_noted_after_an_invocation_that_waits_for_good() -> None:
+    """The error that is to end its thread is never raised there: see ``async_errors``."""
+
+    def waits(event: Any, context: Any) -> None:
+        lock = threading.Lock()
+        lock.acquire()
+        lock.acquire()
+
+    held = explore(PlainFunction("orders", waits), [{"order_id": "o1"}], patience=0.5)
+    (violation,) = held.violations
+    assert "it did not end" in violation.problems[0].text
+    assert explored(5, fail_under=60).verdict == "clean"
 
 
 def test_clean_where_as_many_ran_and_the_others_are_named_all_the_same() -> None:

@@ -10,6 +10,7 @@ from types import FrameType, TracebackType
 from typing import IO, Any, TypeVar
 
 from flowguard.testing.explorer.record.site import is_user_code
+from flowguard.testing.explorer.run.async_errors import forget_signal
 
 Answer = TypeVar("Answer")
 
@@ -86,6 +87,7 @@ def _go_on(debugger: Pdb, frame: FrameType) -> None:
         continues.botframe, outer = outer, outer.f_back
     if continues.stoplineno == -1:
         continues.stopframe = continues.botframe  # for a breakpoint alone
+    forget_signal()
     sys.settrace(debugger.trace_dispatch)
 
 

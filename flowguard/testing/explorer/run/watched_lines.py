@@ -11,6 +11,7 @@ from typing import Any
 from flowguard.flow import AnyFlow
 from flowguard.testing.explorer.record.ran_lines import RanLines
 from flowguard.testing.explorer.record.site import shown_path
+from flowguard.testing.explorer.run.async_errors import forget_signal
 from flowguard.testing.explorer.run.handler_code import handler_code
 from flowguard.testing.explorer.run.plain import PlainFunction
 
@@ -41,6 +42,7 @@ class WatchedLines:
         """Note the lines that run in this thread until the block ends. Threads of handlers run in it, too."""
         before = sys.gettrace()
         if self._all:
+            forget_signal()
             sys.settrace(self._called)
         try:
             yield

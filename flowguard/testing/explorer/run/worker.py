@@ -15,7 +15,6 @@ nothing any more.
 from __future__ import annotations
 
 import _thread
-import ctypes
 import sys
 import threading
 from collections.abc import Callable, Sequence
@@ -26,6 +25,7 @@ from flowguard.sim.waiting_records import Delivery
 from flowguard.testing.explorer.record.history import DeliveryRecord
 from flowguard.testing.explorer.record.schedule import Choice
 from flowguard.testing.explorer.record.site import Site, site_of
+from flowguard.testing.explorer.run.async_errors import raise_in
 from flowguard.testing.explorer.run.fault_effects import Killed
 from flowguard.testing.explorer.run.patience import LOOK, Patience
 
@@ -127,7 +127,7 @@ class Worker:
         self.is_abandoned = self.killed = self.over = True
         frame = sys._current_frames().get(self.thread)
         self.hung = site_of(frame, until="_work") if frame is not None else None
-        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self.thread), ctypes.py_object(Killed))
+        raise_in(self.thread, Killed)
 
     def _run(self, work: Callable[[], None]) -> bool:
         self.thread = threading.get_ident()
