@@ -39,7 +39,7 @@ class _Tools(NamedTuple):
 
 
 class StartHandler:
-    """A Lambda function that starts runs of a flow, made by :func:`start_handler`."""
+    """A Lambda function that starts runs of a flow for HTTP requests. :func:`start_handler` makes it."""
 
     def __init__(self, rule: StartRule, *, observers: Iterable[Observer] = (), tools: _Tools | None = None) -> None:
         self.rule = rule

@@ -181,7 +181,7 @@ def mapping_of(need: FunctionNeed, queue: str, order: Order, clients: Clients, s
 
 
 def answers_of(deployment: Deployment, order: Order, clients: Clients, say: Say) -> LocalAnswers:
-    """Return what answers over HTTP: links, for the flows of all functions of answers, and requests that start runs."""
+    """Return the local HTTP server of answer links and of requests that start runs."""
     starts = {need.name: _start_handler(need, clients) for need in _starting(deployment)}
     needs = [function for function in deployment.functions if function.definition.kind is FunctionKind.ANSWERS]
     flows = tuple(dict.fromkeys(flow for need in needs for flow in need.definition.flows))

@@ -1,4 +1,4 @@
-"""The functions with a URL, asked over HTTP on this machine: that of answers, and those that start runs."""
+"""Calls functions with a URL over HTTP on this machine, to answer links and to start runs."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ class EarlyEffects:
         *,
         keeper: Callable[[Callable[[Any], str]], str],
     ) -> Any:
-        """Return the result of a call that ``keeper`` makes once and remembers as text, with what the call gets.
+        """Return the result of a call that is remembered elsewhere. ``keeper`` makes it once, and keeps its text.
 
         A cursor is no result: ``cursor.execute`` returns it.
         """

@@ -1,4 +1,4 @@
-"""SQL statements that are applied once in each hop, for :meth:`flowguard.Step.sql`.
+"""The SQL databases in which :meth:`flowguard.Step.sql` applies statements once in each hop.
 
 ::
 

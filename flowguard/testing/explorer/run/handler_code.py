@@ -1,4 +1,4 @@
-"""The code of handlers: the methods of stages, the functions, and what of user code these name."""
+"""Finds the user code of handlers, and the user code that they call by name."""
 
 from __future__ import annotations
 

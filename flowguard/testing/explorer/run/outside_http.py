@@ -137,7 +137,7 @@ def answer_of(
 
 
 def refuse_unplayed(points: Points, request: OutsideRequest, library: str) -> None:
-    """Raise :class:`NetworkRefused` for a request with a header that no party plays: Upgrade or Expect."""
+    """Refuse a request for ``Upgrade`` or ``Expect``, which no party plays, by :class:`NetworkRefused`."""
     for header, what in _UNPLAYED.items():
         if header in request.headers:
             shown = f"asks {request.host} by {library} for {what}, which no party of outside= answers"

@@ -1,4 +1,4 @@
-"""Decides by its CPU time when an invocation that does not end is given up."""
+"""Gives up an invocation that has used much CPU time and does not end."""
 
 from __future__ import annotations
 
