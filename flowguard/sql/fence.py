@@ -31,6 +31,7 @@ SCHEMA: Final = f"""CREATE TABLE IF NOT EXISTS {TABLE} (
     request_id text NOT NULL,
     requested_at bigint NOT NULL,
     hop bigint NOT NULL,
+    reset_by text NOT NULL,
     epoch bigint NOT NULL,
     results text NOT NULL,
     written_at bigint NOT NULL,
@@ -39,18 +40,18 @@ SCHEMA: Final = f"""CREATE TABLE IF NOT EXISTS {TABLE} (
 """What makes the table of the fences. It has a row for each object; times are in ms since 1970."""
 
 _ADD: Final = f"""INSERT INTO {TABLE}
-    (flow, object_id, request_id, requested_at, hop, epoch, results, written_at)
-    VALUES (:flow, :object_id, '', 0, 0, 0, '{{}}', :written_at)
+    (flow, object_id, request_id, requested_at, hop, reset_by, epoch, results, written_at)
+    VALUES (:flow, :object_id, '', 0, 0, '', 0, '{{}}', :written_at)
     ON CONFLICT (flow, object_id) DO NOTHING"""  # noqa: S608 - the name is a constant
 
-READ: Final = f"""SELECT request_id, requested_at, hop, epoch, results FROM {TABLE}
+READ: Final = f"""SELECT request_id, requested_at, hop, reset_by, epoch, results FROM {TABLE}
     WHERE flow = :flow AND object_id = :object_id"""  # noqa: S608 - the name is a constant
 
 READ_AND_LOCK: Final = f"{READ.replace('results', 'results, pg_current_xact_id()::text')} FOR UPDATE"
 """The same in PostgreSQL, with the number of the transaction. Copies of the hop wait here."""
 
 WRITE: Final = f"""UPDATE {TABLE} SET request_id = :request_id, requested_at = :requested_at, hop = :hop,
-    epoch = :epoch, results = :results, written_at = :written_at
+    reset_by = :reset_by, epoch = :epoch, results = :results, written_at = :written_at
     WHERE flow = :flow AND object_id = :object_id"""  # noqa: S608 - the name is a constant
 
 MOST_RESULTS: Final = 60_000
@@ -99,7 +100,10 @@ class FenceIsNewer(FlowguardError):
 
 
 class SqlFence(NamedTuple):
-    """Which hop of which run asks, under which claim. Times are in ms since 1970."""
+    """Which hop of which run asks, under which claim. Times are in ms since 1970.
+
+    ``reset_by`` is the last reset of the object, empty where there was none.
+    """
 
     flow: str
     object_id: ObjectId
@@ -108,21 +112,23 @@ class SqlFence(NamedTuple):
     hop: int
     epoch: int
     now: int
+    reset_by: str = ""
 
     def is_behind(self, row: Sequence[Any]) -> bool:
         """Answer whether what has written the row is newer.
 
         Within a request the claims decide. A message of a request may have an earlier time than a copy of it.
         """
-        request_id, requested_at, _, epoch, _ = row
+        request_id, requested_at, _, _, epoch, _ = row
         if request_id == self.request_id:
             return bool(epoch > self.epoch and requested_at >= self.requested_at)
         return bool((requested_at, epoch) >= (self.requested_at, self.epoch))
 
     def results_of(self, row: Sequence[Any]) -> dict[str, str]:
         """Return what this hop has in the row, each result by its key."""
-        request_id, _, hop, _, results = row
-        return dict(json.loads(results)) if (request_id, hop) == (self.request_id, self.hop) else {}
+        request_id, _, hop, reset_by, _, results = row
+        is_same = (request_id, hop, reset_by) == (self.request_id, self.hop, self.reset_by)
+        return dict(json.loads(results)) if is_same else {}
 
 
 def made_once(database: SqlDatabase, fence: SqlFence, key: str, make: Callable[[Any], str]) -> str:
@@ -152,8 +158,15 @@ def _made_once(database: SqlDatabase, fence: SqlFence, key: str, make: Callable[
         text = json.dumps(results)
         if len(text) > MOST_RESULTS:
             raise RunFailed(f"the results of step.sql take {len(text)} bytes in this hop, more than {MOST_RESULTS}")
-        mine: dict[str, str | int] = {"request_id": fence.request_id, "requested_at": fence.requested_at}
-        if not transaction.written({**place, **mine, **now, "hop": fence.hop, "epoch": fence.epoch, "results": text}):
+        mine: dict[str, str | int] = {
+            "request_id": fence.request_id,
+            "requested_at": fence.requested_at,
+            "hop": fence.hop,
+            "reset_by": fence.reset_by,
+            "epoch": fence.epoch,
+            "results": text,
+        }
+        if not transaction.written({**place, **mine, **now}):
             raise RunFailed(HAS_ENDED)
         return results[key]
     raise RunFailed("the statements of step.sql have rolled its transaction back; raise an error for that")

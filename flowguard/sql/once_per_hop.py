@@ -32,10 +32,10 @@ class SqlOfHop(NamedTuple):
         The database does not know of claims that have written nothing there. So the run item is asked where the
         database refuses: a hop that is still current did not end because of it.
         """
-        m = self.message
-        fence = SqlFence(m.flow, m.object_id, m.request_id, m.requested_at, m.hop, self.epoch, self.now)
+        m, reset_by = self.message, "" if self.reset_by is None else self.reset_by
+        fence = SqlFence(m.flow, m.object_id, m.request_id, m.requested_at, m.hop, self.epoch, self.now, reset_by)
         try:
-            return made_once(self.database, fence, idempotency_key(m, name, self.reset_by), make)
+            return made_once(self.database, fence, idempotency_key(m, name, None), make)
         except FenceIsNewer as newer:
             if self.is_current():
                 raise FenceAhead(f"{newer}, and the run item does not; delete its row there") from None

@@ -169,6 +169,16 @@ def test_results_may_take_all_the_room_there_is(books: Books) -> None:
     assert made_once(books.database, FIRST, "book", lambda _: "x" * room) == "x" * room
 
 
+def test_a_reset_leaves_no_results_of_before(books: Books) -> None:
+    once(books, FIRST, "of before")
+    after = FIRST._replace(reset_by="a reset", epoch=3)
+    once(books, after, "of after")
+    assert books.query("SELECT results FROM flowguard_fence") == [('{"of after": "booked n-1"}',)]
+    assert once(books, after, "of after", "n-2") == "booked n-1"
+    with pytest.raises(FenceIsNewer):
+        once(books, FIRST, "of before")
+
+
 def test_a_newer_request_leaves_no_results_of_the_one_before(books: Books) -> None:
     once(books, FIRST, "of the first")
     once(books, SECOND, "of the second")
@@ -180,10 +190,10 @@ def test_in_postgres_the_row_is_written_in_the_transaction_in_which_it_was_locke
 
     def rows(sql: str, parameters: Mapping[str, object]) -> list[tuple[object, ...]]:
         asked.append((sql.partition(" ")[0], parameters))
-        return [("r-1", 1, 1, 1, "{}", b"817")] if sql.startswith("SELECT") else [(1,)] * (parameters["hop"] == 1)
+        return [("r-1", 1, 1, "", 1, "{}", b"817")] if sql.startswith("SELECT") else [(1,)] * (parameters["hop"] == 1)
 
     row = LockedRow(rows)
-    assert row.locked({"flow": "f"}) == ["r-1", 1, 1, 1, "{}"]
+    assert row.locked({"flow": "f"}) == ["r-1", 1, 1, "", 1, "{}"]
     assert (row.written({"hop": 1}), row.written({"hop": 2})) == (True, False)
     assert asked[1] == ("UPDATE", {"hop": 1, "transaction": "817"})
 

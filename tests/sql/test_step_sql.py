@@ -247,7 +247,7 @@ def test_a_database_that_alone_knows_of_a_newer_claim_fails_the_attempt_and_lose
     WORLD.handle = lambda order, step: Done(booked(step, order))
     books = WORLD.books
     books.query(
-        "INSERT INTO flowguard_fence VALUES ('sql-orders', 'o-1', 'lost', 9000000000000, 1, 7, '{}', 0)",
+        "INSERT INTO flowguard_fence VALUES ('sql-orders', 'o-1', 'lost', 9000000000000, 1, '', 7, '{}', 0)",
     )
     runner.send(SqlOrders, Order(order_id="o-1"))
     end = runner.run().run("o-1")
