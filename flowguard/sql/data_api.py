@@ -28,10 +28,12 @@ class DataApi:
     """
 
     def __init__(self, client: Any, *, cluster: str, secret: str, database: str) -> None:
-        if (client.meta.config.retries or {}).get("total_max_attempts") != 1:
+        config = getattr(getattr(client, "meta", None), "config", None)
+        if config is None or (config.retries or {}).get("total_max_attempts") != 1:
             fix = 'boto3.client("rds-data", config=Config(retries={"total_max_attempts": 1}))'
             raise SettingsError(
-                "client", f"it repeats calls, and a statement that is repeated counts twice; write {fix}"
+                "client",
+                f"is none of boto3 that repeats no call, and a statement that is repeated counts twice; write {fix}",
             )
         self._client = client
         self._where = {"resourceArn": cluster, "secretArn": secret}

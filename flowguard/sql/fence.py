@@ -17,11 +17,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
 
-from flowguard.errors import FlowguardError, RunFailed, shown
+from flowguard.errors import FlowguardError, RunFailed, SettingsError, shown
 from flowguard.names.ids import ObjectId, RequestId
 from flowguard.startup.named_tuple import NamedTuple
+
+Connection = TypeVar("Connection")
 
 TABLE: Final = "flowguard_fence"
 
@@ -97,6 +99,21 @@ class ConnectionLost(FlowguardError):
 
 class FenceIsNewer(FlowguardError):
     """Something newer has written the fence, a request or a later claim of the same. Nothing was written."""
+
+
+def check_connect(database: str, connect: object) -> None:
+    """Raise :class:`SettingsError` for what opens no connection, such as an address."""
+    if not callable(connect):
+        fix = f"give a function that does: {database}(lambda: …)"
+        raise SettingsError(database, f"a {type(connect).__name__} opens no connection; {fix}")
+
+
+def checked_connection(connection: Any, kind: type[Connection]) -> Connection:
+    """Return the connection. Raises :class:`RunFailed` for one of another library."""
+    if not isinstance(connection, kind):
+        wanted = f"{kind.__module__.partition('.')[0]}.{kind.__name__}"
+        raise RunFailed(f"the database of step.sql connects to {type(connection).__name__}, and not a {wanted}")
+    return connection
 
 
 class SqlFence(NamedTuple):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from flowguard.errors import FenceAhead, WorkerFenced
+from flowguard.errors import FenceAhead, RunFailed, WorkerFenced
 from flowguard.protocol.run import FencedBy
 from flowguard.recorded.remembered import idempotency_key
 from flowguard.sql.fence import FenceIsNewer, SqlDatabase, SqlFence, made_once
@@ -32,6 +32,9 @@ class SqlOfHop(NamedTuple):
         The database does not know of claims that have written nothing there. So the run item is asked where the
         database refuses: a hop that is still current did not end because of it.
         """
+        if type(self.database).__module__.partition(".")[0] in ("psycopg", "sqlite3", "builtins"):
+            kind = type(self.database).__name__
+            raise RunFailed(f"a {kind} is no database of flowguard.sql; give Postgres(…), DataApi(…) or SQLite(…)")
         m, reset_by = self.message, "" if self.reset_by is None else self.reset_by
         fence = SqlFence(m.flow, m.object_id, m.request_id, m.requested_at, m.hop, self.epoch, self.now, reset_by)
         try:

@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from flowguard.errors import RunFailed
-from flowguard.sql.fence import ConnectionLost, LockedRow, Transaction
+from flowguard.sql.fence import ConnectionLost, LockedRow, Transaction, check_connect, checked_connection
 from flowguard.sql.sqlite import no_table
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ class Postgres:
     """
 
     def __init__(self, connect: Callable[[], psycopg.Connection[Any]]) -> None:
+        check_connect("Postgres", connect)
         self._connect = connect
         self._kept = threading.local()
 
@@ -48,14 +49,16 @@ class Postgres:
 
     def _connection(self) -> tuple[psycopg.Connection[Any], bool]:
         """Return a connection without a transaction, and whether it was used before."""
-        from psycopg.pq import TransactionStatus  # there where somebody connects by it
+        # They are there where somebody connects by psycopg.
+        import psycopg
+        from psycopg.pq import TransactionStatus
 
         kept: psycopg.Connection[Any] | None = getattr(self._kept, "connection", None)
         if kept is not None and kept.info.transaction_status == TransactionStatus.IDLE:
             return kept, True
         if kept is not None:  # closed, or somebody has used it since
             kept.close()
-        self._kept.connection = connection = self._connect()
+        self._kept.connection = connection = checked_connection(self._connect(), psycopg.Connection)
         if connection.info.transaction_status != TransactionStatus.IDLE:
             raise RunFailed("the connection of step.sql has an open transaction; open one of its own. Nothing was done")
         return connection, False

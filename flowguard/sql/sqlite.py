@@ -8,19 +8,20 @@ from contextlib import closing, contextmanager
 from typing import Any
 
 from flowguard.errors import RunFailed
-from flowguard.sql.fence import READ, TABLE, WRITE, Transaction
+from flowguard.sql.fence import READ, TABLE, WRITE, Transaction, check_connect, checked_connection
 
 
 class SQLite:
     """A database of SQLite. ``connect`` opens a connection; each transaction gets one, which is closed after it."""
 
     def __init__(self, connect: Callable[[], sqlite3.Connection]) -> None:
+        check_connect("SQLite", connect)
         self._connect = connect
 
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:
         """Open a transaction that the end of the block commits. The handler's statements get a ``sqlite3.Cursor``."""
-        with closing(self._connect()) as connection:
+        with closing(checked_connection(self._connect(), sqlite3.Connection)) as connection:
             _leave_transactions_to_statements(connection)
             connection.row_factory = None
             connection.execute("BEGIN IMMEDIATE")

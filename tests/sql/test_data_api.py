@@ -71,10 +71,10 @@ def test_a_list_comes_back_and_two_columns_of_one_name_do_not(database: DataApi)
 
 
 @pytest.mark.parametrize(
-    "config", [None, Config(retries={"total_max_attempts": 2}), Config(retries={"mode": "standard"})]
+    "config", ["none", None, Config(retries={"total_max_attempts": 2}), Config(retries={"mode": "standard"})]
 )
 def test_a_client_that_repeats_calls_is_refused(config: Any) -> None:
-    client = boto3.Session(region_name="us-east-1").client("rds-data", config=config)
+    client = boto3.Session(region_name="us-east-1").client("rds-data", config=config) if config != "none" else None
     with pytest.raises(SettingsError, match=r'a statement that is repeated counts twice; .*"total_max_attempts": 1'):
         DataApi(client, cluster=CLUSTER, secret=SECRET, database="books")
 

@@ -13,11 +13,11 @@ import pytest
 from pydantic import BaseModel
 
 from flowguard import Done, Fixed, Flow, Outcome, RetryPolicy, Stage, Step
-from flowguard.errors import FenceAhead, RunFailed, WorkerFenced
+from flowguard.errors import FenceAhead, RunFailed, SettingsError, WorkerFenced
 from flowguard.names.ids import ObjectId, RequestId
 from flowguard.protocol.run import FencedBy
 from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
-from flowguard.sql import SQLite
+from flowguard.sql import Postgres, SQLite
 from flowguard.sql.once_per_hop import SqlOfHop
 from flowguard.testing import FlowClock, FlowRunner, MemoryAWS
 from flowguard.wire.message import Message
@@ -276,6 +276,10 @@ def ends(cursor: sqlite3.Cursor) -> None:
 @pytest.mark.parametrize(
     ("call", "why"),
     [
+        pytest.param(lambda step, db: step.sql("a", "ledger", str), "a str is no database", id="an address"),
+        pytest.param(
+            lambda step, db: step.sql("a", db._connect(), str), "a Connection is no database", id="a connection"
+        ),
         pytest.param(lambda step, db: step.sql("", db, str), "names nothing to remember", id="no name"),
         pytest.param(lambda step, db: step.sql("a", db, 7), r"step\.sql\('a', …\) has 7 to call", id="no function"),
         pytest.param(lambda step, db: step.sql("a", db, str, "int"), "no type but text", id="a type's name"),
@@ -296,6 +300,18 @@ def test_what_is_no_use_is_refused(runner: FlowRunner, call: Callable[[Step, SQL
     WORLD.handle = handle
     runner.send(SqlOrders, Order(order_id="o-1"))
     assert runner.run().run("o-1").status == "COMPLETED"
+
+
+@pytest.mark.parametrize("kind", [SQLite, Postgres])
+def test_an_address_opens_no_connection(kind: Any) -> None:
+    with pytest.raises(SettingsError, match=r"a str opens no connection; give a function that does: \w+\(lambda: …\)"):
+        kind("postgresql://ledger")
+
+
+@pytest.mark.parametrize(("kind", "wanted"), [(SQLite, "sqlite3.Connection"), (Postgres, "psycopg.Connection")])
+def test_what_is_no_connection_is_named(kind: Any, wanted: str) -> None:
+    with pytest.raises(RunFailed, match=f"connects to NoneType, and not a {wanted}"), kind(lambda: None).transaction():
+        pass
 
 
 def test_a_stage_without_a_claim_has_no_fence_to_write(runner: FlowRunner) -> None:
