@@ -6,11 +6,10 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import pytest
-from moto import mock_aws
 
 from flowguard.deploy.needs import Deployment
 from flowguard.sim.calls import intercept
-from tests.deploy.deployed import REGION, Stack
+from tests.deploy.deployed import Stack, made_on_moto
 from tests.deploy.exercised import needs
 from tests.deploy.templates import MODULES, options_of, template
 from tests.deploy.test_doctor import SESSION, Refusing, attribute, configure, findings, redrive, url
@@ -21,12 +20,7 @@ CHARGING: Final = "charge-charging"
 
 @pytest.fixture
 def stack(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stack]:
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-        monkeypatch.setenv(name, "moto")
-    monkeypatch.setenv("AWS_DEFAULT_REGION", REGION)
-    with mock_aws():
-        made = Stack(template("charging"), SESSION)
-        made.make()
+    with made_on_moto(monkeypatch, template("charging"), SESSION) as made:
         yield made
 
 

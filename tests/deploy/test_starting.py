@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import pytest
-from moto import mock_aws
 
 from flowguard.aws.clients import Clients
 from flowguard.aws.ledger import ledger_of
@@ -18,7 +17,7 @@ from flowguard.settings import Settings
 from flowguard.sim.account import SIMULATED_SECRETS
 from flowguard.sim.calls import Recorder, intercept
 from flowguard.sim.memory.aws import MemoryAWS
-from tests.deploy.deployed import REGION, Stack
+from tests.deploy.deployed import Stack, made_on_moto
 from tests.deploy.exercised import actions_of, granted, needs
 from tests.deploy.starting import start
 from tests.deploy.templates import MODULES, of_type, options_of, template
@@ -99,12 +98,7 @@ def test_the_template_says_what_a_url_is_for() -> None:
 
 @pytest.fixture
 def stack(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stack]:
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-        monkeypatch.setenv(name, "moto")
-    monkeypatch.setenv("AWS_DEFAULT_REGION", REGION)
-    with mock_aws():
-        made = Stack(template("starting"), SESSION)
-        made.make()
+    with made_on_moto(monkeypatch, template("starting"), SESSION) as made:
         yield made
 
 
