@@ -200,6 +200,20 @@ class OtherRelease(RunFailed):
     """
 
 
+class AskedOtherwise(OtherRelease):
+    """An agent asks its model or a tool something else than the hop remembers an answer to. Nothing was asked.
+
+    ``call`` names it, such as ``draft.2``. A release has changed the prompt or a tool, or the prompt differs by the
+    attempt. The message is parked as one of another release.
+    """
+
+    def __init__(self, call: str) -> None:
+        fix = "let a prompt depend on the payload and the step alone, or give the agent's calls another name"
+        super().__init__(f"{call!r} is asked something else than is remembered; {fix} to ask anew")
+        self.args = (call,)
+        self.call = call
+
+
 class GroupChanged(RunFailed):
     """A stage that goes on to save a group asks other requests than it has saved before. Nothing was sent.
 

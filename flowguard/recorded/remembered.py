@@ -60,11 +60,28 @@ class EarlyEffects:
         if inspect.iscoroutinefunction(call):
             return self._awaited(name, call, form)
         text = self._memory.recall(name)
-        return form.read(self._made(name, call(), form) if text is None else text)
+        if text is None:
+            with self._free_if_raised(name):
+                made = call()
+            text = self._made(name, made, form)
+        return form.read(text)
 
     async def _awaited(self, name: str, call: Callable[[], Any], form: ResultForm) -> Any:
         text = self._memory.recall(name)
-        return form.read(self._made(name, await call(), form) if text is None else text)
+        if text is None:
+            with self._free_if_raised(name):
+                made = await call()
+            text = self._made(name, made, form)
+        return form.read(text)
+
+    @contextmanager
+    def _free_if_raised(self, name: str) -> Iterator[None]:
+        """Let a handler that catches what its call raises make it again, for nothing is remembered of it."""
+        try:
+            yield
+        except BaseException:
+            self._names.discard(name)
+            raise
 
     def _made(self, name: str, result: Any, form: ResultForm) -> str:
         """Remember the result of a call, and return its text."""
