@@ -1,6 +1,6 @@
-"""Answers to requests of httpx, of its client and its asynchronous one.
+"""Answers to requests of httpx and httpx2, of their clients and their asynchronous ones.
 
-A transport of httpx gets a request when base URL, authentication and hooks are done with it. Redirects are requests of
+A transport gets a request when base URL, authentication and hooks are done with it. Redirects are requests of
 their own.
 """
 
@@ -16,7 +16,7 @@ from flowguard.testing.explorer.run.outside_world import OutsideWorld
 
 
 def answered_httpx(points: Points, world: OutsideWorld) -> Change:
-    """Return the change with which parties answer what httpx sends."""
+    """Return the change with which parties answer what httpx, or httpx2, sends."""
 
     @contextmanager
     def change(httpx: Any) -> Iterator[None]:
@@ -62,7 +62,7 @@ class _Transports:
         headers = {name.lower(): value for name, value in request.headers.items()}
         path = request.url.raw_path.decode("ascii")
         asked = made_request(request.method, party, path, headers, body)
-        refuse_unplayed(self._points, asked, "httpx")
+        refuse_unplayed(self._points, asked, self._httpx.__name__)
 
         def timed_out() -> Exception:
             error: Exception = self._httpx.ReadTimeout("timed out", request=request)

@@ -219,7 +219,7 @@ class Sandbox:
     def _late_changes(self) -> dict[str, Change]:
         """Return what is changed in libraries that handlers may import."""
         return {
-            "httpx": answered_httpx(self.invocation, self.outside),
+            **dict.fromkeys(("httpx", "httpx2"), answered_httpx(self.invocation, self.outside)),
             "aiohttp": answered_aiohttp(self.invocation, self.outside),
             **refused_drivers(self.invocation, tuple(self._needs.network)),
         }

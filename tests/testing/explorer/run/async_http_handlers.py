@@ -9,6 +9,7 @@ from typing import Any
 
 import aiohttp
 import httpx
+import httpx2
 
 BASE = "https://psp.example"
 PSP = f"{BASE}/charges"
@@ -92,6 +93,28 @@ def survives_a_timeout_by_httpx(event: Any, context: Any) -> None:
 
 def upgrades_by_httpx(event: Any, context: Any) -> None:
     httpx.get(PSP, headers={"Upgrade": "websocket"})
+
+
+# -- httpx2, which Pydantic AI brings
+
+
+def charges_by_async_httpx2(event: Any, context: Any) -> None:
+    async def charge() -> None:
+        async with httpx2.AsyncClient() as client:
+            for order in bodies(event):
+                (await client.post(PSP, json={"amount": order["amount"]})).raise_for_status()
+
+    asyncio.run(charge())
+
+
+def survives_a_timeout_by_httpx2(event: Any, context: Any) -> None:
+    for order in bodies(event):
+        try:
+            httpx2.post(PSP, json={"amount": order["amount"]}, headers=key_of(order)).raise_for_status()
+        except httpx2.ReadTimeout as error:
+            if str(error.request.url) != PSP:
+                return
+            raise
 
 
 # -- aiohttp

@@ -34,6 +34,7 @@ def explored(handler: Any, **about: Any) -> Report:
     [
         (handlers.charges_by_httpx, "httpx.post("),
         (handlers.charges_by_async_httpx, "(await client.post("),
+        (handlers.charges_by_async_httpx2, "(await client.post("),
         (handlers.charges_by_aiohttp, "await session.post("),
     ],
 )
@@ -55,6 +56,7 @@ def test_what_is_charged_again_is_found_at_its_line(handler: Any, line: str) -> 
         handlers.charges_by_httpx_under_a_key,
         handlers.charges_by_async_httpx_under_a_key,
         handlers.survives_a_timeout_by_httpx,
+        handlers.survives_a_timeout_by_httpx2,
         handlers.charges_by_aiohttp_under_a_key,
         handlers.survives_a_timeout_by_aiohttp,
     ],
