@@ -42,6 +42,7 @@ from flowguard.sim.weather.forecast import forecast
 from flowguard.sim.world import START
 from flowguard.testing.explorer.record.history import Items
 from flowguard.testing.explorer.record.question import PARTIES
+from flowguard.testing.explorer.run import anyio_threads
 from flowguard.testing.explorer.run.debugger import Debugger
 from flowguard.testing.explorer.run.explored import keys_of, modules_of
 from flowguard.testing.explorer.run.given_buckets import Buckets, GivenBuckets
@@ -221,6 +222,7 @@ class Sandbox:
         return {
             **dict.fromkeys(("httpx", "httpx2"), answered_httpx(self.invocation, self.outside)),
             "aiohttp": answered_aiohttp(self.invocation, self.outside),
+            anyio_threads.BACKEND: anyio_threads.without_threads(self.invocation),
             **refused_drivers(self.invocation, tuple(self._needs.network)),
         }
 
