@@ -32,7 +32,7 @@ def without_threads(inside: Inside) -> Change:
         owner = backend.AsyncIOBackend
         real = owner.run_sync_in_worker_thread
 
-        async def at_once(cls: Any, func: Callable[..., Any], args: tuple[Any, ...], **named: Any) -> Any:
+        async def at_once(cls: Any, /, func: Callable[..., Any], args: tuple[Any, ...], **named: Any) -> Any:
             if not inside.is_inside():
                 return await real(func, args, **named)
             await cls.checkpoint()
