@@ -12,6 +12,7 @@ import pytest
 
 from flowguard import errors
 from flowguard.errors import (
+    AskedOtherwise,
     Cancelled,
     ConditionFailed,
     ConditionRejected,
@@ -62,6 +63,11 @@ SENTENCES: list[tuple[FlowguardError, str]] = [
     (
         DefinitionError("stage Made", ("it has no name", "it has no handle")),
         "stage Made is not well defined:\n  - it has no name\n  - it has no handle",
+    ),
+    (
+        AskedOtherwise("draft.2"),
+        "'draft.2' is asked something else than is remembered; let a prompt depend on the payload and the step alone, "
+        "or give the agent's calls another name to ask anew",
     ),
     (
         GroupChanged("ask-shops", 1_980),

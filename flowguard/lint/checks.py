@@ -392,7 +392,7 @@ def sleeps(source: ModuleSource, code: HandlerCode) -> Iterator[ast.AST]:
 
 
 def effect_repeated(source: ModuleSource, code: HandlerCode) -> Iterator[ast.AST]:
-    """Find HTTP requests that change something, outside of step.once."""
+    """Find HTTP requests that change something, and agents that ask their models, outside of step.once."""
     if not code.steps:
         return
     remembering = list(_step_calls(code, frozenset({"once"})))
@@ -409,8 +409,15 @@ def effect_repeated(source: ModuleSource, code: HandlerCode) -> Iterator[ast.AST
     kept |= {id(inner) for function in inner_functions for inner in _calls(function)}
     for call in _calls(code.node):
         name = source.dotted(call.func)
-        if name.startswith(_HTTP_CLIENTS) and name.rpartition(".")[2] in _HTTP and id(call) not in kept:
+        asks = name.startswith(_HTTP_CLIENTS) and name.rpartition(".")[2] in _HTTP
+        if (asks or _runs_agent(call)) and id(call) not in kept:
             yield call
+
+
+def _runs_agent(call: ast.Call) -> bool:
+    """Answer whether an agent of Pydantic AI runs without a capability, which would remember its calls."""
+    runs = isinstance(call.func, ast.Attribute) and call.func.attr == "run_sync"
+    return runs and "capabilities" not in _keywords(call)
 
 
 def remembers_shortly(source: ModuleSource, code: HandlerCode) -> Iterator[ast.AST]:

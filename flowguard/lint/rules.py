@@ -135,7 +135,8 @@ EFFECT_REPEATED: Final = Rule(
     "effect-repeated",
     "changes something at another service outside step.once",
     "it happens at each attempt",
-    "write step.once('…', lambda: …), with step.key('…') as the other service's idempotency key",
+    "write step.once('…', lambda: …), with step.key('…') as the other service's idempotency key; "
+    "give an agent capabilities=[RememberedCalls(step, '…')]",
     "guides/side-effects-outside-aws.md",
 )
 

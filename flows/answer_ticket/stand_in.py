@@ -39,5 +39,5 @@ def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
 
 def _draft(parts: Sequence[ModelRequestPart]) -> dict[str, str]:
     found = [str(part.content) for part in parts if isinstance(part, ToolReturnPart) and part.outcome == "success"]
-    text = f"Thank you for your question. Your order {' and '.join(found)}." if found else "Thank you. We will call you."
+    text = f"Thank you. Your order {' and '.join(found)}." if found else "Thank you. We will call you."
     return {"subject": "Your question", "text": text}

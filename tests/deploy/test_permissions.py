@@ -35,6 +35,7 @@ SHIPPED = {
     "orders": "orders",
     "page_cache": "page_cache",
     "nightly_recount": "nightly_recount",
+    "answer_ticket": "answer_ticket",
 }
 """Each shipped flow with the folder of its samples."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 import uuid
 from collections.abc import Callable
@@ -224,6 +225,34 @@ def test_the_first_attempt_gets_the_result_in_the_form_in_which_later_ones_do(at
         [Charge(id="c-1", at=datetime(2027, 1, 2, tzinfo=UTC))],
     ]
     assert got[2:] == got[:2]
+
+
+def test_a_call_that_raised_may_be_made_again_under_its_name(at: Scene) -> None:
+    got: list[Any] = []
+
+    def away() -> int:
+        raise ConnectionError("away")
+
+    async def away_later() -> int:
+        raise ConnectionError("away")
+
+    async def there() -> int:
+        return 8
+
+    async def tried(step: Any) -> None:
+        with pytest.raises(ConnectionError):
+            await step.once("b", away_later)
+        got.append(await step.once("b", there))
+
+    def pricing(step: Any) -> None:
+        with pytest.raises(ConnectionError):
+            step.once("a", away)
+        got.append(step.once("a", lambda: 7))
+        asyncio.run(tried(step))
+
+    at.script.pricing = pricing
+    assert at.deliver(at.message()) == [True]
+    assert got == [7, 8]
 
 
 @pytest.mark.parametrize(

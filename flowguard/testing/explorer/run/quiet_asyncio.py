@@ -1,4 +1,4 @@
-"""The log of asyncio while workers are killed: their tasks are left as they are, and that is no news."""
+"""What asyncio keeps of workers: the log of tasks that are left as they are, and the event loop of a thread."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import gc
 import logging
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 from weakref import WeakSet
 
@@ -49,3 +49,14 @@ def _new_tasks() -> Iterator[WeakSet[asyncio.Task[Any]]]:
 def _is_news(record: logging.LogRecord) -> bool:
     error = record.exc_info[1] if record.exc_info else None
     return not (isinstance(error, Killed) or "it is pending" in record.getMessage())
+
+
+def close_left_loop() -> None:
+    """Close the event loop that a worker has left in its thread, or its tasks would go on with the next worker's."""
+    try:
+        loop = asyncio.get_event_loop()
+    except RuntimeError:  # it has left none
+        return
+    asyncio.set_event_loop(None)
+    with suppress(RuntimeError):  # a worker that was given up may run in it
+        loop.close()

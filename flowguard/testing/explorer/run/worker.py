@@ -28,6 +28,7 @@ from flowguard.testing.explorer.record.site import Site, site_of
 from flowguard.testing.explorer.run.async_errors import raise_in
 from flowguard.testing.explorer.run.fault_effects import Killed
 from flowguard.testing.explorer.run.patience import LOOK, Patience
+from flowguard.testing.explorer.run.quiet_asyncio import close_left_loop
 
 
 class Worker:
@@ -177,7 +178,9 @@ class _Thread:
                 self._given.acquire()
                 if (work := self._work) is None:
                     return
-                if work():
+                may_go_on = work()
+                close_left_loop()
+                if may_go_on:
                     self._free.append(self)
         except Killed:  # the work was given up
-            return
+            close_left_loop()

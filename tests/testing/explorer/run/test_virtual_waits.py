@@ -10,13 +10,17 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import Any
 
+import anyio.to_thread
 import boto3
 import pytest
 
 from flowguard.testing.explorer import PlainFunction, Report, explore, replay
+from flowguard.testing.explorer.run.anyio_threads import BACKEND, without_threads
+from flowguard.testing.explorer.run.late_imports import changed_when_imported
 from tests.testing.explorer.handlers import TABLES
 
 ORDER = {"order_id": "o1"}
@@ -242,9 +246,76 @@ def test_one_that_does_not_end_only_after_a_fault_is_found_too() -> None:
     assert violation.timeline
 
 
+def test_what_anyio_hands_to_threads_is_done_at_once_and_meets_faults() -> None:
+    number = ContextVar("number", default=0)
+
+    def put_it(name: str) -> int:
+        put(name)
+        seen = number.get()
+        number.set(9)
+        return seen
+
+    def handler(event: Any, context: Any) -> None:
+        async def all_of_it() -> None:
+            number.set(7)
+            assert await anyio.to_thread.run_sync(put_it, "o1") == 7
+            assert number.get() == 7, "a thread has a context of its own"
+            with pytest.raises(ZeroDivisionError):
+                await anyio.to_thread.run_sync(lambda: 1 // 0)
+
+        asyncio.run(all_of_it())
+
+    report = explored(handler)
+    assert report.ok, str(report)
+    assert set("au") <= set("".join(report.coverage.values()))
+
+
+def test_a_thread_of_anyio_beside_an_exploration_is_real() -> None:
+    async def beside() -> int:
+        return await anyio.to_thread.run_sync(threading.get_ident)
+
+    class Nobody:
+        def is_inside(self) -> bool:
+            return False
+
+    with changed_when_imported({BACKEND: without_threads(Nobody())}):
+        assert asyncio.run(beside()) != threading.get_ident()
+
+
 def test_a_handler_without_a_call_is_explored() -> None:
     report = explored(lambda event, context: None, walks=5)
     assert report.violations == ()
     assert str(report).splitlines()[0].endswith("COMPLETED")
     assert (report.verdict, report.ok) == ("not looked at", False), "nothing could go wrong"
     assert "no call was met: nothing could go wrong, so this says nothing" in report.summary()
+
+
+def test_a_loop_that_a_killed_worker_leaves_does_not_go_on_with_the_next() -> None:
+    """As ``run_sync`` of Pydantic AI does: it takes the loop of its thread, and leaves it there."""
+    loops: list[asyncio.AbstractEventLoop] = []
+
+    def kept_loop() -> asyncio.AbstractEventLoop:
+        try:
+            return asyncio.get_event_loop()
+        except RuntimeError:
+            asyncio.set_event_loop(asyncio.new_event_loop())
+            return asyncio.get_event_loop()
+
+    def handler(event: Any, context: Any) -> None:
+        async def beside() -> None:
+            await asyncio.sleep(1)
+            add()
+
+        async def both() -> None:
+            task = asyncio.ensure_future(beside())
+            await asyncio.sleep(0)
+            put()
+            task.cancel()
+
+        loops.append(kept_loop())
+        loops[-1].run_until_complete(both())
+
+    report = explored(handler)
+    assert report.ok, str(report)
+    assert len(loops) > 3
+    assert all(loop.is_closed() for loop in loops)
