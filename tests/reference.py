@@ -24,6 +24,7 @@ from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
 import flowguard
+import flowguard.ai
 import flowguard.observers
 import flowguard.sql
 import flowguard.testing
@@ -63,6 +64,7 @@ PAGES: Final = {
 BESIDE: Final = {
     "observers": "Watch flows: logs, metrics, traces.",
     "sql": "Run SQL statements once in each hop.",
+    "ai": "Remember each call of an agent.",
     "testing": "What users test with.",
 }
 """The packages that have names of their own."""
@@ -91,6 +93,7 @@ USED: Final[Mapping[str, str]] = {
     "errors": "explain/when-a-stage-fails",
     "observers": "operate/observing",
     "sql": "guides/sql",
+    "ai": "guides/ai-steps",
     "testing": "guides/test-your-flow",
     "commands": "operate/command-line",
     "run-item": "operate/find-one-order",

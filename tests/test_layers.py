@@ -30,7 +30,7 @@ FOLDERS: Final[Mapping[str, Sequence[frozenset[str]]]] = {
                 {"wire"},
                 {"protocol"},
                 {"observers", "recorded"},
-                {"sql", "worker"},
+                {"ai", "sql", "worker"},
                 {"aws"},
                 {"operate", "project"},
                 {"sim"},

@@ -42,6 +42,9 @@ _FLAGS: Final[Mapping[str, frozenset[str]]] = {
 }
 _WAITS: Final = frozenset({"when_all", "when_any", "when", "when_group"})
 
+_REMEMBERING: Final = "flowguard.ai.remembered_calls"
+"""The module whose classes keep a step for nothing but ``step.once``, which needs no more than each stage may."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Held:
@@ -62,6 +65,10 @@ def uses_of(stage: AnyStage) -> Uses:
     place = 1 if isinstance(handle, staticmethod) else 2
     _read(_plain(handle), {place: STEP}, stage, collected)
     return collected.uses()
+
+
+def _only_remembers(called: object) -> bool:
+    return isinstance(called, type) and called.__module__ == _REMEMBERING
 
 
 def _plain(function: object) -> object:
@@ -142,6 +149,8 @@ class _Reader:
                 return STEP if owner is not None and name in owner.attributes else None
             case ast.Call(func, arguments, keywords):
                 keeper = self._values.one(func)
+                if _only_remembers(keeper):
+                    return None
                 held = {place: self._holding(arg) for place, arg in enumerate(arguments)}
                 named = {keyword.arg or "": self._holding(keyword.value) for keyword in keywords}
                 given: list[int | str] = [place for places in (held, named) for place, kept in places.items() if kept]
@@ -195,7 +204,7 @@ class _Reader:
                 self._wait(node.func.value, node)
         elif self._values.one(node.func) is Done:
             self._found.flags.add("ends")
-        if given := dict(self._given(node)):
+        if (given := dict(self._given(node))) and not _only_remembers(self._values.one(node.func)):
             self._handed_on(node, given)
 
     def _given(self, node: ast.Call) -> Iterator[tuple[int | str, Held]]:

@@ -51,6 +51,8 @@ NOT_BY_SAMPLES = {
     ("approve-expense-answers", "dynamodb:GetItem", "flowguard"): "names the room left, of an answer that is too long",
     ("approve-expense-answers-url", "dynamodb:GetItem", "flowguard"): "names the room left, of a long answer",
     ("approve-expense", "dynamodb:GetItem", "flowguard"): "names the room left, of an answer that is too long",
+    ("answer-ticket-answers", "dynamodb:GetItem", "flowguard"): "names the room left, of an answer that is too long",
+    ("answer-ticket", "dynamodb:GetItem", "flowguard"): "names the room left, of an answer that is too long",
     ("book-appointment-give-appointments", "dynamodb:DeleteItem", "diaries"): "step.modify may return no item",
     ("take-payment-dead-letters", "dynamodb:UpdateItem", "flowguard"): "no sample kills its function",
     ("take-payment-dead-letters", "dynamodb:GetItem", "flowguard"): "no sample kills its function",

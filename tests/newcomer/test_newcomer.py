@@ -136,6 +136,23 @@ def test_sql_in_postgres_needs_its_own_extra_alone(fresh: FreshEnvironment, tmp_
 # -- what each of them has ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long("what each module imports is compared with its extra by tests/test_extras.py")
+def test_an_agent_needs_its_own_extra_alone(fresh: FreshEnvironment, tmp_path: Path) -> None:
+    fresh.install("ai")
+    assert not any(fresh.has(module) for module in ("moto", "pytest", "click", "openai", "anthropic"))
+    (tmp_path / "agent.py").write_text(
+        "from pydantic_ai import Agent\n"
+        "from pydantic_ai.models.test import TestModel\n"
+        "from flowguard.ai import RememberedCalls\n"
+        "from flowguard.errors import RunFailed\n"
+        "try:\n"
+        "    Agent(TestModel()).run_sync('x', capabilities=[RememberedCalls(None, 'draft')])\n"
+        "except RunFailed as error:\n"
+        "    print('for its step' in str(error))\n"
+    )
+    assert succeeded(fresh.run(tmp_path, "python", "agent.py")).out == "True\n"
+
+
 def a_deployed_function_needs_no_extra(fresh: FreshEnvironment, shop: Path) -> None:
     for extra in ("click", "rich", "moto", "jinja2", "time_machine", "pytest"):
         assert not fresh.has(extra)
