@@ -43,6 +43,7 @@ WITH_MOTO = "each command is a process with moto in it"
 AGAIN = "commands as in docs/guides/replay.md, each a process with moto in it"
 LONG = {
     "docs/guides/async-handlers.md": pytest.mark.proof("runs flows on the AWS in memory"),
+    "docs/guides/ai-steps.md": pytest.mark.proof("replays a flow with an agent"),
     "docs/explain/comparison.md": pytest.mark.long(
         "the same business in several forms under every fault, as in tests/proofs/compare"
     ),
@@ -56,6 +57,7 @@ LONG = {
     "docs/operate/dead-letters.md": pytest.mark.proof(WITH_MOTO),
     "docs/start/quick-start.md": pytest.mark.proof(WITH_MOTO),
     "docs/explain/when-a-stage-fails.md": pytest.mark.proof(WITH_MOTO),
+    "flows/answer_ticket/README.md": pytest.mark.long(AGAIN),
     "flows/appointments/README.md": pytest.mark.long(AGAIN),
     "flows/approval/README.md": pytest.mark.long(f"{AGAIN}, and an exploration as in tests/flows/test_explored.py"),
     "flows/nightly_recount/README.md": pytest.mark.long(AGAIN),

@@ -1,29 +1,25 @@
-"""The calls of an agent's run, each under ``step.once``."""
+"""The capability of Pydantic AI with which the calls of an agent are remembered."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn
 
 from pydantic_ai import RunContext
 from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.capabilities.abstract import CapabilityOrdering
-from pydantic_ai.exceptions import ModelAPIError, ModelRetry, ToolFailed
-from pydantic_ai.messages import ModelMessage, ModelResponse, ToolCallPart
+from pydantic_ai.messages import ModelMessage, ModelResponse
 from pydantic_ai.models import Model, ModelRequestContext, ModelRequestParameters
 from pydantic_ai.models.wrapper import WrapperModel
 from pydantic_ai.run import AgentRunResult
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.toolsets import AbstractToolset, ToolsetTool, WrapperToolset
 
-from flowguard.ai.answers import AnsweredRequest, CalledTool
-from flowguard.ai.faults import end_of, fault_of
+from flowguard.ai.calls_of_run import CallsOfRun
+from flowguard.ai.faults import end_of
 from flowguard.ai.questions import compaction_question_of, question_of, tool_question_of
-from flowguard.errors import AskedOtherwise, RunFailed, shown
+from flowguard.errors import RunFailed, shown
 from flowguard.step import AnyStep, Step
-
-Kept = TypeVar("Kept", AnsweredRequest, CalledTool)
 
 
 class RememberedCalls(AbstractCapability[Any]):
@@ -45,11 +41,8 @@ class RememberedCalls(AbstractCapability[Any]):
         if not isinstance(step, Step):
             raise RunFailed(f"RememberedCalls(step, name) has {shown(step)} for its step")
         step.key(name)  # raises for what is no name
-        self._step = step
-        self._name = name
-        self._key_header = key_header
-        self._answered = 0
-        self._raised: BaseException | None = None
+        self._given = step, name, key_header
+        self._calls = CallsOfRun(*self._given)
 
     def get_ordering(self) -> CapabilityOrdering:
         """Return that this is around all other capabilities: what they ask for is remembered, too."""
@@ -57,82 +50,29 @@ class RememberedCalls(AbstractCapability[Any]):
 
     async def for_run(self, ctx: RunContext[Any]) -> RememberedCalls:
         """Return a capability that begins to count anew. A second run under one name is refused by its first call."""
-        return RememberedCalls(self._step, self._name, key_header=self._key_header)
+        step, name, key_header = self._given
+        return RememberedCalls(step, name, key_header=key_header)
 
     def get_wrapper_model(self, model: Model) -> Model:
         """Return the model whose requests are remembered."""
-        return _RememberedModel(model, self)
+        return _RememberedModel(model, self._calls)
 
     def get_wrapper_toolset(self, toolset: AbstractToolset[Any]) -> AbstractToolset[Any]:
         """Return the tools whose calls are remembered."""
-        return _RememberedTools(toolset, self)
+        return _RememberedTools(toolset, self._calls)
 
     async def on_run_error(self, ctx: RunContext[Any], *, error: BaseException) -> AgentRunResult[Any]:
         """Raise the error, or the end of the run where another attempt would meet the same one."""
-        ends = None if error is self._raised else end_of(self._name, error)
+        ends = None if error is self._calls.raised else end_of(self._given[1], error)
         if ends is not None:
             raise ends from None
         raise error
-
-    async def answered(
-        self,
-        asked: str,
-        ask: Callable[[ModelSettings | None], Awaitable[ModelResponse]],
-        settings: ModelSettings | None,
-    ) -> ModelResponse:
-        """Return the answer to the next request, which ``ask`` makes with its settings."""
-        place = f"{self._answered + 1}"
-
-        async def make() -> AnsweredRequest:
-            try:
-                return AnsweredRequest(asked=asked, answer=await ask(self._with_key(settings, f"{place}.{asked}")))
-            except ModelAPIError as error:
-                raise fault_of(error) from None
-
-        kept = await self._once(place, asked, make, AnsweredRequest)
-        self._answered += 1
-        return kept.answer
-
-    async def called(self, asked: str, ctx: RunContext[Any], call: Callable[[], Awaitable[Any]]) -> Any:
-        """Return what a tool returns, or raise what it tells the model by an exception."""
-
-        async def make() -> CalledTool:
-            try:
-                return CalledTool.of(asked, await call())
-            except ModelRetry as error:
-                return CalledTool(asked=asked, retry=error.message)
-            except ToolFailed as error:
-                return CalledTool(asked=asked, failed=error.message)
-
-        kept = await self._once(f"{self._answered}.{_place_in_answer(ctx)}", asked, make, CalledTool)
-        return kept.outcome()
-
-    async def _once(self, place: str, asked: str, make: Callable[[], Awaitable[Kept]], kind: type[Kept]) -> Kept:
-        async def noted() -> Kept:
-            try:
-                return await make()
-            except Exception as error:
-                self._raised = error
-                raise
-
-        name = f"{self._name}.{place}"
-        kept: Kept = await self._step.once(name, noted, kind)
-        if kept.asked != asked:
-            raise AskedOtherwise(name)
-        return kept
-
-    def _with_key(self, settings: ModelSettings | None, place: str) -> ModelSettings | None:
-        if self._key_header is None:
-            return settings
-        given = ModelSettings() if settings is None else settings
-        headers = {**given.get("extra_headers", {}), self._key_header: self._step.key(f"{self._name}.{place}")}
-        return {**given, "extra_headers": headers}
 
 
 class _RememberedModel(WrapperModel):
     """A model whose answers are remembered. Everything else it leaves to the model."""
 
-    def __init__(self, wrapped: Model, calls: RememberedCalls) -> None:
+    def __init__(self, wrapped: Model, calls: CallsOfRun) -> None:
         super().__init__(wrapped)
         self._calls = calls
 
@@ -163,7 +103,7 @@ class _RememberedModel(WrapperModel):
 class _RememberedTools(WrapperToolset[Any]):
     """Tools whose calls are remembered."""
 
-    calls: RememberedCalls
+    calls: CallsOfRun
 
     async def call_tool(
         self, name: str, tool_args: dict[str, Any], ctx: RunContext[Any], tool: ToolsetTool[Any]
@@ -172,14 +112,3 @@ class _RememberedTools(WrapperToolset[Any]):
             return await self.wrapped.call_tool(name, tool_args, ctx, tool)
 
         return await self.calls.called(tool_question_of(name, tool_args), ctx, call)
-
-
-def _place_in_answer(ctx: RunContext[Any]) -> int:
-    """Return which of the tool calls of the model's last answer this is. It does not depend on when it ends."""
-    answer = next((message for message in reversed(ctx.messages) if isinstance(message, ModelResponse)), None)
-    calls = [part.tool_call_id for part in answer.parts if isinstance(part, ToolCallPart)] if answer is not None else []
-    if ctx.tool_call_id not in calls:
-        raise RunFailed(
-            f"the tool {ctx.tool_name!r} is called by no answer of the model, which has no place to remember"
-        )
-    return calls.index(ctx.tool_call_id) + 1
