@@ -17,7 +17,7 @@ class AnsweredRequest(BaseModel):
 
 
 class CalledTool(BaseModel):
-    """What a tool has returned, ``plain`` or as a ``whole``, or what it told the model by an exception."""
+    """The result of a tool. It was returned, ``plain`` or as a ``whole``, or raised for the model to read."""
 
     asked: str
     plain: ToolReturnContent = None

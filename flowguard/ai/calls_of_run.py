@@ -1,4 +1,4 @@
-"""The calls of one run of an agent: each has a place, and is one ``step.once``."""
+"""The calls of one run of an agent. Each has a place, and is one ``step.once``."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from flowguard.retry import LONGEST_SQS_DELAY
 
 
 def fault_of(error: ModelAPIError) -> Exception:
-    """Return what a failed request raises: the error, or a ``Retry`` after the time that the provider asks for.
+    """Return the error of a request, or a ``Retry`` after the time that its provider asks for.
 
     The body of the provider's answer may quote the prompt, and leaves the text. ``error.body`` has it.
     """

@@ -20,7 +20,7 @@ _OF_A_PART: Final = ("part_kind", "content", "tool_name", "args", "outcome")
 
 
 def question_of(messages: Sequence[ModelMessage], parameters: ModelRequestParameters) -> str:
-    """Return the digest of the conversation, of the tools that the model may call, and of the form of its answer."""
+    """Return the digest of the conversation, the tools and the form of the answer."""
     output = parameters.output_object
     return _digest(
         {

@@ -45,7 +45,7 @@ class RememberedCalls(AbstractCapability[Any]):
         self._calls = CallsOfRun(*self._given)
 
     def get_ordering(self) -> CapabilityOrdering:
-        """Return that this is around all other capabilities: what they ask for is remembered, too."""
+        """Return that this is around all other capabilities. What they ask for is remembered, too."""
         return CapabilityOrdering(position="outermost")
 
     async def for_run(self, ctx: RunContext[Any]) -> RememberedCalls:

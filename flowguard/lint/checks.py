@@ -392,7 +392,7 @@ def sleeps(source: ModuleSource, code: HandlerCode) -> Iterator[ast.AST]:
 
 
 def effect_repeated(source: ModuleSource, code: HandlerCode) -> Iterator[ast.AST]:
-    """Find HTTP requests that change something, and agents that ask their models, outside of step.once."""
+    """Find HTTP requests that change something, and runs of agents, outside of step.once."""
     if not code.steps:
         return
     remembering = list(_step_calls(code, frozenset({"once"})))

@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol
 from flowguard.testing.explorer.run.late_imports import Change, replaced
 
 BACKEND: Final = "anyio._backends._asyncio"
-"""The module of anyio that has the threads. Names of functions for users are copied by whoever imports them."""
+"""The module of anyio that has the threads. Those who import its functions for users have copies of their names."""
 
 
 class Inside(Protocol):

@@ -16,7 +16,7 @@ from flowguard.testing.explorer.run.outside_world import OutsideWorld
 
 
 def answered_httpx(points: Points, world: OutsideWorld) -> Change:
-    """Return the change with which parties answer what httpx, or httpx2, sends."""
+    """Return the change with which parties answer what httpx sends."""
 
     @contextmanager
     def change(httpx: Any) -> Iterator[None]:

@@ -1,4 +1,4 @@
-"""What asyncio keeps of workers: the log of tasks that are left as they are, and the event loop of a thread."""
+"""What asyncio keeps of workers. It logs tasks that are left as they are, and a thread keeps its event loop."""
 
 from __future__ import annotations
 
