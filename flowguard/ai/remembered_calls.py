@@ -62,7 +62,7 @@ class RememberedCalls(AbstractCapability[Any]):
         return _RememberedTools(toolset, self._calls)
 
     async def on_run_error(self, ctx: RunContext[Any], *, error: BaseException) -> AgentRunResult[Any]:
-        """Raise the error, or the end of the run where another attempt would meet the same one."""
+        """Raise the ``error``, or the end of the run where another attempt would meet the same one."""
         ends = None if error is self._calls.raised else end_of(self._given[1], error)
         if ends is not None:
             raise ends from None
