@@ -50,7 +50,7 @@ def remembered_without_keys(step: Step) -> Any:
     return AGENT.run_sync("x", capabilities=[RememberedCalls(step, "draft")]).output
 
 
-def flow(ask: Callable[[Step], Any]) -> type[Flow[Any]]:
+def flow(ask: Callable[[Step], Any]) -> type[Flow]:
     class AskModel(Stage[Question], name="ask-model", retry=RetryPolicy(attempts=3, backoff=Fixed(1))):
         def handle(self, question: Question, step: Step) -> Outcome:
             made = ask(step)
