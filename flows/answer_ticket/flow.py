@@ -44,8 +44,8 @@ class DraftAnswer(
 ):
     """Let the agent draft, and mail the draft with a link to the reviewer."""
 
-    def handle(self, ticket: Ticket, step: Step[TicketState]) -> Outcome:
-        drafted = WRITER.run_sync(ticket.question, capabilities=[RememberedCalls(step, "draft")], timeout=200)
+    async def handle(self, ticket: Ticket, step: Step[TicketState]) -> Outcome:
+        drafted = await WRITER.run(ticket.question, capabilities=[RememberedCalls(step, "draft")], timeout=200)
         draft = drafted.output
         step.state = TicketState(customer=ticket.customer, reviewer=ticket.reviewer, draft=draft)
         step.put(TICKETS, _row(step, TicketStatus.DRAFTED, tokens=drafted.usage.total_tokens))
