@@ -25,7 +25,9 @@ def tree_of(function: FunctionType) -> ast.FunctionDef | None:
     except (OSError, TypeError, SyntaxError, ValueError):
         return None
     ast.increment_lineno(parsed, max(first, 1) - 1)
-    return next((statement for statement in parsed.body if isinstance(statement, ast.FunctionDef)), None)
+    kinds = ast.FunctionDef | ast.AsyncFunctionDef
+    found: Any = next((statement for statement in parsed.body if isinstance(statement, kinds)), None)
+    return found  # type: ignore[no-any-return]  # both have the same fields
 
 
 class SourceValues:

@@ -417,3 +417,13 @@ def test_a_group_is_asked_and_its_answers_are_read() -> None:
     assert reading(parties).asks == {Queue("parcels")}
     assert not reading(parties).sends
     assert (reading(reads).groups, reading(reads).group_answers) == (False, True)
+
+
+def test_an_async_handler_is_read_as_a_plain_one() -> None:
+    async def handle(self: Any, order: Order, step: AnyStep) -> Outcome:
+        step.put(TABLE, order)
+        return Done()
+
+    found = reading(handle)  # type: ignore[arg-type]  # it is awaited
+    assert found.tables == {TABLE: {"PutItem"}}
+    assert found.unknown_tables == ()
