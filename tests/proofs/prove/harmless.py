@@ -486,7 +486,7 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
     "nothing else is raised there": (
         "once_function._Guarded.results: except TypeError → catches every Exception",
         "once_function.OnceFunction._stored: except Unstorable → catches every Exception",
-        "payload.call_keys.read_digest: except (Unstorable, TypeError, ValueError, RecursionError) → catches every Exception",
+        "payload.call_keys.read_digest: except (Unstorable, TypeError, ValueError) → catches every Exception",
         "payload.call_keys._inside: except (ValueError, RecursionError) → catches every Exception",
         "payload.call_keys._as_text: except ValueError → catches every Exception",
         "payload.call_keys._checked: except UnicodeEncodeError → catches every Exception",
