@@ -366,6 +366,11 @@ class Commit(NamedTuple):
         return self.status is Status.FAILED and not self.undone
 
     @property
+    def leaves_first_message(self) -> bool:
+        """Answer whether a reset may need the restart payload again: the run goes on, or may after a redrive."""
+        return not self.closes_list or self.can_be_redriven
+
+    @property
     def leaves_state(self) -> bool:
         """Answer whether the state is left as it is, since the hop failed."""
         return self.can_be_redriven or self.failed is not None
