@@ -185,8 +185,8 @@ class Flow:
     def abandoned_before(cls, now: int, requested_at: int) -> int:
         """Return since when nobody may have worked on a run that a request of this time takes over. All are in ms.
 
-        Under IGNORE only the request's own time counts: a copy of one that was told it is ignored may come when the run
-        is abandoned by then.
+        Under IGNORE only the request's own time counts: a copy of one that was ignored may come when the run is
+        abandoned by then.
         """
         asked = min(now, requested_at) if cls.on_conflict is OnConflict.IGNORE else now
         return asked - cls.abandoned_after // timedelta(milliseconds=1)
