@@ -279,6 +279,7 @@ def test_a_run_that_failed_is_redriven_and_then_reset_begins_anew() -> None:
         at.deliver(redriven)
         work_off(at)
         assert (at.priced(), at.told(EventType.RESET)) == (2, 1)
+        assert (at.told(EventType.TOOK_OVER), at.told(EventType.ABANDONED)) == (1, 0), "a reset abandons nothing"
         item = at.item()
         assert item is not None
         assert item.status is Status.COMPLETED
