@@ -373,10 +373,11 @@ def test_the_end_removes_the_first_message(memory: DynamoDBStore) -> None:
         (2, {"undone": True}, False),
         (1, {}, False),
         (2, {"takes_callers": False}, True),
+        (1, {"takes_callers": False}, True),
     ],
-    ids=["it may be redriven", "it may not", "its own message is enough", "no list is closed"],
+    ids=["it may be redriven", "it may not", "its own message is enough", "no list is closed", "nor at the first"],
 )
-def test_a_later_hop_that_failed_keeps_the_first_message_for_its_redrive(
+def test_the_first_message_is_kept_by_a_later_hop_that_failed_for_its_redrive(
     memory: DynamoDBStore, hop: int, more: dict[str, Any], *, is_kept: bool
 ) -> None:
     begun(memory)
