@@ -215,6 +215,10 @@ class Storm:
 
     # -- the end
 
+    def statuses(self) -> set[str]:
+        """How the runs stand, of whatever flow."""
+        return {item["status"]["S"] for item in self.aws.items("flowguard") if item["sk"]["S"] == "run"}
+
     def settle(self, most: int = 600) -> bool:
         """Let nothing strike any more, and deliver what there is, until nothing is left. Whether that is so."""
         self.is_wild = False

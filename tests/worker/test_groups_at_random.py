@@ -210,6 +210,7 @@ def judge(made: World) -> None:
     aws, item = made.storm.aws, made.item()
     assert item is not None
     assert item.status in ENDED, "a run that waits goes on"
+    assert made.storm.statuses() <= {"COMPLETED", "FAILED"}, "and so does each that it asks"
     assert made.handlers.problems == []
     effects = {one["id"]["S"]: int(one["times"]["N"]) for one in aws.items("effects")}
     assert set(effects.values()) <= {1}, "each effect once"

@@ -77,7 +77,9 @@ class Handlers:
             raise RuntimeError("for now")
 
     def remember(self, step: Step[Any]) -> None:
-        """What was returned to one attempt of a hop is returned to each that comes after it."""
+        """What was returned to one attempt of a hop is returned to each after it, and what was applied stays so."""
+        with step.apply("early"):
+            done_once(step, f"{step.key('k')} early")
         self._same(f"{step.key('k')} remembers", step.once("read", self._next))
 
     def _next(self) -> int:
