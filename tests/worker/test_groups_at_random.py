@@ -42,7 +42,7 @@ WITHIN: Final = timedelta(minutes=20)
 KINDS: Final = ("supersede", "ignore", "cache")
 QUEUES: Final = ("inbox", "answers", "children", "mails", "completed", "dead", "replies")
 CLOSED: Final = "s3"
-POLICY: Final = RetryPolicy(attempts=3, backoff=Fixed(20), jitter=0)
+POLICY: Final = RetryPolicy(attempts=20, backoff=Fixed(20), jitter=0)
 
 
 class Night(BaseModel):

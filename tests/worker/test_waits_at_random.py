@@ -43,7 +43,7 @@ from tests.worker.storm import DEEPEST, Held, Senders, Storm, number_of, replies
 STEPS: Final = 45
 WITHIN: Final = timedelta(minutes=20)
 KEPT: Final = timedelta(hours=6)
-POLICY: Final = RetryPolicy(attempts=3, backoff=Fixed(20), jitter=0)
+POLICY: Final = RetryPolicy(attempts=20, backoff=Fixed(20), jitter=0)
 NEVER: Final = (AnswerVerdict.EXPIRED, AnswerVerdict.SUPERSEDED, AnswerVerdict.UNKNOWN)
 KINDS: Final = ("supersede", "ignore", "attach", "cache")
 QUEUES: Final = ("inbox", "answers", "parties", "children", "mails", "completed", "dead", "replies")
@@ -235,7 +235,9 @@ class World:
             assert item is not None
             assert item.cancellation is not None
             run = item.cancellation.request_id
-            self.cancelled.setdefault(run, self.effects_of(run))
+            kept = {name: effects for name, effects in self.cancelled.items() if name in self.senders.asked}
+            before = self.cancelled.get(run, self.effects_of(run))
+            self.cancelled = {**kept, run: before}  # of restarts the item remembers the one that was cancelled last
 
     def _reset(self) -> None:
         self._client.reset(self.flow, "o1")

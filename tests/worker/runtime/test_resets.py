@@ -285,6 +285,19 @@ def test_a_run_that_failed_is_redriven_and_then_reset_begins_anew() -> None:
         assert item.status is Status.COMPLETED
 
 
+def test_a_run_that_is_reset_twice_and_then_cancelled_does_not_begin_anew() -> None:
+    with scene(triggered_cache) as at:
+        at.deliver(at.message(reply_to="sqs:completed"))
+        for _ in range(2):
+            at.clock.advance(seconds=1)
+            assert client(at).reset(at.flow, "o1") is ResetVerdict.RESTARTED
+        at.clock.advance(seconds=1)
+        assert client(at).cancel(at.flow, "o1", why="a mistake")
+        work_off(at)
+        assert [(asked, status) for asked, _, status in answers(at)] == [("run-1", "FAILED")]
+        assert at.priced() == 1
+
+
 def test_what_a_run_before_its_reset_had_sent_changes_nothing_any_more() -> None:
     with scene(triggered_cache) as at:
         at.deliver(at.message())

@@ -234,7 +234,9 @@ class World:
             assert item is not None
             assert item.cancellation is not None
             run = item.cancellation.request_id
-            self.cancelled.setdefault(run, self.effects_of(run))
+            kept = {name: effects for name, effects in self.cancelled.items() if name in self.senders.asked}
+            before = self.cancelled.get(run, self.effects_of(run))
+            self.cancelled = {**kept, run: before}  # of restarts the item remembers the one that was cancelled last
 
     def _reset(self) -> None:
         self._client.reset(self.flow, self._any())
