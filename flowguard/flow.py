@@ -88,7 +88,8 @@ class Flow:
                       ``flowguard show`` tells all of a run's past. A hop costs five write units then, not two
     ``trust_senders``  believes unsigned messages in its queues. Every sender to them can then answer what its runs
                     wait for, and end, reset or move on every run (docs/explain/trust.md)
-    ``abandoned_after``  when a run that no worker works on may be taken over under IGNORE or ATTACH
+    ``abandoned_after``  when a run that no worker works on may be taken over under IGNORE by what is asked for
+                    then, or under ATTACH
     """
 
     stages: ClassVar[tuple[AnyStage, ...]] = ()
@@ -179,6 +180,16 @@ class Flow:
         if cls.keep_result is None:
             return requested_at
         return 0 if cls.keep_result is UNTIL_RESET else requested_at - cls.keep_result // timedelta(milliseconds=1)
+
+    @classmethod
+    def abandoned_before(cls, now: int, requested_at: int) -> int:
+        """Return since when nobody may have worked on a run that a request of this time takes over. All are in ms.
+
+        Under IGNORE only the request's own time counts: a copy of one that was ignored may come when the run is
+        abandoned by then.
+        """
+        asked = min(now, requested_at) if cls.on_conflict is OnConflict.IGNORE else now
+        return asked - cls.abandoned_after // timedelta(milliseconds=1)
 
     @classmethod
     def good_until(cls, committed_at: int) -> int | None:

@@ -203,7 +203,7 @@ OWN: Final = (
     Case("abandoned", [Impatient, Slow], abandoned("request-c", 40_000, 40), TABLES, timed=True),
     Case("abandoned-same-time", [Impatient, Slow], abandoned("request-c", 0, 40), TABLES, timed=True),
     Case("abandoned-same-time-less", [Impatient, Slow], abandoned("request-a", 0, 40), TABLES, timed=True),
-    Case("abandoned-not-yet", [Impatient, Slow], abandoned("request-c", 30_000, 30.5), TABLES, timed=True),
+    Case("abandoned-not-yet", [Impatient, Slow], abandoned("request-c", 30_500, 30.5), TABLES, timed=True),
     Case("abandoned-and-older", [Impatient, Slow], given.OLDER_WHEN_ABANDONED, TABLES, timed=True),
     Case("ended-at-that-moment", [CountsFirst], given.ENDED_AT_THAT_MOMENT, TABLES, timed=True),
     Case("asked-before-the-end", [First], given.ASKED_BEFORE_THE_END, TABLES),
