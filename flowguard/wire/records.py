@@ -16,8 +16,10 @@ from flowguard.wire.notification import (
     arn_service,
     check_notification,
     claims_to_be_notification,
+    new_notification,
     to_json,
 )
+from flowguard.wire.stream_records import is_stream, position_of, read_stream_record
 
 SQS: Final = "aws:sqs"
 SNS: Final = "aws:sns"
@@ -55,10 +57,13 @@ def find_records(event: object) -> list[tuple[str, object]] | None:
 
 
 def record_id(record: object) -> str | None:
-    """Return the record's message id, if it has one. SQS needs it where the record failed."""
+    """Return the record's message id, if it has one, or its place in its stream. The answer names it by that.
+
+    Lambda needs it where the record failed.
+    """
     if not isinstance(record, dict):
         return None
-    message_id = record.get("messageId") or record.get("MessageId")
+    message_id = record.get("messageId") or record.get("MessageId") or position_of(record)
     return message_id if isinstance(message_id, str) and message_id else None
 
 
@@ -97,14 +102,16 @@ def open_record(record: object, place: str) -> Opened:
     if not isinstance(record, dict) or kind is None:
         seen = "an object without eventSource" if isinstance(record, dict) else json_kind(record)
         raise EnvelopeError(place, "(all of it)", f"expected a record of SQS or SNS, got {seen}")
-    if kind in (SQS, LAMBDA) or (kind == SNS and "body" in record):
+    if kind in (SQS, LAMBDA) or ("body" in record and (kind == SNS or is_stream(kind))):
         return _open_sqs(record, kind, place)
     if kind == _PRINTED:
         return _open_printed(record, place)
     if kind == SNS:
         return _open_sns(record, place)
+    if is_stream(kind):
+        return _open_stream(record, kind, place)
     source = bounded(kind, LONGEST_PART)
-    problem = f"{source} records are not messages: flowguard reads those of SQS and SNS, and direct invocations"
+    problem = f"{source} records are not messages: flowguard reads those of SQS, SNS, Kinesis and DynamoDB streams, and direct invocations"
     raise EnvelopeError(record_id(record) or place, "eventSource", problem)
 
 
@@ -154,6 +161,32 @@ def _open_sns(record: dict[str, Any], place: str) -> Opened:
     name = notification["MessageId"]
     made = _made_record(name, _text(notification, name, "Sns"), SNS, arn)
     return Opened(name, kept | made, {}, notification, "Sns")
+
+
+def _open_stream(record: dict[str, Any], kind: str, place: str) -> Opened:
+    """Open the record of a stream: its text is wrapped under the record's id, without any attribute."""
+    read = read_stream_record(record, kind, place)
+    notification = new_notification(read.text, message_id=read.id, arn=read.arn, sent_at=read.at, attributes={})
+    kept = {key: value for key, value in record.items() if key not in ("kinesis", "dynamodb")}
+    made = _made_record(read.position, to_json(notification), kind, read.arn)
+    made["attributes"] = {"SentTimestamp": str(read.at)}
+    if read.partition_key is not None:
+        made["attributes"]["PartitionKey"] = read.partition_key
+    return Opened(read.position, kept | made, {}, notification)
+
+
+def unread_stream_record(record: object) -> Opened | None:
+    """Return a stream's record that cannot be read, with all of it as its body. None for what no stream brought.
+
+    Such a record holds up its stream, so it has to be parked as it came.
+    """
+    kind, position = _kind(record), record_id(record)
+    if not isinstance(record, dict) or kind is None or not is_stream(kind) or position is None or "body" in record:
+        return None
+    try:
+        return Opened(position, _made_record(position, to_json(record), kind, record.get("eventSourceARN")), {})
+    except (TypeError, ValueError, RecursionError):  # NaN, for one
+        return None
 
 
 def open_invocation(payload: object, invocation_id: str | None, arn: str | None, received_at: int | None) -> Opened:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from datetime import timedelta
 
+from flowguard.destinations import Destination
 from flowguard.errors import (
     Cancelled,
     FlowguardError,
@@ -170,7 +171,9 @@ class FailPhase:
         """Send a new message for the same hop, one attempt later. The run ends where its queue never takes it."""
         self._tell(arrival, claim, note)
         try:
-            again = retried(arrival.message.again(note), arrival.envelope, delay, self._services.signer)
+            again = retried(
+                arrival.message.again(note), arrival.envelope, delay, self._services.signer, inbox=_inbox(arrival)
+            )
         except TooLarge as too_large:
             return (yield from self._end(arrival, claim, note.because(f"its retry cannot be sent: {too_large}"), error))
         with self._emitter.span(Phase.DISPATCH, arrival.message, sends=1):
@@ -201,7 +204,14 @@ class FailPhase:
             self._services.sender.postpone(arrival.envelope, 0)
             return kept(arrival, Verdict.CLAIMED, why)
         try:
-            onward = retried(arrival.message, arrival.envelope, 0, self._services.signer, continued=claim.item.epoch)
+            onward = retried(
+                arrival.message,
+                arrival.envelope,
+                0,
+                self._services.signer,
+                continued=claim.item.epoch,
+                inbox=_inbox(arrival),
+            )
         except TooLarge:
             return kept(arrival, Verdict.CLAIMED, why)
         with self._emitter.span(Phase.DISPATCH, arrival.message, sends=1):
@@ -236,6 +246,11 @@ class FailPhase:
         """Tell the full history of a failed attempt, in a flow that has one. Nobody owns a hop that was only read."""
         if arrival.flow.full_history and claim.unwritten is None:
             self._services.store.tell(claim, note)
+
+
+def _inbox(arrival: Arrival) -> Destination | None:
+    """Return where the stage's messages go. None for a stage that is gone."""
+    return None if arrival.stage is None else arrival.flow.inbox_of(arrival.stage)
 
 
 def _unread(arrival: Arrival, item: RunItem, error: BaseException) -> str | None:

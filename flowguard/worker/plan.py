@@ -299,21 +299,29 @@ class Planner(NamedTuple):
 
 
 def retried(
-    again: Message, envelope: Envelope, delay: int, signer: Signer = UNSIGNED, continued: int | None = None
+    again: Message,
+    envelope: Envelope,
+    delay: int,
+    signer: Signer = UNSIGNED,
+    continued: int | None = None,
+    inbox: Destination | None = None,
 ) -> Send:
     """Build the next attempt of the same request, hop and original.
 
-    A long delay goes by a way that takes no attributes. ``continued`` is the epoch of a claim whose work goes on as the
+    It goes to the queue that its record came through; what none has brought goes to the ``inbox``. A long delay goes by a way that takes no attributes. ``continued`` is the epoch of a claim whose work goes on as the
     same attempt.
     """
-    queue = Queue(envelope.queue_arn or "")
+    to: Destination = Queue(envelope.queue_arn or "")
+    group: str | None = None
+    if envelope.queue_arn is None and inbox is not None:
+        to, group = inbox, again.object_id
     message_id = (
         id_of(IdKind.RETRY, again, again.retry) if continued is None else id_of(IdKind.CONTINUED, again, continued)
     )
     if delay > LONGEST_SQS_DELAY.total_seconds():
         body = resend_alone(envelope, signed_attributes(again, signer))
-        return Send(Kind.SIDE, queue, body, message_id, delay=delay).checked()
-    return sent_again(Send(Kind.SIDE, queue, "", message_id, delay=delay), again, envelope, signer)
+        return Send(Kind.SIDE, to, body, message_id, delay=delay, group=group).checked()
+    return sent_again(Send(Kind.SIDE, to, "", message_id, delay=delay, group=group), again, envelope, signer)
 
 
 def returned(message: Message, envelope: Envelope, to: Destination, delay: int, signer: Signer = UNSIGNED) -> Send:
