@@ -72,9 +72,10 @@ class LambdaHandler:
         return observed(self._given if self._given is not None else services_of_environment(), self._observers)
 
     def __call__(self, event: Any, context: Any = None) -> Any:
-        """Answer ``batchItemFailures`` to a queue or a stream. A direct invocation gets the verdict and the result of its run.
+        """Answer ``batchItemFailures`` to a queue or a stream.
 
-        Raises :class:`NotProcessed` where the invoker has no partial answers (SNS, direct) and something is left over.
+        A direct invocation gets the verdict and the result of its run. Raises :class:`NotProcessed` where the
+        invoker has no partial answers (SNS, direct) and something is left over.
         """
         budget = budget_of(context)
         with invocation_span(self._services, self.routes.flows, context), within(budget.remaining):

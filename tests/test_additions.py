@@ -18,11 +18,11 @@ from pydantic import BaseModel
 from flowguard import Done, Flow, Outcome, Stage, Step
 from flowguard.cli import main
 from flowguard.destinations import Bus, Destination, Function, Queue, Topic, destination, parse_destination
+from flowguard.flow import AnyFlow
 from flowguard.names.ids import RequestId
 from flowguard.protocol.outbox import Kind, Outbox, Send, largest
 from flowguard.sim.account import ACCOUNT_ID, REGION
 from flowguard.sim.posted_messages import as_posted
-from flowguard.flow import AnyFlow
 from flowguard.testing import (
     FlowRunner,
     MemoryAWS,
@@ -244,7 +244,9 @@ def test_the_commands_print_and_replay_it(source: Source, event: Any, tmp_path: 
     file.write_text(json.dumps(event), encoding="utf-8")
     printed = CliRunner().invoke(main, ["normalize", str(file)])
     assert (printed.exit_code, json.loads(printed.stdout)["eventSource"] != "") == (0, True)
-    replayed = CliRunner().invoke(main, ["replay", str(file), "--flow", f"tests.test_additions:{FLOWS.get(source, Orders).__name__}"])
+    replayed = CliRunner().invoke(
+        main, ["replay", str(file), "--flow", f"tests.test_additions:{FLOWS.get(source, Orders).__name__}"]
+    )
     assert (replayed.exit_code, "CLAIMED" in replayed.stdout) == (0, True), replayed.output
 
 

@@ -50,9 +50,9 @@ if TYPE_CHECKING:
     from flowguard.testing.runner import FlowRunner as FlowRunner
     from flowguard.testing.runner import NoFlow as NoFlow
     from flowguard.testing.runner import NotAtRest as NotAtRest
+    from flowguard.testing.steps import step_for as step_for
     from flowguard.testing.stream_events import dynamodb_event as dynamodb_event
     from flowguard.testing.stream_events import kinesis_event as kinesis_event
-    from flowguard.testing.steps import step_for as step_for
 
 _HOME = {
     # call a stage

@@ -80,8 +80,6 @@ def dynamodb_event(
         "eventSource": "aws:dynamodb",
         "awsRegion": _REGION,
         "dynamodb": part,
-        "eventSourceARN": (
-            f"arn:aws:dynamodb:{_REGION}:{_ACCOUNT}:table/{table}/stream/2026-01-01T00:00:00.000"
-        ),
+        "eventSourceARN": (f"arn:aws:dynamodb:{_REGION}:{_ACCOUNT}:table/{table}/stream/2026-01-01T00:00:00.000"),
     }
     return {"Records": [record]}

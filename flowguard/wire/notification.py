@@ -1,7 +1,8 @@
 """The notification in a message's body. It is JSON that SNS writes, and flowguard for what did not come from SNS.
 
 It is recognised by its whole form and never by one key: a user's own JSON may well have a ``Type`` or a ``Message``.
-Who made it is in its ``TopicArn``: SNS where that is a topic's, flowguard where it is a queue's, function's or stream's.
+Who made it is in its ``TopicArn``: SNS where that is a topic's, flowguard where it is that of a queue, a function or a
+stream.
 """
 
 from __future__ import annotations

@@ -111,7 +111,8 @@ def open_record(record: object, place: str) -> Opened:
     if is_stream(kind):
         return _open_stream(record, kind, place)
     source = bounded(kind, LONGEST_PART)
-    problem = f"{source} records are not messages: flowguard reads those of SQS, SNS, Kinesis and DynamoDB streams, and direct invocations"
+    read = "SQS, SNS, Kinesis and DynamoDB streams, and direct invocations"
+    problem = f"{source} records are not messages: flowguard reads those of {read}"
     raise EnvelopeError(record_id(record) or place, "eventSource", problem)
 
 

@@ -308,8 +308,8 @@ def retried(
 ) -> Send:
     """Build the next attempt of the same request, hop and original.
 
-    It goes to the queue that its record came through; what none has brought goes to the ``inbox``. A long delay goes by a way that takes no attributes. ``continued`` is the epoch of a claim whose work goes on as the
-    same attempt.
+    It goes to the queue that its record came through; what none has brought goes to the ``inbox``. A long delay goes by
+    a way that takes no attributes. ``continued`` is the epoch of a claim whose work goes on as the same attempt.
     """
     to: Destination = Queue(envelope.queue_arn or "")
     group: str | None = None
