@@ -24,8 +24,8 @@ def kinesis_event(
 ) -> Event:
     """Make the event that Kinesis hands to a function.
 
-    ``stream`` is a name. ``sequence`` and ``shard`` say which record it is, ``arrived_at`` is ms since 1970. Bytes are
-    the data as it is.
+    ``stream`` is a name. ``sequence`` and ``shard`` say which record it is, ``arrived_at`` is ms since 1970.
+    ``partition_key`` is its producer's. Bytes are the data as it is.
     """
     data = payload if isinstance(payload, bytes) else encode(payload).encode()
     part = {
@@ -60,8 +60,8 @@ def dynamodb_event(
 ) -> Event:
     """Make the event that the stream of a table hands to a function.
 
-    ``keys``, ``new`` and ``old`` are in DynamoDB's JSON, such as ``{"id": {"S": "o1"}}``. ``changed_at`` is ms since
-    1970; a stream gives whole seconds of it.
+    ``keys``, ``new`` and ``old`` are in DynamoDB's JSON, such as ``{"id": {"S": "o1"}}``. ``sequence`` and
+    ``event_id`` say which record it is. ``changed_at`` is ms since 1970; a stream gives whole seconds of it.
     """
     name = "REMOVE" if new is None else "INSERT" if old is None else "MODIFY"
     images = {"NewImage": new, "OldImage": old}

@@ -172,7 +172,7 @@ def _open_stream(record: dict[str, Any], kind: str, place: str) -> Opened:
     made = _made_record(read.position, to_json(notification), kind, read.arn)
     made["attributes"] = {"SentTimestamp": str(read.at)}
     if read.partition_key is not None:
-        made["attributes"]["PartitionKey"] = read.partition_key
+        made["attributes"]["partitionKey"] = read.partition_key
     return Opened(read.position, kept | made, {}, notification)
 
 

@@ -32,8 +32,8 @@ _MILLISECONDS: Final = 1_000
 class StreamRecord(NamedTuple):
     """A record of a stream.
 
-    ``position`` is its sequence number, by which Lambda is told where to go on. ``id`` is the same whenever and through
-    whichever mapping the record comes, ``at`` is when the stream took it, in ms.
+    ``position`` is its sequence number, by which the answer says where Lambda goes on. ``id`` is the same whenever and
+    through whichever mapping the record comes, ``at`` is when the stream took it, in ms.
     """
 
     position: str

@@ -160,7 +160,13 @@ OWN_NUMBERS: Final[Mapping[str, tuple[str, ...]]] = {
         *("worker/together.py:LONGEST_WAIT_MS",),
     ),
     "how times are written, and which numbers are none": (
-        *("wire/notification.py:LAST_MOMENT", "wire/notification.py:_MILLISECOND", "worker/batch.py:_MILLISECOND"),
+        *(
+            "wire/notification.py:LAST_MOMENT",
+            "wire/notification.py:_MILLISECOND",
+            "wire/stream_records.py:_LAST_SECOND",
+            "wire/stream_records.py:_MILLISECONDS",
+            "worker/batch.py:_MILLISECOND",
+        ),
         *("worker/claim_phase.py:_MILLISECOND", "worker/given_up.py:_MILLISECOND"),
         *("worker/lifetimes.py:_MILLISECOND", "worker/settler.py:_MILLISECOND", "worker/routing.py:MOST_DIGITS"),
         *("worker/routing.py:_EARLIEST", "worker/routing.py:_LOOKS_LIKE_SECONDS"),

@@ -44,7 +44,7 @@ def test_a_record_of_kinesis_is_its_data_under_the_place_in_its_stream() -> None
     assert (envelope.source, envelope.message, envelope.attributes) == (Source.KINESIS, '{"order_id":"o1"}', {})
     assert envelope.message_id == SEQUENCE, "Lambda goes on from it"
     assert envelope.own_id == f"{STREAM}:shardId-000000000000:{SEQUENCE}"
-    assert (envelope.sent_at, envelope.of_sqs["PartitionKey"]) == (1_545_084_650_987, "o1")
+    assert (envelope.sent_at, envelope.of_sqs["partitionKey"]) == (1_545_084_650_987, "o1")
     assert (envelope.source_arn, envelope.queue_arn, envelope.came_through) == (STREAM, None, None)
 
 
