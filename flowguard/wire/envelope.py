@@ -443,7 +443,7 @@ def _source(record: dict[str, Any], notification: dict[str, Any] | None) -> Sour
             return Source.INVOCATION
         case "aws:sns":
             return Source.SNS_LAMBDA
-        case stream if stream in _STREAMS:
+        case str(stream) if stream in _STREAMS:
             return _STREAMS[stream]
         case _:
             return Source.SQS if notification is None or is_ours(notification) else Source.SNS_SQS

@@ -52,8 +52,10 @@ def is_stream(kind: str | None) -> bool:
 def position_of(record: Mapping[str, Any]) -> str | None:
     """Return the sequence number of a record as the stream wrote it. None where it has none."""
     kind = record.get("eventSource")
-    part = record.get(_PARTS[kind]) if kind in _PARTS else None
-    position = part.get(_POSITIONS[kind]) if kind in _POSITIONS and isinstance(part, dict) else None
+    if not isinstance(kind, str) or kind not in _PARTS:
+        return None
+    part = record.get(_PARTS[kind])
+    position = part.get(_POSITIONS[kind]) if isinstance(part, dict) else None
     return position if isinstance(position, str) and position else None
 
 

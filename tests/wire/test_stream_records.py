@@ -11,6 +11,7 @@ import pytest
 
 from flowguard.testing import dynamodb_event, kinesis_event
 from flowguard.wire.envelope import BadRecord, Envelope, Source, normalize
+from flowguard.wire.stream_records import position_of
 
 SEQUENCE = "49590338271490256608559692538361571095921575989136588898"
 STREAM = "arn:aws:kinesis:eu-west-1:123456789012:stream/orders"
@@ -228,3 +229,11 @@ def test_one_without_a_place_or_no_record_of_a_stream_is_not_kept(record: dict[s
     [bad] = normalize({"Records": [record]})
     assert isinstance(bad, BadRecord)
     assert bad.envelope is None
+
+
+@pytest.mark.parametrize("source", [[], {}, 7])
+def test_a_source_that_is_no_text_is_none_of_a_stream(source: object) -> None:
+    assert position_of(of_kinesis() | {"eventSource": source}) is None
+    [read_anyway] = normalize([{"messageId": "m-1", "body": "tea", "eventSource": source}])
+    assert isinstance(read_anyway, Envelope)
+    assert not read_anyway.source.is_stream
