@@ -57,6 +57,7 @@ def dynamodb_event(
     sequence: str = "4421584500000000017450439091",
     event_id: str = "c4ca4238a0b923820dcc509a6f75849b",
     changed_at: int = SENT_AT,
+    expired: bool = False,
 ) -> Event:
     """Make the event that the stream of a table hands to a function.
 
@@ -80,6 +81,7 @@ def dynamodb_event(
         "eventSource": "aws:dynamodb",
         "awsRegion": _REGION,
         "dynamodb": part,
-        "eventSourceARN": (f"arn:aws:dynamodb:{_REGION}:{_ACCOUNT}:table/{table}/stream/2026-01-01T00:00:00.000"),
+        **({"userIdentity": {"type": "Service", "principalId": "dynamodb.amazonaws.com"}} if expired else {}),
+        "eventSourceARN": f"arn:aws:dynamodb:{_REGION}:{_ACCOUNT}:table/{table}/stream/2026-01-01T00:00:00.000",
     }
     return {"Records": [record]}

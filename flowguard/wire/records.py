@@ -19,7 +19,7 @@ from flowguard.wire.notification import (
     new_notification,
     to_json,
 )
-from flowguard.wire.stream_records import is_stream, position_of, read_stream_record
+from flowguard.wire.stream_records import is_stream, is_windowed, position_of, read_stream_record
 
 SQS: Final = "aws:sqs"
 SNS: Final = "aws:sns"
@@ -49,6 +49,8 @@ def find_records(event: object) -> list[tuple[str, object]] | None:
         return _listed(event, "")
     if not isinstance(event, dict):
         return None
+    if is_windowed(event):
+        return [("event", event)]
     if "Records" in event:
         return [] if event == {"Records": []} else _listed(event["Records"], "Records")
     if "Messages" in event and event.keys() <= {"Messages", "ResponseMetadata"}:
@@ -99,6 +101,9 @@ def _too_little(record: dict[str, Any]) -> bool:
 def open_record(record: object, place: str) -> Opened:
     """Open one record. Raises EnvelopeError for what is no message; ``place`` names a record that has no id."""
     kind = _kind(record)
+    if isinstance(record, dict) and is_windowed(record):
+        problem = "its mapping gathers windows and wants a state back, which a flow has none of; set none of the mapping"
+        raise EnvelopeError(place, "window", problem)
     if not isinstance(record, dict) or kind is None:
         seen = "an object without eventSource" if isinstance(record, dict) else json_kind(record)
         raise EnvelopeError(place, "(all of it)", f"expected a record of SQS or SNS, got {seen}")

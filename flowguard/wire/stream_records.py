@@ -3,7 +3,7 @@
 ::
 
     Kinesis    id  <stream's ARN>:<shard>:<sequence number>    text  the data
-    DynamoDB   id  <stream's ARN>:<event id>                   text  JSON: change, keys, new, old
+    DynamoDB   id  <stream's ARN>:<event id>                   text  JSON: change, keys, new, old, expired
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Mapping
+from decimal import Decimal
 from typing import Any, Final
 
 from flowguard.errors import EnvelopeError
@@ -27,6 +28,7 @@ _POSITIONS: Final = {KINESIS: "sequenceNumber", DYNAMODB: "SequenceNumber"}
 _TIMES: Final = {KINESIS: "approximateArrivalTimestamp", DYNAMODB: "ApproximateCreationDateTime"}
 _CONSUMER: Final = "/consumer/"
 _MILLISECONDS: Final = 1_000
+_WINDOWED: Final = frozenset({"Records", "window", "isFinalInvokeForWindow"})
 
 
 class StreamRecord(NamedTuple):
@@ -47,6 +49,11 @@ class StreamRecord(NamedTuple):
 def is_stream(kind: str | None) -> bool:
     """Answer whether records of this kind come from a stream."""
     return kind in _PARTS
+
+
+def is_windowed(event: Mapping[str, Any]) -> bool:
+    """Answer whether the mapping of a stream gathers records in windows. Their last event has no records at all."""
+    return _WINDOWED <= event.keys()
 
 
 def position_of(record: Mapping[str, Any]) -> str | None:
@@ -89,18 +96,31 @@ def read_stream_record(record: Mapping[str, Any], kind: str, place: str) -> Stre
 def _data(part: Mapping[str, Any], position: str) -> str:
     data = _text(part, "data", position, "kinesis", may_be_empty=True)
     try:
-        return base64.b64decode(data, validate=True).decode()
+        given = base64.b64decode(data, validate=True)
     except binascii.Error:
         raise EnvelopeError(position, "kinesis.data", "is not base64") from None
+    if given.startswith(_AGGREGATED):
+        problem = (
+            "is several records in one, as the Kinesis Producer Library aggregates them: under one sequence number none "
+            "of them could be acked alone; set its AggregationEnabled to false"
+        )
+        raise EnvelopeError(position, "kinesis.data", problem)
+    try:
+        return given.decode()
     except UnicodeDecodeError:
-        problem = "is no text in UTF-8; compressed or aggregated records have to be unpacked before a flow gets them"
+        problem = "is no text in UTF-8; compressed records have to be unpacked before a flow gets them"
         raise EnvelopeError(position, "kinesis.data", problem) from None
+
+
+_AGGREGATED: Final = b"\xf3\x89\x9a\xc2"
+"""What an aggregated record begins with. It is no UTF-8."""
 
 
 # -- DynamoDB ----------------------------------------------------------------------------------------------------------
 
 _CHANGES: Final = frozenset({"INSERT", "MODIFY", "REMOVE"})
 _IMAGES: Final = {"keys": "Keys", "new": "NewImage", "old": "OldImage"}
+_ITSELF: Final = "dynamodb.amazonaws.com"
 _NUMBER: Final = late_pattern(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 
 
@@ -109,7 +129,7 @@ def _change(record: Mapping[str, Any], part: Mapping[str, Any], position: str) -
     change = _text(record, "eventName", position, "")
     if change not in _CHANGES:
         raise EnvelopeError(position, "eventName", f"{change[:40]!r} is not one of {', '.join(sorted(_CHANGES))}")
-    members = [f'"change":"{change}"']
+    members = [f'"change":"{change}"', *(['"expired":true'] if _is_expired(record) else [])]
     for name, field in _IMAGES.items():
         if part.get(field) is not None:
             try:
@@ -119,6 +139,12 @@ def _change(record: Mapping[str, Any], part: Mapping[str, Any], position: str) -
     return "{" + ",".join(members) + "}"
 
 
+def _is_expired(record: Mapping[str, Any]) -> bool:
+    """Answer whether DynamoDB itself deleted the item, since its time to live was over."""
+    who = record.get("userIdentity")
+    return isinstance(who, dict) and _ITSELF in (who.get("principalId"), who.get("PrincipalId"))
+
+
 def _plain_map(members: object) -> str:
     if not isinstance(members, dict):
         raise ValueError(f"is {json_kind(members)} where attributes are expected")
@@ -126,7 +152,7 @@ def _plain_map(members: object) -> str:
 
 
 def _plain(value: object) -> str:
-    """Write a typed value as plain JSON. A number keeps its digits, for a float would lose some."""
+    """Write a typed value as plain JSON."""
     match value:
         case {"S": str(text)} | {"B": str(text)}:
             return to_json(text)
@@ -149,9 +175,11 @@ def _plain(value: object) -> str:
 
 
 def _number(digits: object) -> str:
+    """Write a number with all its digits. One that a float would shorten is a text, which a Decimal reads as it is."""
     if not isinstance(digits, str) or not _NUMBER.fullmatch(digits):
         raise ValueError("is no number of DynamoDB")
-    return digits
+    is_whole = digits.removeprefix("-").isdigit()
+    return digits if is_whole or Decimal(repr(float(digits))) == Decimal(digits) else f'"{digits}"'
 
 
 # -- fields ------------------------------------------------------------------------------------------------------------

@@ -8,7 +8,9 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
 
+from flowguard.payload.encoding import decode
 from flowguard.testing import dynamodb_event, kinesis_event
 from flowguard.wire.envelope import BadRecord, Envelope, Source, normalize
 from flowguard.wire.stream_records import position_of
@@ -17,6 +19,7 @@ SEQUENCE = "49590338271490256608559692538361571095921575989136588898"
 STREAM = "arn:aws:kinesis:eu-west-1:123456789012:stream/orders"
 TABLE = "arn:aws:dynamodb:eu-west-1:123456789012:table/orders/stream/2026-01-01T00:00:00.000"
 KEYS = {"order_id": {"S": "o1"}}
+KEYS_PLAIN = {"order_id": "o1"}
 
 
 def read(event: Any) -> Envelope:
@@ -84,7 +87,7 @@ def test_each_type_of_dynamodb_becomes_plain_json() -> None:
     }
     assert changed(**typed) == {
         "text": "tea \u2615",
-        "digits": Decimal("12345678901234567890123456789012345.678"),
+        "digits": "12345678901234567890123456789012345.678",
         "tiny": Decimal("1E-130"),
         "bytes": "AAH+/w==",
         "flag": True,
@@ -95,6 +98,62 @@ def test_each_type_of_dynamodb_becomes_plain_json() -> None:
         "numbers": [1, Decimal("-2.5")],
         "blobs": ["AA=="],
     }
+
+
+class Numbers(BaseModel):
+    digits: Decimal
+    as_float: float | None = None
+
+
+@pytest.mark.parametrize(
+    "digits",
+    [
+        *("0", "-7", "42.50", "0.1", "1E-130", "9.9999999999999999999999999999999999999E+125", "1e999"),
+        *("123456789012345678901234567890", "-12345678901234567890.5", "0.30000000000000004441"),
+    ],
+)
+def test_a_number_keeps_all_its_digits_until_a_model_has_it(digits: str) -> None:
+    message = read({"Records": [of_dynamodb(new={"digits": {"N": digits}})]}).message
+    image = message[message.index('"new":') + 6 : -1]
+    assert decode(Numbers, image, what="the change").digits == Decimal(digits)
+
+
+def test_a_number_is_a_number_wherever_a_float_holds_it() -> None:
+    assert changed(n={"N": "42.50"}, m={"N": "-3"}) == {"n": Decimal("42.50"), "m": -3}
+    assert changed(n={"N": "0.30000000000000004441"}) == {"n": "0.30000000000000004441"}
+    assert decode(Numbers, '{"digits":1,"as_float":"0.25"}', what="x").as_float == 0.25
+
+
+def test_a_deletion_says_whether_the_items_time_was_over() -> None:
+    def deleted(**more: Any) -> Any:
+        return json.loads(read(dynamodb_event("orders", KEYS, old=KEYS, **more)).message)
+
+    assert deleted(expired=True) == {"change": "REMOVE", "expired": True, "keys": KEYS_PLAIN, "old": KEYS_PLAIN}
+    assert deleted() == {"change": "REMOVE", "keys": KEYS_PLAIN, "old": KEYS_PLAIN}
+    by_others = {"type": "Service", "principalId": "replication.dynamodb.amazonaws.com"}
+    record = of_dynamodb(old=KEYS)
+    assert "expired" not in json.loads(read([record | {"userIdentity": by_others}]).message)
+    assert "expired" not in json.loads(read([record | {"userIdentity": "dynamodb.amazonaws.com"}]).message)
+    as_of_api = {"Type": "Service", "PrincipalId": "dynamodb.amazonaws.com"}
+    assert json.loads(read([record | {"userIdentity": as_of_api}]).message)["expired"] is True
+
+
+@pytest.mark.parametrize("records", [[], [of_kinesis()], [of_dynamodb()]])
+def test_an_event_of_a_window_is_refused_as_a_whole_for_it_wants_a_state_back(records: list[Any]) -> None:
+    event = {"Records": records, "window": {"start": "2026-01-01T00:00:00Z"}, "isFinalInvokeForWindow": not records}
+    [bad] = normalize(event, invocation_id="call-1")
+    assert isinstance(bad, BadRecord)
+    assert (bad.error.record, bad.error.field, bad.record_id, bad.envelope) == ("event", "window", None, None)
+    assert "its mapping gathers windows" in bad.error.problem
+
+
+@pytest.mark.parametrize("missing", ["Records", "window", "isFinalInvokeForWindow"])
+def test_a_payload_with_a_window_of_its_own_is_a_payload(missing: str) -> None:
+    event = {"Records": [], "window": {}, "isFinalInvokeForWindow": True}
+    del event[missing]
+    [envelope] = normalize(event, invocation_id="call-1")
+    assert isinstance(envelope, Envelope)
+    assert json.loads(envelope.message) == event
 
 
 def test_the_same_record_has_the_same_id_through_each_consumer() -> None:
@@ -173,6 +232,7 @@ def with_value(record: dict[str, Any], value: Any, *path: str) -> dict[str, Any]
         (without(of_kinesis(), "kinesis", "data"), "kinesis.data", "missing"),
         (with_value(of_kinesis(), "?", "kinesis", "data"), "kinesis.data", "is not base64"),
         (of_kinesis(b"\xff"), "kinesis.data", "is no text in UTF-8"),
+        (of_kinesis(b"\xf3\x89\x9a\xc2\n\x01"), "kinesis.data", "as the Kinesis Producer Library aggregates them"),
         (without(of_kinesis(), "eventID"), "eventID", "missing"),
         (without(of_kinesis(), "eventSourceARN"), "eventSourceARN", "missing"),
         (of_kinesis() | {"eventSourceARN": TABLE}, "eventSourceARN", "is not the ARN of a stream of kinesis"),
