@@ -102,7 +102,9 @@ def open_record(record: object, place: str) -> Opened:
     """Open one record. Raises EnvelopeError for what is no message; ``place`` names a record that has no id."""
     kind = _kind(record)
     if isinstance(record, dict) and is_windowed(record):
-        problem = "its mapping gathers windows and wants a state back, which a flow has none of; set none of the mapping"
+        problem = (
+            "its mapping gathers windows and wants a state back, which a flow has none of; set none of the mapping"
+        )
         raise EnvelopeError(place, "window", problem)
     if not isinstance(record, dict) or kind is None:
         seen = "an object without eventSource" if isinstance(record, dict) else json_kind(record)

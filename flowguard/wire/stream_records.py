@@ -53,7 +53,7 @@ def is_stream(kind: str | None) -> bool:
 
 def is_windowed(event: Mapping[str, Any]) -> bool:
     """Answer whether the mapping of a stream gathers records in windows. Their last event has no records at all."""
-    return _WINDOWED <= event.keys()
+    return event.keys() >= _WINDOWED
 
 
 def position_of(record: Mapping[str, Any]) -> str | None:
@@ -101,8 +101,8 @@ def _data(part: Mapping[str, Any], position: str) -> str:
         raise EnvelopeError(position, "kinesis.data", "is not base64") from None
     if given.startswith(_AGGREGATED):
         problem = (
-            "is several records in one, as the Kinesis Producer Library aggregates them: under one sequence number none "
-            "of them could be acked alone; set its AggregationEnabled to false"
+            "is several records in one, as the Kinesis Producer Library aggregates them: under one sequence number "
+            "none of them could be acked alone; set its AggregationEnabled to false"
         )
         raise EnvelopeError(position, "kinesis.data", problem)
     try:

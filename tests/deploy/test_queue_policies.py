@@ -48,6 +48,7 @@ LETTERS: Final[Mapping[str, Mapping[str, set[str]]]] = {
         "recount-night-dead-letters": _NIGHT,
     },
     "starting": {"shipping-dead-letters": {"shipping-ship"}},
+    "streaming": {"changes-dead-letters": {"changes-notice"}, "clicks-dead-letters": {"clicks-count"}},
     "orders": {
         "add-to-order-dead-letters": {"add-to-order"},
         "place-order-dead-letters": {"place-order"},
