@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -25,7 +26,7 @@ class KinesisStream:
 
     def problem(self) -> str | None:
         """Return what is wrong with it, and how to write it. None where nothing is."""
-        if isinstance(self.name, str) and _NAMES.fullmatch(self.name):
+        if _is_like(_NAMES, self.name):
             return None
         fix = "a stream has a name of up to 128 of a-z, A-Z, 0-9, '_', '.', '-'; its ARN belongs into the options"
         return f"KinesisStream({shown(self.name)}) has a form that AWS does not know; {fix}"
@@ -45,7 +46,7 @@ class TableStream:
 
     def problem(self) -> str | None:
         """Return what is wrong with it, and how to write it. None where nothing is."""
-        if isinstance(self.name, str) and _TABLES.fullmatch(self.name):
+        if _is_like(_TABLES, self.name):
             return None
         fix = (
             "a table has a name of 3 to 255 of a-z, A-Z, 0-9, '_', '.', '-'; its stream's ARN belongs into the options"
@@ -57,6 +58,10 @@ class TableStream:
 
 
 Stream = KinesisStream | TableStream
+
+
+def _is_like(names: re.Pattern[str], given: object) -> bool:
+    return isinstance(given, str) and names.fullmatch(given) is not None
 
 
 def stream_problems(streams: object) -> Iterator[str]:

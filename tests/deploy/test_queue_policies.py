@@ -83,6 +83,7 @@ HOPS: Final[Mapping[str, Mapping[str, set[str]]]] = {
         "carts-to-complete": {f"validate-cart-{one}" for one in ("add-found", "answers", "price-cart")},
         "carts-to-confirm": {"validate-cart-check-cart", "validate-cart-confirm-cart"},
     },
+    "streaming": {"changes-killed.fifo": set()},
     "everything": {"to-ship.fifo": _EVERYTHING, "everything-killed": set(), "everything-killed.fifo": set()},
 }
 """The functions that may send to inboxes that get hops alone, and to queues of killed records."""

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from flowguard.destinations import Queue
-from flowguard.errors import Reject, Untrusted
+from flowguard.errors import NotProcessed, Reject, Untrusted
 from flowguard.events import EventType
 from flowguard.flow import Flow
 from flowguard.handler import lambda_handler
@@ -162,6 +162,69 @@ def test_what_cannot_be_read_holds_up_its_stream_for_minutes_and_is_parked_whole
     assert at.handler({"Records": [poison]}) == ACKED
     [letter] = at.sent("dead")
     assert json.loads(letter["Body"]) == poison
+
+
+def test_the_next_record_of_its_stream_that_nobody_can_take_holds_up_nothing_more(at: Scene) -> None:
+    poison = [stream_record(place=place, data=b"\xf3\x89\x9a\xc2\x0a") for place in range(3)]
+    others = stream_record("o9", 9)
+    assert at.handler({"Records": [*poison, others]}) == failed(0, 1, 2)
+    at.clock.advance(seconds=200)
+    assert at.handler({"Records": [*poison, others]}) == ACKED
+    assert len(at.sent("dead")) == 3
+    elsewhere = stream_record(data=b"\xff") | {"eventSourceARN": f"{STREAM}-2"}
+    assert at.handler({"Records": [elsewhere]}) == failed(0), "another stream has a patience of its own"
+
+
+def test_an_event_of_a_window_fails_whole_and_touches_nothing(at: Scene) -> None:
+    event = {"Records": [stream_record()], "window": {}, "isFinalInvokeForWindow": False}
+    with pytest.raises(NotProcessed, match="its mapping gathers windows and wants a state back"):
+        at.handler(event)
+    assert at.item() is None
+
+
+def test_what_comes_of_a_parent_shard_behind_its_children_takes_no_object_back(at: Scene) -> None:
+    child = stream_record(shard="shardId-000000000001", arrived_at=START - 500)
+    assert at.handler({"Records": [child]}) == ACKED
+    handled = len(at.script.handled)
+    with intercept(Recorder()) as calls:
+        assert at.handler({"Records": [stream_record(arrived_at=START - 900)]}) == ACKED
+    assert (len(at.script.handled), calls.count("dynamodb")) == (handled, 1)
+    item = at.item()
+    assert item is not None
+    assert item.requested_at == START - 500
+
+
+def test_two_streams_feed_one_flow_as_different_requests(at: Scene) -> None:
+    other = stream_record("o2") | {"eventSourceARN": f"{STREAM}-2"}
+    assert at.handler({"Records": [stream_record(), other]}) == ACKED
+    first, second = at.item(), at.item("o2")
+    assert first is not None
+    assert second is not None
+    assert (first.request_id, second.request_id) == (request_id(), request_id().replace(STREAM, f"{STREAM}-2"))
+
+
+def test_a_batch_for_which_the_time_is_too_short_goes_on_from_the_first_that_is_left(at: Scene) -> None:
+    def slow(step: Any) -> None:
+        at.clock.advance(seconds=40)
+
+    at.script.pricing = slow
+    records = [stream_record(f"o{place}", place) for place in range(4)]
+    began = at.clock.now()
+    ends = began + 100_000
+    context = LambdaContext(lambda: ends - at.clock.now())
+    left = at.handler({"Records": records}, context)["batchItemFailures"]
+    places = [int(each["itemIdentifier"][-4:]) for each in left]
+    assert 0 < len(places) < 4
+    assert places == list(range(4 - len(places), 4)), "what was done is behind the first that is left"
+
+
+class LambdaContext:
+    """What Lambda says of an invocation."""
+
+    def __init__(self, remaining: Callable[[], int]) -> None:
+        self.get_remaining_time_in_millis = remaining
+        self.aws_request_id = "call-1"
+        self.invoked_function_arn = "arn:aws:lambda:eu-west-1:123456789012:function:orders"
 
 
 def test_a_record_of_long_ago_that_nobody_can_take_is_parked_at_once(at: Scene) -> None:
