@@ -137,7 +137,7 @@ def _stream(allowed: _Allowed, function: FoundFunction, stream: StreamNeed) -> N
         allowed.on(Target.STREAM, stream.consumer, "kinesis:SubscribeToShard")
     allowed.on(Target.STREAM, stream.place, *(_READS_CHANGES if stream.of_table else _READS_KINESIS))
     allowed.on(Target.QUEUE, stream.undelivered, "sqs:SendMessage")
-    allowed.sends(flow.inbox_of(stage) for flow, stage in function.stages if flow.streams and stage is flow.entry())
+    allowed.sends(flow.inbox_of(stage) for flow, stage in function.stages if stage is flow.entry())
 
 
 def _keys(function: FoundFunction, settings: SettingsOptions) -> str:

@@ -188,11 +188,11 @@ def unread_stream_record(record: object) -> Opened | None:
 
     Such a record holds up its stream, so it has to be parked as it came.
     """
-    kind, position = _kind(record), record_id(record)
-    if not isinstance(record, dict) or kind is None or not is_stream(kind) or position is None or "body" in record:
+    if not isinstance(record, dict) or (position := position_of(record)) is None:
         return None
     try:
-        return Opened(position, _made_record(position, to_json(record), kind, record.get("eventSourceARN")), {})
+        made = _made_record(position, to_json(record), record["eventSource"], record.get("eventSourceARN"))
+        return Opened(position, made, {})
     except (TypeError, ValueError, RecursionError):  # NaN, for one
         return None
 

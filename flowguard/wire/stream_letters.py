@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from flowguard.errors import EnvelopeError
 from flowguard.text.printable import LONGEST_PART, bounded
-from flowguard.wire.stream_records import is_stream, position_of, read_stream_record
+from flowguard.wire.stream_records import position_of, read_stream_record
 
 _BATCHES: Final = ("KinesisBatchInfo", "DDBStreamBatchInfo")
 _NAMES: Final = ("batchSize", "streamArn", "shardId", "startSequenceNumber", "endSequenceNumber")
@@ -16,8 +16,6 @@ _NAMES: Final = ("batchSize", "streamArn", "shardId", "startSequenceNumber", "en
 
 def stream_letter_problem(text: str) -> str | None:
     """Say why a letter is of a stream and no message. None for any other text."""
-    if not any(name in text for name in (*_BATCHES, '"eventSource"')):
-        return None
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
@@ -36,11 +34,11 @@ def _given_up(value: Mapping[str, Any]) -> str | None:
 
 def _unread(value: dict[str, Any]) -> str | None:
     """Say what is wrong with a stream's record that was parked as it came. None for one that can be read."""
-    kind, position = value.get("eventSource"), position_of(value)
-    if not isinstance(kind, str) or not is_stream(kind) or position is None:
+    position = position_of(value)
+    if position is None:
         return None
     try:
-        read_stream_record(value, kind, position)
+        read_stream_record(value, str(value["eventSource"]), position)
     except EnvelopeError as error:
         return f"it is a record of a stream that cannot be read: {error}"
     return None

@@ -5,7 +5,6 @@ from __future__ import annotations
 from contextlib import suppress
 from datetime import timedelta
 
-from flowguard.destinations import Destination
 from flowguard.errors import (
     Cancelled,
     FlowguardError,
@@ -172,7 +171,11 @@ class FailPhase:
         self._tell(arrival, claim, note)
         try:
             again = retried(
-                arrival.message.again(note), arrival.envelope, delay, self._services.signer, inbox=_inbox(arrival)
+                arrival.message.again(note),
+                arrival.envelope,
+                delay,
+                self._services.signer,
+                inbox=arrival.flow.entrance()[1],
             )
         except TooLarge as too_large:
             return (yield from self._end(arrival, claim, note.because(f"its retry cannot be sent: {too_large}"), error))
@@ -210,7 +213,7 @@ class FailPhase:
                 0,
                 self._services.signer,
                 continued=claim.item.epoch,
-                inbox=_inbox(arrival),
+                inbox=arrival.flow.entrance()[1],
             )
         except TooLarge:
             return kept(arrival, Verdict.CLAIMED, why)
@@ -246,11 +249,6 @@ class FailPhase:
         """Tell the full history of a failed attempt, in a flow that has one. Nobody owns a hop that was only read."""
         if arrival.flow.full_history and claim.unwritten is None:
             self._services.store.tell(claim, note)
-
-
-def _inbox(arrival: Arrival) -> Destination | None:
-    """Return where the stage's messages go. None for a stage that is gone."""
-    return None if arrival.stage is None else arrival.flow.inbox_of(arrival.stage)
 
 
 def _unread(arrival: Arrival, item: RunItem, error: BaseException) -> str | None:

@@ -29,6 +29,7 @@ from tests.deploy.streaming import CLICKED, KEY, PRICES, SHARED, Changes, Click,
 from tests.deploy.templates import MODULES, of_type, template
 from tests.deploy.test_doctor import SESSION
 
+TABLES: Final = {"marks": "sku"}
 COUNT: Final = "clicks-count"
 NOTICE: Final = "changes-notice"
 
@@ -112,13 +113,29 @@ def needed_of(*flows: type[Flow], options: Mapping[str, Any] | None = None) -> D
 
 
 def test_a_flow_without_streams_gets_none_of_it() -> None:
-    class Plain(Flow, name="plain", object_id="page", inbox="plain.fifo"):
+    class Plain(Flow, name="plain", object_id="page", inbox="plain.fifo", dead_letters="dead.fifo"):
         stages = (Count,)
 
     needed = needed_of(Plain)
     assert needed.functions[0].streams == ()
     assert not may(needed.functions[0], Target.STREAM)
     assert "sqs:SendMessage" not in may(needed.functions[0], Target.QUEUE)["plain.fifo"]
+    assert {queue.name for queue in needed.queues} == {"plain.fifo", "dead.fifo"}
+
+
+def test_only_the_first_inbox_gets_what_a_stream_has_brought() -> None:
+    class Later(Stage[Click], name="later", inbox="later.fifo"):
+        def handle(self, click: Click, step: Step) -> Outcome:
+            return Done()
+
+    class Both(Flow, name="both", object_id="page", streams=(KinesisStream("s"),), entries=("later",)):
+        stages = (Count, Later)
+
+    sends = {name for name, actions in may(needed_of(Both).functions[0], Target.QUEUE).items() if SENDS in actions}
+    assert sends == {"both", "both-dead-letters"}
+
+
+SENDS: Final = "sqs:SendMessage"
 
 
 def test_only_the_function_of_the_first_stage_reads_streams() -> None:
@@ -172,6 +189,10 @@ def test_a_stream_is_called_as_the_rule_of_the_names_has_it() -> None:
     may_read = {name for function in named.functions for name in may(function, Target.STREAM)}
     assert may_read == {*places, CLICKED}
     assert stream(named, "clicked").undelivered == "staging-clicks-dead-letters"
+    renamed = deployment(tables={"stock": {"name": "inventory"}, "viewed": {"name": "seen"}})
+    assert [each.place for function in renamed.functions for each in function.streams] == [
+        *("table/inventory/stream/*", PRICES, "stream/viewed", SHARED)
+    ]
     assert stream(named, "staging-viewed").undelivered == "staging-clicks-dead-letters"
 
 
@@ -278,12 +299,50 @@ def test_a_batch_is_as_large_as_there_is_time_for() -> None:
     assert (
         "has batch_size = 100, which takes up to 2000 s, and tests.deploy.streaming.notice is stopped after" in problem
     )
-    assert stream(with_streams(stock={"batch_size": 10}), "stock").batch_size == 10
+    exact = deployment(functions={"notice": {"timeout": 200, "batch_size": 5}}, streams=just(batch_size=10))
+    assert stream(exact, "stock").batch_size == 10
+
+
+def just(**options: Any) -> dict[str, Any]:
+    """The options of the streams, with these of one."""
+    return {**streaming.OPTIONS["streams"], "stock": options}
 
 
 def test_a_function_of_several_flows_reads_no_stream() -> None:
     with pytest.raises(CannotDeploy, match="serves clicks, which begins with streams, beside changes, and a stream's"):
         needed_of(Clicks, Changes, options={"streams": {"prices": {"arn": PRICES}}})
+
+
+def test_several_flows_without_streams_share_a_function() -> None:
+    class One(Flow, name="one-flow", object_id="page"):
+        stages = (Count,)
+
+    class Two(Flow, name="two-flow", object_id="page", inbox="one-flow"):
+        stages = (Count,)
+
+    assert needed_of(One, Two).functions[0].streams == ()
+
+
+def test_a_stream_of_kinesis_may_have_the_name_of_a_table() -> None:
+    class Alike(Flow, name="alike", object_id="page", streams=(KinesisStream("marks"), KinesisStream("flowguard"))):
+        stages = (Count,)
+
+    class Kept(Count, name="kept"):
+        def handle(self, click: Click, step: Step) -> Outcome:
+            step.put("marks", {"sku": click.page})
+            return Done()
+
+    class Writing(Alike, name="writing", object_id="page", streams=Alike.streams):
+        stages = (Kept,)
+
+    needed = needed_of(Writing, options={"streams": {"marks": {"arn": SHARED}}})
+    assert [(table.name, table.existing, table.has_stream) for table in needed.tables] == [
+        ("flowguard", False, False),
+        ("marks", False, False),
+    ]
+    assert not [note for note in needed.notes if "begin runs of" in note]
+    of_table = needed_of(Writing, options={"tables": {"marks": {"kms_key": KEY}}})
+    assert stream(of_table, "marks").kms_key is None
 
 
 def test_runs_do_not_begin_with_the_changes_of_run_items() -> None:
@@ -403,7 +462,14 @@ def test_what_is_wrong_with_a_mapping_is_found(changes: dict[str, Any], rule: st
     "changes", [{"State": "Creating"}, {"BatchSize": 11}, {"MaximumRecordAgeInSeconds": -1, "MaximumRetryAttempts": 9}]
 )
 def test_what_is_bound_in_another_way_is_right_too(changes: dict[str, Any]) -> None:
-    assert findings_of(NOTICE, mapping(**changes), mapping(PRICES)) == []
+    assert findings_of(NOTICE, mapping(**changes), mapping(PRICES), timeout=220) == []
+
+
+def test_how_long_the_stream_of_a_table_keeps_a_change_is_known() -> None:
+    asking = Mappings(mapping(), mapping(PRICES))
+    with intercept(asking):
+        assert not list(check_streams(deployment().function(NOTICE), {"Timeout": 230}, LiveAccount(SESSION)))
+    assert asking.asked == []
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from flowguard.wire.stream_records import position_of
 SEQUENCE = "49590338271490256608559692538361571095921575989136588898"
 STREAM = "arn:aws:kinesis:eu-west-1:123456789012:stream/orders"
 TABLE = "arn:aws:dynamodb:eu-west-1:123456789012:table/orders/stream/2026-01-01T00:00:00.000"
+LAST = 253_402_300_799  # of the year 9999
 KEYS = {"order_id": {"S": "o1"}}
 KEYS_PLAIN = {"order_id": "o1"}
 
@@ -50,6 +51,8 @@ def test_a_record_of_kinesis_is_its_data_under_the_place_in_its_stream() -> None
     assert envelope.own_id == f"{STREAM}:shardId-000000000000:{SEQUENCE}"
     assert (envelope.sent_at, envelope.of_sqs["partitionKey"]) == (1_545_084_650_987, "o1")
     assert (envelope.source_arn, envelope.queue_arn, envelope.came_through) == (STREAM, None, None)
+    assert "kinesis" not in envelope.record, "its data is the body"
+    assert (envelope.record["awsRegion"], envelope.record["eventName"]) == ("eu-west-1", "aws:kinesis:record")
 
 
 def test_a_change_of_a_table_is_plain_json_under_its_event_id() -> None:
@@ -120,6 +123,7 @@ def test_a_number_keeps_all_its_digits_until_a_model_has_it(digits: str) -> None
 
 def test_a_number_is_a_number_wherever_a_float_holds_it() -> None:
     assert changed(n={"N": "42.50"}, m={"N": "-3"}) == {"n": Decimal("42.50"), "m": -3}
+    assert changed(n={"N": "123456789012345678901234567890"}) == {"n": 123456789012345678901234567890}
     assert changed(n={"N": "0.30000000000000004441"}) == {"n": "0.30000000000000004441"}
     assert decode(Numbers, '{"digits":1,"as_float":"0.25"}', what="x").as_float == 0.25
 
@@ -239,6 +243,7 @@ def with_value(record: dict[str, Any], value: Any, *path: str) -> dict[str, Any]
         (without(of_kinesis(), "kinesis", "approximateArrivalTimestamp"), "kinesis.approximateArrivalTimestamp", "is"),
         (with_value(of_kinesis(), True, "kinesis", "approximateArrivalTimestamp"), "approximateArrival", "is no time"),
         (with_value(of_kinesis(), -1, "kinesis", "approximateArrivalTimestamp"), "approximateArrival", "is no time"),
+        (with_value(of_kinesis(), LAST + 1, "kinesis", "approximateArrivalTimestamp"), "approximateArr", "is no time"),
         (with_value(of_kinesis(), 1e15, "kinesis", "approximateArrivalTimestamp"), "approximateArrival", "is no time"),
         (without(of_dynamodb(), "dynamodb"), "dynamodb", "missing"),
         (with_value(of_dynamodb(), "UPSERT", "eventName"), "eventName", "'UPSERT' is not one of INSERT, MODIFY"),
@@ -257,12 +262,25 @@ def test_what_is_wrong_with_a_record_is_named(record: dict[str, Any], field: str
     assert problem in bad.error.problem
 
 
+@pytest.mark.parametrize("second", [0, LAST])
+def test_every_second_until_the_year_9999_is_a_time(second: int) -> None:
+    assert read([of_kinesis(arrived_at=second * 1_000)]).sent_at == second * 1_000
+
+
+@pytest.mark.parametrize("position", [None, "", 7])
+def test_a_place_that_is_no_text_is_none(position: object) -> None:
+    assert position_of(with_value(of_kinesis(), position, "kinesis", "sequenceNumber")) is None
+    assert position_of(of_kinesis()) == SEQUENCE
+    assert position_of({"eventSource": "aws:kinesis"}) is None
+
+
 def test_empty_data_is_a_text() -> None:
     assert read([of_kinesis(b"")]).message == ""
 
 
-def test_a_record_without_a_partition_key_needs_none() -> None:
-    envelope = read([without(of_kinesis(), "kinesis", "partitionKey")])
+@pytest.mark.parametrize("key", [None, 7])
+def test_a_record_without_a_partition_key_needs_none(key: object) -> None:
+    envelope = read([with_value(of_kinesis(), key, "kinesis", "partitionKey")])
     assert envelope.of_sqs == {"SentTimestamp": str(envelope.sent_at)}
 
 

@@ -19,11 +19,12 @@ from flowguard.protocol.run import Status
 from flowguard.protocol.run_orders import CancelOrder
 from flowguard.retry import Fixed, RetryPolicy
 from flowguard.sim.calls import Recorder, intercept
-from flowguard.testing import kinesis_event
+from flowguard.testing import kinesis_event, sns_event
 from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.attributes import Attribute, attributes_to
 from flowguard.wire.envelope import Envelope, normalize
 from flowguard.wire.message import PLACE, REQUEST_ID, REQUESTED_AT
+from flowguard.wire.send_ids import digest_of
 from flowguard.worker.denials import Denials
 from flowguard.worker.kills import MOST_KILLS
 from flowguard.worker.record_sources import BELIEVED, Channel, NamedQueues, RecordKind
@@ -33,6 +34,7 @@ from tests.scene import START, Order, Scene, Script, scene, two_stages
 from tests.worker.runtime.mishaps import Died, boom, die
 
 ACKED: dict[str, Any] = {"batchItemFailures": []}
+QUEUES = "arn:aws:sqs:eu-west-1:123456789012"
 STREAM = "arn:aws:kinesis:eu-west-1:123456789012:stream/orders"
 
 
@@ -256,6 +258,30 @@ def test_of_several_flows_none_is_guessed_and_the_letter_is_still_the_same_reque
     assert (item.request_id, item.requested_at) == (request_id(), START - 1_000)
 
 
+@pytest.mark.usefixtures("denied_for_minutes")
+def test_what_a_queue_has_brought_is_parked_as_ever() -> None:
+    """Its letter needs no id: SQS keeps that of the message."""
+    with scene() as at:
+        with_two = lambda_handler(at.flow, Other).using(at.handler._services)
+        record = {"messageId": "m-1", "body": "{}", "eventSourceARN": f"{QUEUES}:elsewhere"}
+        times = {"SentTimestamp": str(START), "ApproximateReceiveCount": "9"}
+        assert with_two({"Records": [record | {"eventSource": "aws:sqs", "attributes": times}]}) == ACKED
+        [letter] = at.sent("dead")
+        assert letter.get("MessageAttributes", {}).keys() == set()
+        [id_of_letter] = [event.facts["id"] for event in at.tally.events if event.type is EventType.PARKED]
+        assert id_of_letter == f"{digest_of('m-1')}.unread"
+
+
+@pytest.mark.usefixtures("denied_for_minutes")
+def test_a_record_that_somebody_wrote_by_hand_may_lack_its_time(at: Scene) -> None:
+    by_hand = {**envelope(stream_record()).record, "attributes": {}}
+    by_hand["body"] = "no notification"
+    with_two = lambda_handler(at.flow, Other).using(at.handler._services)
+    assert with_two({"Records": [by_hand]}) == ACKED
+    [letter] = at.sent("dead")
+    assert letter.get("MessageAttributes", {}).keys() == set()
+
+
 def test_what_was_refused_long_ago_is_final_for_a_record_that_has_come_once() -> None:
     denials, record = Denials(), envelope(stream_record(arrived_at=START))
     assert not denials.are_final("sqs:dead", record, START)
@@ -293,6 +319,14 @@ def test_an_order_in_a_streams_record_is_not_believed(at: Scene) -> None:
     order = CancelOrder(AnswerAddress("orders", ObjectId("o1"), RequestId("r1"), START, 1, "cancel"), "no")
     with pytest.raises(Untrusted, match="came through a stream, and is believed only from the inbox of its stage"):
         Trust().check_order(envelope(stream_record()), at.flow, order, NamedQueues([at.flow]))
+
+
+def test_what_a_topic_has_brought_is_said_to_come_through_a_topic(at: Scene) -> None:
+    order = CancelOrder(AnswerAddress("orders", ObjectId("o1"), RequestId("r1"), START, 1, "cancel"), "no")
+    [told] = normalize(sns_event("orders", Order(order_id="o1")))
+    assert isinstance(told, Envelope)
+    with pytest.raises(Untrusted, match="came through a topic, and is believed only from"):
+        Trust().check_order(told, at.flow, order, NamedQueues([at.flow]))
 
 
 def test_no_answer_from_outside_comes_through_a_stream(at: Scene) -> None:
