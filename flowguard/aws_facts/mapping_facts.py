@@ -31,15 +31,6 @@ _FIFO: Final = Document(
     "https://docs.aws.amazon.com/lambda/latest/dg/with-sqs.html",
 )
 
-_STREAM_FAILURES: Final = Document(
-    "Configuring partial batch response with Kinesis Data Streams and Lambda",
-    "https://docs.aws.amazon.com/lambda/latest/dg/services-kinesis-batchfailurereporting.html",
-)
-_STREAM_RECORD: Final = Document(
-    "StreamRecord",
-    "https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_streams_StreamRecord.html",
-)
-
 MAPPING_FACTS: Final = (
     Fact(
         name="mapping-partial-batch",
@@ -247,26 +238,5 @@ MAPPING_FACTS: Final = (
         relied_on_by=("wire/home.py:Home",),
         engines=NOWHERE,
         by_hand="Shows at deployment.",
-    ),
-    Fact(
-        name="mapping-stream-checkpoint",
-        sentence="Of a stream the answer names records by their sequence numbers. Lambda goes on from the lowest one, "
-        "so that later records of the batch come again.",
-        source=_STREAM_FAILURES,
-        read="2026-11",
-        relied_on_by=("handler.py:lambda_answer", "wire/stream_records.py:position_of"),
-        words=("SequenceNumber",),
-        engines=NOWHERE,
-        by_hand="Needs a stream, whose hours cost.",
-    ),
-    Fact(
-        name="mapping-stream-change",
-        sentence="A change in a table's stream has the item's `Keys`, `NewImage` and `OldImage` as far as the stream's "
-        "view has them, and a time in whole seconds, `ApproximateCreationDateTime`.",
-        source=_STREAM_RECORD,
-        relied_on_by=("wire/stream_records.py:read_stream_record",),
-        words=("Keys", "NewImage", "OldImage", "ApproximateCreationDateTime", "NS"),
-        engines=NOWHERE,
-        by_hand="Needs a table's stream with a mapping.",
     ),
 )
