@@ -71,7 +71,19 @@ STREAM_FACTS: Final = (
         source=_DISCARDED,
         read="2026-11",
         relied_on_by=("wire/stream_letters.py:stream_letter_problem",),
-        words=("OnFailure", "KinesisBatchInfo", "DDBStreamBatchInfo"),
+        words=("DestinationConfig", "OnFailure", "Destination", "KinesisBatchInfo", "DDBStreamBatchInfo"),
+        engines=NOWHERE,
+        by_hand=_NEEDS_A_STREAM,
+    ),
+    Fact(
+        name="mapping-stream-start",
+        sentence="A new mapping begins at its `StartingPosition`: the oldest record that the stream still has, or what "
+        "comes from then on. `ParallelizationFactor` batches of a shard are worked on at once; those of one partition "
+        "key stay in order.",
+        source=_PARAMETERS,
+        read="2026-11",
+        relied_on_by=("deploy/options.py:StreamOptions",),
+        words=("StartingPosition", "ParallelizationFactor"),
         engines=NOWHERE,
         by_hand=_NEEDS_A_STREAM,
     ),
@@ -92,7 +104,10 @@ STREAM_FACTS: Final = (
         "view has them, and a time in whole seconds, `ApproximateCreationDateTime`.",
         source=_STREAM_RECORD,
         relied_on_by=("wire/stream_records.py:read_stream_record",),
-        words=("Keys", "NewImage", "OldImage", "ApproximateCreationDateTime", "NS"),
+        words=(
+            *("Keys", "NewImage", "OldImage", "ApproximateCreationDateTime", "NS"),
+            *("StreamSpecification", "StreamViewType", "StreamArn"),
+        ),
         engines=NOWHERE,
         by_hand="Needs a table's stream with a mapping.",
     ),
