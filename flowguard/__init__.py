@@ -66,8 +66,6 @@ if TYPE_CHECKING:
     from flowguard.start_function import start_handler as start_handler
     from flowguard.start_request import StartRequest as StartRequest
     from flowguard.step import Step as Step
-    from flowguard.streams import KinesisStream as KinesisStream
-    from flowguard.streams import TableStream as TableStream
     from flowguard.verdicts import AnswerVerdict as AnswerVerdict
     from flowguard.verdicts import ResetVerdict as ResetVerdict
     from flowguard.verdicts import Verdict as Verdict
@@ -101,9 +99,6 @@ _HOME = {
     "Topic": "destinations",
     "Function": "destinations",
     "Bus": "destinations",
-    # say where requests come from, beside queues
-    "KinesisStream": "streams",
-    "TableStream": "streams",
     # start one, serve one
     "modify": "aws.modify",
     "FlowClient": "client",

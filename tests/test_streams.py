@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from flowguard import DefinitionError, Done, Flow, KinesisStream, Outcome, Stage, Step, TableStream
+from flowguard import DefinitionError, Done, Flow, Outcome, Stage, Step
+from flowguard.streams import KinesisStream, TableStream
 
 
 class Order(BaseModel):

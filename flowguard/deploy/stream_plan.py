@@ -1,4 +1,4 @@
-"""The streams that functions read: who reads which, how, and where what Lambda gives up is told."""
+"""The streams that functions read: who reads which, how, and where notices of what Lambda gives up go."""
 
 from __future__ import annotations
 

@@ -7,7 +7,8 @@ from typing import Any, Final
 
 from pydantic import BaseModel
 
-from flowguard import Done, Flow, KinesisStream, Outcome, Stage, Step, TableStream, lambda_handler
+from flowguard import Done, Flow, Outcome, Stage, Step, lambda_handler
+from flowguard.streams import KinesisStream, TableStream
 
 TABLES: Final = {"stock": "sku"}
 SHARED: Final = "arn:aws:kinesis:eu-west-1:210987654321:stream/clicked"

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import pytest
 
-from flowguard import Flow, KinesisStream, Stage, Step, TableStream, Topic
+from flowguard import Flow, Stage, Step, Topic
 from flowguard.deploy.arns import stream_arn
 from flowguard.deploy.derive import needs_of
 from flowguard.deploy.finding import LiveFinding
@@ -23,6 +23,7 @@ from flowguard.deploy.problems import CannotDeploy
 from flowguard.deploy.stream_checks import check_streams
 from flowguard.outcome import Done, Outcome
 from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
+from flowguard.streams import KinesisStream, TableStream
 from tests.deploy import streaming
 from tests.deploy.exercised import needs
 from tests.deploy.streaming import CLICKED, KEY, PRICES, SHARED, Changes, Click, Clicks, Count
