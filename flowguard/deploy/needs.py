@@ -152,8 +152,8 @@ class TopicNeed:
 class StreamNeed:
     """A stream that a function reads, and how. ``name`` is the stream's, or that of the table whose changes it has.
 
-    ``undelivered`` is the queue that gets a notice of the records that Lambda gives up. Without an ``arn`` it is a stream of
-    Kinesis in the deployment's account, or of a table that the template makes.
+    ``undelivered`` is the queue that gets a notice of the records that Lambda gives up. Without an ``arn`` it is a
+    stream of Kinesis in the deployment's account, or of a table that the template makes.
     """
 
     name: str

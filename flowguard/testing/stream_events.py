@@ -63,6 +63,7 @@ def dynamodb_event(
 
     ``keys``, ``new`` and ``old`` are in DynamoDB's JSON, such as ``{"id": {"S": "o1"}}``. ``sequence`` and
     ``event_id`` say which record it is. ``changed_at`` is ms since 1970; a stream gives whole seconds of it.
+    ``expired`` is for an item that DynamoDB deletes since its time to live is over.
     """
     name = "REMOVE" if new is None else "INSERT" if old is None else "MODIFY"
     images = {"NewImage": new, "OldImage": old}
