@@ -20,6 +20,7 @@ from flowguard.protocol.conflict import OnConflict
 from flowguard.retry import LONGEST_SQS_DELAY
 from flowguard.stage import AnyStage, Stage, StageOrName, is_good_name, name_of
 from flowguard.step import NoState
+from flowguard.streams import Stream, stream_problems
 from flowguard.wire.message import HIGHEST_VERSION, MOST_CARRIED, MOST_HOPS, OWN_ATTRIBUTES, Message
 
 
@@ -70,6 +71,8 @@ class Flow:
                       One of the flow's functions reads it
     ``callbacks``     how parties outside flowguard answer what the flow's stages await: a tuple of
                       :class:`flowguard.Callback`
+    ``streams``       the streams whose records begin runs at the first stage: a tuple of
+                      :class:`flowguard.streams.KinesisStream` and :class:`flowguard.streams.TableStream`
     ``complete_to``   the destination that is notified of every ended run, beside the ``reply_to`` of its request
     ``reply_to``      the destinations (or names of queues) that a request may give as its ``reply_to``, exactly as it
                       names them; by default all of the function's own account and region
@@ -107,6 +110,7 @@ class Flow:
     dead_letters: ClassVar[Destination]
     answers: ClassVar[Destination]
     callbacks: ClassVar[tuple[Callback, ...]]
+    streams: ClassVar[tuple[Stream, ...]]
     complete_to: ClassVar[Destination | None]
     reply_to: ClassVar[tuple[Destination, ...] | None]
     carry: ClassVar[tuple[str, ...]]
@@ -135,6 +139,7 @@ class Flow:
         dead_letters: Destination | str | None = None,
         answers: Destination | str | None = None,
         callbacks: tuple[Callback, ...] = (),
+        streams: tuple[Stream, ...] = (),
         complete_to: Destination | str | None = None,
         reply_to: tuple[Destination | str, ...] | None = None,
         carry: tuple[str, ...] = (),
@@ -156,7 +161,7 @@ class Flow:
         cls.inbox = Queue(name) if inbox is None else destination(inbox)
         cls.dead_letters = Queue(f"{name}-dead-letters") if dead_letters is None else destination(dead_letters)
         cls.answers = cls.inbox if answers is None else destination(answers)
-        cls.callbacks = callbacks
+        cls.callbacks, cls.streams = callbacks, streams
         cls.complete_to = None if complete_to is None else destination(complete_to)
         cls.entries = entries if _are_names(entries) else ()
         cls.carry, cls.max_hops, cls.max_depth = carry, max_hops, max_depth
@@ -168,6 +173,7 @@ class Flow:
             *_destination_problems(given, reply_to),
             *_option_problems(cls),
             *_callback_problems(cls),
+            *stream_problems(streams),
             *_stage_problems(cls),
         ]:
             raise DefinitionError(f"flow {cls.__qualname__}", tuple(dict.fromkeys(problems)))
