@@ -20,6 +20,7 @@ from flowguard.protocol.conflict import OnConflict
 from flowguard.retry import LONGEST_SQS_DELAY
 from flowguard.stage import AnyStage, Stage, StageOrName, is_good_name, name_of
 from flowguard.step import NoState
+from flowguard.streams import Stream, stream_problems
 from flowguard.wire.message import HIGHEST_VERSION, MOST_CARRIED, MOST_HOPS, OWN_ATTRIBUTES, Message
 
 
@@ -70,6 +71,8 @@ class Flow:
                       One of the flow's functions reads it
     ``callbacks``     how parties outside flowguard answer what the flow's stages await: a tuple of
                       :class:`flowguard.Callback`
+    ``streams``       the streams whose records begin runs at the first stage: a tuple of
+                      :class:`flowguard.streams.KinesisStream` and :class:`flowguard.streams.TableStream`
     ``complete_to``   the destination that is notified of every ended run, beside the ``reply_to`` of its request
     ``reply_to``      the destinations (or names of queues) that a request may give as its ``reply_to``, exactly as it
                       names them; by default all of the function's own account and region
@@ -88,7 +91,8 @@ class Flow:
                       ``flowguard show`` tells all of a run's past. A hop costs five write units then, not two
     ``trust_senders``  believes unsigned messages in its queues. Every sender to them can then answer what its runs
                     wait for, and end, reset or move on every run (docs/explain/trust.md)
-    ``abandoned_after``  when a run that no worker works on may be taken over under IGNORE or ATTACH
+    ``abandoned_after``  when a run that no worker works on may be taken over under IGNORE by what is asked for
+                    then, or under ATTACH
     """
 
     stages: ClassVar[tuple[AnyStage, ...]] = ()
@@ -106,6 +110,7 @@ class Flow:
     dead_letters: ClassVar[Destination]
     answers: ClassVar[Destination]
     callbacks: ClassVar[tuple[Callback, ...]]
+    streams: ClassVar[tuple[Stream, ...]]
     complete_to: ClassVar[Destination | None]
     reply_to: ClassVar[tuple[Destination, ...] | None]
     carry: ClassVar[tuple[str, ...]]
@@ -134,6 +139,7 @@ class Flow:
         dead_letters: Destination | str | None = None,
         answers: Destination | str | None = None,
         callbacks: tuple[Callback, ...] = (),
+        streams: tuple[Stream, ...] = (),
         complete_to: Destination | str | None = None,
         reply_to: tuple[Destination | str, ...] | None = None,
         carry: tuple[str, ...] = (),
@@ -155,7 +161,7 @@ class Flow:
         cls.inbox = Queue(name) if inbox is None else destination(inbox)
         cls.dead_letters = Queue(f"{name}-dead-letters") if dead_letters is None else destination(dead_letters)
         cls.answers = cls.inbox if answers is None else destination(answers)
-        cls.callbacks = callbacks
+        cls.callbacks, cls.streams = callbacks, streams
         cls.complete_to = None if complete_to is None else destination(complete_to)
         cls.entries = entries if _are_names(entries) else ()
         cls.carry, cls.max_hops, cls.max_depth = carry, max_hops, max_depth
@@ -167,6 +173,7 @@ class Flow:
             *_destination_problems(given, reply_to),
             *_option_problems(cls),
             *_callback_problems(cls),
+            *stream_problems(streams),
             *_stage_problems(cls),
         ]:
             raise DefinitionError(f"flow {cls.__qualname__}", tuple(dict.fromkeys(problems)))
@@ -179,6 +186,16 @@ class Flow:
         if cls.keep_result is None:
             return requested_at
         return 0 if cls.keep_result is UNTIL_RESET else requested_at - cls.keep_result // timedelta(milliseconds=1)
+
+    @classmethod
+    def abandoned_before(cls, now: int, requested_at: int) -> int:
+        """Return since when nobody may have worked on a run that a request of this time takes over. All are in ms.
+
+        Under IGNORE only the request's own time counts: a copy of one that was ignored may come when the run is
+        abandoned by then.
+        """
+        asked = min(now, requested_at) if cls.on_conflict is OnConflict.IGNORE else now
+        return asked - cls.abandoned_after // timedelta(milliseconds=1)
 
     @classmethod
     def good_until(cls, committed_at: int) -> int | None:

@@ -72,9 +72,10 @@ class LambdaHandler:
         return observed(self._given if self._given is not None else services_of_environment(), self._observers)
 
     def __call__(self, event: Any, context: Any = None) -> Any:
-        """Answer ``batchItemFailures`` to a queue. A direct invocation gets the verdict and the result of its run.
+        """Answer ``batchItemFailures`` to a queue or a stream.
 
-        Raises :class:`NotProcessed` where the invoker has no partial answers (SNS, direct) and something is left over.
+        A direct invocation gets the verdict and the result of its run. Raises :class:`NotProcessed` where the
+        invoker has no partial answers (SNS, direct) and something is left over.
         """
         budget = budget_of(context)
         with invocation_span(self._services, self.routes.flows, context), within(budget.remaining):
@@ -145,7 +146,7 @@ def lambda_answer(endings: Sequence[Ending], bad: Sequence[BadRecord]) -> Any:
     left = {ending.envelope.message_id: ending.why for ending in endings if not ending.ack}
     unnamed = {f"[{record.index}]": str(record.error) for record in bad if record.record_id is None}
     left.update({record.record_id: str(record.error) for record in bad if record.record_id is not None})
-    if unnamed or not all(ending.envelope.source.is_queue for ending in endings):
+    if unnamed or not all(ending.envelope.source.takes_names for ending in endings):
         if left or unnamed:
             raise NotProcessed({_short(record): _short(why) for record, why in {**left, **unnamed}.items()})
         return _result(endings)

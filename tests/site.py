@@ -50,6 +50,7 @@ NAVIGATION: Final[Mapping[str, tuple[str, ...]]] = {
         "guides/groups",
         "guides/callbacks-over-http",
         "guides/start-over-http",
+        "guides/streams",
         "guides/caches",
         "guides/once-per-key",
         "guides/without-a-lease",

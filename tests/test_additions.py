@@ -18,11 +18,21 @@ from pydantic import BaseModel
 from flowguard import Done, Flow, Outcome, Stage, Step
 from flowguard.cli import main
 from flowguard.destinations import Bus, Destination, Function, Queue, Topic, destination, parse_destination
+from flowguard.flow import AnyFlow
 from flowguard.names.ids import RequestId
 from flowguard.protocol.outbox import Kind, Outbox, Send, largest
 from flowguard.sim.account import ACCOUNT_ID, REGION
 from flowguard.sim.posted_messages import as_posted
-from flowguard.testing import FlowRunner, MemoryAWS, invocation, sns_event, sns_to_sqs_event, sqs_event
+from flowguard.testing import (
+    FlowRunner,
+    MemoryAWS,
+    dynamodb_event,
+    invocation,
+    kinesis_event,
+    sns_event,
+    sns_to_sqs_event,
+    sqs_event,
+)
 from flowguard.testing.explorer import replay
 from flowguard.wire.attributes import Attribute, attributes_to
 from flowguard.wire.envelope import Envelope, Source, normalize, normalize_record, resend
@@ -60,11 +70,30 @@ class Orders(Flow, name="orders", object_id="order_id"):
     stages = (Take,)
 
 
+class Change(BaseModel):
+    """What a table's stream says of an order."""
+
+    keys: Order
+    to: str = "sqs:told"
+
+
+class TakeChange(Stage[Change], name="take", inbox="orders"):
+    def handle(self, change: Change, step: Step) -> Outcome:
+        step.send(parse_destination(change.to), {"order": change.keys.order_id}, attributes={"tenant": BLUE})
+        return Done()
+
+
+class Changes(Flow, name="orders", object_id="keys.order_id"):
+    stages = (TakeChange,)
+
+
 SOURCES: Final[Mapping[Source, Any]] = {
     Source.SQS: sqs_event("orders", Order(order_id="o1")),
     Source.SNS_SQS: sns_to_sqs_event("orders", Order(order_id="o1")),
     Source.SNS_LAMBDA: sns_event("orders", Order(order_id="o1")),
     Source.INVOCATION: invocation(Order(order_id="o1")),
+    Source.KINESIS: kinesis_event("orders", Order(order_id="o1")),
+    Source.DYNAMODB: dynamodb_event("orders", {"order_id": {"S": "o1"}}, {"order_id": {"S": "o1"}}),
 }
 """A request as each source brings it."""
 
@@ -161,6 +190,14 @@ def test_the_explorer_lets_it_refuse(to: Destination) -> None:
 
 every_source = pytest.mark.parametrize(("source", "event"), SOURCES.items(), ids=list(SOURCES))
 
+FLOWS: Final[Mapping[Source, AnyFlow]] = {Source.DYNAMODB: Changes}
+"""The flow of a source that writes the payload itself."""
+
+PAYLOADS: Final[Mapping[Source, Any]] = {
+    Source.DYNAMODB: {"change": "INSERT", "keys": {"order_id": "o1"}, "new": {"order_id": "o1"}}
+}
+AN_ORDER: Final = {"order_id": "o1", "to": "sqs:told"}
+
 
 def envelope_of(event: Any) -> Envelope:
     [found] = normalize(event, invocation_id="call-1")
@@ -171,7 +208,7 @@ def envelope_of(event: Any) -> Envelope:
 @every_source
 def test_a_record_is_read_and_what_was_read_is_read_as_the_same(source: Source, event: Any) -> None:
     found = envelope_of(event)
-    assert (found.source, json.loads(found.message)) == (source, {"order_id": "o1", "to": "sqs:told"})
+    assert (found.source, json.loads(found.message)) == (source, PAYLOADS.get(source, AN_ORDER))
     again = normalize_record(found.record)
     assert (again.source, again.message, again.message_id) == (source, found.message, found.message_id)
     assert again.record == found.record
@@ -180,7 +217,7 @@ def test_a_record_is_read_and_what_was_read_is_read_as_the_same(source: Source, 
 @every_source
 def test_a_record_is_sent_again_as_itself(source: Source, event: Any) -> None:
     body, attributes = resend(envelope_of(event), {"again": Attribute.string("1")})
-    assert json.loads(json.loads(body)["Message"]) == {"order_id": "o1", "to": "sqs:told"}
+    assert json.loads(json.loads(body)["Message"]) == PAYLOADS.get(source, AN_ORDER)
     assert attributes == {"again": Attribute.string("1")}
 
 
@@ -188,15 +225,17 @@ def test_a_record_is_sent_again_as_itself(source: Source, event: Any) -> None:
 def test_a_record_starts_a_run_and_a_copy_of_it_starts_none(
     source: Source, event: Any, flow_runner: FlowRunner
 ) -> None:
-    result = flow_runner.serve(Orders).deliver(event, event).run()
+    result = flow_runner.serve(FLOWS.get(source, Orders)).deliver(event, event).run()
     assert result.verdicts == ["CLAIMED", "DONE"]
     assert len(result.sent("told")) == 1
 
 
 @every_source
-def test_only_a_queue_is_told_which_record_is_left(source: Source, event: Any) -> None:
+def test_only_a_queue_and_a_stream_are_told_which_record_is_left(source: Source, event: Any) -> None:
     """All others get the event back as an error, or its result."""
-    assert source.is_queue is (envelope_of(event).queue_arn is not None)
+    envelope = envelope_of(event)
+    assert source.is_queue is (envelope.queue_arn is not None)
+    assert source.takes_names is (envelope.source_arn is not None)
 
 
 @every_source
@@ -205,12 +244,14 @@ def test_the_commands_print_and_replay_it(source: Source, event: Any, tmp_path: 
     file.write_text(json.dumps(event), encoding="utf-8")
     printed = CliRunner().invoke(main, ["normalize", str(file)])
     assert (printed.exit_code, json.loads(printed.stdout)["eventSource"] != "") == (0, True)
-    replayed = CliRunner().invoke(main, ["replay", str(file), "--flow", "tests.test_additions:Orders"])
+    replayed = CliRunner().invoke(
+        main, ["replay", str(file), "--flow", f"tests.test_additions:{FLOWS.get(source, Orders).__name__}"]
+    )
     assert (replayed.exit_code, "CLAIMED" in replayed.stdout) == (0, True), replayed.output
 
 
 @every_source
 def test_the_explorer_delivers_it(source: Source, event: Any) -> None:
-    trace = replay(Orders, [event], "d1")
+    trace = replay(FLOWS.get(source, Orders), [event], "d1")
     assert trace.violations == ()
     assert sum(" take, hop 1, receive 2" in line for line in trace.timeline) == 1, "once more after its worker died"

@@ -13,9 +13,10 @@ from pydantic import BaseModel, field_serializer
 
 from flowguard.destinations import Bus, Destination, Function, Queue, Topic
 from flowguard.errors import DefinitionError, RunFailed
-from flowguard.flow import IGNORE, LONGEST_OBJECT_ID, PER_REQUEST, SUPERSEDE, Flow
+from flowguard.flow import ATTACH, IGNORE, LONGEST_OBJECT_ID, PER_REQUEST, SUPERSEDE, Flow
 from flowguard.names.ids import ObjectId, RequestId
 from flowguard.outcome import Done, Outcome
+from flowguard.protocol.conflict import OnConflict
 from flowguard.retry import RetryPolicy
 from flowguard.stage import AnyStage, Stage
 from flowguard.step import Step
@@ -470,3 +471,17 @@ def test_a_request_with_another_payload_is_refused_by_name(takes: Any, name: str
     flow = define(stage("read", takes), object_id=PER_REQUEST)
     with pytest.raises(TypeError, match=f"^made starts with 'read', which takes {name}, not Customer$"):
         request(flow, Customer(id="u-1"))
+
+
+@pytest.mark.parametrize(
+    ("policy", "requested_at", "before"),
+    [(IGNORE, 70_000, 10_000), (IGNORE, 101_000, 40_000), (ATTACH, 70_000, 40_000)],
+    ids=["by its own time", "which may lie ahead", "by now"],
+)
+def test_a_run_is_abandoned_under_ignore_by_the_time_of_the_request(
+    policy: OnConflict, requested_at: int, before: int
+) -> None:
+    class Patient(Flow, name="patient", object_id="cart_id", on_conflict=policy, abandoned_after=timedelta(minutes=1)):
+        stages = (PRICE, CONFIRM)
+
+    assert Patient.abandoned_before(100_000, requested_at) == before

@@ -70,7 +70,7 @@ class CommitTexts:
         """
         packed = {
             name: None if text is None else self._pack(claim, commit, name, text)
-            for name, text in _long_texts(commit).items()
+            for name, text in _long_texts(claim.item.hop, commit).items()
         }
         stored = {name: text.size for name, text in packed.items() if text is not None}
         if "state" not in packed and (state := self.stored_state(claim.item)):
@@ -125,8 +125,11 @@ def kept_late(item: RunItem, commit: Commit) -> Late | None:
     return Late(item.hop - 1, wait.waiting, wait.group)  # a wait that times out has names without an answer
 
 
-def _long_texts(commit: Commit) -> dict[str, str | None]:
-    """Return what the commit says of each long text. A hop that failed leaves the state as it is."""
+def _long_texts(hop: int, commit: Commit) -> dict[str, str | None]:
+    """Return what the commit says of each long text. A hop that failed leaves the state as it is.
+
+    A later one leaves the restart payload, too: its redrive may be reset.
+    """
     texts = {
         "outbox": commit.outbox.to_text() if commit.outbox is not None else None,
         "result": commit.result,
@@ -134,7 +137,7 @@ def _long_texts(commit: Commit) -> dict[str, str | None]:
     }
     if commit.wait is not None:
         texts[PLAN] = commit.wait.plan.to_text()
-    if commit.first_message is not None or commit.closes_list:
+    if commit.first_message is not None or not commit.leaves_first_message or (hop == 1 and commit.closes_list):
         texts[FIRST_MESSAGE] = commit.first_message
     return texts if commit.leaves_state else {**texts, "state": commit.state}
 

@@ -22,10 +22,12 @@ from flowguard.aws_facts.s3_facts import S3_FACTS
 from flowguard.aws_facts.scheduler_facts import SCHEDULER_FACTS
 from flowguard.aws_facts.sns_facts import SNS_FACTS
 from flowguard.aws_facts.sqs_facts import SQS_FACTS
+from flowguard.aws_facts.stream_facts import STREAM_FACTS
 from flowguard.aws_facts.transaction_facts import TRANSACTION_FACTS
 
 TABLE: Final[Mapping[str, tuple[Fact, ...]]] = {
     "Event source mappings": MAPPING_FACTS,
+    "Streams": STREAM_FACTS,
     "Lambda": LAMBDA_FACTS,
     "SQS": SQS_FACTS,
     "SNS": SNS_FACTS,

@@ -151,6 +151,13 @@ def table_arn(name: str) -> Arn:
     return Arn(whole=name) if name.startswith("arn:") else Arn("dynamodb", f"table/{name}")
 
 
+def stream_arn(place: str) -> Arn:
+    """Return the ARN of a stream from what a permission calls it. A table's streams have all the same one."""
+    if place.startswith("arn:"):
+        return Arn(whole=place)
+    return Arn("dynamodb" if place.startswith("table/") else "kinesis", place)
+
+
 def rule_name(queue: str, bus: Bus) -> str:
     """Return the name of the rule that sends events of a bus to a queue."""
     return f"flowguard-{hashlib.sha256(f'{queue} {bus}'.encode()).hexdigest()[:32]}"
@@ -171,6 +178,8 @@ def _arn(needed: Deployment, permission: Permission) -> Arn:
             return Arn("sqs", name) if given is None else Arn(whole=given)
         case Target.TABLE:
             return table_arn(name)
+        case Target.STREAM:
+            return stream_arn(name)
         case Target.TOPIC | Target.NETWORK | Target.TRACES | Target.KEY:
             return Arn(whole=name)
         case Target.OBJECTS:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from flowguard.deploy.needs import Deployment, FunctionNeed, QueueNeed
+from flowguard.deploy.needs import Deployment, FunctionNeed, QueueNeed, StreamNeed
 
 
 def described(needed: Deployment) -> str:
@@ -36,6 +36,7 @@ def _function(function: FunctionNeed) -> dict[str, Any]:
         "once": function.definition.once.name if function.definition.once is not None else None,
         "serves": [f"{flow.name}/{stage.name}" for flow, stage in function.definition.stages],
         "reads": function.reads,
+        "streams": [_stream(stream) for stream in function.streams],
         "timeout": function.timeout,
         "url": function.has_url,
         "links_to": function.links_to,
@@ -44,6 +45,16 @@ def _function(function: FunctionNeed) -> dict[str, Any]:
             {"on": permission.target, "name": permission.name, "actions": permission.actions}
             for permission in function.permissions
         ],
+    }
+
+
+def _stream(stream: StreamNeed) -> dict[str, Any]:
+    return {
+        "name": stream.name,
+        "service": stream.kind,
+        "arn": stream.arn,
+        "undelivered": stream.undelivered,
+        "max_age": stream.max_age,
     }
 
 

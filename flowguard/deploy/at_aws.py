@@ -8,7 +8,16 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Final
 
-from flowguard.deploy.needs import Deployment, FunctionNeed, Permission, QueueNeed, TableNeed, Target, TopicNeed
+from flowguard.deploy.needs import (
+    Deployment,
+    FunctionNeed,
+    Permission,
+    QueueNeed,
+    StreamNeed,
+    TableNeed,
+    Target,
+    TopicNeed,
+)
 from flowguard.deploy.options import DeployOptions
 from flowguard.deploy.problems import CannotDeploy
 from flowguard.deploy.queue_plan import arn_of
@@ -113,17 +122,27 @@ class _Renaming:
         )
 
     def _function(self, function: FunctionNeed) -> FunctionNeed:
+        places = {stream.place: self._stream(stream).place for stream in function.streams}
         return replace(
             function,
             name=self._names.by_rule(function.name),
             reads=tuple(map(self._queue_name, function.reads)),
             permissions=tuple(
-                replace(permission, name=self._resource(permission)) for permission in function.permissions
+                replace(permission, name=places.get(permission.name, self._resource(permission)))
+                for permission in function.permissions
             ),
             environment=tuple(sorted({**dict(function.environment), **self._settings(function)}.items())),
             links_to=None if function.links_to is None else self._names.by_rule(function.links_to),
+            streams=tuple(map(self._stream, function.streams)),
             at_aws=self._names,
         )
+
+    def _stream(self, stream: StreamNeed) -> StreamNeed:
+        undelivered = self._queue_name(stream.undelivered)
+        if stream.arn is not None:
+            return replace(stream, undelivered=undelivered)
+        name = self._names.table(stream.name) if stream.of_table else self._names.by_rule(stream.name)
+        return replace(stream, name=name, undelivered=undelivered)
 
     def _settings(self, function: FunctionNeed) -> dict[str, str]:
         given = dict(function.environment)

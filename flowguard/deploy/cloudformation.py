@@ -8,10 +8,10 @@ from typing import Any, Final
 
 from flowguard.deploy.alarms import DIMENSION, NAMESPACE, LoggedMetric, MetricAlarm
 from flowguard.deploy.arns import SCHEDULER, Arn, rule_name
-from flowguard.deploy.needs import Deployment, FunctionNeed, QueueNeed, TableNeed, TopicNeed
+from flowguard.deploy.needs import Deployment, FunctionNeed, QueueNeed, StreamNeed, TableNeed, TopicNeed
 from flowguard.deploy.options import DeployOptions
 from flowguard.deploy.problems import CannotDeploy
-from flowguard.deploy.template import LOOPS, POLICY_VERSION, SYSTEM_LOG_LEVEL, Json, Template, warm_units
+from flowguard.deploy.template import LOOPS, POLICY_VERSION, SYSTEM_LOG_LEVEL, VIEW, Json, Template, warm_units
 from flowguard.destinations import Bus
 from flowguard.sim.limits.queues import LARGEST as LARGEST_MESSAGE
 
@@ -109,6 +109,7 @@ class _CloudFormation(Template):
                     if table.kms_key is not None
                     else {}
                 ),
+                **({"StreamSpecification": {"StreamViewType": VIEW}} if table.has_stream else {}),
                 **({"WarmThroughput": warm} if (warm := warm_units(table, *_WARM)) else {}),
                 **(
                     {"TimeToLiveSpecification": {"AttributeName": table.ttl, "Enabled": True}}
@@ -276,6 +277,15 @@ class _CloudFormation(Template):
                     **self.source(function),
                 },
             }
+        for stream in function.streams:
+            self.resources[self._stream_id(function, stream)] = {
+                "Type": "AWS::Lambda::EventSourceMapping",
+                "Properties": {
+                    "EventSourceArn": self.stream_arn(stream),
+                    "FunctionName": {"Ref": logical_id},
+                    **self.stream_source(stream),
+                },
+            }
         if function.has_url:
             self._url(function, logical_id)
 
@@ -321,6 +331,22 @@ class _CloudFormation(Template):
                 if function.max_concurrency is not None
                 else {}
             ),
+        }
+
+    def _stream_id(self, function: FunctionNeed, stream: StreamNeed) -> str:
+        return self.ids.camel("Source", f"{function.name} {stream.kind} {stream.name}")
+
+    def stream_source(self, stream: StreamNeed) -> Json:
+        return {
+            "BatchSize": stream.batch_size,
+            "StartingPosition": stream.start,
+            "FunctionResponseTypes": ["ReportBatchItemFailures"],
+            "BisectBatchOnFunctionError": True,
+            "MaximumRecordAgeInSeconds": stream.max_age,
+            "DestinationConfig": {"OnFailure": {"Destination": self.queue_arn(stream.undelivered)}},
+            **({"MaximumRetryAttempts": stream.max_attempts} if stream.max_attempts is not None else {}),
+            **({"MaximumBatchingWindowInSeconds": stream.window} if stream.window else {}),
+            **({"ParallelizationFactor": stream.parallel} if stream.parallel > 1 else {}),
         }
 
     def _url(self, function: FunctionNeed, logical_id: str) -> None:
@@ -390,6 +416,9 @@ class _CloudFormation(Template):
     def queue_reference(self, queue: QueueNeed) -> Json:
         return {"Fn::GetAtt": [self.ids.camel("Queue", queue.name), "Arn"]}
 
+    def table_stream_reference(self, table: str) -> Json:
+        return {"Fn::GetAtt": [self.ids.camel("Table", table), "StreamArn"]}
+
     def account_reference(self) -> Json:
         return {"Ref": "AWS::AccountId"}
 
@@ -431,6 +460,11 @@ class _Sam(_CloudFormation):
             }
             for name in function.reads
         }
+        for stream in function.streams:
+            events[self._stream_id(function, stream)] = {
+                "Type": stream.kind,
+                "Properties": {"Stream": self.stream_arn(stream), **self.stream_source(stream)},
+            }
         self.resources[logical_id] = {
             "Type": "AWS::Serverless::Function",
             "Properties": {

@@ -13,7 +13,16 @@ from flowguard.deploy.at_aws import names_of, under_names
 from flowguard.deploy.batch_plan import MOST_RECORDS, BatchPlan, batching_of, batching_problems, reserved_problems
 from flowguard.deploy.found import FoundFunction, FunctionKind, flows_of, keys_of, plain_name, what_calls_it_needs
 from flowguard.deploy.key_uses import under_keys
-from flowguard.deploy.needs import ANSWERS_URL, Deployment, FunctionNeed, Permission, TableNeed, Target, TopicNeed
+from flowguard.deploy.needs import (
+    ANSWERS_URL,
+    Deployment,
+    FunctionNeed,
+    Permission,
+    StreamNeed,
+    TableNeed,
+    Target,
+    TopicNeed,
+)
 from flowguard.deploy.options import RETENTIONS, DeployOptions, FunctionOptions
 from flowguard.deploy.own_calls import note_of
 from flowguard.deploy.permissions import (
@@ -27,6 +36,7 @@ from flowguard.deploy.permissions import (
 )
 from flowguard.deploy.problems import CannotDeploy
 from flowguard.deploy.queue_plan import FIFO_RETENTION, LONGEST_RETENTION, QueuePlan, Retentions
+from flowguard.deploy.stream_plan import stream_notes, stream_problems, streams_of, tables_with_stream
 from flowguard.deploy.used import SourcePlace
 from flowguard.deploy.uses import uses_of
 from flowguard.destinations import Queue
@@ -70,7 +80,10 @@ def needs_of(functions: Sequence[FoundFunction], options: DeployOptions) -> Depl
         problems += _batch_problems(function, _options_of(function, options), plan.read_by(name).values())
         problems += batching_problems(function, _options_of(function, options))
         problems += reserved_problems(function, _options_of(function, options), len(plan.read_by(name)))
-    tables = tuple(_warmed(table, options) for table in _tables(functions, flows, options, problems))
+    tables = tuple(_chosen(table, flows, options) for table in _tables(functions, flows, options, problems))
+    made_tables = frozenset(table.name for table in tables if not table.existing)
+    for name, function in named.items():
+        problems += stream_problems(function, batchings[name], made_tables, options)
     if problems:
         raise CannotDeploy(modules, tuple(dict.fromkeys(problems)))
     needed = tuple(
@@ -100,6 +113,7 @@ def needs_of(functions: Sequence[FoundFunction], options: DeployOptions) -> Depl
         notes=(
             *_notes(functions, flows, options),
             *_fifo_notes(flows, plan),
+            *stream_notes(flows),
             *_unbounded(needed),
             *_unmet_options(made, tables, plan, options),
         ),
@@ -247,7 +261,9 @@ def _no_name(table: str) -> str:
     return f"{table!r} is no table's name; DynamoDB takes 3 to 255 of a-z, A-Z, 0-9, '-', '_', '.'"
 
 
-def _warmed(table: TableNeed, options: DeployOptions) -> TableNeed:
+def _chosen(table: TableNeed, flows: Sequence[AnyFlow], options: DeployOptions) -> TableNeed:
+    """Return a table as the options want it, with a stream where runs begin with its changes."""
+    table = replace(table, has_stream=table.name in tables_with_stream(flows))
     chosen = options.tables.get(table.name)
     return table if chosen is None else replace(table, warm_writes=chosen.warm_writes, warm_reads=chosen.warm_reads)
 
@@ -282,7 +298,8 @@ def _functions(
         yield replace(need, has_url=True, url_auth=chosen.url_auth, timeout=timeout, reserved=_reserved(chosen))
         return
     if not _takes_http(function):
-        yield _function(name, function, reads, batching, options, scope)
+        streams = streams_of(function, plan.undelivered_records, batching, options)
+        yield _function(name, function, reads, batching, options, scope, streams)
         return
     if reads:
         yield _function(name, function, reads, batching, options, scope)
@@ -321,9 +338,10 @@ def _function(
     batching: BatchPlan,
     options: DeployOptions,
     scope: Scope,
+    streams: tuple[StreamNeed, ...] = (),
 ) -> FunctionNeed:
     chosen = _options_of(function, options)
-    permissions = permissions_of(function, reads, name=name, scope=scope, settings=options.settings)
+    permissions = permissions_of(function, reads, name=name, scope=scope, settings=options.settings, streams=streams)
     permissions = permissions if options.vpc is None else (*permissions, IN_VPC)
     permissions = (*permissions, TRACED) if options.tracing else permissions
     return FunctionNeed(
@@ -340,6 +358,7 @@ def _function(
         role=chosen.role,
         policies=chosen.policies,
         reserved=chosen.reserved,
+        streams=streams,
     )
 
 
@@ -392,6 +411,7 @@ def _unmet_options(
         "functions": {name for function in functions for name in (function.attribute, function.handler)},
         "queues": {queue.name for queue in plan.queues},
         "tables": {table.name for table in tables},
+        "streams": {stream.name for function in functions for flow in function.flows for stream in flow.streams},
         "topics": {name for arn in plan.topics for name in (arn, arn.rpartition(":")[2])},
         "schedule_groups": {options.settings.scheduler_group},
     }

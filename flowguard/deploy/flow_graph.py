@@ -175,6 +175,9 @@ def _name(to: Destination) -> str:
 def _details(flow: AnyFlow, stage: AnyStage) -> Iterator[str]:
     inbox = flow.inbox_of(stage)
     yield f"reads {_name(inbox)}"
+    if stage is flow.entry():
+        for stream in flow.streams:
+            yield f"begins with {stream}"
     if stage.timeout is not None:
         yield f"takes {spoken(stage.timeout)} at most"
 

@@ -12,6 +12,7 @@ from flowguard.deploy.finding import LiveFinding, error, note, warning
 from flowguard.deploy.found import FunctionKind
 from flowguard.deploy.live import LiveAccount
 from flowguard.deploy.needs import Deployment, FunctionNeed, Target
+from flowguard.deploy.stream_checks import brings_queues, check_streams
 from flowguard.deploy.template import LOOPS
 from flowguard.settings import Settings
 from flowguard.wire.home import Home
@@ -42,6 +43,7 @@ def check_functions(needed: Deployment, live: LiveAccount) -> Iterator[LiveFindi
         yield from _environment(function, deployed)
         yield from _bucket(function, deployed)
         yield from _sources(needed, function, deployed, live)
+        yield from check_streams(function, deployed, live)
         yield from _url(function, live)
         yield from _permissions(needed, function, deployed, live)
     yield from _concurrency(needed, live)
@@ -214,7 +216,7 @@ def _concurrency(needed: Deployment, live: LiveAccount) -> Iterator[LiveFinding]
         if function.brings_work
         and any(
             not (source.get("ScalingConfig") or {}).get("MaximumConcurrency")
-            for source in live.event_sources(function.name) or ()
+            for source in brings_queues(live.event_sources(function.name) or ())
         )
     ]
     if names:

@@ -56,8 +56,21 @@ def under_keys(needed: Deployment, options: DeployOptions) -> Deployment:
             for topic in needed.topics
         ),
     )
+    placed = replace(placed, functions=tuple(_with_stream_keys(placed, function) for function in placed.functions))
     uses = _Uses(placed, options)
     return replace(placed, functions=tuple(map(uses.of_function, placed.functions)))
+
+
+def _with_stream_keys(placed: Deployment, function: FunctionNeed) -> FunctionNeed:
+    """Return a function whose streams are under their keys. A table's key is that of its stream."""
+    tables = {table.name: table.kms_key for table in placed.tables}
+    return replace(
+        function,
+        streams=tuple(
+            replace(stream, kms_key=tables.get(stream.name)) if stream.of_table and stream.kms_key is None else stream
+            for stream in function.streams
+        ),
+    )
 
 
 def _key(options: DeployOptions, given: TableOptions | QueueOptions | TopicOptions | None, *, made: bool) -> str | None:
@@ -76,6 +89,7 @@ class _Uses:
         self._queues = {queue.name: queue for queue in needed.queues}
         self._tables = {table.name: table.kms_key for table in needed.tables}
         self._topics = {topic.arn: topic.kms_key for topic in needed.topics}
+        self._streams = {stream.place: stream for function in needed.functions for stream in function.streams}
         self._bucket = options.bucket_key if options.bucket_key is not None else options.kms_key
 
     def of_function(self, function: FunctionNeed) -> FunctionNeed:
@@ -101,6 +115,9 @@ class _Uses:
                 yield from self._of_queue(Queue(permission.name).short_name, permission.actions)
             case Target.TOPIC:
                 yield from _used(self._topics.get(permission.name), "sns", SENDS)
+            case Target.STREAM:
+                if (stream := self._streams.get(permission.name)) is not None:  # none by a consumer's ARN
+                    yield from _used(stream.kms_key, stream.kind.lower(), READS)
             case Target.OBJECTS:
                 yield from _used(self._bucket, "s3", SENDS)
             case Target.PARAMETER:

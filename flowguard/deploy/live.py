@@ -13,6 +13,7 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
 from flowguard.aws.faults import STRANGERS, error_code
+from flowguard.deploy.needs import stream_of
 from flowguard.errors import FlowguardError
 
 _MISSING: Final = frozenset(
@@ -26,6 +27,7 @@ _MISSING: Final = frozenset(
     }
 )
 _DENIED: Final = frozenset({"AccessDenied", "AccessDeniedException", "AuthorizationError", "UnauthorizedOperation"})
+_HOUR: Final = 3_600
 _CONFIG: Final = Config(retries={"mode": "standard", "max_attempts": 3}, connect_timeout=5, read_timeout=20)
 
 
@@ -208,6 +210,11 @@ class LiveAccount:
             if "LastEvaluatedKey" not in page:
                 return
             params["ExclusiveStartKey"] = page["LastEvaluatedKey"]
+
+    def stream_keeps(self, arn: str) -> int | None:
+        """Return for how many seconds a stream of Kinesis keeps a record. None if it may not be read."""
+        answer = self._ask("kinesis", "describe_stream_summary", at_region=_region_of(arn), StreamARN=stream_of(arn))
+        return None if answer is None else int(answer["StreamDescriptionSummary"]["RetentionPeriodHours"]) * _HOUR
 
     # -- functions
 

@@ -39,6 +39,7 @@ class Target(Enum):
     TABLE = "table"
     QUEUE = "queue"
     TOPIC = "topic"
+    STREAM = "stream"
     BUS = "bus"
     FUNCTION = "function"
     OBJECTS = "objects"
@@ -86,6 +87,8 @@ class TableNeed:
     warm_reads: int | None = None
     kms_key: str | None = None
     """The ARN of the customer's key that encrypts it."""
+    has_stream: bool = False
+    """Whether a function reads its changes from a stream of it."""
 
 
 @dataclass(frozen=True)
@@ -146,6 +149,56 @@ class TopicNeed:
 
 
 @dataclass(frozen=True)
+class StreamNeed:
+    """A stream that a function reads, and how. ``name`` is the stream's, or that of the table whose changes it has.
+
+    ``undelivered`` is the queue that gets a notice of the records that Lambda gives up. Without an ``arn`` it is a
+    stream of Kinesis in the deployment's account, or of a table that the template makes.
+    """
+
+    name: str
+    of_table: bool
+    undelivered: str
+    start: str
+    batch_size: int
+    window: int
+    parallel: int
+    max_age: int
+    max_attempts: int | None
+    arn: str | None = None
+    kms_key: str | None = None
+    """The ARN of the customer's key that encrypts it."""
+
+    @property
+    def kind(self) -> str:
+        return "DynamoDB" if self.of_table else "Kinesis"
+
+    @property
+    def place(self) -> str:
+        """Return what a permission calls it: its ARN, or the end of that."""
+        if self.arn is not None:
+            return stream_of(self.arn)
+        return f"table/{self.name}/stream/*" if self.of_table else f"stream/{self.name}"
+
+    @property
+    def consumer(self) -> str | None:
+        """Return the ARN of the consumer through which it is read. None where it is read itself."""
+        return self.arn if self.arn is not None and stream_of(self.arn) != self.arn else None
+
+    def is_in(self, arn: str) -> bool:
+        """Answer whether a mapping of that ARN brings its records."""
+        if self.arn is not None:
+            return stream_of(arn) == stream_of(self.arn)
+        service, _, resource = f"{stream_of(arn)}/".rpartition(":table/" if self.of_table else ":stream/")
+        return f":{self.kind.lower()}:" in service and resource.startswith(f"{self.name}/")
+
+
+def stream_of(arn: str) -> str:
+    """Return the ARN of a stream, where one of a consumer of it may be given."""
+    return arn.partition("/consumer/")[0]
+
+
+@dataclass(frozen=True)
 class FunctionNeed:
     """A Lambda function with its permissions and settings."""
 
@@ -169,6 +222,7 @@ class FunctionNeed:
     options name the base."""
     reserved: int | None = None
     """Invocations at once that are kept for it, and the most that it has."""
+    streams: tuple[StreamNeed, ...] = ()
     at_aws: Names = AS_IN_CODE
 
     @property

@@ -30,6 +30,7 @@ from flowguard.text.setting_problems import (
     SCHEDULE_GROUP,
     SECURE_LINKS,
     SECURITY_GROUP,
+    STREAM,
     SUBNET,
     TAG_KEY,
     TAG_TEXT,
@@ -43,6 +44,12 @@ FIRST_WRITES: Final = 4_000
 
 LONGEST_TIMEOUT: Final = 900
 """Seconds after which Lambda stops any function."""
+
+HALF_A_DAY: Final = 43_200
+"""Seconds that a stream's record is tried for: a stream that keeps it for a day has it as long again for a person."""
+
+TABLE_KEEPS: Final = 86_400
+"""Seconds for which the stream of a table keeps a change."""
 
 NAMES: Final = "FLOWGUARD_NAMES"
 
@@ -137,6 +144,27 @@ class TopicOptions(Frozen):
     """The ARN of its key, if it has another one."""
 
 
+class StreamOptions(Frozen):
+    """Options of one stream, by its name in the code: of a table's stream that is the table's."""
+
+    arn: str | None = Field(None, pattern=STREAM)
+    """Its ARN, or that of a consumer of it. A Kinesis stream without one is in the deployment's own account."""
+    start: Literal["LATEST", "TRIM_HORIZON"] = "TRIM_HORIZON"
+    """What a new mapping begins with: the oldest record, or what comes after it."""
+    batch_size: int | None = Field(None, ge=1, le=10_000)
+    """The most records of an invocation; that of the function's queues by default."""
+    window: int = Field(0, ge=0, le=300)
+    """Seconds for which Lambda gathers a batch."""
+    parallel: int = Field(1, ge=1, le=10)
+    """Batches of one shard that are worked on at once. Those of one partition key stay in order."""
+    max_age: int = Field(HALF_A_DAY, ge=60, le=604_800)
+    """Seconds after which Lambda gives up a record that is not acked. Then it is still in the stream for a while."""
+    max_attempts: int | None = Field(None, ge=1, le=10_000)
+    """How often Lambda invokes once more with what is not acked. None for as often as ``max_age`` lets it."""
+    kms_key: KeyArn | None = None
+    """The ARN of the customer's key that encrypts it."""
+
+
 class ScheduleGroupOptions(Frozen):
     """Options of the group of schedules, by its name."""
 
@@ -217,6 +245,7 @@ class DeployOptions(Frozen):
     queues: dict[str, QueueOptions] = {}
     tables: dict[str, TableOptions] = {}
     topics: dict[str, TopicOptions] = {}
+    streams: dict[str, StreamOptions] = {}
     schedule_groups: dict[str, ScheduleGroupOptions] = {}
 
     @field_validator("tags")
@@ -273,6 +302,10 @@ class DeployOptions(Frozen):
     def of_queue(self, name: str) -> QueueOptions:
         """Return the options of a queue."""
         return self.queues.get(name, QueueOptions())
+
+    def of_stream(self, name: str) -> StreamOptions:
+        """Return the options of a stream."""
+        return self.streams.get(name, StreamOptions())
 
 
 RETENTIONS: Final = (

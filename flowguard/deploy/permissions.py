@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final, assert_never
 
 from flowguard.deploy.found import FoundFunction, FunctionKind, keys_of
-from flowguard.deploy.needs import Permission, Target
+from flowguard.deploy.needs import Permission, StreamNeed, Target
 from flowguard.deploy.options import SettingsOptions
 from flowguard.deploy.used import Uses
 from flowguard.deploy.uses import WRITES, uses_of
@@ -20,6 +20,19 @@ from flowguard.stage import AnyStage
 from flowguard.worker.leases import keeps_lease
 
 _RECEIVES: Final = ("sqs:DeleteMessage", "sqs:GetQueueAttributes", "sqs:ReceiveMessage")
+_READS_KINESIS: Final = (
+    "kinesis:DescribeStream",
+    "kinesis:DescribeStreamSummary",
+    "kinesis:GetRecords",
+    "kinesis:GetShardIterator",
+    "kinesis:ListShards",
+)
+_READS_CHANGES: Final = (
+    "dynamodb:DescribeStream",
+    "dynamodb:GetRecords",
+    "dynamodb:GetShardIterator",
+    "dynamodb:ListStreams",
+)
 _SHARED: Final = ("dynamodb:PartiQLInsert", "dynamodb:PartiQLUpdate")
 """What claims and commits of several records in one request are, to IAM."""
 
@@ -66,10 +79,12 @@ def permissions_of(
     name: str,
     scope: Scope,
     settings: SettingsOptions,
+    streams: Iterable[StreamNeed] = (),
 ) -> tuple[Permission, ...]:
     """Return the permissions of a function.
 
-    ``reads`` are the queues that it reads, by name. It answers the flows of the scope that ask its own.
+    ``reads`` are the queues that it reads, by name, ``streams`` what else brings it requests. It answers the flows of
+    the scope that ask its own.
     """
     allowed = _Allowed()
     _of_its_kind(allowed, function, reads, scope, settings)
@@ -78,6 +93,8 @@ def permissions_of(
         if function.once is None:
             # a record that another worker has is hidden while that has it, and one that has met an outage for a while
             allowed.on(Target.QUEUE, queue.name, "sqs:ChangeMessageVisibility", "sqs:GetQueueUrl")
+    for stream in streams:
+        _stream(allowed, function, stream)
     if function.kind in (FunctionKind.STAGES, FunctionKind.KILLED) and any(
         flow.full_history for flow in function.flows
     ):
@@ -112,6 +129,15 @@ def _of_its_kind(
             allowed.on(Target.TABLE, _keys(function, settings), "dynamodb:UpdateItem")
         case _:
             assert_never(function.kind)
+
+
+def _stream(allowed: _Allowed, function: FoundFunction, stream: StreamNeed) -> None:
+    """Allow what Lambda does with the function's role to read a stream. What fails goes to the stage's inbox."""
+    if stream.consumer is not None:
+        allowed.on(Target.STREAM, stream.consumer, "kinesis:SubscribeToShard")
+    allowed.on(Target.STREAM, stream.place, *(_READS_CHANGES if stream.of_table else _READS_KINESIS))
+    allowed.on(Target.QUEUE, stream.undelivered, "sqs:SendMessage")
+    allowed.sends(flow.inbox_of(stage) for flow, stage in function.stages if stage is flow.entry())
 
 
 def _keys(function: FoundFunction, settings: SettingsOptions) -> str:

@@ -90,6 +90,7 @@ class QueuePlan:
         self._owners: dict[str, AnyFlow] = {}
         self._used_by: dict[str, list[AnyFlow]] = {}
         self.undelivered_schedules: str | None = None
+        self.undelivered_records: dict[AnyFlow, str] = {}
         self.topics: tuple[str, ...] = ()
         self._inboxes()
         self._answers()
@@ -249,6 +250,8 @@ class QueuePlan:
                 self._dead_letters(flow, flow.dead_letters, times.dead)
             for name in [name for name, owner in self._owners.items() if owner is flow]:
                 self._fed(flow, self._found[name], times)
+            if flow.streams:
+                self.undelivered_records[flow] = self._undelivered(flow, times, fifo=False)
             if flow.long_delays and self.undelivered_schedules is None:
                 self.undelivered_schedules = self._undelivered(flow, times, fifo=False)
 

@@ -7,10 +7,19 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from flowguard.deploy.alarms import LoggedMetric, MetricAlarm, alarms_of, metrics_of
-from flowguard.deploy.arns import SCHEDULER_ROLE, Arn, queue_arn, rule_arn, statements_of
+from flowguard.deploy.arns import SCHEDULER_ROLE, Arn, queue_arn, rule_arn, statements_of, stream_arn
 from flowguard.deploy.key_uses import READS, SENDS, only_through
 from flowguard.deploy.logical_ids import LogicalIds
-from flowguard.deploy.needs import ANSWERS_URL, Deployment, FunctionNeed, QueueNeed, Role, TableNeed, TopicNeed
+from flowguard.deploy.needs import (
+    ANSWERS_URL,
+    Deployment,
+    FunctionNeed,
+    QueueNeed,
+    Role,
+    StreamNeed,
+    TableNeed,
+    TopicNeed,
+)
 from flowguard.deploy.options import DeployOptions
 from flowguard.destinations import Bus
 
@@ -24,6 +33,9 @@ TAG: Final = "flowguard"
 
 ``flowguard doctor`` finds queues by it that are left over.
 """
+
+VIEW: Final = "NEW_AND_OLD_IMAGES"
+"""What the stream of a table shows of a change."""
 
 SYSTEM_LOG_LEVEL: Final = "INFO"
 """Of Lambda's own lines, which have how long each invocation took."""
@@ -291,6 +303,12 @@ class Template(ABC):
         queue = self.needed.queue(name)
         return self.queue_reference(queue) if queue.made else self.arn(queue_arn(self.needed, name))
 
+    def stream_arn(self, stream: StreamNeed) -> Any:
+        """Return the ARN by which a mapping reads a stream, or the reference to it."""
+        if stream.arn is not None:
+            return self.text(stream.arn)
+        return self.table_stream_reference(stream.name) if stream.of_table else self.arn(stream_arn(stream.place))
+
     def topic_arn(self, topic: TopicNeed) -> Any:
         """Return the ARN of a topic, or the reference to it."""
         return self.text(topic.arn) if topic.existing else self.topic_reference(topic)
@@ -303,6 +321,9 @@ class Template(ABC):
 
     @abstractmethod
     def queue_reference(self, queue: QueueNeed) -> Any: ...
+
+    @abstractmethod
+    def table_stream_reference(self, table: str) -> Any: ...
 
     @abstractmethod
     def url_reference(self, function: str) -> Any: ...

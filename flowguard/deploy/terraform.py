@@ -8,9 +8,9 @@ from typing import Any, Final
 
 from flowguard.deploy.alarms import DIMENSION, NAMESPACE, LoggedMetric, MetricAlarm
 from flowguard.deploy.arns import SCHEDULER, Arn, rule_name
-from flowguard.deploy.needs import Deployment, FunctionNeed, QueueNeed, TableNeed, TopicNeed
+from flowguard.deploy.needs import Deployment, FunctionNeed, QueueNeed, StreamNeed, TableNeed, TopicNeed
 from flowguard.deploy.options import DeployOptions
-from flowguard.deploy.template import LOOPS, POLICY_VERSION, SYSTEM_LOG_LEVEL, Json, Template, warm_units
+from flowguard.deploy.template import LOOPS, POLICY_VERSION, SYSTEM_LOG_LEVEL, VIEW, Json, Template, warm_units
 from flowguard.destinations import Bus
 from flowguard.sim.limits.queues import LARGEST as LARGEST_MESSAGE
 
@@ -138,6 +138,7 @@ class _Terraform(Template):
             "point_in_time_recovery": {"enabled": True},
             **({"server_side_encryption": {"enabled": True, "kms_key_arn": key}} if (key := table.kms_key) else {}),
             **({"warm_throughput": warm} if (warm := warm_units(table, *_WARM)) else {}),
+            **({"stream_enabled": True, "stream_view_type": VIEW} if table.has_stream else {}),
             **({"ttl": {"attribute_name": table.ttl, "enabled": True}} if table.ttl is not None else {}),
             "tags": self.tagged(self.needed.owners),
             **_STAYS,
@@ -304,6 +305,8 @@ class _Terraform(Template):
         self._add("aws_lambda_function_recursion_config", function.name, loops)
         for name in function.reads:
             self._source(function, address, name)
+        for stream in function.streams:
+            self._stream(function, address, stream)
         if function.has_url:
             self._url(function, address)
 
@@ -321,11 +324,30 @@ class _Terraform(Template):
             **({"maximum_batching_window_in_seconds": function.window} if function.window else {}),
             **({"scaling_config": {"maximum_concurrency": concurrency}} if concurrency is not None else {}),
         }
+        self._add_source(function, queue, block)
+
+    def _stream(self, function: FunctionNeed, address: str, stream: StreamNeed) -> None:
+        block: Json = {
+            "event_source_arn": self.stream_arn(stream),
+            "function_name": f"${{{address}.arn}}",
+            "batch_size": stream.batch_size,
+            "starting_position": stream.start,
+            "function_response_types": ["ReportBatchItemFailures"],
+            "bisect_batch_on_function_error": True,
+            "maximum_record_age_in_seconds": stream.max_age,
+            "destination_config": {"on_failure": {"destination_arn": self.queue_arn(stream.undelivered)}},
+            **({"maximum_retry_attempts": stream.max_attempts} if stream.max_attempts is not None else {}),
+            **({"maximum_batching_window_in_seconds": stream.window} if stream.window else {}),
+            **({"parallelization_factor": stream.parallel} if stream.parallel > 1 else {}),
+        }
+        self._add_source(function, f"{stream.kind} {stream.name}", block)
+
+    def _add_source(self, function: FunctionNeed, name: str, block: Json) -> None:
         block["depends_on"] = [
             self._address("aws_lambda_function_recursion_config", function.name),
             *self._permissions_of(function),
         ]
-        self._add("aws_lambda_event_source_mapping", f"{function.name} {queue}", block)
+        self._add("aws_lambda_event_source_mapping", f"{function.name} {name}", block)
 
     def _permissions_of(self, function: FunctionNeed) -> list[str]:
         """Return what gives a role its permissions. Lambda looks for them when a mapping is made."""
@@ -409,6 +431,9 @@ class _Terraform(Template):
 
     def queue_reference(self, queue: QueueNeed) -> str:
         return f"${{{self._address('aws_sqs_queue', queue.name)}.arn}}"
+
+    def table_stream_reference(self, table: str) -> str:
+        return f"${{{self._address('aws_dynamodb_table', table)}.stream_arn}}"
 
     def account_reference(self) -> str:
         return _ACCOUNT

@@ -44,6 +44,12 @@ class Provider:
         notes += self._topics(deployment.topics)
         for queue in made:
             self._feed(queue)
+        notes += [
+            f"{function.name} reads a stream of {stream.kind}, {stream.name}, and streams are not played here; give an "
+            f"event of it to 'flowguard replay'"
+            for function in deployment.functions
+            for stream in function.streams
+        ]
         if deployment.long_delays:
             self._schedule_group(deployment.scheduler_group)
         if bucket is not None:

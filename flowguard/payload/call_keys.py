@@ -16,7 +16,7 @@ from uuid import UUID
 
 from pydantic import BaseModel
 
-from flowguard.payload.results import Unstorable, to_text
+from flowguard.payload.results import MOST_LEVELS, Unstorable, to_text, too_deep
 
 KeyRule = str | tuple[str, ...] | Callable[[Any], str | int | UUID]
 """The ``key=`` of ``@once``: a path, several paths together, or a function of the argument."""
@@ -57,7 +57,7 @@ def read_digest(rule: PayloadRule, argument: Any) -> str:
         value = _called(rule, argument, "payload")
     try:
         text = to_text(_plain(value), place="payload", sort_keys=True)
-    except (Unstorable, TypeError, ValueError, RecursionError) as error:
+    except (Unstorable, TypeError, ValueError) as error:
         raise NoKey(
             f"its payload has no digest: {error if isinstance(error, Unstorable) else 'it has no text'}"
         ) from None
@@ -130,15 +130,17 @@ def _checked(text: str, label: str) -> str:
     return text
 
 
-def _plain(value: Any) -> Any:
-    """Return models as dicts, wherever they stand."""
+def _plain(value: Any, level: int = 1) -> Any:
+    """Return models as dicts, wherever they stand. Raises Unstorable for what is too deep, or contains itself."""
+    if level > MOST_LEVELS:
+        raise too_deep("payload")
     match value:
         case BaseModel():
             return value.model_dump(mode="json")
         case dict():
-            return {name: _plain(part) for name, part in value.items()}
+            return {name: _plain(part, level + 1) for name, part in value.items()}
         case list() | tuple():
-            return [_plain(part) for part in value]
+            return [_plain(part, level + 1) for part in value]
         case _:
             return value
 

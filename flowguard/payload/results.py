@@ -67,14 +67,16 @@ def to_plain_text(value: Any, encode: Callable[[Any], str]) -> str:
     return _text_of(_tree(_at_offsets(value), "result", 1, as_json))
 
 
-def _at_offsets(value: Any) -> Any:
+def _at_offsets(value: Any, level: int = 1) -> Any:
     """Return the value with each ``datetime`` of a zone that has no name at its offset. It is equal to the first."""
     kind = type(value)
+    if level > MOST_LEVELS:
+        raise too_deep("result")
     if kind is datetime:
         return _at_offset(value)
     if kind is dict:
-        return {name: _at_offsets(inner) for name, inner in value.items()}
-    return kind(map(_at_offsets, value)) if kind in (list, tuple) else value
+        return {name: _at_offsets(inner, level + 1) for name, inner in value.items()}
+    return kind(_at_offsets(inner, level + 1) for inner in value) if kind in (list, tuple) else value
 
 
 def _at_offset(moment: datetime) -> datetime:
@@ -106,10 +108,14 @@ def _refuse(value: Any, place: str, level: int) -> NoReturn:
     raise Unstorable(f"{place} is {kind_of(value)}; declare the type of the result, or return plain values")
 
 
+def too_deep(place: str) -> Unstorable:
+    return Unstorable(f"{place[:40]} … is more than {MOST_LEVELS} levels deep, or contains itself")
+
+
 def _tree(value: Any, place: str, level: int, other: Leaf) -> Any:
     """Return the value as JSON has it."""
     if level > MOST_LEVELS:
-        raise Unstorable(f"{place[:40]} … is more than {MOST_LEVELS} levels deep, or contains itself")
+        raise too_deep(place)
     kind = type(value)
     if kind in _ITSELF:
         return _checked(value, place)

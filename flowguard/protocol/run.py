@@ -158,13 +158,13 @@ class RunItem(NamedTuple):
                                           └▶ look: the item says when      └▶ the answer of another flow
 
         The deadline's message and the asks go out after them. Other answers prove nothing: their ids can be known
-        without an ask. Nor does a deadline's message where a run was reset, for it may be of the time before that.
+        without an ask. Nor does a deadline's message where the run was reset, for it may be of the time before that.
         """
         wait = self.wait
         if wait is None:
             return False
         by_deadline = wait.looked_at > 0 or (wait.timed_out and self.cancelled_because is None)
-        if by_deadline and self.reset_by is None:
+        if by_deadline and self.reset_at is None:
             return True
         if wait.group is not None:
             return wait.end is WaitEnd.ANSWERED
@@ -185,7 +185,7 @@ class RunItem(NamedTuple):
         Where the worker of the hop that waits has died, it may come never. A run that was reset is proved by none.
         """
         plan = None if self.wait is None else self.wait.plan
-        return plan is not None and plan.looks and self.reset_by is None and not self.wait_was_dispatched
+        return plan is not None and plan.looks and self.reset_at is None and not self.wait_was_dispatched
 
     @property
     def cancelled_because(self) -> str | None:
@@ -364,6 +364,11 @@ class Commit(NamedTuple):
     def can_be_redriven(self) -> bool:
         """Answer whether the hop stays open for its dead letter: what it remembers, and waited for, is kept."""
         return self.status is Status.FAILED and not self.undone
+
+    @property
+    def leaves_first_message(self) -> bool:
+        """Answer whether a reset may need the restart payload again: the run goes on, or may after a redrive."""
+        return not self.closes_list or self.can_be_redriven
 
     @property
     def leaves_state(self) -> bool:

@@ -51,6 +51,8 @@ if TYPE_CHECKING:
     from flowguard.testing.runner import NoFlow as NoFlow
     from flowguard.testing.runner import NotAtRest as NotAtRest
     from flowguard.testing.steps import step_for as step_for
+    from flowguard.testing.stream_events import dynamodb_event as dynamodb_event
+    from flowguard.testing.stream_events import kinesis_event as kinesis_event
 
 _HOME = {
     # call a stage
@@ -66,6 +68,8 @@ _HOME = {
     "sns_to_sqs_event": "testing.lambda_events",
     "invocation": "testing.lambda_events",
     "batch": "testing.lambda_events",
+    "kinesis_event": "testing.stream_events",
+    "dynamodb_event": "testing.stream_events",
     # run whole flows
     "FlowRunner": "testing.runner",
     "NoFlow": "testing.runner",

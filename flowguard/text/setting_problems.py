@@ -39,6 +39,10 @@ QUEUE: Final = r"^[A-Za-z0-9_-]+(\.fifo)?$"
 ANY_QUEUE: Final = r"^(arn:[a-z0-9-]+:sqs:[a-z0-9-]+:[0-9]{12}:)?[A-Za-z0-9_-]{1,80}(\.fifo)?$"
 ANY_TABLE: Final = "^(arn:[a-z0-9-]+:dynamodb:[a-z0-9-]+:[0-9]{12}:table/)?[A-Za-z0-9_.-]{3,255}$"
 ANY_TOPIC: Final = r"^(arn:[a-z0-9-]+:sns:[a-z0-9-]+:[0-9]{12}:)?[A-Za-z0-9_-]{1,256}(\.fifo)?$"
+STREAM: Final = (
+    "^arn:[a-z0-9-]+:(kinesis:[a-z0-9-]+:[0-9]{12}:stream/[A-Za-z0-9_.-]{1,128}(/consumer/[A-Za-z0-9_.-]{1,128}:[0-9]+)?"
+    "|dynamodb:[a-z0-9-]+:[0-9]{12}:table/[A-Za-z0-9_.-]{3,255}/stream/[0-9T:.-]+)$"
+)
 ROLE_PATH: Final = r"^/([A-Za-z0-9_+=,.@-]+/)*$"
 SUBNET: Final = "^subnet-[0-9a-f]+$"
 SECURITY_GROUP: Final = "^sg-[0-9a-f]+$"
@@ -67,6 +71,7 @@ PATTERNS: Final = {
     ANY_QUEUE: "is no name or ARN of a queue",
     ANY_TABLE: "is no name or ARN of a table",
     ANY_TOPIC: "is no name or ARN of a topic",
+    STREAM: "is no ARN of a stream, arn:aws:kinesis:…:stream/orders or arn:aws:dynamodb:…:table/stock/stream/2026-…",
     SCHEDULE_GROUP: "is no name of a group of schedules: up to 64 of a-z, A-Z, 0-9, _, . and -",
     KEYS: "does not say where the keys are: ssm:<parameter> or secretsmanager:<secret>",
     LINKS: "is no URL of http or https without ? and #",

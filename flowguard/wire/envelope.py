@@ -35,7 +35,17 @@ from flowguard.wire.notification import (
     service_of,
     to_json,
 )
-from flowguard.wire.records import LAMBDA, SQS, Opened, find_records, open_invocation, open_record, record_id
+from flowguard.wire.records import (
+    LAMBDA,
+    SQS,
+    Opened,
+    find_records,
+    open_invocation,
+    open_record,
+    record_id,
+    unread_stream_record,
+)
+from flowguard.wire.stream_records import DYNAMODB, KINESIS
 
 MAX_ATTRIBUTES: Final = 10  # that SQS takes beside a body
 
@@ -49,6 +59,8 @@ class Source(StrEnum):
     SNS_SQS = "sns-sqs"
     SNS_LAMBDA = "sns-lambda"
     INVOCATION = "lambda"
+    KINESIS = "kinesis"
+    DYNAMODB = "dynamodb"
 
     @property
     def is_queue(self) -> bool:
@@ -56,10 +68,20 @@ class Source(StrEnum):
         match self:
             case Source.SQS | Source.SNS_SQS:
                 return True
-            case Source.SNS_LAMBDA | Source.INVOCATION:
+            case Source.SNS_LAMBDA | Source.INVOCATION | Source.KINESIS | Source.DYNAMODB:
                 return False
             case _:
                 assert_never(self)
+
+    @property
+    def is_stream(self) -> bool:
+        """Answer whether a stream delivered the record, and what is behind it waits until it is acked."""
+        return self in (Source.KINESIS, Source.DYNAMODB)
+
+    @property
+    def takes_names(self) -> bool:
+        """Answer whether the answer may name the records that failed. Others take an answer as a whole."""
+        return self.is_queue or self.is_stream
 
 
 class Envelope(NamedTuple):
@@ -96,7 +118,10 @@ class Envelope(NamedTuple):
 
     @property
     def message_id(self) -> str:
-        """Return SQS's message id. For what no queue delivered it is SNS's, or the invocation's."""
+        """Return SQS's message id. For what no queue delivered it is SNS's, the invocation's, or the place in a stream.
+
+        Lambda knows the record by it.
+        """
         return str(self.received["messageId"])
 
     @property
@@ -106,7 +131,12 @@ class Envelope(NamedTuple):
 
     @property
     def own_id(self) -> str:
-        """Return the message's id where no attribute names its request: EventBridge's, SNS's, that of the record."""
+        """Return the message's id where no attribute names its request: EventBridge's, SNS's, that of the record.
+
+        A place in a stream names no record of another stream, so a stream's record has a longer id.
+        """
+        if self.source.is_stream:
+            return self.first_id
         return (self.event.id if self.event else None) or self.sns_message_id or self.message_id
 
     @property
@@ -161,6 +191,11 @@ class Envelope(NamedTuple):
         return handle if isinstance(handle, str) else None
 
     @property
+    def source_arn(self) -> str | None:
+        """Return the ARN of the queue or stream that delivered it. None for what nothing brings again."""
+        return str(self.received.get("eventSourceARN")) if self.source.is_stream else self.queue_arn
+
+    @property
     def queue_arn(self) -> str | None:
         arn = self.received.get("eventSourceARN")
         return arn if isinstance(arn, str) and service_of(arn) == "sqs" else None
@@ -188,9 +223,10 @@ class Envelope(NamedTuple):
     def retried_in_place(self) -> bool:
         """Answer whether it is tried again as the same record.
 
-        A copy would come out of order, or there is no queue to send one to.
+        A copy would come out of order, or there is no queue to send one to. A stream would wait for it, so its records
+        are tried again in the flow's own queue.
         """
-        return self.is_fifo or self.queue_arn is None
+        return self.is_fifo or self.source_arn is None
 
 
 @dataclass(frozen=True)
@@ -286,7 +322,8 @@ def _read_or_bad(record: object, place: str, index: int) -> Envelope | BadRecord
     try:
         opened = open_record(record, place)
     except EnvelopeError as error:
-        return BadRecord(record_id(record), index, record, error)
+        unread = unread_stream_record(record)
+        return BadRecord(record_id(record), index, record, error, None if unread is None else _unopened(unread))
     try:
         return _read(opened)
     except EnvelopeError as error:
@@ -328,7 +365,12 @@ def _read(opened: Opened) -> Envelope:
 
 
 def _unwrapped(envelope: Envelope) -> Envelope:
-    """Take the detail of an event as the message. A stage's message is a payload, whatever it looks like."""
+    """Take the detail of an event as the message. A stage's message is a payload, whatever it looks like.
+
+    So is what a stream holds.
+    """
+    if envelope.source.is_stream:
+        return envelope
     place = envelope.attributes.get(PLACE)
     event = find_bus_event(envelope.message) if place is None or _may_be_event(place.value) else None
     if event is None:
@@ -392,12 +434,17 @@ def _moved_from(record: dict[str, Any]) -> str | None:
     return arn if arn_service(arn) == "sqs" else None
 
 
+_STREAMS: Final = {KINESIS: Source.KINESIS, DYNAMODB: Source.DYNAMODB}
+
+
 def _source(record: dict[str, Any], notification: dict[str, Any] | None) -> Source:
     match record["eventSource"]:
         case "aws:lambda":
             return Source.INVOCATION
         case "aws:sns":
             return Source.SNS_LAMBDA
+        case str(stream) if stream in _STREAMS:
+            return _STREAMS[stream]
         case _:
             return Source.SQS if notification is None or is_ours(notification) else Source.SNS_SQS
 

@@ -1,7 +1,8 @@
 """The notification in a message's body. It is JSON that SNS writes, and flowguard for what did not come from SNS.
 
 It is recognised by its whole form and never by one key: a user's own JSON may well have a ``Type`` or a ``Message``.
-Who made it is in its ``TopicArn``: SNS where that is a topic's, flowguard where it is a queue's or a function's.
+Who made it is in its ``TopicArn``: SNS where that is a topic's, flowguard where it is that of a queue, a function or a
+stream.
 """
 
 from __future__ import annotations
@@ -21,14 +22,14 @@ from flowguard.wire.attributes import Attribute, attributes_to, json_kind
 UNKNOWN_QUEUE: Final = "arn:aws:sqs:unknown:000000000000:unknown"
 UNKNOWN_FUNCTION: Final = "arn:aws:lambda:unknown:000000000000:function:unknown"
 
-_OURS: Final = frozenset({"sqs", "lambda"})
+_OURS: Final = frozenset({"sqs", "lambda", "kinesis", "dynamodb"})
 _MAKERS: Final = _OURS | {"sns"}
 
 
 def new_notification(
     message: str, *, message_id: str, arn: str, sent_at: int, attributes: Mapping[str, Attribute]
 ) -> dict[str, Any]:
-    """Make a notification as SNS would. ``arn`` is of the queue or function, ``sent_at`` is in milliseconds."""
+    """Make a notification as SNS would. ``arn`` is of the queue, function or stream, ``sent_at`` is in milliseconds."""
     return {
         "Type": "Notification",
         "MessageId": message_id,

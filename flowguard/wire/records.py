@@ -16,8 +16,10 @@ from flowguard.wire.notification import (
     arn_service,
     check_notification,
     claims_to_be_notification,
+    new_notification,
     to_json,
 )
+from flowguard.wire.stream_records import is_stream, is_windowed, position_of, read_stream_record
 
 SQS: Final = "aws:sqs"
 SNS: Final = "aws:sns"
@@ -47,6 +49,8 @@ def find_records(event: object) -> list[tuple[str, object]] | None:
         return _listed(event, "")
     if not isinstance(event, dict):
         return None
+    if is_windowed(event):
+        return [("event", event)]
     if "Records" in event:
         return [] if event == {"Records": []} else _listed(event["Records"], "Records")
     if "Messages" in event and event.keys() <= {"Messages", "ResponseMetadata"}:
@@ -55,10 +59,13 @@ def find_records(event: object) -> list[tuple[str, object]] | None:
 
 
 def record_id(record: object) -> str | None:
-    """Return the record's message id, if it has one. SQS needs it where the record failed."""
+    """Return the record's message id, if it has one, or its place in its stream. The answer names it by that.
+
+    Lambda needs it where the record failed.
+    """
     if not isinstance(record, dict):
         return None
-    message_id = record.get("messageId") or record.get("MessageId")
+    message_id = record.get("messageId") or record.get("MessageId") or position_of(record)
     return message_id if isinstance(message_id, str) and message_id else None
 
 
@@ -94,17 +101,25 @@ def _too_little(record: dict[str, Any]) -> bool:
 def open_record(record: object, place: str) -> Opened:
     """Open one record. Raises EnvelopeError for what is no message; ``place`` names a record that has no id."""
     kind = _kind(record)
+    if isinstance(record, dict) and is_windowed(record):
+        problem = (
+            "its mapping gathers windows and wants a state back, which a flow has none of; set none of the mapping"
+        )
+        raise EnvelopeError(place, "window", problem)
     if not isinstance(record, dict) or kind is None:
         seen = "an object without eventSource" if isinstance(record, dict) else json_kind(record)
         raise EnvelopeError(place, "(all of it)", f"expected a record of SQS or SNS, got {seen}")
-    if kind in (SQS, LAMBDA) or (kind == SNS and "body" in record):
+    if kind in (SQS, LAMBDA) or ("body" in record and (kind == SNS or is_stream(kind))):
         return _open_sqs(record, kind, place)
     if kind == _PRINTED:
         return _open_printed(record, place)
     if kind == SNS:
         return _open_sns(record, place)
+    if is_stream(kind):
+        return _open_stream(record, kind, place)
     source = bounded(kind, LONGEST_PART)
-    problem = f"{source} records are not messages: flowguard reads those of SQS and SNS, and direct invocations"
+    read = "SQS, SNS, Kinesis and DynamoDB streams, and direct invocations"
+    problem = f"{source} records are not messages: flowguard reads those of {read}"
     raise EnvelopeError(record_id(record) or place, "eventSource", problem)
 
 
@@ -154,6 +169,32 @@ def _open_sns(record: dict[str, Any], place: str) -> Opened:
     name = notification["MessageId"]
     made = _made_record(name, _text(notification, name, "Sns"), SNS, arn)
     return Opened(name, kept | made, {}, notification, "Sns")
+
+
+def _open_stream(record: dict[str, Any], kind: str, place: str) -> Opened:
+    """Open the record of a stream: its text is wrapped under the record's id, without any attribute."""
+    read = read_stream_record(record, kind, place)
+    notification = new_notification(read.text, message_id=read.id, arn=read.arn, sent_at=read.at, attributes={})
+    kept = {key: value for key, value in record.items() if key not in ("kinesis", "dynamodb")}
+    made = _made_record(read.position, to_json(notification), kind, read.arn)
+    made["attributes"] = {"SentTimestamp": str(read.at)}
+    if read.partition_key is not None:
+        made["attributes"]["partitionKey"] = read.partition_key
+    return Opened(read.position, kept | made, {}, notification)
+
+
+def unread_stream_record(record: object) -> Opened | None:
+    """Return a stream's record that cannot be read, with all of it as its body. None for what no stream brought.
+
+    Such a record holds up its stream, so it has to be parked as it came.
+    """
+    if not isinstance(record, dict) or (position := position_of(record)) is None:
+        return None
+    try:
+        made = _made_record(position, to_json(record), record["eventSource"], record.get("eventSourceARN"))
+        return Opened(position, made, {})
+    except (TypeError, ValueError, RecursionError):  # NaN, for one
+        return None
 
 
 def open_invocation(payload: object, invocation_id: str | None, arn: str | None, received_at: int | None) -> Opened:

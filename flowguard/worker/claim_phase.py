@@ -93,7 +93,7 @@ class ClaimPhase:
             now=now,
             lease_until=lease_until,
             on_conflict=flow.on_conflict,
-            abandoned_before=now - _ms(flow.abandoned_after),
+            abandoned_before=flow.abandoned_before(now, arrival.message.requested_at),
             expires_at=Lifetimes(flow).of_claim(now, arrival.message),
             fresh_since=flow.fresh_since(arrival.message.requested_at),
             longest_lease=_longest_lease(arrival),

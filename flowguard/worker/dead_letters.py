@@ -23,6 +23,7 @@ from flowguard.wire.envelope import Envelope, Source, normalize_record
 from flowguard.wire.message import FLOW_STAGE, PLACE, REQUEST_ID, REQUESTED_AT, ErrorNote, Message, Place
 from flowguard.wire.notification import UNKNOWN_QUEUE, arn_service
 from flowguard.wire.records import open_record
+from flowguard.wire.stream_letters import stream_letter_problem
 from flowguard.worker.record_sources import RecordKind
 from flowguard.worker.routing import Routes
 from flowguard.worker.undeliverable import Undeliverable, bound_for
@@ -72,6 +73,8 @@ class Letter:
             text=received["Body"],
         )
         record = {**received, "EventSourceARN": source_arn} if source_arn else dict(received)
+        if (of_stream := stream_letter_problem(letter.text)) is not None:
+            return replace(letter, problem=bounded(of_stream))
         try:
             return letter._of_send(record) or letter._of_message(record, now, flow)
         except (EnvelopeError, ValueError) as error:

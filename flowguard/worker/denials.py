@@ -55,15 +55,16 @@ class Denials:
     def are_final(self, refused: Refused, envelope: Envelope, now: int, since: int = 0) -> bool:
         """Note that ``refused`` was denied to a record at ``now`` (ms). Answer whether that lasts for minutes by now.
 
-        The record has to have waited as well; one that no queue brings again cannot. ``since`` is when it was first
+        The record has to have waited as well; one that nothing brings again cannot, and one of a stream always has: all
+        behind it wait, too. ``since`` is when it was first
         sent (ms), if SQS gave it up since then and it went back, else 0: what it has waited before says nothing of
         this denial.
         """
         has_lasted = self._last_until(refused, now) >= patience.SOME_MINUTES
         sent_at = since or (now if envelope.sent_at is None else envelope.sent_at)
         is_old = timedelta(milliseconds=now - sent_at) >= AT_LAST
-        has_waited = (has_lasted or is_old) and envelope.receive_count >= _RECEIVES_OF_MINUTES
-        return envelope.queue_arn is None or has_waited
+        comes_often = envelope.source.is_stream or envelope.receive_count >= _RECEIVES_OF_MINUTES
+        return envelope.source_arn is None or ((has_lasted or is_old) and comes_often)
 
     def have_lasted(self, refused: Refused, now: int) -> bool:
         """Answer whether this process knows by ``now`` (ms) that it was refused for minutes, and never taken."""

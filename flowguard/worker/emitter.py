@@ -40,7 +40,7 @@ class Emitter:
         before = claim.before
         if before is not None and before.request_id != claim.message.request_id and before.status not in ENDED:
             self.emit(EventType.TOOK_OVER, arrival, from_request=before.request_id, from_stage=before.stage)
-            if arrival.flow.on_conflict is not OnConflict.SUPERSEDE:
+            if arrival.flow.on_conflict is not OnConflict.SUPERSEDE and before.reset_at is None:
                 self.emit(EventType.ABANDONED, arrival, from_request=before.request_id)
         kills = {"kills": claim.item.kills} if claim.item.kills else {}
         self.emit(EventType.CLAIMED, arrival, epoch=claim.item.epoch, **kills)

@@ -170,7 +170,13 @@ class FailPhase:
         """Send a new message for the same hop, one attempt later. The run ends where its queue never takes it."""
         self._tell(arrival, claim, note)
         try:
-            again = retried(arrival.message.again(note), arrival.envelope, delay, self._services.signer)
+            again = retried(
+                arrival.message.again(note),
+                arrival.envelope,
+                delay,
+                self._services.signer,
+                inbox=arrival.flow.entrance()[1],
+            )
         except TooLarge as too_large:
             return (yield from self._end(arrival, claim, note.because(f"its retry cannot be sent: {too_large}"), error))
         with self._emitter.span(Phase.DISPATCH, arrival.message, sends=1):
@@ -201,7 +207,14 @@ class FailPhase:
             self._services.sender.postpone(arrival.envelope, 0)
             return kept(arrival, Verdict.CLAIMED, why)
         try:
-            onward = retried(arrival.message, arrival.envelope, 0, self._services.signer, continued=claim.item.epoch)
+            onward = retried(
+                arrival.message,
+                arrival.envelope,
+                0,
+                self._services.signer,
+                continued=claim.item.epoch,
+                inbox=arrival.flow.entrance()[1],
+            )
         except TooLarge:
             return kept(arrival, Verdict.CLAIMED, why)
         with self._emitter.span(Phase.DISPATCH, arrival.message, sends=1):

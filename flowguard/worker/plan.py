@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Never
+from typing import TYPE_CHECKING, Final, Never
 
 from flowguard.destinations import Destination, Queue, parse_destination
 from flowguard.errors import Reject, RunFailed, TooLarge, TooManyWrites
@@ -298,22 +298,35 @@ class Planner(NamedTuple):
         return Send(Kind.COMPLETE, to, body, message_id, attributes, group=self.message.object_id).checked()
 
 
+_NOWHERE: Final = Queue("")
+"""Where nothing goes that a queue has brought."""
+
+
 def retried(
-    again: Message, envelope: Envelope, delay: int, signer: Signer = UNSIGNED, continued: int | None = None
+    again: Message,
+    envelope: Envelope,
+    delay: int,
+    signer: Signer = UNSIGNED,
+    continued: int | None = None,
+    inbox: Destination = _NOWHERE,
 ) -> Send:
     """Build the next attempt of the same request, hop and original.
 
-    A long delay goes by a way that takes no attributes. ``continued`` is the epoch of a claim whose work goes on as the
-    same attempt.
+    It goes to the queue that its record came through; a stream's record, which begins its run, goes to the ``inbox`` of
+    the first stage. A long delay goes by a way that takes no attributes. ``continued`` is the epoch of a claim whose
+    work goes on as the same attempt.
     """
-    queue = Queue(envelope.queue_arn or "")
+    to: Destination = inbox
+    group: str | None = again.object_id
+    if envelope.queue_arn is not None:
+        to, group = Queue(envelope.queue_arn), None
     message_id = (
         id_of(IdKind.RETRY, again, again.retry) if continued is None else id_of(IdKind.CONTINUED, again, continued)
     )
     if delay > LONGEST_SQS_DELAY.total_seconds():
         body = resend_alone(envelope, signed_attributes(again, signer))
-        return Send(Kind.SIDE, queue, body, message_id, delay=delay).checked()
-    return sent_again(Send(Kind.SIDE, queue, "", message_id, delay=delay), again, envelope, signer)
+        return Send(Kind.SIDE, to, body, message_id, delay=delay, group=group).checked()
+    return sent_again(Send(Kind.SIDE, to, "", message_id, delay=delay, group=group), again, envelope, signer)
 
 
 def returned(message: Message, envelope: Envelope, to: Destination, delay: int, signer: Signer = UNSIGNED) -> Send:

@@ -76,6 +76,7 @@ class Channel(Enum):
     CALLBACK = "the queue of a callback"
     UNNAMED = "a queue that the flow does not name"
     TOPIC = "a topic that invokes the function"
+    STREAM = "a stream that invokes the function"
 
 
 class Signature(Enum):
@@ -98,7 +99,7 @@ def _belief(signed: Signature, *origins: Channel) -> Belief:
 
 
 BELIEVED: Final[Mapping[RecordKind, Belief]] = {
-    RecordKind.REQUEST: _belief(Signature.NEVER, Channel.ENTRY, Channel.UNNAMED, Channel.TOPIC),
+    RecordKind.REQUEST: _belief(Signature.NEVER, Channel.ENTRY, Channel.UNNAMED, Channel.TOPIC, Channel.STREAM),
     RecordKind.RETRY: _belief(Signature.WITH_KEYS, Channel.ENTRY, Channel.UNNAMED, Channel.TOPIC),
     RecordKind.HOP: _belief(Signature.WITH_KEYS, Channel.STAGE),
     RecordKind.CANCELLED: _belief(Signature.WITH_KEYS, Channel.STAGE),
@@ -113,6 +114,7 @@ its own rows, and no source."""
 
 
 _ANYWHERE: Final = frozenset(Channel)
+_STREAM: Final = frozenset({Channel.STREAM})
 
 
 class NamedQueues:
@@ -127,8 +129,11 @@ class NamedQueues:
     def bring_callbacks(self, envelope: Envelope) -> bool:
         """Answer whether the record may be the answer of a party outside, which comes through no inbox.
 
-        Nor does it come through a queue of another deployment, unless the flow gives that by its ARN or URL.
+        Nor does it come through a queue of another deployment, unless the flow gives that by its ARN or URL. A stream
+        brings requests alone.
         """
+        if envelope.source.is_stream:
+            return False
         queue = envelope.came_through
         return queue not in self._of_messages and (not is_foreign(queue) or queue in self._of_callbacks)
 
@@ -138,6 +143,8 @@ class NamedQueues:
         ``stage`` is the one that the message is for; None where there is none of that name. Who may invoke the function
         can write any queue into a record: what no queue and no topic brought may be from anywhere.
         """
+        if envelope.source.is_stream:
+            return _STREAM
         queue = envelope.came_through
         if queue is None and envelope.source is not Source.SNS_LAMBDA:
             return _ANYWHERE

@@ -123,14 +123,13 @@ def _without_reading(letter: Letter, message: Message) -> Judgement | None:
 
 
 def _request(message: Message, now: int, flow: AnyFlow | None) -> ClaimRequest:
-    abandoned_after = flow.abandoned_after.total_seconds() * 1000 if flow is not None else now
     return ClaimRequest(
         message=message,
         owner=Owner(""),
         now=now,
         lease_until=now,
         on_conflict=flow.on_conflict if flow is not None else OnConflict.SUPERSEDE,
-        abandoned_before=now - int(abandoned_after),
+        abandoned_before=0 if flow is None else flow.abandoned_before(now, message.requested_at),
         expires_at=now,
         fresh_since=message.requested_at if flow is None else flow.fresh_since(message.requested_at),
     )

@@ -53,10 +53,14 @@ class RestartId(NamedTuple):
 
 
 def restart_id(flow: str, object_id: ObjectId, item: RunItem) -> RestartId | None:
-    """Return the id and time of the request that begins the work anew. None where the run was not reset."""
+    """Return the id and time of the request that begins the work anew. None where the run was not reset.
+
+    A run that is reset again before that has begun keeps the id: a cancellation names the request by it, and copies of
+    an earlier message are still under way.
+    """
     if item.reset_at is None:
         return None
-    run = [flow, object_id, item.request_id, item.requested_at, item.epoch]
+    run = [flow, object_id, item.request_id, item.requested_at]
     name = f"reset-{sha256(json.dumps(run).encode()).hexdigest()[:_LENGTH]}"
     return RestartId(RequestId(name), max(item.reset_at, item.requested_at + 1))
 

@@ -71,11 +71,12 @@ class Arrival(NamedTuple):
         """Answer whether the hop is claimed before it is handled.
 
         The item counts the attempts of a record that is retried in its place, so that is claimed in any case. It counts
-        the functions that are killed, too, so one that was received again and again is claimed.
+        the functions that are killed, too, so one that was received again and again is claimed. A stream does not say
+        how often a record has come.
         """
         if self.leased or self.stage is None or keeps_lease(self.flow, self.stage) or self.envelope.retried_in_place:
             return True
-        return self.envelope.receive_count >= CLAIMED_AT_RECEIVE
+        return self.envelope.source.is_stream or self.envelope.receive_count >= CLAIMED_AT_RECEIVE
 
     @property
     def too_deep(self) -> RunFailed | None:
@@ -229,6 +230,8 @@ class Routes:
             inbox = flow.inbox_of(flow.entry())
             if isinstance(inbox, Queue) and envelope.queue in inbox.called:
                 return flow
+        if envelope.source.is_stream:
+            raise Unroutable(f"a stream's record names no flow; give its function one flow, not {self._served()}")
         raise Unroutable(
             f"the message names no flow ({FLOW_STAGE}), and its queue tells none of {self._served()}; put "
             f"it into the inbox of a first stage, or name that in {FLOW_STAGE}, as FLOW/STAGE"

@@ -67,8 +67,8 @@ class Turn(NamedTuple):
         envelope, arrival = self.envelope, self.arrival
         if arrival is None or arrival.too_deep is not None or isinstance(arrival.problem, OtherRelease):
             return False
-        queued = envelope.source.is_queue and envelope.queue_arn is not None
-        return queued and bool(arrival.message.object_id)
+        named = envelope.source.takes_names and envelope.source_arn is not None
+        return named and bool(arrival.message.object_id)
 
 
 class Shared(NamedTuple):

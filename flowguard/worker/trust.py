@@ -62,7 +62,7 @@ class Trust(NamedTuple):
         is_given_up = self.gets_given_up and channels == {Channel.UNNAMED} and not is_foreign(envelope.came_through)
         if believed & channels or is_given_up:
             return
-        came = "a topic" if envelope.came_through is None else f"the queue {shown(envelope.came_through)}"
+        came = _way_of(envelope)
         only = " or ".join(sorted(origin.value for origin in believed))
         problem = f"{kind.value} of {flow.name} came through {came}, and is believed only from {only}"
         raise Untrusted(envelope.message_id, "eventSourceARN", problem)
@@ -97,6 +97,13 @@ class Trust(NamedTuple):
 
 STRICT = Trust()
 """For messages that are not signed, in a function whose ARN is not known."""
+
+
+def _way_of(envelope: Envelope) -> str:
+    """Say through what the record came, as AWS says it."""
+    if envelope.source.is_stream:
+        return "a stream"
+    return "a topic" if envelope.came_through is None else f"the queue {shown(envelope.came_through)}"
 
 
 def _check_entry(envelope: Envelope, flow: AnyFlow, stage: AnyStage | None, message: Message) -> None:

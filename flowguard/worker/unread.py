@@ -10,7 +10,9 @@ from flowguard.errors import Reject, TooLarge
 from flowguard.events import EventType
 from flowguard.flow import AnyFlow
 from flowguard.protocol.outbox import Kind, Send
+from flowguard.wire.attributes import Attribute
 from flowguard.wire.envelope import BadRecord, Envelope
+from flowguard.wire.message import PLACE, REQUEST_ID, REQUESTED_AT, WEAK
 from flowguard.wire.send_ids import digest_of
 from flowguard.worker.emitter import Emitter
 from flowguard.worker.ports import Services
@@ -26,7 +28,7 @@ def is_parked(
 
     It is wrapped, and says which queue it came through. One that is too large for that goes as it came.
     """
-    body, attributes = resent(envelope, {})
+    body, attributes = resent(envelope, _named(envelope))
     wrapped = _letter(flow, envelope)._replace(body=body, attributes=attributes)
     try:
         letter = wrapped.checked()
@@ -44,13 +46,32 @@ def is_unopened_parked(services: Services, emitter: Emitter, flow: AnyFlow, bad:
 
 
 def _letter(flow: AnyFlow, envelope: Envelope) -> Send:
-    return Send(Kind.DEAD, flow.dead_letters, "", f"{digest_of(envelope.message_id)}.unread")
+    return Send(Kind.DEAD, flow.dead_letters, "", f"{digest_of(_known_by(envelope))}.unread")
+
+
+def _known_by(envelope: Envelope) -> str:
+    """Return what tells the record from all others. A place in a stream is one in each of its shards."""
+    return f"{envelope.source_arn}:{envelope.own_id}" if envelope.source.is_stream else envelope.message_id
+
+
+def _named(envelope: Envelope) -> dict[str, Attribute]:
+    """Return the id and time that a stream's record would lose, for SQS gives the letter others.
+
+    The id is weak: a flow that names its requests by their payload goes by that.
+    """
+    if not envelope.source.is_stream or envelope.sent_at is None:
+        return {}
+    return {
+        REQUEST_ID: Attribute.string(envelope.own_id),
+        REQUESTED_AT: Attribute.number(envelope.sent_at),
+        PLACE: Attribute.string(f'{{"{WEAK}":true}}'),
+    }
 
 
 def _has_waited(services: Services, envelope: Envelope) -> bool:
-    """Answer whether the record has waited for minutes. One that no queue brings again is not parked."""
-    source = f"records of {envelope.queue_arn}"
-    return envelope.queue_arn is not None and services.denials.are_final(source, envelope, services.clock.now())
+    """Answer whether the record has waited for minutes. One that nothing brings again is not parked."""
+    source = f"records of {envelope.source_arn}"
+    return envelope.source_arn is not None and services.denials.are_final(source, envelope, services.clock.now())
 
 
 def _is_sent(services: Services, emitter: Emitter, letter: Send, envelope: Envelope, why: str) -> bool:

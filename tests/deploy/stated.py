@@ -141,13 +141,16 @@ def _of_cloudformation(  # noqa: C901, PLR0911 - a case for each type of resourc
             raise AssertionError(f"{kind} has no place here")
 
 
+_SERVICES: Final = {"SQS": "", "Kinesis": ":kinesis:", "DynamoDB": "table"}
+
+
 def _of_sam(name: str, own: dict[str, Any]) -> Facts:
     assert own.pop("CodeUri") == "."
     facts: Facts = {}
     for event in own.pop("Events", {}).values():
-        assert event["Type"] == "SQS"
         source = {**event["Properties"], "FunctionName": name}
-        source["EventSourceArn"] = source.pop("Queue")
+        source["EventSourceArn"] = source.pop("Queue" if event["Type"] == "SQS" else "Stream")
+        assert _SERVICES[event["Type"]] in source["EventSourceArn"], event
         facts["source", f"{name} {source['EventSourceArn']}"] = source
     if (url := own.pop("FunctionUrlConfig", None)) is not None:
         facts["url", name] = url
@@ -251,6 +254,11 @@ _ARGUMENTS: Final[Mapping[str, Mapping[str, str]]] = {
         "batch_size": "BatchSize",
         "function_response_types": "FunctionResponseTypes",
         "maximum_batching_window_in_seconds": "MaximumBatchingWindowInSeconds",
+        "starting_position": "StartingPosition",
+        "bisect_batch_on_function_error": "BisectBatchOnFunctionError",
+        "maximum_record_age_in_seconds": "MaximumRecordAgeInSeconds",
+        "maximum_retry_attempts": "MaximumRetryAttempts",
+        "parallelization_factor": "ParallelizationFactor",
     },
     "alarm": {
         "alarm_name": "AlarmName",
@@ -335,6 +343,8 @@ def _add_terraform(  # noqa: C901, PLR0912, PLR0915 - a case for each type of re
             made["PointInTimeRecoverySpecification"] = {
                 "PointInTimeRecoveryEnabled": own.pop("point_in_time_recovery")["enabled"]
             }
+            if own.pop("stream_enabled", False):
+                made["StreamSpecification"] = {"StreamViewType": own.pop("stream_view_type")}
             if (ttl := own.pop("ttl", None)) is not None:
                 made["TimeToLiveSpecification"] = {"AttributeName": ttl["attribute_name"], "Enabled": ttl["enabled"]}
             if (key := own.pop("server_side_encryption", None)) is not None:
@@ -386,6 +396,9 @@ def _add_terraform(  # noqa: C901, PLR0912, PLR0915 - a case for each type of re
             facts["order", name] = {"after": own.pop("depends_on", [])}
             if (scaling := own.pop("scaling_config", None)) is not None:
                 made["ScalingConfig"] = {"MaximumConcurrency": scaling["maximum_concurrency"]}
+            if (undelivered := own.pop("destination_config", None)) is not None:
+                assert undelivered.keys() == {"on_failure"}
+                made["DestinationConfig"] = {"OnFailure": {"Destination": undelivered["on_failure"]["destination_arn"]}}
         case "aws_lambda_function_url":
             made, name = {"AuthType": own.pop("authorization_type")}, f"<url {own.pop('function_name')}>"
         case "aws_lambda_permission":

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from flowguard.cli.iac import FORMATS
 from flowguard.deploy.options import DeployOptions
-from tests.deploy import charging, starting
+from tests.deploy import charging, starting, streaming
 from tests.deploy.everything import OPTIONS
 from tests.deploy.exercised import needs
 
@@ -21,6 +21,7 @@ MODULES: Final[Mapping[str, str]] = {
     "everything": "tests.deploy.everything",
     "charging": "tests.deploy.charging",
     "starting": "tests.deploy.starting",
+    "streaming": "tests.deploy.streaming",
 }
 
 
@@ -29,6 +30,7 @@ def options_of(name: str) -> DeployOptions:
         "everything": OPTIONS,
         "charging": tomllib.loads(charging.OPTIONS),
         "starting": tomllib.loads(starting.OPTIONS),
+        "streaming": streaming.OPTIONS,
     }
     return DeployOptions.model_validate(given.get(name, {}))
 

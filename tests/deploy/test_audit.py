@@ -40,7 +40,9 @@ def test_each_permission_of_a_role_is_named_with_its_resource(name: str) -> None
     for function in needs(MODULES[name], options=options_of(name)).functions:
         named = part(text, function.name)
         for permission in function.permissions if function.role is None else ():
-            assert f"{permission.target} {permission.name}".rstrip() + f": {', '.join(permission.actions)}" in named
+            through = f" through {', '.join(permission.via)}" if permission.via else ""
+            allowed = f": {', '.join(permission.actions)}{through}"
+            assert f"{permission.target} {permission.name}".rstrip() + allowed in named
 
 
 @pytest.mark.parametrize("name", MODULES)

@@ -27,6 +27,7 @@ from flowguard.dev.provided import Provider
 from flowguard.names.at_aws import Names
 from flowguard.sim.account import ACCOUNT_ID, REGION
 from flowguard.sim.moto import EmbeddedAWS
+from tests.deploy.streaming import CLICKED, KEY, PRICES, SHARED
 from tests.deploy.templates import MODULES, options_of
 
 RULE: Final = "staging-*"
@@ -75,7 +76,10 @@ def test_a_role_of_one_deployment_may_touch_nothing_of_the_other() -> None:
             "queue",
             "secret",
             "scheduler role",
+            "stream",
+            "key",
         }, name
+        assert {where for target, where in shared if target in ("stream", "key")} <= {CLICKED, SHARED, PRICES, KEY}
         exact = [where for target, where in shared if target == "queue"]
         assert all(where.startswith(("arn:", "https:")) for where in exact), name
         assert [where for target, where in shared if target == "bus"] in ([], ["default"])

@@ -48,6 +48,7 @@ LETTERS: Final[Mapping[str, Mapping[str, set[str]]]] = {
         "recount-night-dead-letters": _NIGHT,
     },
     "starting": {"shipping-dead-letters": {"shipping-ship"}},
+    "streaming": {"changes-dead-letters": {"changes-notice"}, "clicks-dead-letters": {"clicks-count"}},
     "orders": {
         "add-to-order-dead-letters": {"add-to-order"},
         "place-order-dead-letters": {"place-order"},
@@ -82,6 +83,7 @@ HOPS: Final[Mapping[str, Mapping[str, set[str]]]] = {
         "carts-to-complete": {f"validate-cart-{one}" for one in ("add-found", "answers", "price-cart")},
         "carts-to-confirm": {"validate-cart-check-cart", "validate-cart-confirm-cart"},
     },
+    "streaming": {"changes-killed.fifo": set()},
     "everything": {"to-ship.fifo": _EVERYTHING, "everything-killed": set(), "everything-killed.fifo": set()},
 }
 """The functions that may send to inboxes that get hops alone, and to queues of killed records."""

@@ -57,7 +57,7 @@ def test_a_queue_that_is_read_outlasts_its_function_and_gives_up_after_a_while(n
     for _, source in of_type(name, "AWS::Lambda::EventSourceMapping"):
         assert source["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
         arn = source["EventSourceArn"]
-        if "Fn::GetAtt" in arn:
+        if "Fn::GetAtt" in arn and "StartingPosition" not in source:
             window = source.get("MaximumBatchingWindowInSeconds", 0)
             windows[arn["Fn::GetAtt"][0]] = (source["FunctionName"]["Ref"], window)
     queues = dict(of_type(name, "AWS::SQS::Queue"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
@@ -11,6 +12,7 @@ import pytest
 from pydantic import BaseModel
 
 from flowguard.payload.call_keys import LONGEST_KEY, NoKey, read_digest, read_key, rule_problem
+from flowguard.payload.results import MOST_LEVELS
 
 
 class Order(BaseModel):
@@ -101,8 +103,21 @@ def test_an_argument_whose_own_property_raises_is_no_missing_key() -> None:
 def test_a_payload_that_holds_itself_has_no_digest() -> None:
     endless: list[Any] = []
     endless.append(endless)
-    with pytest.raises(NoKey, match="its payload has no digest: it has no text"):
-        read_digest("of", {"of": endless})
+    round_and_round: dict[str, Any] = {}
+    round_and_round["a"] = round_and_round
+    for value in (endless, round_and_round, [endless, endless]):
+        with pytest.raises(NoKey, match=r"its payload has no digest: .* 64 levels deep, or contains itself"):
+            read_digest("of", {"of": value})
+
+
+@pytest.mark.parametrize("wrap", [lambda inner: [inner], lambda inner: {"a": inner}])
+def test_a_payload_has_at_most_64_levels(wrap: Callable[[Any], Any]) -> None:
+    deep: Any = 1
+    for _ in range(MOST_LEVELS - 1):
+        deep = wrap(deep)
+    assert read_digest("of", {"of": deep})
+    with pytest.raises(NoKey, match=f"more than {MOST_LEVELS} levels"):
+        read_digest("of", {"of": wrap(deep)})
 
 
 def broken(event: Any) -> str:

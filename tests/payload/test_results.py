@@ -227,6 +227,16 @@ def test_a_value_has_at_most_64_levels(wrap: Callable[[Any], Any]) -> None:
         to_text(wrapped(65, wrap))
 
 
+@pytest.mark.parametrize("wrap", WRAPS)
+def test_so_has_one_that_is_stored_without_a_type(wrap: Callable[[Any], Any]) -> None:
+    assert to_plain_text(wrapped(64, wrap), json.dumps)
+    round_and_round: dict[str, Any] = {}
+    round_and_round["a"] = round_and_round
+    for value in (wrapped(65, wrap), endless(), round_and_round):
+        with pytest.raises(Unstorable, match="more than 64 levels deep"):
+            to_plain_text(value, json.dumps)
+
+
 def test_so_has_a_key() -> None:
     assert to_text({wrapped(63, WRAPS[1]): 1})
     with pytest.raises(Unstorable, match="more than 64 levels deep"):

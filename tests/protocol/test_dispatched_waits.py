@@ -14,7 +14,8 @@ def test_a_look_of_the_time_before_a_reset_proves_nothing() -> None:
     wait = Wait(frozenset(), 0, 1, looked_at=1)
     item = run_item(wait=wait)
     assert item.wait_was_dispatched
-    assert not item._replace(reset_by="r").wait_was_dispatched
+    assert not item._replace(reset_at=1).wait_was_dispatched
+    assert item._replace(reset_by="r").wait_was_dispatched, "a run before it was reset, and has another request"
     assert not item._replace(wait=wait._replace(looked_at=0)).wait_was_dispatched
     timed_out = item._replace(wait=wait._replace(looked_at=0, timed_out=True))
     assert timed_out.wait_was_dispatched
@@ -46,7 +47,8 @@ def test_a_look_is_awaited_where_the_first_message_of_the_deadline_makes_one_and
     wait = Wait(frozenset(), 0, 1, plan=plan)
     item = run_item(wait=wait)
     assert item.awaits_look
-    assert not item._replace(reset_by="r").awaits_look, "no look proves anything, so nobody waits for one"
+    assert not item._replace(reset_at=1).awaits_look, "no look proves anything, so nobody waits for one"
+    assert item._replace(reset_by="r").awaits_look, "a run before it was reset"
     assert not item._replace(wait=wait._replace(looked_at=1)).awaits_look
     assert not item._replace(wait=wait._replace(plan=plan._replace(looks=False))).awaits_look
     assert not item._replace(wait=wait._replace(plan=None)).awaits_look

@@ -18,19 +18,20 @@ SEND = Send(Kind.SIDE, Queue("q"), "{}", "r.1.0")
 
 
 @pytest.mark.parametrize(
-    ("status", "takes_callers", "closes"),
+    ("status", "takes_callers", "closes", "leaves_first_message"),
     [
-        (Status.COMPLETED, True, True),
-        (Status.FAILED, True, True),
-        (Status.RUNNING, True, False),
-        (Status.WAITING, True, False),
-        (Status.COMPLETED, False, False),
+        (Status.COMPLETED, True, True, False),
+        (Status.FAILED, True, True, True),
+        (Status.RUNNING, True, False, True),
+        (Status.WAITING, True, False, True),
+        (Status.COMPLETED, False, False, True),
     ],
 )
 def test_the_end_of_a_run_that_takes_callers_closes_their_list(
-    status: Status, takes_callers: bool, closes: bool
+    status: Status, takes_callers: bool, closes: bool, leaves_first_message: bool
 ) -> None:
-    assert Commit(status, 1, 2, None, None, takes_callers=takes_callers).closes_list is closes
+    commit = Commit(status, 1, 2, None, None, takes_callers=takes_callers)
+    assert (commit.closes_list, commit.leaves_first_message) == (closes, leaves_first_message)
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from flowguard.protocol.outbox import Kind, Send
 from flowguard.protocol.run import Commit, Status
 from flowguard.stage import Stage
 from flowguard.step import Step
-from flowguard.testing import sns_to_sqs_event, sqs_event, step_for
+from flowguard.testing import kinesis_event, sns_to_sqs_event, sqs_event, step_for
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.envelope import Envelope, normalize
 from flowguard.wire.message import FLOW_STAGE, PLACE, REQUEST_ID, REQUESTED_AT, ErrorNote, Message, Place
@@ -318,6 +318,16 @@ def test_a_retry_is_the_original_one_attempt_later_however_long_it_waits(delay: 
     assert (back.message, back.attributes["colour"]) == (RECEIVED.message, Attribute.string("red"))
     place = Place.parse(back.attributes[PLACE].value)
     assert (place.retry, place.redrive, place.first_error) == (3, 0, ERROR)
+
+
+@pytest.mark.parametrize("delay", [0, 901])
+def test_a_retry_goes_back_to_its_queue_and_what_a_stream_has_brought_to_the_inbox(delay: int) -> None:
+    of_queue = retried(MESSAGE, RECEIVED, delay, inbox=Queue("first.fifo"))
+    assert (of_queue.to, of_queue.group) == (Queue(str(RECEIVED.queue_arn)), None)
+    of_stream = retried(
+        MESSAGE, envelope(kinesis_event("carts", Cart(cart_id="c-1"))), delay, inbox=Queue("first.fifo")
+    )
+    assert (of_stream.to, of_stream.group) == (Queue("first.fifo"), MESSAGE.object_id)
 
 
 def test_what_goes_on_as_the_same_attempt_is_another_message_than_a_retry_and_one_for_each_claim() -> None:

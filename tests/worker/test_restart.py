@@ -100,12 +100,12 @@ def test_each_run_has_a_restart_of_its_own_and_always_the_same() -> None:
     others = [
         restarted(request_id=RequestId("run-2")),
         restarted(requested_at=1_001),
-        restarted(epoch=8),
         restarted(object_id="o2"),
         restarted(flow=Others),
     ]
-    assert len({restarted().message.request_id, *(message.request_id for message, _ in others)}) == 6
+    assert len({restarted().message.request_id, *(message.request_id for message, _ in others)}) == 5
     assert restarted() == restarted()
+    assert restarted().message.request_id == restarted(epoch=8, reset_at=9_000).message.request_id, "reset once more"
 
 
 @pytest.mark.parametrize(("reset_at", "requested_at"), [(1_000, 1_001), (1_001, 1_001), (1_002, 1_002), (500, 1_001)])

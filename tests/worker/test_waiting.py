@@ -11,10 +11,12 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
+from flowguard.client import FlowClient
 from flowguard.destinations import Queue
 from flowguard.errors import Reject
 from flowguard.events import EventType
 from flowguard.failed import Failed
+from flowguard.flow import UNTIL_RESET, Flow
 from flowguard.names.ids import ObjectId, RequestId
 from flowguard.outcome import Outcome
 from flowguard.protocol.run import Status
@@ -23,6 +25,7 @@ from flowguard.settings import Settings
 from flowguard.sim.calls import ApiCall, Proceed, Recorder, Response, intercept
 from flowguard.step import Step
 from flowguard.testing.hostile import noise
+from flowguard.verdicts import ResetVerdict
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.message import PLACE
 from flowguard.wire.tokens import token_awaited_id, token_row_id
@@ -31,6 +34,7 @@ from tests.waits import (
     DEADLINE,
     NAMES,
     SCRIPT,
+    STAGES,
     START,
     WITHIN,
     Admits,
@@ -606,6 +610,30 @@ def test_a_message_beside_a_wait_is_sent_once_where_nothing_fails(at: WaitScene)
     at.resume()
     assert len(at.waiting("mails")) == 1
     assert at.told(EventType.FLUSHED) == 0
+
+
+def test_it_is_also_sent_once_in_the_runs_after_a_reset() -> None:
+    class Cached(
+        Flow, name="carts", object_id="cart_id", answers="answers", keep_result=UNTIL_RESET, trust_senders=True
+    ):
+        stages = STAGES
+
+    with wait_scene(Cached) as at:
+        at.begin(for_paid)
+        at.clock.advance(seconds=1)
+        assert FlowClient.of(at.services).reset(Cached, "c1") is ResetVerdict.RESTARTED
+        at.waiting("mails")
+        at.waiting("answers")
+        (restart,) = at.waiting("carts")
+        at.deliver(restart)
+        (deadline,) = at.waiting("answers")
+        assert at.deliver(deadline)
+        item = at.item()
+        at.answer("a", 1, request=item.request_id, at=item.requested_at)
+        at.resume()
+        assert at.item().status is Status.COMPLETED
+        sent = [one["messageAttributes"]["uniquerequestid"]["stringValue"] for one in at.waiting("mails")]
+        assert len([name for name in sent if name.startswith(item.request_id)]) == 1
 
 
 def test_it_is_sent_again_where_the_worker_died_before_it_had(at: WaitScene) -> None:

@@ -23,7 +23,7 @@ from flowguard.wire.attributes import Attribute
 from flowguard.wire.message import ErrorNote
 from tests.aws.engines import on_memory
 from tests.aws.states import NOW, STORED, item, request
-from tests.aws.store.run import claimed, commit, counted, fenced, meet, stored
+from tests.aws.store.run import claimed, commit, commit_call, counted, fenced, meet, stored
 
 OBJECT = ObjectId("object")
 LATER = NOW + 9_000_000
@@ -364,6 +364,27 @@ def test_the_end_removes_the_first_message(memory: DynamoDBStore) -> None:
     begun(memory)
     memory.commit(taking(memory, hop=2), end())
     assert reset(memory).first_message is None
+
+
+@pytest.mark.parametrize(
+    ("hop", "more", "is_kept"),
+    [
+        (2, {}, True),
+        (2, {"undone": True}, False),
+        (1, {}, False),
+        (2, {"takes_callers": False}, True),
+        (1, {"takes_callers": False}, True),
+    ],
+    ids=["it may be redriven", "it may not", "its own message is enough", "no list is closed", "nor at the first"],
+)
+def test_the_first_message_is_kept_by_a_later_hop_that_failed_for_its_redrive(
+    memory: DynamoDBStore, hop: int, more: dict[str, Any], *, is_kept: bool
+) -> None:
+    begun(memory)
+    claim = taking(memory, hop=2)
+    claim = claim._replace(item=claim.item._replace(hop=hop))
+    failed = commit(**{"status": Status.FAILED, "takes_callers": True, **more})
+    assert ("first_message" not in commit_call(claim, failed)["ExpressionAttributeNames"].values()) is is_kept
 
 
 def test_the_first_message_is_read_for_a_reset_alone(memory: DynamoDBStore) -> None:

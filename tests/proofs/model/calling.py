@@ -49,7 +49,7 @@ def committed(found: RunItem, claim: Claim, commit: Commit, *, closes: bool = Tr
         askers={key: text for key, text in found.askers.items() if key not in answered},
         left_end=None,
         error=None if commit.error is None else str(commit.error),
-        first_message=commit.first_message or (None if commit.closes_list else found.first_message),
+        first_message=commit.first_message or (found.first_message if commit.leaves_first_message else None),
     )
     if not commit.closes_list:
         return after

@@ -24,6 +24,48 @@ class Elsewhere:
 
 TESTED: Final = (
     Elsewhere(
+        r"^(wire\.stream_\w+\.|wire\.(records|envelope)\..*(is_stream|is_windowed|position_of|_STREAMS)|"
+        r"wire\.records\.(_open_stream|unread_stream_record)|wire\.envelope\.Envelope\.(source_arn|retried_in_place)|"
+        r"wire\.envelope\.(Source\.(is_queue|takes_names)|_source: case str|_read_or_bad: \w+ is None)|"
+        r"worker\.dead_letters\.Letter\.read: (\(of_stream|replace\(problem=bounded\(of_stream))",
+        (
+            "tests/wire/test_stream_records.py",
+            "tests/wire/test_stream_letters.py",
+            "tests/wire/test_records.py",
+            "tests/wire/envelope/",
+            "tests/worker/test_streams.py",
+            "tests/worker/runtime/test_no_queue.py",
+            "tests/worker/runtime/test_fifo.py",
+        ),
+        "records of streams, which no world of the explorer has",
+    ),
+    Elsewhere(
+        r"^(worker\.\w+\..*(is_stream|takes_names|source_arn|comes_often)|"
+        r"handler\.lambda_answer: .*takes_names|worker\.unread\._(known_by|named|has_waited)|"
+        r"worker\.plan\.retried|worker\.trust\._way_of)",
+        (
+            "tests/worker/test_streams.py",
+            "tests/worker/test_plan.py",
+            "tests/worker/test_trust.py",
+            "tests/worker/test_unread.py",
+            "tests/worker/test_record_sources.py",
+            "tests/worker/test_routing.py",
+            "tests/worker/test_together_calls.py",
+            "tests/worker/test_ways.py",
+            "tests/worker/runtime/test_denials.py",
+            "tests/worker/runtime/test_given_up.py",
+            "tests/test_handler.py",
+        ),
+        "records of streams, which no world of the explorer has",
+    ),
+    Elsewhere(
+        r"^deploy\.(stream_\w+\.|permissions\.(_stream|permissions_of: _stream)|key_uses\..*stream|"
+        r"key_uses\..*Target\.STREAM|at_aws\._Renaming\.(_stream|_function: replace\((streams|name=places))|"
+        r"queue_plan\.QueuePlan\._dead_letter_queues: (flow\.streams|self\.undelivered_records))",
+        ("tests/deploy/test_streaming.py",),
+        "streams, which no shipped flow begins with",
+    ),
+    Elsewhere(
         r"^deploy\.permissions\.(_starts|_of_its_kind: _starts)",
         ("tests/deploy/test_starting.py",),
         "functions that start runs over HTTP, which no shipped flow has",

@@ -15,6 +15,11 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "aws.transport.connections.Connections._is_open: except OSError → catches every Exception",
         "worker.start_rule.StartRule._body_key: except NoKey → catches every Exception",
         "worker.start_rule._json: except (ValueError, RecursionError) → catches every Exception",
+        "wire.stream_letters.stream_letter_problem: except (ValueError, RecursionError) → catches every Exception",
+        "wire.stream_letters._unread: except EnvelopeError → catches every Exception",
+        "wire.stream_records._data: except binascii.Error → catches every Exception",
+        "wire.stream_records._data: except UnicodeDecodeError → catches every Exception",
+        "wire.stream_records._change: except (ValueError, RecursionError) → catches every Exception",
     ),
     "no service answers with a status of 300": (
         "aws.transport.http_answers.HTTPAnswer.whole: self.status < 300 → becomes self.status <= 300",
@@ -71,6 +76,8 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
     ),
     "what is allowed is collected in sets, which have no order": (
         "deploy.permissions._Allowed.schedules: self.on(Target.SCHEDULES, settings.scheduler_group, 'scheduler:CreateSchedule'); then self.on(Target.SCHEDULER_ROLE, settings.scheduler_role or '', 'iam:PassRole') → the other way round",
+        "deploy.permissions._stream: allowed.on(Target.STREAM, stream.place, *(_READS_CHANGES if stream.of_table else _READS_KINESIS)); then allowed.on(Target.QUEUE, stream.undelivered, 'sqs:SendMessage') → the other way round",
+        "deploy.permissions._stream: allowed.on(Target.QUEUE, stream.undelivered, 'sqs:SendMessage'); then allowed.sends((flow.inbox_of(stage) for flow, stage in function.stages if stage is flow.entry())) → the other way round",
         "deploy.permissions._orders: allowed.on(Target.TABLE, settings.table, 'dynamodb:GetItem'); then allowed.sends((flow.answers, *wait_targets(flow))) → the other way round",
         "deploy.permissions._orders: allowed.sends((flow.answers, *wait_targets(flow))); then _groups(allowed, flow, settings) → the other way round",
         "deploy.permissions._cancellations: allowed.on(Target.TABLE, settings.table, 'dynamodb:GetItem'); then allowed.sends(wait_targets(flow)) → the other way round",
@@ -116,6 +123,7 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "worker.dead_letters.Letter.read: except (EnvelopeError, ValueError) → catches every Exception",
         "worker.dead_letters._is_json: except (ValueError, RecursionError) → catches every Exception",
         "wire.records._text: except (TypeError, ValueError, RecursionError) → catches every Exception",
+        "wire.records.unread_stream_record: except (TypeError, ValueError, RecursionError) → catches every Exception",
     ),
     "a parked letter was read": ("worker.dead_letters.Letter.home_arn: self.envelope is None → forced false",),
     "what has a kind is an object": ("wire.records.open_record: not isinstance(record, dict) → forced false",),
@@ -123,7 +131,11 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "wire.records._made_record: isinstance(arn, str) → forced true",
         "wire.envelope._origin: isinstance(arn, str) → forced true",
     ),
-    "an empty mapping is false already": ("wire.envelope.resend_alone: {} → forced false",),
+    "an empty mapping is false already": (
+        "wire.envelope.resend_alone: {} → forced false",
+        "deploy.stream_checks._destination: {} → forced false",
+        "deploy.stream_checks._destination: {} → forced false (2)",
+    ),
     "most stages' messages are told from events without reading their place": (
         "wire.envelope._may_be_event: "
         "EVENT not in place and (not place.startswith(_DEPTH_FIRST)) and ('\\\\' not in place) → forced false",
@@ -486,7 +498,7 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
     "nothing else is raised there": (
         "once_function._Guarded.results: except TypeError → catches every Exception",
         "once_function.OnceFunction._stored: except Unstorable → catches every Exception",
-        "payload.call_keys.read_digest: except (Unstorable, TypeError, ValueError, RecursionError) → catches every Exception",
+        "payload.call_keys.read_digest: except (Unstorable, TypeError, ValueError) → catches every Exception",
         "payload.call_keys._inside: except (ValueError, RecursionError) → catches every Exception",
         "payload.call_keys._as_text: except ValueError → catches every Exception",
         "payload.call_keys._checked: except UnicodeEncodeError → catches every Exception",

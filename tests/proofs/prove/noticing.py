@@ -71,7 +71,7 @@ class Collected:
     def first_failing(self, tests: Mapping[str, float]) -> str | None:
         """The first of these tests that fails now, each with the seconds that it takes undisturbed.
 
-        To be called once in a process, which ends in an endless test.
+        To be called in a forked process, which ends in an endless test.
         """
         for one, after in self._each(tests):
             grant(CPU_SECONDS, undisturbed=tests[one.nodeid])

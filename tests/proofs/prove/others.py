@@ -49,7 +49,10 @@ ALL: Final = tuple(other for lanes in LANES for lane in lanes for other in lane)
 
 @dataclass(frozen=True)
 class Outcome:
-    """``figures`` by name; ``broken`` are the checks that do not hold, ``lines`` what it prints of each check."""
+    """``figures`` by name; ``broken`` are the checks that do not hold, ``lines`` what it prints of each check.
+
+    ``code`` is what its process ended with.
+    """
 
     command: str
     holds: bool
@@ -58,6 +61,7 @@ class Outcome:
     broken: Sequence[str]
     seconds: float
     lines: Sequence[str] = ()
+    code: int = 0
 
 
 def run_all(*, long: bool) -> dict[str, Outcome]:
@@ -78,15 +82,16 @@ def run(other: Other, *, long: bool) -> Outcome:
     arguments = [*(other.long if long else other.short), "--json"]
     began = time.perf_counter()
     done = subprocess.run([sys.executable, "-m", other.module, *arguments], capture_output=True, text=True, check=False)
-    seconds = time.perf_counter() - began
+    seconds, code = time.perf_counter() - began, done.returncode
     command = " ".join(["python -m", other.module, *arguments[:-1]])
     try:
         said: Any = json.loads(done.stdout)
     except ValueError:
-        return Outcome(command, False, {}, 0, (done.stderr.strip()[-2000:] or "it printed no figures",), seconds)
+        why = done.stderr.strip()[-2000:] or "it printed no figures"
+        return Outcome(command, False, {}, 0, (why,), seconds, code=code)
     checks = said["checks"]
     broken = tuple(check["name"] for check in checks if not check.get("ok", check.get("holds")))
-    holds = bool(said[other.holds]) and not broken and done.returncode == 0
+    holds = bool(said[other.holds]) and not broken and code == 0
     if not holds:
         sys.stderr.write(done.stderr)
-    return Outcome(command, holds, said[other.figures], len(checks), broken, seconds, said.get("lines", ()))
+    return Outcome(command, holds, said[other.figures], len(checks), broken, seconds, said.get("lines", ()), code)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 
 from tests.proofs.prove.elsewhere import tested
 from tests.proofs.prove.hunt import Hunt, Kill
@@ -81,6 +81,9 @@ def _line(hunt: Hunt, witnesses: Witnesses, mutant: Mutant, reason: str | None) 
     return Line(mutant, Fate.SURVIVED if met else Fate.NOT_MET, None, None, met)
 
 
+MOST_FAILURES: Final = 12
+
+
 @dataclass(frozen=True)
 class Figures:
     """The last lines. ``seconds`` are by part."""
@@ -100,8 +103,7 @@ class Figures:
 
     @property
     def is_good(self) -> bool:
-        all_told = all(line.fate.is_good for line in self.lines) and all(one.holds for one in self.others.values())
-        return all_told and not (self.violations or self.stale or self.failing)
+        return not any(self._failures())
 
     def count(self, fate: Fate) -> int:
         return sum(line.fate is fate for line in self.lines)
@@ -132,6 +134,23 @@ class Figures:
             yield _figure("tests", f"{test} fails on the whole flowguard too: what it notices means nothing")
         parts = ", ".join(f"{part} {seconds:.0f}" for part, seconds in self.seconds.items())
         yield _figure("seconds", f"{sum(self.seconds.values()):.0f}: {parts}")
+        failures = list(self._failures())
+        yield from (_figure("FAILED", failure) for failure in failures[:MOST_FAILURES])
+        if len(failures) > MOST_FAILURES:
+            yield _figure("FAILED", f"and {len(failures) - MOST_FAILURES} more: they stand above")
+
+    def _failures(self) -> Iterator[str]:
+        """Yield what makes it end with 1. They come last: who keeps only the end of an output still sees why."""
+        for case, truth in zip(self.cases, self.truths, strict=True):
+            if truth.report.violations:
+                yield f"flows: {case.name} has {len(truth.report.violations)} violations"
+        yield from (f"mutants: {line.fate} {line.mutant.name}" for line in self.lines if not line.fate.is_good)
+        yield from (f"stale: {name}" for name in self.stale)
+        yield from (f"tests: {test} fails on the whole flowguard" for test in self.failing)
+        for name, outcome in self.others.items():
+            yield from (f"{name}: {check.splitlines()[-1]}" for check in outcome.broken)
+            if not (outcome.holds or outcome.broken):
+                yield f"{name}: every check holds, and {outcome.command} ended with {outcome.code}"
 
     def as_json(self) -> dict[str, Any]:
         return {

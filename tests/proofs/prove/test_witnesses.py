@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -93,11 +93,11 @@ def test_what_an_unsteady_test_notices_is_not_counted(monkeypatch: pytest.Monkey
     monkeypatch.setattr(asked, "remembered", dict)
     given: list[Mapping[str, float]] = []
 
-    def none_fails(number: int, tests: Mapping[str, float]) -> Answer:
-        given.append(tests)
-        return Answer(None, 0.1)
+    def none_fails(group: Mapping[int, Mapping[str, float]]) -> dict[int, Answer]:
+        given.extend(group.values())
+        return dict.fromkeys(group, Answer(None, 0.1))
 
-    monkeypatch.setattr(asked, "_first_failing", none_fails)
+    monkeypatch.setattr(asked, "_ask_group", none_fails)
     mutants = Mutants((MODULE,))
     witnesses = Witnesses(mutants, 1)
     where = Elsewhere("", ("steady", "unsteady", "broken"), "a plan")
@@ -127,17 +127,72 @@ def test_who_noticed_before_is_asked_first_and_then_all_are(
     monkeypatch.setattr(asked, "noticing", lambda: {mutants.by_number(1).function: remembered_of_it})
     given: list[set[str]] = []
 
-    def one_fails(number: int, tests: Mapping[str, float]) -> Answer:
-        given.append(set(tests))
-        return Answer(notices if notices in tests else None, 0.1)
+    def one_fails(group: Mapping[int, Mapping[str, float]]) -> dict[int, Answer]:
+        given.extend(map(set, group.values()))
+        return {number: Answer(notices if notices in tests else None, 0.1) for number, tests in group.items()}
 
-    monkeypatch.setattr(asked, "_first_failing", one_fails)
+    monkeypatch.setattr(asked, "_ask_group", one_fails)
     witnesses = Witnesses(mutants, 1)
     tests: Any = Reported(one=0, two=0, elsewhere=0)
     witnesses._ask(tests, {1: Elsewhere("", ("one", "two"), "a plan")})
     assert given == runs
     assert witnesses.noticed == {1: notices}
     assert witnesses.noticed_by_function() == {mutants.by_number(1).function: [notices]}
+
+
+class InTurn:
+    """Stands for tests: what the first of them that fails is, each time that they are run in one process."""
+
+    def __init__(self, *failing: str | None) -> None:
+        self.failing = iter(failing)
+
+    def first_failing(self, tests: Mapping[str, float]) -> str | None:
+        test = next(self.failing)
+        assert test is None or test in tests
+        return test
+
+
+@pytest.mark.parametrize(
+    ("failing", "test"),
+    [(("quick", None), "quick"), (("quick", "quick"), None), ((None,), None), (("slow",), None)],
+    ids=["noticed", "fails without it too", "unnoticed", "takes too long to be run again"],
+)
+def test_a_test_notices_beside_others_what_it_passes_without(
+    monkeypatch: pytest.MonkeyPatch, failing: Sequence[str | None], test: str | None
+) -> None:
+    mutants = Mutants((MODULE,))
+    monkeypatch.setattr(asked, "_mutants", mutants, raising=False)
+    monkeypatch.setattr(asked, "_before", {}, raising=False)
+    monkeypatch.setattr(asked, "_tests", InTurn(*failing), raising=False)
+    answer = asked._noticed(1, {"quick": asked.QUICK, "slow": 2 * asked.QUICK})
+    assert (answer and answer.test) == test
+
+
+def test_who_is_not_noticed_for_certain_beside_others_is_asked_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The third is not certain, the fourth ends its process, the fifth has no quick test."""
+    asked_together: list[list[int]] = []
+
+    def in_turn(trials: Sequence[Any], is_last: Callable[[Answer | None], bool]) -> list[Answer | None]:
+        numbers = [trial.args[0] for trial in trials]
+        asked_together.append(numbers)
+        answers: list[Answer | None] = []
+        for number in numbers:
+            if number == 4:
+                return answers
+            answers.append(None if number == 3 else Answer("quick", 0.01))
+            if is_last(answers[-1]):
+                break
+        return answers
+
+    monkeypatch.setattr(asked, "_mutants", Mutants((MODULE,)), raising=False)
+    monkeypatch.setattr(asked, "_before", {}, raising=False)
+    monkeypatch.setattr(asked, "_warm", lambda: None)
+    monkeypatch.setattr(asked, "forked_in_turn", in_turn)
+    monkeypatch.setattr(asked, "_alone", lambda number, tests: Answer(f"alone {number}", 0.1))
+    quick, slow = {"quick": asked.QUICK}, {"slow": 2 * asked.QUICK}
+    answers = asked._ask_group({1: quick, 2: quick, 3: quick, 4: quick, 5: slow, 6: quick})
+    assert [one.test for one in answers.values()] == ["quick", "quick", "alone 3", "alone 4", "alone 5", "quick"]
+    assert asked_together == [[1, 2, 3, 4, 6], [4, 6], [6]]
 
 
 @pytest.mark.parametrize(

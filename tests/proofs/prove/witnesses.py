@@ -13,19 +13,27 @@ import resource
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import islice
 from typing import Final, NamedTuple
 
 from tests.garbage import spare_what_is_there
 from tests.proofs.prove.elsewhere import Elsewhere, tested
-from tests.proofs.prove.fork import forked, pool
+from tests.proofs.prove.fork import forked, forked_in_turn, pool
 from tests.proofs.prove.mutant import Mutant
 from tests.proofs.prove.mutants import Mutants
 from tests.proofs.prove.noticing import Collected, Seen, collected
 from tests.proofs.prove.protocol import allow_unused
 from tests.proofs.prove.remembered import LONG, noticing, remembered
 
-CHUNK: Final = 4
-"""Mutants that a process is given at once. Neighbours are of one function, and often noticed by one test."""
+GROUP: Final = 16
+"""Mutants that are asked in one process, which takes four times as long to fork and to warm as most tests take.
+
+Neighbours are of one function, and often noticed by one test.
+"""
+
+QUICK: Final = 0.02
+"""Seconds of a test that is sooner run twice than in a process of its own."""
 
 
 class Answer(NamedTuple):
@@ -82,9 +90,9 @@ class Witnesses:
         seen = self._seen(tests)
         _warming = _one_of_each_file(seen)
         able = {number: meeting for number, where in about.items() if (meeting := _able(number, where, seen))}
+        groups = [dict(islice(able.items(), start, start + GROUP)) for start in range(0, len(able), GROUP)]
         with pool(self.jobs) as asking:
-            answers = asking.map(_first_failing, able, able.values(), chunksize=CHUNK)
-            by_number = dict(zip(able, answers, strict=True))
+            by_number = {number: one for answers in asking.map(_ask_group, groups) for number, one in answers.items()}
         self.asked |= {one.test for one in seen}
         self.met |= Counter(number for one in seen for number in one.met)
         self.noticed |= {**dict.fromkeys(about), **{number: one.test for number, one in by_number.items()}}
@@ -168,29 +176,84 @@ def _watch(named: Sequence[str]) -> list[Seen]:
     return _tests.watch(named)
 
 
-def _first_failing(number: int, tests: Mapping[str, float]) -> Answer:
-    global _is_warm  # noqa: PLW0603 - what tests import and make once, the children of a process have from the start
+def _ask_group(group: Mapping[int, Mapping[str, float]]) -> dict[int, Answer]:
+    """Ask the tests of each of these mutants, by number: together where that is certain, and the others alone."""
+    _warm()
+    together = _together(group)
+    return {number: together.get(number) or _alone(number, tests) for number, tests in group.items()}
+
+
+def _warm() -> None:
+    """Let the children of this process have from the start what tests import and make once."""
+    global _is_warm  # noqa: PLW0603 - a process is warmed once
     if not _is_warm:
         _tests.watch(_warming)
         _is_warm = True
         spare_what_is_there()
     allow_unused()
+
+
+def _together(group: Mapping[int, Mapping[str, float]]) -> dict[int, Answer]:
+    """The answers of those that are noticed for certain, as many of them in one process as its state allows.
+
+    One that is not, or that ends the process, is left out, and the next ones have a process of their own.
+    """
+    found: dict[int, Answer] = {}
+    left = [number for number, tests in group.items() if _is_quick(_mutants.by_number(number), tests)]
+    while left:
+        answers = forked_in_turn([partial(_noticed, number, group[number]) for number in left], lambda one: one is None)
+        certain = [one for one in answers if one is not None]
+        found |= zip(left, certain, strict=False)
+        left = left[len(certain) + 1 :]
+    for number, answer in found.items():
+        _noticing[_mutants.by_number(number).function].add(str(answer.test))
+    return found
+
+
+def _is_quick(mutant: Mutant, tests: Mapping[str, float]) -> bool:
+    """Answer whether the test that likely notices it takes little time."""
+    return next(iter(_in_order(mutant, tests).values())) <= QUICK
+
+
+def _noticed(number: int, tests: Mapping[str, float]) -> Answer | None:
+    """The answer of a test that fails on the mutant, and passes right after, in the same process, without it."""
     mutant = _mutants.by_number(number)
-    likely = _noticing[mutant.function]
-    before = _before.get(mutant.name)
-    in_order = sorted(tests, key=lambda test: (test != before, tests[test] / (LIKELY if test in likely else 1)))
-    began = _cpu_of_children()
+    began = _cpu(resource.RUSAGE_SELF) + _cpu(resource.RUSAGE_CHILDREN)
     with mutant.at_work():
-        answer = forked(lambda: _tests.first_failing({test: tests[test] for test in in_order}))
-    seconds = _cpu_of_children() - began
+        test = _tests.first_failing(_in_order(mutant, tests))
+    seconds = _cpu(resource.RUSAGE_SELF) + _cpu(resource.RUSAGE_CHILDREN) - began
+    if test is None or tests[test] > QUICK or _tests.first_failing({test: tests[test]}) is not None:
+        return None
+    _noticing[mutant.function].add(test)
+    return Answer(test, seconds)
+
+
+def _alone(number: int, tests: Mapping[str, float]) -> Answer:
+    """The answer of the tests in a process that meets no other mutant."""
+    mutant = _mutants.by_number(number)
+    in_order = _in_order(mutant, tests)
+    began = _cpu(resource.RUSAGE_CHILDREN)
+    with mutant.at_work():
+        answer = forked(lambda: _tests.first_failing(in_order))
+    seconds = _cpu(resource.RUSAGE_CHILDREN) - began
     if answer is None:
-        return Answer(f"one of {', '.join(in_order[:3])} …, which comes to no end,", seconds)
+        return Answer(f"one of {', '.join([*in_order][:3])} …, which comes to no end,", seconds)
     (noticing,) = answer
     if noticing is not None:
-        likely.add(noticing)
+        _noticing[mutant.function].add(noticing)
     return Answer(noticing, seconds)
 
 
-def _cpu_of_children() -> float:
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+def _in_order(mutant: Mutant, tests: Mapping[str, float]) -> dict[str, float]:
+    """The tests, those first that are likely to notice it soon."""
+    likely, before = _noticing[mutant.function], _before.get(mutant.name)
+
+    def rank(test: str) -> tuple[bool, float]:
+        return test != before, tests[test] / (LIKELY if test in likely else 1)
+
+    return {test: tests[test] for test in sorted(tests, key=rank)}
+
+
+def _cpu(whose: int) -> float:
+    used = resource.getrusage(whose)
     return used.ru_utime + used.ru_stime

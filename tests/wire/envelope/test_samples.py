@@ -40,6 +40,7 @@ def test_every_bad_sample_holds_one_bad_record(path: Path) -> None:
         ("receive-message", Source.SQS),
         ("eventbridge-to-sqs", Source.SQS),
         ("eventbridge", Source.INVOCATION),
+        ("kinesis", Source.KINESIS),
     ],
 )
 def test_the_same_cart_comes_out_of_every_shape(sample: str, source: Source) -> None:

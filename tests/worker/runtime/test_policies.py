@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import suppress
 
 from flowguard.events import EventType
@@ -40,9 +41,19 @@ def test_a_flow_may_let_the_first_request_keep_the_object() -> None:
 def test_a_run_that_nobody_works_on_any_more_is_taken_over_with_a_warning() -> None:
     with scene(patient) as at:
         at.deliver(at.message(flow="patient"))
-        at.clock.advance(seconds=86_400 + 31)
-        at.deliver(at.newer(flow="patient"))
+        at.clock.advance(seconds=86_400 + 32)
+        at.deliver(at.newer(flow="patient", requested_at=at.clock.now() - 500))
         assert (at.told(EventType.IGNORED), at.told(EventType.ABANDONED), at.priced()) == (0, 1, 2)
+
+
+def test_a_request_that_was_ignored_is_not_carried_out_by_a_copy_when_the_run_is_abandoned() -> None:
+    with scene(patient) as at:
+        at.deliver(at.message(flow="patient"))
+        at.deliver(at.newer(flow="patient", reply_to="sqs:completed"))
+        at.clock.advance(seconds=86_400 + 32)
+        at.deliver(at.newer(flow="patient", reply_to="sqs:completed"))
+        assert (at.told(EventType.IGNORED), at.told(EventType.ABANDONED), at.priced()) == (2, 0, 1)
+        assert {json.loads(one["Body"])["status"] for one in at.sent("completed")} == {"IGNORED"}
 
 
 DAY = 86_400
@@ -57,10 +68,10 @@ def test_a_worker_whose_clock_is_a_week_fast_keeps_the_object_no_longer_than_oth
             at.deliver(at.message(flow="patient"))
         at.script.pricing = lambda step: None
         at.clock.advance(seconds=-7 * DAY + DAY - 60)
-        at.deliver(at.newer(flow="patient"))
+        at.deliver(at.newer(flow="patient", requested_at=at.clock.now()))
         assert (at.told(EventType.IGNORED), at.priced()) == (1, 0), "its time is not over"
         at.clock.advance(seconds=61)
-        at.deliver(at.newer(flow="patient"))
+        at.deliver(at.newer(flow="patient", request_id=RequestId("run-3"), requested_at=at.clock.now()))
         assert (at.told(EventType.IGNORED), at.told(EventType.ABANDONED), at.priced()) == (1, 1, 1)
 
 

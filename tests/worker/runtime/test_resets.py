@@ -13,13 +13,14 @@ from flowguard.events import EventType
 from flowguard.flow import ATTACH, IGNORE, PER_REQUEST, UNTIL_RESET, AnyFlow, Flow
 from flowguard.handler import lambda_handler
 from flowguard.names.ids import ObjectId, RequestId
+from flowguard.protocol.run import Status
 from flowguard.sim.calls import intercept
 from flowguard.step import Step
 from flowguard.verdicts import ResetVerdict
 from flowguard.wire.message import Message
 from flowguard.worker.kills import MOST_KILLS
 from tests.scene import START, Orders, OrderState, Scene, Script, scene, two_stages
-from tests.worker.runtime.mishaps import Died, dies_at
+from tests.worker.runtime.mishaps import Died, die, dies_at, reject_once
 from tests.worker.runtime.test_callers import answers, caller, just_before_the_second
 
 HOUR = timedelta(hours=1)
@@ -262,6 +263,39 @@ def test_a_run_that_began_before_its_flow_took_callers_cannot_begin_anew_and_say
         assert at.deliver(at.second()) == [True]
         [letter] = at.sent("dead")
         assert "it began before its flow took callers" in letter["MessageAttributes"]["flowguard"]["StringValue"]
+
+
+def test_a_run_that_failed_is_redriven_and_then_reset_begins_anew() -> None:
+    with scene(triggered_cache) as at:
+        at.deliver(at.message(reply_to="sqs:completed"))
+        at.script.closing = lambda step: reject_once(at)
+        at.deliver(at.second(reply_to="sqs:completed"))
+        at.script.closing = die
+        with pytest.raises(Died):
+            at.deliver(redriven := at.second(redrive=1, reply_to="sqs:completed"))
+        at.script.closing = lambda step: None
+        at.clock.advance(seconds=1)
+        assert client(at).reset(at.flow, "o1") is ResetVerdict.RESTARTED
+        at.deliver(redriven)
+        work_off(at)
+        assert (at.priced(), at.told(EventType.RESET)) == (2, 1)
+        assert (at.told(EventType.TOOK_OVER), at.told(EventType.ABANDONED)) == (1, 0), "a reset abandons nothing"
+        item = at.item()
+        assert item is not None
+        assert item.status is Status.COMPLETED
+
+
+def test_a_run_that_is_reset_twice_and_then_cancelled_does_not_begin_anew() -> None:
+    with scene(triggered_cache) as at:
+        at.deliver(at.message(reply_to="sqs:completed"))
+        for _ in range(2):
+            at.clock.advance(seconds=1)
+            assert client(at).reset(at.flow, "o1") is ResetVerdict.RESTARTED
+        at.clock.advance(seconds=1)
+        assert client(at).cancel(at.flow, "o1", why="a mistake")
+        work_off(at)
+        assert [(asked, status) for asked, _, status in answers(at)] == [("run-1", "FAILED")]
+        assert at.priced() == 1
 
 
 def test_what_a_run_before_its_reset_had_sent_changes_nothing_any_more() -> None:

@@ -193,10 +193,13 @@ def _invoked(message: Message, function: str) -> list[RecordedRecord]:
 
 
 def _is_of_others(message: Message) -> bool:
-    """Answer whether an event has records of another source than SQS and SNS."""
+    """Answer whether an event has records of a source that hands out no messages."""
     records = message.get("Records") if isinstance(message, Mapping) else None
     sources = [record.get("eventSource") for record in records or () if isinstance(record, Mapping)]
-    return bool(sources) and all(isinstance(source, str) and source not in ("aws:sqs", "aws:sns") for source in sources)
+    return bool(sources) and all(isinstance(source, str) and source not in _KNOWN for source in sources)
+
+
+_KNOWN: Final = frozenset({"aws:sqs", "aws:sns", "aws:kinesis", "aws:dynamodb"})
 
 
 def _request(flows: Sequence[AnyFlow], payload: BaseModel, number: int, at: int) -> Any:

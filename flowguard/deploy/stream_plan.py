@@ -1,0 +1,113 @@
+"""The streams that functions read: who reads which, how, and where notices of what Lambda gives up go."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final
+
+from flowguard.deploy.batch_plan import BatchPlan, time_for
+from flowguard.deploy.found import FoundFunction
+from flowguard.deploy.needs import StreamNeed
+from flowguard.deploy.options import TABLE_KEEPS, DeployOptions, StreamOptions
+from flowguard.deploy.permissions import tables_of_stage
+from flowguard.flow import AnyFlow
+from flowguard.streams import Stream, TableStream
+
+_CHANGES: Final = frozenset({"DeleteItem", "PutItem", "UpdateItem"})
+
+
+def streams_of(
+    function: FoundFunction, undelivered: Mapping[AnyFlow, str], batching: BatchPlan, options: DeployOptions
+) -> tuple[StreamNeed, ...]:
+    """Return the streams that a function reads: those of each flow whose first stage it serves."""
+    return tuple(
+        _need(stream, undelivered[flow], batching, options.of_stream(stream.name))
+        for flow in _entered(function)
+        for stream in flow.streams
+    )
+
+
+def tables_with_stream(flows: Iterable[AnyFlow]) -> frozenset[str]:
+    """Return the names of the tables whose changes begin runs of these flows."""
+    return frozenset(stream.name for flow in flows for stream in flow.streams if isinstance(stream, TableStream))
+
+
+def _entered(function: FoundFunction) -> Iterator[AnyFlow]:
+    return (flow for flow, stage in function.stages if stage is flow.entry())
+
+
+def _need(stream: Stream, undelivered: str, batching: BatchPlan, chosen: StreamOptions) -> StreamNeed:
+    return StreamNeed(
+        name=stream.name,
+        of_table=isinstance(stream, TableStream),
+        undelivered=undelivered,
+        start=chosen.start,
+        batch_size=batching.size if chosen.batch_size is None else chosen.batch_size,
+        window=chosen.window,
+        parallel=chosen.parallel,
+        max_age=chosen.max_age,
+        max_attempts=chosen.max_attempts,
+        arn=chosen.arn,
+        kms_key=chosen.kms_key,
+    )
+
+
+# -- what is wrong ----------------------------------------------------------------------------------------------------
+
+
+def stream_problems(
+    function: FoundFunction, batching: BatchPlan, made: frozenset[str], options: DeployOptions
+) -> Iterator[str]:
+    """Yield what keeps a function from reading its streams. ``made`` are the tables that the template makes."""
+    for flow in _entered(function):
+        if flow.streams and len(function.flows) > 1:
+            others = ", ".join(other.name for other in function.flows if other is not flow)
+            yield (
+                f"{function.handler} serves {flow.name}, which begins with streams, beside {others}, and a stream's "
+                f"record names no flow; serve {flow.name} by a function of its own"
+            )
+        for stream in flow.streams:
+            yield from _problems(function, stream, batching, made, options)
+
+
+def _problems(
+    function: FoundFunction, stream: Stream, batching: BatchPlan, made: frozenset[str], options: DeployOptions
+) -> Iterator[str]:
+    chosen, section = options.of_stream(stream.name), f'[streams."{stream.name}"]'
+    of_table = isinstance(stream, TableStream)
+    if chosen.arn is not None and (":dynamodb:" in chosen.arn) is not of_table:
+        yield f"{section} arn is that of another service than {stream} has; give streams of two services two names"
+    elif of_table and stream.name == options.settings.table:
+        yield f"{stream} is the table of the run items: each run would begin others without end; take another table"
+    elif of_table and chosen.arn is None and stream.name not in made:
+        yield (
+            f"{stream} is the stream of a table that is there already, and only AWS knows its ARN; say {section} "
+            f'arn = "arn:aws:dynamodb:…:table/{stream.name}/stream/…", or name it in TABLES of the flow\'s module'
+        )
+    elif of_table and chosen.arn is not None and stream.name in made:
+        yield f"{section} gives an arn, and {stream.name!r} is a table that the template makes; leave the arn out"
+    if of_table and chosen.max_age >= TABLE_KEEPS:
+        yield (
+            f"{section} has max_age = {chosen.max_age}, and the stream of a table keeps a change for {TABLE_KEEPS} s: "
+            f"what is given up then is gone; lower it"
+        )
+    if chosen.batch_size is not None and (wanted := time_for(chosen.batch_size, function)) > batching.timeout:
+        yield (
+            f"{section} has batch_size = {chosen.batch_size}, which takes up to {wanted} s, and {function.handler} is "
+            f"stopped after {batching.timeout} s; lower the one or raise the other"
+        )
+
+
+def stream_notes(flows: Sequence[AnyFlow]) -> Iterator[str]:
+    """Yield a note for each flow that changes a table whose changes begin its runs."""
+    for flow in flows:
+        for table in sorted(tables_with_stream([flow])):
+            changing = [
+                stage.name for stage in flow.stages if _CHANGES & tables_of_stage(flow, stage).get(table, set())
+            ]
+            if changing:
+                yield (
+                    f"{', '.join(changing)} of {flow.name} may change the table {table!r}, whose changes begin runs of "
+                    f"{flow.name}: each run then begins another, and no max_depth ends that; write elsewhere, or only "
+                    "where a change comes from others"
+                )

@@ -1,0 +1,76 @@
+"""The streams whose records begin runs, as values. How their records look is the business of ``flowguard.wire``."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from flowguard.errors import shown
+from flowguard.startup.late_pattern import late_pattern
+
+_NAMES: Final = late_pattern("[A-Za-z0-9_.-]{1,128}")
+_TABLES: Final = late_pattern("[A-Za-z0-9_.-]{3,255}")
+
+
+@dataclass(frozen=True)
+class KinesisStream:
+    """A data stream of Kinesis, by its name. List it in the flow's ``streams=(…)``.
+
+    The data of each record is the payload of a request.
+    """
+
+    name: str
+
+    def problem(self) -> str | None:
+        """Return what is wrong with it, and how to write it. None where nothing is."""
+        if _is_like(_NAMES, self.name):
+            return None
+        fix = "a stream has a name of up to 128 of a-z, A-Z, 0-9, '_', '.', '-'; its ARN belongs into the options"
+        return f"KinesisStream({shown(self.name)}) has a form that AWS does not know; {fix}"
+
+    def __str__(self) -> str:
+        return f"kinesis:{self.name}"
+
+
+@dataclass(frozen=True)
+class TableStream:
+    """The stream of a DynamoDB table, by the table's name. List it in the flow's ``streams=(…)``.
+
+    Each change of an item is the payload of a request: ``change``, ``keys``, and the item's ``new`` and ``old`` image.
+    """
+
+    name: str
+
+    def problem(self) -> str | None:
+        """Return what is wrong with it, and how to write it. None where nothing is."""
+        if _is_like(_TABLES, self.name):
+            return None
+        fix = (
+            "a table has a name of 3 to 255 of a-z, A-Z, 0-9, '_', '.', '-'; its stream's ARN belongs into the options"
+        )
+        return f"TableStream({shown(self.name)}) has a form that AWS does not know; {fix}"
+
+    def __str__(self) -> str:
+        return f"dynamodb:{self.name}"
+
+
+Stream = KinesisStream | TableStream
+
+
+def _is_like(names: re.Pattern[str], given: object) -> bool:
+    return isinstance(given, str) and names.fullmatch(given) is not None
+
+
+def stream_problems(streams: object) -> Iterator[str]:
+    """Yield what is wrong with the streams of a flow."""
+    if not (isinstance(streams, tuple) and all(isinstance(stream, Stream) for stream in streams)):
+        yield f"streams is {shown(streams)}; write a tuple: streams=(KinesisStream('orders'), TableStream('stock'))"
+        return
+    for stream, times in Counter(streams).items():
+        if problem := stream.problem():
+            yield problem
+        elif times > 1:
+            yield f"it lists the stream {stream} {times} times; leave all but one out"

@@ -1,0 +1,44 @@
+"""Dead letters of streams that can be sent nowhere: records that cannot be read, and notices of those given up."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+from flowguard.errors import EnvelopeError
+from flowguard.text.printable import LONGEST_PART, bounded
+from flowguard.wire.stream_records import position_of, read_stream_record
+
+_BATCHES: Final = ("KinesisBatchInfo", "DDBStreamBatchInfo")
+_NAMES: Final = ("batchSize", "streamArn", "shardId", "startSequenceNumber", "endSequenceNumber")
+
+
+def stream_letter_problem(text: str) -> str | None:
+    """Say why a letter is of a stream and no message. None for any other text."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return (_given_up(value) or _unread(value)) if isinstance(value, dict) else None
+
+
+def _given_up(value: Mapping[str, Any]) -> str | None:
+    """Say which records Lambda has given up, where this is its notice of that. It has none of them itself."""
+    batch = next((value[name] for name in _BATCHES if name in value), None)
+    if not isinstance(batch, dict) or not isinstance(value.get("requestContext"), dict):
+        return None
+    size, arn, shard, first, last = (bounded(str(batch.get(name)), LONGEST_PART) for name in _NAMES)
+    return f"Lambda has given up {size} records of {arn}, {shard}, from {first} to {last}; they are in the stream alone"
+
+
+def _unread(value: dict[str, Any]) -> str | None:
+    """Say what is wrong with a stream's record that was parked as it came. None for one that can be read."""
+    position = position_of(value)
+    if position is None:
+        return None
+    try:
+        read_stream_record(value, str(value["eventSource"]), position)
+    except EnvelopeError as error:
+        return f"it is a record of a stream that cannot be read: {error}"
+    return None
