@@ -39,15 +39,16 @@ def tool_question_of(name: str, arguments: Mapping[str, Any]) -> str:
 
 def compaction_question_of(messages: Sequence[ModelMessage], instructions: str | None) -> str:
     """Return the digest of a conversation that the model is to make shorter."""
-    return _digest(["compact", said_in(messages), instructions])
+    return _digest([said_in(messages), instructions])
 
 
 def said_in(messages: Sequence[ModelMessage]) -> list[Any]:
-    """Return the messages as JSON values, without what differs between attempts."""
+    """Return the messages as JSON values, without what differs between attempts.
+
+    Requests and answers have parts of different kinds, so the kind of a message says nothing more.
+    """
     whole = ModelMessagesTypeAdapter.dump_python(list(messages), mode="json")
-    return [
-        [message["kind"], message.get("instructions"), [_part(part) for part in message["parts"]]] for message in whole
-    ]
+    return [[message.get("instructions"), [_part(part) for part in message["parts"]]] for message in whole]
 
 
 def _part(part: Mapping[str, Any]) -> list[Any]:

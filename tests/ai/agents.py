@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Final
 
 from pydantic import BaseModel
@@ -99,3 +101,23 @@ class Looking:
 def fails_until(attempt: int, step: Step) -> None:
     if step.attempt < attempt:
         raise ConnectionError("the mail server is away")
+
+
+@contextmanager
+def logged() -> Iterator[list[str]]:
+    """What flowguard logs meanwhile, at every level."""
+    lines: list[str] = []
+
+    class Kept(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            lines.append(f"{self.format(record)} {vars(record)}")
+
+    logger, handler = logging.getLogger("flowguard"), Kept()
+    level = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.DEBUG)
+    try:
+        yield lines
+    finally:
+        logger.setLevel(level)
+        logger.removeHandler(handler)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import random
 from collections.abc import Callable
 from typing import Any
@@ -26,7 +25,7 @@ from pydantic_ai.exceptions import (
     ToolFailed,
     UnexpectedModelBehavior,
 )
-from pydantic_ai.messages import BinaryImage, ModelMessagesTypeAdapter, ToolCallPart
+from pydantic_ai.messages import BinaryImage, ModelMessagesTypeAdapter, TextPart, ToolCallPart
 from pydantic_ai.models import Model as AnyModel
 from pydantic_ai.models.wrapper import WrapperModel
 from pydantic_ai.usage import UsageLimits
@@ -34,7 +33,7 @@ from pydantic_ai.usage import UsageLimits
 from flowguard import Step
 from flowguard.ai import RememberedCalls
 from flowguard.errors import AskedOtherwise, OtherRelease, Retry, RunFailed, TooLarge
-from tests.ai.agents import SECRET, WORLD, Looking, Model, calls, fails_until, run
+from tests.ai.agents import SECRET, WORLD, Looking, Model, calls, fails_until, logged, run
 
 
 def asks(agent: Any, step: Step, name: str = "draft", prompt: str = SECRET, **about: Any) -> Any:
@@ -278,6 +277,43 @@ def test_a_tool_that_a_person_approves_is_called_once_in_the_later_run() -> None
 
     assert run(handle).run("q-1").result == "done"
     assert looked == ["a", "b"]
+
+
+def test_a_tool_that_a_person_approves_has_its_place_where_another_of_its_answer_was_called_before() -> None:
+    looked: list[str] = []
+    asked_for = [ToolCallPart("look", {"word": "a"}), ToolCallPart("burn", {"word": "b"})]
+    agent: Agent[None, Any] = Agent(Model(asked_for, "done"), output_type=[str, DeferredToolRequests])
+
+    def note(word: str) -> None:
+        looked.append(word)
+
+    agent.tool_plain(name="look")(note)
+    agent.tool_plain(name="burn", requires_approval=True)(note)
+
+    def handle(step: Step) -> str:
+        first = asks(agent, step, "first")
+        assert first.all_messages()[-1].kind == "request", "with the result of the tool that nobody approves"
+        approved = DeferredToolResults(approvals={call.tool_call_id: True for call in first.output.approvals})
+        remembered = RememberedCalls(step, "second")
+        history = first.all_messages()
+        made = agent.run_sync(message_history=history, deferred_tool_results=approved, capabilities=[remembered])
+        fails_until(2, step)
+        return str(made.output)
+
+    assert run(handle).run("q-1").result == "done"
+    assert looked == ["a", "b"]
+
+
+def test_text_beside_tool_calls_takes_no_place() -> None:
+    looking = Looking([TextPart("Let me look."), *calls("a")], "done")
+
+    def handle(step: Step) -> str:
+        made = asks(looking.agent, step)
+        fails_until(2, step)
+        return str(made.output)
+
+    assert run(handle).run("q-1").result == "done"
+    assert looking.looked == ["a"]
 
 
 class Compacting(Model):
@@ -576,19 +612,20 @@ def test_another_question_has_another_key() -> None:
     assert len({one["extra_headers"]["key"] for one in settings}) == 4
 
 
-def test_without_being_asked_for_no_header_is_sent() -> None:
+def test_no_header_is_sent_that_is_not_asked_for() -> None:
     looking = Looking("done")
     run(lambda step: asks(looking.agent, step))
     assert looking.model.infos[0].model_settings is None
 
 
-def test_neither_prompts_nor_answers_are_logged(caplog: pytest.LogCaptureFixture) -> None:
+def test_neither_prompts_nor_answers_are_logged() -> None:
     looking = Looking(calls(SECRET), SECRET, look=lambda word: SECRET)
 
     def handle(step: Step) -> None:
         asks(looking.agent, step)
         fails_until(2, step)
 
-    with caplog.at_level(logging.DEBUG, logger="flowguard"):
+    with logged() as lines:
         run(handle)
-    assert SECRET not in caplog.text
+    assert lines
+    assert SECRET not in "\n".join(lines)

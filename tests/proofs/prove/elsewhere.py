@@ -24,6 +24,11 @@ class Elsewhere:
 
 TESTED: Final = (
     Elsewhere(
+        r"ai\.",
+        ("tests/ai/test_remembered_calls.py", "tests/ai/test_questions.py"),
+        "no explored flow of the proofs has an agent, for Pydantic AI takes long to import",
+    ),
+    Elsewhere(
         r"^(wire\.stream_\w+\.|wire\.(records|envelope)\..*(is_stream|is_windowed|position_of|_STREAMS)|"
         r"wire\.records\.(_open_stream|unread_stream_record)|wire\.envelope\.Envelope\.(source_arn|retried_in_place)|"
         r"wire\.envelope\.(Source\.(is_queue|takes_names)|_source: case str|_read_or_bad: \w+ is None)|"
