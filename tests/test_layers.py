@@ -45,7 +45,11 @@ FOLDERS: Final[Mapping[str, Sequence[frozenset[str]]]] = {
 }
 """Folders in rows, lowest first. Each may import itself and those in lower rows."""
 
-ALSO_IMPORTED: Final = {"clock": "settings of tests", "spans": "observers that open spans"}
+ALSO_IMPORTED: Final = {
+    "clock": "settings of tests",
+    "spans": "observers that open spans",
+    "streams": "flows that start from a stream",
+}
 """Modules at the root that have no public name of the package, each with who imports it."""
 
 # The only places that know of AWS's own libraries.

@@ -125,7 +125,7 @@ STREAM_FACTS: Final = (
         sentence="A stream of Kinesis says for how many hours it keeps a record, by default 24.",
         source=_SUMMARY,
         relied_on_by=("deploy/live.py:LiveAccount.stream_keeps",),
-        words=("RetentionPeriodHours",),
+        words=("RetentionPeriodHours", "StreamARN", "StreamDescriptionSummary"),
         engines=NOWHERE,
         by_hand=_NEEDS_A_STREAM,
     ),

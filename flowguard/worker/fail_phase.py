@@ -21,7 +21,7 @@ from flowguard.protocol.run import BackOff, Claim, Commit, RunItem
 from flowguard.retry import LONGEST_DELAY, LONGEST_SQS_DELAY, LONGEST_VISIBILITY, RetryPolicy
 from flowguard.spans import Phase
 from flowguard.verdicts import Verdict
-from flowguard.wire.message import ErrorNote
+from flowguard.wire.message import ErrorNote, Message
 from flowguard.worker.asks import Way
 from flowguard.worker.claim_phase import release
 from flowguard.worker.commit_phase import CommitPhase
@@ -170,13 +170,7 @@ class FailPhase:
         """Send a new message for the same hop, one attempt later. The run ends where its queue never takes it."""
         self._tell(arrival, claim, note)
         try:
-            again = retried(
-                arrival.message.again(note),
-                arrival.envelope,
-                delay,
-                self._services.signer,
-                inbox=arrival.flow.entrance()[1],
-            )
+            again = self._retried(arrival, arrival.message.again(note), delay)
         except TooLarge as too_large:
             return (yield from self._end(arrival, claim, note.because(f"its retry cannot be sent: {too_large}"), error))
         with self._emitter.span(Phase.DISPATCH, arrival.message, sends=1):
@@ -195,6 +189,10 @@ class FailPhase:
         why = f"its retry was not sent to {again.to}: {refusal.why}"
         return kept(arrival, Verdict.CLAIMED, "").kept(why, for_minutes=refusal.for_minutes)
 
+    def _retried(self, arrival: Arrival, message: Message, delay: int, continued: int | None = None) -> Send:
+        (_, inbox), signer = arrival.flow.entrance(), self._services.signer
+        return retried(message, arrival.envelope, delay, signer, continued, inbox)
+
     def continued(self, arrival: Arrival, claim: Claim, requests: int) -> Ending:
         """Let another invocation go on with the hop as the same attempt, with the message sent again or in place.
 
@@ -207,14 +205,7 @@ class FailPhase:
             self._services.sender.postpone(arrival.envelope, 0)
             return kept(arrival, Verdict.CLAIMED, why)
         try:
-            onward = retried(
-                arrival.message,
-                arrival.envelope,
-                0,
-                self._services.signer,
-                continued=claim.item.epoch,
-                inbox=arrival.flow.entrance()[1],
-            )
+            onward = self._retried(arrival, arrival.message, 0, continued=claim.item.epoch)
         except TooLarge:
             return kept(arrival, Verdict.CLAIMED, why)
         with self._emitter.span(Phase.DISPATCH, arrival.message, sends=1):

@@ -200,7 +200,7 @@ OWN_WORDS: Final[Mapping[str, tuple[str, ...]]] = {
         *("Endpoint", "Protocol", "EventPattern", "EventSourceArn", "EventSourceMappings", "Events", "Rule"),
         *("Queue", "Queues", "Topic", "Url", "RuleNames", "SubscriptionArn", "Subscriptions", "TargetArn", "Targets"),
         *("Account", "NextToken", "Values"),
-        *("Functions", "Logs", "Rules", "Topics", "Active"),
+        *("Functions", "Logs", "Rules", "Topics", "Active", "Transform"),
     ),
     "codes of botocore's models and of its retry mode, with which the tests compare them": (
         *("EC2ThrottledException", "InvalidSecurity", "KmsThrottled", "RequestThrottled"),

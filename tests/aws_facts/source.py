@@ -17,7 +17,7 @@ PACKAGE: Final = ROOT / "flowguard"
 
 SERVICES: Final = (
     *("dynamodb", "sqs", "sns", "events", "lambda", "s3", "scheduler", "ssm", "secretsmanager", "kms", "iam", "sts"),
-    *("logs", "cloudwatch", "cloudformation"),
+    *("logs", "cloudwatch", "cloudformation", "kinesis"),
 )
 """The services that flowguard calls or deploys to."""
 

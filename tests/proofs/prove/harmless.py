@@ -421,7 +421,6 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "aws.partiql._named: (quoted := f'\"{placeholder}\"') in text → forced true",
     ),
     "it is as good as false itself: forced to be so it stays what it is": (
-        "worker.plan.retried: '' → forced false",
         "worker.lifetimes.Lifetimes.of_end: 0 → forced false",
         "worker.redriven_messages._statement: '' → forced false",
         "worker.caller_answers.CallerAnswers._end: '' → forced false",
