@@ -26,8 +26,8 @@ def tree_of(function: FunctionType) -> ast.FunctionDef | None:
         return None
     ast.increment_lineno(parsed, max(first, 1) - 1)
     kinds = ast.FunctionDef | ast.AsyncFunctionDef
-    found: Any = next((statement for statement in parsed.body if isinstance(statement, kinds)), None)
-    return found  # type: ignore[no-any-return]  # both have the same fields
+    function_tree: Any = next((statement for statement in parsed.body if isinstance(statement, kinds)), None)
+    return function_tree  # type: ignore[no-any-return]  # both have the same fields
 
 
 class SourceValues:

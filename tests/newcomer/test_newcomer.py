@@ -133,9 +133,6 @@ def test_sql_in_postgres_needs_its_own_extra_alone(fresh: FreshEnvironment, tmp_
     assert succeeded(fresh.run(tmp_path, "python", "ledger.py")).out == "True\n"
 
 
-# -- what each of them has ---------------------------------------------------------------------------------------------
-
-
 @pytest.mark.long("what each module imports is compared with its extra by tests/test_extras.py")
 def test_an_agent_needs_its_own_extra_alone(fresh: FreshEnvironment, tmp_path: Path) -> None:
     fresh.install("ai")
@@ -151,6 +148,9 @@ def test_an_agent_needs_its_own_extra_alone(fresh: FreshEnvironment, tmp_path: P
         "    print('for its step' in str(error))\n"
     )
     assert succeeded(fresh.run(tmp_path, "python", "agent.py")).out == "True\n"
+
+
+# -- what each of them has ---------------------------------------------------------------------------------------------
 
 
 def a_deployed_function_needs_no_extra(fresh: FreshEnvironment, shop: Path) -> None:
