@@ -66,7 +66,7 @@ def record_id(record: object) -> str | None:
     if not isinstance(record, dict):
         return None
     message_id = record.get("messageId") or record.get("MessageId") or position_of(record)
-    return message_id if isinstance(message_id, str) and message_id else None
+    return message_id if isinstance(message_id, str) else None
 
 
 def _listed(records: object, name: str) -> list[tuple[str, object]] | None:

@@ -73,10 +73,12 @@ class Letter:
             text=received["Body"],
         )
         record = {**received, "EventSourceARN": source_arn} if source_arn else dict(received)
-        if (of_stream := stream_letter_problem(letter.text)) is not None:
-            return replace(letter, problem=bounded(of_stream))
         try:
-            return letter._of_send(record) or letter._of_message(record, now, flow)
+            if (unsent := letter._of_send(record)) is not None:
+                return unsent
+            if source_arn is None and (of_stream := stream_letter_problem(letter.text)) is not None:
+                return replace(letter, problem=bounded(of_stream))
+            return letter._of_message(record, now, flow)
         except (EnvelopeError, ValueError) as error:
             return replace(letter, problem=bounded(str(error)))
 

@@ -92,3 +92,11 @@ def test_such_a_letter_is_sent_nowhere(text: str) -> None:
     assert letter.kind == "unreadable"
     assert letter.problem == stream_letter_problem(text)
     assert Letter.read({"MessageId": "m-1", "ReceiptHandle": "r-1", "Body": "{}"}, now=0).problem is None
+
+
+@pytest.mark.parametrize("text", [json.dumps(NOTICE), record(kinesis_event("orders", b"\xff"))])
+def test_a_message_may_have_such_a_text(text: str) -> None:
+    """Whoever reads notices of Lambda's as requests finds theirs where SQS moved them."""
+    received = {"MessageId": "m-1", "ReceiptHandle": "r-1", "Body": text}
+    moved = {"DeadLetterQueueSourceArn": "arn:aws:sqs:eu-west-1:123456789012:notices"}
+    assert Letter.read({**received, "Attributes": moved}, now=0).kind != "unreadable"

@@ -27,7 +27,7 @@ from flowguard.wire.signing import UNSIGNED, Keyring, Keys, KeySigner, Signer, s
 from flowguard.worker.dead_letters import Letter
 from flowguard.worker.plan import dead_letter
 from flowguard.worker.redrive import Fate, judge
-from flowguard.worker.redriven_messages import sent_back
+from flowguard.worker.redriven_messages import check_returnable, sent_back
 from flowguard.worker.routing import Routes
 from flowguard.worker.trust import Trust
 from tests.scene import START, Order, Orders
@@ -292,10 +292,23 @@ def test_an_unsent_message_is_never_taken_for_a_stages_own() -> None:
     assert (letter.kind, letter.is_parked, letter.to) == ("unsent", False, Queue("emails"))
 
 
-def test_the_body_of_an_unsent_message_is_read_as_text_whatever_it_is() -> None:
-    body = '{"Type":"Notification","MessageId":"m","TopicArn":"arn:aws:sns:r:1:t"}'
+@pytest.mark.parametrize(
+    "body",
+    [
+        '{"Type":"Notification","MessageId":"m","TopicArn":"arn:aws:sns:r:1:t"}',
+        '{"requestContext":{},"KinesisBatchInfo":{"batchSize":5}}',
+    ],
+)
+def test_the_body_of_an_unsent_message_is_read_as_text_whatever_it_is(body: str) -> None:
     letter = unsent({"hop": 1, "unsent": UNSENT}, body)
     assert (letter.kind, letter.text, letter.problem) == ("unsent", body, None)
+
+
+def test_an_unsent_message_that_sqs_moved_may_be_anybodys() -> None:
+    letter = unsent({"hop": 1, "unsent": UNSENT}, DeadLetterQueueSourceArn=STAGE_QUEUE)
+    with pytest.raises(ValueError, match=r"SQS moved it here from arn:aws:sqs:.* so anybody may have written it"):
+        check_returnable(letter)
+    check_returnable(unsent({"hop": 1, "unsent": UNSENT}))
 
 
 def test_a_notification_in_a_body_makes_no_message_unsent() -> None:
