@@ -31,8 +31,7 @@ TESTED: Final = (
     Elsewhere(
         r"^(wire\.stream_\w+\.|wire\.(records|envelope)\..*(is_stream|is_windowed|position_of|_STREAMS)|"
         r"wire\.records\.(_open_stream|unread_stream_record)|wire\.envelope\.Envelope\.(source_arn|retried_in_place)|"
-        r"wire\.envelope\.(Source\.(is_queue|takes_names)|_source: case str|_read_or_bad: \w+ is None)|"
-        r"worker\.dead_letters\.Letter\.read: .*(of_stream|source_arn is None))",
+        r"wire\.envelope\.(Source\.(is_queue|takes_names)|_source: case str|_read_or_bad: \w+ is None))",
         (
             "tests/wire/test_stream_records.py",
             "tests/wire/test_stream_letters.py",
@@ -66,7 +65,7 @@ TESTED: Final = (
     Elsewhere(
         r"^deploy\.(stream_\w+\.|permissions\.(_stream|permissions_of: _stream)|key_uses\..*stream|"
         r"key_uses\..*Target\.STREAM|at_aws\._Renaming\.(_stream|_function: replace\((streams|name=places))|"
-        r"queue_plan\.QueuePlan\._dead_letter_queues: (flow\.streams|self\.undelivered_records))",
+        r"queue_plan\.QueuePlan\._dead_letter_queues: (\w+\.streams|self\.undelivered_records))",
         ("tests/deploy/test_streaming.py",),
         "streams, which no shipped flow begins with",
     ),
@@ -1443,6 +1442,7 @@ TESTED: Final = (
         r"^worker\.dead_letters\.",
         (
             "tests/worker/test_dead_letters.py",
+            "tests/wire/test_stream_letters.py",
             "tests/aws/dead_letters",
             "tests/worker/runtime/test_given_up.py",
             "tests/worker/runtime/test_near_the_limit.py",
