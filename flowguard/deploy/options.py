@@ -160,7 +160,7 @@ class StreamOptions(Frozen):
     max_age: int = Field(HALF_A_DAY, ge=60, le=604_800)
     """Seconds after which Lambda gives up a record that is not acked. Then it is still in the stream for a while."""
     max_attempts: int | None = Field(None, ge=1, le=10_000)
-    """How often Lambda invokes once more with what is not acked. None for as often as ``max_age`` lets it."""
+    """How many times Lambda retries a failed record. None: until it is ``max_age`` old."""
     kms_key: KeyArn | None = None
     """The ARN of the customer's key that encrypts it."""
 

@@ -1,4 +1,4 @@
-"""The streams that functions read: who reads which, how, and where notices of what Lambda gives up go."""
+"""Plan the streams that functions read: batch sizes, ages, and the queues for notices of failed records."""
 
 from __future__ import annotations
 

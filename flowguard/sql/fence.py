@@ -102,7 +102,7 @@ class FenceIsNewer(FlowguardError):
 
 
 def check_connect(database: str, connect: object) -> None:
-    """Raise :class:`SettingsError` for what opens no connection, such as an address."""
+    """Raise :class:`SettingsError` if ``connect`` is no function, but the URL of a database, for example."""
     if not callable(connect):
         fix = f"give a function that does: {database}(lambda: …)"
         raise SettingsError(database, f"a {type(connect).__name__} opens no connection; {fix}")

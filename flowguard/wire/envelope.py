@@ -131,9 +131,9 @@ class Envelope(NamedTuple):
 
     @property
     def own_id(self) -> str:
-        """Return the message's id where no attribute names its request: EventBridge's, SNS's, that of the record.
+        """Return the id of a request that no attribute names: the event's, SNS's, or the record's.
 
-        A place in a stream names no record of another stream, so a stream's record has a longer id.
+        A sequence number is unique in its shard alone, so the id of a stream's record has the stream and the shard too.
         """
         if self.source.is_stream:
             return self.first_id

@@ -1,4 +1,7 @@
-"""Dead letters of streams that can be sent nowhere: records that cannot be read, and notices of those given up."""
+"""Dead letters of streams that no redrive can send.
+
+These are records that cannot be read, and Lambda's notices of records that it retries no more.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ def stream_letter_problem(text: str) -> str | None:
 
 
 def _given_up(value: Mapping[str, Any]) -> str | None:
-    """Say which records Lambda has given up, where this is its notice of that. It has none of them itself."""
+    """Name the records of Lambda's OnFailure notice, which has only their numbers. None if it is no such notice."""
     batch = next((value[name] for name in _BATCHES if name in value), None)
     if not isinstance(batch, dict) or not isinstance(value.get("requestContext"), dict):
         return None

@@ -1,4 +1,4 @@
-"""Records of streams. Each is read as a position, an id, a time and a text: nothing in its bytes is an attribute.
+"""Read records of Kinesis and of DynamoDB streams. Their data is a payload: it can set no message attribute.
 
 ::
 

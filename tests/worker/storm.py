@@ -14,13 +14,20 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from flowguard.clock import ManualClock
+from flowguard.aws.services import aws_services
+from flowguard.clock import ManualClock, no_pause
+from flowguard.events import Observer, log
+from flowguard.names.ids import SeededIds
+from flowguard.settings import Settings
 from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
 from flowguard.sim.memory.aws import MemoryAWS
 from flowguard.worker.kills import MOST_KILLS
+from flowguard.worker.ports import Services
+from tests.aws.engines import kept, same_clients
 from tests.proofs.soak.mapping import as_record
+from tests.waits import START
 from tests.worker.runtime.mishaps import Died
 
 Function = Callable[[Any], Any]
@@ -33,6 +40,33 @@ LEASE_S: Final = 31
 MOST_COPIES: Final = 2
 DEEPEST: Final = 2
 """Workers at once: so many handlers are needed for each queue."""
+
+
+class Account(NamedTuple):
+    """An AWS in memory with what a seed decides. Each worker gets services of its own."""
+
+    aws: MemoryAWS
+    draw: random.Random
+    clock: ManualClock
+    ids: SeededIds
+
+    def services(self, observer: Observer = log) -> Services:
+        """Build the services of one worker."""
+        given: dict[str, Any] = {"clock": self.clock, "ids": self.ids, "draw": self.draw, "observer": observer}
+        return aws_services(Settings(), same_clients(), pause=no_pause, **given)
+
+
+@contextmanager
+def account(seed: int, tables: Sequence[str], queues: Sequence[str]) -> Iterator[Account]:
+    """An empty account with the run table, these tables and these queues."""
+    clock = ManualClock(START)
+    with MemoryAWS(clock) as aws, kept():
+        aws.create_table("flowguard")
+        for table in tables:
+            aws.create_business_table(table, "id")
+        for queue in queues:
+            aws.create_queue(queue)
+        yield Account(aws, random.Random(seed), clock, SeededIds())
 
 
 @dataclass

@@ -13,29 +13,25 @@ from typing import Any, Final
 import pytest
 from pydantic import BaseModel
 
-from flowguard.aws.services import aws_services, aws_store
+from flowguard.aws.services import aws_store
 from flowguard.client import FlowClient
-from flowguard.clock import ManualClock, no_pause
 from flowguard.errors import Reject
 from flowguard.events import EventType, Tally
 from flowguard.failed import Failed
 from flowguard.flow import UNTIL_RESET, AnyFlow, Flow
 from flowguard.group import GroupEnd
 from flowguard.handler import lambda_handler
-from flowguard.names.ids import ObjectId, SeededIds
+from flowguard.names.ids import ObjectId
 from flowguard.outcome import Done, Outcome
 from flowguard.protocol.conflict import OnConflict
 from flowguard.protocol.groups import MOST_IN_SHARD
 from flowguard.protocol.run import ENDED, RunItem, Status
 from flowguard.retry import Fixed, RetryPolicy
 from flowguard.settings import Settings
-from flowguard.sim.memory.aws import MemoryAWS
 from flowguard.stage import Stage
 from flowguard.step import Step
-from flowguard.worker.ports import Services
-from tests.aws.engines import kept, same_clients
-from tests.waits import START
-from tests.worker.storm import DEEPEST, Senders, Storm, replies_in
+from tests.aws.engines import same_clients
+from tests.worker.storm import DEEPEST, Senders, Storm, account, replies_in
 
 STEPS: Final = 60
 WITHIN: Final = timedelta(minutes=20)
@@ -175,26 +171,15 @@ class World:
 
 @contextmanager
 def world(seed: int, kind: str, *sizes: int) -> Iterator[World]:
-    draw, clock, ids, tally = random.Random(seed), ManualClock(START), SeededIds(), Tally()
-    with MemoryAWS(clock) as aws, kept():
-        aws.create_table("flowguard")
-        for table in ("seen", "effects"):
-            aws.create_business_table(table, "id")
-        for queue in QUEUES:
-            aws.create_queue(queue)
-
-        def services() -> Services:
-            return aws_services(
-                Settings(), same_clients(), clock=clock, ids=ids, observer=tally, draw=draw, pause=no_pause
-            )
-
-        handlers = Handlers(draw)
+    tally = Tally()
+    with account(seed, ("seen", "effects"), QUEUES) as given:
+        handlers = Handlers(given.draw)
         child = child_of(handlers)
         flow = flow_of(handlers, kind, child)
-        functions = [lambda_handler(flow, child).using(services()) for _ in range(DEEPEST)]
-        storm = Storm(aws, clock, draw, dict.fromkeys(("inbox", "answers", "children"), functions))
+        functions = [lambda_handler(flow, child).using(given.services(tally)) for _ in range(DEEPEST)]
+        storm = Storm(given.aws, given.clock, given.draw, dict.fromkeys(("inbox", "answers", "children"), functions))
         with storm.blowing():
-            yield World(storm, handlers, flow, FlowClient.of(services()), tally, draw.choice(sizes))
+            yield World(storm, handlers, flow, FlowClient.of(given.services(tally)), tally, given.draw.choice(sizes))
 
 
 def blow(made: World) -> None:

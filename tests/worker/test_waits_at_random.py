@@ -13,32 +13,29 @@ from typing import Any, Final
 import pytest
 from pydantic import BaseModel
 
-from flowguard.aws.services import aws_services, aws_store
+from flowguard.aws.services import aws_store
 from flowguard.callback import Callback
 from flowguard.callback_function import callback_handler
 from flowguard.client import FlowClient
-from flowguard.clock import ManualClock, no_pause
 from flowguard.errors import Reject
 from flowguard.failed import Failure
 from flowguard.flow import PER_REQUEST, UNTIL_RESET, AnyFlow, Flow
 from flowguard.handler import lambda_handler
-from flowguard.names.ids import ObjectId, SeededIds
+from flowguard.names.ids import ObjectId
 from flowguard.outcome import Done, Outcome
 from flowguard.protocol.conflict import OnConflict
 from flowguard.protocol.run import ENDED, RunItem, Status
 from flowguard.protocol.run_orders import cancel_attributes, reset_attributes
 from flowguard.retry import Fixed, RetryPolicy
 from flowguard.settings import Settings
-from flowguard.sim.memory.aws import MemoryAWS
 from flowguard.stage import Stage
 from flowguard.step import Step
 from flowguard.testing import sqs_event
 from flowguard.verdicts import AnswerVerdict
 from flowguard.wire.signing import UNSIGNED
-from flowguard.worker.ports import Services
-from tests.aws.engines import kept, same_clients
-from tests.waits import START, record
-from tests.worker.storm import DEEPEST, Held, Senders, Storm, number_of, replies_in
+from tests.aws.engines import same_clients
+from tests.waits import record
+from tests.worker.storm import DEEPEST, Held, Senders, Storm, account, number_of, replies_in
 
 STEPS: Final = 45
 WITHIN: Final = timedelta(minutes=20)
@@ -259,26 +256,16 @@ class World:
 
 @contextmanager
 def world(seed: int, kind: str, *, undoes: bool = False) -> Iterator[World]:
-    draw, clock, ids = random.Random(seed), ManualClock(START), SeededIds()
-    with MemoryAWS(clock) as aws, kept():
-        aws.create_table("flowguard")
-        for table in ("seen", "effects"):
-            aws.create_business_table(table, "id")
-        for queue in QUEUES:
-            aws.create_queue(queue)
-
-        def services() -> Services:
-            return aws_services(Settings(), same_clients(), clock=clock, ids=ids, draw=draw, pause=no_pause)
-
-        handlers = Handlers(draw, rejects=draw.random() < 0.3)
+    with account(seed, ("seen", "effects"), QUEUES) as given:
+        handlers = Handlers(given.draw, rejects=given.draw.random() < 0.3)
         child = child_of(handlers)
         flow = flow_of(handlers, kind, child, undoes=undoes)
-        functions = [lambda_handler(flow, child).using(services()) for _ in range(DEEPEST)]
-        parties = [callback_handler(flow).using(services()) for _ in range(DEEPEST)]
+        functions = [lambda_handler(flow, child).using(given.services()) for _ in range(DEEPEST)]
+        parties = [callback_handler(flow).using(given.services()) for _ in range(DEEPEST)]
         served = dict.fromkeys(("inbox", "answers", "children"), functions)
-        storm = Storm(aws, clock, draw, {**served, "parties": parties})
+        storm = Storm(given.aws, given.clock, given.draw, {**served, "parties": parties})
         with storm.blowing():
-            yield World(storm, handlers, flow, FlowClient.of(services()))
+            yield World(storm, handlers, flow, FlowClient.of(given.services()))
 
 
 def blow(made: World) -> None:

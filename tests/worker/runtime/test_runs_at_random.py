@@ -15,14 +15,13 @@ from typing import Any, Final
 import pytest
 from pydantic import BaseModel
 
-from flowguard.aws.services import aws_services, aws_store
+from flowguard.aws.services import aws_store
 from flowguard.client import FlowClient
-from flowguard.clock import ManualClock, no_pause
 from flowguard.errors import FenceAhead, Reject
 from flowguard.failed import Failure
 from flowguard.flow import UNTIL_RESET, AnyFlow, Flow
 from flowguard.handler import lambda_handler
-from flowguard.names.ids import ObjectId, SeededIds
+from flowguard.names.ids import ObjectId
 from flowguard.outcome import Done, Outcome
 from flowguard.protocol.conflict import OnConflict
 from flowguard.protocol.run import ENDED, RunItem, Status
@@ -34,12 +33,10 @@ from flowguard.sql import SCHEMA, SQLite
 from flowguard.stage import Stage
 from flowguard.step import Step
 from flowguard.wire.signing import UNSIGNED
-from flowguard.worker.ports import Services
-from tests.aws.engines import kept, same_clients
-from tests.scene import START
+from tests.aws.engines import same_clients
 from tests.waits import record
 from tests.worker.runtime.mishaps import Died
-from tests.worker.storm import DEEPEST, Held, Senders, Storm, number_of, replies_in
+from tests.worker.storm import DEEPEST, Held, Senders, Storm, account, number_of, replies_in
 
 STEPS: Final = 40
 WHY: Final = "ordered by mistake"
@@ -268,25 +265,15 @@ def world(
     objects: int = 1,
     database: SQLite | None = None,
 ) -> Iterator[World]:
-    draw, clock, ids = random.Random(seed), ManualClock(START), SeededIds()
-    with MemoryAWS(clock) as aws, kept():
-        aws.create_table("flowguard")
-        for table in ("stock", "effects"):
-            aws.create_business_table(table, "id")
-        for queue in QUEUES:
-            aws.create_queue(queue)
-
-        def services() -> Services:
-            return aws_services(Settings(), same_clients(), clock=clock, ids=ids, draw=draw, pause=no_pause)
-
-        storm = Storm(aws, clock, draw)
-        handlers = Handlers(draw, storm, database)
+    with account(seed, ("stock", "effects"), QUEUES) as given:
+        storm = Storm(given.aws, given.clock, given.draw)
+        handlers = Handlers(given.draw, storm, database)
         flow = flow_of(handlers, kind, undoes=undoes)
         handler = lambda_handler(flow, together=objects > 1)
-        functions = [handler.using(services()) for _ in range(DEEPEST)]
+        functions = [handler.using(given.services()) for _ in range(DEEPEST)]
         storm.functions, storm.largest_batch = {"inbox": functions, "answers": functions}, 1 if objects == 1 else 4
         with storm.blowing():
-            yield World(storm, handlers, flow, FlowClient.of(services()), objects)
+            yield World(storm, handlers, flow, FlowClient.of(given.services()), objects)
 
 
 def blow(made: World) -> None:
