@@ -38,9 +38,14 @@ class NoSuchToken(FlowguardError):
 
 
 class MadeTokens:
-    """Notes each token that a run makes. It listens to the runs' events, which say what each of them awaits."""
+    """Notes each token that a run makes. It listens to the runs' events, which say what each of them awaits.
 
-    def __init__(self) -> None:
+    A worker that dies, or is held up, does not report. Its token counts once ``is_saved`` says that the row is there:
+    before that nothing can have been sent with it. The arguments are the flow and the row's id.
+    """
+
+    def __init__(self, is_saved: Callable[[str, str], bool] | None = None) -> None:
+        self._is_saved = is_saved or _always
         self._texts: dict[tuple[str, str], str] = {}
         self._newest: dict[str, tuple[str, str]] = {}
         self._of_requests: dict[str, tuple[str, str]] = {}
@@ -81,22 +86,26 @@ class MadeTokens:
         return _PLACEHOLDER.sub(lambda match: self._token(match[1]), text)
 
     def _token(self, label: str) -> str:
-        row = self._newest.get(label) or self._of_requests.get(label) or self._made_by_dead_worker(label)
+        row = self._newest.get(label) or self._of_requests.get(label) or self._made_and_not_reported(label)
         if row is None:
             raise NoSuchToken(label, tuple(self._newest))
         return self._texts[row]
 
-    def _made_by_dead_worker(self, label: str) -> tuple[str, str] | None:
-        """Return the row of a token whose worker died before its run had reported what it awaits."""
+    def _made_and_not_reported(self, label: str) -> tuple[str, str] | None:
+        """Return the saved row of a token whose worker has not reported yet what its run awaits."""
         for message in reversed(self._claimed.values()):
             whole = label.removesuffix(f"@{message.request_id}")
             row = _row(message, whole.removeprefix(f"{message.flow}/{message.object_id}/"))
-            if row in self._texts:
+            if row in self._texts and self._is_saved(*row):
                 return row
         return None
 
     def _note(self, flow: str, row_id: str, text: str) -> None:
         self._texts[flow, row_id] = text
+
+
+def _always(_flow: str, _row_id: str) -> bool:
+    return True
 
 
 def _row(message: Message, name: str) -> tuple[str, str]:

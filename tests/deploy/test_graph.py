@@ -159,7 +159,7 @@ def test_the_graphs_of_a_readme_are_up_to_date(page: Path) -> None:
 
 def test_every_shipped_flow_has_its_graph() -> None:
     found = {flow for page in pages() for flow in graphs_in(page.read_text(encoding="utf-8"))}
-    assert found == set(SHIPPED)
+    assert found == {*SHIPPED, "flows.answer_ticket.flow:AnswerTicket"}, "the last needs an extra"
 
 
 # -- the command

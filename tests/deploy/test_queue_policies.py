@@ -38,6 +38,7 @@ _NIGHT: Final = {"recount-night-add-up", "recount-night-ask-shops"}
 _EVERYTHING: Final = {f"everything-{one}" for one in ("answers", "answers-url", "killed", "pack")}
 
 LETTERS: Final[Mapping[str, Mapping[str, set[str]]]] = {
+    "answer_ticket": {"answer-ticket-dead-letters": {"answer-ticket", "answer-ticket-answers"}},
     "appointments": {"book-appointment-dead-letters": {"book-appointment-give-appointments"}},
     "approval": {
         "approve-expense-dead-letters": {"approve-expense", "approve-expense-answers-url"},

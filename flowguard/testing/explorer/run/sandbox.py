@@ -17,6 +17,7 @@ from typing import Any, Final, Self
 from pydantic import ValidationError
 
 from flowguard.aws.clients import Clients
+from flowguard.aws.items import awaiting_key
 from flowguard.aws.services import aws_services, aws_store
 from flowguard.aws.writes import from_item
 from flowguard.clock import Clock, SystemClock, no_pause
@@ -70,6 +71,7 @@ from flowguard.testing.explorer.run.watched_lines import WatchedLines
 from flowguard.testing.explorer.run.watched_steps import watched_steps
 from flowguard.testing.explorer.run.worker import Threads
 from flowguard.wire.signing import simulated
+from flowguard.wire.tokens import token_awaited_id
 from flowguard.worker.ports import Services
 
 PATIENCE: Final = 10.0
@@ -311,7 +313,7 @@ class Sandbox:
 
     def functions(self, observer: Observer) -> Functions:
         """Return the functions of the flows with services of their own for each schedule."""
-        made = self.made_tokens = MadeTokens()
+        made = self.made_tokens = MadeTokens(self._has_token_row)
 
         def tell(event: Event) -> None:
             made.tell(event)
@@ -351,6 +353,10 @@ class Sandbox:
         """Return a run item by its low-level key with its long texts as they are now."""
         stored = self.raw(key)
         return None if stored is None else self._whole(stored)
+
+    def _has_token_row(self, flow: str, row_id: str) -> bool:
+        pk = awaiting_key(flow, token_awaited_id(row_id))["pk"]
+        return any(item["pk"] == pk for item in self._scan(self.settings.table))
 
     def raw(self, key: Mapping[str, Any]) -> Any:
         """Return an item of the run table by its low-level key, as it is stored. None where there is none."""
