@@ -9,7 +9,9 @@ Flanagan and Godefroid (POPL 2005), with the sources of Abdulla and others (POPL
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import Final
 
+from flowguard.events import EventType
 from flowguard.testing.explorer.record.history import DeliveryRecord, History
 from flowguard.testing.explorer.record.touched import Touched, is_reading
 
@@ -23,6 +25,25 @@ def touched_at(history: History, delivery: DeliveryRecord) -> Touched:
     if delivery.queue is not None and delivery.queue.endswith(".fifo"):  # which keeps its records in their order
         touched.add([("sqs", delivery.queue)], is_read=False)
     return touched
+
+
+def was_put_off(delivery: DeliveryRecord) -> bool:
+    """Answer whether a delivery did nothing but leave its record in the queue: another worker has its hop, or will."""
+    return bool(delivery.events) and all(event.type in _PUT_OFF for event in delivery.events)
+
+
+def would_be_put_off_again(history: History, record: int) -> bool:
+    """Answer whether a record that is still hidden would be put off once more: nothing of what it met has changed."""
+    since: list[DeliveryRecord] = []
+    for delivery in reversed(history.deliveries):
+        if delivery.record == record:
+            touched = touched_at(history, delivery)
+            return was_put_off(delivery) and not any(touched.meets(touched_at(history, other)) for other in since)
+        since.append(delivery)
+    return False
+
+
+_PUT_OFF: Final = frozenset({EventType.BUSY, EventType.EARLY})
 
 
 class Happened:

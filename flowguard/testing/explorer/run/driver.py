@@ -20,6 +20,7 @@ from flowguard.sim.recording import RecordedRecord
 from flowguard.sim.waiting_records import Delivery
 from flowguard.sim.weather.layer import Invoked
 from flowguard.testing import lambda_events
+from flowguard.testing.explorer.record.happened import would_be_put_off_again
 from flowguard.testing.explorer.record.history import DeliveryRecord, History, Note
 from flowguard.testing.explorer.record.question import PARTIES
 from flowguard.testing.explorer.record.schedule import (
@@ -244,8 +245,8 @@ class _Driver:
     def _others(self, first: Delivery) -> list[Delivery]:
         """Return the records that may go first instead.
 
-        A deadline never does before its time: it would come again. Nor does an answer that is late. Copies that change
-        nothing are in one order.
+        A deadline never does before its time: it would come again. Nor does an answer that is late, or a record that
+        was put off and would be once more. Copies that change nothing are in one order.
         """
         now, others, settled = self._sandbox.now(), [], self._settled()
         contents = {_said(first)}
@@ -253,7 +254,9 @@ class _Driver:
             return []
         for other in self._source.others(first):
             is_timed = _is_deadline(other) or other.queue == PARTIES
-            if (other.visible_at > now and is_timed) or _answered_by(other) in settled:
+            if other.visible_at > now and (is_timed or would_be_put_off_again(self.history, other.number)):
+                continue
+            if _answered_by(other) in settled:
                 continue
             if _said(other) is None or _said(other) not in contents:
                 contents.add(_said(other))

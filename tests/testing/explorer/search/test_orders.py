@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -18,7 +19,7 @@ from flowguard.testing.lambda_events import sqs_event
 from tests.testing.explorer.histories import history_of
 from tests.testing.explorer.interleaved import CountStock
 from tests.testing.explorer.interleaved import Order as Stocked
-from tests.testing.explorer.search.worlds import TABLES, Booked, Kept, Order, Replaced, runs_of
+from tests.testing.explorer.search.worlds import TABLES, Booked, Hesitating, Kept, Order, Replaced, runs_of
 from tests.testing.explorer.waiting import Finds, Part
 
 
@@ -63,6 +64,20 @@ def test_the_orders_that_are_run_have_all_ends_that_there_are(flow: Any, orders:
     assert reduced.ends.keys() == every.ends.keys()
     assert wholes(reduced) == wholes(every)
     assert (reduced.orders, every.orders) == (run, of)
+
+
+def copies(*orders: Order) -> Iterator[Any]:
+    for order in orders:
+        for _ in range(2):
+            yield sqs_event(arn_of("hesitations"), order.model_dump_json(), message_id=f"m-{order.order_id}")
+
+
+@pytest.mark.proof("explores a flow")
+def test_a_copy_is_put_off_once_and_no_end_is_lost_by_that() -> None:
+    messages = [*copies(o1), *copies(o2)]
+    reduced, every = learnt(RightEnds, Hesitating, messages), learnt(EveryOrder, Hesitating, messages)
+    assert (reduced.has_all, reduced.ends.keys()) == (True, every.ends.keys())
+    assert (len(every.ends), reduced.orders) == (2, 52)
 
 
 @pytest.mark.parametrize(("flow", "are_known"), [(Booked, True), (Replaced, False)], ids=["one order", "one of six"])

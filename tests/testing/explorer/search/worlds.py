@@ -10,7 +10,7 @@ import boto3
 from botocore.exceptions import ClientError
 from pydantic import BaseModel
 
-from flowguard import Done, Flow, Outcome, Stage, Step
+from flowguard import Done, Fixed, Flow, Outcome, Retry, RetryPolicy, Stage, Step
 from flowguard.testing.explorer import in_memory
 from flowguard.testing.explorer.run.sandbox import Needs, Sandbox
 from flowguard.testing.explorer.search.runs import Runs
@@ -58,6 +58,20 @@ class Replaced(Flow, name="replaced", object_id="order_id"):
     """Its runs write the item of their shelf, so that the last one decides."""
 
     stages = (Last, Again)
+
+
+class Hesitate(Stage[Order], name="hesitate", inbox="hesitations", retry=RetryPolicy(backoff=Fixed(20), jitter=0)):
+    def handle(self, order: Order, step: Step) -> Outcome:
+        if step.attempt == 1:
+            raise Retry("not yet")
+        step.put("shelves", {"shelf": order.shelf, "last": order.order_id})
+        return Done()
+
+
+class Hesitating(Flow, name="hesitating", object_id="order_id"):
+    """Each of its runs is tried twice. Meanwhile a copy of its message is put off."""
+
+    stages = (Hesitate,)
 
 
 class Keep(Stage[Order], name="keep", inbox="keeps"):
