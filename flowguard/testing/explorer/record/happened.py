@@ -27,9 +27,12 @@ def touched_at(history: History, delivery: DeliveryRecord) -> Touched:
     return touched
 
 
-def was_put_off(delivery: DeliveryRecord) -> bool:
-    """Answer whether a delivery did nothing but leave its record in the queue: another worker has its hop, or will."""
-    return bool(delivery.events) and all(event.type in _PUT_OFF for event in delivery.events)
+def was_put_off(history: History, delivery: DeliveryRecord) -> bool:
+    """Answer whether a delivery did nothing but leave its record in the queue: others are at its hop, or will be."""
+    calls = [history.calls[number - 1] for number in delivery.calls]
+    changed = [made for made in calls if made.applied and not is_reading(made.operation, is_read=made.is_read)]
+    is_left = bool(delivery.events) and all(event.type in _PUT_OFF for event in delivery.events) and not delivery.acked
+    return is_left and all(made.operation.startswith("ChangeMessageVisibility") for made in changed)
 
 
 def would_be_put_off_again(history: History, record: int) -> bool:
@@ -38,12 +41,14 @@ def would_be_put_off_again(history: History, record: int) -> bool:
     for delivery in reversed(history.deliveries):
         if delivery.record == record:
             touched = touched_at(history, delivery)
-            return was_put_off(delivery) and not any(touched.meets(touched_at(history, other)) for other in since)
+            return was_put_off(history, delivery) and not any(
+                touched.meets(touched_at(history, other)) for other in since
+            )
         since.append(delivery)
     return False
 
 
-_PUT_OFF: Final = frozenset({EventType.BUSY, EventType.EARLY})
+_PUT_OFF: Final = frozenset({EventType.BUSY, EventType.EARLY, EventType.ANSWERED})
 
 
 class Happened:

@@ -26,7 +26,7 @@ class Orders:
         for place, delivery in enumerate(history.deliveries):
             self._gone.setdefault((_until(made, place), place), set()).add(delivery.record)
         for first, second in happened.races:
-            if was_put_off(history.deliveries[first]) and _comes_again(history, first):
+            if was_put_off(history, history.deliveries[first]) and _comes_again(history, first):
                 continue
             for place in happened.meeting(first, second):
                 before = _until(made, place)

@@ -15,7 +15,9 @@ from flowguard.testing.explorer import Later
 from flowguard.testing.explorer.record.schedule import Choice, FaultKind, Schedule
 from flowguard.testing.explorer.run.inbox import arn_of
 from flowguard.testing.explorer.search.right_ends import RightEnds
+from flowguard.testing.explorer.search.runs import Runs
 from flowguard.testing.lambda_events import sqs_event
+from tests.proofs.prove.cases import CASES
 from tests.testing.explorer.histories import history_of
 from tests.testing.explorer.interleaved import CountStock
 from tests.testing.explorer.interleaved import Order as Stocked
@@ -78,6 +80,18 @@ def test_a_copy_is_put_off_once_and_no_end_is_lost_by_that() -> None:
     reduced, every = learnt(RightEnds, Hesitating, messages), learnt(EveryOrder, Hesitating, messages)
     assert (reduced.has_all, reduced.ends.keys()) == (True, every.ends.keys())
     assert (len(every.ends), reduced.orders) == (2, 52)
+
+
+@pytest.mark.proof("explores a flow")
+def test_a_copy_of_an_answer_is_put_off_once() -> None:
+    """It stays in its queue until the run has gone on."""
+    (case,) = (case for case in CASES if case.name == "wait-event")
+    with case.sandbox() as sandbox:
+        runs = Runs(sandbox, case.free)
+        right = RightEnds(runs)
+        right.most = 150
+        right.learn(runs.run_one_by_one(Schedule()), lambda: False)
+    assert (right.has_all, len(right.ends), right.orders) == (True, 1, 93)
 
 
 @pytest.mark.parametrize(("flow", "are_known"), [(Booked, True), (Replaced, False)], ids=["one order", "one of six"])
