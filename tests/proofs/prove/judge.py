@@ -34,8 +34,7 @@ class Case:
     ``also`` are schedules beside all single faults and ``bound`` pairs; ``only`` are instead of all of them. ``timed``:
     what is right depends on when something comes, so every end that the whole flowguard comes to is. Texts above
     ``offload_above`` bytes go to S3. ``answers`` are those of parties outside. ``share`` is how many of the single
-    faults are tried, evenly spread: all, where None. ``orders`` is how many undisturbed orders are run, where that is
-    not left to the search: those that come late may meet a guard that no other one meets.
+    faults are tried, evenly spread: all, where None.
     """
 
     name: str
@@ -52,7 +51,6 @@ class Case:
     offload_above: int | None = None
     answers: Mapping[str, object] = field(default_factory=dict)
     share: int | None = None
-    orders: int | None = None
 
     @property
     def is_whole(self) -> bool:
@@ -130,7 +128,6 @@ class _Watching(Search):
     def __init__(self, sandbox: Sandbox, case: Case) -> None:
         self._watched = _WatchedRuns(sandbox, case)
         super().__init__(self._watched, case.invariants, any_order=True)
-        self.right.most = case.orders
         self._case = case
         self._wrong: set[str] = set()
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.proofs.prove import tries as in_order
 from tests.proofs.prove.__main__ import FEW
-from tests.proofs.prove.cases import CASES, ORDERS, SHIPPED, SINGLES, with_few_schedules
+from tests.proofs.prove.cases import CASES, SHIPPED, SINGLES, with_few_schedules
 from tests.proofs.prove.hunt import Hunt, Kill, _cut
 from tests.proofs.prove.judge import Verdict
 from tests.proofs.prove.mutant import Mutant
@@ -121,4 +121,3 @@ def test_ci_explores_shipped_flows_as_a_release_does_and_some_faults_of_others()
     assert [case.name for case in few] == [case.name for case in CASES]
     assert few[-len(SHIPPED) :] == [*SHIPPED]
     assert all(0 < (case.share or 0) <= SINGLES for case in few[: -len(SHIPPED)])
-    assert all(0 < (case.orders or 0) <= ORDERS for case in few[: -len(SHIPPED)])

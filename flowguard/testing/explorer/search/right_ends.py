@@ -65,7 +65,7 @@ class RightEnds:
     ``ends`` are those in which all parties outside answer, ``without`` those without some answers or first messages:
     of these only so many orders are run as it takes to meet the ends that are asked for.
     ``undisturbed`` holds the effects of all these runs. ``ordered`` are the orders in which all answer, if the search
-    ``has_all``, and none otherwise. ``most`` orders are run at most, where it is given.
+    ``has_all``, and none otherwise.
     """
 
     def __init__(self, runs: Runs) -> None:
@@ -76,7 +76,6 @@ class RightEnds:
         self._ahead: dict[Without, Iterator[OrderedEnd]] = {}
         self.undisturbed: list[Effects] = []
         self.ordered: list[OrderedEnd] = []
-        self.most: int | None = None
         self.orders = 0
         self.has_all = True
         self._was_cut = False
@@ -112,7 +111,7 @@ class RightEnds:
     def _are_enough(self, tried: _Tried) -> bool:
         """Answer whether so many orders were run that only an end which none of them has asks for more."""
         is_few = len(self._runs.sandbox.coming) <= FEW and len({order.end.digest for order in tried.found}) > 1
-        return len(tried.found) >= (self.most or (MOST_ORDERS_OF_FEW if is_few else MOST_ORDERS))
+        return len(tried.found) >= (MOST_ORDERS_OF_FEW if is_few else MOST_ORDERS)
 
     def differences(
         self, end: End, missing: tuple[Missing, ...], overtaken: frozenset[str] = frozenset()
@@ -186,7 +185,7 @@ class RightEnds:
         known = tried.found
         ahead = deque([schedule])
         orders: Orders | None = Orders(schedule)
-        most = self.most or (MOST_ORDERS if schedule.choices or overtaken else MOST_TO_EXPLAIN)
+        most = MOST_ORDERS if schedule.choices or overtaken else MOST_TO_EXPLAIN
         while ahead and len(known) < most and not (known and is_over()):
             ordered = ahead.popleft()
             history = first if ordered is schedule else self._runs.run_one_by_one(ordered, overtaken)

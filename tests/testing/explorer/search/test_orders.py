@@ -89,7 +89,6 @@ def test_a_copy_of_an_answer_is_put_off_once() -> None:
     with case.sandbox() as sandbox:
         runs = Runs(sandbox, case.free)
         right = RightEnds(runs)
-        right.most = 150
         right.learn(runs.run_one_by_one(Schedule()), lambda: False)
     assert (right.has_all, len(right.ends), right.orders) == (True, 1, 93)
 
@@ -176,12 +175,14 @@ def test_an_answer_that_comes_twice_hides_no_order_of_the_others() -> None:
     assert reduced.orders < every.orders
 
 
-def test_an_order_in_which_one_run_comes_last_explains_an_end_before_the_bound_is_tried() -> None:
+def test_an_order_in_which_one_run_comes_last_explains_an_end_before_the_bound_is_tried(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """As after a death: its message, and a copy of it, come when all others are done."""
+    monkeypatch.setattr("flowguard.testing.explorer.search.right_ends.MOST_ORDERS", 1)
     orders = [o1, o1, o2, Order(order_id="o3")]
     with runs_of(Replaced, *orders) as runs:
         right = RightEnds(runs)
-        right.most = 1
         right.learn(runs.run_one_by_one(Schedule()), lambda: False)
         assert (right.has_all, right.orders) == (False, 1)
         late = runs.run_one_by_one(Schedule(tuple(Choice(at, FaultKind.REORDERED, 2) for at in (1, 2, 3, 4, 5, 6))))
