@@ -38,6 +38,14 @@ _SUMMARY: Final = Document(
     "StreamDescriptionSummary",
     "https://docs.aws.amazon.com/kinesis/latest/APIReference/API_StreamDescriptionSummary.html",
 )
+_GET_RECORDS: Final = Document(
+    "GetRecords", "https://docs.aws.amazon.com/kinesis/latest/APIReference/API_GetRecords.html"
+)
+_PUT_RECORD: Final = Document("PutRecord", "https://docs.aws.amazon.com/kinesis/latest/APIReference/API_PutRecord.html")
+_CHANGES: Final = Document(
+    "Change data capture for DynamoDB Streams",
+    "https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Streams.html",
+)
 _NEEDS_A_STREAM: Final = "Needs a stream with a mapping, whose hours cost."
 
 STREAM_FACTS: Final = (
@@ -108,6 +116,32 @@ STREAM_FACTS: Final = (
             *("Keys", "NewImage", "OldImage", "ApproximateCreationDateTime", "NS"),
             *("StreamSpecification", "StreamViewType", "StreamArn"),
         ),
+        engines=NOWHERE,
+        by_hand="Needs a table's stream with a mapping.",
+    ),
+    Fact(
+        name="stream-numbers",
+        sentence="The sequence numbers of a shard grow with time. Those of two shards are not comparable.",
+        source=_PUT_RECORD,
+        relied_on_by=("wire/stream_records.py:read_stream_record", "protocol/series.py:time_in_series"),
+        engines=NOWHERE,
+        by_hand=_NEEDS_A_STREAM,
+    ),
+    Fact(
+        name="stream-times",
+        sentence="The times of a shard's records are approximate, and may be out of order.",
+        source=_GET_RECORDS,
+        relied_on_by=("protocol/series.py:time_in_series",),
+        words=("approximateArrivalTimestamp",),
+        engines=NOWHERE,
+        by_hand=_NEEDS_A_STREAM,
+    ),
+    Fact(
+        name="stream-items-in-order",
+        sentence="The changes of one item are in its table's stream once each, and in their order. Of two items nothing "
+        "is said.",
+        source=_CHANGES,
+        relied_on_by=("wire/stream_records.py:read_stream_record", "protocol/series.py:time_in_series"),
         engines=NOWHERE,
         by_hand="Needs a table's stream with a mapping.",
     ),

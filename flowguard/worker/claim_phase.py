@@ -9,6 +9,7 @@ from datetime import timedelta
 from flowguard.names.ids import Owner
 from flowguard.protocol.claims import needs_lease
 from flowguard.protocol.run import LONGEST_LEASE, Claim, ClaimRequest, Refused, RunItem
+from flowguard.protocol.series import time_in_series
 from flowguard.verdicts import Verdict
 from flowguard.wire.message import Message
 from flowguard.worker.asks import Claiming, Judging, Way
@@ -52,7 +53,8 @@ class ClaimPhase:
         """Claim the hop in one call, or in two where the record is retried in place.
 
         Such a record carries no retry count: claim again with the item's. There are more calls only where an attempt
-        fails between two of them: each answer shows a later attempt. Without a lease the hop is read, and nothing is
+        fails between two of them: each answer shows a later attempt. A request that is newer by its place in a series
+        and not by its time asks again, too, at a later time. Without a lease the hop is read, and nothing is
         written: its commit asks whether that is still so. Who begins nothing claims nothing: two copies of a message
         that SQS has given up would find each other busy again and again.
         """
@@ -63,6 +65,9 @@ class ClaimPhase:
         while arrival.envelope.retried_in_place and (retry := _retry_in_item(arrival, claim)) is not None:
             arrival = arrival._replace(message=arrival.message.at_retry(retry))
             claim = yield Claiming(self.request(arrival, budget))
+        while (moment := time_in_series(arrival.message, claim)) is not None:
+            arrival = arrival._replace(message=arrival.message._replace(requested_at=moment))
+            claim = yield from self._asked(arrival, budget)
         return arrival, claim
 
     def _asked(self, arrival: Arrival, budget: Budget) -> Way[Claim | Refused]:

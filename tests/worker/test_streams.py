@@ -56,7 +56,7 @@ def failed(*places: int) -> dict[str, Any]:
 
 
 def request_id(place: int = 0) -> str:
-    return f"{STREAM}:shardId-000000000000:4959033827149025{place:04d}"
+    return f"{STREAM}:shardId-000000000000;place=020.4959033827149025{place:04d}"
 
 
 def back(at: Scene, queue: str = "price-order") -> dict[str, Any]:
