@@ -46,6 +46,10 @@ _CHANGES: Final = Document(
     "Change data capture for DynamoDB Streams",
     "https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Streams.html",
 )
+_DISCARDED_KINESIS: Final = Document(
+    "Retain discarded batch records for a Kinesis Data Streams event source in Lambda",
+    "https://docs.aws.amazon.com/lambda/latest/dg/kinesis-on-failure-destination.html",
+)
 _NEEDS_A_STREAM: Final = "Needs a stream with a mapping, whose hours cost."
 
 STREAM_FACTS: Final = (
@@ -75,8 +79,9 @@ STREAM_FACTS: Final = (
     Fact(
         name="mapping-stream-given-up",
         sentence="A record that is given up is dropped. A queue that is the `OnFailure` destination gets a JSON text "
-        "that names stream, shard and sequence numbers, and has none of the records.",
-        source=_DISCARDED,
+        "that names stream, shard and sequence numbers, and has none of the records. A bucket gets the event as "
+        "well.",
+        source=_DISCARDED_KINESIS,
         read="2026-11",
         relied_on_by=("wire/stream_letters.py:stream_letter_problem",),
         words=("DestinationConfig", "OnFailure", "Destination", "KinesisBatchInfo", "DDBStreamBatchInfo"),
@@ -138,8 +143,8 @@ STREAM_FACTS: Final = (
     ),
     Fact(
         name="stream-items-in-order",
-        sentence="The changes of one item are in its table's stream once each, and in their order. Of two items nothing "
-        "is said.",
+        sentence="The changes of one item are in its table's stream once each, and in their order. Nothing is said of "
+        "two items.",
         source=_CHANGES,
         relied_on_by=("wire/stream_records.py:read_stream_record", "protocol/series.py:time_in_series"),
         engines=NOWHERE,

@@ -15,7 +15,7 @@ from flowguard.protocol.run import RunItem
 from flowguard.protocol.series import LARGEST_DISORDER
 from flowguard.retry import Fixed, RetryPolicy
 from flowguard.sim.calls import Recorder, intercept
-from flowguard.testing import dynamodb_event, kinesis_event
+from flowguard.testing import bus_event, dynamodb_event, kinesis_event, sqs_event
 from tests.scene import START, Scene, scene
 from tests.worker.runtime.mishaps import Died, boom, die
 
@@ -87,6 +87,15 @@ def told(left: int, place: int, at: int, shard: int = 0) -> dict[str, Any]:
     data = Change(keys=Keys(sku="tea"), new=Stored(sku="tea", left=left))
     made = kinesis_event("stock", data, sequence=str(place), shard=f"shardId-{shard:012}", arrived_at=at)
     record: dict[str, Any] = made["Records"][0]
+    return record
+
+
+def of_bucket(size: int, sequencer: str) -> dict[str, Any]:
+    """An event of S3 in a queue. EventBridge gives each copy an id of its own."""
+    detail = {"bucket": {"name": "files"}, "object": {"key": "tea.csv", "size": size, "sequencer": sequencer}}
+    event_id = f"00000000-0000-4000-8000-{size:012d}"
+    made = bus_event(detail, source="aws.s3", detail_type="Object Created", event_id=event_id, time=SECOND)
+    record: dict[str, Any] = sqs_event("price-order", made)["Records"][0]
     return record
 
 
@@ -202,6 +211,32 @@ def test_what_a_flow_ignores_it_ignores_whatever_the_order(at: Scene) -> None:
     happens(lambda step: None)
     assert stock(at, FirstOfAll)({"Records": [change(8, 2)]}) == ACKED
     assert at.told(EventType.IGNORED) == 1
+
+
+class Object(BaseModel):
+    key: str
+    size: int
+
+
+class Put(BaseModel):
+    object: Object
+
+
+class Note(Stage[Put], name="note", inbox=Queue("price-order")):
+    def handle(self, put: Put, step: Step) -> Outcome:
+        step.put("orders", {"id": "tea", "left": put.object.size})
+        return Done()
+
+
+class Files(Flow, name="files", object_id="object.key"):
+    stages = (Note,)
+
+
+def test_of_the_puts_of_an_object_in_one_second_the_last_stays_in_whatever_order_they_come(at: Scene) -> None:
+    handler = stock(at, Files)
+    for size, sequencer in ((1, "0A"), (3, "0B1"), (2, "0B"), (1, "0A"), (3, "0B1")):
+        assert handler({"Records": [of_bucket(size, sequencer)]}) == ACKED
+    assert mirrored(at) == 3
 
 
 def test_a_copy_of_what_is_done_costs_one_call_also_where_its_time_was_raised(at: Scene) -> None:
