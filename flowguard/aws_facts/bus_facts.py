@@ -120,8 +120,8 @@ BUS_FACTS: Final = (
     Fact(
         name="events-objects",
         sentence="An event of S3 has the source `aws.s3`, and `bucket.name`, `object.key` and, where an object was "
-        "put or deleted, `object.sequencer` in its detail. Of the events of one key the greater sequencer is the later: "
-        "as text, the shorter one with zeros behind it.",
+        "put or deleted, `object.sequencer` in its detail. Of the events of one key the greater sequencer is the "
+        "later: as text, the shorter one with zeros behind it.",
         source=Document(
             "Event message structure",
             "https://docs.aws.amazon.com/AmazonS3/latest/userguide/notification-content-structure.html",

@@ -21,8 +21,8 @@ table's stream nothing but their usual order says that places grow."""
 _MOST_MS: Final = LARGEST_DISORDER // timedelta(milliseconds=1)
 
 
-def time_in_series(message: Message, claim: Claim | Refused) -> int | None:
-    """Return the time at which a refused request asks again. None where its verdict stands.
+def later_in_series(message: Message, claim: Claim | Refused) -> Message | None:
+    """Return a refused request with the later time at which it asks again. None where its verdict stands.
 
     It is right behind that of the request that has the object, so times in the item never go back. A copy of a request
     that was given a later time so gets that one: nobody else would carry it out if its worker died.
@@ -32,8 +32,10 @@ def time_in_series(message: Message, claim: Claim | Refused) -> int | None:
         return None
     ahead = item.requested_at - message.requested_at
     if claim.verdict is Verdict.STALE and 0 <= ahead < _MOST_MS and comes_after(message.request_id, item.request_id):
-        return item.requested_at + 1
-    return item.requested_at if claim.verdict is Verdict.DUPLICATE and _is_copy(message, item) else None
+        return message._replace(requested_at=item.requested_at + 1)
+    if claim.verdict is Verdict.DUPLICATE and _is_copy(message, item):
+        return message._replace(requested_at=item.requested_at)
+    return None
 
 
 def _is_copy(message: Message, item: RunItem) -> bool:

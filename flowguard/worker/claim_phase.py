@@ -9,7 +9,7 @@ from datetime import timedelta
 from flowguard.names.ids import Owner
 from flowguard.protocol.claims import needs_lease
 from flowguard.protocol.run import LONGEST_LEASE, Claim, ClaimRequest, Refused, RunItem
-from flowguard.protocol.series import time_in_series
+from flowguard.protocol.series import later_in_series
 from flowguard.verdicts import Verdict
 from flowguard.wire.message import Message
 from flowguard.worker.asks import Claiming, Judging, Way
@@ -65,9 +65,8 @@ class ClaimPhase:
         while arrival.envelope.retried_in_place and (retry := _retry_in_item(arrival, claim)) is not None:
             arrival = arrival._replace(message=arrival.message.at_retry(retry))
             claim = yield Claiming(self.request(arrival, budget))
-        while (moment := time_in_series(arrival.message, claim)) is not None:
-            arrival = arrival._replace(message=arrival.message._replace(requested_at=moment))
-            claim = yield from self._asked(arrival, budget)
+        while (message := later_in_series(arrival.message, claim)) is not None:
+            claim = yield from self._asked(arrival := arrival._replace(message=message), budget)
         return arrival, claim
 
     def _asked(self, arrival: Arrival, budget: Budget) -> Way[Claim | Refused]:
@@ -133,8 +132,7 @@ def _retry_in_item(arrival: Arrival, claim: Claim | Refused) -> int | None:
     item, m = claim.item, arrival.message
     if item is None or item.done or item.retry <= m.retry:
         return None
-    here = item.request_id, item.hop, item.redrive
-    return item.retry if here == (m.request_id, m.hop, m.redrive) else None
+    return item.retry if (item.request_id, item.hop, item.redrive) == (m.request_id, m.hop, m.redrive) else None
 
 
 def _longest_lease(arrival: Arrival) -> int:

@@ -8,7 +8,7 @@ import pytest
 
 from flowguard.names.ids import ObjectId, RequestId
 from flowguard.protocol.run import Refused, RunItem
-from flowguard.protocol.series import time_in_series
+from flowguard.protocol.series import later_in_series
 from flowguard.verdicts import Verdict
 from flowguard.wire.message import Message
 from tests.protocol.run_items import run_item
@@ -26,7 +26,9 @@ def message(request_id: RequestId = NEXT, requested_at: int = 500, hop: int = 1)
 
 
 def asked_again(verdict: Verdict, stored: RunItem | None, asking: Message) -> int | None:
-    return time_in_series(asking, Refused(verdict, stored))
+    again = later_in_series(asking, Refused(verdict, stored))
+    assert again is None or again == asking._replace(requested_at=again.requested_at)
+    return None if again is None else again.requested_at
 
 
 def test_what_is_newer_by_its_place_asks_right_behind_what_is_there() -> None:
