@@ -33,7 +33,8 @@ def object_event_id(event: Mapping[str, Any]) -> str | None:
         ):
             series = f"arn:aws:s3:::{bucket};object={_digest(key)}"
             return id_in_series(series, f"{sequencer.upper().ljust(_WIDTH, '0')}:{_digest(str(event['detail-type']))}")
-    return None
+        case _:
+            return None
 
 
 def _digest(text: str) -> str:

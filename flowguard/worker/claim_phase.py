@@ -65,8 +65,8 @@ class ClaimPhase:
         while arrival.envelope.retried_in_place and (retry := _retry_in_item(arrival, claim)) is not None:
             arrival = arrival._replace(message=arrival.message.at_retry(retry))
             claim = yield Claiming(self.request(arrival, budget))
-        while (message := later_in_series(arrival.message, claim)) is not None:
-            claim = yield from self._asked(arrival := arrival._replace(message=message), budget)
+        while (later := later_in_series(arrival.message, claim)) is not None:
+            claim = yield from self._asked(arrival := arrival._replace(message=later), budget)
         return arrival, claim
 
     def _asked(self, arrival: Arrival, budget: Budget) -> Way[Claim | Refused]:
