@@ -105,8 +105,8 @@ def read_stream_record(record: Mapping[str, Any], kind: str, place: str) -> Stre
 
 def _shard(event_id: str, position: str) -> str:
     """Return the shard of a record. Its event id is the shard and the sequence number."""
-    shard, mark, number = event_id.rpartition(":")
-    if not (shard and mark) or number != position:
+    shard, _, number = event_id.rpartition(":")
+    if not shard or number != position:
         raise EnvelopeError(position, "eventID", f"{event_id[:80]!r} is not the shard and the sequence number")
     return shard
 

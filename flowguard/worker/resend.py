@@ -57,13 +57,11 @@ def as_it_came(send: Send, envelope: Envelope) -> Send:
     """
     attributes = {name: envelope.attributes[name] for name in envelope.received["messageAttributes"]}
     letter = send._replace(body=envelope.received["body"], attributes=attributes)
-    if not envelope.source.is_stream:
+    if not envelope.source.is_stream or letter.fits:
         return letter
-    try:
-        return letter.checked()
-    except TooLarge as too_large:
-        record = envelope.first_id, envelope.source_arn or "", envelope.sent_at
-        return send._replace(body=place_letter(*record, str(too_large)), attributes={})
+    why = f"its letter would have {letter.size:,} bytes, which {letter.to} does not take"
+    left = place_letter(envelope.first_id, str(envelope.source_arn), envelope.sent_at, why)
+    return send._replace(body=left, attributes={})
 
 
 def resent(envelope: Envelope, extras: Mapping[str, Attribute]) -> tuple[str, dict[str, Attribute]]:
