@@ -24,8 +24,6 @@ LEASE_WITHOUT_LAMBDA = timedelta(seconds=30)
 MOST_MEETINGS = 5
 """How often a request asks for its object, while each run that it meets ends before it has attached."""
 
-_MILLISECOND = timedelta(milliseconds=1)
-
 
 class ClaimPhase:
     """Asks for hops."""
@@ -132,7 +130,8 @@ def _retry_in_item(arrival: Arrival, claim: Claim | Refused) -> int | None:
     item, m = claim.item, arrival.message
     if item is None or item.done or item.retry <= m.retry:
         return None
-    return item.retry if (item.request_id, item.hop, item.redrive) == (m.request_id, m.hop, m.redrive) else None
+    here = item.request_id, item.hop, item.redrive
+    return item.retry if here == (m.request_id, m.hop, m.redrive) else None
 
 
 def _longest_lease(arrival: Arrival) -> int:
@@ -142,4 +141,4 @@ def _longest_lease(arrival: Arrival) -> int:
 
 
 def _ms(span: timedelta) -> int:
-    return span // _MILLISECOND
+    return span // timedelta(milliseconds=1)
