@@ -8,7 +8,7 @@ from datetime import timedelta
 
 from flowguard.names.ids import Owner
 from flowguard.protocol.claims import needs_lease
-from flowguard.protocol.run import LONGEST_LEASE, Claim, ClaimRequest, Refused, RunItem
+from flowguard.protocol.run import LONGEST_LEASE, Claim, ClaimRequest, Refused
 from flowguard.protocol.series import later_in_series
 from flowguard.verdicts import Verdict
 from flowguard.wire.message import Message
@@ -25,6 +25,9 @@ MOST_MEETINGS = 5
 """How often a request asks for its object, while each run that it meets ends before it has attached."""
 
 
+_MS = timedelta(milliseconds=1)
+
+
 class ClaimPhase:
     """Asks for hops."""
 
@@ -37,15 +40,13 @@ class ClaimPhase:
 
         A list of callers that closes again and again keeps the record in its queue, as a worker at work does.
         """
-        met: RunItem | None = None
         for _ in range(MOST_MEETINGS):
             arrival, claim = yield from self._attempt(arrival, budget)
             if isinstance(claim, Claim) or claim.verdict is not Verdict.ATTACHED or claim.item is None:
                 return arrival, claim
             if self._caller_answers.attach(arrival, claim.item):
                 return arrival, claim
-            met = claim.item
-        return arrival, Refused(Verdict.BUSY, met)
+        return arrival, Refused(Verdict.BUSY, claim.item)
 
     def _attempt(self, arrival: Arrival, budget: Budget) -> Way[tuple[Arrival, Claim | Refused]]:
         """Claim the hop in one call, or in two where the record is retried in place.
@@ -84,6 +85,8 @@ class ClaimPhase:
         while arrival.envelope.retried_in_place and (retry := _retry_in_item(arrival, claim)) is not None:
             arrival = arrival._replace(message=arrival.message.at_retry(retry))
             claim = yield Judging(self.request(arrival, budget))
+        while (later := later_in_series(arrival.message, claim)) is not None:
+            claim = yield Judging(self.request(arrival := arrival._replace(message=later), budget))
         return arrival.message, claim
 
     def request(self, arrival: Arrival, budget: Budget, owner: Owner | None = None) -> ClaimRequest:
@@ -105,7 +108,7 @@ class ClaimPhase:
         """Return the time, and until when a lease that is taken now holds (both ms)."""
         now, left = self._services.clock.now(), budget.remaining()
         without_lambda = (arrival.stage.timeout if arrival.stage is not None else None) or LEASE_WITHOUT_LAMBDA
-        return now, now + (left if left is not None else _ms(without_lambda))
+        return now, now + (left if left is not None else without_lambda // _MS)
 
 
 @contextmanager
@@ -137,8 +140,4 @@ def _retry_in_item(arrival: Arrival, claim: Claim | Refused) -> int | None:
 def _longest_lease(arrival: Arrival) -> int:
     """Return the longest time that a worker can hold a hop, ms: Lambda's limit, or the stage's timeout if longer."""
     timeout = arrival.stage.timeout if arrival.stage is not None else None
-    return _ms(LONGEST_LEASE if timeout is None else max(LONGEST_LEASE, timeout + CLOCKS_DIFFER_BY))
-
-
-def _ms(span: timedelta) -> int:
-    return span // timedelta(milliseconds=1)
+    return (LONGEST_LEASE if timeout is None else max(LONGEST_LEASE, timeout + CLOCKS_DIFFER_BY)) // _MS

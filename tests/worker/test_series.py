@@ -11,12 +11,14 @@ from pydantic import BaseModel
 from flowguard import IGNORE, Done, Flow, Outcome, Queue, Stage, Step, lambda_handler
 from flowguard.events import EventType
 from flowguard.flow import AnyFlow
+from flowguard.handler import dlq_handler
 from flowguard.protocol.series import LARGEST_DISORDER
 from flowguard.retry import Fixed, RetryPolicy
 from flowguard.sim.calls import Recorder, intercept
 from flowguard.testing import bus_event, dynamodb_event, kinesis_event, sqs_event
 from tests.scene import START, Scene, scene
 from tests.worker.runtime.mishaps import Died, boom, die
+from tests.worker.runtime.test_given_up import at_once
 
 ACKED: dict[str, Any] = {"batchItemFailures": []}
 SECOND = START - 2_000
@@ -94,7 +96,7 @@ def of_bucket(size: int, sequencer: str) -> dict[str, Any]:
     detail = {"bucket": {"name": "files"}, "object": {"key": "tea.csv", "size": size, "sequencer": sequencer}}
     event_id = f"00000000-0000-4000-8000-{size:012d}"
     made = bus_event(detail, source="aws.s3", detail_type="Object Created", event_id=event_id, time=SECOND)
-    record: dict[str, Any] = sqs_event("price-order", made)["Records"][0]
+    record: dict[str, Any] = sqs_event("price-order", made, sent_at=START)["Records"][0]
     return record
 
 
@@ -165,6 +167,21 @@ def test_a_record_that_got_a_later_time_is_not_lost_with_its_worker(at: Scene) -
     assert mirrored(at) == 8
 
 
+def test_nor_is_one_that_sqs_has_given_up(at: Scene) -> None:
+    """Its queue's last receive was that of the worker that died: the function of the dead-letter queue has it next."""
+    handler, flow = stock(at, Files), dlq_handler(Files).using(at.handler._services)
+    assert handler({"Records": [of_bucket(1, "0A")]}) == ACKED
+    happens(die)
+    with pytest.raises(Died):
+        handler({"Records": [of_bucket(2, "0B")]})
+    happens(lambda step: None)
+    at.clock.advance(seconds=3_600)
+    with intercept(at_once):
+        assert flow({"Records": [of_bucket(2, "0B")]}) == ACKED
+    assert handler({"Records": [back(at)]}) == ACKED
+    assert mirrored(at) == 2
+
+
 def test_its_retry_is_behind_what_it_was_behind_and_before_what_came_since(at: Scene) -> None:
     handler = stock(at)
     assert handler({"Records": [change(9, 1)]}) == ACKED
@@ -223,6 +240,7 @@ class Put(BaseModel):
 
 class Note(Stage[Put], name="note", inbox=Queue("price-order")):
     def handle(self, put: Put, step: Step) -> Outcome:
+        Mirror.happens(step)
         step.put("orders", {"id": "tea", "left": put.object.size})
         return Done()
 

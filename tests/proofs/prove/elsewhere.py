@@ -64,7 +64,7 @@ TESTED: Final = (
     ),
     Elsewhere(
         r"^(names\.series_ids\.|protocol\.series\.|wire\.object_events\.|"
-        r"worker\.claim_phase\.ClaimPhase\._attempt: .*later_in_series|worker\.resend\.as_it_came)",
+        r"worker\.claim_phase\.ClaimPhase\.(_attempt|judged): .*later_in_series|worker\.resend\.as_it_came)",
         (
             "tests/names/test_series_ids.py",
             "tests/protocol/test_series.py",
