@@ -8,7 +8,7 @@ from datetime import timedelta
 
 from flowguard.names.ids import Owner
 from flowguard.protocol.claims import needs_lease
-from flowguard.protocol.run import LONGEST_LEASE, Claim, ClaimRequest, Refused
+from flowguard.protocol.run import LONGEST_LEASE, Claim, ClaimRequest, Refused, RunItem
 from flowguard.protocol.series import later_in_series
 from flowguard.verdicts import Verdict
 from flowguard.wire.message import Message
@@ -23,7 +23,6 @@ LEASE_WITHOUT_LAMBDA = timedelta(seconds=30)
 
 MOST_MEETINGS = 5
 """How often a request asks for its object, while each run that it meets ends before it has attached."""
-
 
 _MS = timedelta(milliseconds=1)
 
@@ -40,13 +39,15 @@ class ClaimPhase:
 
         A list of callers that closes again and again keeps the record in its queue, as a worker at work does.
         """
+        met: RunItem | None = None
         for _ in range(MOST_MEETINGS):
             arrival, claim = yield from self._attempt(arrival, budget)
             if isinstance(claim, Claim) or claim.verdict is not Verdict.ATTACHED or claim.item is None:
                 return arrival, claim
             if self._caller_answers.attach(arrival, claim.item):
                 return arrival, claim
-        return arrival, Refused(Verdict.BUSY, claim.item)
+            met = claim.item
+        return arrival, Refused(Verdict.BUSY, met)
 
     def _attempt(self, arrival: Arrival, budget: Budget) -> Way[tuple[Arrival, Claim | Refused]]:
         """Claim the hop in one call, or in two where the record is retried in place.
