@@ -117,4 +117,18 @@ BUS_FACTS: Final = (
         relied_on_by=("payload/foreign.py:_EVENT", "wire/bus_event.py:find_bus_event"),
         engines=like("ministack", moto="leaves out the account"),
     ),
+    Fact(
+        name="events-objects",
+        sentence="An event of S3 has the source `aws.s3`, and `bucket.name`, `object.key` and, where an object was "
+        "put or deleted, `object.sequencer` in its detail. Of the events of one key the greater sequencer is the "
+        "later: as text, the shorter one with zeros behind it.",
+        source=Document(
+            "Event message structure",
+            "https://docs.aws.amazon.com/AmazonS3/latest/userguide/notification-content-structure.html",
+        ),
+        read="2026-11",
+        relied_on_by=("wire/object_events.py:object_event_id",),
+        engines=NOWHERE,
+        by_hand="Needs a bucket that sends its events to a bus.",
+    ),
 )

@@ -38,6 +38,18 @@ _SUMMARY: Final = Document(
     "StreamDescriptionSummary",
     "https://docs.aws.amazon.com/kinesis/latest/APIReference/API_StreamDescriptionSummary.html",
 )
+_GET_RECORDS: Final = Document(
+    "GetRecords", "https://docs.aws.amazon.com/kinesis/latest/APIReference/API_GetRecords.html"
+)
+_PUT_RECORD: Final = Document("PutRecord", "https://docs.aws.amazon.com/kinesis/latest/APIReference/API_PutRecord.html")
+_CHANGES: Final = Document(
+    "Change data capture for DynamoDB Streams",
+    "https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Streams.html",
+)
+_DISCARDED_KINESIS: Final = Document(
+    "Retain discarded batch records for a Kinesis Data Streams event source in Lambda",
+    "https://docs.aws.amazon.com/lambda/latest/dg/kinesis-on-failure-destination.html",
+)
 _NEEDS_A_STREAM: Final = "Needs a stream with a mapping, whose hours cost."
 
 STREAM_FACTS: Final = (
@@ -67,8 +79,9 @@ STREAM_FACTS: Final = (
     Fact(
         name="mapping-stream-given-up",
         sentence="A record that is given up is dropped. A queue that is the `OnFailure` destination gets a JSON text "
-        "that names stream, shard and sequence numbers, and has none of the records.",
-        source=_DISCARDED,
+        "that names stream, shard and sequence numbers, and has none of the records. A bucket gets the event as "
+        "well.",
+        source=_DISCARDED_KINESIS,
         read="2026-11",
         relied_on_by=("wire/stream_letters.py:stream_letter_problem",),
         words=("DestinationConfig", "OnFailure", "Destination", "KinesisBatchInfo", "DDBStreamBatchInfo"),
@@ -108,6 +121,32 @@ STREAM_FACTS: Final = (
             *("Keys", "NewImage", "OldImage", "ApproximateCreationDateTime", "NS"),
             *("StreamSpecification", "StreamViewType", "StreamArn"),
         ),
+        engines=NOWHERE,
+        by_hand="Needs a table's stream with a mapping.",
+    ),
+    Fact(
+        name="stream-numbers",
+        sentence="The sequence numbers of a shard grow with time. Those of two shards are not comparable.",
+        source=_PUT_RECORD,
+        relied_on_by=("wire/stream_records.py:read_stream_record", "protocol/series.py:later_in_series"),
+        engines=NOWHERE,
+        by_hand=_NEEDS_A_STREAM,
+    ),
+    Fact(
+        name="stream-times",
+        sentence="The times of a shard's records are approximate, and may be out of order.",
+        source=_GET_RECORDS,
+        relied_on_by=("protocol/series.py:later_in_series",),
+        words=("approximateArrivalTimestamp",),
+        engines=NOWHERE,
+        by_hand=_NEEDS_A_STREAM,
+    ),
+    Fact(
+        name="stream-items-in-order",
+        sentence="The changes of one item are in its table's stream once each, and in their order. Nothing is said of "
+        "two items.",
+        source=_CHANGES,
+        relied_on_by=("wire/stream_records.py:read_stream_record", "protocol/series.py:later_in_series"),
         engines=NOWHERE,
         by_hand="Needs a table's stream with a mapping.",
     ),

@@ -108,7 +108,7 @@ class Send(NamedTuple):
         """
         if problem := self._problem():
             raise RunFailed(f"a message to {self.to} {problem}")
-        if self.size > self._largest:
+        if not self.fits:
             body = self._body_size()
             raise TooLarge(f"a message to {self.to}", {"body": body, "attributes": self.size - body}, self._largest)
         return self
@@ -127,6 +127,11 @@ class Send(NamedTuple):
                 return self._body_size() + sum(_attribute_size(name, a) for name, a in self.attributes.items())
             case _:
                 assert_never(self.to)
+
+    @property
+    def fits(self) -> bool:
+        """Answer whether its service takes a message of that size."""
+        return self.size <= self._largest
 
     def _body_size(self) -> int:
         return len(self.body) if self.body.isascii() else len(self.body.encode("utf-8", "surrogatepass"))

@@ -15,13 +15,15 @@ from flowguard.startup.named_tuple import NamedTuple
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.message import PLACE, REQUEST_ID, REQUESTED_AT, depth_in, place_at_depth
 from flowguard.wire.notification import from_timestamp
+from flowguard.wire.object_events import object_event_id
 
 
 class BusEvent(NamedTuple):
     """An event of EventBridge.
 
-    ``detail`` is its text to the letter. ``time`` is ms since 1970 and of whole seconds, as EventBridge writes it.
-    ``attributes`` are the id and the time that a flow's own event brings in its detail.
+    ``id`` is the event's, or the place of a change among those of an object of S3. ``detail`` is its text to the
+    letter. ``time`` is ms since 1970 and of whole seconds, as EventBridge writes it. ``attributes`` are the id and the
+    time that a flow's own event brings in its detail.
     """
 
     id: str
@@ -57,7 +59,7 @@ def is_bus_event(value: object) -> bool:
 
 def _event(values: dict[str, Any], detail: str) -> BusEvent:
     return BusEvent(
-        id=values["id"],
+        id=object_event_id(values) or values["id"],
         detail_type=values["detail-type"],
         source=values["source"],
         account=values["account"],

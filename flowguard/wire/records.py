@@ -24,6 +24,7 @@ from flowguard.wire.stream_records import is_stream, is_windowed, position_of, r
 SQS: Final = "aws:sqs"
 SNS: Final = "aws:sns"
 LAMBDA: Final = "aws:lambda"
+S3: Final = "aws:s3"
 _PRINTED: Final = "receive-message"
 
 
@@ -120,6 +121,8 @@ def open_record(record: object, place: str) -> Opened:
     source = bounded(kind, LONGEST_PART)
     read = "SQS, SNS, Kinesis and DynamoDB streams, and direct invocations"
     problem = f"{source} records are not messages: flowguard reads those of {read}"
+    if kind == S3:
+        problem += "; let the bucket send its events to EventBridge, and a rule send them to the flow's queue"
     raise EnvelopeError(record_id(record) or place, "eventSource", problem)
 
 

@@ -1,6 +1,7 @@
 """Dead letters of streams that no redrive can send.
 
-These are records that cannot be read, and Lambda's notices of records that it retries no more.
+These are records that cannot be read, the places of those that no queue holds, and Lambda's notices of records that it
+retries no more.
 """
 
 from __future__ import annotations
@@ -11,10 +12,19 @@ from typing import Any, Final
 
 from flowguard.errors import EnvelopeError
 from flowguard.text.printable import LONGEST_PART, bounded
+from flowguard.wire.notification import to_json
 from flowguard.wire.stream_records import position_of, read_stream_record
 
 _BATCHES: Final = ("KinesisBatchInfo", "DDBStreamBatchInfo")
 _NAMES: Final = ("batchSize", "streamArn", "shardId", "startSequenceNumber", "endSequenceNumber")
+
+
+_LEFT: Final = "leftInStream"
+
+
+def place_letter(record: str, arn: str, at: int | None, why: str) -> str:
+    """Return the letter of a record that fits into none: which one it is, of what stream and time (ms)."""
+    return to_json({_LEFT: {"record": record, "stream": arn, "at": at, "why": why}})
 
 
 def stream_letter_problem(text: str) -> str | None:
@@ -23,7 +33,7 @@ def stream_letter_problem(text: str) -> str | None:
         value = json.loads(text)
     except (ValueError, RecursionError):
         return None
-    return (_given_up(value) or _unread(value)) if isinstance(value, dict) else None
+    return (_given_up(value) or _left(value) or _unread(value)) if isinstance(value, dict) else None
 
 
 def _given_up(value: Mapping[str, Any]) -> str | None:
@@ -33,6 +43,15 @@ def _given_up(value: Mapping[str, Any]) -> str | None:
         return None
     size, arn, shard, first, last = (bounded(str(batch.get(name)), LONGEST_PART) for name in _NAMES)
     return f"Lambda has given up {size} records of {arn}, {shard}, from {first} to {last}; they are in the stream alone"
+
+
+def _left(value: Mapping[str, Any]) -> str | None:
+    """Name the record of a :func:`place_letter`. None if the value is none."""
+    match value:
+        case {"leftInStream": {"record": str(record), "at": at, "why": str(why)}} if value.keys() == {_LEFT}:
+            named = bounded(record, LONGEST_PART), bounded(str(at), LONGEST_PART), bounded(why, LONGEST_PART)
+            return "the record {} of {} ms is in its stream alone: {}".format(*named)
+    return None
 
 
 def _unread(value: dict[str, Any]) -> str | None:

@@ -2,19 +2,22 @@
 
 ::
 
-    Kinesis    id  <stream's ARN>:<shard>:<sequence number>    text  the data
-    DynamoDB   id  <stream's ARN>:<event id>                   text  JSON: change, keys, new, old, expired
+    Kinesis    id  <stream's ARN>:<shard>;place=<sequence number>                text  the data
+    DynamoDB   id  <stream's ARN>;item=…;place=<sequence number>:<event id>      text  JSON: change, keys, new, old, …
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
+import json
 from collections.abc import Mapping
 from decimal import Decimal
+from hashlib import sha256
 from typing import Any, Final
 
 from flowguard.errors import EnvelopeError
+from flowguard.names.series_ids import id_in_series, place_of_number
 from flowguard.startup.late_pattern import late_pattern
 from flowguard.startup.named_tuple import NamedTuple
 from flowguard.wire.attributes import json_kind
@@ -27,6 +30,7 @@ _PARTS: Final = {KINESIS: "kinesis", DYNAMODB: "dynamodb"}
 _POSITIONS: Final = {KINESIS: "sequenceNumber", DYNAMODB: "SequenceNumber"}
 _TIMES: Final = {KINESIS: "approximateArrivalTimestamp", DYNAMODB: "ApproximateCreationDateTime"}
 _CONSUMER: Final = "/consumer/"
+_POSITION: Final = late_pattern("[0-9]{1,256}")
 _MILLISECONDS: Final = 1_000
 _WINDOWED: Final = frozenset({"Records", "window", "isFinalInvokeForWindow"})
 
@@ -78,11 +82,17 @@ def read_stream_record(record: Mapping[str, Any], kind: str, place: str) -> Stre
     if arn_service(arn) != field:
         raise EnvelopeError(position, "eventSourceARN", f"{arn[:80]!r} is not the ARN of a stream of {field}")
     event_id = _text(record, "eventID", position, "")
-    text = _data(part, position) if kind == KINESIS else _change(record, part, position)
+    if not _POSITION.fullmatch(position):
+        raise EnvelopeError(position, f"{field}.{_POSITIONS[kind]}", "is no number, as those of streams are")
+    if kind == KINESIS:
+        text, series, place = _data(part, position), f":{_shard(event_id, position)}", place_of_number(position)
+    else:
+        text, series = _change(record, part, position), f";item={_digest(part.get('Keys'))}"
+        place = f"{place_of_number(position)}:{event_id}"
     key = part.get("partitionKey")
     return StreamRecord(
         position=position,
-        id=f"{arn.partition(_CONSUMER)[0]}:{event_id}",
+        id=id_in_series(f"{arn.partition(_CONSUMER)[0]}{series}", place),
         arn=arn,
         at=_moment(part, _TIMES[kind], position, field),
         text=text,
@@ -91,6 +101,14 @@ def read_stream_record(record: Mapping[str, Any], kind: str, place: str) -> Stre
 
 
 # -- Kinesis -----------------------------------------------------------------------------------------------------------
+
+
+def _shard(event_id: str, position: str) -> str:
+    """Return the shard of a record. Its event id is the shard and the sequence number."""
+    shard, _, number = event_id.rpartition(":")
+    if not shard or number != position:
+        raise EnvelopeError(position, "eventID", f"{event_id[:80]!r} is not the shard and the sequence number")
+    return shard
 
 
 def _data(part: Mapping[str, Any], position: str) -> str:
@@ -137,6 +155,11 @@ def _change(record: Mapping[str, Any], part: Mapping[str, Any], position: str) -
             except (ValueError, RecursionError) as wrong:
                 raise EnvelopeError(position, f"dynamodb.{field}", f"has a value that {wrong}") from None
     return "{" + ",".join(members) + "}"
+
+
+def _digest(keys: object) -> str:
+    """Name an item by its key. The changes of one item are in order, and no others are."""
+    return sha256(json.dumps(keys, sort_keys=True, separators=(",", ":")).encode()).hexdigest()[:16]
 
 
 def _is_expired(record: Mapping[str, Any]) -> bool:

@@ -9,6 +9,7 @@ from datetime import timedelta
 from flowguard.names.ids import Owner
 from flowguard.protocol.claims import needs_lease
 from flowguard.protocol.run import LONGEST_LEASE, Claim, ClaimRequest, Refused, RunItem
+from flowguard.protocol.series import later_in_series
 from flowguard.verdicts import Verdict
 from flowguard.wire.message import Message
 from flowguard.worker.asks import Claiming, Judging, Way
@@ -23,7 +24,7 @@ LEASE_WITHOUT_LAMBDA = timedelta(seconds=30)
 MOST_MEETINGS = 5
 """How often a request asks for its object, while each run that it meets ends before it has attached."""
 
-_MILLISECOND = timedelta(milliseconds=1)
+_MS = timedelta(milliseconds=1)
 
 
 class ClaimPhase:
@@ -52,7 +53,8 @@ class ClaimPhase:
         """Claim the hop in one call, or in two where the record is retried in place.
 
         Such a record carries no retry count: claim again with the item's. There are more calls only where an attempt
-        fails between two of them: each answer shows a later attempt. Without a lease the hop is read, and nothing is
+        fails between two of them: each answer shows a later attempt. A request that is newer by its place in a series
+        and not by its time asks again, too, at a later time. Without a lease the hop is read, and nothing is
         written: its commit asks whether that is still so. Who begins nothing claims nothing: two copies of a message
         that SQS has given up would find each other busy again and again.
         """
@@ -63,6 +65,8 @@ class ClaimPhase:
         while arrival.envelope.retried_in_place and (retry := _retry_in_item(arrival, claim)) is not None:
             arrival = arrival._replace(message=arrival.message.at_retry(retry))
             claim = yield Claiming(self.request(arrival, budget))
+        while (later := later_in_series(arrival.message, claim)) is not None:
+            claim = yield from self._asked(arrival := arrival._replace(message=later), budget)
         return arrival, claim
 
     def _asked(self, arrival: Arrival, budget: Budget) -> Way[Claim | Refused]:
@@ -82,6 +86,8 @@ class ClaimPhase:
         while arrival.envelope.retried_in_place and (retry := _retry_in_item(arrival, claim)) is not None:
             arrival = arrival._replace(message=arrival.message.at_retry(retry))
             claim = yield Judging(self.request(arrival, budget))
+        while (later := later_in_series(arrival.message, claim)) is not None:
+            claim = yield Judging(self.request(arrival := arrival._replace(message=later), budget))
         return arrival.message, claim
 
     def request(self, arrival: Arrival, budget: Budget, owner: Owner | None = None) -> ClaimRequest:
@@ -103,7 +109,7 @@ class ClaimPhase:
         """Return the time, and until when a lease that is taken now holds (both ms)."""
         now, left = self._services.clock.now(), budget.remaining()
         without_lambda = (arrival.stage.timeout if arrival.stage is not None else None) or LEASE_WITHOUT_LAMBDA
-        return now, now + (left if left is not None else _ms(without_lambda))
+        return now, now + (left if left is not None else without_lambda // _MS)
 
 
 @contextmanager
@@ -135,8 +141,4 @@ def _retry_in_item(arrival: Arrival, claim: Claim | Refused) -> int | None:
 def _longest_lease(arrival: Arrival) -> int:
     """Return the longest time that a worker can hold a hop, ms: Lambda's limit, or the stage's timeout if longer."""
     timeout = arrival.stage.timeout if arrival.stage is not None else None
-    return _ms(LONGEST_LEASE if timeout is None else max(LONGEST_LEASE, timeout + CLOCKS_DIFFER_BY))
-
-
-def _ms(span: timedelta) -> int:
-    return span // _MILLISECOND
+    return (LONGEST_LEASE if timeout is None else max(LONGEST_LEASE, timeout + CLOCKS_DIFFER_BY)) // _MS

@@ -6,6 +6,7 @@
     plain        its text alone, with all attributes beside it. A long text with many quotes is far shorter so
     short        the same without the errors that it would carry
     as it came   for a dead letter: nothing is added, so what SQS has delivered SQS takes once more
+    its place    for a dead letter of a stream's record that no queue holds: it stays in the stream
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from flowguard.wire.attributes import Attribute
 from flowguard.wire.envelope import Envelope, plain, resend, resend_alone
 from flowguard.wire.message import Message
 from flowguard.wire.signing import Signer, signed_attributes
+from flowguard.wire.stream_letters import place_letter
 
 
 def sent_again(send: Send, message: Message, envelope: Envelope, signer: Signer) -> Send:
@@ -49,9 +51,17 @@ def fitting(wrapped: Send, envelope: Envelope, *extras: Mapping[str, Attribute])
 
 
 def as_it_came(send: Send, envelope: Envelope) -> Send:
-    """Return ``send`` with the record's body and attributes as they came, unchecked."""
+    """Return ``send`` with the record's body and attributes as they came, unchecked.
+
+    A stream takes records that no queue does. Such a letter says where the record is: a shard cannot wait for it.
+    """
     attributes = {name: envelope.attributes[name] for name in envelope.received["messageAttributes"]}
-    return send._replace(body=envelope.received["body"], attributes=attributes)
+    letter = send._replace(body=envelope.received["body"], attributes=attributes)
+    if not envelope.source.is_stream or letter.fits:
+        return letter
+    why = f"its letter would have {letter.size:,} bytes, which {letter.to} does not take"
+    left = place_letter(envelope.first_id, str(envelope.source_arn), envelope.sent_at, why)
+    return send._replace(body=left, attributes={})
 
 
 def resent(envelope: Envelope, extras: Mapping[str, Attribute]) -> tuple[str, dict[str, Attribute]]:

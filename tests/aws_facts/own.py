@@ -108,6 +108,7 @@ OWN_NUMBERS: Final[Mapping[str, tuple[str, ...]]] = {
         *("worker/start_rule.py:LONGEST_BODY", "worker/start_rule.py:LONGEST_KEY"),
     ),
     "characters of digests, ids and seals that flowguard makes": (
+        "wire/object_events.py:_WIDTH",
         *("protocol/callers.py:_KEY", "wire/message.py:_ROOM_FOR_NUMBER", "wire/message.py:_TEXT_DIGEST"),
         *("wire/send_ids.py:_DIGEST", "wire/send_ids.py:_SHORTER", "wire/shown_facts.py:_SEAL"),
         *("wire/signing.py:SHORTEST_SECRET", "wire/tokens.py:LONGEST_TOKEN", "worker/again.py:_LENGTH"),
@@ -128,6 +129,7 @@ OWN_NUMBERS: Final[Mapping[str, tuple[str, ...]]] = {
         ),
     ),
     "how long a worker waits, rests, keeps in reserve or believes, and how often it tries": (
+        "protocol/series.py:LARGEST_DISORDER",
         *(
             "protocol/run.py:LONGEST_LEASE",
             "protocol/entry.py:LONGEST_LEASE",
@@ -171,7 +173,7 @@ OWN_NUMBERS: Final[Mapping[str, tuple[str, ...]]] = {
             "wire/stream_records.py:_MILLISECONDS",
             "worker/batch.py:_MILLISECOND",
         ),
-        *("worker/claim_phase.py:_MILLISECOND", "worker/given_up.py:_MILLISECOND"),
+        *("worker/given_up.py:_MILLISECOND", "worker/claim_phase.py:_MS"),
         *("worker/lifetimes.py:_MILLISECOND", "worker/settler.py:_MILLISECOND", "worker/routing.py:MOST_DIGITS"),
         *("worker/routing.py:_EARLIEST", "worker/routing.py:_LOOKS_LIKE_SECONDS"),
     ),

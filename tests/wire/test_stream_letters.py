@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from flowguard.testing import dynamodb_event, kinesis_event
-from flowguard.wire.stream_letters import stream_letter_problem
+from flowguard.wire.stream_letters import place_letter, stream_letter_problem
 from flowguard.worker.dead_letters import Letter
 
 STREAM = "arn:aws:kinesis:eu-west-1:123456789012:stream/orders"
@@ -50,6 +50,34 @@ def test_a_notice_that_says_nothing_or_too_much_is_one_of_bounded_length() -> No
     long = stream_letter_problem(json.dumps(NOTICE | {"KinesisBatchInfo": dict.fromkeys(BATCH, "x" * 10_000)}))
     assert long is not None
     assert len(long) < 2_000
+
+
+def test_the_letter_of_a_record_that_fits_into_none_says_where_it_is() -> None:
+    letter = place_letter(f"{STREAM}:shardId-0;place=001.7", STREAM, 5_000, "too large")
+    assert json.loads(letter)["leftInStream"]["stream"] == STREAM
+    problem = f"the record {STREAM}:shardId-0;place=001.7 of 5000 ms is in its stream alone: too large"
+    assert stream_letter_problem(letter) == problem
+    assert Letter.read({"MessageId": "m-1", "ReceiptHandle": "r-1", "Body": letter}, now=0).kind == "unreadable"
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"leftInStream": {"record": "r", "at": 1, "why": "w"}, "more": 1},
+        {"leftInStream": {"record": 1, "at": 1, "why": "w"}},
+        {"leftInStream": {"record": "r", "at": 1, "why": None}},
+        {"leftInStream": {"record": "r", "why": "w"}},
+        {"leftInStream": "r"},
+    ],
+)
+def test_a_text_that_is_nearly_such_a_letter_is_none(value: dict[str, Any]) -> None:
+    assert stream_letter_problem(json.dumps(value)) is None
+
+
+def test_such_a_letter_is_bounded() -> None:
+    problem = stream_letter_problem(place_letter("r" * 10_000, STREAM, None, "w" * 10_000))
+    assert problem is not None
+    assert len(problem) < 1_000
 
 
 def record(event: Any, **changes: Any) -> str:

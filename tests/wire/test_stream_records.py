@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from decimal import Decimal
+from hashlib import sha256
 from typing import Any
 
 import pytest
@@ -48,14 +49,14 @@ def test_a_record_of_kinesis_is_its_data_under_the_place_in_its_stream() -> None
     envelope = read({"Records": [of_kinesis(arrived_at=1_545_084_650_987, partition_key="o1")]})
     assert (envelope.source, envelope.message, envelope.attributes) == (Source.KINESIS, '{"order_id":"o1"}', {})
     assert envelope.message_id == SEQUENCE, "Lambda goes on from it"
-    assert envelope.own_id == f"{STREAM}:shardId-000000000000:{SEQUENCE}"
+    assert envelope.own_id == f"{STREAM}:shardId-000000000000;place=056.{SEQUENCE}"
     assert (envelope.sent_at, envelope.of_sqs["partitionKey"]) == (1_545_084_650_987, "o1")
     assert (envelope.source_arn, envelope.queue_arn, envelope.came_through) == (STREAM, None, None)
     assert "kinesis" not in envelope.record, "its data is the body"
     assert (envelope.record["awsRegion"], envelope.record["eventName"]) == ("eu-west-1", "aws:kinesis:record")
 
 
-def test_a_change_of_a_table_is_plain_json_under_its_event_id() -> None:
+def test_a_change_of_a_table_is_plain_json_under_its_place_among_those_of_its_item() -> None:
     record = of_dynamodb(new={**KEYS, "total": {"N": "7"}}, old=KEYS, changed_at=1_479_499_740_000)
     envelope = read({"Records": [record]})
     assert envelope.source is Source.DYNAMODB
@@ -66,7 +67,9 @@ def test_a_change_of_a_table_is_plain_json_under_its_event_id() -> None:
         "old": {"order_id": "o1"},
     }
     assert envelope.message_id == "4421584500000000017450439091"
-    assert envelope.own_id == f"{TABLE}:c4ca4238a0b923820dcc509a6f75849b"
+    item = sha256(b'{"order_id":{"S":"o1"}}').hexdigest()[:16]
+    place = "028.4421584500000000017450439091:c4ca4238a0b923820dcc509a6f75849b"
+    assert envelope.own_id == f"{TABLE};item={item};place={place}"
     assert envelope.sent_at == 1_479_499_740_000
 
 
@@ -178,6 +181,19 @@ def test_records_of_different_places_have_different_ids(other: dict[str, Any]) -
     assert read([other]).own_id != read([of_kinesis()]).own_id
 
 
+def test_the_order_of_a_key_of_two_parts_makes_no_other_item_and_another_item_does() -> None:
+    first, second = {"pk": {"S": "a"}}, {"sk": {"S": "b"}}
+    ids = [
+        read(dynamodb_event("orders", keys)).own_id
+        for keys in ({**first, **second}, {**second, **first}, {**first, "sk": {"S": "c"}})
+    ]
+    assert ids[0] == ids[1] != ids[2]
+
+
+def test_two_changes_are_two_requests_even_if_they_had_one_number() -> None:
+    assert len({read(dynamodb_event("orders", KEYS, event_id=each)).own_id for each in ("e-1", "e-2")}) == 2
+
+
 FORGED = {
     "Type": "Notification",
     "MessageId": "n",
@@ -238,6 +254,11 @@ def with_value(record: dict[str, Any], value: Any, *path: str) -> dict[str, Any]
         (of_kinesis(b"\xff"), "kinesis.data", "is no text in UTF-8"),
         (of_kinesis(b"\xf3\x89\x9a\xc2\n\x01"), "kinesis.data", "as the Kinesis Producer Library aggregates them"),
         (without(of_kinesis(), "eventID"), "eventID", "missing"),
+        (of_kinesis() | {"eventID": SEQUENCE}, "eventID", "is not the shard and the sequence number"),
+        (of_kinesis() | {"eventID": f":{SEQUENCE}"}, "eventID", "is not the shard and the sequence number"),
+        (of_kinesis() | {"eventID": f"shardId-000000000000:1{SEQUENCE}"}, "eventID", "is not the shard and the"),
+        (of_kinesis(sequence="1-2"), "kinesis.sequenceNumber", "is no number, as those of streams are"),
+        (of_kinesis(sequence="1" * 257), "kinesis.sequenceNumber", "is no number"),
         (without(of_kinesis(), "eventSourceARN"), "eventSourceARN", "missing"),
         (of_kinesis() | {"eventSourceARN": TABLE}, "eventSourceARN", "is not the ARN of a stream of kinesis"),
         (without(of_kinesis(), "kinesis", "approximateArrivalTimestamp"), "kinesis.approximateArrivalTimestamp", "is"),

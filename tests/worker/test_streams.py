@@ -56,7 +56,7 @@ def failed(*places: int) -> dict[str, Any]:
 
 
 def request_id(place: int = 0) -> str:
-    return f"{STREAM}:shardId-000000000000:4959033827149025{place:04d}"
+    return f"{STREAM}:shardId-000000000000;place=020.4959033827149025{place:04d}"
 
 
 def back(at: Scene, queue: str = "price-order") -> dict[str, Any]:
@@ -175,6 +175,39 @@ def test_the_next_record_of_its_stream_that_nobody_can_take_holds_up_nothing_mor
     assert len(at.sent("dead")) == 3
     elsewhere = stream_record(data=b"\xff") | {"eventSourceARN": f"{STREAM}-2"}
     assert at.handler({"Records": [elsewhere]}) == failed(0), "another stream has a patience of its own"
+
+
+def left_in_stream(at: Scene) -> Any:
+    [letter] = at.sent("dead")
+    assert letter.get("MessageAttributes", {}) == {}
+    return json.loads(letter["Body"])["leftInStream"]
+
+
+def test_what_cannot_be_read_and_fits_into_no_letter_leaves_its_place_there_and_holds_up_nothing(at: Scene) -> None:
+    poison = stream_record(data=b"\xff" * 1_000_000)
+    assert at.handler({"Records": [poison]}) == failed(0)
+    at.clock.advance(seconds=200)
+    assert at.handler({"Records": [poison]}) == ACKED
+    letter = left_in_stream(at)
+    assert (letter["record"], letter["stream"]) == (poison["kinesis"]["sequenceNumber"], STREAM)
+    assert letter["why"] == "its letter would have 1,333,790 bytes, which sqs:dead does not take"
+
+
+@pytest.mark.parametrize("payload", [{"order_id": "o1", "note": "x" * 2_000_000}, {"note": "x" * 2_000_000}])
+def test_a_record_above_what_a_queue_takes_ends_at_its_first_failure_with_its_place_as_the_letter(
+    at: Scene, payload: dict[str, str]
+) -> None:
+    at.script.pricing = boom
+    assert at.handler({"Records": [stream_record(data=json.dumps(payload).encode())]}) == ACKED
+    assert at.sent("price-order") == []
+    letter = left_in_stream(at)
+    assert (letter["record"], letter["at"]) == (request_id(), START - 1_000)
+
+
+def test_one_above_it_that_nothing_keeps_from_its_work_is_done(at: Scene) -> None:
+    large = json.dumps({"order_id": "o1", "note": "x" * 9_000_000}).encode()
+    assert at.handler({"Records": [stream_record(data=large)]}) == ACKED
+    assert (at.priced(), at.sent("dead")) == (1, [])
 
 
 def test_an_event_of_a_window_fails_whole_and_touches_nothing(at: Scene) -> None:

@@ -63,6 +63,18 @@ TESTED: Final = (
         "records of streams, which no world of the explorer has",
     ),
     Elsewhere(
+        r"^(names\.series_ids\.|protocol\.series\.|wire\.object_events\.|"
+        r"worker\.claim_phase\.ClaimPhase\.(_attempt|judged): .*later_in_series|worker\.resend\.as_it_came)",
+        (
+            "tests/names/test_series_ids.py",
+            "tests/protocol/test_series.py",
+            "tests/wire/test_object_events.py",
+            "tests/worker/test_series.py",
+            "tests/worker/test_streams.py",
+        ),
+        "series of streams and of S3, which no world of the explorer has",
+    ),
+    Elsewhere(
         r"^deploy\.(stream_\w+\.|permissions\.(_stream|permissions_of: _stream)|key_uses\..*stream|"
         r"key_uses\..*Target\.STREAM|at_aws\._Renaming\.(_stream|_function: replace\((streams|name=places))|"
         r"queue_plan\.QueuePlan\._dead_letter_queues: (\w+\.streams|self\.undelivered_records))",
