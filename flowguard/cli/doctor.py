@@ -21,6 +21,7 @@ from flowguard.deploy.finding import LiveFinding, Severity
 from flowguard.deploy.live import LiveAccount, NotLive
 from flowguard.deploy.planned.account import PlannedAccount
 from flowguard.deploy.planned.problems import NotReadable
+from flowguard.deploy.planned.resources import Resources
 from flowguard.deploy.planned.template_file import read_template
 from flowguard.deploy.planned.terraform_plan import read_plan
 from flowguard.deploy.problems import CannotDeploy
@@ -52,7 +53,7 @@ class NotExamined(click.ClickException):
 @click.option("--terraform-plan", "plan", type=click.Path(path_type=Path), help="The JSON of a plan to look at.")
 @click.option("--warnings-ok", is_flag=True, help="The exit code is 0 where there are warnings and no errors.")
 @click.option("--json", "as_json", is_flag=True, help="A line of JSON for each finding.")
-def doctor(
+def doctor(  # noqa: PLR0913 - the options of a command
     modules: tuple[str, ...],
     *,
     options: Path | None,
@@ -77,20 +78,18 @@ def doctor(
     examined. Notes do not count.
     """
     needed, chosen = read_needs(modules, options)
-    if (template or plan) is not None:
-        _check_alone(template=template, terraform_plan=plan, endpoint_url=endpoint_url, region=region)
+    _check_places(template=template, terraform_plan=plan, endpoint_url=endpoint_url)
     if parameters and template is None:
         raise click.UsageError("--parameter goes with --template")
-    if is_dev(endpoint_url) and (template or plan) is None:
+    if is_dev(endpoint_url):
         complain(_DEV)
     try:
-        account: Account
-        if template is not None:
-            account = PlannedAccount(read_template(template, _parsed(parameters)), needed)
-        elif plan is not None:
-            account = PlannedAccount(read_plan(plan), needed)
-        else:
-            account = LiveAccount(boto3.session.Session(region_name=region), endpoint_url)
+        planned = _planned(template, parameters, plan)
+        account: Account = (
+            LiveAccount(boto3.session.Session(region_name=region), endpoint_url)
+            if planned is None
+            else PlannedAccount(planned, needed)
+        )
         findings = list(examine(needed, chosen, account, now=SystemClock().now(), most_runs=runs))
     except (NotLive, NotReadable, CannotDeploy) as error:
         raise NotExamined(str(error)) from None
@@ -103,11 +102,18 @@ def doctor(
     sys.exit(FOUND if any(finding.severity in bad for finding in findings) else 0)
 
 
-def _check_alone(**places: object) -> None:
+def _check_places(**places: object) -> None:
     """Refuse two of the options that say where to look."""
     given = [f"--{name.replace('_', '-')}" for name, place in places.items() if place is not None]
     if len(given) > 1:
         raise click.UsageError(f"{' and '.join(given)} are two places to look at; give one")
+
+
+def _planned(template: Path | None, parameters: tuple[str, ...], plan: Path | None) -> Resources | None:
+    """Read what a file will make. None where no file is given."""
+    if template is not None:
+        return read_template(template, _parsed(parameters))
+    return None if plan is None else read_plan(plan)
 
 
 def _parsed(parameters: tuple[str, ...]) -> dict[str, str]:
