@@ -9,6 +9,7 @@ from typing import Any, Final
 from flowguard.deploy.finding import LiveFinding, note
 from flowguard.deploy.needs import Deployment, stream_of
 from flowguard.deploy.planned.policies import allowed, documents_of
+from flowguard.deploy.planned.problems import NotReadable
 from flowguard.deploy.planned.resources import KINDS, Resource, Resources
 from flowguard.deploy.planned.values import UNKNOWN, Answer, Unanswered, is_known
 
@@ -133,11 +134,12 @@ class PlannedAccount:
 
     def table(self, name: str) -> Mapping[str, Any] | None:
         table = self._one("AWS::DynamoDB::Table", name.rpartition("/")[2])
-        return (
-            None
-            if table is None
-            else self._answer({**dict.fromkeys(_KEY_OF_TABLE, UNKNOWN), **table.properties}, table)
-        )
+        if table is None:
+            return None
+        given = {**dict.fromkeys(_KEY_OF_TABLE, UNKNOWN), **table.properties}
+        if is_known([given[part] for part in _KEY_OF_TABLE]) and not _has_key(given):
+            raise NotReadable(self._resources.file, f"the key of {table.label} is not whole, or has another form")
+        return self._answer(given, table)
 
     def table_key(self, name: str) -> str | None:
         table = self._one("AWS::DynamoDB::Table", name.rpartition("/")[2])
@@ -301,6 +303,15 @@ class PlannedAccount:
         if resource is None:
             return None
         return str(self._answer(_key(resource.properties, attribute, attribute), resource).get(attribute, ""))
+
+
+def _has_key(table: Mapping[str, Any]) -> bool:
+    """Answer whether each attribute of a key has its type, and its part in the key."""
+    parts = [part for name in _KEY_OF_TABLE for part in table[name]]
+    if not all(isinstance(part, dict) and isinstance(part.get("AttributeName"), str) for part in parts):
+        return False
+    types = {part["AttributeName"]: part.get("AttributeType") for part in table["AttributeDefinitions"]}
+    return all(types.get(part["AttributeName"]) and part.get("KeyType") for part in table["KeySchema"])
 
 
 def _within(resource: Resource, part: str) -> Resource:

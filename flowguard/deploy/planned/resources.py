@@ -69,6 +69,9 @@ _SHAPES: Final[Mapping[str, type]] = {
 }
 """The types of the properties that are looked at."""
 
+_BLOCKS: Final = ("Policies", "Subscription", "Targets")
+"""The lists of mappings among them."""
+
 _OPAQUE: Final = re.compile(r"AWS::CloudFormation::Stack|AWS::Serverless::Application|.+::MODULE|terraform::.+")
 
 
@@ -140,6 +143,12 @@ class Resources:
 
     def _fitting(self, label: str, key: str, value: Any) -> Any:
         wanted = _SHAPES.get(key)
+        if (
+            key in _BLOCKS
+            and isinstance(value, list)
+            and not all(isinstance(it, dict) or it is UNKNOWN for it in value)
+        ):
+            raise NotReadable(self.file, f"{key} of {label} has other items than mappings")
         if value is UNKNOWN or wanted is None or (isinstance(value, wanted) and not (wanted is int and value is True)):
             return self._shaped(label, value)
         if wanted is int and isinstance(value, str) and re.fullmatch("-?[0-9]{1,9}", value):

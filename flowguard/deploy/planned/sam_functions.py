@@ -55,7 +55,8 @@ def _made(label: str, resource: Section, properties: Section) -> Section:
     def made(type_: str, given: Section) -> Section:
         return {"Type": type_, "Properties": given, **condition}
 
-    resources = {label: made("AWS::Lambda::Function", dict(properties))}
+    of_lambda = {name: value for name, value in properties.items() if name not in ("Policies", "Events")}
+    resources = {label: made("AWS::Lambda::Function", of_lambda)}
     if "Role" not in properties:
         resources[f"{label}Role"] = made("AWS::IAM::Role", {"Policies": [*_policies(properties)]})
         resources[label]["Properties"]["Role"] = {"Fn::GetAtt": [f"{label}Role", "Arn"]}

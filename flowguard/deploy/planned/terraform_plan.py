@@ -84,7 +84,7 @@ class _Plan:
             if is_data_only and resource["mode"] != "data":
                 continue
             label = f"{_mode(resource)}{resource['type']}.{resource['name']}"
-            self._values[resource["address"]] = resource
+            self._values[resource["address"]] = {"values": {}, **resource}  # nothing of it may be known
             self._configured[resource["address"]] = path, blocks.get(label, {}).get("expressions", {})
         for child in module.get("child_modules", []):
             call = _INDEX.sub("", child["address"]).rpartition("module.")[2]

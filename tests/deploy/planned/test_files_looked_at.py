@@ -156,7 +156,8 @@ def within(label: str, *path: str, **changes: Any) -> Callable[[Any], None]:
 
 
 def labels(name: str) -> dict[str, Any]:
-    return template(name)["Resources"]
+    resources: dict[str, Any] = template(name)["Resources"]
+    return resources
 
 
 def label_of(type_: str) -> str:
