@@ -16,13 +16,13 @@ from flowguard.deploy.planned.values import UNKNOWN, Answer, Unanswered, is_know
 _HOUR: Final = 3_600
 _DEFAULT_BUS: Final = "default"
 _DAY_HOURS: Final = 24
-"""Hours for which a stream of Kinesis keeps a record that is told nothing."""
+"""Hours for which a stream of Kinesis keeps a record by default."""
 
 _KEPT: Final = 345_600
-"""Seconds for which a queue keeps a message that is told nothing."""
+"""Seconds for which a queue keeps a message by default."""
 
 _STOPPED: Final = 3
-"""Seconds after which a function is stopped that is told nothing."""
+"""Seconds after which a function is stopped by default."""
 
 _BATCH: Final = {"sqs": 10, "kinesis": 100, "dynamodb": 100}
 """Records of a batch by default."""
@@ -338,8 +338,8 @@ def _subscription(given: Any) -> dict[str, Any]:
     if not isinstance(given, dict):
         return {"TopicArn": UNKNOWN, "Endpoint": UNKNOWN}
     raw = given.get("RawMessageDelivery", False)
-    told = raw if raw is UNKNOWN else str(raw).lower()
-    return {**given, **_redrive(given), "RawMessageDelivery": told}
+    is_raw = raw if raw is UNKNOWN else str(raw).lower()
+    return {**given, **_redrive(given), "RawMessageDelivery": is_raw}
 
 
 def _mapping(given: Mapping[str, Any]) -> dict[str, Any]:
