@@ -455,7 +455,7 @@ def test_what_is_no_plan_is_refused(plan: Any) -> None:
         resources_of_plan("f.json", plan)
 
 
-WRONG: Final = ("text", 7, True, None, [], ["x"], {}, {"x": "y"}, [{"x": "y"}])
+WRONG: Final[tuple[Any, ...]] = ("text", 7, True, None, [], ["x"], {}, {"x": "y"}, [{"x": "y"}])
 
 
 @pytest.mark.proof("gives each property in turn another type")
