@@ -83,6 +83,7 @@ NAVIGATION: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "Operate": (
         "operate/deploy",
+        "guides/your-own-infrastructure",
         "operate/security",
         "operate/upgrading",
         "operate/operating",

@@ -54,6 +54,15 @@ LAMBDA_FACTS: Final = (
         by_hand="The refusal of a longer timeout shows at deployment.",
     ),
     Fact(
+        name="lambda-timeout-default",
+        sentence="A function whose time-out nobody set is stopped after 3 seconds.",
+        source=_CREATE,
+        relied_on_by=("deploy/planned/account.py:_STOPPED",),
+        limit=3,
+        engines=NOWHERE,
+        by_hand="`flowguard doctor` reads it of a live function.",
+    ),
+    Fact(
         name="lambda-remaining-time",
         sentence="`get_remaining_time_in_millis` says how long the invocation has until its timeout.",
         source=_CONTEXT,

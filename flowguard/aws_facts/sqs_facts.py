@@ -226,6 +226,16 @@ SQS_FACTS: Final = (
         by_hand="The shortest is a minute, and SQS says that it may take 15 to change.",
     ),
     Fact(
+        name="sqs-retention-default",
+        sentence="A queue whose retention nobody set keeps a message for four days.",
+        source=_QUEUES,
+        read="2026-11",
+        relied_on_by=("deploy/planned/account.py:_KEPT",),
+        limit=345_600,
+        engines=NOWHERE,
+        by_hand="`flowguard doctor` reads it of a live queue.",
+    ),
+    Fact(
         name="sqs-retention-shortest",
         sentence="A queue keeps a message for 60 seconds at least.",
         source=_QUEUES,

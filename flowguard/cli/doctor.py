@@ -15,9 +15,15 @@ from flowguard.cli.iac import read_needs
 from flowguard.cli.mailbox import is_dev
 from flowguard.cli.printing import complain, say_json
 from flowguard.clock import SystemClock
+from flowguard.deploy.account import Account
 from flowguard.deploy.examination import examine
 from flowguard.deploy.finding import LiveFinding, Severity
 from flowguard.deploy.live import LiveAccount, NotLive
+from flowguard.deploy.planned.account import PlannedAccount
+from flowguard.deploy.planned.problems import NotReadable
+from flowguard.deploy.planned.resources import Resources
+from flowguard.deploy.planned.template_file import read_template
+from flowguard.deploy.planned.terraform_plan import read_plan
 from flowguard.deploy.problems import CannotDeploy
 
 FOUND: Final = 1  # the exit code where something is wrong
@@ -42,15 +48,21 @@ class NotExamined(click.ClickException):
 @click.option("--endpoint-url", metavar="URL", help="Where all services are, if not at AWS.")
 @click.option("--region", metavar="NAME", help="AWS's region; the environment's or the profile's by default.")
 @click.option("--runs", type=click.IntRange(min=0), default=1_000, help="How many items to look through for runs.")
+@click.option("--template", type=click.Path(path_type=Path), help="A template of CloudFormation or SAM to look at.")
+@click.option("--parameter", "parameters", metavar="NAME=VALUE", multiple=True, help="A parameter of the template.")
+@click.option("--terraform-plan", "plan", type=click.Path(path_type=Path), help="The JSON of a plan to look at.")
 @click.option("--warnings-ok", is_flag=True, help="The exit code is 0 where there are warnings and no errors.")
 @click.option("--json", "as_json", is_flag=True, help="A line of JSON for each finding.")
-def doctor(
+def doctor(  # noqa: PLR0913 - the options of a command
     modules: tuple[str, ...],
     *,
     options: Path | None,
     endpoint_url: str | None,
     region: str | None,
     runs: int,
+    template: Path | None,
+    parameters: tuple[str, ...],
+    plan: Path | None,
     warnings_ok: bool,
     as_json: bool,
 ) -> None:
@@ -59,16 +71,27 @@ def doctor(
     Nothing is changed. Each finding says what is wrong, why that matters, and how to fix it. A resource that may not
     be read is a note.
 
+    With --template or --terraform-plan, a file is looked at in place of AWS, before anything is live: a template, or
+    what 'terraform show -json' says of a plan. What the file does not say is a note.
+
     The exit code is 0 where nothing is wrong, 1 where there is an error or a warning, 2 where nothing could be
     examined. Notes do not count.
     """
     needed, chosen = read_needs(modules, options)
+    _check_places(template=template, terraform_plan=plan, endpoint_url=endpoint_url)
+    if parameters and template is None:
+        raise click.UsageError("--parameter goes with --template")
     if is_dev(endpoint_url):
         complain(_DEV)
-    live = LiveAccount(boto3.session.Session(region_name=region), endpoint_url)
     try:
-        findings = list(examine(needed, chosen, live, now=SystemClock().now(), most_runs=runs))
-    except (NotLive, CannotDeploy) as error:
+        planned = _planned(template, parameters, plan)
+        account: Account = (
+            LiveAccount(boto3.session.Session(region_name=region), endpoint_url)
+            if planned is None
+            else PlannedAccount(planned, needed)
+        )
+        findings = list(examine(needed, chosen, account, now=SystemClock().now(), most_runs=runs))
+    except (NotLive, NotReadable, CannotDeploy) as error:
         raise NotExamined(str(error)) from None
     if as_json:
         for finding in findings:
@@ -77,6 +100,27 @@ def doctor(
         _show(findings)
     bad = {Severity.ERROR} if warnings_ok else {Severity.ERROR, Severity.WARNING}
     sys.exit(FOUND if any(finding.severity in bad for finding in findings) else 0)
+
+
+def _check_places(**places: object) -> None:
+    """Refuse two of the options that say where to look."""
+    given = [f"--{name.replace('_', '-')}" for name, place in places.items() if place is not None]
+    if len(given) > 1:
+        raise click.UsageError(f"{' and '.join(given)} are two places to look at; give one")
+
+
+def _planned(template: Path | None, parameters: tuple[str, ...], plan: Path | None) -> Resources | None:
+    """Read what a file will make. None where no file is given."""
+    if template is not None:
+        return read_template(template, _parsed(parameters))
+    return None if plan is None else read_plan(plan)
+
+
+def _parsed(parameters: tuple[str, ...]) -> dict[str, str]:
+    pairs = [parameter.partition("=") for parameter in parameters]
+    if wrong := [name for name, sign, _ in pairs if not (name and sign)]:
+        raise click.UsageError(f"--parameter {wrong[0]} is not NAME=VALUE")
+    return {name: value for name, _, value in pairs}
 
 
 def _show(findings: list[LiveFinding]) -> None:

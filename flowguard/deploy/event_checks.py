@@ -4,24 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from flowguard.deploy.account import Account, known
 from flowguard.deploy.finding import LiveFinding, error
-from flowguard.deploy.live import LiveAccount
 from flowguard.deploy.needs import Deployment, Target
 
 
-def check_events(needed: Deployment, live: LiveAccount) -> Iterator[LiveFinding]:
+def check_events(needed: Deployment, live: Account) -> Iterator[LiveFinding]:
     """Yield the findings about buses, rules and schedules."""
-    for bus in _buses(needed):
-        if live.has_bus(bus) is False:
-            yield error(
-                "bus-missing",
-                bus,
-                "the bus does not exist",
-                "EventBridge accepts what is sent there and drops it, and no answer says so",
-                f"create the bus {bus}, or name another: Bus(…)",
-            )
-        else:
-            yield from _rules(needed, bus, live)
+    yield from known(*(_bus(needed, bus, live) for bus in _buses(needed)), _schedules(needed, live))
+
+
+def _bus(needed: Deployment, bus: str, live: Account) -> Iterator[LiveFinding]:
+    if live.has_bus(bus) is False:
+        yield error(
+            "bus-missing",
+            bus,
+            "the bus does not exist",
+            "EventBridge accepts what is sent there and drops it, and no answer says so",
+            f"create the bus {bus}, or name another: Bus(…)",
+        )
+    else:
+        yield from _rules(needed, bus, live)
+
+
+def _schedules(needed: Deployment, live: Account) -> Iterator[LiveFinding]:
     if needed.long_delays and live.has_schedule_group(needed.scheduler_group) is False:
         yield error(
             "schedule-group-missing",
@@ -42,7 +48,7 @@ def _buses(needed: Deployment) -> list[str]:
     return sorted(sent_to | {bus.name for queue in needed.queues for bus in queue.rules})
 
 
-def _rules(needed: Deployment, bus: str, live: LiveAccount) -> Iterator[LiveFinding]:
+def _rules(needed: Deployment, bus: str, live: Account) -> Iterator[LiveFinding]:
     for queue in needed.queues:
         reader = live.queue(queue.name, queue.arn) if bus in {rule.name for rule in queue.rules} else None
         if reader is not None and live.rules(reader["QueueArn"], bus) == []:

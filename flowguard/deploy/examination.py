@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from flowguard.deploy.account import Account
 from flowguard.deploy.event_checks import check_events
-from flowguard.deploy.finding import LiveFinding, error, note, warning
+from flowguard.deploy.finding import LiveFinding, error, warning
 from flowguard.deploy.function_checks import check_functions
-from flowguard.deploy.live import LiveAccount
 from flowguard.deploy.needs import Deployment
 from flowguard.deploy.options import DeployOptions
 from flowguard.deploy.queue_checks import check_left_over, check_queues
@@ -20,7 +20,7 @@ MOST_OFF_BY = 60
 
 
 def examine(
-    needed: Deployment, options: DeployOptions, live: LiveAccount, *, now: int, most_runs: int
+    needed: Deployment, options: DeployOptions, live: Account, *, now: int, most_runs: int
 ) -> Iterator[LiveFinding]:
     """Yield all findings about a live deployment. ``now`` is this machine's time in ms since 1970."""
     yield from check_tables(needed, live)
@@ -32,18 +32,10 @@ def examine(
     yield from _clock(live, now)
     if most_runs and needed.flows:
         yield from check_runs(needed, live, now, most_runs)
-    for operation, code in sorted(live.unread.items()):
-        service, _, name = operation.partition(":")
-        yield note(
-            "not-read",
-            operation,
-            f"{name} of {service} is refused ({code})",
-            "what depends on it was not looked at",
-            "allow it to whoever runs this; an emulator may not serve it",
-        )
+    yield from live.notes()
 
 
-def _clock(live: LiveAccount, now: int) -> Iterator[LiveFinding]:
+def _clock(live: Account, now: int) -> Iterator[LiveFinding]:
     theirs = live.clock()
     if theirs is None:
         return

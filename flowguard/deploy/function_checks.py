@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from typing import Any, Final
 
+from flowguard.deploy.account import Account, known
 from flowguard.deploy.arns import statements_of
 from flowguard.deploy.batch_plan import time_for
 from flowguard.deploy.finding import LiveFinding, error, note, warning
 from flowguard.deploy.found import FunctionKind
-from flowguard.deploy.live import LiveAccount
 from flowguard.deploy.needs import Deployment, FunctionNeed, Target
 from flowguard.deploy.stream_checks import brings_queues, check_streams
 from flowguard.deploy.template import LOOPS
@@ -23,30 +23,35 @@ _LEVELS: Final = frozenset({"TRACE", "DEBUG", "INFO"})
 _OWN: Final = frozenset(f"FLOWGUARD_{name.upper()}" for name in Settings.model_fields)
 
 
-def check_functions(needed: Deployment, live: LiveAccount) -> Iterator[LiveFinding]:
+def check_functions(needed: Deployment, live: Account) -> Iterator[LiveFinding]:
     """Yield the findings about the functions, their event sources and their roles."""
     for function in needed.functions:
-        deployed = live.function(function.name)
-        if deployed is None:
-            if live.was_read("lambda", "get_function_configuration"):
-                yield error(
-                    "function-missing",
-                    function.name,
-                    "the function does not exist",
-                    f"nobody works on what {function.definition.handler} is for",
-                    f'deploy it, or say its name: [functions."{function.definition.handler}"] name = "…"',
-                )
-            continue
-        yield from _configuration(function, deployed)
-        yield from _log(function, deployed)
-        yield from _loops(function, live)
-        yield from _environment(function, deployed)
-        yield from _bucket(function, deployed)
-        yield from _sources(needed, function, deployed, live)
-        yield from check_streams(function, deployed, live)
-        yield from _url(function, live)
-        yield from _permissions(needed, function, deployed, live)
-    yield from _concurrency(needed, live)
+        yield from known(_of_function(needed, function, live))
+    yield from known(_concurrency(needed, live))
+
+
+def _of_function(needed: Deployment, function: FunctionNeed, live: Account) -> Iterator[LiveFinding]:
+    deployed = live.function(function.name)
+    if deployed is not None:
+        yield from known(
+            _configuration(function, deployed),
+            _log(function, deployed),
+            _loops(function, live),
+            _environment(function, deployed),
+            _bucket(function, deployed),
+            _sources(needed, function, deployed, live),
+            check_streams(function, deployed, live),
+            _url(function, live),
+            _permissions(needed, function, deployed, live),
+        )
+    elif live.was_read("lambda", "get_function_configuration"):
+        yield error(
+            "function-missing",
+            function.name,
+            "the function does not exist",
+            f"nobody works on what {function.definition.handler} is for",
+            f'deploy it, or say its name: [functions."{function.definition.handler}"] name = "…"',
+        )
 
 
 def _configuration(function: FunctionNeed, deployed: Mapping[str, Any]) -> Iterator[LiveFinding]:
@@ -90,7 +95,7 @@ def _log(function: FunctionNeed, deployed: Mapping[str, Any]) -> Iterator[LiveFi
         )
 
 
-def _loops(function: FunctionNeed, live: LiveAccount) -> Iterator[LiveFinding]:
+def _loops(function: FunctionNeed, live: Account) -> Iterator[LiveFinding]:
     if live.loops(function.name) not in (None, LOOPS):
         yield error(
             "chain-stopped",
@@ -158,7 +163,7 @@ def _bucket(function: FunctionNeed, deployed: Mapping[str, Any]) -> Iterator[Liv
 
 
 def _sources(
-    needed: Deployment, function: FunctionNeed, deployed: Mapping[str, Any], live: LiveAccount
+    needed: Deployment, function: FunctionNeed, deployed: Mapping[str, Any], live: Account
 ) -> Iterator[LiveFinding]:
     there = live.event_sources(function.name)
     if there is None:
@@ -208,7 +213,7 @@ def _sources(
             )
 
 
-def _concurrency(needed: Deployment, live: LiveAccount) -> Iterator[LiveFinding]:
+def _concurrency(needed: Deployment, live: Account) -> Iterator[LiveFinding]:
     """Yield a note that names the functions with a mapping that has no largest concurrency."""
     names = [
         function.name
@@ -229,7 +234,7 @@ def _concurrency(needed: Deployment, live: LiveAccount) -> Iterator[LiveFinding]
         )
 
 
-def _url(function: FunctionNeed, live: LiveAccount) -> Iterator[LiveFinding]:
+def _url(function: FunctionNeed, live: Account) -> Iterator[LiveFinding]:
     if not function.has_url:
         return
     if live.function_url(function.name) is False:
@@ -253,7 +258,7 @@ def _url(function: FunctionNeed, live: LiveAccount) -> Iterator[LiveFinding]:
 
 
 def _permissions(
-    needed: Deployment, function: FunctionNeed, deployed: Mapping[str, Any], live: LiveAccount
+    needed: Deployment, function: FunctionNeed, deployed: Mapping[str, Any], live: Account
 ) -> Iterator[LiveFinding]:
     role, home = str(deployed.get("Role", "")), Home.of(deployed.get("FunctionArn"))
     if not role or home is None:

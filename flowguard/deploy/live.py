@@ -13,6 +13,7 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
 from flowguard.aws.faults import STRANGERS, error_code
+from flowguard.deploy.finding import LiveFinding, note
 from flowguard.deploy.needs import stream_of
 from flowguard.errors import FlowguardError
 
@@ -320,6 +321,18 @@ class LiveAccount:
             with suppress(ValueError):
                 return parsedate_to_datetime(date).timestamp()
         return None
+
+    def notes(self) -> Iterator[LiveFinding]:
+        """Yield what may not be read."""
+        for operation, code in sorted(self.unread.items()):
+            service, _, name = operation.partition(":")
+            yield note(
+                "not-read",
+                operation,
+                f"{name} of {service} is refused ({code})",
+                "what depends on it was not looked at",
+                "allow it to whoever runs this; an emulator may not serve it",
+            )
 
 
 def _given(**params: Any) -> dict[str, Any]:

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from typing import Final
 
+from flowguard.deploy.account import Account, known
 from flowguard.deploy.finding import LiveFinding, error, note, warning
-from flowguard.deploy.live import LiveAccount, redrive_of
+from flowguard.deploy.live import redrive_of
 from flowguard.deploy.needs import Deployment, QueueNeed, Role
 from flowguard.deploy.queue_plan import TIMES_THE_TIMEOUT
 from flowguard.deploy.template import TAG
@@ -23,7 +24,7 @@ _COUNTS: Final = (
 )
 
 
-def check_queues(needed: Deployment, live: LiveAccount) -> Iterator[LiveFinding]:
+def check_queues(needed: Deployment, live: Account) -> Iterator[LiveFinding]:
     """Yield the findings about the queues and their subscriptions."""
     account = live.account if any(queue.arn is not None for queue in needed.queues) else None
     for queue in needed.queues:
@@ -36,27 +37,29 @@ def check_queues(needed: Deployment, live: LiveAccount) -> Iterator[LiveFinding]
                 "look at it with the credentials of its account",
             )
             continue
-        live_queue = live.queue(queue.name, queue.arn)
-        if live_queue is None:
-            if live.was_read("sqs", "get_queue_url") and live.was_read("sqs", "get_queue_attributes"):
-                yield error(
-                    "queue-missing",
-                    queue.name,
-                    f"the queue does not exist ({queue.role.value})",
-                    "what is sent there is refused for good, and parked as a dead letter or lost with its queue",
-                    f"create the queue {queue.name}, or say where it is: inbox=, answers= or dead_letters=",
-                )
-            continue
-        yield from _letters(queue, live_queue)
-        yield from _size(queue, live_queue)
-        yield from _kept_for(queue, live_queue)
+        yield from known(_of_queue(needed, queue, live))
+
+
+def _of_queue(needed: Deployment, queue: QueueNeed, live: Account) -> Iterator[LiveFinding]:
+    attributes = live.queue(queue.name, queue.arn)
+    if attributes is not None:
+        yield from known(_letters(queue, attributes), _size(queue, attributes), _kept_for(queue, attributes))
         if queue.reader is not None:
-            yield from _visibility(needed, queue, live_queue, live)
-            yield from _redrive_policy(needed, queue, live_queue, live)
-        yield from _subscribed(queue, live_queue, live)
+            yield from known(
+                _visibility(needed, queue, attributes, live), _redrive_policy(needed, queue, attributes, live)
+            )
+        yield from known(*(_subscribed(queue, topic, attributes, live) for topic in queue.topics))
+    elif live.was_read("sqs", "get_queue_url") and live.was_read("sqs", "get_queue_attributes"):
+        yield error(
+            "queue-missing",
+            queue.name,
+            f"the queue does not exist ({queue.role.value})",
+            "what is sent there is refused for good, and parked as a dead letter or lost with its queue",
+            f"create the queue {queue.name}, or say where it is: inbox=, answers= or dead_letters=",
+        )
 
 
-def check_left_over(needed: Deployment, live: LiveAccount) -> Iterator[LiveFinding]:
+def check_left_over(needed: Deployment, live: Account) -> Iterator[LiveFinding]:
     """Yield the queues that there were in an earlier release, and that still hold messages."""
     known = {queue.name for queue in needed.queues}
     for name in live.queues_of(TAG, needed.tags) or ():
@@ -110,9 +113,7 @@ def _kept_for(queue: QueueNeed, attributes: Attributes) -> Iterator[LiveFinding]
         )
 
 
-def _visibility(
-    needed: Deployment, queue: QueueNeed, attributes: Attributes, live: LiveAccount
-) -> Iterator[LiveFinding]:
+def _visibility(needed: Deployment, queue: QueueNeed, attributes: Attributes, live: Account) -> Iterator[LiveFinding]:
     function = needed.function(queue.reader or "")
     there = live.function(function.name)
     timeout = int(there["Timeout"]) if there is not None else function.timeout
@@ -133,7 +134,7 @@ def _visibility(
 
 
 def _redrive_policy(
-    needed: Deployment, queue: QueueNeed, attributes: Attributes, live: LiveAccount
+    needed: Deployment, queue: QueueNeed, attributes: Attributes, live: Account
 ) -> Iterator[LiveFinding]:
     if queue.give_up_to is None:
         return
@@ -158,7 +159,7 @@ def _redrive_policy(
 
 
 def _target(
-    needed: Deployment, queue: QueueNeed, attributes: Attributes, arn: str, live: LiveAccount
+    needed: Deployment, queue: QueueNeed, attributes: Attributes, arn: str, live: Account
 ) -> Iterator[LiveFinding]:
     name = arn.rpartition(":")[2]
     target = live.queue(name, arn)
@@ -193,52 +194,41 @@ def _target(
         )
 
 
-def _subscribed(queue: QueueNeed, attributes: Attributes, live: LiveAccount) -> Iterator[LiveFinding]:
-    for topic in queue.topics:
-        there = live.subscriptions(topic)
-        if there is None:
-            if live.was_read("sns", "list_subscriptions_by_topic"):
-                why = "requests and answers that are published there do not arrive"
-                yield error(
-                    "topic-missing", topic, "the topic does not exist", why, f"create it, and subscribe {queue.name}"
-                )
-            continue
-        subscriptions = [
-            subscription for subscription in there if subscription.get("Endpoint") == attributes["QueueArn"]
-        ]
-        if not subscriptions:
+def _subscribed(queue: QueueNeed, topic: str, attributes: Attributes, live: Account) -> Iterator[LiveFinding]:
+    there = live.subscriptions(topic)
+    if there is None:
+        if live.was_read("sns", "list_subscriptions_by_topic"):
+            why = "requests and answers that are published there do not arrive"
             yield error(
-                "subscription-missing",
-                queue.name,
-                f"it is not subscribed to {topic}",
-                "what is published there does not reach its function",
-                f"subscribe {attributes['QueueArn']} to it with the protocol sqs",
+                "topic-missing", topic, "the topic does not exist", why, f"create it, and subscribe {queue.name}"
             )
-        if subscriptions and not any(redrive_of(subscription) for subscription in subscriptions):
-            yield warning(
-                "undelivered-dropped",
-                queue.name,
-                f"its subscription to {topic} has no dead-letter queue",
-                "SNS drops what it cannot deliver, at once where the queue's policy or the queue itself is missing",
-                "set RedrivePolicy of the subscription to a queue that the topic may send to",
-            )
-        if (
-            len(
-                {
-                    subscription.get("RawMessageDelivery")
-                    for subscription in there
-                    if subscription.get("Protocol") == "sqs"
-                }
-            )
-            > 1
-        ):
-            yield warning(
-                "raw-delivery-mixed",
-                topic,
-                "some of its queues get raw messages, and others do not",
-                "raw messages lose SNS's id and time, by which copies and older requests are recognised",
-                "set RawMessageDelivery of all its subscriptions alike, best to false",
-            )
+        return
+    subscriptions = [subscription for subscription in there if subscription.get("Endpoint") == attributes["QueueArn"]]
+    if not subscriptions:
+        yield error(
+            "subscription-missing",
+            queue.name,
+            f"it is not subscribed to {topic}",
+            "what is published there does not reach its function",
+            f"subscribe {attributes['QueueArn']} to it with the protocol sqs",
+        )
+    if subscriptions and not any(redrive_of(subscription) for subscription in subscriptions):
+        yield warning(
+            "undelivered-dropped",
+            queue.name,
+            f"its subscription to {topic} has no dead-letter queue",
+            "SNS drops what it cannot deliver, at once where the queue's policy or the queue itself is missing",
+            "set RedrivePolicy of the subscription to a queue that the topic may send to",
+        )
+    to_queues = (subscription for subscription in there if subscription.get("Protocol") == "sqs")
+    if len({subscription.get("RawMessageDelivery") for subscription in to_queues}) > 1:
+        yield warning(
+            "raw-delivery-mixed",
+            topic,
+            "some of its queues get raw messages, and others do not",
+            "raw messages lose SNS's id and time, by which copies and older requests are recognised",
+            "set RawMessageDelivery of all its subscriptions alike, best to false",
+        )
 
 
 def _flows(needed: Deployment, queue: QueueNeed) -> Iterator[AnyFlow]:

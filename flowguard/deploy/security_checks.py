@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
+from flowguard.deploy.account import Account, known
 from flowguard.deploy.finding import LiveFinding, warning
-from flowguard.deploy.live import LiveAccount
 from flowguard.deploy.needs import Deployment, FunctionNeed
 from flowguard.deploy.options import DeployOptions
 
+Ask = Callable[[], str | None]
+"""Tells the key of a resource."""
 
-def check_security(needed: Deployment, options: DeployOptions, live: LiveAccount) -> Iterator[LiveFinding]:
+
+def check_security(needed: Deployment, options: DeployOptions, live: Account) -> Iterator[LiveFinding]:
     """Yield the findings about what the options ask for and is not so."""
-    for name, key, live_key in _keys(needed, options, live):
-        if live_key is not None and not _is_same(key, live_key):
-            yield _of_key(name, key, live_key)
+    yield from known(*(_key(name, key, ask) for name, key, ask in _keys(needed, options, live)))
     for function in needed.functions:
-        yield from _logs(function, options, live)
-        if (there := live.function(function.name)) is not None:
-            yield from _role(function, options, there, live)
-            yield from _code(function, options, live)
-            yield from _network(function, options, there)
+        yield from known(_logs(function, options, live), _function(function, options, live))
+
+
+def _function(function: FunctionNeed, options: DeployOptions, live: Account) -> Iterator[LiveFinding]:
+    if (there := live.function(function.name)) is not None:
+        yield from known(
+            _role(function, options, there, live),
+            _code(function, options, live),
+            _network(function, options, there),
+        )
 
 
 def _is_same(key: str, live_key: str) -> bool:
@@ -29,37 +36,44 @@ def _is_same(key: str, live_key: str) -> bool:
     return live_key in (key, key.rpartition("/")[2])
 
 
-def _of_key(name: str, key: str, live_key: str) -> LiveFinding:
+def _key(name: str, key: str, ask: Ask) -> Iterator[LiveFinding]:
+    live_key = ask()
+    if live_key is None or _is_same(key, live_key):
+        return
     state = f"it is under the key {live_key}" if live_key else "it is under no key of yours"
     why = "another key's policy says who may read what it keeps"
-    return warning("key-other", name, state, why, f"encrypt it with {key}, or say its kms_key in the options")
+    yield warning("key-other", name, state, why, f"encrypt it with {key}, or say its kms_key in the options")
 
 
-def _keys(needed: Deployment, options: DeployOptions, live: LiveAccount) -> Iterator[tuple[str, str, str | None]]:
-    """Yield the name of each resource to encrypt, the key it should have and the key it has at AWS."""
+def _keys(needed: Deployment, options: DeployOptions, live: Account) -> Iterator[tuple[str, str, Ask]]:
+    """Yield the name of each resource to encrypt, the key it should have and who tells the key it has."""
     for table in needed.tables:
         if table.kms_key is not None:
-            yield table.name, table.kms_key, live.table_key(table.name)
+            yield table.name, table.kms_key, partial(live.table_key, table.name)
     for queue in needed.queues:
         if queue.kms_key is not None:
-            attributes = live.queue(queue.name, queue.arn)
-            yield queue.name, queue.kms_key, None if attributes is None else attributes.get("KmsMasterKeyId", "")
+            yield queue.name, queue.kms_key, partial(_key_in, "KmsMasterKeyId", live.queue, queue.name, queue.arn)
     for topic in needed.topics:
         if topic.kms_key is not None:
-            yield topic.arn, topic.kms_key, live.topic_key(topic.arn)
+            yield topic.arn, topic.kms_key, partial(live.topic_key, topic.arn)
     key = needed.kms_key
     bucket, of_bucket = options.settings.bucket, options.bucket_key if options.bucket_key is not None else key
     if bucket is not None and of_bucket is not None:
-        yield bucket, of_bucket, live.bucket_key(bucket)
+        yield bucket, of_bucket, partial(live.bucket_key, bucket)
     if key is not None and needed.signing_secret is not None:
-        yield needed.signing_secret, key, live.secret_key(needed.signing_secret)
+        yield needed.signing_secret, key, partial(live.secret_key, needed.signing_secret)
     for function in needed.functions if key is not None else ():
-        there, group = live.function(function.name), live.log_group(function.name)
-        yield function.name, str(key), None if there is None else str(there.get("KMSKeyArn", ""))
-        yield f"/aws/lambda/{function.name}", str(key), None if group is None else str(group.get("kmsKeyId", ""))
+        yield function.name, str(key), partial(_key_in, "KMSKeyArn", live.function, function.name)
+        yield f"/aws/lambda/{function.name}", str(key), partial(_key_in, "kmsKeyId", live.log_group, function.name)
 
 
-def _logs(function: FunctionNeed, options: DeployOptions, live: LiveAccount) -> Iterator[LiveFinding]:
+def _key_in(attribute: str, ask: Callable[..., Mapping[str, Any] | None], *place: str | None) -> str | None:
+    """Return the key that an answer names. It is empty for none. None if there is no answer."""
+    answer = ask(*place)
+    return None if answer is None else str(answer.get(attribute, ""))
+
+
+def _logs(function: FunctionNeed, options: DeployOptions, live: Account) -> Iterator[LiveFinding]:
     group = live.log_group(function.name)
     if group is not None and group.get("retentionInDays") != options.log_retention:
         days = group.get("retentionInDays")
@@ -73,7 +87,7 @@ def _logs(function: FunctionNeed, options: DeployOptions, live: LiveAccount) -> 
 
 
 def _role(
-    function: FunctionNeed, options: DeployOptions, there: Mapping[str, Any], live: LiveAccount
+    function: FunctionNeed, options: DeployOptions, there: Mapping[str, Any], live: Account
 ) -> Iterator[LiveFinding]:
     boundary = options.permissions_boundary
     if boundary is None or function.role is not None:
@@ -92,7 +106,7 @@ def _role(
         )
 
 
-def _code(function: FunctionNeed, options: DeployOptions, live: LiveAccount) -> Iterator[LiveFinding]:
+def _code(function: FunctionNeed, options: DeployOptions, live: Account) -> Iterator[LiveFinding]:
     if options.code_signing is None:
         return
     signing = live.code_signing(function.name)

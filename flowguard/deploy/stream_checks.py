@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from flowguard.deploy.account import Account, known
 from flowguard.deploy.batch_plan import time_for
 from flowguard.deploy.finding import LiveFinding, error, warning
-from flowguard.deploy.live import LiveAccount
 from flowguard.deploy.needs import FunctionNeed, StreamNeed
 from flowguard.deploy.options import TABLE_KEEPS
 
@@ -16,7 +16,7 @@ _FOR_EVER: Final = -1
 """The age or the attempts of a mapping that has no bound."""
 
 
-def check_streams(function: FunctionNeed, deployed: Mapping[str, Any], live: LiveAccount) -> Iterator[LiveFinding]:
+def check_streams(function: FunctionNeed, deployed: Mapping[str, Any], live: Account) -> Iterator[LiveFinding]:
     """Yield the findings about what brings a function the records of its streams."""
     sources = live.event_sources(function.name) if function.streams else None
     if sources is None:
@@ -32,9 +32,11 @@ def check_streams(function: FunctionNeed, deployed: Mapping[str, Any], live: Liv
                 "map it to the function, with ReportBatchItemFailures",
             )
         for mapping in mappings:
-            yield from _answers(function, stream, mapping)
-            yield from _given_up(function, stream, mapping, live)
-            yield from _time(function, stream, mapping, deployed)
+            yield from known(
+                _answers(function, stream, mapping),
+                _given_up(function, stream, mapping, live),
+                _time(function, stream, mapping, deployed),
+            )
 
 
 def _called(stream: StreamNeed) -> str:
@@ -66,7 +68,7 @@ def _answers(function: FunctionNeed, stream: StreamNeed, mapping: Mapping[str, A
 
 
 def _given_up(
-    function: FunctionNeed, stream: StreamNeed, mapping: Mapping[str, Any], live: LiveAccount
+    function: FunctionNeed, stream: StreamNeed, mapping: Mapping[str, Any], live: Account
 ) -> Iterator[LiveFinding]:
     """Yield what lets a record hold up its shard until it expires, or vanish."""
     which, age = f"its mapping from {_called(stream)}", int(mapping.get("MaximumRecordAgeInSeconds") or _FOR_EVER)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from flowguard.deploy.account import Account, known
 from flowguard.deploy.finding import LiveFinding, error, warning
-from flowguard.deploy.live import LiveAccount
 from flowguard.deploy.needs import Deployment, TableNeed
 
 _STUCK: Final = 12 * 3_600_000
@@ -16,25 +16,30 @@ _LATE: Final = 3_600_000
 """Milliseconds after a deadline: its message is delayed by quarters of an hour, and may be retried."""
 
 
-def check_tables(needed: Deployment, live: LiveAccount) -> Iterator[LiveFinding]:
+def check_tables(needed: Deployment, live: Account) -> Iterator[LiveFinding]:
     """Yield the findings about the tables."""
     for table in needed.tables:
-        description = live.table(table.name)
-        if description is None:
-            if live.was_read("dynamodb", "describe_table"):
-                why = "every message that needs it stays in its queue, until SQS gives it up"
-                yield error("table-missing", table.name, "the table does not exist", why, f"create it: {_key(table)}")
-            continue
-        yield from _keys(table, description)
-        yield from _expiry(table, live)
-        if live.restorable(table.name) is False:
-            yield warning(
-                "not-restorable",
-                table.name,
-                "point-in-time recovery is off",
-                "items that are deleted by mistake cannot be brought back",
-                "turn point-in-time recovery on",
-            )
+        yield from known(_of_table(table, live))
+
+
+def _of_table(table: TableNeed, live: Account) -> Iterator[LiveFinding]:
+    description = live.table(table.name)
+    if description is not None:
+        yield from known(_keys(table, description), _expiry(table, live), _recovery(table, live))
+    elif live.was_read("dynamodb", "describe_table"):
+        why = "every message that needs it stays in its queue, until SQS gives it up"
+        yield error("table-missing", table.name, "the table does not exist", why, f"create it: {_key(table)}")
+
+
+def _recovery(table: TableNeed, live: Account) -> Iterator[LiveFinding]:
+    if live.restorable(table.name) is False:
+        yield warning(
+            "not-restorable",
+            table.name,
+            "point-in-time recovery is off",
+            "items that are deleted by mistake cannot be brought back",
+            "turn point-in-time recovery on",
+        )
 
 
 def _keys(table: TableNeed, description: Mapping[str, Any]) -> Iterator[LiveFinding]:
@@ -55,7 +60,7 @@ def _keys(table: TableNeed, description: Mapping[str, Any]) -> Iterator[LiveFind
         )
 
 
-def _expiry(table: TableNeed, live: LiveAccount) -> Iterator[LiveFinding]:
+def _expiry(table: TableNeed, live: Account) -> Iterator[LiveFinding]:
     if table.ttl is None:
         return
     setting = live.time_to_live(table.name)
@@ -85,7 +90,7 @@ def _key(table: TableNeed) -> str:
     )
 
 
-def check_runs(needed: Deployment, live: LiveAccount, now: int, most: int) -> Iterator[LiveFinding]:
+def check_runs(needed: Deployment, live: Account, now: int, most: int) -> Iterator[LiveFinding]:
     """Yield the findings about runs that are stuck. At most ``most`` items are read. ``now`` is ms."""
     flows = {flow.name for flow in needed.flows}
     for item in live.runs(needed.run_table, most):

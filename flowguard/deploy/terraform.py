@@ -33,6 +33,15 @@ _HOLDS: Final = (
 )
 """The resources that hold messages, items, keys or schedules."""
 
+_NAMES: Final = {"aws_dynamodb_table": "name", "aws_lambda_function": "function_name", "aws_sqs_queue": "name"}
+_LISTED: Final = {
+    "queue urls": ("aws_sqs_queue", "url", "The URL of each queue, by its name."),
+    "queue arns": ("aws_sqs_queue", "arn", "The ARN of each queue, by its name."),
+    "function arns": ("aws_lambda_function", "arn", "The ARN of each function, by its name."),
+    "table arns": ("aws_dynamodb_table", "arn", "The ARN of each table, by its name."),
+}
+"""The outputs of all that is made of a type."""
+
 _REMOVES: Final = ">= 1.7"
 """The first Terraform that has ``removed`` blocks."""
 
@@ -90,10 +99,13 @@ class _Terraform(Template):
         self.resources: dict[str, dict[str, Json]] = {}
         self.outputs: dict[str, Json] = {}
         self.data: dict[str, Json] = {}
+        for part in _LISTED:
+            self.ids.snake("output", part)  # no function's URL gets the name
 
     def whole(self) -> Json:
         """Return the configuration with all resources."""
         self.add_resources()
+        self._add_lists()
         return {
             "terraform": {"required_providers": {"aws": {"source": "hashicorp/aws", "version": _PROVIDER}}},
             "variable": {
@@ -113,6 +125,14 @@ class _Terraform(Template):
             "resource": self.resources,
             **({"output": self.outputs} if self.outputs else {}),
         }
+
+    def _add_lists(self) -> None:
+        """Add the outputs that name what is made, for the configuration that uses this one as a module."""
+        for output, (kind, attribute, about) in _LISTED.items():
+            named = self.resources.get(kind, {})
+            listed = {str(block[_NAMES[kind]]): f"${{{kind}.{key}.{attribute}}}" for key, block in named.items()}
+            if listed:
+                self.outputs[self.ids.snake("output", output)] = {"description": about, "value": listed}
 
     def _add(self, kind: str, name: str, block: Json) -> str:
         """Add a resource and return its address."""

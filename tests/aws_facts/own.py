@@ -83,6 +83,7 @@ OWN_NUMBERS: Final[Mapping[str, tuple[str, ...]]] = {
             "deploy/flow_cost.py:MONTH",
             "deploy/queue_plan.py:_DAY",
             "deploy/live.py:_HOUR",
+            "deploy/planned/account.py:_HOUR",
             "deploy/options.py:HALF_A_DAY",
             "deploy/options.py:TABLE_KEEPS",
             "deploy/stream_checks.py:_FOR_EVER",
@@ -203,6 +204,12 @@ OWN_WORDS: Final[Mapping[str, tuple[str, ...]]] = {
         *("Queue", "Queues", "Topic", "Url", "RuleNames", "SubscriptionArn", "Subscriptions", "TargetArn", "Targets"),
         *("Account", "NextToken", "Values"),
         *("Functions", "Logs", "Rules", "Topics", "Active", "Transform"),
+        *("BucketName", "Mappings", "PrimaryKey", "Roles"),
+    ),
+    "types of resources that the doctor reads in files, and flowguard makes none of": (
+        *("AWS::CloudFormation::Stack", "AWS::Events::EventBus", "AWS::IAM::ManagedPolicy", "AWS::IAM::Policy"),
+        *("AWS::IAM::RolePolicy", "AWS::Kinesis::Stream", "AWS::S3::Bucket", "AWS::SSM::Parameter"),
+        "AWS::Serverless::SimpleTable",
     ),
     "codes of botocore's models and of its retry mode, with which the tests compare them": (
         *("EC2ThrottledException", "InvalidSecurity", "KmsThrottled", "RequestThrottled"),

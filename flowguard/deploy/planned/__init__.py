@@ -1,0 +1,1 @@
+"""Reads from files what will be deployed, and answers the checks from it."""

@@ -1,0 +1,364 @@
+"""The account that a file makes when it is deployed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from flowguard.deploy.finding import LiveFinding, note
+from flowguard.deploy.needs import Deployment, stream_of
+from flowguard.deploy.planned.policies import allowed, documents_of
+from flowguard.deploy.planned.problems import NotReadable
+from flowguard.deploy.planned.resources import KINDS, Resource, Resources
+from flowguard.deploy.planned.values import UNKNOWN, Answer, Unanswered, is_known
+
+_HOUR: Final = 3_600
+_DEFAULT_BUS: Final = "default"
+_DAY_HOURS: Final = 24
+"""Hours for which a stream of Kinesis keeps a record by default."""
+
+_KEPT: Final = 345_600
+"""Seconds for which a queue keeps a message by default."""
+
+_STOPPED: Final = 3
+"""Seconds after which a function is stopped by default."""
+
+_BATCH: Final = {"sqs": 10, "kinesis": 100, "dynamodb": 100}
+"""Records of a batch by default."""
+
+_KEY_OF_TABLE: Final = ("AttributeDefinitions", "KeySchema")
+
+_NOT_IN_FILES: Final = (
+    "messages in queues, queues of earlier releases, runs, clocks, and the limits and concurrency of the account"
+)
+
+
+class PlannedAccount:
+    """Answers from the resources of a file. What others deploy is no part of it, and noted."""
+
+    def __init__(self, resources: Resources, needed: Deployment) -> None:
+        self._resources = resources
+        self._unanswered = Unanswered()
+        self._made = {
+            *(("AWS::SQS::Queue", queue.name) for queue in needed.queues if queue.made),
+            *(("AWS::DynamoDB::Table", table.name) for table in needed.tables if not table.existing),
+            *(("AWS::SNS::Topic", topic.name) for topic in needed.topics if not topic.existing),
+            *(("AWS::Lambda::Function", function.name) for function in needed.functions),
+            ("AWS::SecretsManager::Secret", needed.signing_secret),
+            *((("AWS::Scheduler::ScheduleGroup", needed.scheduler_group),) if not needed.existing_group else ()),
+        }
+
+    def was_read(self, service: str, operation: str) -> bool:
+        """Answer whether what is missing is known to be missing, which holds for all that is answered."""
+        return True
+
+    @property
+    def account(self) -> None:
+        """Return None. A file does not say it."""
+
+    def notes(self) -> Iterator[LiveFinding]:
+        """Yield what the file does not say."""
+        file = self._resources.file
+        for what, names in self._unanswered:
+            yield note(
+                "not-looked-at",
+                names,
+                f"{what}: the file does not say it",
+                "what depends on it was not looked at",
+                "say it in the file if you can, and look at what is live after the deployment",
+            )
+        yield note(
+            "not-in-a-file",
+            file,
+            f"{_NOT_IN_FILES} are in no file",
+            "they were not looked at",
+            "look at what is live: the same command without the file",
+        )
+
+    # -- queues and topics
+
+    def queue(self, name: str, arn: str | None = None) -> Mapping[str, str] | None:
+        if (queue := self._one("AWS::SQS::Queue", name if arn is None else arn.rpartition(":")[2])) is None:
+            return None
+        given = queue.properties
+        attributes = {"QueueArn": queue.arn, "MessageRetentionPeriod": str(_KEPT)}
+        for attribute in ("VisibilityTimeout", "MessageRetentionPeriod", "MaximumMessageSize", "KmsMasterKeyId"):
+            if attribute in given:
+                attributes[attribute] = given[attribute] if given[attribute] is UNKNOWN else str(given[attribute])
+        return self._answer({**attributes, **_redrive(given), **_key(given, "KmsMasterKeyId", "KmsMasterKeyId")}, queue)
+
+    def queues_of(self, tag: str, flows: list[str]) -> None:
+        """Return None. Queues of earlier releases are in no file."""
+
+    def subscriptions(self, topic: str) -> list[Mapping[str, str]] | None:
+        answers = [*self._subscribed(self._resources.placed(topic))]
+        return answers if answers or self._one("AWS::SNS::Topic", topic.rpartition(":")[2]) is not None else None
+
+    def _subscribed(self, topic: str) -> Iterator[Mapping[str, str]]:
+        for subscription in self._resources.of("AWS::SNS::Subscription"):
+            answer = self._answer(_subscription(subscription.properties), subscription)
+            if answer.get("TopicArn") == topic:
+                yield answer
+        if (here := self._resources.named("AWS::SNS::Topic", topic.rpartition(":")[2])) is not None:
+            inline = here.properties.get("Subscription", [])
+            for given in [UNKNOWN] if inline is UNKNOWN else inline:
+                yield self._answer(_subscription(given), here)
+
+    def topic_key(self, topic: str) -> str | None:
+        resource = self._one("AWS::SNS::Topic", topic.rpartition(":")[2])
+        return self._key_of(resource, "KmsMasterKeyId")
+
+    # -- buses and schedules
+
+    def has_bus(self, name: str) -> bool | None:
+        short = name.rpartition("/")[2]
+        if short == _DEFAULT_BUS or self._resources.named("AWS::Events::EventBus", short) is not None:
+            return True
+        self._unanswered.add("the bus, which is none of the file's", name)
+        return None
+
+    def rules(self, queue: str, bus: str) -> list[str]:
+        names = []
+        for rule in self._resources.of("AWS::Events::Rule"):
+            answer = self._answer({"EventBusName": _DEFAULT_BUS, "Targets": [], **rule.properties}, rule)
+            buses = {str(answer["EventBusName"]).rpartition("/")[2], bus.rpartition("/")[2]}
+            if len(buses) == 1 and any(target.get("Arn") == queue for target in answer["Targets"]):
+                names.append(rule.label)
+        return names
+
+    def has_schedule_group(self, name: str) -> bool | None:
+        return name == _DEFAULT_BUS or self._one("AWS::Scheduler::ScheduleGroup", name) is not None
+
+    # -- tables
+
+    def table(self, name: str) -> Mapping[str, Any] | None:
+        table = self._one("AWS::DynamoDB::Table", name.rpartition("/")[2])
+        if table is None:
+            return None
+        given = {**dict.fromkeys(_KEY_OF_TABLE, UNKNOWN), **table.properties}
+        if is_known([given[part] for part in _KEY_OF_TABLE]) and not _has_key(given):
+            raise NotReadable(self._resources.file, f"the key of {table.label} is not whole, or has another form")
+        return self._answer(given, table)
+
+    def table_key(self, name: str) -> str | None:
+        table = self._one("AWS::DynamoDB::Table", name.rpartition("/")[2])
+        return None if table is None else self._key_of(_within(table, "SSESpecification"), "KMSMasterKeyId")
+
+    def time_to_live(self, name: str) -> Mapping[str, Any] | None:
+        table = self._one("AWS::DynamoDB::Table", name.rpartition("/")[2])
+        if table is None:
+            return None
+        setting = self._answer({"TimeToLiveSpecification": {}, **table.properties}, table)["TimeToLiveSpecification"]
+        status = "ENABLED" if setting.get("Enabled") else "DISABLED"
+        return {"TimeToLiveStatus": status, "AttributeName": setting.get("AttributeName")}
+
+    def restorable(self, name: str) -> bool | None:
+        table = self._one("AWS::DynamoDB::Table", name.rpartition("/")[2])
+        if table is None:
+            return None
+        setting = self._answer({"PointInTimeRecoverySpecification": {}, **table.properties}, table)
+        return bool(setting["PointInTimeRecoverySpecification"].get("PointInTimeRecoveryEnabled"))
+
+    def runs(self, table: str, most: int) -> Iterator[Mapping[str, Any]]:
+        """Yield nothing. Runs are in no file."""
+        return iter(())
+
+    def stream_keeps(self, arn: str) -> int | None:
+        name = stream_of(arn).rpartition("/")[2]
+        if (stream := self._resources.named("AWS::Kinesis::Stream", name)) is None:
+            self._unanswered.add("for how long the stream keeps a record", name)
+            return None
+        return (
+            int(self._answer({"RetentionPeriodHours": _DAY_HOURS, **stream.properties}, stream)["RetentionPeriodHours"])
+            * _HOUR
+        )
+
+    # -- functions
+
+    def function(self, name: str) -> Mapping[str, Any] | None:
+        if (function := self._one("AWS::Lambda::Function", name)) is None:
+            return None
+        given = function.properties
+        logging = given.get("LoggingConfig", {})
+        answer = {
+            **given,
+            "Timeout": given.get("Timeout", _STOPPED),
+            "LoggingConfig": logging if logging is UNKNOWN else {"LogFormat": "Text", **logging},
+            "FunctionArn": function.arn,
+            **_key(given, "KmsKeyArn", "KMSKeyArn"),
+        }
+        return self._answer(answer, function)
+
+    def loops(self, function: str) -> str | None:
+        resource = self._one("AWS::Lambda::Function", function)
+        return (
+            None
+            if resource is None
+            else str(self._answer({"RecursiveLoop": "Terminate", **resource.properties}, resource)["RecursiveLoop"])
+        )
+
+    def event_sources(self, function: str) -> list[Mapping[str, Any]]:
+        mappings: list[Mapping[str, Any]] = []
+        for mapping in self._resources.of("AWS::Lambda::EventSourceMapping"):
+            answer = self._answer(_mapping(mapping.properties), mapping)
+            if _is_function(answer["FunctionName"], function):
+                mappings.append(answer)
+        return mappings
+
+    def function_url(self, name: str) -> bool:
+        return self._url(name) is not None
+
+    def url_auth(self, name: str) -> str | None:
+        return None if (url := self._url(name)) is None else str(url["AuthType"])
+
+    def _url(self, function: str) -> Mapping[str, Any] | None:
+        for url in self._resources.of("AWS::Lambda::Url"):
+            answer = self._answer({"AuthType": UNKNOWN, "TargetFunctionArn": UNKNOWN, **url.properties}, url)
+            if _is_function(answer["TargetFunctionArn"], function):
+                return answer
+        return None
+
+    def log_group(self, function: str) -> Mapping[str, Any] | None:
+        name = f"/aws/lambda/{function}"
+        if (group := self._resources.named("AWS::Logs::LogGroup", name)) is None:
+            self._unanswered.add("the log group, which is none of the file's", name)
+            return None
+        days = group.properties.get("RetentionInDays")
+        retention = {} if days is None else {"retentionInDays": days}
+        return self._answer({**retention, **_key(group.properties, "KmsKeyId", "kmsKeyId")}, group)
+
+    def code_signing(self, function: str) -> str | None:
+        resource = self._one("AWS::Lambda::Function", function)
+        return (
+            None
+            if resource is None
+            else str(
+                self._answer({"CodeSigningConfigArn": "", **resource.properties}, resource)["CodeSigningConfigArn"]
+            )
+        )
+
+    def role(self, name: str) -> Mapping[str, Any] | None:
+        if (role := self._resources.named("AWS::IAM::Role", name)) is None:
+            self._unanswered.add("the role, which is none of the file's", name)
+            return None
+        boundary = role.properties.get("PermissionsBoundary")
+        bounded = {} if boundary is None else {"PermissionsBoundary": {"PermissionsBoundaryArn": boundary}}
+        return self._answer(bounded, role)
+
+    # -- the bucket and the secret
+
+    def bucket_key(self, bucket: str) -> str | None:
+        if (resource := self._resources.named("AWS::S3::Bucket", bucket)) is None:
+            self._unanswered.add("the bucket, which is none of the file's", bucket)
+            return None
+        encryption = self._answer({"BucketEncryption": {}, **resource.properties}, resource)["BucketEncryption"]
+        [rule, *_] = encryption.get("ServerSideEncryptionConfiguration") or [{}]
+        return str(rule.get("ServerSideEncryptionByDefault", {}).get("KMSMasterKeyID", ""))
+
+    def secret_key(self, name: str) -> str | None:
+        return self._key_of(self._one("AWS::SecretsManager::Secret", name), "KmsKeyId")
+
+    # -- what a role may do
+
+    def denied(
+        self, role: str, actions: list[str], resource: str, context: Mapping[str, str] | None = None
+    ) -> list[str]:
+        """Return the actions that no policy of the file allows. What its policies leave open is noted."""
+        name = role.rpartition("/")[2]
+        if (given := self._resources.named("AWS::IAM::Role", name)) is None:
+            self._unanswered.add("the role, which is none of the file's", name)
+            return []
+        documents = [*documents_of(given, self._resources)]
+        denied, place = [], self._resources.placed(resource)
+        for action in actions:
+            may = allowed(documents, action, place, context or {})
+            if may is None:
+                self._unanswered.add("what all the policies of the role allow", name)
+            elif not may:
+                denied.append(action)
+        return denied
+
+    def clock(self) -> None:
+        """Return None. A file has no clock."""
+
+    # -- answers
+
+    def _one(self, type_: str, name: str) -> Resource | None:
+        """Return a resource. None if the file was to have it, and has not."""
+        if (resource := self._resources.named(type_, name)) is not None:
+            return resource
+        if (type_, name) not in self._made:
+            self._unanswered.stop("it is deployed elsewhere", name)
+        if labels := self._resources.maybe(type_):
+            self._unanswered.stop(f"whether {', '.join(sorted(labels))} makes it", name)
+        return None
+
+    def _answer(self, values: Mapping[str, Any], resource: Resource) -> Answer:
+        name = resource.name if resource.type in KINDS else UNKNOWN
+        return Answer(values, resource.label if name is UNKNOWN else str(name), self._unanswered)
+
+    def _key_of(self, resource: Resource | None, attribute: str) -> str | None:
+        """Return the key of a resource. It is empty for none."""
+        if resource is None:
+            return None
+        return str(self._answer(_key(resource.properties, attribute, attribute), resource).get(attribute, ""))
+
+
+def _has_key(table: Mapping[str, Any]) -> bool:
+    """Answer whether each attribute of a key has its type, and its part in the key."""
+    parts = [part for name in _KEY_OF_TABLE for part in table[name]]
+    if not all(isinstance(part, dict) and isinstance(part.get("AttributeName"), str) for part in parts):
+        return False
+    types = {part["AttributeName"]: part.get("AttributeType") for part in table["AttributeDefinitions"]}
+    return all(types.get(part["AttributeName"]) and part.get("KeyType") for part in table["KeySchema"])
+
+
+def _within(resource: Resource, part: str) -> Resource:
+    """Return a resource with the properties of a part of it alone."""
+    given = resource.properties.get(part, {})
+    return Resource(resource.label, resource.type, {"KMSMasterKeyId": UNKNOWN} if given is UNKNOWN else given)
+
+
+def _key(given: Mapping[str, Any], property_: str, attribute: str) -> dict[str, Any]:
+    """Return the key of a resource under its name in the API. Which key an alias names is not known."""
+    if (key := given.get(property_)) is None:
+        return {}
+    return {attribute: UNKNOWN if key is UNKNOWN or ":alias/" in f":{key}" else key}
+
+
+def _redrive(given: Mapping[str, Any]) -> dict[str, Any]:
+    if (policy := given.get("RedrivePolicy")) is None:
+        return {}
+    return {"RedrivePolicy": json.dumps(policy) if is_known(policy) else UNKNOWN}
+
+
+def _subscription(given: Any) -> dict[str, Any]:
+    """Return a subscription as SNS tells of it."""
+    if not isinstance(given, dict):
+        return {"TopicArn": UNKNOWN, "Endpoint": UNKNOWN}
+    raw = given.get("RawMessageDelivery", False)
+    is_raw = raw if raw is UNKNOWN else str(raw).lower()
+    return {**given, **_redrive(given), "RawMessageDelivery": is_raw}
+
+
+def _mapping(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an event source mapping as Lambda tells of it."""
+    arn = given.get("EventSourceArn", UNKNOWN)
+    size = (
+        {}
+        if arn is UNKNOWN
+        else {"BatchSize": _BATCH.get(str(arn).split(":")[2] if str(arn).count(":") > 1 else "", 1)}
+    )
+    is_on = given.get("Enabled", True)
+    state = is_on if is_on is UNKNOWN else "Enabled" if is_on else "Disabled"
+    return {**size, "FunctionName": UNKNOWN, **given, "EventSourceArn": arn, "State": state}
+
+
+def _is_function(place: Any, name: str) -> bool:
+    """Answer whether a name or ARN, whole or in part, with an alias or without, is that of a function."""
+    whole = str(place)
+    parts = whole.split(":")
+    return name == (
+        parts[6] if whole.startswith("arn:") and len(parts) > 6 else parts[2] if ":function:" in whole else parts[0]
+    )

@@ -1,0 +1,164 @@
+"""The resources of a file, with the properties that CloudFormation gives them, whatever the file's language."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from flowguard.deploy.planned.problems import NotReadable
+from flowguard.deploy.planned.values import UNKNOWN
+from flowguard.wire.home import Home
+
+HERE: Final = Home("aws", "the-region-here", "000000000000")
+"""Stands for where the file is deployed. Names that have some of it are not known."""
+
+Properties = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A type of resource: the property with its name, and its ARN after the account."""
+
+    name: str
+    service: str = ""
+    resource: str = "{}"
+    is_regional: bool = True
+
+    def arn(self, name: str) -> str:
+        """Return the ARN of a resource of that name, as deployed here."""
+        region, account = (HERE.region, HERE.account) if self.service != "s3" else ("", "")
+        place = region if self.is_regional else ""
+        return f"arn:{HERE.partition}:{self.service}:{place}:{account}:{self.resource.format(name)}"
+
+
+KINDS: Final[Mapping[str, Kind]] = {
+    "AWS::DynamoDB::Table": Kind("TableName", "dynamodb", "table/{}"),
+    "AWS::Events::EventBus": Kind("Name", "events", "event-bus/{}"),
+    "AWS::Events::Rule": Kind("Name", "events", "rule/{}"),
+    "AWS::IAM::ManagedPolicy": Kind("ManagedPolicyName", "iam", "policy/{}", is_regional=False),
+    "AWS::IAM::Role": Kind("RoleName", "iam", "role/{}", is_regional=False),
+    "AWS::Kinesis::Stream": Kind("Name", "kinesis", "stream/{}"),
+    "AWS::Lambda::Function": Kind("FunctionName", "lambda", "function:{}"),
+    "AWS::Logs::LogGroup": Kind("LogGroupName", "logs", "log-group:{}"),
+    "AWS::S3::Bucket": Kind("BucketName", "s3", is_regional=False),
+    "AWS::SNS::Topic": Kind("TopicName", "sns"),
+    "AWS::SQS::Queue": Kind("QueueName", "sqs"),
+    "AWS::Scheduler::ScheduleGroup": Kind("Name", "scheduler", "schedule-group/{}"),
+    "AWS::SecretsManager::Secret": Kind("Name", "secretsmanager", "secret:{}"),
+}
+"""The types of resources that others refer to."""
+
+_ANY_NAME: Final = ("AWS::IAM::Role", "AWS::IAM::ManagedPolicy")
+"""Nobody needs the names of these: the file's own label stands for one that is not given."""
+
+_SHAPES: Final[Mapping[str, type]] = {
+    **dict.fromkeys(
+        ("VisibilityTimeout", "MessageRetentionPeriod", "MaximumMessageSize", "maxReceiveCount", "Timeout"), int
+    ),
+    **dict.fromkeys(("BatchSize", "MaximumRecordAgeInSeconds", "MaximumRetryAttempts", "MaximumConcurrency"), int),
+    **dict.fromkeys(("TumblingWindowInSeconds", "RetentionPeriodHours", "RetentionInDays"), int),
+    **dict.fromkeys(("Enabled", "PointInTimeRecoveryEnabled", "BisectBatchOnFunctionError"), bool),
+    **dict.fromkeys(("AttributeDefinitions", "KeySchema", "FunctionResponseTypes", "Targets", "Policies"), list),
+    **dict.fromkeys(("ManagedPolicyArns", "Roles", "Subscription", "SubnetIds", "SecurityGroupIds"), list),
+    **dict.fromkeys(("ServerSideEncryptionConfiguration",), list),
+    **dict.fromkeys(("Environment", "Variables", "LoggingConfig", "RedrivePolicy", "ScalingConfig", "VpcConfig"), dict),
+    **dict.fromkeys(("DestinationConfig", "OnFailure", "TimeToLiveSpecification", "SSESpecification"), dict),
+    **dict.fromkeys(("PointInTimeRecoverySpecification", "PolicyDocument", "BucketEncryption", "Events"), dict),
+}
+"""The types of the properties that are looked at."""
+
+_BLOCKS: Final = ("Policies", "Subscription", "Targets")
+"""The lists of mappings among them."""
+
+_OPAQUE: Final = re.compile(r"AWS::CloudFormation::Stack|AWS::Serverless::Application|.+::MODULE|terraform::.+")
+
+
+@dataclass(frozen=True)
+class Resource:
+    """A resource of a file. ``label`` is what the file calls it."""
+
+    label: str
+    type: str
+    properties: Properties
+
+    @property
+    def name(self) -> Any:
+        """Return its name at AWS. It is ``UNKNOWN`` where the deployment gives it one."""
+        name = self.properties.get(KINDS[self.type].name, UNKNOWN)
+        if self.type in _ANY_NAME and not isinstance(name, str):
+            return self.label
+        is_given = isinstance(name, str) and HERE.region not in name and HERE.account not in name
+        return name if is_given else UNKNOWN
+
+    @property
+    def arn(self) -> Any:
+        """Return its ARN. It is ``UNKNOWN`` where the name is."""
+        name = self.name
+        return UNKNOWN if name is UNKNOWN else KINDS[self.type].arn(name)
+
+
+class Resources:
+    """All resources of a file. ``file`` is its name."""
+
+    def __init__(self, file: str, resources: list[Resource]) -> None:
+        self.file = file
+        self._all = [Resource(each.label, each.type, self._shaped(each.label, each.properties)) for each in resources]
+        arns = (each.arn for each in self._all if each.type in KINDS)
+        self._here = {_end(arn): arn for arn in arns if arn is not UNKNOWN}
+        self._all = [Resource(each.label, each.type, self.placed(each.properties)) for each in self._all]
+
+    def of(self, type_: str) -> Iterator[Resource]:
+        """Yield the resources of a type."""
+        return (resource for resource in self._all if resource.type == type_)
+
+    def named(self, type_: str, name: str) -> Resource | None:
+        """Return the resource of a type and name, if the file has it."""
+        return next((resource for resource in self.of(type_) if resource.name == name), None)
+
+    def maybe(self, type_: str) -> list[str]:
+        """Return the labels of what may turn out to be a resource of that type, of whatever name."""
+        unnamed = [resource.label for resource in self.of(type_) if resource.name is UNKNOWN]
+        return unnamed + [resource.label for resource in self._all if _OPAQUE.fullmatch(resource.type)]
+
+    def placed(self, value: Any) -> Any:
+        """Return a value in which the ARNs of the file's own resources are those of here, whatever it calls here."""
+        if isinstance(value, dict):
+            return {key: self.placed(item) for key, item in value.items()}
+        if isinstance(value, list):
+            return [self.placed(item) for item in value]
+        return self._here.get(_end(value), value) if isinstance(value, str) else value
+
+    def _shaped(self, label: str, value: Any) -> Any:
+        """Return properties with numbers and truths of their types. Raises :class:`NotReadable` for other types."""
+        if isinstance(value, list):
+            return [self._shaped(label, item) for item in value]
+        if not isinstance(value, dict):
+            return value
+        return {
+            key: item if key == "Variables" and isinstance(item, dict) else self._fitting(label, key, item)
+            for key, item in value.items()
+        }
+
+    def _fitting(self, label: str, key: str, value: Any) -> Any:
+        wanted = _SHAPES.get(key)
+        if (
+            key in _BLOCKS
+            and isinstance(value, list)
+            and not all(isinstance(it, dict) or it is UNKNOWN for it in value)
+        ):
+            raise NotReadable(self.file, f"{key} of {label} has other items than mappings")
+        if value is UNKNOWN or wanted is None or (isinstance(value, wanted) and not (wanted is int and value is True)):
+            return self._shaped(label, value)
+        if wanted is int and isinstance(value, str) and re.fullmatch("-?[0-9]{1,9}", value):
+            return int(value)
+        if wanted is bool and value in ("true", "false"):
+            return value == "true"
+        raise NotReadable(self.file, f"{key} of {label} is {value!r:.60}, and not of the type {wanted.__name__}")
+
+
+def _end(arn: str) -> str:
+    """Return what tells an ARN from others of one account and region. It is empty for other texts."""
+    parts = arn.split(":", 5)
+    return f"{parts[2]}:{parts[5]}" if len(parts) == 6 and parts[0] == "arn" else ""

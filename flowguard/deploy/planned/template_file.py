@@ -1,0 +1,94 @@
+"""A reader of CloudFormation's templates, in JSON or YAML, also of SAM's."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from flowguard.deploy.planned.intrinsics import Intrinsics
+from flowguard.deploy.planned.problems import NotReadable
+from flowguard.deploy.planned.resources import Resources
+from flowguard.deploy.planned.sam_functions import without_sam
+
+
+def read_template(file: Path, parameters: Mapping[str, str]) -> Resources:
+    """Read the resources of a template, with these parameters. Raises :class:`NotReadable`."""
+    return resources_of(str(file), _parsed(file), parameters)
+
+
+def resources_of(file: str, template: Any, parameters: Mapping[str, str]) -> Resources:
+    """Return the resources of a template. Parameters that are not given have their defaults."""
+    if not isinstance(template, dict) or not isinstance(template.get("Resources"), dict):
+        raise NotReadable(file, "it is no template: it has no mapping Resources")
+    if unknown := sorted(
+        name for name in parameters.keys() - _section(file, template, "Parameters") if ":" not in name
+    ):
+        raise NotReadable(file, f"it has no parameter {', '.join(unknown)}")
+    for name in ("Conditions", "Mappings"):
+        _section(file, template, name)
+    given = {
+        **template,
+        "Resources": {label: _resource(file, label, it) for label, it in template["Resources"].items()},
+    }
+    try:
+        return Resources(file, [*Intrinsics({**given, "Resources": without_sam(given)}, parameters).resources()])
+    except RecursionError:
+        raise NotReadable(file, "it is nested too deeply") from None
+
+
+def _resource(file: str, label: str, resource: Any) -> dict[str, Any]:
+    if not isinstance(resource, dict) or not isinstance(properties := resource.get("Properties") or {}, dict):
+        raise NotReadable(file, f"Resources.{label} is no resource: it has no mapping Properties")
+    return {**resource, "Properties": properties}
+
+
+def _section(file: str, template: Mapping[str, Any], name: str) -> dict[str, Any]:
+    section: dict[str, Any] = template.get(name) or {}
+    if not isinstance(section, dict):
+        raise NotReadable(file, f"{name} is no mapping")
+    return section
+
+
+def _parsed(file: Path) -> Any:
+    try:
+        text = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise NotReadable(str(file), f"it cannot be read: {error}") from None
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return _of_yaml(file, text)
+
+
+def _of_yaml(file: Path, text: str) -> Any:
+    try:
+        yaml: Any = import_module("yaml")
+    except ImportError:
+        raise NotReadable(str(file), "it is not JSON; to read YAML: pip install PyYAML") from None
+    resolvers = yaml.SafeLoader.yaml_implicit_resolvers
+    loader: Any = type("Loader", (yaml.SafeLoader,), {"yaml_implicit_resolvers": _without_times(resolvers)})
+    loader.add_multi_constructor("!", _short)
+    try:
+        return yaml.load(text, loader)
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        raise NotReadable(str(file), f"it is neither JSON nor YAML: {error}") from None
+
+
+def _without_times(resolvers: Mapping[Any, list[tuple[str, Any]]]) -> dict[Any, list[tuple[str, Any]]]:
+    """Return what tells YAML's types, so that a date stays a text, as in JSON."""
+    return {first: [pair for pair in pairs if not pair[0].endswith(":timestamp")] for first, pairs in resolvers.items()}
+
+
+def _short(loader: Any, suffix: str, node: Any) -> dict[str, Any]:
+    """Return the long form of a function: ``!Ref`` and ``!Condition`` are keys, others begin with ``Fn::``."""
+    kind = type(node).__name__
+    if kind == "ScalarNode":
+        value: Any = loader.construct_scalar(node)
+    elif kind == "SequenceNode":
+        value = loader.construct_sequence(node, deep=True)
+    else:
+        value = loader.construct_mapping(node, deep=True)
+    return {suffix if suffix in ("Ref", "Condition") else f"Fn::{suffix}": value}

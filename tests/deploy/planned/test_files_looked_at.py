@@ -1,0 +1,394 @@
+"""``flowguard doctor`` on files: nothing is wrong with what ``flowguard iac`` writes, and each break is found."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Callable
+from typing import Any, Final
+
+import pytest
+
+from flowguard.cli.iac import FORMATS
+from flowguard.deploy.options import DeployOptions
+from flowguard.deploy.planned.account import PlannedAccount
+from flowguard.deploy.planned.resources import KINDS
+from flowguard.deploy.planned.values import Answer
+from tests.deploy.everything import NEWS, PLACED
+from tests.deploy.exercised import needs
+from tests.deploy.planned.looked import Text, findings, found_in, made, read
+from tests.deploy.templates import MODULES, SHIPPED, options_of, template, text_of
+from tests.deploy.test_doctor_security import ASKED, BOUNDARY, MODULE, OTHER_SIGNING
+from tests.deploy.test_keys import KEY
+from tests.deploy.test_keys import THEIRS as THEIR_KEY
+
+ELSEWHERE: Final[dict[str, set[Text]]] = {
+    "everything": {
+        ("not-looked-at", "note", "answers-here, orders-a, parcels, theirs"),
+        ("not-looked-at", "note", "shipping"),
+    },
+    "streaming": {("not-looked-at", "note", "clicked, viewed")},
+}
+"""What the files of a deployment do not say."""
+
+PACK: Final = "EverythingPackFunction"
+INBOX: Final = "EverythingPackQueue"
+
+
+@pytest.fixture(autouse=True)
+def _closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing here asks the network."""
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("the network was asked")
+
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+
+
+@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("name", MODULES)
+def test_nothing_is_wrong_with_what_is_generated(name: str, form: str) -> None:
+    assert {*found_in(name, form)} == ELSEWHERE.get(name, set())
+
+
+def test_the_flows_that_are_shipped_are_among_them() -> None:
+    assert {*SHIPPED} <= MODULES.keys()
+
+
+# -- the formats agree
+
+
+def plain(answer: Any, *keys: str) -> Any:
+    """An answer as values, of which these are looked at."""
+    if isinstance(answer, list):
+        return sorted((plain(each, *keys) for each in answer), key=str)
+    if not isinstance(answer, Answer):
+        return answer
+    return {key: plain(answer[key]) for key in answer if not keys or key in keys}
+
+
+def variables(account: PlannedAccount, function: str) -> list[str]:
+    """The names of a function's variables. What they are is each language's own."""
+    there = account.function(function)
+    assert there is not None
+    return sorted(there["Environment"]["Variables"])
+
+
+def answers(name: str, form: str) -> dict[str, Any]:
+    """What an account answers to all that is asked of a deployment, but what roles may do."""
+    needed = needs(MODULES[name], options=options_of(name))
+    account = PlannedAccount(read(text_of(name, form), form), needed)
+    queue = ("QueueArn", "VisibilityTimeout", "MessageRetentionPeriod", "MaximumMessageSize", "RedrivePolicy")
+    source = (
+        *("EventSourceArn", "State", "BatchSize", "FunctionResponseTypes", "ScalingConfig", "MaximumRetryAttempts"),
+        *("MaximumRecordAgeInSeconds", "BisectBatchOnFunctionError", "DestinationConfig"),
+    )
+    subscription = ("Endpoint", "Protocol", "RedrivePolicy", "RawMessageDelivery")
+    function = ("FunctionArn", "Handler", "Timeout")
+    return {
+        **{f"queue {each.name}": plain(account.queue(each.name), *queue) for each in needed.queues if each.made},
+        **{f"topic {each.arn}": plain(account.subscriptions(each.arn), *subscription) for each in needed.topics},
+        **{f"ttl {each.name}": account.time_to_live(each.name) for each in needed.tables if not each.existing},
+        **{f"restored {each.name}": account.restorable(each.name) for each in needed.tables if not each.existing},
+        **{
+            f"table {each.name}": plain(account.table(each.name), "KeySchema", "AttributeDefinitions")
+            for each in needed.tables
+            if not each.existing
+        },
+        **{f"function {each.name}": plain(account.function(each.name), *function) for each in needed.functions},
+        **{f"variables {each.name}": variables(account, each.name) for each in needed.functions},
+        **{f"loops {each.name}": account.loops(each.name) for each in needed.functions},
+        **{f"sources {each.name}": plain(account.event_sources(each.name), *source) for each in needed.functions},
+        **{f"url {each.name}": account.url_auth(each.name) for each in needed.functions},
+        **{f"log {each.name}": plain(account.log_group(each.name)) for each in needed.functions},
+        **{
+            f"rule {each.name} {bus}": len(account.rules(KINDS["AWS::SQS::Queue"].arn(each.name), bus.name))
+            for each in needed.queues
+            for bus in each.rules
+        },
+    }
+
+
+@pytest.mark.parametrize("form", ["sam", "terraform-json"])
+@pytest.mark.parametrize("name", ["everything", "starting", "streaming", "charging"])
+def test_the_files_of_one_deployment_answer_alike(name: str, form: str) -> None:
+    assert answers(name, form) == answers(name, "cloudformation")
+
+
+# -- what is broken is found
+
+
+def properties(template: Any, label: str) -> Any:
+    return template["Resources"][label]["Properties"]
+
+
+def put(label: str, **changes: Any) -> Callable[[Any], None]:
+    """Set properties of a resource. None takes one away."""
+
+    def change(template: Any) -> None:
+        given = properties(template, label)
+        given.update(changes)
+        for name in [name for name, value in changes.items() if value is None]:
+            del given[name]
+
+    return change
+
+
+def without(label: str) -> Callable[[Any], None]:
+    def change(template: Any) -> None:
+        del template["Resources"][label]
+
+    return change
+
+
+def within(label: str, *path: str, **changes: Any) -> Callable[[Any], None]:
+    """Set what is within a property. None takes it away."""
+
+    def change(template: Any) -> None:
+        given = properties(template, label)
+        for part in path:
+            given = given[part]
+        given.update(changes)
+        for name in [name for name, value in changes.items() if value is None]:
+            del given[name]
+
+    return change
+
+
+def labels(name: str) -> dict[str, Any]:
+    resources: dict[str, Any] = template(name)["Resources"]
+    return resources
+
+
+def label_of(type_: str) -> str:
+    """The label of the first resource of a type."""
+    return next(label for label, resource in labels("everything").items() if resource["Type"] == type_)
+
+
+SOURCE: Final = "EverythingPackEverythingPackSource"
+RUNS: Final = "FlowguardTable"
+SUBSCRIPTION: Final = next(
+    label
+    for label, each in labels("everything").items()
+    if each["Type"] == "AWS::SNS::Subscription" and "GetAtt': ['EverythingPackQueue" in str(each)
+)
+RULE: Final = next(label for label, each in labels("everything").items() if each["Type"] == "AWS::Events::Rule")
+
+
+def mix(template: Any) -> None:
+    """Subscribe another queue, which gets raw messages."""
+    given = {**properties(template, SUBSCRIPTION), "Endpoint": "arn:aws:sqs:eu-west-1:1:x", "RawMessageDelivery": True}
+    template["Resources"]["Mixed"] = {"Type": "AWS::SNS::Subscription", "Properties": given}
+
+
+def misplace(template: Any) -> None:
+    queue = {"Fn::GetAtt": ["EverythingEventsQueue", "Arn"]}
+    given = {**properties(template, SOURCE), "EventSourceArn": queue}
+    template["Resources"]["Misplaced"] = {"Type": "AWS::Lambda::EventSourceMapping", "Properties": given}
+
+
+def untopic(template: Any) -> None:
+    topic, resources = label_of("AWS::SNS::Topic"), template["Resources"]
+    for label in [label for label, each in resources.items() if each["Type"] == "AWS::SNS::Subscription"]:
+        del resources[label]
+    del resources[topic]
+
+
+def forbid(template: Any) -> None:
+    properties(template, "EverythingAnswersRole")["Policies"][0]["PolicyDocument"]["Statement"][0]["Action"] = ["x:y"]
+
+
+BROKEN: Final[dict[str, tuple[Callable[[Any], None], Text]]] = {
+    "no queue": (without(INBOX), ("queue-missing", "error", "everything-pack")),
+    "a short visibility": (put(INBOX, VisibilityTimeout=5), ("visibility-short", "error", "everything-pack")),
+    "no visibility": (put(INBOX, VisibilityTimeout=None), ("visibility-short", "error", "everything-pack")),
+    "no margin": (put(INBOX, VisibilityTimeout=100), ("visibility-short", "warning", "everything-pack")),
+    "no retention": (
+        put("EverythingKilledQueue", MessageRetentionPeriod=None),
+        ("retention-short", "warning", "everything-killed"),
+    ),
+    "short messages": (put(INBOX, MaximumMessageSize=1024), ("message-size-small", "warning", "everything-pack")),
+    "no redrive policy": (put(INBOX, RedrivePolicy=None), ("redrive-missing", "error", "everything-pack")),
+    "few receives": (
+        within(INBOX, "RedrivePolicy", maxReceiveCount=1),
+        ("receives-few", "error", "everything-pack"),
+    ),
+    "dead letters that expire first": (
+        put("EverythingKilledQueue", MessageRetentionPeriod="345600"),
+        ("dead-letters-expire-first", "error", "everything-pack"),
+    ),
+    "no topic": (untopic, ("topic-missing", "error", NEWS.arn)),
+    "no dead letters of a subscription": (
+        put(SUBSCRIPTION, RedrivePolicy=None),
+        ("undelivered-dropped", "warning", "everything-pack"),
+    ),
+    "raw messages for some": (mix, ("raw-delivery-mixed", "warning", PLACED.arn)),
+    "another queue is subscribed": (
+        put(SUBSCRIPTION, Endpoint="arn:aws:sqs:eu-west-1:1:x"),
+        ("subscription-missing", "error", "everything-pack"),
+    ),
+    "no rule": (without(RULE), ("rule-missing", "error", "everything-events")),
+    "a rule of another bus": (put(RULE, EventBusName="other"), ("rule-missing", "error", "everything-events")),
+    "no schedule group": (without("SchedulerGroup"), ("schedule-group-missing", "error", "flowguard")),
+    "no table": (without(RUNS), ("table-missing", "error", "flowguard")),
+    "other keys": (
+        put("LinesTable", KeySchema=[{"AttributeName": "order_id", "KeyType": "HASH"}]),
+        ("keys-other", "error", "lines"),
+    ),
+    "no expiry": (put(RUNS, TimeToLiveSpecification=None), ("ttl-off", "warning", "flowguard")),
+    "another expiry": (
+        within(RUNS, "TimeToLiveSpecification", AttributeName="expires"),
+        ("ttl-other", "error", "flowguard"),
+    ),
+    "an expiry that is off": (
+        within(RUNS, "TimeToLiveSpecification", Enabled="false"),
+        ("ttl-off", "warning", "flowguard"),
+    ),
+    "no recovery": (put(RUNS, PointInTimeRecoverySpecification=None), ("not-restorable", "warning", "flowguard")),
+    "no function": (without(PACK), ("function-missing", "error", "everything-pack")),
+    "another handler": (put(PACK, Handler="x.y"), ("handler-other", "error", "everything-pack")),
+    "a short time-out": (put(PACK, Timeout=2), ("timeout-short", "error", "everything-pack")),
+    "no time-out": (put(PACK, Timeout=None), ("batch-slow", "error", "everything-pack")),
+    "a log of text": (put(PACK, LoggingConfig=None), ("log-format-text", "warning", "everything-pack")),
+    "a log without events": (
+        within(PACK, "LoggingConfig", ApplicationLogLevel="ERROR"),
+        ("log-level-high", "warning", "everything-pack"),
+    ),
+    "a chain that is stopped": (put(PACK, RecursiveLoop=None), ("chain-stopped", "error", "everything-pack")),
+    "another run table": (
+        within(PACK, "Environment", "Variables", FLOWGUARD_TABLE="x"),
+        ("table-other", "error", "everything-pack"),
+    ),
+    "no scheduler": (
+        within(PACK, "Environment", "Variables", FLOWGUARD_SCHEDULER_ROLE=None),
+        ("setting-missing", "error", "everything-pack"),
+    ),
+    "no signatures": (
+        within(PACK, "Environment", "Variables", FLOWGUARD_SIGNING_KEYS=None),
+        ("unsigned", "error", "everything-pack"),
+    ),
+    "a setting that is none": (
+        within(PACK, "Environment", "Variables", FLOWGUARD_TABEL="x"),
+        ("setting-unknown", "warning", "everything-pack"),
+    ),
+    "a bucket that anybody may own": (
+        within(PACK, "Environment", "Variables", FLOWGUARD_BUCKET_OWNER=None),
+        ("bucket-owner-missing", "warning", "everything-pack"),
+    ),
+    "no source": (without(SOURCE), ("source-missing", "error", "everything-pack")),
+    "a source that is off": (put(SOURCE, Enabled=False), ("source-off", "error", "everything-pack")),
+    "a source without answers": (
+        put(SOURCE, FunctionResponseTypes=None),
+        ("report-failures-missing", "error", "everything-pack"),
+    ),
+    "a batch that is slow": (put(SOURCE, BatchSize=500), ("batch-slow", "error", "everything-pack")),
+    "a queue of another function": (misplace, ("source-other", "error", "everything-pack")),
+    "no URL": (without("EverythingAnswersUrlUrl"), ("url-missing", "warning", "everything-answers-url")),
+    "what a role may not": (forbid, ("permission-missing", "error", "everything-answers")),
+    "a log that is kept for ever": (
+        put("EverythingPackLogs", RetentionInDays=None),
+        ("log-kept-other", "warning", "/aws/lambda/everything-pack"),
+    ),
+}
+
+
+@pytest.mark.parametrize("broken", BROKEN)
+def test_what_is_broken_is_found(broken: str) -> None:
+    change, expected = BROKEN[broken]
+    assert expected in found_in("everything", change=change)
+
+
+def test_an_open_queue_is_named() -> None:
+    template = json.loads(text_of("everything", "cloudformation"))
+    put(SOURCE, ScalingConfig=None)(template)
+    needed = needs(MODULES["everything"], options=options_of("everything"))
+    looked = findings(read(json.dumps(template), "cloudformation"), needed, options_of("everything"))
+    assert [each.resource for each in looked if each.rule == "concurrency-open"] == ["everything-pack"]
+
+
+def test_an_open_url_is_found() -> None:
+    urls = [label for label, each in labels("starting").items() if each["Properties"].get("AuthType") == "AWS_IAM"]
+    assert "url-open" in {rule for rule, _, _ in found_in("starting", change=put(urls[0], AuthType="NONE"))}
+
+
+STREAM: Final = next(label for label, each in labels("streaming").items() if "StartingPosition" in each["Properties"])
+
+
+@pytest.mark.parametrize(
+    ("changes", "rule"),
+    [
+        ({"MaximumRecordAgeInSeconds": None}, "stream-age-open"),
+        ({"DestinationConfig": None}, "stream-undelivered-missing"),
+        ({"BisectBatchOnFunctionError": None}, "stream-whole"),
+        ({"TumblingWindowInSeconds": "30"}, "stream-windowed"),
+        ({"FunctionResponseTypes": []}, "report-failures-missing"),
+        ({"BatchSize": 9_000}, "batch-slow"),
+    ],
+)
+def test_what_is_broken_of_a_stream_is_found(changes: dict[str, Any], rule: str) -> None:
+    assert rule in {each for each, _, _ in found_in("streaming", change=put(STREAM, **changes))}
+
+
+# -- what an account asks for
+
+
+def secured(change: Callable[[Any], None] = lambda _: None, form: str = "cloudformation") -> set[tuple[str, str]]:
+    options = DeployOptions.model_validate({**ASKED, "vpc": {"subnets": ["subnet-1"], "security_groups": ["sg-1"]}})
+    text, needed = made(MODULE, options, form)
+    template = json.loads(text)
+    change(template)
+    looked = findings(read(json.dumps(template), form), needed, options)
+    return {(each.rule, each.resource) for each in looked if each.rule not in ("not-in-a-file", "concurrency-open")}
+
+
+NOT_SAID: Final = {("not-looked-at", "long-texts")}
+"""The bucket is none of the template's."""
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_what_an_account_asks_for_is_so(form: str) -> None:
+    assert secured(form=form) == NOT_SAID
+
+
+SECURED: Final[dict[str, tuple[Callable[[Any], None], tuple[str, str]]]] = {
+    "a table": (within("FlowguardTable", "SSESpecification", KMSMasterKeyId=THEIR_KEY), ("key-other", "flowguard")),
+    "a table without": (put("FlowguardTable", SSESpecification=None), ("key-other", "flowguard")),
+    "a queue": (put("SecuredQueue", KmsMasterKeyId=THEIR_KEY), ("key-other", "secured")),
+    "a function": (put("SecuredAnswersFunction", KmsKeyArn=None), ("key-other", "secured-answers")),
+    "a log": (put("SecuredAnswersLogs", KmsKeyId=THEIR_KEY), ("key-other", "/aws/lambda/secured-answers")),
+    "a role": (put("SecuredAnswersRole", PermissionsBoundary=f"{BOUNDARY}x"), ("boundary-other", "secured-answers")),
+    "a role without": (put("SecuredAnswersRole", PermissionsBoundary=None), ("boundary-other", "secured-answers")),
+    "code": (
+        put("SecuredAnswersFunction", CodeSigningConfigArn=OTHER_SIGNING),
+        ("code-signing-other", "secured-answers"),
+    ),
+    "code without": (
+        put("SecuredAnswersFunction", CodeSigningConfigArn=None),
+        ("code-signing-other", "secured-answers"),
+    ),
+    "a network": (put("SecuredAnswersFunction", VpcConfig=None), ("network-other", "secured-answers")),
+    "a secret": (put("FlowguardSigningKeysSecret", KmsKeyId=THEIR_KEY), ("key-other", "flowguard/signing-keys")),
+}
+
+
+@pytest.mark.parametrize("what", SECURED)
+def test_what_is_not_as_an_account_asks_is_found(what: str) -> None:
+    change, expected = SECURED[what]
+    assert expected in secured(change)
+
+
+def test_which_key_an_alias_names_is_not_known() -> None:
+    looked = secured(put("SecuredQueue", KmsMasterKeyId="alias/ours"))
+    assert ("not-looked-at", "secured") in looked
+    assert ("key-other", "secured") not in looked
+
+
+@pytest.mark.parametrize(("key", "is_other"), [(KEY, False), (THEIR_KEY, True)])
+def test_the_key_of_a_bucket_of_the_template_is_compared(key: str, is_other: bool) -> None:
+    rule = {"ServerSideEncryptionByDefault": {"KMSMasterKeyID": key}}
+    bucket = {"BucketName": "long-texts", "BucketEncryption": {"ServerSideEncryptionConfiguration": [rule]}}
+
+    def add(template: Any) -> None:
+        template["Resources"]["Texts"] = {"Type": "AWS::S3::Bucket", "Properties": bucket}
+
+    assert secured(add) == ({("key-other", "long-texts")} if is_other else set())

@@ -1,0 +1,504 @@
+"""What a file does not say is a note with its name: no silent pass, and no finding. What is no file is refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from click.testing import CliRunner, Result
+
+from flowguard.cli import main
+from flowguard.deploy.planned.policies import allowed
+from flowguard.deploy.planned.problems import NotReadable
+from flowguard.deploy.planned.resources import HERE, KINDS
+from flowguard.deploy.planned.template_file import read_template, resources_of
+from flowguard.deploy.planned.terraform_plan import read_plan
+from flowguard.deploy.planned.terraform_plan import resources_of as resources_of_plan
+from flowguard.deploy.planned.values import UNKNOWN
+from tests.deploy.exercised import needs
+from tests.deploy.planned.looked import findings, found_in
+from tests.deploy.planned.plans import plan_of
+from tests.deploy.planned.test_files_looked_at import INBOX, PACK, RUNS, SOURCE, put, within, without
+from tests.deploy.templates import MODULES, SHIPPED, options_of, text_of
+
+HCL: Final = Path(__file__).parent / "hcl" / "plan.json"
+QUEUE: Final = "AWS::SQS::Queue"
+NOT_LOOKED_AT: Final = "not-looked-at"
+PARAMETER: Final = {"Fn::ImportValue": "of-another-stack"}
+
+
+def rules(change: Callable[[Any], None]) -> set[tuple[str, str]]:
+    return {(rule, resource) for rule, _, resource in found_in("everything", change=change)}
+
+
+OPEN: Final[dict[str, tuple[Callable[[Any], None], str, set[str]]]] = {
+    "a visibility": (put(INBOX, VisibilityTimeout=PARAMETER), "everything-pack", {"visibility-short"}),
+    "a redrive policy": (put(INBOX, RedrivePolicy=PARAMETER), "everything-pack", {"redrive-missing", "receives-few"}),
+    "a queue's name": (put(INBOX, QueueName=PARAMETER), "everything-pack", {"queue-missing"}),
+    "a time-out": (put(PACK, Timeout=PARAMETER), "everything-pack", {"timeout-short", "batch-slow"}),
+    "variables": (put(PACK, Environment=PARAMETER), "everything-pack", {"table-other", "unsigned", "setting-missing"}),
+    "a variable": (
+        within(PACK, "Environment", "Variables", FLOWGUARD_TABLE=PARAMETER),
+        "everything-pack",
+        {"table-other"},
+    ),
+    "a table's expiry": (put(RUNS, TimeToLiveSpecification=PARAMETER), "flowguard", {"ttl-off", "ttl-other"}),
+    "a table's key": (put("LinesTable", KeySchema=PARAMETER), "lines", {"keys-other"}),
+    "a source": (put(SOURCE, EventSourceArn=PARAMETER), SOURCE, {"source-missing"}),
+    "whose source it is": (put(SOURCE, FunctionName=PARAMETER), SOURCE, {"source-missing"}),
+    "a log group": (without("EverythingPackLogs"), "/aws/lambda/everything-pack", {"log-kept-other"}),
+    "a role": (put(PACK, Role="arn:aws:iam::123456789012:role/theirs"), "theirs", {"permission-missing"}),
+    "a policy": (put("EverythingAnswersRole", Policies=PARAMETER), "EverythingAnswersRole", {"permission-missing"}),
+}
+
+
+@pytest.mark.parametrize("what", OPEN)
+def test_what_is_open_is_a_note_and_no_finding(what: str) -> None:
+    change, name, not_found = OPEN[what]
+    looked = rules(change)
+    assert any(rule == NOT_LOOKED_AT and name in resource.split(", ") for rule, resource in looked)
+    assert not not_found & {rule for rule, _ in looked}
+
+
+@pytest.mark.parametrize("what", ["a visibility", "a time-out", "a table's expiry"])
+def test_what_else_is_wrong_is_found_all_the_same(what: str) -> None:
+    def change(template: Any) -> None:
+        OPEN[what][0](template)
+        put(INBOX, MaximumMessageSize=1024)(template)
+        put(RUNS, PointInTimeRecoverySpecification=None)(template)
+        put(PACK, Handler="x.y")(template)
+
+    assert {"message-size-small", "not-restorable", "handler-other"} <= {rule for rule, _ in rules(change)}
+
+
+def test_a_queue_of_another_stack_may_get_the_records_given_up() -> None:
+    arn = "arn:aws:sqs:eu-west-1:123456789012:theirs-too"
+    looked = rules(within(INBOX, "RedrivePolicy", deadLetterTargetArn=arn))
+    assert "redrive-target-missing" not in {rule for rule, _ in looked}
+    assert any(rule == NOT_LOOKED_AT and "theirs-too" in resource for rule, resource in looked)
+
+
+@pytest.mark.parametrize("type_", ["AWS::CloudFormation::Stack", "AWS::Serverless::Application", "My::Own::It::MODULE"])
+def test_what_a_nested_template_may_make_is_not_missing(type_: str) -> None:
+    def change(template: Any) -> None:
+        without(INBOX)(template)
+        template["Resources"]["Nested"] = {"Type": type_, "Properties": {}}
+
+    assert "queue-missing" not in {rule for rule, _ in rules(change)}
+
+
+def test_a_resource_whose_condition_is_open_is_not_missing_nor_there() -> None:
+    def change(template: Any) -> None:
+        template["Conditions"]["Open"] = {"Fn::Equals": [{"Ref": "AWS::Region"}, "eu-west-1"]}
+        template["Resources"][INBOX]["Condition"] = "Open"
+
+    looked = rules(change)
+    assert any(rule == NOT_LOOKED_AT and "everything-pack" in resource for rule, resource in looked)
+    assert "queue-missing" not in {rule for rule, _ in looked}
+
+
+def test_a_resource_whose_condition_does_not_hold_is_missing() -> None:
+    def change(template: Any) -> None:
+        template["Conditions"]["Never"] = {"Fn::And": [{"Condition": "HasAlarmTopic"}, {"Fn::Equals": ["a", "a"]}]}
+        template["Resources"][INBOX]["Condition"] = "Never"
+
+    assert ("queue-missing", "everything-pack") in rules(change)
+
+
+def test_what_no_file_says_is_named() -> None:
+    template = json.loads(text_of("orders", "cloudformation"))
+    needed = needs(MODULES["orders"], options=options_of("orders"))
+    *_, last = findings(resources_of("f.json", template, {}), needed, options_of("orders"))
+    assert (last.rule, last.severity.value, last.resource) == ("not-in-a-file", "note", "f.json")
+    assert "messages in queues" in last.what
+
+
+# -- functions of templates
+
+
+def value(given: Any, parameters: dict[str, str] | None = None) -> Any:
+    """What a template says in the place of a name."""
+    template = {
+        "Parameters": {
+            "Stage": {"Type": "String", "Default": "dev"},
+            "Asked": {"Type": "String"},
+            "Stored": {"Type": "AWS::SSM::Parameter::Value<String>", "Default": "/a"},
+            "Several": {"Type": "CommaDelimitedList", "Default": "a,b"},
+        },
+        "Mappings": {"Names": {"dev": {"queue": "from-map"}}},
+        "Conditions": {
+            "IsDev": {"Fn::Equals": [{"Ref": "Stage"}, "dev"]},
+            "IsAsked": {"Fn::Not": [{"Fn::Equals": [{"Ref": "Asked"}, ""]}]},
+            "Either": {"Fn::Or": [{"Condition": "IsAsked"}, {"Condition": "IsDev"}]},
+            "Both": {"Fn::And": [{"Condition": "IsAsked"}, {"Condition": "IsDev"}]},
+            "Round": {"Fn::Not": [{"Condition": "Round"}]},
+        },
+        "Resources": {
+            "It": {"Type": QUEUE, "Properties": {"QueueName": given}},
+            "Other": {"Type": QUEUE, "Properties": {"QueueName": "other"}},
+            "Topic": {"Type": "AWS::SNS::Topic", "Properties": {"TopicName": "news"}},
+        },
+    }
+    [first, _] = resources_of("f.json", template, parameters or {}).of(QUEUE)
+    return first.properties.get("QueueName")
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("plain", "plain"),
+        ({"Ref": "Stage"}, "dev"),
+        ({"Ref": "Asked"}, UNKNOWN),
+        ({"Ref": "Stored"}, UNKNOWN),
+        ({"Ref": "Several"}, ["a", "b"]),
+        ({"Ref": "Nobody"}, UNKNOWN),
+        ({"Ref": "AWS::NoValue"}, None),
+        ({"Ref": "Other"}, f"https://sqs.{HERE.region}.amazonaws.com/{HERE.account}/other"),
+        ({"Ref": "Topic"}, KINDS["AWS::SNS::Topic"].arn("news")),
+        ({"Ref": "It"}, UNKNOWN),
+        ({"Fn::GetAtt": "Other.QueueName"}, "other"),
+        ({"Fn::GetAtt": ["Other", "Arn"]}, KINDS[QUEUE].arn("other")),
+        ({"Fn::GetAtt": ["Other", "Nothing"]}, UNKNOWN),
+        ({"Fn::GetAtt": 3}, UNKNOWN),
+        ({"Fn::Sub": "${Stage}-orders"}, "dev-orders"),
+        ({"Fn::Sub": "${Asked}-orders"}, UNKNOWN),
+        ({"Fn::Sub": ["${a}-${Other.QueueName}", {"a": {"Ref": "Stage"}}]}, "dev-other"),
+        ({"Fn::Sub": "${!Stage}"}, "${Stage}"),
+        ({"Fn::Join": ["-", ["a", {"Ref": "Stage"}]]}, "a-dev"),
+        ({"Fn::Join": ["-", ["a", {"Ref": "Asked"}]]}, UNKNOWN),
+        ({"Fn::Select": ["1", {"Fn::Split": ["-", "a-b"]}]}, "b"),
+        ({"Fn::Select": [7, ["a"]]}, UNKNOWN),
+        ({"Fn::FindInMap": ["Names", {"Ref": "Stage"}, "queue"]}, "from-map"),
+        ({"Fn::FindInMap": ["Names", {"Ref": "Asked"}, "queue"]}, UNKNOWN),
+        ({"Fn::FindInMap": ["Names", "prod", "queue"]}, UNKNOWN),
+        ({"Fn::If": ["IsDev", "yes", "no"]}, "yes"),
+        ({"Fn::If": ["IsAsked", "yes", "no"]}, UNKNOWN),
+        ({"Fn::If": ["Either", "yes", "no"]}, "yes"),
+        ({"Fn::If": ["Both", "yes", "no"]}, UNKNOWN),
+        ({"Fn::If": ["Round", "yes", "no"]}, UNKNOWN),
+        ({"Fn::If": ["Nothing", "yes", "no"]}, UNKNOWN),
+        ({"Fn::ImportValue": "x"}, UNKNOWN),
+        ({"Fn::Later": "x"}, UNKNOWN),
+    ],
+)
+def test_a_function_returns_what_the_template_tells(given: Any, expected: Any) -> None:
+    assert value(given) == expected
+
+
+@pytest.mark.parametrize(("asked", "expected"), [("", "no"), ("x", "yes")])
+def test_parameters_that_are_given_count(asked: str, expected: str) -> None:
+    assert value({"Fn::If": ["Both", "yes", "no"]}, {"Asked": asked}) == expected
+    assert value({"Ref": "Stage"}, {"Stage": "prod"}) == "prod"
+
+
+def test_a_name_of_where_it_is_deployed_is_open() -> None:
+    template = {"Resources": {"It": {"Type": QUEUE, "Properties": {"QueueName": {"Fn::Sub": "q-${AWS::Region}"}}}}}
+    [queue] = resources_of("f.json", template, {}).of(QUEUE)
+    assert queue.name is UNKNOWN
+    [queue] = resources_of("f.json", template, {"AWS::Region": "eu-west-1"}).of(QUEUE)
+    assert queue.name == "q-eu-west-1"
+
+
+YAML: Final = """
+AWSTemplateFormatVersion: 2010-09-09
+Parameters:
+  Stage: {Type: String, Default: dev}
+Conditions:
+  IsDev: !Equals [!Ref Stage, dev]
+Resources:
+  Dead:
+    Type: AWS::SQS::Queue
+    Properties:
+      QueueName: !Sub "${Stage}-dead"
+  Orders:
+    Type: AWS::SQS::Queue
+    Condition: IsDev
+    Properties:
+      QueueName: !Join ["-", [!Ref Stage, orders]]
+      RedrivePolicy:
+        deadLetterTargetArn: !GetAtt Dead.Arn
+        maxReceiveCount: "100"
+"""
+
+
+def test_a_template_may_be_yaml(tmp_path: Path) -> None:
+    file = tmp_path / "template.yaml"
+    file.write_text(YAML, encoding="utf-8")
+    orders = read_template(file, {}).named(QUEUE, "dev-orders")
+    assert orders is not None
+    policy = {"deadLetterTargetArn": KINDS[QUEUE].arn("dev-dead"), "maxReceiveCount": 100}
+    assert orders.properties["RedrivePolicy"] == policy
+
+
+SAM: Final = {
+    "Globals": {"Function": {"Timeout": 35, "Environment": {"Variables": {"FLOWGUARD_TABLE": "runs"}}}},
+    "Resources": {
+        "Orders": {"Type": QUEUE, "Properties": {"QueueName": "orders"}},
+        "Place": {
+            "Type": "AWS::Serverless::Function",
+            "Properties": {
+                "FunctionName": "place",
+                "Handler": "orders.place",
+                "Environment": {"Variables": {"MORE": "1"}},
+                "Policies": [
+                    {"Statement": [{"Effect": "Allow", "Action": "dynamodb:*", "Resource": "*"}]},
+                    "AmazonS3ReadOnlyAccess",
+                ],
+                "FunctionUrlConfig": {"AuthType": "AWS_IAM"},
+                "Events": {"Placed": {"Type": "SQS", "Properties": {"Queue": {"Fn::GetAtt": "Orders.Arn"}}}},
+            },
+        },
+        "Keys": {
+            "Type": "AWS::Serverless::SimpleTable",
+            "Properties": {"TableName": "keys", "PrimaryKey": {"Name": "pk", "Type": "String"}},
+        },
+    },
+}
+
+
+def test_a_function_of_sam_is_what_sam_makes_of_it() -> None:
+    resources = resources_of("f.json", SAM, {})
+    [place] = resources.of("AWS::Lambda::Function")
+    assert place.properties["Timeout"] == 35
+    assert place.properties["Environment"]["Variables"] == {"FLOWGUARD_TABLE": "runs", "MORE": "1"}
+    [source] = resources.of("AWS::Lambda::EventSourceMapping")
+    assert source.properties["EventSourceArn"] == KINDS[QUEUE].arn("orders")
+    assert source.properties["FunctionName"] == "place"
+    [url] = resources.of("AWS::Lambda::Url")
+    assert url.properties == {"AuthType": "AWS_IAM", "TargetFunctionArn": "place"}
+    [table] = resources.of("AWS::DynamoDB::Table")
+    assert table.properties["KeySchema"] == [{"AttributeName": "pk", "KeyType": "HASH"}]
+    [role] = resources.of("AWS::IAM::Role")
+    documents = [policy["PolicyDocument"] for policy in role.properties["Policies"]]
+    assert allowed(documents, "dynamodb:GetItem", "arn:aws:dynamodb:x:1:table/runs", {}) is True
+    assert allowed(documents, "sqs:ReceiveMessage", KINDS[QUEUE].arn("orders"), {}) is True
+    assert allowed(documents, "s3:GetObject", "arn:aws:s3:::texts/a", {}) is None
+    assert allowed([document for document in documents if document is not UNKNOWN], "x:y", "*", {}) is False
+
+
+# -- what policies allow
+
+ORDERS: Final = KINDS[QUEUE].arn("orders")
+
+
+def statement(**changes: Any) -> dict[str, Any]:
+    return {"Statement": [{"Effect": "Allow", "Action": "sqs:Send*", "Resource": ORDERS, **changes}]}
+
+
+@pytest.mark.parametrize(
+    ("documents", "expected"),
+    [
+        ([statement()], True),
+        ([statement(Action=["sqs:GetQueueUrl", "sqs:SendMessage"])], True),
+        ([statement(Action="sqs:Receive*")], False),
+        ([statement(Resource="*")], True),
+        ([statement(Resource="arn:aws:sqs:eu-west-1:123456789012:ord?rs")], True),
+        ([statement(Resource="arn:aws:sqs:eu-west-1:123456789012:others")], False),
+        ([statement(Resource="arn:aws:sns:*:*:orders")], False),
+        ([statement(Resource=UNKNOWN)], None),
+        ([statement(Resource=UNKNOWN), statement()], True),
+        ([UNKNOWN], None),
+        ([{"Statement": UNKNOWN}], None),
+        ([], False),
+        ([statement(), statement(Effect="Deny")], False),
+        ([statement(), statement(Effect="Deny", Resource=UNKNOWN)], None),
+        ([statement(), UNKNOWN], True),
+        ([{"Statement": [{"Effect": "Allow", "NotAction": "iam:*", "NotResource": "arn:aws:sqs:*:*:x"}]}], True),
+        ([{"Statement": [{"Effect": "Allow", "NotAction": "sqs:*", "Resource": "*"}]}], False),
+        ([statement(Condition={"StringEquals": {"a:b": "yes"}})], True),
+        ([statement(Condition={"StringEquals": {"a:b": ["no"]}})], False),
+        ([statement(Condition={"StringLike": {"a:b": "y*"}})], True),
+        ([statement(Condition={"StringEquals": {"c:d": "yes"}})], None),
+        ([statement(Condition={"Bool": {"a:b": "true"}})], None),
+        ([statement(Condition=UNKNOWN)], None),
+    ],
+)
+def test_policies_allow_or_not_or_leave_it_open(documents: list[Any], expected: bool | None) -> None:
+    assert allowed(documents, "sqs:SendMessage", ORDERS, {"a:b": "yes"}) is expected
+
+
+def test_whether_a_place_of_here_is_that_place_is_open() -> None:
+    theirs = "arn:aws:sqs:eu-west-1:123456789012:orders"
+    assert allowed([statement()], "sqs:SendMessage", theirs, {}) is None
+
+
+# -- plans
+
+
+def test_references_of_hcl_are_followed_through_modules_and_counts() -> None:
+    resources = read_plan(HCL)
+    orders, killed = resources.named(QUEUE, "orders"), resources.named(QUEUE, "orders-killed")
+    assert orders is not None
+    assert killed is not None
+    assert orders.properties["VisibilityTimeout"] == 210
+    assert orders.properties["RedrivePolicy"] is UNKNOWN  # jsonencode(…), of which a plan names the references alone
+    assert killed.properties["RedrivePolicy"] is UNKNOWN  # a conditional, whose null the provider fills in
+    [source] = resources.of("AWS::Lambda::EventSourceMapping")
+    assert source.properties["EventSourceArn"] == orders.arn
+    [function] = resources.of("AWS::Lambda::Function")
+    assert source.properties["FunctionName"] == function.arn
+    assert function.properties["RecursiveLoop"] == "Allow"
+    assert function.properties["Environment"]["Variables"] == {"FLOWGUARD_TABLE": "flowguard"}
+    [role] = resources.of("AWS::IAM::Role")
+    assert function.properties["Role"] == role.arn
+    [policy] = resources.of("AWS::IAM::RolePolicy")
+    assert policy.properties["RoleName"] == role.name
+    assert policy.properties["PolicyDocument"] is UNKNOWN
+    [subscription] = resources.of("AWS::SNS::Subscription")
+    assert subscription.properties["Endpoint"] == orders.arn
+    [topic] = resources.of("AWS::SNS::Topic")
+    assert subscription.properties["TopicArn"] == topic.arn
+    [table] = resources.of("AWS::DynamoDB::Table")
+    assert table.properties["TimeToLiveSpecification"] == {"Enabled": True, "AttributeName": "ttl"}
+    assert table.properties["PointInTimeRecoverySpecification"] == {"PointInTimeRecoveryEnabled": True}
+
+
+@pytest.mark.parametrize("name", ["orders", "everything"])
+def test_what_hcl_leaves_open_is_noted_and_nothing_is_found(name: str) -> None:
+    plan = plan_of(json.loads(text_of(name, "terraform-json")), is_hcl=True)
+    needed = needs(MODULES[name], options=options_of(name))
+    looked = findings(resources_of_plan("plan.json", plan), needed, options_of(name))
+    assert {each.severity.value for each in looked} == {"note"}
+    assert any("RedrivePolicy" in each.what for each in looked)
+
+
+# -- what is no file
+
+
+def commanded(*arguments: str) -> Result:
+    return CliRunner().invoke(main, ["doctor", "flows.orders.handlers", *arguments])
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    written = tmp_path / "template.json"
+    written.write_text(text_of("orders", "cloudformation"), encoding="utf-8")
+    return written
+
+
+def test_the_command_looks_at_a_template(file: Path) -> None:
+    result = commanded("--template", str(file))
+    assert result.exit_code == 0, result.output
+    assert "0 errors, 0 warnings, 2 notes" in result.output
+    broken = json.loads(file.read_text(encoding="utf-8"))
+    next(each for each in broken["Resources"].values() if each["Type"] == QUEUE)["Properties"]["MaximumMessageSize"] = 1
+    file.write_text(json.dumps(broken), encoding="utf-8")
+    result = commanded("--template", str(file), "--json")
+    assert result.exit_code == 1
+    assert json.loads(result.output.splitlines()[0])["rule"] == "message-size-small"
+    assert commanded("--template", str(file), "--warnings-ok").exit_code == 0
+
+
+def test_the_command_looks_at_a_plan(tmp_path: Path) -> None:
+    plan = tmp_path / "plan.json"
+    plan.write_text(json.dumps(plan_of(json.loads(text_of("orders", "terraform-json")))), encoding="utf-8")
+    result = commanded("--terraform-plan", str(plan))
+    assert (result.exit_code, "0 errors, 0 warnings" in result.output) == (0, True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (("--template", "a", "--terraform-plan", "b"), "are two places to look at"),
+        (("--template", "a", "--endpoint-url", "http://x"), "are two places to look at"),
+        (("--parameter", "a=b"), "--parameter goes with --template"),
+        (("--template", "a", "--parameter", "a"), "is not NAME=VALUE"),
+        (("--template", "nowhere.json"), "nowhere.json: it cannot be read"),
+        (("--terraform-plan", "nowhere.json"), "nowhere.json: it is no JSON of terraform show"),
+    ],
+)
+def test_what_cannot_be_looked_at_is_refused(arguments: tuple[str, ...], problem: str) -> None:
+    result = commanded(*arguments)
+    assert result.exit_code == 2
+    assert problem in " ".join(result.output.split())
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("[]", "no mapping Resources"),
+        ("{", "neither JSON nor YAML"),
+        ("a: !!python/object:os.x {}", "neither JSON nor YAML"),
+        ('{"Resources": {"A": 3}}', "Resources.A is no resource"),
+        ('{"Resources": {"A": {"Properties": [1]}}}', "Resources.A is no resource"),
+        ('{"Resources": {}, "Conditions": []}', None),
+        ('{"Resources": {}, "Conditions": [1]}', "Conditions is no mapping"),
+        (
+            '{"Resources": {"Q": {"Type": "AWS::SQS::Queue", "Properties": {"VisibilityTimeout": "long"}}}}',
+            "VisibilityTimeout of Q is 'long', and not of the type int",
+        ),
+    ],
+)
+def test_what_is_no_template_is_refused(tmp_path: Path, text: str, problem: str | None) -> None:
+    file = tmp_path / "t.yaml"
+    file.write_text(text, encoding="utf-8")
+    if problem is None:
+        read_template(file, {})
+        return
+    with pytest.raises(NotReadable, match=problem):
+        read_template(file, {})
+
+
+def test_a_parameter_that_the_template_does_not_have_is_refused() -> None:
+    with pytest.raises(NotReadable, match="it has no parameter Stag"):
+        resources_of("f.json", {"Resources": {}}, {"Stag": "x"})
+
+
+@pytest.mark.parametrize(
+    "plan", [[], {}, {"planned_values": {}, "configuration": {}}, {"planned_values": 3, "configuration": 3}]
+)
+def test_what_is_no_plan_is_refused(plan: Any) -> None:
+    with pytest.raises(NotReadable, match=r"f\.json: it (is no|has not the form of a) plan"):
+        resources_of_plan("f.json", plan)
+
+
+WRONG: Final[tuple[Any, ...]] = ("text", 7, True, None, [], ["x"], {}, {"x": "y"}, [{"x": "y"}])
+
+
+@pytest.mark.proof("gives each property in turn another type")
+@pytest.mark.parametrize("name", ["everything", "streaming"])
+@pytest.mark.parametrize("form", ["cloudformation", "sam"])
+def test_no_property_of_another_type_brings_it_down(name: str, form: str) -> None:
+    """Each property in turn has another type. The command refuses it, or looks at the rest."""
+    template = json.loads(text_of(name, form))
+    options = options_of(name)
+    needed = needs(MODULES[name], options=options)
+    seen: set[tuple[str, str]] = set()
+    bad = []
+    for label, resource in template["Resources"].items():
+        for property_ in resource["Properties"]:
+            if (resource["Type"], property_) in seen:
+                continue
+            seen.add((resource["Type"], property_))
+            for wrong in WRONG:
+                given = {**resource, "Properties": {**resource["Properties"], property_: wrong}}
+                changed = {**template, "Resources": {**template["Resources"], label: given}}
+                try:
+                    findings(resources_of("f.json", changed, {}), needed, options)
+                except NotReadable:
+                    continue
+                except Exception as error:
+                    bad.append(f"{label}.{property_} = {wrong!r}: {error!r}")
+    assert bad == []
+
+
+def test_a_list_of_other_items_is_refused() -> None:
+    rule = {"Type": "AWS::Events::Rule", "Properties": {"Targets": ["x"]}}
+    with pytest.raises(NotReadable, match="Targets of R has other items than mappings"):
+        resources_of("f.json", {"Resources": {"R": rule}}, {})
+
+
+def test_a_key_that_is_not_whole_is_refused() -> None:
+    with pytest.raises(NotReadable, match="the key of LinesTable is not whole"):
+        found_in("everything", change=put("LinesTable", AttributeDefinitions=[]))
+
+
+def test_the_shipped_flows_have_plans_of_hcl_without_a_finding() -> None:
+    for name in SHIPPED:
+        plan = plan_of(json.loads(text_of(name, "terraform-json")), is_hcl=True)
+        needed = needs(MODULES[name], options=options_of(name))
+        looked = findings(resources_of_plan("plan.json", plan), needed, options_of(name))
+        assert {each.severity.value for each in looked} == {"note"}, name
