@@ -356,7 +356,7 @@ def _mapping(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _is_function(place: Any, name: str) -> bool:
-    """Answer whether a name or ARN, whole or in part, with an alias or without, is that of a function."""
+    """Answer whether a name or ARN is that of a function. It may be partial, and have an alias."""
     whole = str(place)
     parts = whole.split(":")
     return name == (

@@ -83,7 +83,7 @@ def _without_times(resolvers: Mapping[Any, list[tuple[str, Any]]]) -> dict[Any, 
 
 
 def _short(loader: Any, suffix: str, node: Any) -> dict[str, Any]:
-    """Return the long form of a function: ``!Ref`` and ``!Condition`` are keys, others begin with ``Fn::``."""
+    """Return the long form of a function. Those but ``!Ref`` and ``!Condition`` begin with ``Fn::``."""
     kind = type(node).__name__
     if kind == "ScalarNode":
         value: Any = loader.construct_scalar(node)

@@ -133,7 +133,7 @@ class _Plan:
     # -- what expressions say
 
     def _expressed(self, name: str, expression: Any, path: str) -> Any:
-        """Return what an expression says: that of JSON syntax is there as it is written, others by references alone."""
+        """Return what an expression says. JSON syntax keeps its text, HCL its references alone."""
         if not isinstance(expression, dict):
             return UNKNOWN
         if "constant_value" in expression:

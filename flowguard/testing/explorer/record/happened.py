@@ -28,7 +28,7 @@ def touched_at(history: History, delivery: DeliveryRecord) -> Touched:
 
 
 def was_put_off(history: History, delivery: DeliveryRecord) -> bool:
-    """Answer whether a delivery did nothing but leave its record in the queue: others are at its hop, or will be."""
+    """Answer whether a delivery did nothing but leave its record in the queue."""
     calls = [history.calls[number - 1] for number in delivery.calls]
     changed = [made for made in calls if made.applied and not is_reading(made.operation, is_read=made.is_read)]
     is_left = bool(delivery.events) and all(event.type in _PUT_OFF for event in delivery.events) and not delivery.acked
