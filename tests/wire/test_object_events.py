@@ -10,7 +10,7 @@ import pytest
 from flowguard.names.ids import RequestId
 from flowguard.names.series_ids import comes_after
 from flowguard.testing import bus_event, sqs_event
-from flowguard.wire.envelope import BadRecord, Envelope, normalize
+from flowguard.wire.envelope import Envelope, normalize
 from flowguard.wire.object_events import object_event_id
 
 SEQUENCER = "00617F08299329D189"
@@ -92,11 +92,3 @@ def test_two_keys_have_no_common_order_and_two_kinds_of_event_are_two_requests()
 )
 def test_any_other_event_keeps_its_own_id(changed: dict[str, Any]) -> None:
     assert object_event_id(changed) is None
-
-
-def test_what_s3_hands_to_a_function_itself_is_refused_with_the_way_that_works() -> None:
-    [bad] = normalize({"Records": [{"eventSource": "aws:s3", "s3": {}}]})
-    assert isinstance(bad, BadRecord)
-    assert bad.error.problem.endswith(
-        "let the bucket send its events to EventBridge, and a rule send them to the flow's queue"
-    )

@@ -7,6 +7,7 @@ import pytest
 
 from flowguard.errors import EnvelopeError
 from flowguard.wire.attributes import Attribute
+from flowguard.wire.envelope import BadRecord, normalize
 from flowguard.wire.records import find_records, open_invocation, open_record, record_id
 from tests.make_records import EVERY_TYPE, FUNCTION_ARN, TOPIC_ARN, sns_notification, sqs_record, without
 
@@ -272,3 +273,17 @@ def test_an_invocation_of_what_is_no_function_names_none() -> None:
 def test_a_record_with_an_empty_id_has_none() -> None:
     with pytest.raises(EnvelopeError, match="record: messageId: missing"):
         open_record({**RECORD, "messageId": ""}, "record")
+
+
+def test_what_s3_hands_to_a_function_itself_is_refused_with_the_way_that_works() -> None:
+    [bad] = normalize({"Records": [{"eventSource": "aws:s3", "s3": {}}]})
+    assert isinstance(bad, BadRecord)
+    assert bad.error.problem.endswith(
+        "let the bucket send its events to EventBridge, and a rule send them to the flow's queue"
+    )
+
+
+def test_what_another_service_hands_to_a_function_is_refused_without_that_way() -> None:
+    [bad] = normalize({"Records": [{"eventSource": "aws:codecommit"}]})
+    assert isinstance(bad, BadRecord)
+    assert bad.error.problem.endswith("and direct invocations")
