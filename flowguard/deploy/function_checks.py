@@ -12,7 +12,7 @@ from flowguard.deploy.batch_plan import time_for
 from flowguard.deploy.finding import LiveFinding, error, note, warning
 from flowguard.deploy.found import FunctionKind
 from flowguard.deploy.needs import Deployment, FunctionNeed, Target
-from flowguard.deploy.stream_checks import brings_queues, check_streams
+from flowguard.deploy.stream_checks import brings_queues, check_streams, is_any_stream, streams_there
 from flowguard.deploy.template import LOOPS
 from flowguard.settings import Settings
 from flowguard.wire.home import Home
@@ -43,6 +43,7 @@ def _of_function(needed: Deployment, function: FunctionNeed, live: Account) -> I
             check_streams(function, deployed, live),
             _url(function, live),
             _permissions(needed, function, deployed, live),
+            _permissions(needed, function, deployed, live, of_streams=True),
         )
     elif live.was_read("lambda", "get_function_configuration"):
         yield error(
@@ -258,16 +259,19 @@ def _url(function: FunctionNeed, live: Account) -> Iterator[LiveFinding]:
 
 
 def _permissions(
-    needed: Deployment, function: FunctionNeed, deployed: Mapping[str, Any], live: Account
+    needed: Deployment, function: FunctionNeed, deployed: Mapping[str, Any], live: Account, *, of_streams: bool = False
 ) -> Iterator[LiveFinding]:
+    """Yield what a role may not. The streams of tables are looked at alone: whose they are, a mapping may leave open."""
     role, home = str(deployed.get("Role", "")), Home.of(deployed.get("FunctionArn"))
     if not role or home is None:
         return
     owner = dict(function.environment).get("FLOWGUARD_BUCKET_OWNER", home.account)
     for statement in statements_of(needed, function):
-        for arn in statement.arns:
-            resource = arn.filled(*home)
+        resources = [arn.filled(*home) for arn in statement.arns]
+        for resource in streams_there(function, resources, live) if of_streams else resources:
             if not resource.startswith("arn:"):  # the scheduler's own role, whatever its name
+                continue
+            if is_any_stream(resource) and not of_streams:
                 continue
             denied = live.denied(role, [*statement.actions], resource, statement.context(owner))
             if denied is None:
