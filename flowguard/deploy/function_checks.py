@@ -180,27 +180,7 @@ def _sources(
                 f"map {name} to it, with ReportBatchItemFailures",
             )
         for source in sources:
-            if source.get("State") in ("Disabled", "Disabling"):
-                why = "what is sent to it lies in the queue until it expires"
-                yield error("source-off", function.name, f"its mapping from {name} is off", why, "enable the mapping")
-            if "ReportBatchItemFailures" not in source.get("FunctionResponseTypes", ()):
-                yield error(
-                    "report-failures-missing",
-                    function.name,
-                    f"its mapping from {name} has no ReportBatchItemFailures",
-                    "Lambda deletes failed records as if they had succeeded: messages are lost",
-                    "set FunctionResponseTypes to ReportBatchItemFailures",
-                )
-            size, timeout = int(source.get("BatchSize", 1)), int(deployed["Timeout"])
-            if (wanted := time_for(size, function.definition)) > timeout:
-                yield error(
-                    "batch-slow",
-                    function.name,
-                    f"it gets up to {size} records of {name} at once, which may take {wanted} s, and is stopped after "
-                    f"{timeout} s",
-                    "records that it has no time for are received again and again, and given up unread in the end",
-                    f"set BatchSize to {function.batch_size} and Timeout to {function.timeout} s",
-                )
+            yield from _source(function, name, source, deployed)
     queues = {queue.name for queue in needed.queues}
     for source in there:
         name = str(source.get("EventSourceArn", "")).rpartition(":")[2]
@@ -212,6 +192,41 @@ def _sources(
                 "each message reaches one of the queue's functions, whichever it is for",
                 f"remove the mapping from {name}",
             )
+
+
+def _source(
+    function: FunctionNeed, name: str, source: Mapping[str, Any], deployed: Mapping[str, Any]
+) -> Iterator[LiveFinding]:
+    """Yield what is wrong with a mapping from a queue."""
+    if source.get("State") in ("Disabled", "Disabling"):
+        why = "what is sent to it lies in the queue until it expires"
+        yield error("source-off", function.name, f"its mapping from {name} is off", why, "enable the mapping")
+    if "ReportBatchItemFailures" not in source.get("FunctionResponseTypes", ()):
+        yield error(
+            "report-failures-missing",
+            function.name,
+            f"its mapping from {name} has no ReportBatchItemFailures",
+            "Lambda deletes failed records as if they had succeeded: messages are lost",
+            "set FunctionResponseTypes to ReportBatchItemFailures",
+        )
+    size, timeout = int(source.get("BatchSize", 1)), int(deployed["Timeout"])
+    if (wanted := time_for(size, function.definition)) > timeout:
+        yield error(
+            "batch-slow",
+            function.name,
+            f"it gets up to {size} records of {name} at once, which may take {wanted} s, and is stopped after "
+            f"{timeout} s",
+            "records that it has no time for are received again and again, and given up unread in the end",
+            f"set BatchSize to {function.batch_size} and Timeout to {function.timeout} s",
+        )
+    if (source.get("FilterCriteria") or {}).get("Filters"):
+        yield error(
+            "source-filtered",
+            function.name,
+            f"its mapping from {name} has a filter",
+            "Lambda deletes what it leaves out, and nothing says so: requests, retries, later hops",
+            "remove its FilterCriteria, and keep out of the queue what is not for it",
+        )
 
 
 def _concurrency(needed: Deployment, live: Account) -> Iterator[LiveFinding]:
@@ -261,7 +276,7 @@ def _url(function: FunctionNeed, live: Account) -> Iterator[LiveFinding]:
 def _permissions(
     needed: Deployment, function: FunctionNeed, deployed: Mapping[str, Any], live: Account, *, of_streams: bool = False
 ) -> Iterator[LiveFinding]:
-    """Yield what a role may not. The streams of tables are looked at alone: whose they are, a mapping may leave open."""
+    """Yield what a role may not. The streams of tables come alone: a mapping may leave open which they are."""
     role, home = str(deployed.get("Role", "")), Home.of(deployed.get("FunctionArn"))
     if not role or home is None:
         return

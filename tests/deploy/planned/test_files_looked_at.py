@@ -281,6 +281,14 @@ BROKEN: Final[dict[str, tuple[Callable[[Any], None], Text]]] = {
         put(SOURCE, FunctionResponseTypes=None),
         ("report-failures-missing", "error", "everything-pack"),
     ),
+    "a source that leaves records out": (
+        put(SOURCE, FilterCriteria={"Filters": [{"Pattern": '{"body": {"kind": ["order"]}}'}]}),
+        ("source-filtered", "error", "everything-pack"),
+    ),
+    "a batch that is gathered for longer than it is hidden": (
+        put(SOURCE, MaximumBatchingWindowInSeconds="300"),
+        ("visibility-short", "warning", "everything-pack"),
+    ),
     "a batch that is slow": (put(SOURCE, BatchSize=500), ("batch-slow", "error", "everything-pack")),
     "a queue of another function": (misplace, ("source-other", "error", "everything-pack")),
     "no URL": (without("EverythingAnswersUrlUrl"), ("url-missing", "warning", "everything-answers-url")),
