@@ -276,7 +276,7 @@ def _url(function: FunctionNeed, live: Account) -> Iterator[LiveFinding]:
 def _permissions(
     needed: Deployment, function: FunctionNeed, deployed: Mapping[str, Any], live: Account, *, of_streams: bool = False
 ) -> Iterator[LiveFinding]:
-    """Yield what a role may not. The streams of tables come alone: a mapping may leave open which they are."""
+    """Yield what a role may not. The streams of tables come alone, for a file may leave them open."""
     role, home = str(deployed.get("Role", "")), Home.of(deployed.get("FunctionArn"))
     if not role or home is None:
         return

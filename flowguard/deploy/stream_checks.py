@@ -122,12 +122,12 @@ def _time(
 
 
 def is_any_stream(resource: str) -> bool:
-    """Answer whether an ARN stands for whichever stream a table has. Each has the time in its ARN when it was made."""
+    """Answer whether an ARN stands for all streams of a table. That of one ends with a time."""
     return resource.endswith("/stream/*")
 
 
 def streams_there(function: FunctionNeed, resources: Sequence[str], live: Account) -> Iterator[str]:
-    """Yield the streams of tables that mappings bring a function. A role may name them, and not all of their table."""
+    """Yield the streams of tables that mappings bring a function. A role may name these alone."""
     for resource in filter(is_any_stream, resources):
         [stream] = [each for each in function.streams if resource.endswith(f":{each.place}")]
         there = [str(source.get("EventSourceArn", "")) for source in live.event_sources(function.name) or ()]
