@@ -527,7 +527,8 @@ def test_the_mapping_of_a_stream_has_no_concurrency_to_be_bound() -> None:
     assert rules(queue, mapping(VIEWED)) == ["concurrency-open"]
 
 
-def test_a_role_is_asked_for_the_stream_that_a_mapping_names() -> None:
+@pytest.mark.parametrize(("is_listed", "stream_of_stock"), [(True, STOCK), (False, STOCK.rpartition("/")[0] + "/*")])
+def test_a_role_is_asked_for_the_stream_that_a_mapping_names(*, is_listed: bool, stream_of_stock: str) -> None:
     """A policy that names one stream of a table allows nothing on the pattern of all of them."""
     asked: list[str] = []
     there = {
@@ -542,7 +543,7 @@ def test_a_role_is_asked_for_the_stream_that_a_mapping_names() -> None:
             asked.extend(call.params["ResourceArns"])
             allowed = [{"EvalActionName": name, "EvalDecision": "allowed"} for name in call.params["ActionNames"]]
             return {"EvaluationResults": allowed}
-        if call.operation == "ListEventSourceMappings":
+        if call.operation == "ListEventSourceMappings" and is_listed:
             return {"EventSourceMappings": [mapping(), mapping(PRICES)]}
         if call.operation == "GetFunctionConfiguration" and call.params["FunctionName"] == NOTICE:
             return there
@@ -550,4 +551,4 @@ def test_a_role_is_asked_for_the_stream_that_a_mapping_names() -> None:
 
     with intercept(live):
         assert "permission-missing" not in {each.rule for each in check_functions(deployment(), LiveAccount(SESSION))}
-    assert [arn for arn in asked if "/stream/" in arn] == [PRICES, STOCK]
+    assert [arn for arn in asked if "/stream/" in arn] == [PRICES, stream_of_stock]
