@@ -26,6 +26,10 @@ _MAPPINGS: Final = Document(
     "How Lambda processes records from stream and queue-based event sources",
     "https://docs.aws.amazon.com/lambda/latest/dg/invocation-eventsourcemapping.html",
 )
+_FILTERS: Final = Document(
+    "Control which events Lambda sends to your function",
+    "https://docs.aws.amazon.com/lambda/latest/dg/invocation-eventfiltering.html",
+)
 _FIFO: Final = Document(
     "Using Lambda with Amazon SQS",
     "https://docs.aws.amazon.com/lambda/latest/dg/with-sqs.html",
@@ -41,7 +45,7 @@ MAPPING_FACTS: Final = (
         relied_on_by=(
             "handler.py:lambda_answer",
             "deploy/cloudformation.py:_CloudFormation.source",
-            "deploy/function_checks.py:_sources",
+            "deploy/function_checks.py:_source",
         ),
         words=(
             "AWS::Lambda::EventSourceMapping",
@@ -75,6 +79,7 @@ MAPPING_FACTS: Final = (
         source=_CONFIGURE,
         read="2026-11",
         relied_on_by=("deploy/queue_plan.py:TIMES_THE_TIMEOUT", "deploy/queue_checks.py:_visibility"),
+        words=("MaximumBatchingWindowInSeconds",),
         limit=6,
         engines=NOWHERE,
         by_hand="Advice of AWS; nothing refuses less.",
@@ -180,6 +185,17 @@ MAPPING_FACTS: Final = (
         words=("ScalingConfig", "MaximumConcurrency"),
         engines=NOWHERE,
         by_hand="Takes a load of many messages at once.",
+    ),
+    Fact(
+        name="mapping-filter",
+        sentence="A record that fits none of the filters of its mapping is discarded: no function gets it, and its "
+        "queue has it no more.",
+        source=_FILTERS,
+        read="2026-11",
+        relied_on_by=("deploy/function_checks.py:_source",),
+        words=("FilterCriteria", "Filters"),
+        engines=NOWHERE,
+        by_hand="A message that fits no filter is gone from its queue, and its function was not invoked.",
     ),
     Fact(
         name="mapping-backoff",

@@ -12,7 +12,7 @@ from flowguard.deploy.batch_plan import time_for
 from flowguard.deploy.finding import LiveFinding, error, note, warning
 from flowguard.deploy.found import FunctionKind
 from flowguard.deploy.needs import Deployment, FunctionNeed, Target
-from flowguard.deploy.stream_checks import brings_queues, check_streams
+from flowguard.deploy.stream_checks import brings_queues, check_streams, is_any_stream, streams_there
 from flowguard.deploy.template import LOOPS
 from flowguard.settings import Settings
 from flowguard.wire.home import Home
@@ -43,6 +43,7 @@ def _of_function(needed: Deployment, function: FunctionNeed, live: Account) -> I
             check_streams(function, deployed, live),
             _url(function, live),
             _permissions(needed, function, deployed, live),
+            _permissions(needed, function, deployed, live, of_streams=True),
         )
     elif live.was_read("lambda", "get_function_configuration"):
         yield error(
@@ -179,27 +180,7 @@ def _sources(
                 f"map {name} to it, with ReportBatchItemFailures",
             )
         for source in sources:
-            if source.get("State") in ("Disabled", "Disabling"):
-                why = "what is sent to it lies in the queue until it expires"
-                yield error("source-off", function.name, f"its mapping from {name} is off", why, "enable the mapping")
-            if "ReportBatchItemFailures" not in source.get("FunctionResponseTypes", ()):
-                yield error(
-                    "report-failures-missing",
-                    function.name,
-                    f"its mapping from {name} has no ReportBatchItemFailures",
-                    "Lambda deletes failed records as if they had succeeded: messages are lost",
-                    "set FunctionResponseTypes to ReportBatchItemFailures",
-                )
-            size, timeout = int(source.get("BatchSize", 1)), int(deployed["Timeout"])
-            if (wanted := time_for(size, function.definition)) > timeout:
-                yield error(
-                    "batch-slow",
-                    function.name,
-                    f"it gets up to {size} records of {name} at once, which may take {wanted} s, and is stopped after "
-                    f"{timeout} s",
-                    "records that it has no time for are received again and again, and given up unread in the end",
-                    f"set BatchSize to {function.batch_size} and Timeout to {function.timeout} s",
-                )
+            yield from _source(function, name, source, deployed)
     queues = {queue.name for queue in needed.queues}
     for source in there:
         name = str(source.get("EventSourceArn", "")).rpartition(":")[2]
@@ -211,6 +192,41 @@ def _sources(
                 "each message reaches one of the queue's functions, whichever it is for",
                 f"remove the mapping from {name}",
             )
+
+
+def _source(
+    function: FunctionNeed, name: str, source: Mapping[str, Any], deployed: Mapping[str, Any]
+) -> Iterator[LiveFinding]:
+    """Yield what is wrong with a mapping from a queue."""
+    if source.get("State") in ("Disabled", "Disabling"):
+        why = "what is sent to it lies in the queue until it expires"
+        yield error("source-off", function.name, f"its mapping from {name} is off", why, "enable the mapping")
+    if "ReportBatchItemFailures" not in source.get("FunctionResponseTypes", ()):
+        yield error(
+            "report-failures-missing",
+            function.name,
+            f"its mapping from {name} has no ReportBatchItemFailures",
+            "Lambda deletes failed records as if they had succeeded: messages are lost",
+            "set FunctionResponseTypes to ReportBatchItemFailures",
+        )
+    size, timeout = int(source.get("BatchSize", 1)), int(deployed["Timeout"])
+    if (wanted := time_for(size, function.definition)) > timeout:
+        yield error(
+            "batch-slow",
+            function.name,
+            f"it gets up to {size} records of {name} at once, which may take {wanted} s, and is stopped after "
+            f"{timeout} s",
+            "records that it has no time for are received again and again, and given up unread in the end",
+            f"set BatchSize to {function.batch_size} and Timeout to {function.timeout} s",
+        )
+    if (source.get("FilterCriteria") or {}).get("Filters"):
+        yield error(
+            "source-filtered",
+            function.name,
+            f"its mapping from {name} has a filter",
+            "Lambda deletes what it leaves out, and nothing says so: requests, retries, later hops",
+            "remove its FilterCriteria, and keep out of the queue what is not for it",
+        )
 
 
 def _concurrency(needed: Deployment, live: Account) -> Iterator[LiveFinding]:
@@ -258,16 +274,19 @@ def _url(function: FunctionNeed, live: Account) -> Iterator[LiveFinding]:
 
 
 def _permissions(
-    needed: Deployment, function: FunctionNeed, deployed: Mapping[str, Any], live: Account
+    needed: Deployment, function: FunctionNeed, deployed: Mapping[str, Any], live: Account, *, of_streams: bool = False
 ) -> Iterator[LiveFinding]:
+    """Yield what a role may not. The streams of tables come alone, for a file may leave them open."""
     role, home = str(deployed.get("Role", "")), Home.of(deployed.get("FunctionArn"))
     if not role or home is None:
         return
     owner = dict(function.environment).get("FLOWGUARD_BUCKET_OWNER", home.account)
     for statement in statements_of(needed, function):
-        for arn in statement.arns:
-            resource = arn.filled(*home)
+        resources = [arn.filled(*home) for arn in statement.arns]
+        for resource in streams_there(function, resources, live) if of_streams else resources:
             if not resource.startswith("arn:"):  # the scheduler's own role, whatever its name
+                continue
+            if is_any_stream(resource) and not of_streams:
                 continue
             denied = live.denied(role, [*statement.actions], resource, statement.context(owner))
             if denied is None:

@@ -131,6 +131,21 @@ def _visibility(needed: Deployment, queue: QueueNeed, attributes: Attributes, li
         text = f"its visibility timeout is {visibility} s, for {queue.max_receive_count} receives of a record"
         why = "throttles use them up long before it expires: what no function ever saw is a dead letter then"
         yield warning("visibility-short", queue.name, text, why, f"set VisibilityTimeout to {queue.visibility} s")
+    elif visibility < (gathered := TIMES_THE_TIMEOUT * timeout + (window := _window(queue, live))):
+        text = f"its visibility timeout is {visibility} s, and {function.name} gathers batches for {window} s"
+        why = "what Lambda holds for a batch is received again meanwhile, and given up by and by"
+        yield warning("visibility-short", queue.name, text, why, f"set VisibilityTimeout to {gathered} s")
+
+
+def _window(queue: QueueNeed, live: Account) -> int:
+    """Return for how many seconds the queue's mapping gathers a batch."""
+    sources = live.event_sources(queue.reader or "") or ()
+    windows = [
+        int(source.get("MaximumBatchingWindowInSeconds") or 0)
+        for source in sources
+        if str(source.get("EventSourceArn", "")).rpartition(":")[2] == queue.name
+    ]
+    return max(windows, default=0)
 
 
 def _redrive_policy(

@@ -121,6 +121,19 @@ def _time(
         )
 
 
+def is_any_stream(resource: str) -> bool:
+    """Answer whether an ARN stands for all streams of a table. That of one ends with a time."""
+    return resource.endswith("/stream/*")
+
+
+def streams_there(function: FunctionNeed, resources: Sequence[str], live: Account) -> Iterator[str]:
+    """Yield the streams of tables that mappings bring a function. A role may name these alone."""
+    for resource in filter(is_any_stream, resources):
+        [stream] = [each for each in function.streams if resource.endswith(f":{each.place}")]
+        there = [str(source.get("EventSourceArn", "")) for source in live.event_sources(function.name) or ()]
+        yield from [arn for arn in there if stream.is_in(arn)] or [resource]
+
+
 def brings_queues(sources: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
     """Yield the mappings of queues. Those of streams have no largest concurrency: their shards bound it."""
     return (source for source in sources if ":sqs:" in str(source.get("EventSourceArn", "")))

@@ -33,7 +33,8 @@ def later_in_series(message: Message, claim: Claim | Refused) -> Message | None:
     ahead = item.requested_at - message.requested_at
     if claim.verdict is Verdict.STALE and 0 <= ahead < _MOST_MS and comes_after(message.request_id, item.request_id):
         return message._replace(requested_at=item.requested_at + 1)
-    if claim.verdict is Verdict.DUPLICATE and _is_copy(message, item):
+    redriven = claim.verdict is Verdict.DONE and message.redrive > item.redrive  # what has failed is open to its letter
+    if (claim.verdict is Verdict.DUPLICATE or redriven) and _is_copy(message, item):
         return message._replace(requested_at=item.requested_at)
     return None
 

@@ -525,3 +525,30 @@ def test_the_mapping_of_a_stream_has_no_concurrency_to_be_bound() -> None:
 
     assert rules(bound, mapping(VIEWED)) == []
     assert rules(queue, mapping(VIEWED)) == ["concurrency-open"]
+
+
+@pytest.mark.parametrize(("is_listed", "stream_of_stock"), [(True, STOCK), (False, STOCK.rpartition("/")[0] + "/*")])
+def test_a_role_is_asked_for_the_stream_that_a_mapping_names(*, is_listed: bool, stream_of_stock: str) -> None:
+    """A policy that names one stream of a table allows nothing on the pattern of all of them."""
+    asked: list[str] = []
+    there = {
+        "FunctionName": NOTICE,
+        "FunctionArn": f"arn:aws:lambda:eu-west-1:123456789012:function:{NOTICE}",
+        "Role": "arn:aws:iam::123456789012:role/notice",
+        "Timeout": 230,
+    }
+
+    def live(call: ApiCall, proceed: Proceed, /) -> Response:
+        if call.operation == "SimulatePrincipalPolicy":
+            asked.extend(call.params["ResourceArns"])
+            allowed = [{"EvalActionName": name, "EvalDecision": "allowed"} for name in call.params["ActionNames"]]
+            return {"EvaluationResults": allowed}
+        if call.operation == "ListEventSourceMappings" and is_listed:
+            return {"EventSourceMappings": [mapping(), mapping(PRICES)]}
+        if call.operation == "GetFunctionConfiguration" and call.params["FunctionName"] == NOTICE:
+            return there
+        raise call.client.exceptions.ClientError({"Error": {"Code": "ResourceNotFoundException"}}, call.operation)
+
+    with intercept(live):
+        assert "permission-missing" not in {each.rule for each in check_functions(deployment(), LiveAccount(SESSION))}
+    assert [arn for arn in asked if "/stream/" in arn] == [PRICES, stream_of_stock]

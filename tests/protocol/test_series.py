@@ -58,3 +58,11 @@ def test_a_copy_gets_the_time_that_its_request_was_given() -> None:
 )
 def test_any_other_duplicate_is_one(stored: RunItem | None, asking: Message) -> None:
     assert asked_again(Verdict.DUPLICATE, stored, asking) is None
+
+
+def test_so_does_a_letter_that_is_sent_back_to_what_has_ended() -> None:
+    sent_back = message()._replace(redrive=1)
+    assert asked_again(Verdict.DONE, item(NEXT, 501), sent_back) == 501
+    assert asked_again(Verdict.DONE, item(NEXT, 501), message()) is None, "a copy costs one call"
+    assert asked_again(Verdict.DONE, item(NEXT, 501, redrive=1), sent_back) is None
+    assert asked_again(Verdict.DONE, item(NEXT, 500), sent_back) is None, "else for ever"

@@ -8,15 +8,17 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from flowguard import IGNORE, Done, Flow, Outcome, Queue, Stage, Step, lambda_handler
+from flowguard import IGNORE, Done, Flow, Outcome, Queue, Reject, Stage, Step, lambda_handler
 from flowguard.events import EventType
 from flowguard.flow import AnyFlow
 from flowguard.handler import dlq_handler
+from flowguard.names.ids import ObjectId, RequestId
 from flowguard.protocol.series import LARGEST_DISORDER
 from flowguard.retry import Fixed, RetryPolicy
 from flowguard.sim.calls import Recorder, intercept
 from flowguard.testing import bus_event, dynamodb_event, kinesis_event, sqs_event
-from tests.scene import START, Scene, scene
+from flowguard.wire.message import REQUEST_ID, Message
+from tests.scene import START, Scene, record, scene
 from tests.worker.runtime.mishaps import Died, boom, die
 from tests.worker.runtime.test_given_up import at_once
 
@@ -164,6 +166,26 @@ def test_a_record_that_got_a_later_time_is_not_lost_with_its_worker(at: Scene) -
     assert handler({"Records": [change(8, 2)]})["batchItemFailures"], "its worker may live"
     at.clock.advance(seconds=3_600)
     assert handler({"Records": [change(8, 2)]}) == ACKED
+    assert mirrored(at) == 8
+
+
+def refuse(step: Any) -> None:
+    raise Reject("not this one")
+
+
+@pytest.mark.parametrize("later", [0, 1])
+def test_a_letter_that_is_sent_back_is_carried_out_with_either_time(at: Scene, later: int) -> None:
+    """A copy that SQS gave up has the record's time, the letter of the run that has failed the one that it got."""
+    handler = stock(at)
+    assert handler({"Records": [change(9, 1)]}) == ACKED
+    happens(refuse)
+    assert handler({"Records": [change(8, 2)]}) == ACKED
+    happens(lambda step: None)
+    [letter] = at.sent("dead")
+    named, tea = RequestId(letter["MessageAttributes"][REQUEST_ID]["StringValue"]), ObjectId("tea")
+    sent_back = Message("stock", "mirror", 1, tea, named, SECOND + later, letter["Body"], redrive=1)
+    arn = "arn:aws:sqs:eu-west-1:123456789012:price-order"
+    assert handler({"Records": [{**record(sent_back), "eventSourceARN": arn}]}) == ACKED
     assert mirrored(at) == 8
 
 

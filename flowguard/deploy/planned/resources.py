@@ -58,14 +58,17 @@ _SHAPES: Final[Mapping[str, type]] = {
         ("VisibilityTimeout", "MessageRetentionPeriod", "MaximumMessageSize", "maxReceiveCount", "Timeout"), int
     ),
     **dict.fromkeys(("BatchSize", "MaximumRecordAgeInSeconds", "MaximumRetryAttempts", "MaximumConcurrency"), int),
+    **dict.fromkeys(("MaximumBatchingWindowInSeconds",), int),
     **dict.fromkeys(("TumblingWindowInSeconds", "RetentionPeriodHours", "RetentionInDays"), int),
     **dict.fromkeys(("Enabled", "PointInTimeRecoveryEnabled", "BisectBatchOnFunctionError"), bool),
     **dict.fromkeys(("AttributeDefinitions", "KeySchema", "FunctionResponseTypes", "Targets", "Policies"), list),
     **dict.fromkeys(("ManagedPolicyArns", "Roles", "Subscription", "SubnetIds", "SecurityGroupIds"), list),
-    **dict.fromkeys(("ServerSideEncryptionConfiguration",), list),
+    **dict.fromkeys(("ServerSideEncryptionConfiguration", "Filters"), list),
     **dict.fromkeys(("Environment", "Variables", "LoggingConfig", "RedrivePolicy", "ScalingConfig", "VpcConfig"), dict),
     **dict.fromkeys(("DestinationConfig", "OnFailure", "TimeToLiveSpecification", "SSESpecification"), dict),
-    **dict.fromkeys(("PointInTimeRecoverySpecification", "PolicyDocument", "BucketEncryption", "Events"), dict),
+    **dict.fromkeys(
+        ("FilterCriteria", "PointInTimeRecoverySpecification", "PolicyDocument", "BucketEncryption", "Events"), dict
+    ),
 }
 """The types of the properties that are looked at."""
 

@@ -18,6 +18,7 @@ TYPES: Final[Mapping[str, tuple[str, str]]] = {
     "aws_cloudwatch_log_group": ("AWS::Logs::LogGroup", "name"),
     "aws_dynamodb_table": ("AWS::DynamoDB::Table", "name"),
     "aws_iam_policy": ("AWS::IAM::ManagedPolicy", "name"),
+    "aws_iam_policy_attachment": ("", ""),
     "aws_iam_role": ("AWS::IAM::Role", "name"),
     "aws_iam_role_policy": ("AWS::IAM::RolePolicy", ""),
     "aws_iam_role_policy_attachment": ("", ""),
@@ -58,6 +59,8 @@ _RENAMED: Final[Mapping[str, Mapping[str, str]]] = {
         "batch_size": "BatchSize",
         "enabled": "Enabled",
         "function_response_types": "FunctionResponseTypes",
+        "filter_criteria.filter": "FilterCriteria.Filters",
+        "maximum_batching_window_in_seconds": "MaximumBatchingWindowInSeconds",
         "scaling_config.maximum_concurrency": "ScalingConfig.MaximumConcurrency",
         "bisect_batch_on_function_error": "BisectBatchOnFunctionError",
         "maximum_record_age_in_seconds": "MaximumRecordAgeInSeconds",
@@ -184,10 +187,21 @@ def _target(address: str, block: Block, resources: list[Resource]) -> None:
 
 def _attachment(address: str, block: Block, resources: list[Resource]) -> None:
     """Give a role a policy. Where the role is open, the policy may be that of any."""
-    role, arn = block.get("role", UNKNOWN), block.get("policy_arn", UNKNOWN)
+    _attach(address, [block.get("role", UNKNOWN)], block, resources)
+
+
+def _attachments(address: str, block: Block, resources: list[Resource]) -> None:
+    """Give several roles a policy."""
+    roles = block.get("roles", [])
+    _attach(address, [UNKNOWN] if roles is UNKNOWN else roles, block, resources)
+
+
+def _attach(address: str, roles: list[Any], block: Block, resources: list[Resource]) -> None:
+    arn = block.get("policy_arn", UNKNOWN)
     policies = [each for each in resources if each.type == "AWS::IAM::ManagedPolicy" and each.arn == arn]
     document = policies[0].properties.get("PolicyDocument", UNKNOWN) if policies else UNKNOWN
-    resources.append(Resource(address, "AWS::IAM::RolePolicy", {"RoleName": role, "PolicyDocument": document}))
+    for role in roles:
+        resources.append(Resource(address, "AWS::IAM::RolePolicy", {"RoleName": role, "PolicyDocument": document}))
 
 
 def _loops(_: str, block: Block, resources: list[Resource]) -> None:
@@ -230,6 +244,7 @@ def _given(block: Block, argument: str, name: str) -> dict[str, Any]:
 
 _PARTS: Final[Mapping[str, Callable[[str, Block, list[Resource]], None]]] = {
     "aws_cloudwatch_event_target": _target,
+    "aws_iam_policy_attachment": _attachments,
     "aws_iam_role_policy_attachment": _attachment,
     "aws_lambda_function_recursion_config": _loops,
     "aws_s3_bucket_server_side_encryption_configuration": _encryption,

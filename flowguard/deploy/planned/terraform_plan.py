@@ -69,7 +69,8 @@ class _Plan:
     def __init__(self, plan: Section) -> None:
         self._variables = {name: given.get("value") for name, given in plan.get("variables", {}).items()}
         self._root = plan["configuration"]["root_module"]
-        self._open = {change["address"]: change["change"]["after_unknown"] for change in plan["resource_changes"]}
+        changes = [change for change in plan["resource_changes"] if "deposed" not in change]  # another of its address
+        self._open = {change["address"]: change["change"]["after_unknown"] for change in changes}
         self._values: dict[str, Section] = {}
         self._configured: dict[str, tuple[str, Section]] = {}
         for part in (plan.get("prior_state", {}).get("values", {}), plan["planned_values"]):

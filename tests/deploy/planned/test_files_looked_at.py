@@ -281,6 +281,14 @@ BROKEN: Final[dict[str, tuple[Callable[[Any], None], Text]]] = {
         put(SOURCE, FunctionResponseTypes=None),
         ("report-failures-missing", "error", "everything-pack"),
     ),
+    "a source that leaves records out": (
+        put(SOURCE, FilterCriteria={"Filters": [{"Pattern": '{"body": {"kind": ["order"]}}'}]}),
+        ("source-filtered", "error", "everything-pack"),
+    ),
+    "a batch that is gathered for longer than it is hidden": (
+        put(SOURCE, MaximumBatchingWindowInSeconds="300"),
+        ("visibility-short", "warning", "everything-pack"),
+    ),
     "a batch that is slow": (put(SOURCE, BatchSize=500), ("batch-slow", "error", "everything-pack")),
     "a queue of another function": (misplace, ("source-other", "error", "everything-pack")),
     "no URL": (without("EverythingAnswersUrlUrl"), ("url-missing", "warning", "everything-answers-url")),
@@ -392,3 +400,36 @@ def test_the_key_of_a_bucket_of_the_template_is_compared(key: str, is_other: boo
         template["Resources"]["Texts"] = {"Type": "AWS::S3::Bucket", "Properties": bucket}
 
     assert secured(add) == ({("key-other", "long-texts")} if is_other else set())
+
+
+def of_the_stream(resource: Any) -> Callable[[Any], None]:
+    """Let a role read one stream of a table, in place of all that the table may get."""
+
+    def change(template: Any) -> None:
+        [policy] = properties(template, "ChangesNoticeRole")["Policies"]
+        for statement in policy["PolicyDocument"]["Statement"]:
+            if "dynamodb:DescribeStream" in statement["Action"]:
+                statement["Resource"][1] = resource
+
+    return change
+
+
+def test_a_role_may_name_the_stream_that_its_function_reads() -> None:
+    its_own = {"Fn::GetAtt": ["StockTable", "StreamArn"]}
+    assert found_in("streaming", change=of_the_stream(its_own)) == found_in("streaming")
+    other = {"Fn::Sub": "${FlowguardTable.Arn}/stream/*"}
+    assert ("permission-missing", "error", "changes-notice") in found_in("streaming", change=of_the_stream(other))
+
+
+def test_a_role_is_looked_at_also_where_no_mapping_names_the_stream() -> None:
+    def change(template: Any) -> None:
+        of_the_stream("arn:aws:x:::y")(template)
+        for label in [
+            label for label in template["Resources"] if label.startswith("ChangesNotice") and "Role" not in label
+        ]:
+            if template["Resources"][label]["Type"] == "AWS::Lambda::EventSourceMapping":
+                del template["Resources"][label]
+
+    looked = found_in("streaming", change=change)
+    assert ("permission-missing", "error", "changes-notice") in looked
+    assert ("source-missing", "error", "changes-notice") in looked

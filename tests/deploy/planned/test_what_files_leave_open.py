@@ -27,6 +27,7 @@ from tests.deploy.templates import MODULES, SHIPPED, options_of, text_of
 HCL: Final = Path(__file__).parent / "hcl" / "plan.json"
 QUEUE: Final = "AWS::SQS::Queue"
 NOT_LOOKED_AT: Final = "not-looked-at"
+SOURCE_OF_PACK: Final = "everything_pack_everything_pack"
 PARAMETER: Final = {"Fn::ImportValue": "of-another-stack"}
 
 
@@ -363,6 +364,66 @@ def test_what_hcl_leaves_open_is_noted_and_nothing_is_found(name: str) -> None:
     looked = findings(resources_of_plan("plan.json", plan), needed, options_of(name))
     assert {each.severity.value for each in looked} == {"note"}
     assert any("RedrivePolicy" in each.what for each in looked)
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        ({"filter_criteria": [{"filter": [{"pattern": "{}"}]}]}, {"source-filtered"}),
+        ({"maximum_batching_window_in_seconds": 300}, {"visibility-short"}),
+    ],
+)
+def test_what_a_mapping_leaves_out_and_gathers_is_looked_at_in_a_plan(written: Any, expected: set[str]) -> None:
+    def change(configuration: Any) -> None:
+        configuration["resource"]["aws_lambda_event_source_mapping"][SOURCE_OF_PACK].update(written)
+
+    looked = {rule for rule, _, _ in found_in("everything", "terraform-json", change=change)}
+    assert looked - {NOT_LOOKED_AT} == expected
+
+
+def test_what_was_made_before_under_an_address_says_nothing_of_what_will_be_there() -> None:
+    """A resource that was replaced, and could not be deleted, stands in the plan with the address of the new one."""
+    plan = plan_of(json.loads(text_of("everything", "terraform-json")))
+    needed, options = needs(MODULES["everything"], options=options_of("everything")), options_of("everything")
+    looked = findings(resources_of_plan("plan.json", plan), needed, options)
+    left = {"deposed": "0a1b2c3d", "change": {"actions": ["delete"], "after_unknown": {}}}
+    plan["resource_changes"] += [{**change, **left} for change in plan["resource_changes"]]
+    assert findings(resources_of_plan("plan.json", plan), needed, options) == looked
+
+
+def attached(plan: Any, roles: Any, unknown: Any) -> None:
+    """Let roles have their policies by the older kind of attachment, which names several roles."""
+    planned, changes = plan["planned_values"]["root_module"]["resources"], plan["resource_changes"]
+    configured = plan["configuration"]["root_module"]["resources"]
+    for change, block, resource in [*zip(changes, configured, planned, strict=True)]:
+        if resource["type"] == "aws_iam_role":
+            resource["values"]["name"] = resource["name"]
+        if resource["type"] != "aws_iam_role_policy":
+            continue
+        place = {"address": f"aws_iam_policy.{resource['name']}", "type": "aws_iam_policy"}
+        resource["values"]["name"] = resource["name"]
+        for each in (resource, change, block):
+            each.update(place)
+        given = {"mode": "managed", "type": "aws_iam_policy_attachment", "name": resource["name"]}
+        given["address"] = f"aws_iam_policy_attachment.{resource['name']}"
+        planned.append({**given, "values": roles})
+        changes.append({**given, "change": {"actions": ["create"], "after_unknown": {**unknown, "policy_arn": True}}})
+        policy = {"constant_value": f"${{{place['address']}.arn}}"}
+        configured.append({**given, "expressions": {"policy_arn": policy, "roles": {"references": ["each.value"]}}})
+
+
+def test_a_policy_is_attached_to_each_of_several_roles() -> None:
+    needed, options = needs(MODULES["orders"], options=options_of("orders")), options_of("orders")
+
+    def looked(roles: Any, unknown: Any) -> set[str]:
+        plan = plan_of(json.loads(text_of("orders", "terraform-json")))
+        attached(plan, roles, unknown)
+        return {each.rule for each in findings(resources_of_plan("plan.json", plan), needed, options)}
+
+    all_roles = list(json.loads(text_of("orders", "terraform-json"))["resource"]["aws_iam_role"])
+    assert not {"permission-missing", NOT_LOOKED_AT} & looked({"roles": ["another", *all_roles]}, {})
+    assert "permission-missing" in looked({"roles": ["another"]}, {})
+    assert NOT_LOOKED_AT in looked({}, {"roles": True})
 
 
 # -- what is no file
