@@ -173,7 +173,7 @@ class Flow:
             *_destination_problems(given, reply_to),
             *_option_problems(cls),
             *_callback_problems(cls),
-            *stream_problems(streams),
+            *stream_problems(streams, attaches=cls.on_conflict is OnConflict.ATTACH),
             *_stage_problems(cls),
         ]:
             raise DefinitionError(f"flow {cls.__qualname__}", tuple(dict.fromkeys(problems)))

@@ -64,8 +64,8 @@ def _is_like(names: re.Pattern[str], given: object) -> bool:
     return isinstance(given, str) and names.fullmatch(given) is not None
 
 
-def stream_problems(streams: object) -> Iterator[str]:
-    """Yield what is wrong with the streams of a flow."""
+def stream_problems(streams: object, *, attaches: bool = False) -> Iterator[str]:
+    """Yield what is wrong with the streams of a flow. It ``attaches`` where its ``on_conflict`` is ATTACH."""
     if not (isinstance(streams, tuple) and all(isinstance(stream, Stream) for stream in streams)):
         yield f"streams is {shown(streams)}; write a tuple: streams=(KinesisStream('orders'), TableStream('stock'))"
         return
@@ -74,3 +74,8 @@ def stream_problems(streams: object) -> Iterator[str]:
             yield problem
         elif times > 1:
             yield f"it lists the stream {stream} {times} times; leave all but one out"
+    if streams and attaches:
+        yield (
+            "under ATTACH a change that comes while a run goes on, or whose result is kept, is not carried out; "
+            "a flow with streams takes SUPERSEDE, or IGNORE"
+        )

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from flowguard import DefinitionError, Done, Flow, Outcome, Stage, Step
+from flowguard import ATTACH, IGNORE, SUPERSEDE, DefinitionError, Done, Flow, Outcome, Stage, Step
+from flowguard.protocol.conflict import OnConflict
 from flowguard.streams import KinesisStream, TableStream
 
 
@@ -20,8 +21,8 @@ class Take(Stage[Order], name="take"):
         return Done()
 
 
-def flow_with(streams: Any) -> type[Flow]:
-    class Orders(Flow, name="orders", object_id="order_id", streams=streams):
+def flow_with(streams: Any, on_conflict: OnConflict = SUPERSEDE) -> type[Flow]:
+    class Orders(Flow, name="orders", object_id="order_id", streams=streams, on_conflict=on_conflict):
         stages = (Take,)
 
     return Orders
@@ -56,3 +57,11 @@ def test_what_names_no_stream_is_refused(streams: Any, problem: str) -> None:
         flow_with(streams)
     [only] = refused.value.problems
     assert problem in only
+
+
+def test_a_flow_with_streams_does_not_attach_since_a_change_would_be_lost() -> None:
+    streams = (TableStream("orders"),)
+    assert flow_with(streams, IGNORE).streams == streams
+    assert flow_with((), ATTACH).streams == ()
+    with pytest.raises(DefinitionError, match="a flow with streams takes SUPERSEDE, or IGNORE"):
+        flow_with(streams, ATTACH)

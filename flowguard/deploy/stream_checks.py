@@ -130,7 +130,8 @@ def streams_there(function: FunctionNeed, resources: Sequence[str], live: Accoun
     """Yield the streams of tables that mappings bring a function. A role may name these alone."""
     for resource in filter(is_any_stream, resources):
         [stream] = [each for each in function.streams if resource.endswith(f":{each.place}")]
-        there = [str(source.get("EventSourceArn", "")) for source in live.event_sources(function.name) or ()]
+        sources = live.event_sources(function.name)
+        there = [] if sources is None else [str(source.get("EventSourceArn", "")) for source in sources]
         yield from [arn for arn in there if stream.is_in(arn)] or [resource]
 
 
