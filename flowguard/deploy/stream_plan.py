@@ -1,4 +1,4 @@
-"""Plan the streams that functions read: batch sizes, ages, and the queues for notices of failed records."""
+"""Plan the mappings of streams: batch sizes, ages of records, and queues for the notices of failed ones."""
 
 from __future__ import annotations
 

@@ -102,7 +102,7 @@ class FenceIsNewer(FlowguardError):
 
 
 def check_connect(database: str, connect: object) -> None:
-    """Raise :class:`SettingsError` if ``connect`` is no function, but the URL of a database, for example."""
+    """Raise :class:`SettingsError` if ``connect`` cannot be called. Some pass the URL of a database."""
     if not callable(connect):
         fix = f"give a function that does: {database}(lambda: …)"
         raise SettingsError(database, f"a {type(connect).__name__} opens no connection; {fix}")

@@ -131,7 +131,7 @@ class Envelope(NamedTuple):
 
     @property
     def own_id(self) -> str:
-        """Return the id of a request that no attribute names: the event's, SNS's, or the record's.
+        """Return the request id of a message without an id attribute: that of its event, SNS message or record.
 
         A sequence number is unique in its shard alone, so the id of a stream's record has the stream and the shard too.
         """

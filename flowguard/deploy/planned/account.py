@@ -270,14 +270,11 @@ class PlannedAccount:
             self._unanswered.add("the role, which is none of the file's", name)
             return []
         documents = [*documents_of(given, self._resources)]
-        denied, place = [], self._resources.placed(resource)
-        for action in actions:
-            may = allowed(documents, action, place, context or {})
-            if may is None:
-                self._unanswered.add("what all the policies of the role allow", name)
-            elif not may:
-                denied.append(action)
-        return denied
+        place = self._resources.placed(resource)
+        may = {action: allowed(documents, action, place, context or {}) for action in actions}
+        if unclear := [action for action, answer in may.items() if answer is None]:
+            self._unanswered.add(f"whether its policies allow {', '.join(unclear)}", name)
+        return [action for action, answer in may.items() if answer is False]
 
     def clock(self) -> None:
         """Return None. A file has no clock."""
@@ -289,7 +286,7 @@ class PlannedAccount:
         if (resource := self._resources.named(type_, name)) is not None:
             return resource
         if (type_, name) not in self._made:
-            self._unanswered.stop("it is deployed elsewhere", name)
+            self._unanswered.stop("whether anything has that name", name)
         if labels := self._resources.maybe(type_):
             self._unanswered.stop(f"whether {', '.join(sorted(labels))} makes it", name)
         return None

@@ -83,7 +83,7 @@ def _matches(pattern: str, wanted: str) -> bool | None:
     """Answer whether a pattern is of what is wanted. None if that depends on where the file is deployed."""
     parts, here = pattern.split(":", 5), wanted.split(":", 5)
     if not (len(parts) == len(here) == 6 and parts[0] == here[0] == "arn"):
-        return _glob(pattern).fullmatch(wanted) is not None
+        return _glob(pattern.lower()).fullmatch(wanted.lower()) is not None  # IAM reads actions in any case
     fits = [_fits(part, each) for part, each in zip(parts[2:], here[2:], strict=True)]
     return False if False in fits else None if None in fits else True
 

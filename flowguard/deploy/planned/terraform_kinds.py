@@ -102,7 +102,7 @@ _RENAMED: Final[Mapping[str, Mapping[str, str]]] = {
 
 
 def made_of(blocks: Iterable[tuple[str, str, Block]]) -> Iterator[Resource]:
-    """Return the resources that blocks make, with what blocks of their own say of them."""
+    """Return the resources that blocks make. Some blocks only add to another one, such as a queue's redrive policy."""
     resources, parts = [], []
     for address, type_, block in blocks:
         kind, name = TYPES[type_]

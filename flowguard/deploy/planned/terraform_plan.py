@@ -25,7 +25,7 @@ _DIRECT: Final = frozenset(
         *("rule", "table_name", "topic_arn"),
     }
 )
-"""The arguments that are one reference, where they have one reference: a name, a URL or an ARN."""
+"""The arguments that take a name, a URL or an ARN. An expression with one reference is that reference itself."""
 
 _DYNAMIC: Final = frozenset(
     {"destination_config", "environment", "point_in_time_recovery", "scaling_config", "ttl", "vpc_config"}

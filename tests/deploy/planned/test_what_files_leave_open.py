@@ -64,6 +64,16 @@ def test_what_is_open_is_a_note_and_no_finding(what: str) -> None:
     assert not not_found & {rule for rule, _ in looked}
 
 
+def test_what_a_policy_of_aws_may_allow_is_noted_with_the_actions() -> None:
+    """Nearly each role made by hand has this policy. What it allows is in no file."""
+    policies = ["arn:aws:iam::aws:policy/service-role/AWSLambdaBasicExecutionRole"]
+    template, options = json.loads(text_of("everything", "cloudformation")), options_of("everything")
+    put("EverythingAnswersRole", Policies=[], ManagedPolicyArns=policies)(template)
+    looked = findings(resources_of("f.json", template, {}), needs(MODULES["everything"], options=options), options)
+    noted = [each.what for each in looked if each.rule == NOT_LOOKED_AT]
+    assert any("whether its policies allow" in text and "dynamodb:UpdateItem" in text for text in noted)
+
+
 @pytest.mark.parametrize("what", ["a visibility", "a time-out", "a table's expiry"])
 def test_what_else_is_wrong_is_found_all_the_same(what: str) -> None:
     def change(template: Any) -> None:
@@ -295,6 +305,7 @@ def statement(**changes: Any) -> dict[str, Any]:
         ([statement()], True),
         ([statement(Action=["sqs:GetQueueUrl", "sqs:SendMessage"])], True),
         ([statement(Action="sqs:Receive*")], False),
+        ([statement(Action="SQS:sendmessage")], True),
         ([statement(Resource="*")], True),
         ([statement(Resource="arn:aws:sqs:eu-west-1:123456789012:ord?rs")], True),
         ([statement(Resource="arn:aws:sqs:eu-west-1:123456789012:others")], False),

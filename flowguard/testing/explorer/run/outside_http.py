@@ -137,7 +137,7 @@ def answer_of(
 
 
 def refuse_unplayed(points: Points, request: OutsideRequest, library: str) -> None:
-    """Raise :class:`NetworkRefused` if the request has a header ``Upgrade`` or ``Expect``: no party answers it."""
+    """Raise :class:`NetworkRefused` if the request has a header ``Upgrade`` or ``Expect``, which is not simulated."""
     for header, what in _UNPLAYED.items():
         if header in request.headers:
             shown = f"asks {request.host} by {library} for {what}, which no party of outside= answers"
