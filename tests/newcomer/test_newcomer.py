@@ -188,10 +188,16 @@ def the_command_names_its_extra(fresh: FreshEnvironment, shop: Path) -> None:
 
 
 def every_command_has_its_help(fresh: FreshEnvironment, shop: Path) -> None:
+    """All in one process: what a command imports, and has not got, fails there too."""
     both_names_of_the_command_work(fresh, shop)
-    for command in COMMANDS:
-        helped = succeeded(fresh.run(shop, "flowguard", command, "--help"))
-        assert helped.out.startswith(f"Usage: flowguard {command} "), command
+    asked = """
+import sys
+from flowguard.cli import main
+for command in sys.argv[1:]:
+    main([command, "--help"], prog_name="flowguard", standalone_mode=False)
+"""
+    helped = succeeded(fresh.run(shop, "python", "-c", asked, *COMMANDS)).out
+    assert re.findall(r"^Usage: flowguard (\S+) ", helped, re.MULTILINE) == [*COMMANDS]
 
 
 def both_names_of_the_command_work(fresh: FreshEnvironment, shop: Path) -> None:
