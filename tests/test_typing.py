@@ -36,7 +36,7 @@ def in_the_project(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
 
 
-@pytest.mark.proof("runs mypy")
+@pytest.mark.long("`make types` checks these files too, and in CI")
 def test_right_usages_pass_and_each_wrong_one_gives_its_error() -> None:
     assert check(ROOT / "tests/typing") == ""
 

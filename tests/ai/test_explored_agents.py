@@ -87,7 +87,7 @@ def explored(ask: Callable[[Step], Any]) -> Any:
     return explore(flow(ask), [Question(id="q-1")], bound=0, walks=0, tables={"answers": "id"}, outside=PARTY)
 
 
-@pytest.mark.proof("explores an agent")
+@pytest.mark.long("the deaths that show it are tried one by one above")
 def test_an_agent_without_a_memory_asks_twice() -> None:
     report = explored(bare)
     assert not report.ok
@@ -100,7 +100,7 @@ def test_a_remembered_agent_asks_once_where_its_provider_knows_keys() -> None:
     assert report.ok, str(report)
 
 
-@pytest.mark.proof("explores an agent")
+@pytest.mark.long("the deaths that show it are tried one by one above")
 def test_without_keys_only_a_death_between_an_answer_and_its_note_asks_twice() -> None:
     report = explored(remembered_without_keys)
     struck = {one.struck[0].partition(" at ")[0] for one in report.violations}

@@ -95,7 +95,7 @@ def test_its_template_is_written_without_a_note(tmp_path: Path) -> None:
     assert "stall.handlers.killed_orders" in functions
 
 
-@pytest.mark.proof("runs mypy over a project that it has never seen")
+@pytest.mark.long("runs mypy without a cache, over all that the project uses; the text of the project seldom changes")
 def test_it_is_typed(tmp_path: Path) -> None:
     write_project(tmp_path / "stall")
     found = run(tmp_path / "stall", "mypy", f"--cache-dir={os.devnull}")

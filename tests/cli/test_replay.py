@@ -29,6 +29,7 @@ CARTS = ROOT / "samples" / "validate_cart"
 REQUEST = CARTS / "01-request.json"
 DUPLICATE = CARTS / "02-duplicate.json"
 TOPIC = CARTS / "05-sns-to-sqs.json"
+FEW = (REQUEST, DUPLICATE, TOPIC, CARTS / "09-request-with-a-wish.json")
 
 PRICE_CART = "validate-cart/price-cart"
 
@@ -357,13 +358,14 @@ def test_a_directory_is_every_json_below_it_but_for_what_is_bad() -> None:
     assert all(part in result.stdout for part in ("cart-1001", "cart-2001", "page/tea"))
 
 
-@pytest.mark.proof("replays each shape by itself, on moto")
+@pytest.mark.proof("replays all shapes, on moto")
 def test_every_shape_of_envelope_is_taken() -> None:
-    for sample in sorted((ROOT / "samples" / "envelopes").glob("*.json")):
-        carts = ["--flow", "flows.validate_cart.flow:ValidateCart"] if sample.name == "fifo.json" else []
-        result = replay(sample, *carts)
-        assert (result.exit_code, result.stderr) == (0, ""), sample
-        assert "broken" not in result.stdout, sample
+    fifo = ROOT / "samples" / "envelopes" / "fifo.json"
+    others = sorted({*fifo.parent.glob("*.json")} - {fifo})
+    for arguments in (others, [fifo, "--flow", "flows.validate_cart.flow:ValidateCart"]):
+        result = replay(*arguments)
+        assert (result.exit_code, result.stderr) == (0, "")
+        assert "broken" not in result.stdout
 
 
 def test_a_dash_is_standard_input() -> None:
@@ -391,7 +393,7 @@ def test_repeat_delivers_each_record_so_often() -> None:
 @pytest.mark.proof("replays several times, on moto")
 def test_shuffle_changes_the_order_and_the_seed_decides_which() -> None:
     order = [
-        [row["record"] for row in lines(CARTS, "--shuffle", seed)[0] if row["hop"] == 1] for seed in ("1", "1", "2")
+        [row["record"] for row in lines(*FEW, "--shuffle", seed)[0] if row["hop"] == 1] for seed in ("1", "1", "2")
     ]
     assert order[0] == order[1] != order[2]
 
@@ -421,9 +423,9 @@ def test_a_crash_is_marked_and_changes_no_effect(point: Point, undisturbed: dict
     assert f"died {point.value.replace('-', ' ')}" in replay(REQUEST, "--crash", point.value).stdout
 
 
-@pytest.mark.proof("two processes that replay everything with crashes")
+@pytest.mark.proof("two processes that replay with crashes")
 def test_equal_arguments_give_equal_bytes_in_another_process_too() -> None:
-    command = [sys.executable, "-m", "flowguard.cli", "replay", str(CARTS), "--repeat", "2", "--shuffle", "5"]
+    command = [sys.executable, "-m", "flowguard.cli", "replay", *map(str, FEW), "--repeat", "2", "--shuffle", "5"]
     command += ["--crash", "after-commit", "--seed", "9"]
     if not (ROOT / "flowguard" / "cli" / "__main__.py").exists():
         command[1:3] = ["-c", "from flowguard.cli import main; main()"]

@@ -50,7 +50,7 @@ def test_what_make_test_leaves_out_make_prove_runs_and_ci_runs_both() -> None:
     assert re.search(r"<!-- test command -->\n```sh\nmake test\n```", (ROOT / "README.md").read_text())
 
 
-@pytest.mark.proof("collects all tests")
+@pytest.mark.long("collects all tests once more, to see that three expressions select what they say")
 def test_each_test_is_run_by_make_test_or_before_a_release_and_most_proofs_by_ci() -> None:
     selections = (suite.QUICK, suite.PROOFS, suite.ALL)
     command = [sys.executable, "-c", COLLECTS, *selections]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -530,11 +531,18 @@ def test_what_is_no_plan_is_refused(plan: Any) -> None:
 WRONG: Final[tuple[Any, ...]] = ("text", 7, True, None, [], ["x"], {}, {"x": "y"}, [{"x": "y"}])
 
 
-@pytest.mark.proof("gives each property in turn another type")
+@pytest.mark.parametrize(
+    "wrongs",
+    [
+        pytest.param(1, marks=pytest.mark.proof("gives each property in turn another type")),
+        pytest.param(len(WRONG), marks=pytest.mark.long("gives each property in turn every other type")),
+    ],
+)
 @pytest.mark.parametrize("name", ["everything", "streaming"])
 @pytest.mark.parametrize("form", ["cloudformation", "sam"])
-def test_no_property_of_another_type_brings_it_down(name: str, form: str) -> None:
+def test_no_property_of_another_type_brings_it_down(name: str, form: str, wrongs: int) -> None:
     """Each property in turn has another type. The command refuses it, or looks at the rest."""
+    types = itertools.cycle(WRONG)
     template = json.loads(text_of(name, form))
     options = options_of(name)
     needed = needs(MODULES[name], options=options)
@@ -545,7 +553,7 @@ def test_no_property_of_another_type_brings_it_down(name: str, form: str) -> Non
             if (resource["Type"], property_) in seen:
                 continue
             seen.add((resource["Type"], property_))
-            for wrong in WRONG:
+            for wrong in itertools.islice(types, wrongs):
                 given = {**resource, "Properties": {**resource["Properties"], property_: wrong}}
                 changed = {**template, "Resources": {**template["Resources"], label: given}}
                 try:
