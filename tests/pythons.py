@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import tomllib
@@ -18,7 +19,8 @@ PYTHONS: Final = [one.rpartition(" ")[2] for one in PROJECT["classifiers"] if on
 
 def program(version: str) -> str | None:
     """Return the Python of this version. A manager of versions may have a program of the name that only says no."""
-    path = shutil.which(f"python{version}")
+    fetched = ROOT / ".engines" / f"python{version}" / "bin"
+    path = shutil.which(f"python{version}", path=f"{fetched}{os.pathsep}{os.environ.get('PATH', os.defpath)}")
     works = path is not None and not subprocess.run([path, "--version"], check=False, capture_output=True).returncode
     return path if works else None
 
