@@ -111,6 +111,12 @@ class LiveAccount:
         attributes: Mapping[str, str] | None = None if answer is None else answer["Attributes"]
         return attributes
 
+    def queue_policies(self, queue: str) -> list[Any] | None:
+        """Return the policy of a queue, in a list."""
+        if (attributes := self.queue(queue)) is None:
+            return None
+        return [json.loads(attributes["Policy"])] if "Policy" in attributes else []
+
     def queues_of(self, tag: str, flows: list[str]) -> list[str] | None:
         """Return the names of the queues with that tag of one of these flows. None if that may not be read."""
         params: dict[str, Any] = {
@@ -229,9 +235,20 @@ class LiveAccount:
         answer = self._ask("lambda", "get_function_recursion_config", FunctionName=function)
         return None if answer is None else str(answer["RecursiveLoop"])
 
+    def reserved(self, function: str) -> int | None:
+        """Return the reserved concurrency of a function. None if it has none, or that may not be read."""
+        answer = self._ask("lambda", "get_function_concurrency", FunctionName=function)
+        return None if answer is None else answer.get("ReservedConcurrentExecutions")
+
     def event_sources(self, function: str) -> list[Mapping[str, Any]] | None:
         """Return the event source mappings of a function."""
         answer = self._ask("lambda", "list_event_source_mappings", FunctionName=function)
+        sources: list[Mapping[str, Any]] | None = None if answer is None else answer["EventSourceMappings"]
+        return sources
+
+    def readers(self, queue: str) -> list[Mapping[str, Any]] | None:
+        """Return the event source mappings of a queue."""
+        answer = self._ask("lambda", "list_event_source_mappings", EventSourceArn=queue)
         sources: list[Mapping[str, Any]] | None = None if answer is None else answer["EventSourceMappings"]
         return sources
 

@@ -467,7 +467,7 @@ def test_a_mapping_without_report_batch_item_failures_is_found(stack: Stack) -> 
     plain = {"EventSourceArn": arn, "State": "Enabled", "ScalingConfig": bound}
 
     def answer(params: Any) -> Any:
-        return {"EventSourceMappings": [plain] if params["FunctionName"] == PACK else []}
+        return {"EventSourceMappings": [plain] if params.get("FunctionName") == PACK else []}
 
     with intercept(Refusing("ListEventSourceMappings", answer=answer)):
         found = [one for one in findings(stack) if one.resource == PACK]

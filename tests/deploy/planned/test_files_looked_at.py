@@ -27,7 +27,7 @@ ELSEWHERE: Final[dict[str, set[Text]]] = {
         ("not-looked-at", "note", "answers-here, orders-a, parcels, theirs"),
         ("not-looked-at", "note", "shipping"),
     },
-    "streaming": {("not-looked-at", "note", "clicked, viewed")},
+    "streaming": {("not-looked-at", "note", "clicked, viewed"), ("not-looked-at", "note", "prices")},
 }
 """What the files of a deployment do not say."""
 

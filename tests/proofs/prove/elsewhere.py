@@ -622,6 +622,11 @@ TESTED: Final = (
         "who may send to a queue, which no message meets",
     ),
     Elsewhere(
+        r"^deploy\.(planned\.|account\.)",
+        ("tests/deploy/planned/",),
+        "what the doctor reads in files, which no message meets",
+    ),
+    Elsewhere(
         r"^deploy\.(foreign_policies|key_policy|key_uses|security_checks)\.",
         (
             "tests/deploy/test_keys.py",
