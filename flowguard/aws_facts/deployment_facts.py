@@ -132,8 +132,8 @@ DEPLOYMENT_FACTS: Final = (
     ),
     Fact(
         name="iam-absent-keys",
-        sentence="Where a request does not have the key of a condition, an operator with `Not` or `IfExists` holds, and "
-        "others do not.",
+        sentence="Where a request does not have the key of a condition, an operator with `Not` or `IfExists` holds, "
+        "and others do not.",
         source=_OPERATORS,
         relied_on_by=("deploy/planned/statements.py:holds",),
         engines=NOWHERE,

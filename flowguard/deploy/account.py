@@ -94,6 +94,14 @@ class Account(Protocol):
 
     def secret_key(self, name: str) -> str | None: ...
 
+    def key(self, name: str) -> str | None:
+        """Return the ARN of a customer's key, by its ARN, its id or an alias. None for a key of AWS."""
+        ...
+
+    def key_policy(self, key: str) -> Any:
+        """Return the document of the policy of a key. None if it is not known."""
+        ...
+
     def denied(
         self, role: str, actions: list[str], resource: str, context: Mapping[str, str] | None = None
     ) -> list[str] | None: ...

@@ -294,6 +294,18 @@ class LiveAccount:
         answer = self._ask("secretsmanager", "describe_secret", SecretId=name)
         return None if answer is None else str(answer.get("KmsKeyId", ""))
 
+    def key(self, name: str) -> str | None:
+        """Return the ARN of a customer's key. None for a key of AWS, or if it may not be read."""
+        answer = self._ask("kms", "describe_key", KeyId=name)
+        if answer is None or answer["KeyMetadata"].get("KeyManager") == "AWS":
+            return None
+        return str(answer["KeyMetadata"]["Arn"])
+
+    def key_policy(self, key: str) -> Any:
+        """Return the policy of a key. None if it may not be read."""
+        answer = self._ask("kms", "get_key_policy", KeyId=key, PolicyName="default")
+        return None if answer is None else json.loads(answer["Policy"])
+
     # -- what a role may do
 
     def denied(

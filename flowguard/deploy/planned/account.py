@@ -11,11 +11,17 @@ from flowguard.deploy.finding import LiveFinding, error, note
 from flowguard.deploy.needs import Deployment, stream_of
 from flowguard.deploy.planned.policies import allowed, documents_of
 from flowguard.deploy.planned.problems import NotReadable
-from flowguard.deploy.planned.resources import KINDS, REDRIVE_IS_GIVEN, Resource, Resources, queue_url
+from flowguard.deploy.planned.resources import HERE, KINDS, REDRIVE_IS_GIVEN, Resource, Resources, queue_url
 from flowguard.deploy.planned.values import UNKNOWN, Answer, Unanswered, is_known
 
 _HOUR: Final = 3_600
 _QUEUE: Final = "AWS::SQS::Queue"
+_KEY: Final = "AWS::KMS::Key"
+_OF_ACCOUNT: Final = {
+    "Statement": [{"Effect": "Allow", "Principal": {"AWS": HERE.account}, "Action": "kms:*", "Resource": "*"}]
+}
+"""The policy of a key for which nobody wrote one: roles may use it as their own policies say."""
+
 _DEFAULT_BUS: Final = "default"
 _DAY_HOURS: Final = 24
 """Hours for which a stream of Kinesis keeps a record by default."""
@@ -99,7 +105,9 @@ class PlannedAccount:
                 attributes[attribute] = given[attribute] if given[attribute] is UNKNOWN else str(given[attribute])
         if "FifoQueue" in given:
             attributes["FifoQueue"] = UNKNOWN if given["FifoQueue"] is UNKNOWN else str(given["FifoQueue"]).lower()
-        return self._answer({**attributes, **_redrive(given), **_key(given, "KmsMasterKeyId", "KmsMasterKeyId")}, queue)
+        return self._answer(
+            {**attributes, **_redrive(given), **self._key(given, "KmsMasterKeyId", "KmsMasterKeyId")}, queue
+        )
 
     def _is_mistyped(self, arn: str) -> bool:
         """Answer whether a queue of the file gives records up to one that is written there, and that nothing makes."""
@@ -223,7 +231,7 @@ class PlannedAccount:
             "Timeout": given.get("Timeout", DEFAULT_TIMEOUT),
             "LoggingConfig": logging if logging is UNKNOWN else {"LogFormat": "Text", **logging},
             "FunctionArn": function.arn,
-            **_key(given, "KmsKeyArn", "KMSKeyArn"),
+            **self._key(given, "KmsKeyArn", "KMSKeyArn"),
         }
         return self._answer(answer, function)
 
@@ -279,7 +287,7 @@ class PlannedAccount:
             return None
         days = group.properties.get("RetentionInDays")
         retention = {} if days is None else {"retentionInDays": days}
-        return self._answer({**retention, **_key(group.properties, "KmsKeyId", "kmsKeyId")}, group)
+        return self._answer({**retention, **self._key(group.properties, "KmsKeyId", "kmsKeyId")}, group)
 
     def code_signing(self, function: str) -> str | None:
         resource = self._one("AWS::Lambda::Function", function)
@@ -329,6 +337,20 @@ class PlannedAccount:
             self._unanswered.add(f"whether its policies allow {', '.join(unclear)}", name)
         return [action for action, answer in may.items() if answer is False]
 
+    def key(self, name: str) -> str | None:
+        if name.startswith("arn:"):
+            return name
+        key = self._resources.named(_KEY, name)
+        return _key_arn(name) if key is None else str(key.arn)
+
+    def key_policy(self, key: str) -> Any:
+        """Return the policy of a key of the file. One that says none has that which leaves it to the account."""
+        for each in self._resources.of(_KEY):
+            if each.arn == self._resources.placed(key):
+                return each.properties.get("KeyPolicy", _OF_ACCOUNT)
+        self._unanswered.add("the policy of the key, which is none of the file's", key)
+        return None
+
     def clock(self) -> None:
         """Return None. A file has no clock."""
 
@@ -358,11 +380,32 @@ class PlannedAccount:
         name = resource.name if resource.type in KINDS else UNKNOWN
         return Answer(values, resource.label if name is UNKNOWN else str(name), self._unanswered)
 
+    def _key(self, given: Mapping[str, Any], property_: str, attribute: str) -> dict[str, Any]:
+        """Return the key of a resource under its name in the API. It is empty for one of AWS."""
+        key = given.get(property_)
+        if key is None:
+            return {}
+        alias = None if key is UNKNOWN else f":{key}".partition(":alias/")[2]
+        if not alias:
+            return {attribute: key}
+        return {attribute: "" if alias.startswith("aws/") else self._aliased(alias)}
+
+    def _aliased(self, alias: str) -> Any:
+        """Return the key that an alias of the file names. Which one another names is not known."""
+        for each in self._resources.of("AWS::KMS::Alias"):
+            if each.properties.get("AliasName") == f"alias/{alias}":
+                return each.properties.get("TargetKeyId", UNKNOWN)
+        return UNKNOWN
+
     def _key_of(self, resource: Resource | None, attribute: str) -> str | None:
         """Return the key of a resource. It is empty for none."""
         if resource is None:
             return None
-        return str(self._answer(_key(resource.properties, attribute, attribute), resource).get(attribute, ""))
+        return str(self._answer(self._key(resource.properties, attribute, attribute), resource).get(attribute, ""))
+
+
+def _key_arn(name: str) -> str:
+    return KINDS[_KEY].arn(name)
 
 
 def _has_key(table: Mapping[str, Any]) -> bool:
@@ -378,13 +421,6 @@ def _within(resource: Resource, part: str) -> Resource:
     """Return a resource with the properties of a part of it alone."""
     given = resource.properties.get(part, {})
     return Resource(resource.label, resource.type, {"KMSMasterKeyId": UNKNOWN} if given is UNKNOWN else given)
-
-
-def _key(given: Mapping[str, Any], property_: str, attribute: str) -> dict[str, Any]:
-    """Return the key of a resource under its name in the API. Which key an alias names is not known."""
-    if (key := given.get(property_)) is None:
-        return {}
-    return {attribute: UNKNOWN if key is UNKNOWN or ":alias/" in f":{key}" else key}
 
 
 def _redrive(given: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from flowguard.deploy.planned.managed_policies import of_aws
 from flowguard.deploy.planned.resources import Resource, Resources
-from flowguard.deploy.planned.statements import Context, holds, names_role, statements_in
+from flowguard.deploy.planned.statements import Context, holds, names_role, names_service, statements_in
 from flowguard.deploy.planned.values import UNKNOWN
 
 _NO_SERVICE: Final[Context] = {
@@ -66,6 +66,31 @@ def denied_to(role: str, documents: list[Any], action: str, resource: str) -> bo
         for document in documents
         for statement in statements_in(document)
         if not isinstance(statement, dict) or statement.get("Effect") == "Deny"
+    ]
+    return True if True in answers else None if None in answers else False
+
+
+def key_lets_role(policy: Any, role: str, action: str, context: Context) -> str | bool | None:
+    """Answer whether the policy of a key lets a role use it.
+
+    ``"account"`` stands for a policy that leaves that to the role's own policies. None if it leaves it open.
+    """
+    if _lets(policy, lambda statement: names_role(statement, role, with_account=False), action, context):
+        return True
+    by_account = _lets(policy, lambda statement: names_role(statement, role), action, context)
+    return "account" if by_account else by_account
+
+
+def key_lets_service(policy: Any, service: str, action: str) -> bool | None:
+    """Answer whether the policy of a key lets a service use it. None if it leaves it open."""
+    return _lets(policy, lambda statement: names_service(statement, service), action, {})
+
+
+def _lets(policy: Any, names: Callable[[Any], bool | None], action: str, context: Context) -> bool | None:
+    answers = [
+        _both(names(statement), holds(statement, action, "*", context)) if isinstance(statement, dict) else None
+        for statement in statements_in(policy)
+        if not isinstance(statement, dict) or statement.get("Effect") == "Allow"
     ]
     return True if True in answers else None if None in answers else False
 

@@ -47,6 +47,7 @@ KINDS: Final[Mapping[str, Kind]] = {
     "AWS::Events::Rule": Kind("Name", "events", "rule/{}"),
     "AWS::IAM::ManagedPolicy": Kind("ManagedPolicyName", "iam", "policy/{}", is_regional=False),
     "AWS::IAM::Role": Kind("RoleName", "iam", "role/{}", is_regional=False),
+    "AWS::KMS::Key": Kind("KeyId", "kms", "key/{}"),
     "AWS::Kinesis::Stream": Kind("Name", "kinesis", "stream/{}"),
     "AWS::Lambda::Function": Kind("FunctionName", "lambda", "function:{}"),
     "AWS::Logs::LogGroup": Kind("LogGroupName", "logs", "log-group:{}"),
@@ -61,7 +62,7 @@ KINDS: Final[Mapping[str, Kind]] = {
 REDRIVE_IS_GIVEN: Final = "RedriveIsGiven"
 """Marks a queue whose redrive policy names what a parameter or another stack gives."""
 
-_ANY_NAME: Final = ("AWS::IAM::Role", "AWS::IAM::ManagedPolicy")
+_ANY_NAME: Final = ("AWS::IAM::Role", "AWS::IAM::ManagedPolicy", "AWS::KMS::Key")
 """Nobody needs the names of these: the file's own label stands for one that is not given."""
 
 _SHAPES: Final[Mapping[str, type]] = {

@@ -33,14 +33,21 @@ def holds(statement: Mapping[str, Any], action: str, resource: str, context: Con
     return False if False in parts else None if None in parts else True
 
 
-def names_role(statement: Mapping[str, Any], role: str) -> bool | None:
-    """Answer whether a role is among the principals of a statement. None if the statement leaves it open."""
-    principal = statement.get("Principal", UNKNOWN)  # as NotPrincipal does
-    named = principal.get("AWS", []) if isinstance(principal, dict) else principal
-    names = _list(named)
+def names_role(statement: Mapping[str, Any], role: str, *, with_account: bool = True) -> bool | None:
+    """Answer whether a role, or its account, is among the principals of a statement. None if it leaves that open."""
     account = role.split(":")[4]
-    wanted = (account, f"arn:aws:iam::{account}:root", role)
-    return _any(_matches(name, each) for name in names for each in wanted)
+    wanted = (account, f"arn:aws:iam::{account}:root", role) if with_account else (role,)
+    return _any(_matches(name, each) for name in _principals(statement, "AWS") for each in wanted)
+
+
+def names_service(statement: Mapping[str, Any], service: str) -> bool | None:
+    """Answer whether a service is among the principals of a statement. None if it leaves that open."""
+    return _any(_matches(name, service) for name in _principals(statement, "Service"))
+
+
+def _principals(statement: Mapping[str, Any], kind: str) -> list[Any]:
+    principal = statement.get("Principal", UNKNOWN)  # as NotPrincipal does
+    return _list(principal.get(kind, []) if isinstance(principal, dict) else principal)
 
 
 def _names(statement: Mapping[str, Any], part: str, wanted: str) -> bool | None:

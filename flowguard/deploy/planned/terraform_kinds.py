@@ -37,6 +37,9 @@ TYPES: Final[Mapping[str, tuple[str, str]]] = {
     "aws_iam_role": ("AWS::IAM::Role", "name"),
     "aws_iam_role_policy": ("AWS::IAM::RolePolicy", ""),
     "aws_iam_role_policy_attachment": ("", ""),
+    "aws_kms_alias": ("AWS::KMS::Alias", ""),
+    "aws_kms_key": ("AWS::KMS::Key", "key_id"),
+    "aws_kms_key_policy": ("", ""),
     "aws_kinesis_stream": ("AWS::Kinesis::Stream", "name"),
     "aws_lambda_event_source_mapping": ("AWS::Lambda::EventSourceMapping", ""),
     "aws_lambda_function": ("AWS::Lambda::Function", "function_name"),
@@ -69,6 +72,8 @@ _RENAMED: Final[Mapping[str, Mapping[str, str]]] = {
     "aws_iam_policy": {"policy": "PolicyDocument"},
     "aws_iam_role": {"permissions_boundary": "PermissionsBoundary", "managed_policy_arns": "ManagedPolicyArns"},
     "aws_iam_role_policy": {"role": "RoleName", "policy": "PolicyDocument"},
+    "aws_kms_alias": {"name": "AliasName", "target_key_id": "TargetKeyId"},
+    "aws_kms_key": {"policy": "KeyPolicy"},
     "aws_kinesis_stream": {"retention_period": "RetentionPeriodHours"},
     "aws_lambda_event_source_mapping": {
         "event_source_arn": "EventSourceArn",
@@ -270,6 +275,12 @@ def _encryption(_: str, block: Block, resources: list[Resource]) -> None:
     _extend(resources, "AWS::S3::Bucket", block.get("bucket", UNKNOWN), given)
 
 
+def _key_policy(_: str, block: Block, resources: list[Resource]) -> None:
+    """Give a key its policy."""
+    policy = {"KeyPolicy": _parsed(block.get("policy", UNKNOWN))}
+    _extend(resources, "AWS::KMS::Key", block.get("key_id", UNKNOWN), policy)
+
+
 def _extend(resources: list[Resource], type_: str, name: Any, given: dict[str, Any]) -> None:
     """Give a resource further properties. Where it is open which one, they are open for each."""
     for resource in resources:
@@ -287,6 +298,7 @@ _PARTS: Final[Mapping[str, Callable[[str, Block, list[Resource]], None]]] = {
     "aws_cloudwatch_event_target": _target,
     "aws_iam_policy_attachment": _attachments,
     "aws_iam_role_policy_attachment": _attachment,
+    "aws_kms_key_policy": _key_policy,
     "aws_lambda_function_recursion_config": _loops,
     "aws_s3_bucket_server_side_encryption_configuration": _encryption,
     "aws_sqs_queue_redrive_policy": _redrive,

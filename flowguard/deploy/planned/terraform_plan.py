@@ -22,7 +22,7 @@ _DIRECT: Final = frozenset(
     {
         *("arn", "bucket", "destination_arn", "endpoint", "event_bus_name", "event_source_arn", "function_name"),
         *("kms_key_arn", "kms_key_id", "kms_master_key_id", "log_group_name", "policy_arn", "queue_url", "role"),
-        *("rule", "table_name", "topic_arn"),
+        *("key_id", "rule", "table_name", "target_key_id", "topic_arn"),
     }
 )
 """The arguments that take a name, a URL or an ARN. An expression with one reference is that reference itself."""
@@ -249,7 +249,7 @@ def _of_resource(there: Resource, attribute: str) -> Any:
         return queue_url(there.name)
     if attribute == "stream_arn":
         return f"{there.arn}/stream/{STREAM_HERE}"
-    return there.name if attribute in ("id", "name", "function_name", "bucket") else UNKNOWN
+    return there.name if attribute in ("id", "name", "function_name", "bucket", "key_id") else UNKNOWN
 
 
 def _outer(path: str) -> tuple[str, str]:

@@ -161,6 +161,25 @@ def stock(file: Any) -> Any:
     return table
 
 
+def locked(who: str | dict[str, Any] | None, *queues: str) -> Change:
+    """Put queues under a key of the file, which lets all of its account use it, or what is given."""
+    statement = {"Effect": "Allow", "Principal": who, "Action": "kms:*", "Resource": "*"}
+    policy = {"Statement": [statement]}
+
+    def change(file: Any) -> None:
+        add(file, "Lock", "AWS::KMS::Key", {"KeyPolicy": policy}, "aws_kms_key", {"policy": json.dumps(policy)})
+        for name in queues:
+            given = queue(file, name)
+            if "Resources" in file:
+                given["KmsMasterKeyId"] = {"Fn::GetAtt": ["Lock", "Arn"]}
+            else:
+                given["kms_master_key_id"] = "${aws_kms_key.Lock.arn}"
+
+    return change
+
+
+ACCOUNT: Final = {"AWS": "arn:aws:iam::123456789012:root"}
+
 CASES: Final[dict[str, tuple[str, Change, Text]]] = {
     "another reader": ("everything", another_reader, ("reader-other", "error", PACK)),
     "a queue that delays": (
@@ -183,6 +202,11 @@ CASES: Final[dict[str, tuple[str, Change, Text]]] = {
         "everything",
         deny(Condition={"IpAddress": {"aws:SourceIp": "10.0.0.0/8"}}),
         ("queue-policy-open", "note", PACK),
+    ),
+    "a key that the role may not use": (
+        "everything",
+        locked({**ACCOUNT, "Service": ["sns.amazonaws.com", "events.amazonaws.com"]}, "everything-killed"),
+        ("key-denied", "error", KILLED),
     ),
     "a redrive to nothing": (
         "everything",

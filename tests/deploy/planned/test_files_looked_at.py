@@ -24,7 +24,7 @@ from tests.deploy.test_keys import THEIRS as THEIR_KEY
 
 ELSEWHERE: Final[dict[str, set[Text]]] = {
     "everything": {
-        ("not-looked-at", "note", "answers-here, orders-a, parcels, theirs"),
+        ("not-looked-at", "note", "answers-here, orders-a, orders-placed, parcels, theirs"),
         ("not-looked-at", "note", "shipping"),
     },
     "streaming": {("not-looked-at", "note", "clicked, viewed"), ("not-looked-at", "note", "prices")},
