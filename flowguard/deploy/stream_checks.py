@@ -104,7 +104,7 @@ def _age(
 
 
 def _attempts(function: FunctionNeed, stream: StreamNeed, mapping: Mapping[str, Any]) -> Iterator[LiveFinding]:
-    """Yield an end of attempts that no option names and that an outage comes to."""
+    """Yield a bound of attempts that no option names and that an outage uses up."""
     tries = _bound(mapping, "MaximumRetryAttempts")
     wanted = stream.max_attempts if stream.max_attempts is not None else MANY_RECEIVES
     if _FOR_EVER < tries < wanted:
@@ -118,7 +118,7 @@ def _attempts(function: FunctionNeed, stream: StreamNeed, mapping: Mapping[str, 
 
 
 def _told(function: FunctionNeed, stream: StreamNeed, mapping: Mapping[str, Any]) -> Iterator[LiveFinding]:
-    """Yield what keeps the flow from being told of records that are given up."""
+    """Yield what hides from the flow the records that Lambda gives up."""
     which, told = f"its mapping from {_called(stream)}", _destination(mapping)
     if not told:
         yield error(
