@@ -53,6 +53,10 @@ _TRACED: Final = Document(
     "Visualize Lambda function invocations using AWS X-Ray",
     "https://docs.aws.amazon.com/lambda/latest/dg/services-xray.html",
 )
+_EVALUATION: Final = Document("Policy evaluation logic", f"{_IAM}/reference_policies_evaluation-logic.html")
+_OPERATORS: Final = Document(
+    "IAM JSON policy elements: Condition operators", f"{_IAM}/reference_policies_elements_condition_operators.html"
+)
 _NAMES: Final = Document("Name type", f"{_CFN}/TemplateReference/aws-properties-name.html")
 
 DEPLOYMENT_FACTS: Final = (
@@ -116,6 +120,24 @@ DEPLOYMENT_FACTS: Final = (
         relied_on_by=("deploy/template.py:_but", "docs/explain/trust.md"),
         engines=NOWHERE,
         by_hand="A queue that a topic feeds, and that is denied to others, shows it.",
+    ),
+    Fact(
+        name="iam-deny-wins",
+        sentence="What a statement of any policy denies, no other allows: also the policy of a queue.",
+        source=_EVALUATION,
+        relied_on_by=("deploy/queue_policy_checks.py:check_queue_policy", "deploy/planned/policies.py:denied_to"),
+        words=("Policy",),
+        engines=NOWHERE,
+        by_hand="A queue whose policy denies a role shows it.",
+    ),
+    Fact(
+        name="iam-absent-keys",
+        sentence="Where a request does not have the key of a condition, an operator with `Not` or `IfExists` holds, "
+        "and others do not.",
+        source=_OPERATORS,
+        relied_on_by=("deploy/planned/statements.py:holds",),
+        engines=NOWHERE,
+        by_hand="A queue whose policy denies by `aws:SourceArn` shows it.",
     ),
     Fact(
         name="iam-passed-to",

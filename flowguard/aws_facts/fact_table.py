@@ -18,6 +18,7 @@ from flowguard.aws_facts.key_facts import KEY_FACTS
 from flowguard.aws_facts.lambda_facts import LAMBDA_FACTS
 from flowguard.aws_facts.mapping_facts import MAPPING_FACTS
 from flowguard.aws_facts.partiql_facts import PARTIQL_FACTS
+from flowguard.aws_facts.policy_facts import POLICY_FACTS
 from flowguard.aws_facts.s3_facts import S3_FACTS
 from flowguard.aws_facts.scheduler_facts import SCHEDULER_FACTS
 from flowguard.aws_facts.sns_facts import SNS_FACTS
@@ -42,6 +43,7 @@ TABLE: Final[Mapping[str, tuple[Fact, ...]]] = {
     "The Data API of RDS": DATA_API_FACTS,
     "Keys: KMS, SSM, Secrets Manager": KEY_FACTS,
     "Deployments: IAM, CloudFormation": DEPLOYMENT_FACTS,
+    "Policies of AWS": POLICY_FACTS,
     "Errors": ERROR_FACTS,
 }
 """The rows by the heading that they stand under."""

@@ -63,6 +63,9 @@ _OTHER_ACCOUNT: Final = Document(
     "Allowing users in other accounts to use a KMS key",
     "https://docs.aws.amazon.com/kms/latest/developerguide/key-policy-modifying-external-accounts.html",
 )
+_KEY_POLICIES: Final = Document(
+    "Default key policy", "https://docs.aws.amazon.com/kms/latest/developerguide/key-policy-default.html"
+)
 _A_DOLLAR: Final = "A key costs a dollar a month."
 
 KEY_FACTS: Final = (
@@ -169,6 +172,17 @@ KEY_FACTS: Final = (
         source=_VIA,
         relied_on_by=("deploy/key_uses.py:through", "deploy/arns.py:AllowedActions"),
         engines=NOWHERE,
+        by_hand=_A_DOLLAR,
+    ),
+    Fact(
+        name="kms-both-policies",
+        sentence="The policy of a key lets a role use it by naming the role, or by naming the account, and then the "
+        "role's own policies have to allow it too. A key that is made without a policy has one that names the account. "
+        "Those of AWS, such as `alias/aws/sqs`, let all of the account use them through their service.",
+        source=_KEY_POLICIES,
+        relied_on_by=("deploy/key_checks.py:check_keys", "deploy/planned/policies.py:key_lets_role"),
+        words=("KeyId", "KeyManager", "KeyMetadata", "AliasName", "TargetKeyId", "DescribeKey", "GetKeyPolicy"),
+        engines=like(moto="has the policies, and does not look at them"),
         by_hand=_A_DOLLAR,
     ),
     Fact(

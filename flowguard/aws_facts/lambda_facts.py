@@ -6,6 +6,10 @@ from typing import Final
 
 from flowguard.aws_facts.fact import NOWHERE, Document, Fact, like
 
+_CONCURRENCY: Final = Document(
+    "Configuring reserved concurrency for a function",
+    "https://docs.aws.amazon.com/lambda/latest/dg/configuration-concurrency.html",
+)
 _QUOTAS: Final = Document("Lambda quotas", "https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html")
 _INVOKE: Final = Document("Invoke", "https://docs.aws.amazon.com/lambda/latest/api/API_Invoke.html")
 _ASYNC: Final = Document(
@@ -57,10 +61,19 @@ LAMBDA_FACTS: Final = (
         name="lambda-timeout-default",
         sentence="A function whose time-out nobody set is stopped after 3 seconds.",
         source=_CREATE,
-        relied_on_by=("deploy/planned/account.py:_STOPPED",),
+        relied_on_by=("deploy/account.py:DEFAULT_TIMEOUT",),
         limit=3,
         engines=NOWHERE,
         by_hand="`flowguard doctor` reads it of a live function.",
+    ),
+    Fact(
+        name="lambda-reserved-none",
+        sentence="A function whose `ReservedConcurrentExecutions` is 0 is never invoked: each invocation is throttled.",
+        source=_CONCURRENCY,
+        relied_on_by=("deploy/function_checks.py:_reserved",),
+        words=("ReservedConcurrentExecutions", "GetFunctionConcurrency"),
+        engines=NOWHERE,
+        by_hand="`aws lambda put-function-concurrency` with 0 shows it.",
     ),
     Fact(
         name="lambda-remaining-time",

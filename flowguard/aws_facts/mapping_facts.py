@@ -187,6 +187,25 @@ MAPPING_FACTS: Final = (
         by_hand="Takes a load of many messages at once.",
     ),
     Fact(
+        name="mapping-pollers",
+        sentence="In provisioned mode `MaximumPollers` of `ProvisionedPollerConfig` bounds a mapping: a poller of a "
+        "queue has at most 10 invocations at once. `MaximumConcurrency` cannot be set beside it.",
+        source=_SCALING,
+        read="2026-11",
+        relied_on_by=("deploy/function_checks.py:_is_bounded",),
+        words=("ProvisionedPollerConfig", "MaximumPollers"),
+        engines=NOWHERE,
+        by_hand="Takes a load of many messages at once.",
+    ),
+    Fact(
+        name="mapping-several-of-a-queue",
+        sentence="A queue may have mappings to several functions. Each message goes to one of them.",
+        source=_MAPPINGS,
+        relied_on_by=("deploy/queue_checks.py:_readers",),
+        engines=NOWHERE,
+        by_hand="Two functions mapped to a queue show it: each gets a part of what is sent.",
+    ),
+    Fact(
         name="mapping-filter",
         sentence="A record that fits none of the filters of its mapping is discarded: no function gets it, and its "
         "queue has it no more.",

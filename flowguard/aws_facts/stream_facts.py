@@ -116,7 +116,7 @@ STREAM_FACTS: Final = (
         sentence="A change in a table's stream has the item's `Keys`, `NewImage` and `OldImage` as far as the stream's "
         "view has them, and a time in whole seconds, `ApproximateCreationDateTime`.",
         source=_STREAM_RECORD,
-        relied_on_by=("wire/stream_records.py:read_stream_record",),
+        relied_on_by=("wire/stream_records.py:read_stream_record", "deploy/stream_checks.py:check_streams"),
         words=(
             *("Keys", "NewImage", "OldImage", "ApproximateCreationDateTime", "NS"),
             *("StreamSpecification", "StreamViewType", "StreamArn"),

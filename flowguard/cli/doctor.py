@@ -20,6 +20,7 @@ from flowguard.deploy.examination import examine
 from flowguard.deploy.finding import LiveFinding, Severity
 from flowguard.deploy.live import LiveAccount, NotLive
 from flowguard.deploy.planned.account import PlannedAccount
+from flowguard.deploy.planned.legible import legible
 from flowguard.deploy.planned.problems import NotReadable
 from flowguard.deploy.planned.resources import Resources
 from flowguard.deploy.planned.template_file import read_template
@@ -90,7 +91,8 @@ def doctor(  # noqa: PLR0913 - the options of a command
             if planned is None
             else PlannedAccount(planned, needed)
         )
-        findings = list(examine(needed, chosen, account, now=SystemClock().now(), most_runs=runs))
+        looked = examine(needed, chosen, account, now=SystemClock().now(), most_runs=runs)
+        findings = list(looked if planned is None else map(legible, looked))
     except (NotLive, NotReadable, CannotDeploy) as error:
         raise NotExamined(str(error)) from None
     if as_json:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from flowguard.deploy.finding import LiveFinding
 from flowguard.errors import FlowguardError
+
+DEFAULT_TIMEOUT: Final = 3
+"""Seconds after which a function is stopped whose time-out nobody set."""
 
 
 class NotKnown(FlowguardError):
@@ -63,7 +66,19 @@ class Account(Protocol):
 
     def loops(self, function: str) -> str | None: ...
 
+    def reserved(self, function: str) -> int | None:
+        """Return the invocations at once that are kept for a function, and the most that it has."""
+        ...
+
     def event_sources(self, function: str) -> list[Mapping[str, Any]] | None: ...
+
+    def readers(self, queue: str) -> list[Mapping[str, Any]] | None:
+        """Return the event source mappings of the queue of that ARN, whosever function they are for."""
+        ...
+
+    def queue_policies(self, queue: str) -> list[Any] | None:
+        """Return the documents of the policies of the queue of that name. A file may leave parts of them open."""
+        ...
 
     def function_url(self, name: str) -> bool | None: ...
 
@@ -79,6 +94,14 @@ class Account(Protocol):
 
     def secret_key(self, name: str) -> str | None: ...
 
+    def key(self, name: str) -> str | None:
+        """Return the ARN of a customer's key, by its ARN, its id or an alias. None for a key of AWS."""
+        ...
+
+    def key_policy(self, key: str) -> Any:
+        """Return the document of the policy of a key. None if it is not known."""
+        ...
+
     def denied(
         self, role: str, actions: list[str], resource: str, context: Mapping[str, str] | None = None
     ) -> list[str] | None: ...
@@ -88,3 +111,11 @@ class Account(Protocol):
     def notes(self) -> Iterator[LiveFinding]:
         """Yield what was not answered."""
         ...
+
+
+def function_name(place: str) -> str:
+    """Return the name of a function from its name or ARN. That may be partial, and have an alias."""
+    parts = place.split(":")
+    if place.startswith("arn:") and len(parts) > 6:
+        return parts[6]
+    return parts[2] if ":function:" in place else parts[0]

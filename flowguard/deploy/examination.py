@@ -8,6 +8,7 @@ from flowguard.deploy.account import Account
 from flowguard.deploy.event_checks import check_events
 from flowguard.deploy.finding import LiveFinding, error, warning
 from flowguard.deploy.function_checks import check_functions
+from flowguard.deploy.key_checks import check_keys
 from flowguard.deploy.needs import Deployment
 from flowguard.deploy.options import DeployOptions
 from flowguard.deploy.queue_checks import check_left_over, check_queues
@@ -29,6 +30,7 @@ def examine(
     yield from check_events(needed, live)
     yield from check_functions(needed, live)
     yield from check_security(needed, options, live)
+    yield from check_keys(needed, options, live)
     yield from _clock(live, now)
     if most_runs and needed.flows:
         yield from check_runs(needed, live, now, most_runs)

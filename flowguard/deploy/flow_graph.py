@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import timedelta
 from enum import Enum
 
+from flowguard.deploy.time_spans import spoken
 from flowguard.deploy.used import Uses, WaitUse
 from flowguard.deploy.uses import uses_of
 from flowguard.destinations import Bus, Destination, Function, Queue, Topic
@@ -197,12 +197,3 @@ def _of_wait(source: str, wait: WaitUse) -> Iterator[GraphEdge]:
         yield GraphEdge(source, _key(name), EdgeKind.TIMES_OUT, f"after {within}")
     for name in wait.on_error:
         yield GraphEdge(source, _key(name), EdgeKind.FAILS, "one of them failed")
-
-
-def spoken(span: timedelta) -> str:
-    """Return a time span in words, such as ``90 min``."""
-    seconds = span.total_seconds()
-    for unit, length in (("d", 86_400), ("h", 3_600), ("min", 60)):
-        if seconds >= length and seconds % length == 0:
-            return f"{seconds // length:.0f} {unit}"
-    return f"{seconds:g} s"

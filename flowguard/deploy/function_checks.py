@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from typing import Any, Final
 
-from flowguard.deploy.account import Account, known
+from flowguard.deploy.account import DEFAULT_TIMEOUT, Account, known
 from flowguard.deploy.arns import statements_of
 from flowguard.deploy.batch_plan import time_for
 from flowguard.deploy.finding import LiveFinding, error, note, warning
@@ -23,6 +24,10 @@ _LEVELS: Final = frozenset({"TRACE", "DEBUG", "INFO"})
 _OWN: Final = frozenset(f"FLOWGUARD_{name.upper()}" for name in Settings.model_fields)
 
 
+_RUNTIME: Final = re.compile(r"python3\.(1[1-9]|[2-9]\d)")
+"""The runtimes that flowguard works on."""
+
+
 def check_functions(needed: Deployment, live: Account) -> Iterator[LiveFinding]:
     """Yield the findings about the functions, their event sources and their roles."""
     for function in needed.functions:
@@ -35,6 +40,8 @@ def _of_function(needed: Deployment, function: FunctionNeed, live: Account) -> I
     if deployed is not None:
         yield from known(
             _configuration(function, deployed),
+            _runtime(function, deployed),
+            _reserved(function, live),
             _log(function, deployed),
             _loops(function, live),
             _environment(function, deployed),
@@ -73,6 +80,37 @@ def _configuration(function: FunctionNeed, deployed: Mapping[str, Any]) -> Itera
             f"it is stopped after {deployed['Timeout']} s, and its stage {slowest.name!r} may take {slowest.timeout}",
             "a message that takes that long kills its function each time",
             f"set Timeout to {function.timeout} s, or lower the stage's timeout=",
+        )
+    elif slowest is None and deployed["Timeout"] <= DEFAULT_TIMEOUT < function.timeout:
+        yield warning(
+            "timeout-default",
+            function.name,
+            f"it is stopped after {deployed['Timeout']} s, as Lambda stops a function whose time-out nobody set",
+            "a cold start and the calls around a handler may take that long: its messages come again, and are given up",
+            f"set Timeout to {function.timeout} s",
+        )
+
+
+def _runtime(function: FunctionNeed, deployed: Mapping[str, Any]) -> Iterator[LiveFinding]:
+    runtime = deployed.get("Runtime")
+    if runtime and not _RUNTIME.fullmatch(runtime):
+        yield error(
+            "runtime-other",
+            function.name,
+            f"its runtime is {runtime}",
+            "flowguard needs Python 3.11 or later: each invocation fails, and its messages are given up",
+            "set Runtime to a later Python, such as python3.13",
+        )
+
+
+def _reserved(function: FunctionNeed, live: Account) -> Iterator[LiveFinding]:
+    if live.reserved(function.name) == 0:
+        yield error(
+            "function-off",
+            function.name,
+            "its reserved concurrency is 0",
+            "Lambda never calls it: what it reads is received again and again, and given up",
+            "take ReservedConcurrentExecutions away, or raise it",
         )
 
 
@@ -234,20 +272,25 @@ def _concurrency(needed: Deployment, live: Account) -> Iterator[LiveFinding]:
     names = [
         function.name
         for function in needed.functions
-        if function.brings_work
-        and any(
-            not (source.get("ScalingConfig") or {}).get("MaximumConcurrency")
-            for source in brings_queues(live.event_sources(function.name) or ())
-        )
+        if function.brings_work and not all(map(_is_bounded, brings_queues(live.event_sources(function.name) or ())))
     ]
     if names:
         yield note(
             "concurrency-open",
             ", ".join(names),
-            "a mapping has no MaximumConcurrency",
+            "a mapping has no MaximumConcurrency, and no MaximumPollers",
             "what waited in SQS, as while Lambda throttles, comes up to 1,250 batches at once; nothing else bounds it",
             "set ScalingConfig, as max_concurrency of the options does, where a handler calls what takes less",
         )
+
+
+def _is_bounded(source: Mapping[str, Any]) -> bool:
+    """Answer whether a mapping says how much it brings at once, also by its pollers."""
+    bounds = (
+        (source.get("ScalingConfig"), "MaximumConcurrency"),
+        (source.get("ProvisionedPollerConfig"), "MaximumPollers"),
+    )
+    return any(given is not None and given.get(bound) for given, bound in bounds)
 
 
 def _url(function: FunctionNeed, live: Account) -> Iterator[LiveFinding]:

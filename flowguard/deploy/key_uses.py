@@ -56,6 +56,11 @@ def under_keys(needed: Deployment, options: DeployOptions) -> Deployment:
             for topic in needed.topics
         ),
     )
+    return using_keys(placed, options)
+
+
+def using_keys(placed: Deployment, options: DeployOptions) -> Deployment:
+    """Return a deployment whose functions may use the keys that its resources are under."""
     placed = replace(placed, functions=tuple(_with_stream_keys(placed, function) for function in placed.functions))
     uses = _Uses(placed, options)
     return replace(placed, functions=tuple(map(uses.of_function, placed.functions)))

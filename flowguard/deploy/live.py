@@ -111,6 +111,12 @@ class LiveAccount:
         attributes: Mapping[str, str] | None = None if answer is None else answer["Attributes"]
         return attributes
 
+    def queue_policies(self, queue: str) -> list[Any] | None:
+        """Return the policy of a queue, in a list."""
+        if (attributes := self.queue(queue)) is None:
+            return None
+        return [json.loads(attributes["Policy"])] if "Policy" in attributes else []
+
     def queues_of(self, tag: str, flows: list[str]) -> list[str] | None:
         """Return the names of the queues with that tag of one of these flows. None if that may not be read."""
         params: dict[str, Any] = {
@@ -229,9 +235,20 @@ class LiveAccount:
         answer = self._ask("lambda", "get_function_recursion_config", FunctionName=function)
         return None if answer is None else str(answer["RecursiveLoop"])
 
+    def reserved(self, function: str) -> int | None:
+        """Return the reserved concurrency of a function. None if it has none, or that may not be read."""
+        answer = self._ask("lambda", "get_function_concurrency", FunctionName=function)
+        return None if answer is None else answer.get("ReservedConcurrentExecutions")
+
     def event_sources(self, function: str) -> list[Mapping[str, Any]] | None:
         """Return the event source mappings of a function."""
         answer = self._ask("lambda", "list_event_source_mappings", FunctionName=function)
+        sources: list[Mapping[str, Any]] | None = None if answer is None else answer["EventSourceMappings"]
+        return sources
+
+    def readers(self, queue: str) -> list[Mapping[str, Any]] | None:
+        """Return the event source mappings of a queue."""
+        answer = self._ask("lambda", "list_event_source_mappings", EventSourceArn=queue)
         sources: list[Mapping[str, Any]] | None = None if answer is None else answer["EventSourceMappings"]
         return sources
 
@@ -276,6 +293,18 @@ class LiveAccount:
         """Return the key of a secret. It is empty for none. None if it may not be read."""
         answer = self._ask("secretsmanager", "describe_secret", SecretId=name)
         return None if answer is None else str(answer.get("KmsKeyId", ""))
+
+    def key(self, name: str) -> str | None:
+        """Return the ARN of a customer's key. None for a key of AWS, or if it may not be read."""
+        answer = self._ask("kms", "describe_key", KeyId=name)
+        if answer is None or answer["KeyMetadata"].get("KeyManager") == "AWS":
+            return None
+        return str(answer["KeyMetadata"]["Arn"])
+
+    def key_policy(self, key: str) -> Any:
+        """Return the policy of a key. None if it may not be read."""
+        answer = self._ask("kms", "get_key_policy", KeyId=key, PolicyName="default")
+        return None if answer is None else json.loads(answer["Policy"])
 
     # -- what a role may do
 

@@ -19,7 +19,7 @@ from flowguard.project.queues import callback_queues
 from flowguard.stage import AnyStage
 from flowguard.worker.leases import keeps_lease
 
-_RECEIVES: Final = ("sqs:DeleteMessage", "sqs:GetQueueAttributes", "sqs:ReceiveMessage")
+RECEIVES: Final = ("sqs:DeleteMessage", "sqs:GetQueueAttributes", "sqs:ReceiveMessage")
 _READS_KINESIS: Final = (
     "kinesis:DescribeStream",
     "kinesis:DescribeStreamSummary",
@@ -89,7 +89,7 @@ def permissions_of(
     allowed = _Allowed()
     _of_its_kind(allowed, function, reads, scope, settings)
     for queue in reads.values():
-        allowed.on(Target.QUEUE, queue.name, *_RECEIVES)
+        allowed.on(Target.QUEUE, queue.name, *RECEIVES)
         if function.once is None:
             # a record that another worker has is hidden while that has it, and one that has met an outage for a while
             allowed.on(Target.QUEUE, queue.name, "sqs:ChangeMessageVisibility", "sqs:GetQueueUrl")

@@ -6,12 +6,14 @@ from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from typing import Final
 
-from flowguard.deploy.account import Account, known
+from flowguard.deploy.account import Account, function_name, known
 from flowguard.deploy.finding import LiveFinding, error, note, warning
 from flowguard.deploy.live import redrive_of
 from flowguard.deploy.needs import Deployment, QueueNeed, Role
 from flowguard.deploy.queue_plan import TIMES_THE_TIMEOUT
+from flowguard.deploy.queue_policy_checks import check_queue_policy
 from flowguard.deploy.template import TAG
+from flowguard.deploy.time_spans import spoken
 from flowguard.flow import AnyFlow
 from flowguard.sim.limits.queues import LARGEST as LARGEST_MESSAGE
 
@@ -43,11 +45,20 @@ def check_queues(needed: Deployment, live: Account) -> Iterator[LiveFinding]:
 def _of_queue(needed: Deployment, queue: QueueNeed, live: Account) -> Iterator[LiveFinding]:
     attributes = live.queue(queue.name, queue.arn)
     if attributes is not None:
-        yield from known(_letters(queue, attributes), _size(queue, attributes), _kept_for(queue, attributes))
+        yield from known(
+            _letters(queue, attributes),
+            _size(queue, attributes),
+            _kept_for(queue, attributes),
+            _kind(queue, attributes),
+        )
         if queue.reader is not None:
             yield from known(
-                _visibility(needed, queue, attributes, live), _redrive_policy(needed, queue, attributes, live)
+                _visibility(needed, queue, attributes, live),
+                _delay(queue, attributes),
+                _redrive_policy(needed, queue, attributes, live),
+                _readers(needed, queue, attributes, live),
             )
+        yield from known(check_queue_policy(needed, queue, attributes, live))
         yield from known(*(_subscribed(queue, topic, attributes, live) for topic in queue.topics))
     elif live.was_read("sqs", "get_queue_url") and live.was_read("sqs", "get_queue_attributes"):
         yield error(
@@ -107,9 +118,46 @@ def _kept_for(queue: QueueNeed, attributes: Attributes) -> Iterator[LiveFinding]
         yield warning(
             "retention-short",
             queue.name,
-            f"it keeps a message for {_days(kept_for)}",
+            f"it keeps a message for {_lasting(kept_for)}",
             "SQS deletes what nobody could take by then, without a word, as in an outage that is longer",
             f"set MessageRetentionPeriod to {queue.retention} s",
+        )
+
+
+def _kind(queue: QueueNeed, attributes: Attributes) -> Iterator[LiveFinding]:
+    is_fifo = attributes.get("FifoQueue", "false") == "true"
+    if is_fifo is not queue.fifo:
+        yield error(
+            "fifo-other",
+            queue.name,
+            f"it {'is' if is_fifo else 'is not'} a FIFO queue",
+            "SQS takes the name of a FIFO queue for these alone, and they take no other: the queue is not made",
+            "set FifoQueue to true" if queue.fifo else "take FifoQueue away, or let the name end with .fifo",
+        )
+
+
+def _delay(queue: QueueNeed, attributes: Attributes) -> Iterator[LiveFinding]:
+    if delay := int(attributes.get("DelaySeconds", "0")):
+        yield warning(
+            "queue-delays",
+            queue.name,
+            f"it hides each new message for {spoken(timedelta(seconds=delay))}",
+            "each request, hop and answer waits for that long before anybody works on it",
+            "set DelaySeconds to 0; a stage delays a message with Retry or after=",
+        )
+
+
+def _readers(needed: Deployment, queue: QueueNeed, attributes: Attributes, live: Account) -> Iterator[LiveFinding]:
+    """Yield the functions that read a queue of the flow and are none of its functions."""
+    ours = {function.name for function in needed.functions}
+    there = live.readers(attributes["QueueArn"]) or ()
+    for name in sorted({function_name(str(source["FunctionArn"])) for source in there} - ours):
+        yield error(
+            "reader-other",
+            queue.name,
+            f"the function {name} reads it too, which is none of the flow's",
+            "each message reaches one of the two: what that function gets, the flow never sees",
+            "remove its mapping; subscribe both to a topic where both are to get each message",
         )
 
 
@@ -182,7 +230,8 @@ def _target(
         if live.was_read("sqs", "get_queue_url") and name != queue.give_up_to:
             why = "SQS cannot move a record there: it is delivered until it expires, and is lost then"
             fix = f"create {name}, or set RedrivePolicy to {queue.give_up_to}"
-            yield error(
+            is_here = arn.rpartition(":")[0] == attributes["QueueArn"].rpartition(":")[0]
+            yield (error if is_here else warning)(
                 "redrive-target-missing", queue.name, f"its redrive policy names {arn}, which is not there", why, fix
             )
         return
@@ -191,7 +240,7 @@ def _target(
         yield error(
             "dead-letters-expire-first",
             queue.name,
-            f"it keeps messages for {_days(ours)}, and {name}, to which it gives them up, for {_days(theirs)}",
+            f"it keeps messages for {_lasting(ours)}, and {name}, to which it gives them up, for {_lasting(theirs)}",
             "SQS counts the age of a dead letter from its first sending, and may delete it as it arrives",
             f"set MessageRetentionPeriod of {name} to more than {ours} s",
         )
@@ -202,8 +251,8 @@ def _target(
         yield warning(
             "retention-long",
             queue.name,
-            f"it and {name} keep a message for {_days(ours)} and {_days(theirs)}, longer than its flow's retention of "
-            f"{_days(int(shortest.total_seconds()))}",
+            f"it and {name} keep a message for {_lasting(ours)} and {_lasting(theirs)}, longer than its flow's "
+            f"retention of {spoken(shortest)}",
             "a copy that arrives after its run item has expired is run as a new request",
             "lower the MessageRetentionPeriod of either, or raise the flow's retention=",
         )
@@ -250,5 +299,5 @@ def _flows(needed: Deployment, queue: QueueNeed) -> Iterator[AnyFlow]:
     yield from needed.function(queue.reader or "").definition.flows
 
 
-def _days(seconds: int) -> str:
-    return f"{seconds / 86_400:g} d"
+def _lasting(seconds: int) -> str:
+    return spoken(timedelta(seconds=seconds))

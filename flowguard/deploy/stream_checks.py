@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import timedelta
 from typing import Any, Final
 
 from flowguard.deploy.account import Account, known
 from flowguard.deploy.batch_plan import time_for
-from flowguard.deploy.finding import LiveFinding, error, warning
+from flowguard.deploy.finding import LiveFinding, error, note, warning
 from flowguard.deploy.needs import FunctionNeed, StreamNeed
 from flowguard.deploy.options import TABLE_KEEPS
+from flowguard.deploy.template import VIEW
+from flowguard.deploy.time_spans import spoken
+from flowguard.worker.patience import MANY_RECEIVES
 
 _OFF: Final = ("Disabled", "Disabling")
 _FOR_EVER: Final = -1
 """The age or the attempts of a mapping that has no bound."""
+
+_LACKING: Final = {"KEYS_ONLY": ("new", "old"), "NEW_IMAGE": ("old",), "OLD_IMAGE": ("new",)}
+"""What a record lacks of a change, by the view of its stream."""
 
 
 def check_streams(function: FunctionNeed, deployed: Mapping[str, Any], live: Account) -> Iterator[LiveFinding]:
@@ -22,6 +29,7 @@ def check_streams(function: FunctionNeed, deployed: Mapping[str, Any], live: Acc
     if sources is None:
         return
     for stream in function.streams:
+        yield from known(_view(function, stream, live))
         mappings = [source for source in sources if stream.is_in(str(source.get("EventSourceArn", "")))]
         if not mappings:
             yield error(
@@ -34,7 +42,10 @@ def check_streams(function: FunctionNeed, deployed: Mapping[str, Any], live: Acc
         for mapping in mappings:
             yield from known(
                 _answers(function, stream, mapping),
-                _given_up(function, stream, mapping, live),
+                _age(function, stream, mapping, live),
+                _attempts(function, stream, mapping),
+                _told(function, stream, mapping),
+                _start(function, stream, mapping),
                 _time(function, stream, mapping, deployed),
             )
 
@@ -67,15 +78,14 @@ def _answers(function: FunctionNeed, stream: StreamNeed, mapping: Mapping[str, A
         )
 
 
-def _given_up(
+def _age(
     function: FunctionNeed, stream: StreamNeed, mapping: Mapping[str, Any], live: Account
 ) -> Iterator[LiveFinding]:
-    """Yield what lets a record hold up its shard until it expires, or vanish."""
-    which, age = f"its mapping from {_called(stream)}", int(mapping.get("MaximumRecordAgeInSeconds") or _FOR_EVER)
-    tries = int(mapping.get("MaximumRetryAttempts", _FOR_EVER))
+    """Yield what lets a record hold up its shard until it expires, or ends it too soon."""
+    which, age = f"its mapping from {_called(stream)}", _bound(mapping, "MaximumRecordAgeInSeconds")
     kept = TABLE_KEEPS if stream.of_table else live.stream_keeps(str(mapping["EventSourceArn"]))
     is_late = age == _FOR_EVER or (kept is not None and age >= kept)
-    if is_late and tries == _FOR_EVER:
+    if is_late and _bound(mapping, "MaximumRetryAttempts") == _FOR_EVER:
         yield error(
             "stream-age-open",
             function.name,
@@ -83,12 +93,47 @@ def _given_up(
             "one that is never acked holds up its shard until then, and is gone without a trace",
             f"set MaximumRecordAgeInSeconds to {stream.max_age}",
         )
-    if not _destination(mapping):
+    if _FOR_EVER < age < stream.max_age:
+        yield warning(
+            "stream-age-short",
+            function.name,
+            f"{which} gives a record up when it is {spoken(timedelta(seconds=age))} old",
+            "an outage or a throttle that is longer loses requests, and none of them has failed",
+            f"set MaximumRecordAgeInSeconds to {stream.max_age}, or say max_age of the stream in the options",
+        )
+
+
+def _attempts(function: FunctionNeed, stream: StreamNeed, mapping: Mapping[str, Any]) -> Iterator[LiveFinding]:
+    """Yield a bound of attempts that no option names and that an outage uses up."""
+    tries = _bound(mapping, "MaximumRetryAttempts")
+    wanted = stream.max_attempts if stream.max_attempts is not None else MANY_RECEIVES
+    if _FOR_EVER < tries < wanted:
+        yield (warning if tries else error)(
+            "stream-attempts-few",
+            function.name,
+            f"its mapping from {_called(stream)} gives a record up after {tries} retries",
+            "busy objects and each minute of an outage use retries up, and the record has not failed",
+            "leave MaximumRetryAttempts out, or say max_attempts of the stream in the options",
+        )
+
+
+def _told(function: FunctionNeed, stream: StreamNeed, mapping: Mapping[str, Any]) -> Iterator[LiveFinding]:
+    """Yield what hides from the flow the records that Lambda gives up."""
+    which, told = f"its mapping from {_called(stream)}", _destination(mapping)
+    if not told:
         yield error(
             "stream-undelivered-missing",
             function.name,
             f"{which} has no OnFailure destination",
             "records that Lambda gives up are dropped, and nothing says so",
+            f"set DestinationConfig to the queue {stream.undelivered}",
+        )
+    elif told.rpartition(":")[2] != stream.undelivered:
+        yield warning(
+            "stream-undelivered-other",
+            function.name,
+            f"{which} tells {told} of the records that it gives up",
+            "no alarm and no command of the flow looks there, so nobody hears of what is lost",
             f"set DestinationConfig to the queue {stream.undelivered}",
         )
     if not mapping.get("BisectBatchOnFunctionError"):
@@ -99,6 +144,55 @@ def _given_up(
             "a record that kills its function is given up together with those around it",
             "set BisectBatchOnFunctionError",
         )
+
+
+def _start(function: FunctionNeed, stream: StreamNeed, mapping: Mapping[str, Any]) -> Iterator[LiveFinding]:
+    if mapping.get("StartingPosition") == "LATEST" != stream.start:
+        yield note(
+            "stream-start-latest",
+            function.name,
+            f"its mapping from {_called(stream)} begins with what comes after it is made",
+            "records from before that, and from the minute in which it is made, begin no runs",
+            f'set StartingPosition to {stream.start}, or say start = "LATEST" of the stream in the options',
+        )
+
+
+def _view(function: FunctionNeed, stream: StreamNeed, live: Account) -> Iterator[LiveFinding]:
+    """Yield what the stream of a table leaves out of the changes that the first stage reads."""
+    name = stream.name if stream.arn is None else stream.arn.partition("/stream/")[0]
+    if not stream.of_table or (table := live.table(name)) is None:
+        return
+    if "StreamSpecification" not in table:
+        yield error(
+            "stream-off",
+            function.name,
+            f"the table {stream.name} has no stream",
+            "no change of its items begins a run",
+            f"turn its stream on, with the view {VIEW}",
+        )
+        return
+    view = table["StreamSpecification"].get("StreamViewType")
+    if lacking := [part for part in _LACKING.get(view, ()) if _reads(function, part)]:
+        yield warning(
+            "stream-view-short",
+            function.name,
+            f"{_called(stream)} has the view {view}, and the first stage reads {' and '.join(lacking)}",
+            "its records lack that, and their runs fail or do nothing",
+            f"set StreamViewType to {VIEW}",
+        )
+
+
+def _reads(function: FunctionNeed, part: str) -> bool:
+    """Answer whether the first stage may read a part of a change. That of a payload without fields may read any."""
+    [payload, *_] = [stage.payload for flow, stage in function.definition.stages if stage is flow.entry()]
+    fields: Mapping[str, Any] = getattr(payload, "model_fields", {})
+    return not fields or any(part in (name, field.alias, field.validation_alias) for name, field in fields.items())
+
+
+def _bound(mapping: Mapping[str, Any], which: str) -> int:
+    """Return a bound of a mapping. It is ``_FOR_EVER`` where nothing is said."""
+    given = mapping.get(which)
+    return _FOR_EVER if given is None else int(given)
 
 
 def _destination(mapping: Mapping[str, Any]) -> str | None:

@@ -208,7 +208,14 @@ OWN_WORDS: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "types of resources that the doctor reads in files, and flowguard makes none of": (
         *("AWS::CloudFormation::Stack", "AWS::Events::EventBus", "AWS::IAM::ManagedPolicy", "AWS::IAM::Policy"),
-        *("AWS::IAM::RolePolicy", "AWS::Kinesis::Stream", "AWS::S3::Bucket", "AWS::SSM::Parameter"),
+        *(
+            "AWS::IAM::RolePolicy",
+            "AWS::Kinesis::Stream",
+            "AWS::KMS::Alias",
+            "AWS::KMS::Key",
+            "AWS::S3::Bucket",
+            "AWS::SSM::Parameter",
+        ),
         "AWS::Serverless::SimpleTable",
     ),
     "codes of botocore's models and of its retry mode, with which the tests compare them": (

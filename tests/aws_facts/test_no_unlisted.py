@@ -220,7 +220,7 @@ def test_a_new_parameter_operation_and_resource_are_seen() -> None:
         assert len(unlisted_operations(one("self._ask('dynamodb', 'create_table')", path))) == 1
     assert not unlisted_operations(one("self._ask('dynamodb', 'describe_table')", "deploy/novelty.py"))
     assert not unlisted_operations(one("aws.client('sqs').create_queue()", "sim/novelty.py"))
-    assert len(unlisted_words(one("{'Type': 'AWS::KMS::Key'}"), resource_types, lambda _: True)) == 1
+    assert len(unlisted_words(one("{'Type': 'AWS::EC2::VPC'}"), resource_types, lambda _: True)) == 1
 
 
 def test_a_constant_that_differs_from_its_row_is_seen() -> None:

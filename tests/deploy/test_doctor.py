@@ -21,7 +21,7 @@ from flowguard.deploy.live import LiveAccount, NotLive, redrive_of
 from flowguard.deploy.needs import Deployment, QueueNeed
 from flowguard.deploy.options import DeployOptions
 from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
-from tests.deploy.deployed import REGION, Stack
+from tests.deploy.deployed import REGION, Stack, code
 from tests.deploy.everything import PLACED
 from tests.deploy.exercised import needs
 from tests.deploy.templates import MODULES, options_of, template
@@ -209,7 +209,21 @@ def misplace(stack: Stack) -> None:
     )
 
 
-Break = Callable[[Stack], None]
+def deny(stack: Stack) -> None:
+    statement = {"Effect": "Deny", "Principal": {"AWS": "123456789012"}, "Action": "sqs:SendMessage", "Resource": "*"}
+    attribute(stack, "everything-pack", Policy=json.dumps({"Version": "2012-10-17", "Statement": [statement]}))
+
+
+def read_too(stack: Stack) -> None:
+    role = stack.client("iam").get_role(RoleName="shipping")["Role"]["Arn"]
+    stack.client("lambda").create_function(
+        FunctionName="audit", Runtime="python3.13", Role=role, Handler="a.b", Code={"ZipFile": code()}
+    )
+    queue = f"arn:aws:sqs:{REGION}:123456789012:everything-pack"
+    stack.client("lambda").create_event_source_mapping(EventSourceArn=queue, FunctionName="audit")
+
+
+Break = Callable[[Stack], object]
 Expected = tuple[str, str, str]
 
 BROKEN: Final[dict[str, tuple[Break, Expected]]] = {
@@ -307,6 +321,17 @@ BROKEN: Final[dict[str, tuple[Break, Expected]]] = {
         ("function-missing", "error", PACK),
     ),
     "another handler": (lambda at: configure(at, PACK, Handler="x.y"), ("handler-other", "error", PACK)),
+    "an old Python": (lambda at: configure(at, PACK, Runtime="python3.9"), ("runtime-other", "error", PACK)),
+    "a function that is off": (
+        lambda at: at.client("lambda").put_function_concurrency(FunctionName=PACK, ReservedConcurrentExecutions=0),
+        ("function-off", "error", PACK),
+    ),
+    "a queue that delays": (
+        lambda at: attribute(at, "everything-pack", DelaySeconds="60"),
+        ("queue-delays", "warning", "everything-pack"),
+    ),
+    "a queue that denies": (deny, ("queue-denied", "error", "everything-pack")),
+    "a reader that is none of the flow's": (read_too, ("reader-other", "error", "everything-pack")),
     "no time for a whole batch": (lambda at: configure(at, PACK, Timeout=29), ("batch-slow", "error", PACK)),
     "another run table": (
         lambda at: environment(at, PACK, FLOWGUARD_TABLE="runs"),
@@ -461,13 +486,24 @@ class Refusing:
         raise call.client.exceptions.ClientError({"Error": {"Code": self.code, "Message": "no"}}, call.operation)
 
 
+QUICK: Final = ("an old Python", "a function that is off", "a queue that delays", "a queue that denies")
+
+
+@pytest.mark.parametrize("what", [*QUICK, "a reader that is none of the flow's"])
+def test_a_setting_that_is_broken_is_found_quickly(what: str, stack: Stack) -> None:
+    """The proof asks the others too."""
+    broken, expected = BROKEN[what]
+    broken(stack)
+    assert rules(stack) == [expected]
+
+
 def test_a_mapping_without_report_batch_item_failures_is_found(stack: Stack) -> None:
     """Moto has no way to take it off."""
     arn, bound = f"arn:aws:sqs:{REGION}:123456789012:everything-pack", {"MaximumConcurrency": 20}
     plain = {"EventSourceArn": arn, "State": "Enabled", "ScalingConfig": bound}
 
     def answer(params: Any) -> Any:
-        return {"EventSourceMappings": [plain] if params["FunctionName"] == PACK else []}
+        return {"EventSourceMappings": [plain] if params.get("FunctionName") == PACK else []}
 
     with intercept(Refusing("ListEventSourceMappings", answer=answer)):
         found = [one for one in findings(stack) if one.resource == PACK]

@@ -14,8 +14,9 @@ from pydantic import BaseModel
 
 from flowguard import Bus, Done, Failure, Flow, Function, Outcome, RetryPolicy, Stage, Step, Topic
 from flowguard.cli import main
-from flowguard.deploy.flow_graph import EdgeKind, FlowGraph, GraphEdge, Shape, graph_of, spoken
+from flowguard.deploy.flow_graph import EdgeKind, FlowGraph, GraphEdge, Shape, graph_of
 from flowguard.deploy.graph_texts import FORMATS, ascii_text, dot, mermaid
+from flowguard.deploy.time_spans import spoken
 from flowguard.project.loading import SHIPPED
 from tests.deploy.readmes import brought_up_to_date, graphs_in, pages
 

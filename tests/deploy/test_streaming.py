@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 import pytest
+from pydantic import BaseModel, Field
 
 from flowguard import Flow, Stage, Step, Topic
 from flowguard.deploy.arns import stream_arn
@@ -26,7 +27,7 @@ from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
 from flowguard.streams import KinesisStream, TableStream
 from tests.deploy import streaming
 from tests.deploy.exercised import needs
-from tests.deploy.streaming import CLICKED, KEY, PRICES, SHARED, Changes, Click, Clicks, Count
+from tests.deploy.streaming import CLICKED, KEY, PRICES, SHARED, Change, Changes, Click, Clicks, Count
 from tests.deploy.templates import MODULES, of_type, template
 from tests.deploy.test_doctor import SESSION
 
@@ -394,24 +395,31 @@ RIGHT: Final[dict[str, Any]] = {
     "MaximumRecordAgeInSeconds": 43_200,
     "MaximumRetryAttempts": -1,
     "TumblingWindowInSeconds": 0,
-    "DestinationConfig": {"OnFailure": {"Destination": "arn:aws:sqs:eu-west-1:123456789012:changes-dead-letters"}},
 }
 STOCK: Final = PRICES.replace("prices", "stock")
 VIEWED: Final = "arn:aws:kinesis:eu-west-1:123456789012:stream/viewed"
 ARNS: Final[Mapping[str, tuple[str, ...]]] = {NOTICE: (STOCK, PRICES), COUNT: (VIEWED, CLICKED)}
 
 
+SEEN: Final = {"StreamEnabled": True, "StreamViewType": "NEW_AND_OLD_IMAGES"}
+
+
 class Mappings:
     """An interceptor that answers what is live. ``hours`` is how long a stream of Kinesis keeps its records."""
 
-    def __init__(self, *sources: Mapping[str, Any], hours: int | None = 24) -> None:
+    def __init__(self, *sources: Mapping[str, Any], hours: int | None = 24, view: Any = SEEN) -> None:
         self._sources = sources
+        self._view = view
         self._hours = hours
         self.asked: list[str] = []
+        self.tables: list[str] = []
 
     def __call__(self, call: ApiCall, proceed: Proceed, /) -> Response:
         if call.operation == "ListEventSourceMappings":
             return {"EventSourceMappings": list(self._sources)}
+        if call.operation == "DescribeTable":
+            self.tables.append(call.params["TableName"])
+            return {"Table": {} if self._view is None else {"StreamSpecification": self._view}}
         assert call.operation == "DescribeStreamSummary", call.operation
         self.asked.append(call.params["StreamARN"])
         if self._hours is None:
@@ -420,15 +428,20 @@ class Mappings:
 
 
 def findings_of(
-    function: str, *sources: Mapping[str, Any], hours: int | None = 24, timeout: int = 230
+    function: str, *sources: Mapping[str, Any], hours: int | None = 24, timeout: int = 230, view: Any = SEEN
 ) -> list[LiveFinding]:
     needed = deployment().function(function)
-    with intercept(Mappings(*sources, hours=hours)):
+    with intercept(Mappings(*sources, hours=hours, view=view)):
         return list(check_streams(needed, {"Timeout": timeout}, LiveAccount(SESSION)))
 
 
 def mapping(arn: str = STOCK, **changes: Any) -> dict[str, Any]:
-    return {**RIGHT, "EventSourceArn": arn, **changes}
+    flow = "clicks" if ":kinesis:" in arn else "changes"
+    told = {"OnFailure": {"Destination": f"arn:aws:sqs:eu-west-1:123456789012:{flow}-dead-letters"}}
+    return {**RIGHT, "DestinationConfig": told, "EventSourceArn": arn, **changes}
+
+
+OTHER: Final = "stream-undelivered-other"
 
 
 @pytest.mark.parametrize("function", [NOTICE, COUNT])
@@ -448,22 +461,114 @@ def test_nothing_is_wrong_with_mappings_as_the_template_makes_them(function: str
         ({"MaximumRecordAgeInSeconds": 86_400}, "stream-age-open"),
         ({"DestinationConfig": {"OnFailure": {}}}, "stream-undelivered-missing"),
         ({"DestinationConfig": None}, "stream-undelivered-missing"),
+        ({"DestinationConfig": {"OnFailure": {"Destination": "arn:aws:sns:eu-west-1:1:changes"}}}, OTHER),
+        ({"DestinationConfig": {"OnFailure": {"Destination": "arn:aws:sqs:eu-west-1:1:others"}}}, OTHER),
         ({"BisectBatchOnFunctionError": False}, "stream-whole"),
+        ({"MaximumRecordAgeInSeconds": 60}, "stream-age-short"),
+        ({"MaximumRecordAgeInSeconds": 43_199}, "stream-age-short"),
+        ({"MaximumRetryAttempts": 0}, "stream-attempts-few"),
+        ({"MaximumRetryAttempts": 99}, "stream-attempts-few"),
+        ({"StartingPosition": "LATEST"}, "stream-start-latest"),
         ({"BatchSize": 12}, "batch-slow"),
     ],
 )
 def test_what_is_wrong_with_a_mapping_is_found(changes: dict[str, Any], rule: str) -> None:
     [finding] = findings_of(NOTICE, mapping(**changes), mapping(PRICES))
     assert (finding.rule, finding.resource) == (rule, NOTICE)
-    assert finding.severity.value == ("warning" if rule == "stream-whole" else "error")
+    few = {99: "warning", 0: "error"}[changes.get("MaximumRetryAttempts", 0)]
+    severities = {"stream-whole": "warning", "stream-age-short": "warning", OTHER: "warning"}
+    assert finding.severity.value == {"stream-start-latest": "note", **severities}.get(rule, few)
     assert rule == "batch-slow" or "the stream of the table stock" in finding.what
 
 
 @pytest.mark.parametrize(
-    "changes", [{"State": "Creating"}, {"BatchSize": 11}, {"MaximumRecordAgeInSeconds": -1, "MaximumRetryAttempts": 9}]
+    "changes",
+    [
+        {"State": "Creating"},
+        {"BatchSize": 11},
+        {"MaximumRecordAgeInSeconds": -1, "MaximumRetryAttempts": 100},
+        {"MaximumRetryAttempts": None},
+        {"MaximumRecordAgeInSeconds": 43_200},
+        {"StartingPosition": "TRIM_HORIZON"},
+    ],
 )
 def test_what_is_bound_in_another_way_is_right_too(changes: dict[str, Any]) -> None:
     assert findings_of(NOTICE, mapping(**changes), mapping(PRICES), timeout=220) == []
+
+
+def test_what_the_options_name_is_meant() -> None:
+    """Of the stream clicked the options name the start, the attempts and the age."""
+    meant = {"StartingPosition": "LATEST", "MaximumRetryAttempts": 50, "MaximumRecordAgeInSeconds": 3_600}
+    assert findings_of(COUNT, mapping(VIEWED), mapping(CLICKED, **meant)) == []
+    fewer = findings_of(COUNT, mapping(VIEWED), mapping(CLICKED, **{**meant, "MaximumRetryAttempts": 49}))
+    assert [finding.rule for finding in fewer] == ["stream-attempts-few"]
+
+
+class Whole(BaseModel):
+    keys: dict[str, str]
+    before: dict[str, str] = Field(alias="old")
+    now: dict[str, str] = Field(validation_alias="new")
+
+
+def reading(payload: Any) -> FunctionNeed:
+    """A function whose first stage takes such a payload. It reads the changes of a table."""
+
+    class Look(Stage[payload], name="look"):
+        def handle(self, payload: Any, step: Step) -> Outcome:
+            return Done()
+
+    flow = type("Looks", (Flow,), {"stages": (Look,), "__module__": __name__}, **LOOKS)
+    found = FoundFunction(__name__, "look", FunctionKind.STAGES, (flow,), ((flow, Look),))
+    return replace(deployment().function(NOTICE), definition=found)
+
+
+LOOKS: Final[Any] = {"name": "looks", "object_id": "keys.sku", "streams": (TableStream("stock"),)}
+
+
+class New(BaseModel):
+    keys: dict[str, str]
+    new: dict[str, str]
+
+
+class Old(BaseModel):
+    keys: dict[str, str]
+    old: dict[str, str] | None = None
+
+
+@pytest.mark.parametrize(
+    ("view", "payload", "lacking"),
+    [
+        ("KEYS_ONLY", New, "new"),
+        ("KEYS_ONLY", Whole, "new and old"),
+        ("KEYS_ONLY", Change, None),
+        ("KEYS_ONLY", dict[str, Any], "new and old"),
+        ("OLD_IMAGE", New, "new"),
+        ("OLD_IMAGE", Old, None),
+        ("NEW_IMAGE", Old, "old"),
+        ("NEW_IMAGE", New, None),
+        ("NEW_AND_OLD_IMAGES", Whole, None),
+    ],
+)
+def test_a_view_without_what_the_first_stage_reads_is_found(view: str, payload: Any, lacking: str | None) -> None:
+    asking = Mappings(mapping(), mapping(PRICES), view={"StreamEnabled": True, "StreamViewType": view})
+    with intercept(asking):
+        wrong = list(check_streams(reading(payload), {"Timeout": 230}, LiveAccount(SESSION)))
+    short = [finding for finding in wrong if finding.rule == "stream-view-short"]
+    assert {finding.severity.value for finding in short} == ({"warning"} if lacking else set())
+    assert all(f"has the view {view}, and the first stage reads {lacking}" in finding.what for finding in short)
+    assert asking.tables == ["stock", PRICES.partition("/stream/")[0]]
+
+
+def test_a_table_without_a_stream_is_found() -> None:
+    wrong = findings_of(NOTICE, mapping(), mapping(PRICES), view=None)
+    assert [(finding.rule, finding.severity.value) for finding in wrong] == [("stream-off", "error")] * 2
+
+
+def test_a_stream_of_kinesis_has_no_table() -> None:
+    asking = Mappings(mapping(VIEWED), mapping(CLICKED))
+    with intercept(asking):
+        assert not list(check_streams(deployment().function(COUNT), {"Timeout": 230}, LiveAccount(SESSION)))
+    assert asking.tables == []
 
 
 def test_how_long_the_stream_of_a_table_keeps_a_change_is_known() -> None:

@@ -6,23 +6,28 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from flowguard.deploy.finding import LiveFinding, note
+from flowguard.deploy.account import DEFAULT_TIMEOUT, function_name
+from flowguard.deploy.finding import LiveFinding, error, note
 from flowguard.deploy.needs import Deployment, stream_of
 from flowguard.deploy.planned.policies import allowed, documents_of
 from flowguard.deploy.planned.problems import NotReadable
-from flowguard.deploy.planned.resources import KINDS, Resource, Resources
+from flowguard.deploy.planned.resources import HERE, KINDS, REDRIVE_IS_GIVEN, Resource, Resources, queue_url
 from flowguard.deploy.planned.values import UNKNOWN, Answer, Unanswered, is_known
 
 _HOUR: Final = 3_600
+_QUEUE: Final = "AWS::SQS::Queue"
+_KEY: Final = "AWS::KMS::Key"
+_OF_ACCOUNT: Final = {
+    "Statement": [{"Effect": "Allow", "Principal": {"AWS": HERE.account}, "Action": "kms:*", "Resource": "*"}]
+}
+"""The policy of a key for which nobody wrote one: roles may use it as their own policies say."""
+
 _DEFAULT_BUS: Final = "default"
 _DAY_HOURS: Final = 24
 """Hours for which a stream of Kinesis keeps a record by default."""
 
 _KEPT: Final = 345_600
 """Seconds for which a queue keeps a message by default."""
-
-_STOPPED: Final = 3
-"""Seconds after which a function is stopped by default."""
 
 _BATCH: Final = {"sqs": 10, "kinesis": 100, "dynamodb": 100}
 """Records of a batch by default."""
@@ -40,8 +45,10 @@ class PlannedAccount:
     def __init__(self, resources: Resources, needed: Deployment) -> None:
         self._resources = resources
         self._unanswered = Unanswered()
+        self._twice: dict[str, str] = {}
+        self._queues = {queue.name for queue in needed.queues}
         self._made = {
-            *(("AWS::SQS::Queue", queue.name) for queue in needed.queues if queue.made),
+            *((_QUEUE, queue.name) for queue in needed.queues if queue.made),
             *(("AWS::DynamoDB::Table", table.name) for table in needed.tables if not table.existing),
             *(("AWS::SNS::Topic", topic.name) for topic in needed.topics if not topic.existing),
             *(("AWS::Lambda::Function", function.name) for function in needed.functions),
@@ -60,6 +67,14 @@ class PlannedAccount:
     def notes(self) -> Iterator[LiveFinding]:
         """Yield what the file does not say."""
         file = self._resources.file
+        for name, labels in sorted(self._twice.items()):
+            yield error(
+                "name-twice",
+                name,
+                f"{labels} have one name",
+                "AWS refuses the second, and the deployment fails",
+                "rename one, or take it out",
+            )
         for what, names in self._unanswered:
             yield note(
                 "not-looked-at",
@@ -79,14 +94,44 @@ class PlannedAccount:
     # -- queues and topics
 
     def queue(self, name: str, arn: str | None = None) -> Mapping[str, str] | None:
-        if (queue := self._one("AWS::SQS::Queue", name if arn is None else arn.rpartition(":")[2])) is None:
+        if arn is not None and self._is_mistyped(arn):
+            return None
+        if (queue := self._one(_QUEUE, name if arn is None else arn.rpartition(":")[2])) is None:
             return None
         given = queue.properties
         attributes = {"QueueArn": queue.arn, "MessageRetentionPeriod": str(_KEPT)}
-        for attribute in ("VisibilityTimeout", "MessageRetentionPeriod", "MaximumMessageSize", "KmsMasterKeyId"):
+        for attribute in ("VisibilityTimeout", "MessageRetentionPeriod", "MaximumMessageSize", "DelaySeconds"):
             if attribute in given:
                 attributes[attribute] = given[attribute] if given[attribute] is UNKNOWN else str(given[attribute])
-        return self._answer({**attributes, **_redrive(given), **_key(given, "KmsMasterKeyId", "KmsMasterKeyId")}, queue)
+        if "FifoQueue" in given:
+            attributes["FifoQueue"] = UNKNOWN if given["FifoQueue"] is UNKNOWN else str(given["FifoQueue"]).lower()
+        return self._answer(
+            {**attributes, **_redrive(given), **self._key(given, "KmsMasterKeyId", "KmsMasterKeyId")}, queue
+        )
+
+    def _is_mistyped(self, arn: str) -> bool:
+        """Answer whether a queue of the file gives records up to one that is written there, and that nothing makes."""
+        name = arn.rpartition(":")[2]
+        if self._resources.named(_QUEUE, name) or name in self._queues or self._resources.maybe(_QUEUE):
+            return False
+        policies = [
+            queue.properties["RedrivePolicy"]
+            for queue in self._resources.of(_QUEUE)
+            if "RedrivePolicy" in queue.properties and not queue.properties.get(REDRIVE_IS_GIVEN)
+        ]
+        return any(policy is not UNKNOWN and policy.get("deadLetterTargetArn") == arn for policy in policies)
+
+    def queue_policies(self, queue: str) -> list[Any]:
+        """Return the policies that name the queue. One that leaves its queues open may be that of any."""
+        place = queue_url(queue)
+        documents = []
+        for policy in self._resources.of("AWS::SQS::QueuePolicy"):
+            queues = policy.properties.get("Queues", UNKNOWN)
+            if queues is UNKNOWN or (UNKNOWN in queues and place not in queues):
+                self._unanswered.add("whose policy it is", policy.label)
+            elif place in queues:
+                documents.append(policy.properties.get("PolicyDocument", UNKNOWN))
+        return documents
 
     def queues_of(self, tag: str, flows: list[str]) -> None:
         """Return None. Queues of earlier releases are in no file."""
@@ -183,10 +228,10 @@ class PlannedAccount:
         logging = given.get("LoggingConfig", {})
         answer = {
             **given,
-            "Timeout": given.get("Timeout", _STOPPED),
+            "Timeout": given.get("Timeout", DEFAULT_TIMEOUT),
             "LoggingConfig": logging if logging is UNKNOWN else {"LogFormat": "Text", **logging},
             "FunctionArn": function.arn,
-            **_key(given, "KmsKeyArn", "KMSKeyArn"),
+            **self._key(given, "KmsKeyArn", "KMSKeyArn"),
         }
         return self._answer(answer, function)
 
@@ -202,7 +247,23 @@ class PlannedAccount:
         mappings: list[Mapping[str, Any]] = []
         for mapping in self._resources.of("AWS::Lambda::EventSourceMapping"):
             answer = self._answer(_mapping(mapping.properties), mapping)
-            if _is_function(answer["FunctionName"], function):
+            if function_name(str(answer["FunctionArn"])) == function:
+                mappings.append(answer)
+        return mappings
+
+    def reserved(self, function: str) -> int | None:
+        resource = self._one("AWS::Lambda::Function", function)
+        if resource is None:
+            return None
+        answer = self._answer({"ReservedConcurrentExecutions": -1, **resource.properties}, resource)
+        return int(answer["ReservedConcurrentExecutions"])
+
+    def readers(self, queue: str) -> list[Mapping[str, Any]]:
+        place = self._resources.placed(queue)
+        mappings: list[Mapping[str, Any]] = []
+        for mapping in self._resources.of("AWS::Lambda::EventSourceMapping"):
+            answer = self._answer(_mapping(mapping.properties), mapping)
+            if answer["EventSourceArn"] == place:
                 mappings.append(answer)
         return mappings
 
@@ -215,7 +276,7 @@ class PlannedAccount:
     def _url(self, function: str) -> Mapping[str, Any] | None:
         for url in self._resources.of("AWS::Lambda::Url"):
             answer = self._answer({"AuthType": UNKNOWN, "TargetFunctionArn": UNKNOWN, **url.properties}, url)
-            if _is_function(answer["TargetFunctionArn"], function):
+            if function_name(str(answer["TargetFunctionArn"])) == function:
                 return answer
         return None
 
@@ -226,7 +287,7 @@ class PlannedAccount:
             return None
         days = group.properties.get("RetentionInDays")
         retention = {} if days is None else {"retentionInDays": days}
-        return self._answer({**retention, **_key(group.properties, "KmsKeyId", "kmsKeyId")}, group)
+        return self._answer({**retention, **self._key(group.properties, "KmsKeyId", "kmsKeyId")}, group)
 
     def code_signing(self, function: str) -> str | None:
         resource = self._one("AWS::Lambda::Function", function)
@@ -276,6 +337,20 @@ class PlannedAccount:
             self._unanswered.add(f"whether its policies allow {', '.join(unclear)}", name)
         return [action for action, answer in may.items() if answer is False]
 
+    def key(self, name: str) -> str | None:
+        if name.startswith("arn:"):
+            return name
+        key = self._resources.named(_KEY, name)
+        return _key_arn(name) if key is None else str(key.arn)
+
+    def key_policy(self, key: str) -> Any:
+        """Return the policy of a key of the file. One that says none has that which leaves it to the account."""
+        for each in self._resources.of(_KEY):
+            if each.arn == self._resources.placed(key):
+                return each.properties.get("KeyPolicy", _OF_ACCOUNT)
+        self._unanswered.add("the policy of the key, which is none of the file's", key)
+        return None
+
     def clock(self) -> None:
         """Return None. A file has no clock."""
 
@@ -283,23 +358,54 @@ class PlannedAccount:
 
     def _one(self, type_: str, name: str) -> Resource | None:
         """Return a resource. None if the file was to have it, and has not."""
-        if (resource := self._resources.named(type_, name)) is not None:
-            return resource
+        there = self._resources.all_named(type_, name)
+        if there:
+            self._choose(name, there)
+            return there[0]
         if (type_, name) not in self._made:
             self._unanswered.stop("whether anything has that name", name)
         if labels := self._resources.maybe(type_):
             self._unanswered.stop(f"whether {', '.join(sorted(labels))} makes it", name)
         return None
 
+    def _choose(self, name: str, there: list[Resource]) -> None:
+        """Note which of several resources of one name it may be. AWS refuses the second of one place."""
+        labels = ", ".join(resource.label for resource in there)
+        if len({resource.place for resource in there}) > 1:
+            self._unanswered.stop(f"which of {labels} it is, for they are in several places", name)
+        if len(there) > 1:
+            self._twice[name] = labels
+
     def _answer(self, values: Mapping[str, Any], resource: Resource) -> Answer:
         name = resource.name if resource.type in KINDS else UNKNOWN
         return Answer(values, resource.label if name is UNKNOWN else str(name), self._unanswered)
+
+    def _key(self, given: Mapping[str, Any], property_: str, attribute: str) -> dict[str, Any]:
+        """Return the key of a resource under its name in the API. It is empty for one of AWS."""
+        key = given.get(property_)
+        if key is None:
+            return {}
+        alias = None if key is UNKNOWN else f":{key}".partition(":alias/")[2]
+        if not alias:
+            return {attribute: key}
+        return {attribute: "" if alias.startswith("aws/") else self._aliased(alias)}
+
+    def _aliased(self, alias: str) -> Any:
+        """Return the key that an alias of the file names. Which one another names is not known."""
+        for each in self._resources.of("AWS::KMS::Alias"):
+            if each.properties.get("AliasName") == f"alias/{alias}":
+                return each.properties.get("TargetKeyId", UNKNOWN)
+        return UNKNOWN
 
     def _key_of(self, resource: Resource | None, attribute: str) -> str | None:
         """Return the key of a resource. It is empty for none."""
         if resource is None:
             return None
-        return str(self._answer(_key(resource.properties, attribute, attribute), resource).get(attribute, ""))
+        return str(self._answer(self._key(resource.properties, attribute, attribute), resource).get(attribute, ""))
+
+
+def _key_arn(name: str) -> str:
+    return KINDS[_KEY].arn(name)
 
 
 def _has_key(table: Mapping[str, Any]) -> bool:
@@ -315,13 +421,6 @@ def _within(resource: Resource, part: str) -> Resource:
     """Return a resource with the properties of a part of it alone."""
     given = resource.properties.get(part, {})
     return Resource(resource.label, resource.type, {"KMSMasterKeyId": UNKNOWN} if given is UNKNOWN else given)
-
-
-def _key(given: Mapping[str, Any], property_: str, attribute: str) -> dict[str, Any]:
-    """Return the key of a resource under its name in the API. Which key an alias names is not known."""
-    if (key := given.get(property_)) is None:
-        return {}
-    return {attribute: UNKNOWN if key is UNKNOWN or ":alias/" in f":{key}" else key}
 
 
 def _redrive(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -349,13 +448,5 @@ def _mapping(given: Mapping[str, Any]) -> dict[str, Any]:
     )
     is_on = given.get("Enabled", True)
     state = is_on if is_on is UNKNOWN else "Enabled" if is_on else "Disabled"
-    return {**size, "FunctionName": UNKNOWN, **given, "EventSourceArn": arn, "State": state}
-
-
-def _is_function(place: Any, name: str) -> bool:
-    """Answer whether a name or ARN is that of a function. It may be partial, and have an alias."""
-    whole = str(place)
-    parts = whole.split(":")
-    return name == (
-        parts[6] if whole.startswith("arn:") and len(parts) > 6 else parts[2] if ":function:" in whole else parts[0]
-    )
+    place = given.get("FunctionName", UNKNOWN)  # Lambda tells its ARN
+    return {**size, **given, "FunctionArn": place, "EventSourceArn": arn, "State": state}

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
-from flowguard.deploy.planned.resources import HERE, KINDS, Resource
+from flowguard.deploy.planned.resources import HERE, KINDS, REDRIVE_IS_GIVEN, STREAM_HERE, Resource, queue_url
 from flowguard.deploy.planned.values import UNKNOWN, is_known
 
 _PSEUDO: Final = {
@@ -44,8 +44,22 @@ class Intrinsics:
             type_ = str(resource.get("Type"))
             if is_there is UNKNOWN and type_ in KINDS:
                 properties = {**properties, KINDS[type_].name: UNKNOWN}
+            if type_ == "AWS::SQS::Queue" and self._is_given(resource.get("Properties", {}).get("RedrivePolicy")):
+                properties = {**properties, REDRIVE_IS_GIVEN: True}
             if is_there is not False:
                 yield Resource(label, type_, properties if isinstance(properties, dict) else {})
+
+    def _is_given(self, value: Any) -> bool:
+        """Answer whether a value depends on a parameter, another stack or what is stored elsewhere."""
+        if isinstance(value, list):
+            return any(map(self._is_given, value))
+        if isinstance(value, str):
+            return "{{resolve:" in value
+        if not isinstance(value, dict):
+            return False
+        names = [value["Ref"]] if "Ref" in value else _VARIABLE.findall(str(value.get("Fn::Sub", "")))
+        given = self._template.get("Parameters") or {}
+        return "Fn::ImportValue" in value or any(name in given for name in names) or self._is_given([*value.values()])
 
     def resolved(self, value: Any) -> Any:
         """Return a value without functions."""
@@ -96,7 +110,7 @@ class Intrinsics:
         if resource.type in _BY_ARN:
             return resource.arn
         if resource.type == "AWS::SQS::Queue" and resource.name is not UNKNOWN:
-            return f"https://sqs.{HERE.region}.amazonaws.com/{HERE.account}/{resource.name}"
+            return queue_url(resource.name)
         return resource.name
 
     def _attribute(self, given: Any) -> Any:
@@ -209,4 +223,4 @@ def _default(parameter: Any) -> Any:
 
 
 def _stream(table: Resource) -> str:
-    return f"{table.arn}/stream/the-stream-here"
+    return f"{table.arn}/stream/{STREAM_HERE}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from flowguard.deploy.planned.problems import NotReadable
@@ -13,6 +13,9 @@ from flowguard.wire.home import Home
 
 HERE: Final = Home("aws", "the-region-here", "000000000000")
 """Stands for where the file is deployed. Names that have some of it are not known."""
+
+STREAM_HERE: Final = "the-stream-here"
+"""Stands for the time in the ARN of a table's stream."""
 
 Properties = dict[str, Any]
 
@@ -33,12 +36,18 @@ class Kind:
         return f"arn:{HERE.partition}:{self.service}:{place}:{account}:{self.resource.format(name)}"
 
 
+def queue_url(name: str) -> str:
+    """Return the URL of a queue of that name, as deployed here."""
+    return f"https://sqs.{HERE.region}.amazonaws.com/{HERE.account}/{name}"
+
+
 KINDS: Final[Mapping[str, Kind]] = {
     "AWS::DynamoDB::Table": Kind("TableName", "dynamodb", "table/{}"),
     "AWS::Events::EventBus": Kind("Name", "events", "event-bus/{}"),
     "AWS::Events::Rule": Kind("Name", "events", "rule/{}"),
     "AWS::IAM::ManagedPolicy": Kind("ManagedPolicyName", "iam", "policy/{}", is_regional=False),
     "AWS::IAM::Role": Kind("RoleName", "iam", "role/{}", is_regional=False),
+    "AWS::KMS::Key": Kind("KeyId", "kms", "key/{}"),
     "AWS::Kinesis::Stream": Kind("Name", "kinesis", "stream/{}"),
     "AWS::Lambda::Function": Kind("FunctionName", "lambda", "function:{}"),
     "AWS::Logs::LogGroup": Kind("LogGroupName", "logs", "log-group:{}"),
@@ -50,7 +59,10 @@ KINDS: Final[Mapping[str, Kind]] = {
 }
 """The types of resources that others refer to."""
 
-_ANY_NAME: Final = ("AWS::IAM::Role", "AWS::IAM::ManagedPolicy")
+REDRIVE_IS_GIVEN: Final = "RedriveIsGiven"
+"""Marks a queue whose redrive policy names what a parameter or another stack gives."""
+
+_ANY_NAME: Final = ("AWS::IAM::Role", "AWS::IAM::ManagedPolicy", "AWS::KMS::Key")
 """Nobody needs the names of these: the file's own label stands for one that is not given."""
 
 _SHAPES: Final[Mapping[str, type]] = {
@@ -58,12 +70,14 @@ _SHAPES: Final[Mapping[str, type]] = {
         ("VisibilityTimeout", "MessageRetentionPeriod", "MaximumMessageSize", "maxReceiveCount", "Timeout"), int
     ),
     **dict.fromkeys(("BatchSize", "MaximumRecordAgeInSeconds", "MaximumRetryAttempts", "MaximumConcurrency"), int),
-    **dict.fromkeys(("MaximumBatchingWindowInSeconds",), int),
+    **dict.fromkeys(("MaximumBatchingWindowInSeconds", "MaximumPollers", "DelaySeconds"), int),
+    **dict.fromkeys(("ReservedConcurrentExecutions",), int),
     **dict.fromkeys(("TumblingWindowInSeconds", "RetentionPeriodHours", "RetentionInDays"), int),
-    **dict.fromkeys(("Enabled", "PointInTimeRecoveryEnabled", "BisectBatchOnFunctionError"), bool),
+    **dict.fromkeys(("Enabled", "PointInTimeRecoveryEnabled", "BisectBatchOnFunctionError", "FifoQueue"), bool),
+    **dict.fromkeys(("StreamSpecification", "ProvisionedPollerConfig"), dict),
     **dict.fromkeys(("AttributeDefinitions", "KeySchema", "FunctionResponseTypes", "Targets", "Policies"), list),
     **dict.fromkeys(("ManagedPolicyArns", "Roles", "Subscription", "SubnetIds", "SecurityGroupIds"), list),
-    **dict.fromkeys(("ServerSideEncryptionConfiguration", "Filters"), list),
+    **dict.fromkeys(("ServerSideEncryptionConfiguration", "Filters", "Queues"), list),
     **dict.fromkeys(("Environment", "Variables", "LoggingConfig", "RedrivePolicy", "ScalingConfig", "VpcConfig"), dict),
     **dict.fromkeys(("DestinationConfig", "OnFailure", "TimeToLiveSpecification", "SSESpecification"), dict),
     **dict.fromkeys(
@@ -85,6 +99,8 @@ class Resource:
     label: str
     type: str
     properties: Properties
+    place: str = ""
+    """What tells its region and account from those of others. It is empty where a file has one place alone."""
 
     @property
     def name(self) -> Any:
@@ -107,10 +123,10 @@ class Resources:
 
     def __init__(self, file: str, resources: list[Resource]) -> None:
         self.file = file
-        self._all = [Resource(each.label, each.type, self._shaped(each.label, each.properties)) for each in resources]
+        self._all = [replace(each, properties=self._shaped(each.label, each.properties)) for each in resources]
         arns = (each.arn for each in self._all if each.type in KINDS)
         self._here = {_end(arn): arn for arn in arns if arn is not UNKNOWN}
-        self._all = [Resource(each.label, each.type, self.placed(each.properties)) for each in self._all]
+        self._all = [replace(each, properties=self.placed(each.properties)) for each in self._all]
 
     def of(self, type_: str) -> Iterator[Resource]:
         """Yield the resources of a type."""
@@ -118,7 +134,11 @@ class Resources:
 
     def named(self, type_: str, name: str) -> Resource | None:
         """Return the resource of a type and name, if the file has it."""
-        return next((resource for resource in self.of(type_) if resource.name == name), None)
+        return next(iter(self.all_named(type_, name)), None)
+
+    def all_named(self, type_: str, name: str) -> list[Resource]:
+        """Return the resources of a type and name. A file with several places may have several."""
+        return [resource for resource in self.of(type_) if resource.name == name]
 
     def maybe(self, type_: str) -> list[str]:
         """Return the labels of what may turn out to be a resource of that type, of whatever name."""

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
+from flowguard.deploy.planned.managed_policies import arn_of_aws
+
 _STREAMS: Final = ("Kinesis", "DynamoDB")
-_LOGS: Final = ("logs:CreateLogGroup", "logs:CreateLogStream", "logs:PutLogEvents")
-_POLLS: Final = ("sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes")
-"""What AWS's own policies allow that SAM gives the roles that it makes."""
+_FOR_EVENTS: Final = {
+    "SQS": "AWSLambdaSQSQueueExecutionRole",
+    "Kinesis": "AWSLambdaKinesisExecutionRole",
+    "DynamoDB": "AWSLambdaDynamoDBExecutionRole",
+}
+"""The policies of AWS that SAM gives the roles that it makes."""
 
 Section = dict[str, Any]
 
@@ -58,7 +63,7 @@ def _made(label: str, resource: Section, properties: Section) -> Section:
     of_lambda = {name: value for name, value in properties.items() if name not in ("Policies", "Events")}
     resources = {label: made("AWS::Lambda::Function", of_lambda)}
     if "Role" not in properties:
-        resources[f"{label}Role"] = made("AWS::IAM::Role", {"Policies": [*_policies(properties)]})
+        resources[f"{label}Role"] = made("AWS::IAM::Role", _role(properties))
         resources[label]["Properties"]["Role"] = {"Fn::GetAtt": [f"{label}Role", "Arn"]}
     for event, source in _mapping(properties.get("Events")).items():
         if (mapping := _mapping_of(label, _mapping(source))) is not None:
@@ -77,17 +82,31 @@ def _mapping_of(label: str, source: Section) -> Section | None:
     return {**given, "EventSourceArn": arn, "FunctionName": {"Ref": label}}
 
 
-def _policies(properties: Section) -> Iterator[Section]:
-    """Yield the policies of a role that SAM makes. What those say that it has by name is open."""
+def _role(properties: Section) -> Section:
+    """Return the role that SAM makes. What SAM's own policy templates allow is open."""
     given = properties.get("Policies", [])
-    for policy in given if isinstance(given, list) else [given]:
-        is_written = isinstance(policy, dict) and "Statement" in policy
-        yield {"PolicyDocument": policy if is_written else {"Fn::Transform": policy}}
-    kinds = {_mapping(source).get("Type") for source in _mapping(properties.get("Events")).values()}
-    actions = [*_LOGS, *(_POLLS if "SQS" in kinds else ())]
-    yield {"PolicyDocument": {"Statement": [{"Effect": "Allow", "Action": actions, "Resource": "*"}]}}
-    if kinds & {*_STREAMS}:
-        yield {"PolicyDocument": {"Fn::Transform": "the policy for streams"}}
+    policies = given if isinstance(given, list) else [given]
+    written = [policy for policy in policies if isinstance(policy, dict) and not _is_call(policy)]
+    kinds = [_mapping(source).get("Type") for source in _mapping(properties.get("Events")).values()]
+    made = ["AWSLambdaBasicExecutionRole", *(name for kind, name in _FOR_EVENTS.items() if kind in kinds)]
+    if "VpcConfig" in properties:
+        made.append("AWSLambdaVPCAccessExecutionRole")
+    if properties.get("Tracing") == "Active":
+        made.append("AWSXrayWriteOnlyAccess")
+    return {
+        "Policies": [
+            {"PolicyDocument": policy if "Statement" in policy else {"Fn::Transform": policy}} for policy in written
+        ],
+        "ManagedPolicyArns": [
+            *(_arn(policy) for policy in policies if policy not in written),
+            *map(arn_of_aws, made),
+        ],
+    }
+
+
+def _arn(policy: Any) -> Any:
+    """Return the ARN of a policy. One of AWS may go by its name."""
+    return arn_of_aws(policy) if isinstance(policy, str) and not policy.startswith("arn:") else policy
 
 
 def _simple(resource: Section) -> Section:

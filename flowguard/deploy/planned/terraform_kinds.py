@@ -4,12 +4,27 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from flowguard.deploy.planned.resources import KINDS, Resource
+from flowguard.deploy.planned.managed_policies import of_aws
+from flowguard.deploy.planned.resources import KINDS, REDRIVE_IS_GIVEN, Resource, queue_url
 from flowguard.deploy.planned.values import UNKNOWN
 
 Block = Mapping[str, Any]
+
+
+class Placed(NamedTuple):
+    """A block of a plan with its address and type. ``place`` is its provider, with the region where it names one.
+
+    ``given`` are the arguments that refer to variables, to data or to outputs of modules.
+    """
+
+    address: str
+    type: str
+    block: Block
+    place: str = ""
+    given: frozenset[str] = frozenset()
+
 
 TYPES: Final[Mapping[str, tuple[str, str]]] = {
     "aws_cloudwatch_event_bus": ("AWS::Events::EventBus", "name"),
@@ -22,6 +37,9 @@ TYPES: Final[Mapping[str, tuple[str, str]]] = {
     "aws_iam_role": ("AWS::IAM::Role", "name"),
     "aws_iam_role_policy": ("AWS::IAM::RolePolicy", ""),
     "aws_iam_role_policy_attachment": ("", ""),
+    "aws_kms_alias": ("AWS::KMS::Alias", ""),
+    "aws_kms_key": ("AWS::KMS::Key", "key_id"),
+    "aws_kms_key_policy": ("", ""),
     "aws_kinesis_stream": ("AWS::Kinesis::Stream", "name"),
     "aws_lambda_event_source_mapping": ("AWS::Lambda::EventSourceMapping", ""),
     "aws_lambda_function": ("AWS::Lambda::Function", "function_name"),
@@ -34,6 +52,7 @@ TYPES: Final[Mapping[str, tuple[str, str]]] = {
     "aws_sns_topic": ("AWS::SNS::Topic", "name"),
     "aws_sns_topic_subscription": ("AWS::SNS::Subscription", ""),
     "aws_sqs_queue": ("AWS::SQS::Queue", "name"),
+    "aws_sqs_queue_policy": ("AWS::SQS::QueuePolicy", ""),
     "aws_sqs_queue_redrive_policy": ("", ""),
 }
 """CloudFormation's type of each that is looked at, and the argument with its name. Some are part of another one."""
@@ -44,6 +63,7 @@ _JSON: Final = frozenset({"redrive_policy", "policy"})
 _RENAMED: Final[Mapping[str, Mapping[str, str]]] = {
     "aws_cloudwatch_log_group": {"retention_in_days": "RetentionInDays", "kms_key_id": "KmsKeyId"},
     "aws_dynamodb_table": {
+        "stream_view_type": "StreamSpecification.StreamViewType",
         "ttl.enabled": "TimeToLiveSpecification.Enabled",
         "ttl.attribute_name": "TimeToLiveSpecification.AttributeName",
         "point_in_time_recovery.enabled": "PointInTimeRecoverySpecification.PointInTimeRecoveryEnabled",
@@ -52,6 +72,8 @@ _RENAMED: Final[Mapping[str, Mapping[str, str]]] = {
     "aws_iam_policy": {"policy": "PolicyDocument"},
     "aws_iam_role": {"permissions_boundary": "PermissionsBoundary", "managed_policy_arns": "ManagedPolicyArns"},
     "aws_iam_role_policy": {"role": "RoleName", "policy": "PolicyDocument"},
+    "aws_kms_alias": {"name": "AliasName", "target_key_id": "TargetKeyId"},
+    "aws_kms_key": {"policy": "KeyPolicy"},
     "aws_kinesis_stream": {"retention_period": "RetentionPeriodHours"},
     "aws_lambda_event_source_mapping": {
         "event_source_arn": "EventSourceArn",
@@ -61,6 +83,8 @@ _RENAMED: Final[Mapping[str, Mapping[str, str]]] = {
         "function_response_types": "FunctionResponseTypes",
         "filter_criteria.filter": "FilterCriteria.Filters",
         "maximum_batching_window_in_seconds": "MaximumBatchingWindowInSeconds",
+        "provisioned_poller_config.maximum_pollers": "ProvisionedPollerConfig.MaximumPollers",
+        "starting_position": "StartingPosition",
         "scaling_config.maximum_concurrency": "ScalingConfig.MaximumConcurrency",
         "bisect_batch_on_function_error": "BisectBatchOnFunctionError",
         "maximum_record_age_in_seconds": "MaximumRecordAgeInSeconds",
@@ -70,6 +94,8 @@ _RENAMED: Final[Mapping[str, Mapping[str, str]]] = {
     },
     "aws_lambda_function": {
         "handler": "Handler",
+        "runtime": "Runtime",
+        "reserved_concurrent_executions": "ReservedConcurrentExecutions",
         "timeout": "Timeout",
         "role": "Role",
         "environment.variables": "Environment.Variables",
@@ -90,7 +116,10 @@ _RENAMED: Final[Mapping[str, Mapping[str, str]]] = {
         "redrive_policy": "RedrivePolicy",
         "raw_message_delivery": "RawMessageDelivery",
     },
+    "aws_sqs_queue_policy": {"policy": "PolicyDocument"},
     "aws_sqs_queue": {
+        "delay_seconds": "DelaySeconds",
+        "fifo_queue": "FifoQueue",
         "visibility_timeout_seconds": "VisibilityTimeout",
         "message_retention_seconds": "MessageRetentionPeriod",
         "max_message_size": "MaximumMessageSize",
@@ -101,21 +130,31 @@ _RENAMED: Final[Mapping[str, Mapping[str, str]]] = {
 """The property that each argument of a type is. Dots lead into blocks."""
 
 
-def made_of(blocks: Iterable[tuple[str, str, Block]]) -> Iterator[Resource]:
+def made_of(blocks: Iterable[Placed]) -> Iterator[Resource]:
     """Return the resources that blocks make. Some blocks only add to another one, such as a queue's redrive policy."""
     resources, parts = [], []
-    for address, type_, block in blocks:
+    for address, type_, block, place, given in blocks:
         kind, name = TYPES[type_]
+        mark = {REDRIVE_IS_GIVEN: True} if "redrive_policy" in given else {}
         if not kind:
-            parts.append((address, type_, block))
+            parts.append((address, type_, {**block, **mark}))
             continue
-        properties = _properties(type_, block)
+        properties = {**_properties(type_, block), **mark}
         if name and name in block:
             properties[KINDS[kind].name] = block[name]
-        resources.append(Resource(address, kind, properties))
+        resources.append(Resource(address, kind, properties, place))
+        if type_ == "aws_sqs_queue" and block.get("policy"):
+            resources.append(_own_policy(address, block))
     for address, type_, block in parts:
         _PARTS[type_](address, block, resources)
     return iter(resources)
+
+
+def _own_policy(address: str, block: Block) -> Resource:
+    """Return the policy that a queue has as an argument."""
+    name = block.get("name", UNKNOWN)
+    queues = UNKNOWN if name is UNKNOWN else [queue_url(name)]
+    return Resource(address, "AWS::SQS::QueuePolicy", {"Queues": queues, "PolicyDocument": _parsed(block["policy"])})
 
 
 def _properties(type_: str, block: Block) -> dict[str, Any]:
@@ -126,6 +165,11 @@ def _properties(type_: str, block: Block) -> dict[str, Any]:
             _put(properties, name, _parsed(value) if argument in _JSON else value)
     if type_ == "aws_dynamodb_table":
         properties |= _keys(block)
+        if block.get("stream_enabled") is False:
+            properties.pop("StreamSpecification", None)
+    if type_ == "aws_sqs_queue_policy":
+        url = block.get("queue_url", UNKNOWN)
+        properties["Queues"] = url if url is UNKNOWN else [url]
     if type_ == "aws_iam_role":
         inline = block.get("inline_policy", [])
         properties["Policies"] = inline if inline is UNKNOWN else [_inline(each) for each in inline]
@@ -199,7 +243,7 @@ def _attachments(address: str, block: Block, resources: list[Resource]) -> None:
 def _attach(address: str, roles: list[Any], block: Block, resources: list[Resource]) -> None:
     arn = block.get("policy_arn", UNKNOWN)
     policies = [each for each in resources if each.type == "AWS::IAM::ManagedPolicy" and each.arn == arn]
-    document = policies[0].properties.get("PolicyDocument", UNKNOWN) if policies else UNKNOWN
+    document = policies[0].properties.get("PolicyDocument", UNKNOWN) if policies else of_aws(arn)
     for role in roles:
         resources.append(Resource(address, "AWS::IAM::RolePolicy", {"RoleName": role, "PolicyDocument": document}))
 
@@ -218,7 +262,9 @@ def _redrive(_: str, block: Block, resources: list[Resource]) -> None:
     """Give a queue its redrive policy."""
     url = block.get("queue_url", UNKNOWN)
     name = url if url is UNKNOWN else str(url).rpartition("/")[2]
-    _extend(resources, "AWS::SQS::Queue", name, {"RedrivePolicy": _parsed(block.get("redrive_policy", UNKNOWN))})
+    policy = _parsed(block.get("redrive_policy", UNKNOWN))
+    given = {"RedrivePolicy": policy, REDRIVE_IS_GIVEN: block.get(REDRIVE_IS_GIVEN, False)}
+    _extend(resources, "AWS::SQS::Queue", name, given)
 
 
 def _encryption(_: str, block: Block, resources: list[Resource]) -> None:
@@ -227,6 +273,12 @@ def _encryption(_: str, block: Block, resources: list[Resource]) -> None:
     rule = {"ServerSideEncryptionByDefault": {} if key is None else {"KMSMasterKeyID": key}}
     given = {"BucketEncryption": {"ServerSideEncryptionConfiguration": [rule]}}
     _extend(resources, "AWS::S3::Bucket", block.get("bucket", UNKNOWN), given)
+
+
+def _key_policy(_: str, block: Block, resources: list[Resource]) -> None:
+    """Give a key its policy."""
+    policy = {"KeyPolicy": _parsed(block.get("policy", UNKNOWN))}
+    _extend(resources, "AWS::KMS::Key", block.get("key_id", UNKNOWN), policy)
 
 
 def _extend(resources: list[Resource], type_: str, name: Any, given: dict[str, Any]) -> None:
@@ -246,6 +298,7 @@ _PARTS: Final[Mapping[str, Callable[[str, Block, list[Resource]], None]]] = {
     "aws_cloudwatch_event_target": _target,
     "aws_iam_policy_attachment": _attachments,
     "aws_iam_role_policy_attachment": _attachment,
+    "aws_kms_key_policy": _key_policy,
     "aws_lambda_function_recursion_config": _loops,
     "aws_s3_bucket_server_side_encryption_configuration": _encryption,
     "aws_sqs_queue_redrive_policy": _redrive,

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from flowguard.deploy.planned.problems import NotReadable
-from flowguard.deploy.planned.resources import HERE, KINDS, Resource, Resources
-from flowguard.deploy.planned.terraform_kinds import TYPES, made_of
+from flowguard.deploy.planned.resources import HERE, KINDS, STREAM_HERE, Resource, Resources, queue_url
+from flowguard.deploy.planned.terraform_kinds import TYPES, Placed, made_of
 from flowguard.deploy.planned.values import UNKNOWN, is_known
 
 _REFERENCE: Final = re.compile(r"(?<!\$)\$\{([^{}]+)\}")
@@ -22,7 +22,7 @@ _DIRECT: Final = frozenset(
     {
         *("arn", "bucket", "destination_arn", "endpoint", "event_bus_name", "event_source_arn", "function_name"),
         *("kms_key_arn", "kms_key_id", "kms_master_key_id", "log_group_name", "policy_arn", "queue_url", "role"),
-        *("rule", "table_name", "topic_arn"),
+        *("key_id", "rule", "table_name", "target_key_id", "topic_arn"),
     }
 )
 """The arguments that take a name, a URL or an ARN. An expression with one reference is that reference itself."""
@@ -59,8 +59,10 @@ def resources_of(file: str, plan: Any) -> Resources:
     try:
         planned = _Plan(plan)
         return Resources(file, [*made_of(planned.blocks())])
-    except (AttributeError, KeyError, TypeError, RecursionError) as error:
-        raise NotReadable(file, f"it has not the form of a plan ({type(error).__name__}: {error})") from None
+    except KeyError as error:
+        raise NotReadable(file, f"it has not the form of a plan: something in it has no {error}") from None
+    except (AttributeError, TypeError, RecursionError):
+        raise NotReadable(file, "it has not the form of a plan: something in it has another type") from None
 
 
 class _Plan:
@@ -72,7 +74,7 @@ class _Plan:
         changes = [change for change in plan["resource_changes"] if "deposed" not in change]  # another of its address
         self._open = {change["address"]: change["change"]["after_unknown"] for change in changes}
         self._values: dict[str, Section] = {}
-        self._configured: dict[str, tuple[str, Section]] = {}
+        self._configured: dict[str, tuple[str, Section, str]] = {}
         for part in (plan.get("prior_state", {}).get("values", {}), plan["planned_values"]):
             self._take(part.get("root_module", {}), "", self._root, is_data_only=part is not plan["planned_values"])
 
@@ -86,19 +88,22 @@ class _Plan:
                 continue
             label = f"{_mode(resource)}{resource['type']}.{resource['name']}"
             self._values[resource["address"]] = {"values": {}, **resource}  # nothing of it may be known
-            self._configured[resource["address"]] = path, blocks.get(label, {}).get("expressions", {})
+            block = blocks.get(label, {})
+            provider = str(block.get("provider_config_key", ""))
+            self._configured[resource["address"]] = path, block.get("expressions", {}), provider
         for child in module.get("child_modules", []):
             call = _INDEX.sub("", child["address"]).rpartition("module.")[2]
             inner = configuration.get("module_calls", {}).get(call, {}).get("module", {})
             self._take(child, f"{child['address']}.", inner, is_data_only=is_data_only)
 
-    def blocks(self) -> Iterator[tuple[str, str, Section]]:
-        """Yield the address, type and arguments of each resource that there will be."""
+    def blocks(self) -> Iterator[Placed]:
+        """Yield the address, type, arguments and provider of each resource that there will be."""
         for address, resource in self._values.items():
             if resource["mode"] == "managed" and resource["type"] in TYPES:
-                path, expressions = self._configured[address]
+                path, expressions, provider = self._configured[address]
                 arguments = self._arguments(resource["values"], expressions, self._open.get(address, {}), path)
-                yield address, resource["type"], arguments
+                place = f"{provider} {resource['values'].get('region', '')}"
+                yield Placed(address, resource["type"], arguments, place, _given(expressions))
 
     def _arguments(self, values: Section, expressions: Section, unknown: Any, path: str) -> Section:
         """Return the arguments of a block, as far as they are known. Those that say nothing are left out."""
@@ -220,16 +225,31 @@ class _Plan:
         return _of_resource(there, attribute)
 
 
+def _given(expressions: Section) -> frozenset[str]:
+    """Return the arguments that refer to what is no resource of the plan."""
+    return frozenset(name for name, written in expressions.items() if any(map(_is_outside, _references(written))))
+
+
+def _references(written: Any) -> list[str]:
+    if not isinstance(written, dict):
+        return []
+    return [*written.get("references", []), *_REFERENCE.findall(json.dumps(written.get("constant_value", "")))]
+
+
+def _is_outside(reference: str) -> bool:
+    return reference.partition(".")[0].strip() in ("var", "local", "module", "data", "each", "count")
+
+
 def _of_resource(there: Resource, attribute: str) -> Any:
     if attribute == "arn" or (attribute == "id" and there.type in ("AWS::SNS::Topic", "AWS::SecretsManager::Secret")):
         return there.arn
     if there.name is UNKNOWN:
         return UNKNOWN
     if there.type == "AWS::SQS::Queue" and attribute in ("id", "url"):
-        return f"https://sqs.{HERE.region}.amazonaws.com/{HERE.account}/{there.name}"
+        return queue_url(there.name)
     if attribute == "stream_arn":
-        return f"{there.arn}/stream/the-stream-here"
-    return there.name if attribute in ("id", "name", "function_name", "bucket") else UNKNOWN
+        return f"{there.arn}/stream/{STREAM_HERE}"
+    return there.name if attribute in ("id", "name", "function_name", "bucket", "key_id") else UNKNOWN
 
 
 def _outer(path: str) -> tuple[str, str]:

@@ -23,7 +23,9 @@ def plan_of(configuration: Mapping[str, Any], *, is_hcl: bool = False) -> dict[s
     for kind, named in configuration["resource"].items():
         for name, block in named.items():
             arguments = {key: value for key, value in block.items() if key not in META}
-            values, unknown, expressions = _planned(arguments, SCHEMA[kind], configuration["resource"], is_hcl=is_hcl)
+            values, unknown, expressions = _planned(
+                arguments, SCHEMA.get(kind, {}), configuration["resource"], is_hcl=is_hcl
+            )
             place = {"address": f"{kind}.{name}", "mode": "managed", "type": kind, "name": name}
             resources.append({**place, "values": values})
             changes.append({**place, "change": {"actions": ["create"], "after_unknown": {**unknown, "arn": True}}})

@@ -24,10 +24,10 @@ from tests.deploy.test_keys import THEIRS as THEIR_KEY
 
 ELSEWHERE: Final[dict[str, set[Text]]] = {
     "everything": {
-        ("not-looked-at", "note", "answers-here, orders-a, parcels, theirs"),
+        ("not-looked-at", "note", "answers-here, orders-a, orders-placed, parcels, theirs"),
         ("not-looked-at", "note", "shipping"),
     },
-    "streaming": {("not-looked-at", "note", "clicked, viewed")},
+    "streaming": {("not-looked-at", "note", "clicked, viewed"), ("not-looked-at", "note", "prices")},
 }
 """What the files of a deployment do not say."""
 

@@ -622,6 +622,26 @@ TESTED: Final = (
         "who may send to a queue, which no message meets",
     ),
     Elsewhere(
+        r"^deploy\.planned\.(statements|policies)\.(?!documents_of)",
+        ("tests/deploy/planned/test_statements.py", "tests/deploy/planned/test_what_files_leave_open.py"),
+        "what the doctor reads in policies, which no message meets",
+    ),
+    Elsewhere(
+        r"^deploy\.planned\.(managed_policies|policies|sam_functions)\.",
+        ("tests/deploy/planned/test_managed_policies.py", "tests/deploy/planned/test_what_files_leave_open.py"),
+        "what the doctor reads in policies, which no message meets",
+    ),
+    Elsewhere(
+        r"^deploy\.key_checks\.",
+        ("tests/deploy/test_key_checks.py",),
+        "what the doctor says of keys, which no message meets",
+    ),
+    Elsewhere(
+        r"^deploy\.(planned\.|account\.|queue_policy_checks\.)",
+        ("tests/deploy/planned/",),
+        "what the doctor reads in files, which no message meets",
+    ),
+    Elsewhere(
         r"^deploy\.(foreign_policies|key_policy|key_uses|security_checks)\.",
         (
             "tests/deploy/test_keys.py",

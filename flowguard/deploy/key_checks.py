@@ -1,0 +1,121 @@
+"""Checks of keys that resources are under and that no option names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from typing import Any, Final
+
+from flowguard.deploy.account import Account, NotKnown, known
+from flowguard.deploy.finding import LiveFinding, error, warning
+from flowguard.deploy.key_uses import SENDS, through, using_keys
+from flowguard.deploy.needs import Deployment, FunctionNeed, Permission, QueueNeed, Target
+from flowguard.deploy.options import DeployOptions
+from flowguard.deploy.planned.policies import key_lets_role, key_lets_service
+
+_NAME_IT: Final = "say its kms_key in the options, and see flowguard iac --audit and --key-policy"
+
+
+def check_keys(needed: Deployment, options: DeployOptions, live: Account) -> Iterator[LiveFinding]:
+    """Yield what keeps functions, topics and rules from using keys that the options do not name."""
+    placed = _placed(needed, live)
+    if placed == needed:
+        return
+    using = using_keys(placed, options)
+    for before, after in zip(needed.functions, using.functions, strict=True):
+        for permission in after.permissions:
+            if permission.on is Target.KEY and permission not in before.permissions:
+                yield from known(_role(after, permission, live))
+    for old, queue in zip(needed.queues, placed.queues, strict=True):
+        if queue.kms_key is not None and queue.kms_key != old.kms_key:
+            yield from known(_services(queue, queue.kms_key, live))
+
+
+def _placed(needed: Deployment, live: Account) -> Deployment:
+    """Return a deployment whose resources are under the keys that they have."""
+    return replace(
+        needed,
+        tables=tuple(
+            replace(table, kms_key=_key(partial(live.table_key, table.name), live)) if table.kms_key is None else table
+            for table in needed.tables
+        ),
+        queues=tuple(
+            replace(queue, kms_key=_key(partial(_of_queue, queue, live), live)) if queue.kms_key is None else queue
+            for queue in needed.queues
+        ),
+        topics=tuple(
+            replace(topic, kms_key=_key(partial(live.topic_key, topic.arn), live)) if topic.kms_key is None else topic
+            for topic in needed.topics
+        ),
+    )
+
+
+def _of_queue(queue: QueueNeed, live: Account) -> str | None:
+    attributes = live.queue(queue.name) if queue.arn is None else None
+    return None if attributes is None else attributes.get("KmsMasterKeyId")
+
+
+def _key(ask: Callable[[], str | None], live: Account) -> str | None:
+    """Return the ARN of a customer's key. None for a key of AWS, which lets all of the account use it."""
+    with suppress(NotKnown):
+        if name := ask():
+            return live.key(name)
+    return None
+
+
+def _role(function: FunctionNeed, permission: Permission, live: Account) -> Iterator[LiveFinding]:
+    key, role = permission.name, str((live.function(function.name) or {}).get("Role", ""))
+    if not role:
+        return
+    policy = live.key_policy(key)
+    for service, place in zip(permission.via, through(key, permission.via), strict=True):
+        context = {"kms:ViaService": place}
+        denied = live.denied(role, [*permission.actions], key, context)
+        yield from _judged(function, service, key, role, policy, denied, permission.actions, context)
+
+
+def _judged(
+    function: FunctionNeed,
+    service: str,
+    key: str,
+    role: str,
+    policy: Any,
+    denied: list[str] | None,
+    actions: tuple[str, ...],
+    context: Mapping[str, str],
+) -> Iterator[LiveFinding]:
+    """Yield what neither the role's policies nor the key's allow."""
+    if policy is None:
+        lacking = [*(denied or ())]
+    else:
+        lets = {action: key_lets_role(policy, role, action, context) for action in actions}
+        lacking = [
+            action for action, by in lets.items() if by is False or (by == "account" and action in (denied or ()))
+        ]
+    if lacking:
+        yield (warning if policy is None else error)(
+            "key-denied",
+            function.name,
+            f"its role may not {', '.join(lacking)} with the key {key}, through {service}",
+            "what it reads, writes or sends there is refused, and its runs or records fail or stop",
+            f"allow it to {role}; {_NAME_IT}",
+        )
+
+
+def _services(queue: QueueNeed, key: str, live: Account) -> Iterator[LiveFinding]:
+    """Yield the services that feed a queue and that its key does not let in."""
+    feeding = [("sns.amazonaws.com", queue.topics), ("events.amazonaws.com", queue.rules)]
+    policy = live.key_policy(key) if queue.topics or queue.rules else None
+    if policy is None:
+        return
+    for service in (service for service, by in feeding if by):
+        if lacking := [action for action in SENDS if key_lets_service(policy, service, action) is False]:
+            yield error(
+                "key-denied",
+                queue.name,
+                f"the policy of its key {key} does not let {service} {', '.join(lacking)}",
+                "what topics and rules send there is dropped, and nothing says so",
+                f"add a statement for {service}; {_NAME_IT}",
+            )

@@ -1,0 +1,125 @@
+"""The requests that a statement of a policy is about."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from functools import cache
+from typing import Any, Final
+
+from flowguard.deploy.planned.resources import HERE
+from flowguard.deploy.planned.values import UNKNOWN, is_known
+
+Context = Mapping[str, str | None]
+"""The condition keys of a request. It does not have those that are None."""
+
+_HERE: Final = (HERE.region, HERE.account)
+_OPERATOR: Final = re.compile(r"(?:(String|Arn)(Not)?(Equals|Like)|Bool)(IfExists)?")
+
+
+def statements_in(document: Any) -> list[Any]:
+    """Return the statements of a policy. One that is open is ``UNKNOWN``."""
+    statements = document.get("Statement", UNKNOWN) if isinstance(document, dict) else UNKNOWN
+    return _list(statements)
+
+
+def holds(statement: Mapping[str, Any], action: str, resource: str, context: Context) -> bool | None:
+    """Answer whether a request is one of a statement's. None if the statement leaves it open."""
+    parts = (
+        _names(statement, "Action", action.lower()),
+        _names(statement, "Resource", resource),
+        _condition(statement, context),
+    )
+    return False if False in parts else None if None in parts else True
+
+
+def names_role(statement: Mapping[str, Any], role: str, *, with_account: bool = True) -> bool | None:
+    """Answer whether a role, or its account, is among the principals of a statement. None if it leaves that open."""
+    account = role.split(":")[4]
+    wanted = (account, f"arn:aws:iam::{account}:root", role) if with_account else (role,)
+    return _any(_matches(name, each) for name in _principals(statement, "AWS") for each in wanted)
+
+
+def names_service(statement: Mapping[str, Any], service: str) -> bool | None:
+    """Answer whether a service is among the principals of a statement. None if it leaves that open."""
+    return _any(_matches(name, service) for name in _principals(statement, "Service"))
+
+
+def _principals(statement: Mapping[str, Any], kind: str) -> list[Any]:
+    principal = statement.get("Principal", UNKNOWN)  # as NotPrincipal does
+    return _list(principal.get(kind, []) if isinstance(principal, dict) else principal)
+
+
+def _names(statement: Mapping[str, Any], part: str, wanted: str) -> bool | None:
+    """Answer whether a statement names an action or a resource."""
+    is_negated = f"Not{part}" in statement
+    given = statement.get(f"Not{part}" if is_negated else part, [])
+    lower = [each.lower() if part == "Action" and isinstance(each, str) else each for each in _list(given)]
+    answer = _any(_matches(pattern, wanted) for pattern in lower)
+    return not answer if is_negated and answer is not None else answer
+
+
+def _list(given: Any) -> list[Any]:
+    return given if isinstance(given, list) else [given]
+
+
+def _any(answers: Iterable[bool | None]) -> bool | None:
+    given = [*answers]
+    return True if True in given else None if None in given else False
+
+
+def _matches(pattern: Any, wanted: str) -> bool | None:
+    """Answer whether a pattern is of what is wanted. None if that depends on where the file is deployed."""
+    if not isinstance(pattern, str):
+        return None
+    parts, here = pattern.split(":", 5), wanted.split(":", 5)
+    if parts[0] != "arn" or here[0] != "arn":
+        return parts[0] != "arn" and _fits(pattern, wanted)
+    if len(parts) != len(here):
+        return False
+    fits = [_fits(part, each) for part, each in zip(parts[2:], here[2:], strict=True)]
+    return False if False in fits else None if None in fits else True
+
+
+def _fits(part: str, wanted: str) -> bool | None:
+    if wanted in _HERE or _glob(part).fullmatch(wanted):
+        return True
+    return None if any(place in part for place in _HERE) else False
+
+
+@cache
+def _glob(pattern: str) -> re.Pattern[str]:
+    return re.compile("".join({"*": ".*", "?": "."}.get(sign, re.escape(sign)) for sign in pattern), re.DOTALL)
+
+
+def _condition(statement: Mapping[str, Any], context: Context) -> bool | None:
+    """Answer whether the condition of a statement holds. None where it asks what is not known of the request."""
+    condition = statement.get("Condition", {})
+    if not isinstance(condition, dict):
+        return None
+    answers = [
+        _compared(operator, key, given, context)
+        for operator, keys in condition.items()
+        for key, given in (keys.items() if isinstance(keys, dict) else [(UNKNOWN, UNKNOWN)])
+    ]
+    return False if False in answers else None if None in answers else True
+
+
+def _compared(operator: str, key: Any, given: Any, context: Context) -> bool | None:
+    match = _OPERATOR.fullmatch(operator)
+    if match is None or key not in context:
+        return None
+    is_negated = match[2] is not None
+    if (wanted := context[key]) is None:
+        return is_negated or match[4] is not None
+    values = [str(value).lower() if isinstance(value, bool) else value for value in _list(given)]
+    is_exact = match[1] == "String" and match[3] == "Equals"
+    answer = _any(_equals(value, wanted) if is_exact else _matches(value, wanted) for value in values)
+    return not answer if is_negated and answer is not None else answer
+
+
+def _equals(value: Any, wanted: str) -> bool | None:
+    """Answer whether a text is the same, wherever the file is deployed."""
+    if not is_known(value) or any(place in str(value) for place in _HERE):
+        return True if value == wanted else None
+    return wanted in _HERE or value == wanted

@@ -1,0 +1,359 @@
+"""What is found in a file is found in CloudFormation's language and in Terraform's, and nothing else is."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+import pytest
+
+from flowguard.deploy.finding import LiveFinding
+from flowguard.deploy.planned.account import PlannedAccount
+from flowguard.deploy.planned.legible import legible
+from flowguard.deploy.planned.terraform_plan import resources_of
+from tests.deploy.exercised import needs
+from tests.deploy.planned.looked import FILE, Text, findings, found_in, read
+from tests.deploy.planned.plans import plan_of
+from tests.deploy.planned.test_files_looked_at import ELSEWHERE, forbid
+from tests.deploy.templates import MODULES, options_of, text_of
+
+Change = Callable[[Any], None]
+CFN: Final = "cloudformation"
+TF: Final = "terraform-json"
+PACK: Final = "everything-pack"
+KILLED: Final = "everything-killed"
+NOTICE: Final = "changes-notice"
+
+
+def blocks(file: Any, type_: str, kind: str, **having: Any) -> Iterator[Any]:
+    """The properties of the resources of a type, or of a kind in Terraform, that have these values."""
+    if "Resources" in file:
+        there = [each["Properties"] for each in file["Resources"].values() if each["Type"] == type_]
+    else:
+        there = [*file["resource"].get(kind, {}).values()]
+    texts = {name: json.dumps(value) for name, value in having.items()}
+    return (each for each in there if all(text.strip('"') in json.dumps(each) for text in texts.values()))
+
+
+def queue(file: Any, name: str) -> Any:
+    [given] = [
+        each
+        for each in blocks(file, "AWS::SQS::Queue", "aws_sqs_queue")
+        if name in (each.get("QueueName"), each.get("name"))
+    ]
+    return given
+
+
+def function(file: Any, name: str) -> Any:
+    [given] = [
+        each
+        for each in blocks(file, "AWS::Lambda::Function", "aws_lambda_function")
+        if name in (each.get("FunctionName"), each.get("function_name"))
+    ]
+    return given
+
+
+def source(file: Any, place: str) -> Any:
+    """The first mapping whose text has a place."""
+    return next(blocks(file, "AWS::Lambda::EventSourceMapping", "aws_lambda_event_source_mapping", place=place))
+
+
+def add(file: Any, label: str, type_: str, properties: dict[str, Any], kind: str, block: dict[str, Any]) -> None:
+    if "Resources" in file:
+        file["Resources"][label] = {"Type": type_, "Properties": properties}
+    else:
+        file["resource"].setdefault(kind, {})[label] = block
+
+
+def say(which: Callable[..., Any], *where: str, **changes: tuple[str, Any]) -> Change:
+    """Say a property. Its name in Terraform goes with its value."""
+
+    def change(file: Any) -> None:
+        given = which(file, *where)
+        for name, (argument, value) in changes.items():
+            given[name if "Resources" in file else argument] = value
+
+    return change
+
+
+def unsay(which: Callable[..., Any], *where: str, **changes: str) -> Change:
+    def change(file: Any) -> None:
+        given = which(file, *where)
+        for name, argument in changes.items():
+            del given[name if "Resources" in file else argument]
+
+    return change
+
+
+def another_reader(file: Any) -> None:
+    """Let a function of nobody's read the queue of a stage, and one read a queue of nobody's."""
+    for number, place in enumerate((PACK, "anything")):
+        arn = f"arn:aws:sqs:eu-west-1:123456789012:{place}"
+        add(
+            file,
+            f"Second{number}",
+            "AWS::Lambda::EventSourceMapping",
+            {"EventSourceArn": arn, "FunctionName": "audit"},
+            "aws_lambda_event_source_mapping",
+            {"event_source_arn": arn, "function_name": "audit"},
+        )
+
+
+def deny(**statement: Any) -> Change:
+    """Give the inbox of a stage a policy that denies."""
+    policy = {"Statement": [{"Effect": "Deny", "Principal": "*", "Action": "sqs:*", "Resource": "*", **statement}]}
+
+    def change(file: Any) -> None:
+        if "Resources" in file:
+            [label] = [key for key, each in file["Resources"].items() if each["Properties"].get("QueueName") == PACK]
+            own = {"Queues": [{"Ref": label}], "PolicyDocument": policy}
+            file["Resources"]["Denies"] = {"Type": "AWS::SQS::QueuePolicy", "Properties": own}
+            return
+        [label] = [key for key, each in file["resource"]["aws_sqs_queue"].items() if each["name"] == PACK]
+        given = {"queue_url": f"${{aws_sqs_queue.{label}.id}}", "policy": json.dumps(policy)}
+        file["resource"]["aws_sqs_queue_policy"]["denies"] = given
+
+    return change
+
+
+def redrive_to(arn: str) -> Change:
+    def change(file: Any) -> None:
+        policy = {"deadLetterTargetArn": arn, "maxReceiveCount": 100}
+        given = queue(file, PACK)
+        given.update({"RedrivePolicy": policy} if "Resources" in file else {"redrive_policy": json.dumps(policy)})
+
+    return change
+
+
+def start_late(file: Any) -> None:
+    source(file, "tock")["StartingPosition" if "Resources" in file else "starting_position"] = "LATEST"
+
+
+def tell_others(file: Any) -> None:
+    arn = "arn:aws:sqs:eu-west-1:123456789012:others"
+    given = source(file, "tock")
+    if "Resources" in file:
+        given["DestinationConfig"] = {"OnFailure": {"Destination": arn}}
+    else:
+        given["destination_config"] = {"on_failure": {"destination_arn": arn}}
+
+
+def view(view: str) -> Change:
+    def change(file: Any) -> None:
+        if "Resources" in file:
+            file["Resources"]["StockTable"]["Properties"]["StreamSpecification"] = {"StreamViewType": view}
+        else:
+            stock(file)["stream_view_type"] = view
+
+    return change
+
+
+def no_stream(file: Any) -> None:
+    if "Resources" in file:
+        del file["Resources"]["StockTable"]["Properties"]["StreamSpecification"]
+    else:
+        stock(file).update({"stream_enabled": False, "stream_view_type": ""})
+
+
+def stock(file: Any) -> Any:
+    [table] = [each for each in blocks(file, "AWS::DynamoDB::Table", "aws_dynamodb_table") if "stock" in each.values()]
+    return table
+
+
+def locked(who: str | dict[str, Any] | None, *queues: str) -> Change:
+    """Put queues under a key of the file, which lets all of its account use it, or what is given."""
+    statement = {"Effect": "Allow", "Principal": who, "Action": "kms:*", "Resource": "*"}
+    policy = {"Statement": [statement]}
+
+    def change(file: Any) -> None:
+        add(file, "Lock", "AWS::KMS::Key", {"KeyPolicy": policy}, "aws_kms_key", {"policy": json.dumps(policy)})
+        for name in queues:
+            given = queue(file, name)
+            if "Resources" in file:
+                given["KmsMasterKeyId"] = {"Fn::GetAtt": ["Lock", "Arn"]}
+            else:
+                given["kms_master_key_id"] = "${aws_kms_key.Lock.arn}"
+
+    return change
+
+
+ACCOUNT: Final = {"AWS": "arn:aws:iam::123456789012:root"}
+
+CASES: Final[dict[str, tuple[str, Change, Text]]] = {
+    "another reader": ("everything", another_reader, ("reader-other", "error", PACK)),
+    "a queue that delays": (
+        "everything",
+        say(queue, PACK, DelaySeconds=("delay_seconds", 900)),
+        ("queue-delays", "warning", PACK),
+    ),
+    "a queue that is FIFO": (
+        "everything",
+        say(queue, PACK, FifoQueue=("fifo_queue", True)),
+        ("fifo-other", "error", PACK),
+    ),
+    "a queue that is not FIFO": (
+        "everything",
+        unsay(queue, "to-ship.fifo", FifoQueue="fifo_queue"),
+        ("fifo-other", "error", "to-ship.fifo"),
+    ),
+    "a policy that denies": ("everything", deny(), ("queue-denied", "error", PACK)),
+    "a policy that may deny": (
+        "everything",
+        deny(Condition={"IpAddress": {"aws:SourceIp": "10.0.0.0/8"}}),
+        ("queue-policy-open", "note", PACK),
+    ),
+    "a key that the role may not use": (
+        "everything",
+        locked({**ACCOUNT, "Service": ["sns.amazonaws.com", "events.amazonaws.com"]}, "everything-killed"),
+        ("key-denied", "error", KILLED),
+    ),
+    "a redrive to nothing": (
+        "everything",
+        redrive_to("arn:aws:sqs:eu-west-1:123456789012:everything-kiled"),
+        ("redrive-target-missing", "warning", PACK),
+    ),
+    "no time-out": (
+        "starting",
+        unsay(function, "shipping-start", Timeout="timeout"),
+        ("timeout-default", "warning", "shipping-start"),
+    ),
+    "a table without a stream": ("streaming", no_stream, ("stream-off", "error", NOTICE)),
+    "a function that is off": (
+        "everything",
+        say(function, PACK, ReservedConcurrentExecutions=("reserved_concurrent_executions", 0)),
+        ("function-off", "error", PACK),
+    ),
+    "an old Python": (
+        "everything",
+        say(function, PACK, Runtime=("runtime", "python3.8")),
+        ("runtime-other", "error", PACK),
+    ),
+    "another language": (
+        "everything",
+        say(function, PACK, Runtime=("runtime", "nodejs22.x")),
+        ("runtime-other", "error", PACK),
+    ),
+    "a record that is given up soon": (
+        "streaming",
+        say(source, "tock", MaximumRecordAgeInSeconds=("maximum_record_age_in_seconds", 60)),
+        ("stream-age-short", "warning", NOTICE),
+    ),
+    "a record that is tried once": (
+        "streaming",
+        say(source, "tock", MaximumRetryAttempts=("maximum_retry_attempts", 0)),
+        ("stream-attempts-few", "error", NOTICE),
+    ),
+    "a start with what comes": ("streaming", start_late, ("stream-start-latest", "note", NOTICE)),
+    "another queue is told": ("streaming", tell_others, ("stream-undelivered-other", "warning", NOTICE)),
+}
+
+
+@pytest.mark.parametrize("form", [CFN, TF])
+@pytest.mark.parametrize("what", CASES)
+def test_it_is_found_in_both_languages_and_nothing_else(what: str, form: str) -> None:
+    name, change, expected = CASES[what]
+    looked = {*found_in(name, form, change)} - ELSEWHERE.get(name, set())
+    assert looked == {expected}
+
+
+@pytest.mark.parametrize("form", [CFN, TF])
+def test_the_view_of_a_stream_is_read(form: str) -> None:
+    file = json.loads(text_of("streaming", form))
+    view("KEYS_ONLY")(file)
+    account = PlannedAccount(read(json.dumps(file), form), needs(MODULES["streaming"], options=options_of("streaming")))
+    table = account.table("stock")
+    assert table is not None
+    assert table["StreamSpecification"]["StreamViewType"] == "KEYS_ONLY"
+
+
+# -- what is bounded
+
+
+def open_mappings(form: str, change: Change) -> list[str]:
+    """The functions of which all may come at once."""
+    file, options = json.loads(text_of("everything", form)), options_of("everything")
+    change(file)
+    looked = findings(read(json.dumps(file), form), needs(MODULES["everything"], options=options), options)
+    return [each.resource for each in looked if each.rule == "concurrency-open"]
+
+
+def bounded_by(name: str, argument: str, **bound: tuple[str, int]) -> Change:
+    """Bound the mapping of a queue by a block alone. Without one it has no bound."""
+
+    def change(file: Any) -> None:
+        is_template = "Resources" in file
+        given = source(file, "EverythingPackQueue" if is_template else "everything_pack")
+        del given["ScalingConfig" if is_template else "scaling_config"]
+        for property_, (attribute, value) in bound.items():
+            given[name if is_template else argument] = {property_ if is_template else attribute: value}
+
+    return change
+
+
+@pytest.mark.parametrize("form", [CFN, TF])
+def test_pollers_bound_what_comes_at_once(form: str) -> None:
+    place = ("ProvisionedPollerConfig", "provisioned_poller_config")
+    assert open_mappings(form, lambda _: None) == []
+    assert open_mappings(form, bounded_by(*place)) == [PACK]
+    assert open_mappings(form, bounded_by(*place, MaximumPollers=("maximum_pollers", 2))) == []
+    assert open_mappings(form, bounded_by(*place, MinimumPollers=("minimum_pollers", 2))) == [PACK]
+
+
+# -- one name, twice
+
+
+def twice(file: Any) -> None:
+    """Make another queue of the name."""
+    if "Resources" in file:
+        file["Resources"]["Again"] = {"Type": "AWS::SQS::Queue", "Properties": {**queue(file, PACK)}}
+    else:
+        file["resource"]["aws_sqs_queue"]["again"] = {**queue(file, PACK)}
+
+
+@pytest.mark.parametrize("form", [CFN, TF])
+def test_two_queues_of_one_name_are_found(form: str) -> None:
+    looked = {*found_in("everything", form, twice)} - ELSEWHERE["everything"]
+    assert looked == {("name-twice", "error", PACK)}
+
+
+def of_two_places(**place: Any) -> list[LiveFinding]:
+    """What is found in a plan that makes a queue of the name in two places."""
+    configuration, options = json.loads(text_of("everything", TF)), options_of("everything")
+    twice(configuration)
+    plan = plan_of(configuration)
+    for block in plan["configuration"]["root_module"]["resources"]:
+        if block["address"] == "aws_sqs_queue.again":
+            block["provider_config_key"] = place.get("provider", "aws")
+        else:
+            block["provider_config_key"] = "aws"
+    for each in plan["planned_values"]["root_module"]["resources"]:
+        if each["address"] == "aws_sqs_queue.again" and "region" in place:
+            each["values"]["region"] = place["region"]
+    return findings(resources_of(FILE, plan), needs(MODULES["everything"], options=options), options)
+
+
+@pytest.mark.parametrize("place", [{"provider": "aws.west"}, {"region": "us-west-2"}])
+def test_which_of_two_places_has_the_queue_is_not_known(place: dict[str, str]) -> None:
+    looked = of_two_places(**place)
+    assert "name-twice" not in {each.rule for each in looked}
+    [noted] = [each for each in looked if "in several places" in each.what]
+    assert (noted.rule, noted.resource) == ("not-looked-at", PACK)
+    assert "aws_sqs_queue.again" in noted.what
+
+
+def test_a_provider_that_is_named_is_one_place() -> None:
+    assert [each.resource for each in of_two_places() if each.rule == "name-twice"] == [PACK]
+
+
+# -- words for people
+
+
+def test_a_finding_of_a_file_says_region_and_account_for_what_no_file_says() -> None:
+    file, options = json.loads(text_of("everything", CFN)), options_of("everything")
+    forbid(file)
+    looked = findings(read(json.dumps(file), CFN), needs(MODULES["everything"], options=options), options)
+    texts = [str(legible(each).as_json()) for each in looked]
+    assert any("arn:aws:dynamodb:REGION:ACCOUNT:table/flowguard" in text for text in texts)
+    assert not [text for text in texts if "-here:" in text or "000000000000" in text]
+    assert [legible(each).severity for each in looked] == [each.severity for each in looked]
