@@ -133,14 +133,16 @@ def test_another_sequencer_is_another_change() -> None:
 
 
 def test_an_event_without_order_is_known_by_what_it_says() -> None:
-    def id_of(**changes: Any) -> str:
-        made = object_notice("files", KEY, event="ObjectTagging:Put", **changes)
+    def id_of(request: str = "C3D1", event: str = "ObjectTagging:Put", **changes: Any) -> str:
+        made = object_notice("files", KEY, event=event, **changes)
+        made["Records"][0]["responseElements"]["x-amz-request-id"] = request
         made["Records"][0]["s3"]["object"].pop("sequencer")
         return envelope(sqs_event("files", made)).own_id
 
     assert id_of().startswith("arn:aws:s3:::files;object=")
     assert ";place=" not in id_of()
     assert id_of() == id_of(size=7)
+    assert id_of(request="other") != id_of() != id_of(event="ObjectTagging:Delete")
     assert len({id_of(), id_of(at=0), id_of(versionId="1")}) == 3
 
 
@@ -185,6 +187,7 @@ def test_the_test_of_a_bucket_has_no_part() -> None:
         came = envelope(way("files", TEST))
         assert came.notice == ObjectNotice("files", ())
         assert (came.event, came.parts) == (None, ())
+    assert notice({"Service": "Amazon S3", "Event": "s3:TestEvent", "Bucket": "files"}) == ObjectNotice("files", ())
     assert envelope(batch(sqs_event("files", {"a": 1}))).parts != ()
 
 

@@ -10,11 +10,11 @@ import pytest
 from botocore.exceptions import ClientError
 from pydantic import BaseModel, ConfigDict, Field
 
-from flowguard import Callback, Done, Flow, Outcome, Stage, Step, callback_handler, lambda_handler
+from flowguard import PER_REQUEST, Callback, Done, Flow, Outcome, Stage, Step, callback_handler, lambda_handler
 from flowguard.destinations import Queue
 from flowguard.events import Event, EventType
 from flowguard.handler import dlq_handler
-from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
+from flowguard.sim.calls import ApiCall, Proceed, Recorder, Response, intercept
 from flowguard.testing import batch, bus_event, object_notice, sns_to_sqs_event, sqs_event
 from flowguard.wire.message import FLOW_STAGE, REQUEST_ID, REQUESTED_AT
 from tests.scene import START, Scene, scene
@@ -132,7 +132,7 @@ def test_what_is_not_sent_keeps_the_record_which_sends_the_same_requests_again(a
     with intercept(refuse):
         answer = flow(event)
     assert [each["itemIdentifier"] for each in answer["batchItemFailures"]] == [event["Records"][0]["messageId"]]
-    assert told(at, EventType.SPLIT) == []
+    assert (told(at, EventType.SPLIT), told(at, EventType.BROKEN)) == ([], [])
     assert flow(event) == ACKED
     records = back(at)
     assert len(records) == 5
@@ -171,17 +171,42 @@ def test_the_test_of_a_bucket_is_acked_and_told_once(way: Any, at: Scene) -> Non
     assert at.sent("dead") == []
 
 
-def test_in_a_batch_that_is_claimed_together_notices_go_alone(at: Scene) -> None:
-    event = batch(
-        came("a.csv", "b.csv"),
-        sqs_event("price-order", TEST, sent_at=START),
-        came("c.csv"),
-        came("d.csv"),
-    )
-    assert handler(at, together=True)(event) == ACKED
+class Keep(Stage[dict[str, Any]], name="keep", inbox="price-order"):
+    def handle(self, change: dict[str, Any], step: Step) -> Outcome:
+        step.put("orders", {"id": change["object"]["key"]})
+        return Done()
+
+
+class AnyChange(Flow, name="files", object_id=PER_REQUEST, dead_letters="dead"):
+    stages = (Keep,)
+
+
+def test_in_a_batch_that_is_claimed_together_notices_go_alone_and_others_share_calls(at: Scene) -> None:
+    test = sqs_event("price-order", TEST, sent_at=START)
+    event = batch(came("a.csv", "b.csv"), test, came("c.csv"), came("d.csv"))
+    with intercept(Recorder()) as calls:
+        assert lambda_handler(AnyChange, together=True).using(at.handler._services)(event) == ACKED
+    assert "BatchExecuteStatement" in [call.operation for call in calls.calls]
     assert [indexed(at, key)["id"] for key in ("c.csv", "d.csv")] == ["c.csv", "d.csv"]
     assert (at.told(EventType.SPLIT), at.told(EventType.TESTED), at.told(EventType.CLAIMED)) == (1, 1, 2)
     assert len(back(at)) == 2
+
+
+def test_what_is_sent_on_has_its_object_as_group_and_carries_what_the_flow_carries(at: Scene) -> None:
+    class Queued(Stage[Change], name="index", inbox="index.fifo"):
+        def handle(self, change: Change, step: Step) -> Outcome:
+            return Done()
+
+    class Carrying(Flow, name="files", object_id="object.key", dead_letters="dead", carry=("tenant",)):
+        stages = (Queued,)
+
+    at.aws.client("sqs").create_queue(QueueName="index.fifo", Attributes={"FifoQueue": "true"})
+    made = object_notice("files", "a.csv", "b.csv", at=START)
+    event = sqs_event("price-order", made, sent_at=START, attributes={"tenant": "blue"})
+    assert lambda_handler(Carrying).using(at.handler._services)(event) == ACKED
+    records = at.sent("index.fifo")
+    assert sorted(record["Attributes"]["MessageGroupId"] for record in records) == ["a.csv", "b.csv"]
+    assert {record["MessageAttributes"]["tenant"]["StringValue"] for record in records} == {"blue"}
 
 
 def test_one_that_sqs_has_given_up_is_sent_on_too(at: Scene) -> None:
@@ -222,6 +247,26 @@ def test_each_object_of_a_notice_answers_what_waits_for_it(at: Scene) -> None:
     assert [event.facts["verdict"] for event in told(at, EventType.ANSWERED)] == ["RESUMED", "RESUMED"]
     assert answers(sqs_event("emails", TEST)) == ACKED
     assert at.told(EventType.TESTED) == 1
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_an_answer_that_is_not_taken_keeps_the_record(which: int, at: Scene) -> None:
+    at.aws.create_queue("waiting")
+    stages, answers = (made(Waiting).using(at.handler._services) for made in (lambda_handler, callback_handler))
+    for key in ("a.csv", "b.csv"):
+        assert stages(sqs_event("waiting", Stored(key=key, sequencer="1"), sent_at=START)) == ACKED
+    sent = []
+
+    def refuse(call: ApiCall, proceed: Proceed) -> Response:
+        if call.service == "sqs" and call.operation.startswith("SendMessage"):
+            sent.append(call.operation)
+            if len(sent) == which + 1:
+                raise ClientError({"Error": {"Code": "ThrottlingException", "Message": "slow"}}, call.operation)
+        return proceed()
+
+    with intercept(refuse):
+        assert answers(came("a.csv", "b.csv", queue="emails"))["batchItemFailures"] != []
+    assert len(sent) == 2
 
 
 def test_an_object_that_answers_nothing_keeps_the_record(at: Scene) -> None:

@@ -168,6 +168,7 @@ MODULES: Final = (
     "flowguard.payload.results",
     "flowguard.ui.guards",
     "flowguard.deploy.batch_plan",
+    "flowguard.deploy.bucket_checks",
     "flowguard.deploy.foreign_policies",
     "flowguard.deploy.key_policy",
     "flowguard.deploy.key_uses",
@@ -199,7 +200,7 @@ FUNCTIONS: Final = {
     r"^flow\.(_|is_flow$|takes_answers$|Flow\.(__init_subclass__|entry|entrance|stage|inbox_of|object_in)$)": (
         "judges or reads a class when it is defined; no message has come yet"
     ),
-    r"^deploy\.template\.(?!Template\.(_add_senders|_is_closed|_only_senders|_allowed_roles|_senders|_allow_senders)$|"
+    r"^deploy\.template\.(?!Template\.(_((add|allow)_|only_)?senders|_is_closed|_allowed_roles|_owned)$|"
     r"_but$)": "what it makes of a deployment's needs in each format; tests/deploy compares the formats",
     r"^worker\.redrive\.(_elsewhere|_claimed|_went_on|_failed_for_good)$": "a text for people",
     r"^worker\.routing\.(_shown|Routes\._served)$": "a text for people",
