@@ -50,6 +50,7 @@ NAVIGATION: Final[Mapping[str, tuple[str, ...]]] = {
         "guides/groups",
         "guides/callbacks-over-http",
         "guides/start-over-http",
+        "guides/objects-of-s3",
         "guides/streams",
         "guides/caches",
         "guides/once-per-key",

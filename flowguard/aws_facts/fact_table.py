@@ -17,6 +17,7 @@ from flowguard.aws_facts.http_facts import HTTP_FACTS
 from flowguard.aws_facts.key_facts import KEY_FACTS
 from flowguard.aws_facts.lambda_facts import LAMBDA_FACTS
 from flowguard.aws_facts.mapping_facts import MAPPING_FACTS
+from flowguard.aws_facts.notice_facts import NOTICE_FACTS
 from flowguard.aws_facts.partiql_facts import PARTIQL_FACTS
 from flowguard.aws_facts.policy_facts import POLICY_FACTS
 from flowguard.aws_facts.s3_facts import S3_FACTS
@@ -39,7 +40,7 @@ TABLE: Final[Mapping[str, tuple[Fact, ...]]] = {
     "DynamoDB": (*DYNAMODB_FACTS, *EXPRESSION_FACTS),
     "DynamoDB's transactions": TRANSACTION_FACTS,
     "DynamoDB's statements (PartiQL)": PARTIQL_FACTS,
-    "S3": S3_FACTS,
+    "S3": (*S3_FACTS, *NOTICE_FACTS),
     "The Data API of RDS": DATA_API_FACTS,
     "Keys: KMS, SSM, Secrets Manager": KEY_FACTS,
     "Deployments: IAM, CloudFormation": DEPLOYMENT_FACTS,

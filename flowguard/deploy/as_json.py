@@ -68,5 +68,6 @@ def _queue(queue: QueueNeed) -> dict[str, Any]:
         "give_up_to": queue.give_up_to,
         "max_receive_count": queue.max_receive_count if queue.give_up_to is not None else None,
         "topics": queue.topics,
+        "buckets": queue.buckets,
         "existing": not queue.made,
     }

@@ -98,6 +98,7 @@ def _others(queue: QueueNeed, needed: Deployment, options: DeployOptions) -> Seq
     return [
         *(f"the topic {arn}" for arn in queue.topics),
         *(f"the bus {bus.name}" for bus in queue.rules),
+        *(f"the bucket {bucket}" for bucket in queue.buckets),
         *(["EventBridge Scheduler"] if scheduled else []),
         *moved,
         *queue.senders,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from flowguard.deploy.account import Account
+from flowguard.deploy.bucket_checks import check_buckets
 from flowguard.deploy.event_checks import check_events
 from flowguard.deploy.finding import LiveFinding, error, warning
 from flowguard.deploy.function_checks import check_functions
@@ -27,6 +28,7 @@ def examine(
     yield from check_tables(needed, live)
     yield from check_queues(needed, live)
     yield from check_left_over(needed, live)
+    yield from check_buckets(needed, live)
     yield from check_events(needed, live)
     yield from check_functions(needed, live)
     yield from check_security(needed, options, live)

@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from flowguard.deploy.arns import Arn, queue_arn
 from flowguard.deploy.key_uses import READS, SENDS, only_through, through
-from flowguard.deploy.needs import Deployment, Permission, Target
+from flowguard.deploy.needs import Deployment, Permission, QueueNeed, Target
 from flowguard.deploy.options import DeployOptions
 from flowguard.deploy.problems import CannotDeploy
-from flowguard.deploy.template import OF_SCHEDULE, POLICY_VERSION
+from flowguard.deploy.template import OF_SCHEDULE, POLICY_VERSION, S3
 
 Statement = Mapping[str, Any]
 
 _OF_LOGS: Final = ("kms:Decrypt", "kms:DescribeKey", "kms:Encrypt", "kms:GenerateDataKey*", "kms:ReEncrypt*")
 _MADE_THROUGH: Final = ("dynamodb", "lambda", "secretsmanager", "sns", "sqs")
+
+
+_FEEDING: Final[Mapping[str, tuple[str, Callable[[QueueNeed], tuple[str, ...]]]]] = {
+    "Topics": ("sns.amazonaws.com", lambda queue: (queue.name, *queue.undelivered) if queue.topics else ()),
+    "Rules": ("events.amazonaws.com", lambda queue: (queue.name, *queue.undelivered) if queue.rules else ()),
+    "Buckets": (S3, lambda queue: (queue.name,) if queue.buckets else ()),
+}
+"""The services that send to queues in their own name. Each with the queues to which it sends for one that it feeds."""
 
 
 def key_policies(needed: Deployment, options: DeployOptions) -> str:
@@ -71,19 +79,12 @@ def _of_services(needed: Deployment, key: str, place: tuple[str, str, str]) -> I
         groups = [Arn("logs", f"log-group:/aws/lambda/{name}").filled(*place) for name in names]
         condition = {"ArnEquals": {"kms:EncryptionContext:aws:logs:arn": groups}}
         yield _named("Logs", _service(f"logs.{place[1]}.amazonaws.com"), _OF_LOGS, condition)
-    for name, service in (("Topics", "sns.amazonaws.com"), ("Rules", "events.amazonaws.com")):
-        if queues := [queue_arn(needed, queue).filled(*place) for queue in _fed(needed, key, rules=name == "Rules")]:
+    for name, (service, feeds) in _FEEDING.items():
+        fed = dict.fromkeys(each for queue in needed.queues for each in feeds(queue))
+        under_key = [each for each in fed if needed.queue(each).kms_key == key]
+        if queues := [queue_arn(needed, each).filled(*place) for each in under_key]:
             condition = {"ArnEquals": {"kms:EncryptionContext:aws:sqs:arn": queues}}
             yield _named(name, _service(service), SENDS, condition)
-
-
-def _fed(needed: Deployment, key: str, *, rules: bool) -> Sequence[str]:
-    """Return the queues under a key that rules or topics feed, with their dead letters."""
-    names: dict[str, None] = {}
-    for queue in needed.queues:
-        if queue.rules if rules else queue.topics:
-            names |= dict.fromkeys((queue.name, *queue.undelivered))
-    return [name for name in names if needed.queue(name).kms_key == key]
 
 
 def _on_keys(needed: Deployment) -> Iterator[Permission]:

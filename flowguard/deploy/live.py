@@ -20,6 +20,7 @@ from flowguard.errors import FlowguardError
 _MISSING: Final = frozenset(
     {
         "AWS.SimpleQueueService.NonExistentQueue",
+        "NoSuchBucket",
         "NoSuchEntity",
         "NotFound",
         "NotFoundException",
@@ -288,6 +289,11 @@ class LiveAccount:
             return None
         [rule, *_] = answer["ServerSideEncryptionConfiguration"]["Rules"]
         return str(rule.get("ApplyServerSideEncryptionByDefault", {}).get("KMSMasterKeyID", ""))
+
+    def notified_queues(self, bucket: str) -> list[str] | None:
+        """Return the ARNs of the queues that a bucket tells of its objects. None if that may not be read."""
+        answer = self._ask("s3", "get_bucket_notification_configuration", Bucket=bucket)
+        return None if answer is None else [told["QueueArn"] for told in answer.get("QueueConfigurations", ())]
 
     def secret_key(self, name: str) -> str | None:
         """Return the key of a secret. It is empty for none. None if it may not be read."""

@@ -115,6 +115,8 @@ class QueueNeed:
     """The first flow that it is for, or the rule of ``@once``."""
     senders: tuple[str, ...] = ()
     """The ARNs of further roles that send to it. Where any are named, all others are kept out."""
+    buckets: tuple[str, ...] = ()
+    """The names of the buckets that tell it what happens to their objects."""
     hops_only: bool = False
     """Whether nothing arrives there but hops of later stages, with their retries and redrives."""
     kms_key: str | None = None

@@ -19,6 +19,7 @@ from flowguard.text.setting_problems import (
     ANY_TABLE,
     ANY_TOPIC,
     ARCHITECTURE,
+    BUCKET,
     CODE_SIGNING,
     KEYS,
     KMS_KEY,
@@ -115,6 +116,8 @@ class QueueOptions(Frozen):
 
     A queue of which any are named is closed to all others. One of answers or dead letters is closed anyway.
     """
+    buckets: tuple[Annotated[str, Field(pattern=BUCKET)], ...] = ()
+    """Names of buckets of the same account that tell the queue what happens to their objects."""
     kms_key: KeyArn | None = None
     """The ARN of its key, if it has another one."""
     max_receive_count: int = Field(MANY_RECEIVES, ge=3, le=1_000)

@@ -100,6 +100,7 @@ class QueuePlan:
         self._outside()
         self.problems += [problem for queue in self._found.values() for problem in _problems(queue)]
         self.queues = tuple(self._with_existing(queue) for _, queue in sorted(self._found.items()))
+        self.problems += [problem for queue in self.queues for problem in _bucket_problems(queue)]
 
     def read_by(self, function: str) -> dict[str, Queue]:
         """Return the queues that a function reads, by name."""
@@ -358,7 +359,8 @@ class QueuePlan:
         owner, options = self._owners.get(queue.name), self._options.of_queue(queue.name)
         name = owner.name if owner is not None else queue.owner
         hops_only = self._takes_hops_alone(queue)
-        return replace(queue, existing=options.existing, senders=options.senders, owner=name, hops_only=hops_only)
+        queue = replace(queue, existing=options.existing, senders=options.senders, buckets=options.buckets)
+        return replace(queue, owner=name, hops_only=hops_only)
 
     def _takes_hops_alone(self, queue: QueueNeed) -> bool:
         """Answer whether a queue is an inbox to which only the flow itself sends."""
@@ -409,6 +411,17 @@ def _problems(queue: QueueNeed) -> Iterator[str]:
             f"the queue {queue.name!r} would have a name of {len(queue.name)} characters, and SQS takes "
             f"{_LONGEST_NAME}; give the flow or stage a shorter name, or the queue one: inbox=, or queue = for @once"
         )
+
+
+def _bucket_problems(queue: QueueNeed) -> Iterator[str]:
+    """Yield what keeps buckets from telling a queue, or its function from hearing it."""
+    if queue.buckets and queue.fifo:
+        yield (
+            f"[queues.{queue.name!r}] has buckets, and S3 sends nothing to a FIFO queue; let the first stage have a "
+            "standard queue as its inbox, or the bucket send its events to EventBridge"
+        )
+    elif queue.buckets and queue.role not in (Role.INBOX, Role.CALLBACK):
+        yield f"[queues.{queue.name!r}] has buckets, and no request enters there; name them for a first stage's inbox"
 
 
 def _callback_sources(flow: AnyFlow) -> Iterator[tuple[Queue, Destination]]:

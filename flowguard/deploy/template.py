@@ -40,6 +40,9 @@ VIEW: Final = "NEW_AND_OLD_IMAGES"
 SYSTEM_LOG_LEVEL: Final = "INFO"
 """Of Lambda's own lines, which have how long each invocation took."""
 
+S3: Final = "s3.amazonaws.com"
+"""S3, as a principal."""
+
 OF_SCHEDULE: Final = "kms:EncryptionContext:aws:scheduler:schedule:arn"
 """The condition key that names a schedule with an encrypted message."""
 
@@ -106,11 +109,12 @@ class Template(ABC):
         return {"deadLetterTargetArn": self.queue_arn(queue.give_up_to), "maxReceiveCount": queue.max_receive_count}
 
     def _add_senders(self) -> None:
-        """Let topics and rules feed the queues. Each queue's policy lets them send there before they do."""
+        """Let topics, rules and buckets feed the queues. Each queue's policy lets them send there before they do."""
         allowed: dict[str, list[tuple[str, Any]]] = {}
         for queue in self.needed.queues:
             for service, source, fifo in self._senders(queue):
-                for name in dict.fromkeys((queue.name, self.needed.undelivered(queue, fifo=fifo).name)):
+                kept_in = () if fifo is None else (self.needed.undelivered(queue, fifo=fifo).name,)
+                for name in dict.fromkeys((queue.name, *kept_in)):
                     allowed.setdefault(name, []).append((service, source))
         for queue in self.needed.queues:
             if is_closed(queue, self.options):
@@ -151,13 +155,18 @@ class Template(ABC):
         """Return the reference to the ARN of the role that the template makes for a function."""
         ...
 
-    def _senders(self, queue: QueueNeed) -> Iterator[tuple[str, Any, bool]]:
-        """Yield the service, ARN and kind of each topic and rule that feeds a queue."""
+    def _senders(self, queue: QueueNeed) -> Iterator[tuple[str, Any, bool | None]]:
+        """Yield the service and ARN of what feeds a queue, and the kind of the queue of what it cannot deliver.
+
+        Of a bucket that is None: S3 keeps nothing.
+        """
         for arn in queue.topics:
             topic = self._topic(arn)
             yield "sns.amazonaws.com", self.topic_arn(topic), topic.fifo
         for bus in queue.rules:
             yield "events.amazonaws.com", self.arn(rule_arn(queue.name, bus)), False
+        for bucket in queue.buckets:
+            yield S3, self.arn(Arn("s3", bucket, region=False, account=False)), None
 
     def _topic(self, arn: str) -> TopicNeed:
         return next(topic for topic in self.needed.topics if topic.arn == arn)
@@ -169,13 +178,17 @@ class Template(ABC):
                 "Principal": {"Service": service},
                 "Action": "sqs:SendMessage",
                 "Resource": self.queue_arn(queue.name),
-                "Condition": {"ArnEquals": {"aws:SourceArn": source}},
+                "Condition": {"ArnEquals": {"aws:SourceArn": source}} | self._owned(service),
             }
             for service, source in sources
         ]
         if is_closed(queue, self.options):
             statements.append(self._only_senders(queue, sources))
         self.add_queue_policy(queue, {"Version": POLICY_VERSION, "Statement": statements})
+
+    def _owned(self, service: str) -> Json:
+        """Return the condition that a bucket is still of this account: its ARN names none."""
+        return {"StringEquals": {"aws:SourceAccount": self.account_reference()}} if service == S3 else {}
 
     def policies_of(self, *queues: QueueNeed) -> list[str]:
         """Return the names of the queues among these that get a policy, each once."""

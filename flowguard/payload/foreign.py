@@ -61,7 +61,7 @@ def _bus_event(value: dict[str, Any]) -> tuple[str, str] | None:
 def _notification(value: dict[str, Any]) -> tuple[str, str] | None:
     match value.get("Records"):
         case [{"eventSource": "aws:s3"}, *_]:
-            return "an S3 notification", ", which is passed on whole; let the stage take a payload with Records"
+            return "an S3 notification", " that lacks a part; a whole one is unwrapped: send it as S3 wrote it"
         case _:
             return None
 

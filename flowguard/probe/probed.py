@@ -18,6 +18,7 @@ from flowguard.probe import (  # noqa: F401  # each module registers its program
     ask_fifo,
     ask_functions,
     ask_items,
+    ask_notices,
     ask_objects,
     ask_queues,
     ask_schedules,

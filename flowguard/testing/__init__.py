@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from flowguard.testing.lambda_events import sns_event as sns_event
     from flowguard.testing.lambda_events import sns_to_sqs_event as sns_to_sqs_event
     from flowguard.testing.lambda_events import sqs_event as sqs_event
+    from flowguard.testing.object_notices import object_notice as object_notice
     from flowguard.testing.runner import FlowRunner as FlowRunner
     from flowguard.testing.runner import NoFlow as NoFlow
     from flowguard.testing.runner import NotAtRest as NotAtRest
@@ -70,6 +71,7 @@ _HOME = {
     "batch": "testing.lambda_events",
     "kinesis_event": "testing.stream_events",
     "dynamodb_event": "testing.stream_events",
+    "object_notice": "testing.object_notices",
     # run whole flows
     "FlowRunner": "testing.runner",
     "NoFlow": "testing.runner",

@@ -37,6 +37,7 @@ ACCOUNT: Final = "^[0-9]{12}$"
 VARIABLE: Final = "^[A-Za-z][A-Za-z0-9_]+$"
 QUEUE: Final = r"^[A-Za-z0-9_-]+(\.fifo)?$"
 ANY_QUEUE: Final = r"^(arn:[a-z0-9-]+:sqs:[a-z0-9-]+:[0-9]{12}:)?[A-Za-z0-9_-]{1,80}(\.fifo)?$"
+BUCKET: Final = "^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$"
 ANY_TABLE: Final = "^(arn:[a-z0-9-]+:dynamodb:[a-z0-9-]+:[0-9]{12}:table/)?[A-Za-z0-9_.-]{3,255}$"
 ANY_TOPIC: Final = r"^(arn:[a-z0-9-]+:sns:[a-z0-9-]+:[0-9]{12}:)?[A-Za-z0-9_-]{1,256}(\.fifo)?$"
 STREAM: Final = (
@@ -69,6 +70,7 @@ PATTERNS: Final = {
     TAG_TEXT: "is no text of a tag: it has a-z, A-Z, 0-9, spaces and _ . : / = + @ -",
     TAG_KEY: "is no key of a tag: up to 128 of a-z, A-Z, 0-9, spaces and _ . : / = + @ -",
     ANY_QUEUE: "is no name or ARN of a queue",
+    BUCKET: "is no name of a bucket",
     ANY_TABLE: "is no name or ARN of a table",
     ANY_TOPIC: "is no name or ARN of a topic",
     STREAM: "is no ARN of a stream, arn:aws:kinesis:…:stream/orders or arn:aws:dynamodb:…:table/stock/stream/2026-…",

@@ -5,7 +5,8 @@
     Lambda event ─ find_records ─ open_record ─ find_notification ┬ found: the message is in it, the record stays
     or pasted JSON                                                └ none: the body is the message, ``record`` wraps it
 
-The message may be an event of EventBridge: then its detail is the message, and the record keeps the whole event.
+The message may be an event of EventBridge: then its detail is the message, and the record keeps the whole event. So it
+is with a notice that S3 itself sends.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from flowguard.wire.notification import (
     service_of,
     to_json,
 )
+from flowguard.wire.object_notices import ObjectNotice, find_object_notice
 from flowguard.wire.records import (
     LAMBDA,
     SQS,
@@ -87,8 +89,8 @@ class Source(StrEnum):
 class Envelope(NamedTuple):
     """A message that can be read.
 
-    ``message`` is the sender's text, ``attributes`` are the sender's and a retry's. Of an ``event`` of EventBridge the
-    message is the detail.
+    ``message`` is the sender's text, ``attributes`` are the sender's and a retry's. Of an ``event`` of EventBridge, or
+    of one object in a notice of S3, the message is the detail.
     """
 
     received: dict[str, Any]  # the record of SQS, its body not yet wrapped
@@ -99,6 +101,15 @@ class Envelope(NamedTuple):
     event: BusEvent | None = None
     names: Names = AS_IN_CODE
     """Of the queues and topics that it came through."""
+    notice: ObjectNotice | None = None
+    """What S3 itself says of several objects in one message, or of none. What it says of one is an ``event``."""
+
+    @property
+    def parts(self) -> tuple[Envelope, ...]:
+        """Return an envelope for each message in it. That is itself, unless it is a notice of S3."""
+        if self.notice is None:
+            return (self,)
+        return tuple(_of_event(self._replace(notice=None), event) for event in self.notice.events)
 
     @property
     def record(self) -> dict[str, Any]:
@@ -372,9 +383,16 @@ def _unwrapped(envelope: Envelope) -> Envelope:
     if envelope.source.is_stream:
         return envelope
     place = envelope.attributes.get(PLACE)
-    event = find_bus_event(envelope.message) if place is None or _may_be_event(place.value) else None
-    if event is None:
+    if place is not None and not _may_be_event(place.value):
         return envelope
+    if (event := find_bus_event(envelope.message)) is not None:
+        return _of_event(envelope, event)
+    if (notice := find_object_notice(envelope.message)) is None:
+        return envelope
+    return _of_event(envelope, notice.events[0]) if len(notice.events) == 1 else envelope._replace(notice=notice)
+
+
+def _of_event(envelope: Envelope, event: BusEvent) -> Envelope:
     return envelope._replace(message=event.detail, attributes={**event.attributes, **envelope.attributes}, event=event)
 
 

@@ -122,7 +122,7 @@ def open_record(record: object, place: str) -> Opened:
     read = "SQS, SNS, Kinesis and DynamoDB streams, and direct invocations"
     problem = f"{source} records are not messages: flowguard reads those of {read}"
     if kind == S3:
-        problem += "; let the bucket send its events to EventBridge, and a rule send them to the flow's queue"
+        problem += "; let the bucket send its notifications to the flow's queue, or its events to EventBridge"
     raise EnvelopeError(record_id(record) or place, "eventSource", problem)
 
 

@@ -8,7 +8,7 @@ from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeGuard, TypeVar
 
-from flowguard.errors import EnvelopeError, OtherRelease, Untrusted
+from flowguard.errors import EnvelopeError
 from flowguard.events import EventType
 from flowguard.protocol.run import Claim
 from flowguard.protocol.run_orders import read_order
@@ -20,6 +20,7 @@ from flowguard.worker.driving import Driver
 from flowguard.worker.emitter import Emitter
 from flowguard.worker.ending import Ending
 from flowguard.worker.given_up import GivenUp
+from flowguard.worker.object_notices import ObjectNotices
 from flowguard.worker.outages import Outages
 from flowguard.worker.patience import is_nearly_over
 from flowguard.worker.ports import Batches, Budget, Services
@@ -148,6 +149,9 @@ class Batch:
 
                 orders = Orders(self._services, self._emitter, self._trust, self._routes.queues)
                 return orders.ending(envelope, self._routes.flow(order.address.flow), order)
+            if (notice := envelope.notice) is not None:
+                notices = ObjectNotices(self._services, self._emitter, self._trust, self._routes)
+                return notices.ending(envelope, notice)
             arrival = self._arrival(envelope)
             if not first and not self._has_time(arrival):
                 return self._returned(envelope, _NO_TIME)
@@ -182,7 +186,7 @@ class Batch:
 
     def _broken(self, envelope: Envelope, arrival: Arrival | None, error: Exception) -> Ending:
         ending = self._outages.ending(envelope, error)._replace(arrival=arrival)
-        self._emitter.emit(_event_of(error), arrival, record=envelope.message_id, **_field(error), why=ending.why)
+        self._emitter.broken(envelope, arrival, error, ending.why)
         unread = ending.for_minutes and isinstance(error, EnvelopeError | Unroutable)
         if unread and is_parked(self._services, self._emitter, self._routes.flows[0], envelope, ending.why):
             return ending._replace(ack=True, backs_off=False)
@@ -211,6 +215,8 @@ class Batch:
         try:
             if (order := read_order(envelope)) is not None:
                 return Turn(place, envelope, about=(order.address.flow, order.address.object_id))
+            if envelope.notice is not None:
+                return Turn(place, envelope)
             arrival = self._arrival(envelope)
         except Exception:
             return Turn(place, envelope)
@@ -384,15 +390,3 @@ def _timeout(arrival: Arrival) -> int:
 
 def _is_claim(ask: Ask) -> TypeGuard[Claiming]:
     return isinstance(ask, Claiming)
-
-
-def _field(error: Exception) -> dict[str, str]:
-    return {"field": error.field} if isinstance(error, Untrusted) else {}
-
-
-def _event_of(error: Exception) -> EventType:
-    if isinstance(error, Unroutable | OtherRelease):
-        return EventType.UNROUTABLE
-    if isinstance(error, Untrusted):
-        return EventType.UNTRUSTED
-    return EventType.UNREADABLE if isinstance(error, EnvelopeError) else EventType.BROKEN

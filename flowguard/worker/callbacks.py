@@ -21,6 +21,7 @@ from flowguard.worker.ending import Ending
 from flowguard.worker.external_answer import ExternalAnswer
 from flowguard.worker.external_answers import ExternalAnswers, read_outside
 from flowguard.worker.http_callbacks import HttpCallbacks, unavailable
+from flowguard.worker.object_notices import tell_tested
 from flowguard.worker.orders import Orders
 from flowguard.worker.outages import Outages
 from flowguard.worker.ports import Budget, Services
@@ -78,6 +79,14 @@ class Callbacks:
         return ending
 
     def _from_outside(self, envelope: Envelope) -> Ending:
+        """Settle each answer in a record. S3 may say of several objects in one, or of none; one that fails keeps it."""
+        if envelope.notice is not None and not envelope.notice.events:
+            tell_tested(self._emitter, envelope, envelope.notice)
+            return Ending(envelope, ack=True)
+        endings = [self._answer_of(part) for part in envelope.parts]
+        return next((ending for ending in endings if not ending.ack), endings[-1])
+
+    def _answer_of(self, envelope: Envelope) -> Ending:
         answer = read_outside(self._flows.values(), envelope, self._queues)
         if answer is None:
             raise NoCallback(f"no callback of {', '.join(self._flows)} is declared for where this message came from")

@@ -5,14 +5,16 @@ from __future__ import annotations
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, assert_never
 
+from flowguard.errors import EnvelopeError, OtherRelease, Untrusted
 from flowguard.events import Event, EventType, Observer
 from flowguard.protocol.conflict import OnConflict
 from flowguard.protocol.outbox import Send
 from flowguard.protocol.run import ENDED, Claim, Commit, Status
 from flowguard.spans import Phase, Span, open_span, opens_spans
+from flowguard.wire.envelope import Envelope
 from flowguard.wire.message import Message
 from flowguard.worker.ports import Refusal
-from flowguard.worker.routing import Arrival
+from flowguard.worker.routing import Arrival, Unroutable
 
 
 class Emitter:
@@ -36,6 +38,11 @@ class Emitter:
         envelope = arrival.envelope
         return self.span(Phase.MESSAGE, arrival.message, record=envelope.message_id, source=envelope.source.value)
 
+    def broken(self, envelope: Envelope, arrival: Arrival | None, error: Exception, why: str) -> None:
+        """Report what outside its stage keeps a record in its queue."""
+        field = {"field": error.field} if isinstance(error, Untrusted) else {}
+        self.emit(_event_of(error), arrival, record=envelope.message_id, **field, why=why)
+
     def claimed(self, arrival: Arrival, claim: Claim) -> None:
         before = claim.before
         if before is not None and before.request_id != claim.message.request_id and before.status not in ENDED:
@@ -57,6 +64,14 @@ class Emitter:
     def parked(self, message: Message, send: Send, why: str) -> None:
         """Report a send that was refused for good and lies among the dead letters."""
         self._observer(Event(EventType.PARKED, message, {**_facts(send), "why": why}))
+
+
+def _event_of(error: Exception) -> EventType:
+    if isinstance(error, Unroutable | OtherRelease):
+        return EventType.UNROUTABLE
+    if isinstance(error, Untrusted):
+        return EventType.UNTRUSTED
+    return EventType.UNREADABLE if isinstance(error, EnvelopeError) else EventType.BROKEN
 
 
 def _facts(send: Send) -> dict[str, Any]:

@@ -72,7 +72,7 @@ NAMED = [
         "this is an EventBridge event that was not unwrapped; send the event as EventBridge made it, or its detail "
         "alone",
     ),
-    (S3, "this is an S3 notification, which is passed on whole; let the stage take a payload with Records"),
+    (S3, "this is an S3 notification that lacks a part; a whole one is unwrapped: send it as S3 wrote it"),
 ]
 
 

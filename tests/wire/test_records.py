@@ -279,7 +279,7 @@ def test_what_s3_hands_to_a_function_itself_is_refused_with_the_way_that_works()
     [bad] = normalize({"Records": [{"eventSource": "aws:s3", "s3": {}}]})
     assert isinstance(bad, BadRecord)
     assert bad.error.problem.endswith(
-        "let the bucket send its events to EventBridge, and a rule send them to the flow's queue"
+        "let the bucket send its notifications to the flow's queue, or its events to EventBridge"
     )
 
 

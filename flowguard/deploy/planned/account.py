@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 from flowguard.deploy.account import DEFAULT_TIMEOUT, function_name
 from flowguard.deploy.finding import LiveFinding, error, note
@@ -316,6 +316,10 @@ class PlannedAccount:
         encryption = self._answer({"BucketEncryption": {}, **resource.properties}, resource)["BucketEncryption"]
         [rule, *_] = encryption.get("ServerSideEncryptionConfiguration") or [{}]
         return str(rule.get("ServerSideEncryptionByDefault", {}).get("KMSMasterKeyID", ""))
+
+    def notified_queues(self, bucket: str) -> NoReturn:
+        """Refuse the question. Whoever owns the bucket says whom it tells."""
+        self._unanswered.stop("whom the bucket tells of its objects", bucket)
 
     def secret_key(self, name: str) -> str | None:
         return self._key_of(self._one("AWS::SecretsManager::Secret", name), "KmsKeyId")

@@ -63,6 +63,17 @@ TESTED: Final = (
         "records of streams, which no world of the explorer has",
     ),
     Elsewhere(
+        r"^wire\.object_notices\.|wire\.envelope\.(_unwrapped: .*notice|Envelope\.parts)|worker\.object_notices\.|"
+        r"worker\.batch\.(.*\bnotice\b|Batch\._parked_at_last: \w+\.arrival is None)|"
+        r"worker\.callbacks\.Callbacks\.(_from_outside|_answer_of)",
+        (
+            "tests/wire/test_object_notices.py",
+            "tests/worker/test_object_notices.py",
+            "tests/worker/test_callbacks.py",
+        ),
+        "notices of S3, which no world of the explorer has",
+    ),
+    Elsewhere(
         r"^(names\.series_ids\.|protocol\.series\.|wire\.object_events\.|"
         r"worker\.claim_phase\.ClaimPhase\.(_attempt|judged): .*later_in_series|worker\.resend\.as_it_came)",
         (
@@ -73,6 +84,11 @@ TESTED: Final = (
             "tests/worker/test_streams.py",
         ),
         "series of streams and of S3, which no world of the explorer has",
+    ),
+    Elsewhere(
+        r"^deploy\.(bucket_checks\.|queue_plan\._bucket_problems|template\.Template\._add_senders: \w+ is None)",
+        ("tests/deploy/test_buckets.py",),
+        "a template and the findings of the doctor: no message is delivered",
     ),
     Elsewhere(
         r"^deploy\.(stream_\w+\.|permissions\.(_stream|permissions_of: _stream)|key_uses\..*stream|"

@@ -450,6 +450,7 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "payload.results._of_a_field: except ValueError → catches every Exception",
         "aws.writes._to_value: except (TypeError, ArithmeticError) → catches every Exception",
         "wire.message.Place.parse: except (ValueError, RecursionError) → catches every Exception",
+        "wire.object_notices.find_object_notice: except (ValueError, RecursionError) → catches every Exception",
         "worker.routing.Routes._place: except ValueError → catches every Exception",
         "worker.trust._named: except (ValueError, RecursionError) → catches every Exception",
         "worker.trust._named: except RunFailed → catches every Exception",

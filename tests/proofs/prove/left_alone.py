@@ -34,6 +34,7 @@ MODULES: Final = (
     "flowguard.worker.kills",
     "flowguard.worker.lifetimes",
     "flowguard.worker.denials",
+    "flowguard.worker.object_notices",
     "flowguard.worker.outages",
     "flowguard.worker.patience",
     "flowguard.worker.resend",
@@ -90,6 +91,8 @@ MODULES: Final = (
     "flowguard.wire.message",
     "flowguard.wire.envelope",
     "flowguard.wire.notification",
+    "flowguard.wire.object_events",
+    "flowguard.wire.object_notices",
     "flowguard.wire.records",
     "flowguard.wire.stream_letters",
     "flowguard.wire.stream_records",
@@ -165,6 +168,7 @@ MODULES: Final = (
     "flowguard.payload.results",
     "flowguard.ui.guards",
     "flowguard.deploy.batch_plan",
+    "flowguard.deploy.bucket_checks",
     "flowguard.deploy.foreign_policies",
     "flowguard.deploy.key_policy",
     "flowguard.deploy.key_uses",
@@ -211,7 +215,7 @@ FUNCTIONS: Final = {
     r"^flow\.(_|is_flow$|takes_answers$|Flow\.(__init_subclass__|entry|entrance|stage|inbox_of|object_in)$)": (
         "judges or reads a class when it is defined; no message has come yet"
     ),
-    r"^deploy\.template\.(?!Template\.(_add_senders|_is_closed|_only_senders|_allowed_roles|_senders|_allow_senders)$|"
+    r"^deploy\.template\.(?!Template\.(_((add|allow)_|only_)?senders|_is_closed|_allowed_roles|_owned)$|"
     r"_but$)": "what it makes of a deployment's needs in each format; tests/deploy compares the formats",
     r"^worker\.redrive\.(_elsewhere|_claimed|_went_on|_failed_for_good)$": "a text for people",
     r"^worker\.routing\.(_shown|Routes\._served)$": "a text for people",
@@ -225,7 +229,7 @@ FUNCTIONS: Final = {
         "judges a definition when it is imported; no call has come yet"
     ),
     r"^once_function\.OnceFunction\.(_tell|_tell_claimed|read)$": "what an observer or a person is told",
-    r"^worker\.batch\.(_event_of|_field|Batch\._warning)$": "chooses what an observer is told, and decides nothing",
+    r"^worker\.batch\.Batch\._warning$": "chooses what an observer is told, and decides nothing",
     r"^worker\.plan\.Planner\._no_outcome$": "a text for people",
     r"^worker\.trust\._untrusted$": "a text for people",
     r"^wire\.signing\.Unsigned\.": "what it answers is asked for only where messages are not signed",

@@ -1,0 +1,239 @@
+"""Buckets that tell queues what happens to their objects."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any, Final
+
+import pytest
+from pydantic import BaseModel
+
+from flowguard import Callback, Done, Flow, Outcome, Queue, Stage, Step, Topic
+from flowguard.cli.iac import FORMATS
+from flowguard.deploy.as_json import described
+from flowguard.deploy.audit import audited
+from flowguard.deploy.bucket_checks import check_buckets
+from flowguard.deploy.derive import needs_of
+from flowguard.deploy.examination import examine
+from flowguard.deploy.finding import LiveFinding
+from flowguard.deploy.found import FoundFunction, FunctionKind
+from flowguard.deploy.key_policy import key_policy
+from flowguard.deploy.live import LiveAccount
+from flowguard.deploy.needs import Deployment
+from flowguard.deploy.options import DeployOptions
+from flowguard.deploy.planned.account import PlannedAccount
+from flowguard.deploy.problems import CannotDeploy
+from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
+from flowguard.sim.moto import EmbeddedAWS
+from tests.deploy.planned.looked import read
+from tests.deploy.test_doctor import SESSION
+
+KEY: Final = "arn:aws:kms:eu-west-1:123456789012:key/0123abcd-12ab-34cd-56ef-1234567890ab"
+ARN: Final = "arn:aws:sqs:eu-west-1:123456789012:files"
+
+
+class Change(BaseModel):
+    object: dict[str, Any]
+
+
+class Index(Stage[Change], name="index", inbox="files"):
+    def handle(self, change: Change, step: Step) -> Outcome:
+        return Done()
+
+
+class Files(Flow, name="files", object_id="object.key", callbacks=(Callback(Queue("scans"), id="object.key"),)):
+    stages = (Index,)
+
+
+class Fifo(Flow, name="files", object_id="object.key", inbox="index.fifo"):
+    stages = (type("Index", (Index,), {}, name="index", inbox="index.fifo"),)
+
+
+def deployment(options: DeployOptions, flow: type[Flow] = Files) -> Deployment:
+    stages = tuple((flow, stage) for stage in flow.stages)
+    functions = [FoundFunction(__name__, "serve", FunctionKind.STAGES, (flow,), stages)]
+    if flow.callbacks:
+        functions.append(FoundFunction(__name__, "answers", FunctionKind.ANSWERS, (flow,), ()))
+    return needs_of(functions, options)
+
+
+def options(**queues: Any) -> DeployOptions:
+    return DeployOptions.model_validate({"queues": queues or {"files": {"buckets": ["uploads", "more.uploads"]}}})
+
+
+def policy(form: str, chosen: DeployOptions, queue: str = "files") -> list[Any]:
+    """The statements of a queue's policy in a template."""
+    made = json.loads(FORMATS[form](deployment(chosen), chosen))
+    if form == "terraform-json":
+        policies = made["resource"]["aws_sqs_queue_policy"]
+        found = [json.loads(each["policy"]) for name, each in policies.items() if name == queue]
+    else:
+        of_queue = [
+            each["Properties"] for each in made["Resources"].values() if each["Type"] == "AWS::SQS::QueuePolicy"
+        ]
+        found = [each["PolicyDocument"] for each in of_queue if each["Queues"] == [{"Ref": f"{queue.title()}Queue"}]]
+    return [statement for each in found for statement in each["Statement"]]
+
+
+@pytest.mark.parametrize(("form", "account"), [("cloudformation", {"Ref": "AWS::AccountId"}), ("sam", None)])
+def test_each_bucket_may_send_as_long_as_it_is_of_this_account(form: str, account: Any) -> None:
+    first, second = policy(form, options())
+    assert first["Principal"] == {"Service": "s3.amazonaws.com"}
+    assert first["Action"] == "sqs:SendMessage"
+    assert first["Condition"] == {
+        "ArnEquals": {"aws:SourceArn": {"Fn::Sub": "arn:${AWS::Partition}:s3:::uploads"}},
+        "StringEquals": {"aws:SourceAccount": account or {"Ref": "AWS::AccountId"}},
+    }
+    assert "more.uploads" in str(second["Condition"])
+    assert policy(form, options(scans={"buckets": ["scanned"]})) == []
+
+
+def test_terraform_says_the_same() -> None:
+    first, second = policy("terraform-json", options())
+    assert first["Condition"]["ArnEquals"]["aws:SourceArn"].endswith(":s3:::uploads")
+    assert "account_id" in first["Condition"]["StringEquals"]["aws:SourceAccount"]
+    assert second["Condition"]["ArnEquals"]["aws:SourceArn"].endswith(":s3:::more.uploads")
+
+
+def test_what_a_topic_feeds_names_no_account() -> None:
+    class Told(Stage[Change], name="told", inbox=Topic("arn:aws:sns:eu-west-1:123456789012:told")):
+        def handle(self, change: Change, step: Step) -> Outcome:
+            return Done()
+
+    class OfTopic(Flow, name="told", object_id="object.key"):
+        stages = (Told,)
+
+    chosen = DeployOptions()
+    made = json.loads(FORMATS["cloudformation"](deployment(chosen, OfTopic), chosen))
+    conditions = [
+        statement.get("Condition", {})
+        for each in made["Resources"].values()
+        if each["Type"] == "AWS::SQS::QueuePolicy"
+        for statement in each["Properties"]["PolicyDocument"]["Statement"]
+        if statement["Effect"] == "Allow" and "Service" in statement["Principal"]
+    ]
+    assert conditions
+    assert all("StringEquals" not in condition for condition in conditions)
+
+
+def test_a_closed_queue_still_lets_its_buckets_send() -> None:
+    chosen = options(files={"buckets": ["uploads"], "senders": ["arn:aws:iam::123456789012:role/shop"]})
+    *_, denied = policy("cloudformation", chosen)
+    assert denied["Effect"] == "Deny"
+    assert denied["Condition"]["Bool"] == {"aws:PrincipalIsAWSService": "false"}
+
+
+def test_the_queue_of_a_callback_may_be_told_too() -> None:
+    chosen = options(scans={"buckets": ["scanned"]})
+    assert {queue.name: queue.buckets for queue in deployment(chosen).queues}["scans"] == ("scanned",)
+    assert "scanned" in str(policy("cloudformation", chosen, "scans"))
+
+
+@pytest.mark.parametrize(
+    ("flow", "queue", "problem"),
+    [
+        (Fifo, "index.fifo", "S3 sends nothing to a FIFO queue"),
+        (Files, "files-dead-letters", "no request enters there"),
+    ],
+)
+def test_what_no_bucket_can_tell_is_refused(flow: type[Flow], queue: str, problem: str) -> None:
+    with pytest.raises(CannotDeploy) as refused:
+        deployment(options(**{queue: {"buckets": ["uploads"]}}), flow)
+    [only] = refused.value.problems
+    assert problem in only
+    deployment(options(**{queue: {}}), flow)
+
+
+def test_a_bucket_is_named_and_not_its_arn() -> None:
+    with pytest.raises(ValueError, match="pattern"):
+        options(files={"buckets": ["arn:aws:s3:::uploads"]})
+
+
+def test_what_is_needed_and_the_audit_name_them() -> None:
+    needed = deployment(options())
+    buckets = {queue["name"]: queue["buckets"] for queue in json.loads(described(needed))["queues"]}
+    assert (buckets["files"], buckets["scans"]) == (["uploads", "more.uploads"], [])
+    assert "the bucket uploads, the bucket more.uploads" in audited(needed, options())
+
+
+def test_a_key_of_the_queue_lets_s3_use_it_for_that_queue_alone() -> None:
+    chosen = DeployOptions.model_validate({"kms_key": KEY, "queues": {"files": {"buckets": ["uploads"]}}})
+    statements = {each["Sid"]: each for each in key_policy(deployment(chosen), KEY)["Statement"]}
+    assert statements["Buckets"]["Principal"] == {"Service": "s3.amazonaws.com"}
+    assert statements["Buckets"]["Condition"] == {"ArnEquals": {"kms:EncryptionContext:aws:sqs:arn": [ARN]}}
+    without = DeployOptions.model_validate({"kms_key": KEY})
+    assert "Buckets" not in {each["Sid"] for each in key_policy(deployment(without), KEY)["Statement"]}
+
+
+# -- what is live
+
+
+@pytest.fixture
+def aws() -> Iterator[EmbeddedAWS]:
+    with EmbeddedAWS() as made:
+        place = {"CreateBucketConfiguration": {"LocationConstraint": "eu-west-1"}}
+        for bucket in ("uploads", "more.uploads"):
+            SESSION.client("s3").create_bucket(Bucket=bucket, **place)
+        SESSION.client("sqs").create_queue(QueueName="files")
+        yield made
+
+
+def tell(bucket: str, *queues: str) -> None:
+    told = [{"QueueArn": queue, "Events": ["s3:ObjectCreated:*"]} for queue in queues]
+    given = {"QueueConfigurations": told}
+    SESSION.client("s3").put_bucket_notification_configuration(Bucket=bucket, NotificationConfiguration=given)
+
+
+def findings() -> list[LiveFinding]:
+    return list(check_buckets(deployment(options()), LiveAccount(SESSION)))
+
+
+def test_a_bucket_that_tells_its_queue_nothing_is_found(aws: EmbeddedAWS) -> None:
+    SESSION.client("sqs").create_queue(QueueName="others")
+    tell("uploads", ARN)
+    tell("more.uploads", ARN.replace("files", "others"))
+    [only] = findings()
+    assert (only.rule, only.resource, only.severity.value) == ("bucket-silent", "files", "error")
+    assert "more.uploads" in only.what
+    tell("more.uploads", ARN)
+    assert findings() == []
+
+
+def test_the_doctor_asks(aws: EmbeddedAWS) -> None:
+    tell("uploads", ARN)
+    found = examine(deployment(options()), options(), LiveAccount(SESSION), now=0, most_runs=0)
+    assert "bucket-silent" in {each.rule for each in found}
+
+
+def test_a_bucket_that_is_not_there_is_found_and_one_that_may_not_be_read_is_none(aws: EmbeddedAWS) -> None:
+    SESSION.client("s3").delete_bucket(Bucket="uploads")
+    tell("more.uploads", ARN)
+    assert [(each.rule, each.resource) for each in findings()] == [("bucket-missing", "uploads")]
+
+    def deny(call: ApiCall, proceed: Proceed) -> Response:
+        if call.operation == "GetBucketNotificationConfiguration":
+            raise denied(call.operation)
+        return proceed()
+
+    with intercept(deny):
+        assert findings() == []
+
+
+def denied(operation: str) -> Exception:
+    from botocore.exceptions import ClientError
+
+    return ClientError({"Error": {"Code": "AccessDenied", "Message": "no"}}, operation)
+
+
+def test_a_queue_that_is_not_there_is_the_finding_of_others(aws: EmbeddedAWS) -> None:
+    SESSION.client("sqs").delete_queue(QueueUrl=SESSION.client("sqs").get_queue_url(QueueName="files")["QueueUrl"])
+    assert findings() == []
+
+
+def test_a_file_does_not_say_whom_a_bucket_tells() -> None:
+    chosen = options()
+    needed = deployment(chosen)
+    account = PlannedAccount(read(FORMATS["cloudformation"](needed, chosen), "cloudformation"), needed)
+    assert list(check_buckets(needed, account)) == []
+    assert "whom the bucket tells of its objects" in str([*account.notes()])
