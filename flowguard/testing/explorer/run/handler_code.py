@@ -6,9 +6,12 @@ import functools
 import sys
 from collections.abc import Iterable, Iterator
 from types import CodeType, FunctionType, MethodType, ModuleType
-from typing import Any
+from typing import Any, Final
 
 from flowguard.testing.explorer.record.site import is_user_code
+
+_ANNOTATIONS: Final = "__annotate__"
+"""The function that Python 3.14 makes of annotations. None of its lines is a handler's."""
 
 
 def handler_code(handlers: Iterable[object]) -> Iterator[CodeType]:
@@ -22,6 +25,8 @@ def handler_code(handlers: Iterable[object]) -> Iterator[CodeType]:
         if id(value) in seen:
             continue
         seen.add(id(value))
+        if isinstance(value, FunctionType) and value.__name__ == _ANNOTATIONS:
+            continue
         if isinstance(value, FunctionType):
             code = [*_with_inner(value.__code__)]
             yield from (part for part in code if is_user_code(part.co_filename))
@@ -69,7 +74,7 @@ def _is_full(cell: Any) -> bool:
 def _with_inner(code: CodeType) -> Iterator[CodeType]:
     yield code
     for part in code.co_consts:
-        if isinstance(part, CodeType):
+        if isinstance(part, CodeType) and part.co_name != _ANNOTATIONS:
             yield from _with_inner(part)
 
 

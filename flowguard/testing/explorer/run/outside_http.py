@@ -87,6 +87,20 @@ def _connecting(points: Points, world: OutsideWorld, real: Callable[[Any], None]
     return connect
 
 
+class _AnswerFile(io.RawIOBase):
+    def __init__(self, answer: Callable[[], bytes]) -> None:
+        self._answer = answer
+        self._bytes: io.BytesIO | None = None
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        if self._bytes is None:
+            self._bytes = io.BytesIO(self._answer())
+        return self._bytes.readinto(buffer)
+
+
 class _Wire:
     """What a connection takes for its socket."""
 
@@ -99,11 +113,14 @@ class _Wire:
     def sendall(self, data: bytes) -> None:
         self._sent += data
 
-    def makefile(self, *_: Any, **__: Any) -> io.BytesIO:
-        """Send what was written, and return the answer to be read."""
+    def makefile(self, *_: Any, **__: Any) -> io.BufferedReader:
+        """Return a file that sends what was written when it is first read, as an answer is lost while it is read."""
+        return io.BufferedReader(_AnswerFile(self._answer))
+
+    def _answer(self) -> bytes:
         request = read_request(self._party, bytes(self._sent))
         self._sent.clear()
-        return io.BytesIO(written(answer_of(self._points, self._world, request, _timed_out), request.method))
+        return written(answer_of(self._points, self._world, request, _timed_out), request.method)
 
     def settimeout(self, _: float | None) -> None:
         """Wait for nothing: the answer is there at once."""

@@ -31,6 +31,9 @@ _UNREPORTED: Final = (
 )
 _PROGRAMS: Final = ("subprocess.Popen", "os.posix_spawn", "os.exec", "os.system", "os.spawn", _FORK_EXEC)
 
+_TELL_THE_LINE: Final = ("subprocess.Popen", "os.posix_spawn")
+"""Of a program that ``subprocess`` starts by ``posix_spawn``, as it does since Python 3.14, both are told."""
+
 STARTS: Final = frozenset({*_FORKS, _THREAD, *_PROGRAMS})
 
 _READ_THE_MACHINE: Final = frozenset(
@@ -56,7 +59,7 @@ def started(event: str, arguments: Any) -> Started | None:
     if event == _THREAD:
         return Started("_thread", "a thread by _thread instead of threading", is_thread=True)
     program = _program(event, arguments)
-    if event == "subprocess.Popen" and _line(program, arguments[1]) in _READ_THE_MACHINE:
+    if event in _TELL_THE_LINE and _line(program, arguments[1]) in _READ_THE_MACHINE:
         return None
     return Started(program, f"the program {program}")
 

@@ -80,6 +80,7 @@ def _changes(waits: CurrentInvocation) -> Iterator[_Change]:
     yield threading.Condition, "wait", lambda real: _wait(waits, real)
     yield threading.Thread, "start", lambda real: _start(waits, real)
     yield threading.Thread, "join", lambda real: _join(waits, real)
+    yield threading.Thread, "is_alive", lambda real: _is_alive(waits, real)
     yield concurrent.futures.ThreadPoolExecutor, "submit", lambda real: _submit(waits, real)
     yield selectors.DefaultSelector, "select", lambda real: _select(waits, real)
 
@@ -162,6 +163,15 @@ def _join(waits: CurrentInvocation, real: Callable[..., None]) -> Callable[..., 
             real(self, timeout)
 
     return join
+
+
+def _is_alive(waits: CurrentInvocation, real: Callable[..., bool]) -> Callable[..., bool]:
+    """Since Python 3.13 a thread asks the system whether it is alive, which knows nothing of one that was not started."""
+
+    def is_alive(self: threading.Thread) -> bool:
+        return not (waits.is_inside() and getattr(self, "_is_stopped", False)) and real(self)
+
+    return is_alive
 
 
 def _submit(waits: CurrentInvocation, real: Callable[..., Any]) -> Callable[..., Any]:

@@ -18,6 +18,8 @@ from flowguard.testing.explorer.run.outside_sql import Statement, statement
 from flowguard.testing.explorer.run.outside_world import OutsideWorld
 from tests.testing.explorer.run import outside_handlers as handlers
 
+pytestmark = pytest.mark.filterwarnings("ignore:Implicitly cleaning up:ResourceWarning")  # handlers drop HTTPErrors
+
 ORDER = {"order_id": "o1", "amount": 5}
 
 
