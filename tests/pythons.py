@@ -30,7 +30,6 @@ def with_installed(version: str, folder: Path, *requirements: str) -> Path:
     python = program(version)
     if python is None:
         pytest.skip(f"python{version} is not on the PATH")
-    said(python, "-m", "venv", folder)
-    bare = folder / "bin" / "python"
-    said(bare, "-m", "pip", "install", "-q", *requirements, PIP_CONSTRAINT=str(ROOT / ".ci" / "constraints.txt"))
-    return bare
+    pins = str(ROOT / ".ci" / "constraints.txt")
+    said(ROOT / ".ci" / "install", folder, *requirements, PYTHON=python, PIP_CONSTRAINT=pins, UV_CONSTRAINT=pins)
+    return folder / "bin" / "python"
