@@ -88,7 +88,9 @@ def key_lets_service(policy: Any, service: str, action: str) -> bool | None:
 
 def _lets(policy: Any, names: Callable[[Any], bool | None], action: str, context: Context) -> bool | None:
     answers = [
-        _both(names(statement), holds({**statement, "Resource": "*"}, action, "*", context)) if isinstance(statement, dict) else None
+        _both(names(statement), holds({**statement, "Resource": "*"}, action, "*", context))
+        if isinstance(statement, dict)
+        else None
         for statement in statements_in(policy)
         if not isinstance(statement, dict) or statement.get("Effect") == "Allow"
     ]

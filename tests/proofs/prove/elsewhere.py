@@ -632,6 +632,16 @@ TESTED: Final = (
         "what the doctor reads in policies, which no message meets",
     ),
     Elsewhere(
+        r"^deploy\.(nested_stacks|stack_parts)\.",
+        ("tests/deploy/test_nested_stacks.py",),
+        "what a template says, which no message meets",
+    ),
+    Elsewhere(
+        r"^deploy\.planned\.intrinsics\.Intrinsics\.(_child|_nested|output|.*_child)",
+        ("tests/deploy/planned/test_nested_templates.py",),
+        "what the doctor reads in files, which no message meets",
+    ),
+    Elsewhere(
         r"^deploy\.key_checks\.",
         ("tests/deploy/test_key_checks.py",),
         "what the doctor says of keys, which no message meets",

@@ -169,6 +169,8 @@ MODULES: Final = (
     "flowguard.deploy.key_policy",
     "flowguard.deploy.key_uses",
     "flowguard.deploy.key_checks",
+    "flowguard.deploy.nested_stacks",
+    "flowguard.deploy.stack_parts",
     "flowguard.deploy.queue_policy_checks",
     "flowguard.deploy.permissions",
     "flowguard.deploy.account",
