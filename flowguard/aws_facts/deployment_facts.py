@@ -255,8 +255,8 @@ DEPLOYMENT_FACTS: Final = (
     Fact(
         name="cfn-nested",
         sentence="A nested stack is a resource of its parent, with a `TemplateURL`. Its outputs are attributes "
-        "`Outputs.…` of that resource. Limits hold for each template of its own. `aws cloudformation package` uploads a "
-        "template that `TemplateURL` names as a file.",
+        "`Outputs.…` of that resource. Limits hold for each template of its own. `aws cloudformation package` uploads "
+        "a template that `TemplateURL` names as a file.",
         source=_NESTED,
         relied_on_by=("deploy/nested_stacks.py:split", "deploy/planned/intrinsics.py:Intrinsics.output"),
         words=("AWS::CloudFormation::Stack", "TemplateURL"),

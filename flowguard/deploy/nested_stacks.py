@@ -15,6 +15,9 @@ PARENT: Final = "template"
 MOST_PARAMETERS: Final = 200
 """Of a template, and as many outputs."""
 
+BY_ITSELF: Final = "deploy some flows, MODULE:FLOW each, by a template of their own"
+"""What helps where a stack of a flow is too large."""
+
 _FOR_LINTERS: Final = {"cfn-lint": {"config": {"ignore_checks": ["W3002"]}}}
 """Lets cfn-lint take the files beside a template as places of nested ones."""
 
@@ -49,7 +52,7 @@ class _Split:
         telling = {**template, **({"Outputs": outputs} if outputs else {})}
         for what in ("Parameters", "Outputs"):
             if (count := len(telling.get(what, {}))) > MOST_PARAMETERS:
-                problem = f"it has {count} {what.lower()}, and CloudFormation takes {MOST_PARAMETERS}; {_FIX}"
+                problem = f"it has {count} {what.lower()}, and CloudFormation takes {MOST_PARAMETERS}; {BY_ITSELF}"
                 raise CannotDeploy(f"the stack {name}", (problem,))
         return telling
 
@@ -146,9 +149,6 @@ class _Split:
 
     def _told(self, key: str, output: Json) -> Json:
         return {"Fn::GetAtt": [self._stack(self._maker(output)), f"{_OUTPUTS}{key}"]}
-
-
-_FIX: Final = "deploy some flows, MODULE:FLOW each, by a template of their own"
 
 
 def file_of(name: str) -> str:
