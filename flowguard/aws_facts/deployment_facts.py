@@ -259,7 +259,7 @@ DEPLOYMENT_FACTS: Final = (
         "a template that `TemplateURL` names as a file.",
         source=_NESTED,
         relied_on_by=("deploy/nested_stacks.py:split", "deploy/planned/intrinsics.py:Intrinsics.output"),
-        words=("AWS::CloudFormation::Stack", "TemplateURL"),
+        words=("AWS::CloudFormation::Stack", "TemplateURL", "Metadata"),
         engines=like("ministack", moto="from a bucket of its own"),
         by_hand="A deployment of `flowguard iac --split` shows it.",
     ),

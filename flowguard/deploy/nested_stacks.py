@@ -68,7 +68,7 @@ class _Split:
         parameters = {key: value for key, value in self._whole["Parameters"].items() if key in named} | taken
         return {
             "AWSTemplateFormatVersion": self._whole["AWSTemplateFormatVersion"],
-            "Description": f"{name[:900]}: a nested stack, made by flowguard iac",
+            "Description": f"{name}: a nested stack, made by flowguard iac",
             **({"Parameters": parameters} if parameters else {}),
             **({"Conditions": conditions} if conditions else {}),
             "Resources": made,
