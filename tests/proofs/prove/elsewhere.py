@@ -627,7 +627,7 @@ TESTED: Final = (
         "what the doctor reads in policies, which no message meets",
     ),
     Elsewhere(
-        r"^deploy\.planned\.(managed_policies|policies|sam_functions)\.",
+        r"^deploy\.planned\.(managed_policies|policies|sam_functions|legible)\.",
         ("tests/deploy/planned/test_managed_policies.py", "tests/deploy/planned/test_what_files_leave_open.py"),
         "what the doctor reads in policies, which no message meets",
     ),

@@ -213,6 +213,9 @@ FUNCTIONS: Final = {
     r"^flow\.(_|is_flow$|takes_answers$|Flow\.(__init_subclass__|entry|entrance|stage|inbox_of|object_in)$)": (
         "judges or reads a class when it is defined; no message has come yet"
     ),
+    r"^deploy\.planned\.managed_policies\._(allows|passes)$": (
+        "makes constants when it is imported; tests/deploy/planned compares them with the policies of AWS"
+    ),
     r"^deploy\.template\.(?!Template\.(_add_senders|_is_closed|_only_senders|_allowed_roles|_senders|_allow_senders)$|"
     r"_but$)": "what it makes of a deployment's needs in each format; tests/deploy compares the formats",
     r"^worker\.redrive\.(_elsewhere|_claimed|_went_on|_failed_for_good)$": "a text for people",
