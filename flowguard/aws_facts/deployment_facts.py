@@ -27,6 +27,9 @@ _REPLACE: Final = Document(
     f"{_CFN}/UserGuide/using-cfn-updating-stacks-update-behaviors.html",
 )
 _LIMITS: Final = Document("CloudFormation quotas", f"{_CFN}/UserGuide/cloudformation-limits.html")
+_NESTED: Final = Document(
+    "Embed stacks within other stacks using nested stacks", f"{_CFN}/UserGuide/using-cfn-nested-stacks.html"
+)
 _TAGS: Final = Document(
     "Tags", "https://docs.aws.amazon.com/resourcegroupstagging/latest/APIReference/API_GetResources.html"
 )
@@ -238,6 +241,27 @@ DEPLOYMENT_FACTS: Final = (
         limit=500,
         engines=NOWHERE,
         by_hand="The refusal shows at deployment.",
+    ),
+    Fact(
+        name="cfn-parameters",
+        sentence="A template has at most 200 parameters, and at most 200 outputs.",
+        source=_LIMITS,
+        read="2026-11",
+        relied_on_by=("deploy/nested_stacks.py:MOST_PARAMETERS",),
+        limit=200,
+        engines=NOWHERE,
+        by_hand="The refusal shows at deployment.",
+    ),
+    Fact(
+        name="cfn-nested",
+        sentence="A nested stack is a resource of its parent, with a `TemplateURL`. Its outputs are attributes "
+        "`Outputs.…` of that resource. Limits hold for each template of its own. `aws cloudformation package` uploads "
+        "a template that `TemplateURL` names as a file.",
+        source=_NESTED,
+        relied_on_by=("deploy/nested_stacks.py:split", "deploy/planned/intrinsics.py:Intrinsics.output"),
+        words=("AWS::CloudFormation::Stack", "TemplateURL", "Metadata"),
+        engines=like("ministack", moto="from a bucket of its own"),
+        by_hand="A deployment of `flowguard iac --split` shows it.",
     ),
     Fact(
         name="cfn-size",

@@ -13,7 +13,7 @@ from flowguard.cli.formats import check_one_format
 from flowguard.cli.printing import complain, say, say_json
 from flowguard.deploy.as_json import described
 from flowguard.deploy.audit import audited, audited_json
-from flowguard.deploy.cloudformation import cloudformation, sam
+from flowguard.deploy.cloudformation import cloudformation, nested, sam
 from flowguard.deploy.derive import needs_of
 from flowguard.deploy.foreign_policies import policies_of_others
 from flowguard.deploy.found import find_functions
@@ -53,16 +53,20 @@ def read_needs(modules: tuple[str, ...], options_file: Path | None) -> tuple[Dep
 @click.option("--format", "form", type=click.Choice([*FORMATS]), default="cloudformation", help="What it is for.")
 @click.option("--options", type=click.Path(path_type=Path), help="A TOML file with the options of the deployment.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="The file to write; standard output by default.")
+@click.option(
+    "--split", type=click.Path(path_type=Path), help="A directory for a template of nested stacks, one for each flow."
+)
 @click.option("--json", "as_json", is_flag=True, help="A line of JSON that says what is needed, and no template.")
 @click.option("--audit", is_flag=True, help="Who may do what to what, and no template: in words, or with --json.")
 @click.option("--key-policy", is_flag=True, help="What the policy of each key needs, as JSON, and no template.")
 @click.option("--foreign-policies", is_flag=True, help="What policies of other accounts' resources need, as JSON.")
-def iac(
+def iac(  # noqa: PLR0913 - the options of a command
     modules: tuple[str, ...],
     *,
     form: str,
     options: Path | None,
     output: Path | None,
+    split: Path | None,
     as_json: bool,
     audit: bool,
     key_policy: bool,
@@ -75,6 +79,9 @@ def iac(
     their event sources, alarms, and for each function a role with the least permissions. Equal modules and options give
     equal bytes.
 
+    With --split, the template has a nested stack for each flow, and one for what flows share: template.json in the
+    directory, beside those of the stacks. 'aws cloudformation package' takes it.
+
     Source that could not be read is named on standard error. With --format terraform-json and -o, what an earlier
     template in that file made, and this one does not, stays at AWS if it holds messages, items, keys or schedules.
 
@@ -82,7 +89,14 @@ def iac(
     """
     check_one_format("form", "as_json", "key_policy", "foreign_policies")
     check_one_format("form", "audit", "key_policy", "foreign_policies")
+    for other in ("output", "as_json", "audit", "key_policy", "foreign_policies"):
+        check_one_format("split", other)
+    if split is not None and form != "cloudformation":
+        raise click.UsageError(f"--split goes with --format cloudformation; it writes no nested stacks of {form}")
     needed, chosen = read_needs(modules, options)
+    if split is not None:
+        _write_stacks(split, needed, chosen)
+        return
     of_policies = key_policies if key_policy else policies_of_others if foreign_policies else None
     is_template = not (as_json or audit or of_policies)
     try:
@@ -93,15 +107,30 @@ def iac(
         complain(note)
     if output is not None:
         text = _left_over(output, text) if form == "terraform-json" and is_template else text
-        try:
-            output.parent.mkdir(parents=True, exist_ok=True)
-            output.write_text(text if text.endswith("\n") else f"{text}\n", encoding="utf-8")
-        except OSError as error:
-            raise NoTemplate(f"{output} cannot be written: {error.strerror}") from None
+        _write(output, text if text.endswith("\n") else f"{text}\n")
     elif as_json:
         say_json(text)
     else:
         say(text.removesuffix("\n"))
+
+
+def _write(file: Path, text: str) -> None:
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise NoTemplate(f"{file} cannot be written: {error.strerror}") from None
+
+
+def _write_stacks(directory: Path, needed: Deployment, options: DeployOptions) -> None:
+    try:
+        templates = nested(needed, options)
+    except CannotDeploy as error:
+        raise NoTemplate(str(error)) from None
+    for note in needed.notes:
+        complain(note)
+    for name, text in templates.items():
+        _write(directory / name, text)
 
 
 def _text(needed: Deployment, options: DeployOptions, form: str, *, as_json: bool, audit: bool) -> str:

@@ -9,6 +9,7 @@ from typing import Any, Final
 from flowguard.deploy.alarms import DIMENSION, NAMESPACE, LoggedMetric, MetricAlarm
 from flowguard.deploy.arns import SCHEDULER, Arn, rule_name
 from flowguard.deploy.needs import Deployment, FunctionNeed, QueueNeed, StreamNeed, TableNeed, TopicNeed
+from flowguard.deploy.nested_stacks import BY_ITSELF, split
 from flowguard.deploy.options import DeployOptions
 from flowguard.deploy.problems import CannotDeploy
 from flowguard.deploy.template import LOOPS, POLICY_VERSION, SYSTEM_LOG_LEVEL, VIEW, Json, Template, warm_units
@@ -21,6 +22,9 @@ MOST_RESOURCES: Final = 500
 LARGEST_TEMPLATE: Final = 1_000_000
 """Bytes of a template that CloudFormation takes from a bucket."""
 
+_SPLIT_IT: Final = (
+    "write a nested stack for each flow, with --split DIR, or deploy flows (MODULE:FLOW) by several templates"
+)
 _WARM: Final = ("WriteUnitsPerSecond", "ReadUnitsPerSecond")
 _KEEP: Final = {"DeletionPolicy": "RetainExceptOnCreate", "UpdateReplacePolicy": "Retain"}
 _GROUP: Final = "SchedulerGroup"
@@ -29,7 +33,18 @@ _SCHEDULER: Final = "SchedulerRole"
 
 def cloudformation(needed: Deployment, options: DeployOptions) -> str:
     """Return the template for CloudFormation."""
-    return _written(_CloudFormation(needed, options).whole())
+    return _written(whole(needed, options))
+
+
+def whole(needed: Deployment, options: DeployOptions) -> Json:
+    """Return the template for CloudFormation as a value, however large it is."""
+    return _CloudFormation(needed, options).whole()
+
+
+def nested(needed: Deployment, options: DeployOptions) -> dict[str, str]:
+    """Return the templates of a deployment with a nested stack for each flow, by the names of their files."""
+    templates = split(whole(needed, options), needed.tags)
+    return {f"{name}.json": _written(template, f"{name}.json", BY_ITSELF) for name, template in templates.items()}
 
 
 def sam(needed: Deployment, options: DeployOptions) -> str:
@@ -37,16 +52,13 @@ def sam(needed: Deployment, options: DeployOptions) -> str:
     return _written(_Sam(needed, options).whole())
 
 
-def _written(template: Json) -> str:
+def _written(template: Json, what: str = "the template", fix: str = _SPLIT_IT) -> str:
     text = json.dumps(template, indent=2, ensure_ascii=False) + "\n"
-    fix = "deploy the modules, or their flows (MODULE:FLOW), by several templates"
     if (count := len(template["Resources"])) > MOST_RESOURCES:
         problem = f"it has {count} resources, and CloudFormation takes {MOST_RESOURCES}; {fix}"
-        raise CannotDeploy("the template", (problem,))
+        raise CannotDeploy(what, (problem,))
     if (size := len(text.encode())) > LARGEST_TEMPLATE:
-        raise CannotDeploy(
-            "the template", (f"it has {size:,} bytes, and CloudFormation takes {LARGEST_TEMPLATE:,}; {fix}",)
-        )
+        raise CannotDeploy(what, (f"it has {size:,} bytes, and CloudFormation takes {LARGEST_TEMPLATE:,}; {fix}",))
     return text
 
 

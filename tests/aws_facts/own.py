@@ -207,7 +207,7 @@ OWN_WORDS: Final[Mapping[str, tuple[str, ...]]] = {
         *("BucketName", "Mappings", "PrimaryKey", "Roles"),
     ),
     "types of resources that the doctor reads in files, and flowguard makes none of": (
-        *("AWS::CloudFormation::Stack", "AWS::Events::EventBus", "AWS::IAM::ManagedPolicy", "AWS::IAM::Policy"),
+        *("AWS::Events::EventBus", "AWS::IAM::ManagedPolicy", "AWS::IAM::Policy"),
         *(
             "AWS::IAM::RolePolicy",
             "AWS::Kinesis::Stream",

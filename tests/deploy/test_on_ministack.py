@@ -14,6 +14,7 @@ from flowguard.cli import main
 from tests.deploy import charging
 from tests.deploy.deployed import PARAMETERS, code
 from tests.deploy.templates import MODULES, SHIPPED, text_of
+from tests.deploy.test_nested_stacks import stacks as stacks_of
 
 REGION: Final = "us-east-1"
 
@@ -48,4 +49,34 @@ def test_what_cloudformation_makes_of_a_template_lacks_nothing(
     found = [json.loads(line) for line in CliRunner().invoke(main, command).stdout.splitlines()]
     unbounded = set() if name == "charging" else {"concurrency-open"}  # no shipped flow says a max_concurrency
     assert {one["rule"] for one in found} == NOT_BY_MINISTACK | unbounded
+    stacks.delete_stack(StackName=stack["StackName"])
+
+
+@pytest.mark.proof("starts MiniStack, which deploys nested stacks")
+@pytest.mark.parametrize("name", ["approval", "orders"])
+def test_what_cloudformation_makes_of_nested_stacks_lacks_nothing(
+    name: str, ministack_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for variable in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(variable, "test")
+    make: Any = Session(region_name=REGION).client
+    s3, stacks = (make(service, endpoint_url=ministack_url) for service in ("s3", "cloudformation"))
+    bucket = PARAMETERS["CodeBucket"]
+    s3.create_bucket(Bucket=bucket)
+    s3.put_object(Bucket=bucket, Key=PARAMETERS["CodeKey"], Body=code())
+    for file, template in stacks_of(name).items():
+        for resource in template["Resources"].values():
+            if "TemplateURL" in resource["Properties"]:  # as aws cloudformation package writes it
+                resource["Properties"]["TemplateURL"] = (
+                    f"{ministack_url}/{bucket}/{resource['Properties']['TemplateURL']}"
+                )
+        s3.put_object(Bucket=bucket, Key=file, Body=json.dumps(template).encode())
+    given = [{"ParameterKey": key, "ParameterValue": value} for key, value in PARAMETERS.items()]
+    stack = {"StackName": f"nested-{name}", "Parameters": given, "Capabilities": ["CAPABILITY_IAM"]}
+    stacks.create_stack(**stack, TemplateURL=f"{ministack_url}/{bucket}/template.json")
+    stacks.get_waiter("stack_create_complete").wait(StackName=stack["StackName"], WaiterConfig={"Delay": 1})
+
+    command = ["doctor", MODULES[name], "--endpoint-url", ministack_url, "--region", REGION, "--json"]
+    found = [json.loads(line) for line in CliRunner().invoke(main, command).stdout.splitlines()]
+    assert {one["rule"] for one in found} == NOT_BY_MINISTACK | {"concurrency-open"}
     stacks.delete_stack(StackName=stack["StackName"])

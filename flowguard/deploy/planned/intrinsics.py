@@ -15,17 +15,35 @@ _PSEUDO: Final = {
     "AWS::Region": HERE.region,
     "AWS::URLSuffix": "amazonaws.com",
 }
+_STACK: Final = "AWS::CloudFormation::Stack"
 _ABSENT: Final = object()
 _VARIABLE: Final = re.compile(r"\$\{([^!}][^}]*)\}")
 _BY_ARN: Final = ("AWS::SNS::Topic", "AWS::SecretsManager::Secret", "AWS::IAM::ManagedPolicy")
 """The types that ``Ref`` gives by the ARN, and not by the name."""
 
 
-class Intrinsics:
-    """Resolves what a template says. ``UNKNOWN`` stands for what it leaves open."""
+Nested = tuple[Mapping[str, Any], "Beside"]
+Beside = Callable[[str], Nested | None]
+"""Reads a template of a nested stack by its ``TemplateURL``, and tells what is beside it. None for one elsewhere."""
 
-    def __init__(self, template: Mapping[str, Any], parameters: Mapping[str, str]) -> None:
+
+class Intrinsics:
+    """Resolves what a template says. ``UNKNOWN`` stands for what it leaves open.
+
+    ``beside`` reads the templates of its nested stacks. ``path`` comes before the labels of a nested stack.
+    """
+
+    def __init__(
+        self,
+        template: Mapping[str, Any],
+        parameters: Mapping[str, Any],
+        beside: Beside = lambda _: None,
+        path: str = "",
+    ) -> None:
         self._template = template
+        self._beside = beside
+        self._path = path
+        self._children: dict[str, Intrinsics | None] = {}
         self._parameters = _PSEUDO | self._defaults() | dict(parameters)
         self._resolving: set[str] = set()
 
@@ -37,9 +55,12 @@ class Intrinsics:
         """Yield the resources that the conditions let be. One whose condition is open has an open name."""
         for label, resource in self._template["Resources"].items():
             if label.startswith("Fn::"):
-                yield Resource(label, "AWS::CloudFormation::Stack", {})  # a loop, which may make any resources
+                yield Resource(f"{self._path}{label}", _STACK, {})  # a loop, which may make any resources
                 continue
             is_there = self._condition(resource["Condition"]) if "Condition" in resource else True
+            if is_there is True and (child := self._child(label)) is not None:
+                yield from child.resources()
+                continue
             properties = self.resolved(resource.get("Properties", {})) if is_there is not False else {}
             type_ = str(resource.get("Type"))
             if is_there is UNKNOWN and type_ in KINDS:
@@ -47,7 +68,26 @@ class Intrinsics:
             if type_ == "AWS::SQS::Queue" and self._is_given(resource.get("Properties", {}).get("RedrivePolicy")):
                 properties = {**properties, REDRIVE_IS_GIVEN: True}
             if is_there is not False:
-                yield Resource(label, type_, properties if isinstance(properties, dict) else {})
+                yield Resource(f"{self._path}{label}", type_, properties if isinstance(properties, dict) else {})
+
+    def output(self, name: str) -> Any:
+        """Return an output of a nested stack."""
+        return self.resolved((self._template.get("Outputs") or {})[name]["Value"])
+
+    def _child(self, label: str) -> Intrinsics | None:
+        """Return the nested stack of that label. None for another resource, and for a template that is not here."""
+        resource = self._template["Resources"].get(label, {})
+        if label not in self._children and resource.get("Type") == _STACK:
+            self._children[label] = None  # a stack that names its own outputs has none
+            self._children[label] = self._nested(label, self.resolved(resource.get("Properties", {})))
+        return self._children.get(label)
+
+    def _nested(self, label: str, properties: Mapping[str, Any]) -> Intrinsics | None:
+        url = properties.get("TemplateURL")
+        if not isinstance(url, str) or (there := self._beside(url)) is None:
+            return None
+        template, beside = there
+        return Intrinsics(template, properties.get("Parameters") or {}, beside, f"{self._path}{label}.")
 
     def _is_given(self, value: Any) -> bool:
         """Answer whether a value depends on a parameter, another stack or what is stored elsewhere."""
@@ -115,6 +155,8 @@ class Intrinsics:
 
     def _attribute(self, given: Any) -> Any:
         label, attribute = given.split(".", 1) if isinstance(given, str) else given
+        if attribute.startswith("Outputs.") and (child := self._child(label)) is not None:
+            return child.output(attribute.removeprefix("Outputs."))
         resource = self._resource(label)
         if resource is None or resource.arn is UNKNOWN:
             return UNKNOWN
@@ -132,7 +174,7 @@ class Intrinsics:
         self._resolving.add(label)
         try:
             name = declared.get("Properties", {}).get(kind.name, UNKNOWN)
-            return Resource(label, declared["Type"], {kind.name: self.resolved(name)})
+            return Resource(f"{self._path}{label}", declared["Type"], {kind.name: self.resolved(name)})
         finally:
             self._resolving.remove(label)
 

@@ -73,8 +73,8 @@ def _matches(pattern: Any, wanted: str) -> bool | None:
     if not isinstance(pattern, str):
         return None
     parts, here = pattern.split(":", 5), wanted.split(":", 5)
-    if parts[0] != "arn" or here[0] != "arn":
-        return parts[0] != "arn" and _fits(pattern, wanted)
+    if parts[0] != "arn":
+        return _fits(pattern, wanted)
     if len(parts) != len(here):
         return False
     fits = [_fits(part, each) for part, each in zip(parts[2:], here[2:], strict=True)]

@@ -8,35 +8,54 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from flowguard.deploy.planned.intrinsics import Intrinsics
+from flowguard.deploy.planned.intrinsics import Beside, Intrinsics, Nested
 from flowguard.deploy.planned.problems import NotReadable
 from flowguard.deploy.planned.resources import Resources
 from flowguard.deploy.planned.sam_functions import without_sam
 
 
 def read_template(file: Path, parameters: Mapping[str, str]) -> Resources:
-    """Read the resources of a template, with values for its parameters. Raises :class:`NotReadable`."""
-    return resources_of(str(file), _parsed(file), parameters)
+    """Read the resources of a template, with values for its parameters. Raises :class:`NotReadable`.
+
+    Those of nested stacks are among them, whose templates are files beside it.
+    """
+    return resources_of(str(file), _parsed(file), parameters, _beside(file.parent))
 
 
-def resources_of(file: str, template: Any, parameters: Mapping[str, str]) -> Resources:
+def resources_of(file: str, template: Any, parameters: Mapping[str, str], beside: Beside = lambda _: None) -> Resources:
     """Return the resources of a template. Parameters that are not given have their defaults."""
+    given = _whole(file, template)
+    if unknown := sorted(name for name in parameters.keys() - _section(file, given, "Parameters") if ":" not in name):
+        raise NotReadable(file, f"it has no parameter {', '.join(unknown)}")
+    try:
+        return Resources(file, [*Intrinsics(given, parameters, beside).resources()])
+    except RecursionError:
+        raise NotReadable(file, "it is nested too deeply") from None
+
+
+def _beside(directory: Path) -> Beside:
+    """Return what reads the templates of nested stacks that are files of a directory."""
+
+    def read(url: str) -> Nested | None:
+        file = directory / url
+        if ":" in url or not file.is_file():
+            return None
+        return _whole(str(file), _parsed(file)), _beside(file.parent)
+
+    return read
+
+
+def _whole(file: str, template: Any) -> Mapping[str, Any]:
+    """Return a template in which each resource has properties, and those of SAM are what SAM makes of them."""
     if not isinstance(template, dict) or not isinstance(template.get("Resources"), dict):
         raise NotReadable(file, "it is no template: it has no mapping Resources")
-    if unknown := sorted(
-        name for name in parameters.keys() - _section(file, template, "Parameters") if ":" not in name
-    ):
-        raise NotReadable(file, f"it has no parameter {', '.join(unknown)}")
-    for name in ("Conditions", "Mappings"):
+    for name in ("Conditions", "Mappings", "Outputs", "Parameters"):
         _section(file, template, name)
     given = {
         **template,
         "Resources": {label: _resource(file, label, it) for label, it in template["Resources"].items()},
     }
-    try:
-        return Resources(file, [*Intrinsics({**given, "Resources": without_sam(given)}, parameters).resources()])
-    except RecursionError:
-        raise NotReadable(file, "it is nested too deeply") from None
+    return {**given, "Resources": without_sam(given)}
 
 
 def _resource(file: str, label: str, resource: Any) -> dict[str, Any]:

@@ -10,9 +10,11 @@ import pytest
 from moto.iam.aws_managed_policies import aws_managed_policies_data
 
 from flowguard.deploy.arns import statements_of
+from flowguard.deploy.finding import note
+from flowguard.deploy.planned.legible import legible
 from flowguard.deploy.planned.managed_policies import POLICIES, of_aws
-from flowguard.deploy.planned.policies import allowed
-from flowguard.deploy.planned.resources import HERE
+from flowguard.deploy.planned.policies import allowed, documents_of
+from flowguard.deploy.planned.resources import HERE, STREAM_HERE
 from flowguard.deploy.planned.template_file import resources_of
 from flowguard.deploy.planned.values import UNKNOWN
 from tests.deploy.exercised import needs
@@ -200,3 +202,57 @@ def test_a_statement_of_the_role_beside_it_counts_too() -> None:
         properties(template, ANSWERS)["ManagedPolicyArns"] = [BASIC]
 
     assert DENIED not in found_in("everything", change=change)
+
+
+# -- where a role's policies come from
+
+
+ALLOWS: Final = {"Statement": [{"Effect": "Allow", "Action": "*", "Resource": "*"}]}
+
+
+def documents(role: dict[str, Any], **others: tuple[str, dict[str, Any]]) -> list[Any]:
+    """The policies of a role among other resources."""
+    resources = {label: {"Type": type_, "Properties": given} for label, (type_, given) in others.items()}
+    it = {"Type": "AWS::IAM::Role", "Properties": {"RoleName": "it", **role}}
+    read_resources = resources_of("f.json", {"Resources": {"It": it, **resources}}, {})
+    [found] = read_resources.of("AWS::IAM::Role")
+    return [*documents_of(found, read_resources)]
+
+
+OPEN: Final = {"Fn::ImportValue": "theirs"}
+OWN: Final = ("AWS::IAM::ManagedPolicy", {"ManagedPolicyName": "own", "PolicyDocument": ALLOWS})
+
+
+@pytest.mark.parametrize(
+    ("role", "others", "expected"),
+    [
+        ({}, {}, []),
+        ({"Policies": [{"PolicyDocument": ALLOWS}]}, {}, [ALLOWS]),
+        ({"Policies": [{"PolicyName": "x"}]}, {}, [UNKNOWN]),
+        ({"Policies": [OPEN]}, {}, [UNKNOWN]),
+        ({"Policies": OPEN}, {}, [UNKNOWN]),
+        ({"ManagedPolicyArns": OPEN}, {}, [UNKNOWN]),
+        ({"ManagedPolicyArns": [OPEN]}, {}, [UNKNOWN]),
+        ({"ManagedPolicyArns": [{"Ref": "Own"}]}, {"Own": OWN}, [ALLOWS]),
+        ({"ManagedPolicyArns": [BASIC]}, {"Own": OWN}, [of_aws(BASIC)]),
+        ({}, {"P": ("AWS::IAM::Policy", {"Roles": ["it"], "PolicyDocument": ALLOWS})}, [ALLOWS]),
+        ({}, {"P": ("AWS::IAM::Policy", {"Roles": ["others"], "PolicyDocument": ALLOWS})}, []),
+        ({}, {"P": ("AWS::IAM::Policy", {"Roles": OPEN, "PolicyDocument": ALLOWS})}, [UNKNOWN]),
+        ({}, {"P": ("AWS::IAM::Policy", {"Roles": ["others", OPEN], "PolicyDocument": ALLOWS})}, [UNKNOWN]),
+        ({}, {"P": ("AWS::IAM::RolePolicy", {"RoleName": "it", "PolicyDocument": ALLOWS})}, [ALLOWS]),
+        ({}, {"P": ("AWS::IAM::RolePolicy", {"RoleName": "others", "PolicyDocument": ALLOWS})}, []),
+        ({}, {"P": ("AWS::IAM::ManagedPolicy", {"Roles": ["it"], "PolicyDocument": ALLOWS})}, [ALLOWS]),
+    ],
+)
+def test_the_policies_of_a_role_are_its_own_and_those_that_name_it(
+    role: dict[str, Any], others: dict[str, Any], expected: list[Any]
+) -> None:
+    assert documents(role, **others) == expected
+
+
+def test_a_finding_about_an_arn_says_where_it_is_in_words() -> None:
+    arn = f"arn:aws:dynamodb:{HERE.region}:{HERE.account}:table/t/stream/{STREAM_HERE}"
+    finding = legible(note("rule", arn, arn, arn, arn))
+    assert {finding.resource, finding.what, finding.why, finding.fix} == {
+        "arn:aws:dynamodb:REGION:ACCOUNT:table/t/stream/TIME"
+    }

@@ -92,6 +92,7 @@ CONTEXT: Final = {
     "aws:PrincipalIsAWSService": "false",
     "a:b": "Yes",
     "a:account": HERE.account,
+    "a:here": f"of-{HERE.account}",
 }
 
 
@@ -113,6 +114,8 @@ CONTEXT: Final = {
         ({"StringEquals": {"a:b": ["Yes", UNKNOWN]}}, True),
         ({"StringEquals": {"a:account": "123456789012"}}, True),
         ({"StringEquals": {"a:b": HERE.account}}, None),
+        ({"StringEquals": {"a:here": f"of-{HERE.account}"}}, True),
+        ({"StringEquals": {"a:here": f"of-{HERE.account}-too"}}, None),
         ({"ArnEquals": {"aws:PrincipalArn": "arn:aws:iam::*:role/sh*"}}, True),
         ({"ArnLike": {"aws:PrincipalArn": "arn:aws:iam::*:role/b*"}}, False),
         ({"ArnNotEquals": {"aws:PrincipalArn": ROLE}}, False),

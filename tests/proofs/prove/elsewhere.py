@@ -643,9 +643,19 @@ TESTED: Final = (
         "what the doctor reads in policies, which no message meets",
     ),
     Elsewhere(
-        r"^deploy\.planned\.(managed_policies|policies|sam_functions)\.",
+        r"^deploy\.planned\.(managed_policies|policies|sam_functions|legible)\.",
         ("tests/deploy/planned/test_managed_policies.py", "tests/deploy/planned/test_what_files_leave_open.py"),
         "what the doctor reads in policies, which no message meets",
+    ),
+    Elsewhere(
+        r"^deploy\.(nested_stacks|stack_parts)\.",
+        ("tests/deploy/test_nested_stacks.py",),
+        "what a template says, which no message meets",
+    ),
+    Elsewhere(
+        r"^deploy\.planned\.intrinsics\.Intrinsics\.(_child|_nested|output|.*_child)",
+        ("tests/deploy/planned/test_nested_templates.py",),
+        "what the doctor reads in files, which no message meets",
     ),
     Elsewhere(
         r"^deploy\.key_checks\.",

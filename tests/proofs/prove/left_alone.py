@@ -173,6 +173,8 @@ MODULES: Final = (
     "flowguard.deploy.key_policy",
     "flowguard.deploy.key_uses",
     "flowguard.deploy.key_checks",
+    "flowguard.deploy.nested_stacks",
+    "flowguard.deploy.stack_parts",
     "flowguard.deploy.queue_policy_checks",
     "flowguard.deploy.permissions",
     "flowguard.deploy.account",
@@ -214,6 +216,9 @@ FUNCTIONS: Final = {
     r"^wire\.message\.ErrorNote\.": "a text for people",
     r"^flow\.(_|is_flow$|takes_answers$|Flow\.(__init_subclass__|entry|entrance|stage|inbox_of|object_in)$)": (
         "judges or reads a class when it is defined; no message has come yet"
+    ),
+    r"^deploy\.planned\.managed_policies\._(allows|passes)$": (
+        "makes constants when it is imported; tests/deploy/planned compares them with the policies of AWS"
     ),
     r"^deploy\.template\.(?!Template\.(_((add|allow)_|only_)?senders|_is_closed|_allowed_roles|_owned)$|"
     r"_but$)": "what it makes of a deployment's needs in each format; tests/deploy compares the formats",
