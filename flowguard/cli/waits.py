@@ -26,7 +26,7 @@ from flowguard.cli.printing import complain, say, say_json
 from flowguard.cli.run_lines import show_names
 from flowguard.cli.table_reading import TableReading, bounded_list, reading_errors
 from flowguard.operate.moments import duration, moment, remaining
-from flowguard.operate.run_facts import place_facts, stored_value
+from flowguard.operate.run_facts import answer_value, place_facts
 from flowguard.operate.run_rows import row_facts, urgency
 from flowguard.operate.wait_facts import missing_names, wait_end, wait_facts
 from flowguard.protocol.run import Status
@@ -112,7 +112,7 @@ def _facts(seen: SeenRun, runs: RunReader, *, payload: bool) -> dict[str, Any]:
     """Return the facts to show, as JSON values. ``wait`` is None for a run that does not wait."""
     return {
         **place_facts(seen),
-        "wait": wait_facts(seen, (lambda name: stored_value(runs, seen.answers[name])) if payload else None),
+        "wait": wait_facts(seen, (lambda name: answer_value(seen, runs, name)) if payload else None),
     }
 
 
