@@ -201,9 +201,9 @@ class OtherRelease(RunFailed):
 
 
 class CannotOpen(OtherRelease):
-    """A sealed value cannot be opened: it was changed, is about something else, or no key here opens it.
+    """A sealed value cannot be opened.
 
-    ``what`` is its kind. Nothing was done, and nothing is lost: a message is parked as one of another release is, and
+    It was changed, is about something else, or no key here opens it. ``what`` is its kind. Nothing was done, and nothing is lost: a message is parked as one of another release is, and
     goes on once it is sent back to functions that can open it.
     """
 
@@ -425,9 +425,9 @@ class SendFailed(FlowguardError):
 
 
 class KeyUnavailable(FlowguardError):
-    """The keys of a codec cannot be asked now: their service does not answer, is throttled, or denies it.
+    """The keys of a codec cannot be asked now.
 
-    It is an outage, and costs no attempt. ``key`` names the key.
+    Their service does not answer, is throttled, or denies it. It is an outage, and costs no attempt. ``key`` names the key.
     """
 
     def __init__(self, key: str, why: str) -> None:

@@ -16,7 +16,7 @@ from flowguard.protocol.run import ENDED, LeftState, RunItem, Status
 from flowguard.protocol.waiting import GivenAnswer, WaitPlan
 
 UNREADABLE: Final = (TextGone, CannotOpen, KeyUnavailable)
-"""Why a text is not read. The claim that has met it goes on, and whoever needs the text raises it."""
+"""Why a text is not read. The claim goes on, and the error is raised where the text is needed."""
 
 
 class ItemTexts:

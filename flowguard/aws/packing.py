@@ -102,7 +102,7 @@ class Packing:
         return None if codec is None or about is None else codec.seal(data, about)
 
     def _pack_sealed(self, sealed: bytes, key: str | None, beside: Mapping[str, dict[str, Any]] | None) -> Packed:
-        """Store what is sealed: in the item, or in S3 where that is to have it."""
+        """Store a sealed text in the item or in S3."""
         kept: dict[str, dict[str, Any]] = {"sealed": {"B": sealed}, **(beside or {})}
         long = len(sealed) > self._offload_above
         if long and self._bucket is not None and key is not None and self._put(self._bucket, key, sealed, len(sealed)):

@@ -18,6 +18,7 @@ from flowguard.cli.connection import (
     connected,
     connection_errors,
     flow_named,
+    reading_codecs,
     settings_of,
 )
 from flowguard.cli.console import cell, console, line
@@ -71,7 +72,7 @@ def waits(flow: str | None, object_id: str | None, *, payload: bool, limit: int,
 def _show_one(name: str, object_id: str, now: int, options: Mapping[str, Any], *, as_json: bool, payload: bool) -> None:
     settings = settings_of(options)
     with connection_errors(settings.run_table):
-        runs = RunReader.of(settings, clients_of(options))
+        runs = RunReader.of(settings, clients_of(options), reading_codecs(options))
         seen = runs.read(name, object_id)
         if seen is None:
             complain(f"{name} of {object_id}: there is no run; is it the right table and region?")

@@ -1,4 +1,4 @@
-"""The codecs of flows, which seal payloads and all that is made of them: ``class Orders(Flow, codec=…)``.
+"""The codecs of flows. They seal payloads and all that is made of them.
 
 ::
 

@@ -1,4 +1,4 @@
-"""The codec that encrypts: AES-256-GCM under data keys, which KMS makes and opens.
+"""The codec that encrypts. It uses AES-256-GCM and data keys of KMS.
 
 ::
 
@@ -113,8 +113,8 @@ class Encrypted:
         form, cipher = _read(sealed, about), _cipher()
         secret = self._keys().opening(form.data_key, about.flow, self._may_open(form.key), _context(about))
         if secret is None:
-            why = f"it was sealed under {form.key}, and is changed, of another flow, or none of {', '.join(self.opens)}"
-            raise CannotOpen(about.kind, f"{why} has sealed it")
+            why = f"it says that {form.key} has sealed it, which may not open here, or it was changed or moved"
+            raise CannotOpen(about.kind, why)
         plain = _decrypted(cipher(secret), form, about)
         return inflated(plain, self._largest, about) if form.is_compressed else plain
 
@@ -138,7 +138,16 @@ class Encrypted:
 
 
 class OpensAny(Encrypted):
-    """Opens what any key has sealed that its caller may use: for people who look."""
+    """Opens what any key has sealed that its caller may use: for people who look. ``make`` makes their data keys."""
+
+    def __init__(self, make: Callable[[], DataKeys]) -> None:
+        super().__init__("any")
+        self._make = make
+
+    def _of_aws(self) -> DataKeys:
+        if self._aws is None:
+            self._aws = self._make()
+        return self._aws
 
     def _may_open(self, key: str) -> Sequence[str]:
         return (key,)

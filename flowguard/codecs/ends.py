@@ -1,4 +1,4 @@
-"""The end of a run, as whoever is notified of it opens it."""
+"""The end of a run, opened by those who are notified of it."""
 
 from __future__ import annotations
 

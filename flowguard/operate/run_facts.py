@@ -266,7 +266,7 @@ def _payloads(seen: SeenRun, runs: RunReader, *, shown: bool) -> dict[str, Any]:
     return {**sizes, **values}
 
 
-SEALED: Final = "(sealed: --payloads opens it)"
+SEALED: Final = "(sealed, and shown with payloads alone)"
 """What stands for a sealed text where nobody has asked for payloads."""
 
 _UNREADABLE: Final = (TextGone, CannotOpen, KeyUnavailable)

@@ -1,4 +1,4 @@
-"""The codec of a flow: it seals texts before they leave the process, and opens them when they come back.
+"""The codec of a flow. It seals texts before they leave the process, and opens them again.
 
 ::
 
@@ -51,7 +51,7 @@ class Codec(Protocol):
     def open(self, sealed: bytes, about: About) -> bytes:
         """Return what was sealed.
 
-        Raises :class:`flowguard.errors.KeyUnavailable` while that cannot be told, and
+        Raises :class:`flowguard.errors.KeyUnavailable` while its keys cannot be asked, and
         :class:`flowguard.errors.CannotOpen` for what was changed, or is about something else.
         """
         ...
@@ -112,7 +112,7 @@ def opened_text(codec: Codec | None, sealed: bytes, about: About) -> str:
 
 
 def sealed_text(codec: Codec, text: str, about: About) -> str:
-    """Return the text of a message that holds the sealed text: JSON, which every destination takes."""
+    """Return the text sealed, as JSON for a message. Every destination takes that."""
     sealed = codec.seal(text.encode("utf-8", "surrogatepass"), about)
     return f'{{"{_FIELD}":"{b64encode(sealed).decode("ascii")}"}}'
 

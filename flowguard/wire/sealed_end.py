@@ -1,8 +1,8 @@
-"""The end of a run in a message, and any answer to a run, sealed as they travel.
+"""The ends of runs and the answers to runs, sealed as they travel.
 
 ::
 
-    a notice    {"flow": …, "object_id": …, "request_id": …, "status": …, "sealed": …}     for whoever is notified
+    a notice    {"flow": …, "object_id": …, "request_id": …, "status": …, "sealed": …}     for those who are notified
     an answer   {"flow": …, "object_id": …, "request_id": …, "sealed": …}                  for a run that waits
 
 What is sealed is JSON: the end without what stands beside it. An answer says its status only there, so that a release
