@@ -203,8 +203,9 @@ class OtherRelease(RunFailed):
 class CannotOpen(OtherRelease):
     """A sealed value cannot be opened.
 
-    It was changed, is about something else, or no key here opens it. ``what`` is its kind. Nothing was done, and nothing is lost: a message is parked as one of another release is, and
-    goes on once it is sent back to functions that can open it.
+    It was changed, is about something else, or no key here opens it. ``what`` is its kind. Nothing was done, and nothing
+    is lost: a message is parked as one of another release is, and goes on once it is sent back to functions that can
+    open it.
     """
 
     def __init__(self, what: str, why: str) -> None:
@@ -427,7 +428,8 @@ class SendFailed(FlowguardError):
 class KeyUnavailable(FlowguardError):
     """The keys of a codec cannot be asked now.
 
-    Their service does not answer, is throttled, or denies it. It is an outage, and costs no attempt. ``key`` names the key.
+    Their service does not answer, is throttled, or denies it. It is an outage, and costs no attempt. ``key`` names
+    the key.
     """
 
     def __init__(self, key: str, why: str) -> None:

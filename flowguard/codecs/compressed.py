@@ -19,8 +19,8 @@ _DIGEST: Final = 8
 class Compressed:
     """Compresses with zlib. It encrypts nothing: see :class:`Encrypted`, which compresses by itself.
 
-    A value that is moved elsewhere by mistake is not opened there; nothing keeps an attacker from it. ``largest`` is how
-    many bytes a text may have: a longer one is refused, and so is what would become longer when it is opened.
+    A value that is moved elsewhere by mistake is not opened there; nothing keeps an attacker from it. ``largest`` is
+    how many bytes a text may have: a longer one is refused, and so is what would become longer when it is opened.
     """
 
     def __init__(self, *, largest: int = LARGEST) -> None:
