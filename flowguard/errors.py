@@ -203,9 +203,8 @@ class OtherRelease(RunFailed):
 class CannotOpen(OtherRelease):
     """A sealed value cannot be opened.
 
-    It was changed, is about something else, or no key here opens it. ``what`` is its kind. Nothing was done, and nothing
-    is lost: a message is parked as one of another release is, and goes on once it is sent back to functions that can
-    open it.
+    It was changed, is about something else, or no key here opens it. ``what`` is its kind. Nothing was done or lost: a
+    message is parked as one of another release is, and goes on once it is sent back to functions that can open it.
     """
 
     def __init__(self, what: str, why: str) -> None:
