@@ -187,7 +187,7 @@ def _read(sealed: bytes, about: About) -> _Form:
         key = sealed[key_at:data_key_at].decode()
     except (struct.error, UnicodeDecodeError):
         raise CannotOpen(about.kind, "it is not whole") from None
-    if len(sealed) < data_at:
+    if len(sealed) <= data_at:
         raise CannotOpen(about.kind, "it is not whole")
     return _Form(
         sealed[:nonce_at],

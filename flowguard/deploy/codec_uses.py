@@ -41,8 +41,6 @@ def _uses(function: FoundFunction) -> Iterator[tuple[str, str, str]]:
     A function seals and opens for its flows, and seals the requests to others that it asks or starts. It opens the
     answers of those whom its flow asks, by the keys of its own flow.
     """
-    if function.once is not None:
-        return
     for flow in function.flows:
         yield from _both(flow)
         for stage in flow.stages:

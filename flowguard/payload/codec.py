@@ -10,11 +10,10 @@ What is sealed stands where only sealed values stand: no text is taken for one b
 
 from __future__ import annotations
 
-import binascii
 import json
 from base64 import b64decode, b64encode
 from collections.abc import Iterable
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from flowguard.errors import CannotOpen, KeyUnavailable, SettingsError, shown
 from flowguard.startup.named_tuple import NamedTuple
@@ -124,7 +123,10 @@ def text_of_sealed(codec: Codec | None, message: str, about: About) -> str:
 
 def _sealed_in(message: str, about: About) -> bytes:
     try:
-        data: Any = json.loads(message)
-        return b64decode(data[_FIELD], validate=True)
-    except (ValueError, RecursionError, KeyError, TypeError, binascii.Error):
-        raise CannotOpen(about.kind, f"the message says that it is sealed, and has no {_FIELD!r} in base64") from None
+        data = json.loads(message)
+        sealed = data.get(_FIELD) if isinstance(data, dict) else None
+        if isinstance(sealed, str):
+            return b64decode(sealed, validate=True)
+    except (ValueError, RecursionError):
+        pass
+    raise CannotOpen(about.kind, f"the message says that it is sealed, and has no {_FIELD!r} in base64")

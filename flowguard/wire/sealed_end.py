@@ -11,7 +11,6 @@ that knows no codec parks it.
 
 from __future__ import annotations
 
-import binascii
 import json
 from base64 import b64decode, b64encode
 from collections.abc import Mapping
@@ -56,5 +55,5 @@ def sealed_end(codec: Codec, flow: str, object_id: str, clear: Mapping[str, Any]
 def _bytes_of(text: str) -> bytes:
     try:
         return b64decode(text, validate=True)
-    except binascii.Error:
+    except ValueError:
         raise ValueError("says that its body is sealed, and that is no base64") from None

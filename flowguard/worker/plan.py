@@ -49,7 +49,7 @@ _LONGEST_WHY = 100
 
 
 class _Listener(NamedTuple):
-    """Who is told the end of a run. ``is_answer`` says that a run waits for it."""
+    """A receiver of a run's end. ``is_answer`` says that a run waits for it."""
 
     to: Destination
     attributes: Mapping[str, Attribute]

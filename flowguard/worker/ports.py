@@ -250,7 +250,7 @@ class Store(Protocol):
 
     @property
     def codecs(self) -> Codecs:
-        """Return the codecs of flows by which texts are sealed. Whoever serves a flow lets it learn of that."""
+        """Return the codecs of flows by which texts are sealed. It has to learn of each flow that is served."""
         ...
 
     @property

@@ -86,6 +86,8 @@ def test_whatever_else_it_says_passes_as_an_outage(error: Exception) -> None:
         KmsDataKeys(lambda: Kms(error)).opened(b"sealed", ["alias/k"], CONTEXT)
     for raised in (making.value, opening.value):
         assert raised.key == "alias/k"
+        code = error.response["Error"]["Code"] if isinstance(error, ClientError) else "EndpointConnectionError"
+        assert raised.why.startswith(f"{code}: ")
         assert is_outage(raised)
 
 
@@ -101,3 +103,10 @@ def test_the_client_is_made_once_and_with_the_first_call() -> None:
     keys.opened(b"sealed", ["a"], {})
     keys.opened(b"sealed", ["a"], {})
     assert len(made) == 1
+
+
+def test_a_mistake_of_ours_is_none_of_kms() -> None:
+    with pytest.raises(TypeError):
+        KmsDataKeys(lambda: Kms(TypeError("no"))).make("alias/k", CONTEXT)
+    with pytest.raises(TypeError):
+        KmsDataKeys(lambda: Kms(TypeError("no"))).opened(b"sealed", ["alias/k"], CONTEXT)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from typing import Any
 
 import pytest
 
@@ -72,3 +73,9 @@ def test_the_bound_is_the_same_on_both_ways(length: int, is_taken: bool) -> None
 def test_a_bound_that_is_none_is_refused(largest: int) -> None:
     with pytest.raises(DefinitionError, match=r"largest is .*; write how many bytes a text may have"):
         Compressed(largest=largest)
+
+
+def test_a_bound_that_is_no_number_is_a_mistake_of_ours() -> None:
+    nothing: Any = None
+    with pytest.raises(TypeError):
+        inflated(b"", nothing, ABOUT)

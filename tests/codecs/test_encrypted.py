@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from datetime import timedelta
+from types import ModuleType
 from typing import Any
 
 import pytest
 
+from flowguard.aws.data_keys import KmsDataKeys
 from flowguard.clock import ManualClock
-from flowguard.codecs.encrypted import MARK, Encrypted, OpensAny
-from flowguard.codecs.kept_keys import MOST_OPENED, KeptKeys
-from flowguard.errors import CannotOpen, DefinitionError, KeyUnavailable, TooLarge
+from flowguard.codecs.encrypted import _HEAD, MARK, Encrypted, OpensAny, _decrypted, _read
+from flowguard.codecs.kept_keys import MOST_OPENED, KeptKeys, data_keys_here, standing_in
+from flowguard.errors import CannotOpen, DefinitionError, KeyUnavailable, SettingsError, TooLarge
 from flowguard.payload.codec import About
 from tests.codecs.fakes import Vault
 
@@ -78,6 +81,93 @@ def test_what_is_not_whole_is_not_opened(length: int) -> None:
 def test_what_is_no_sealed_value_is_not_opened(sealed: bytes) -> None:
     with pytest.raises(CannotOpen):
         codec(Vault()).open(sealed, ABOUT)
+
+
+def test_each_says_what_is_wrong_with_it() -> None:
+    each = codec(Vault())
+    with pytest.raises(CannotOpen, match="another codec has sealed it than Encrypted"):
+        each.open(b"fgz1" + bytes(40), ABOUT)
+    whole = each.seal(b"", ABOUT)
+    head = len(whole) - len(each.seal(b"", ABOUT)[_HEAD.size + len(b"id-of-k") + len(b"sealed-1") + 12 :])
+    with pytest.raises(CannotOpen, match="it is not whole"):
+        each.open(whole[:head], ABOUT)
+    with pytest.raises(CannotOpen, match="it was changed, or sealed as something else"):
+        each.open(whole[: head + 1], ABOUT)
+
+
+class Broken(bytes):
+    def __getitem__(self, place: object) -> Any:
+        raise LookupError("broken")
+
+
+class BrokenCipher:
+    def decrypt(self, *_: object) -> bytes:
+        raise LookupError("broken")
+
+
+def test_a_mistake_of_ours_is_no_changed_value() -> None:
+    sealed = codec(Vault()).seal(b"text", ABOUT)
+    with pytest.raises(LookupError):
+        _read(Broken(sealed), ABOUT)
+    cipher: Any = BrokenCipher()
+    with pytest.raises(LookupError):
+        _decrypted(cipher, _read(sealed, ABOUT), ABOUT)
+
+
+class Unloadable(ModuleType):
+    def __getattr__(self, name: str) -> Any:
+        raise LookupError("broken")
+
+
+def test_without_the_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    name = "cryptography.hazmat.primitives.ciphers.aead"
+    monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(SettingsError, match=r"pip install 'flowguard-aws\[codec\]'"):
+        codec(Vault()).seal(b"text", ABOUT)
+    monkeypatch.setitem(sys.modules, name, Unloadable(name))
+    with pytest.raises(LookupError):
+        codec(Vault()).seal(b"text", ABOUT)
+
+
+def test_a_data_key_is_made_for_its_flow() -> None:
+    vault = Vault()
+    codec(vault).seal(b"text", ABOUT)
+    assert [context for _, context, _ in vault.known.values()] == [{"flowguard-flow": "orders"}]
+
+
+def test_what_stands_in_does_so_in_its_block_alone() -> None:
+    first, second, each = Vault(), Vault(), Encrypted("k")
+    for vault in (first, second):
+        with standing_in(vault):
+            each.seal(b"text", ABOUT)
+            assert data_keys_here(Vault) is vault
+    assert (first.made, second.made) == (1, 1)
+    other = Vault()
+    assert data_keys_here(lambda: other) is other
+
+
+def test_elsewhere_the_keys_of_kms_are_made_once() -> None:
+    each = Encrypted("k")
+    assert isinstance(each._of_aws(), KmsDataKeys)
+    assert each._of_aws() is each._of_aws()
+    people = OpensAny(Vault)
+    assert people._of_aws() is people._of_aws()
+
+
+def test_a_data_key_that_is_opened_anew_is_the_newest() -> None:
+    vault, clock = Vault(), ManualClock()
+    kept = KeptKeys(vault, clock, 60_000)
+    names = [f"s-{number}".encode() for number in range(MOST_OPENED + 1)]
+    for name in names:
+        vault.known[name] = ("k", {}, b"secret")
+    for name in names[:-1]:
+        kept.opening(name, "orders", ["k"], {})
+    clock.advance(seconds=60)
+    kept.opening(names[0], "orders", ["k"], {})
+    kept.opening(names[-1], "orders", ["k"], {})
+    asked = len(vault.asked)
+    kept.opening(names[0], "orders", ["k"], {})
+    assert len(vault.asked) == asked
 
 
 def test_a_text_that_is_too_long_is_refused_when_it_is_sealed() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
@@ -12,7 +13,7 @@ from flowguard.names.ids import ObjectId, RequestId
 from flowguard.payload.codec import END, About
 from flowguard.protocol.callers import StoredEnd
 from flowguard.protocol.run_orders import answer_of
-from flowguard.wire.sealed_end import SealedEnd, sealed_end
+from flowguard.wire.sealed_end import SealedEnd, _bytes_of, sealed_end
 from flowguard.worker.replies import answer_place, end_body
 from tests.codecs.test_reading import flow
 
@@ -63,7 +64,8 @@ def test_an_end_that_is_not_sealed_is_returned_as_it_is() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["[]", "{}", '{"flow":"a","object_id":"b","sealed":1}', '{"flow":"a","object_id":"b","sealed":"%"}']
+    "text",
+    ["[]", "{}", *(f'{{"flow":"a","object_id":"b","sealed":{text}}}' for text in ("1", '"%"', '"ü"'))],
 )
 def test_what_says_that_it_is_sealed_and_is_not_cannot_be_read(text: str) -> None:
     with pytest.raises(ValueError, match="says that its body is sealed"):
@@ -86,3 +88,9 @@ def test_what_was_sealed_and_is_no_end_is_refused() -> None:
     with pytest.raises(CannotOpen, match="is no end of a run"):
         opened_end(CODEC, text)
     assert About("orders", "o1", END).kind == "end"
+
+
+def test_a_text_that_is_none_is_a_mistake_of_ours() -> None:
+    nothing: Any = None
+    with pytest.raises(TypeError):
+        _bytes_of(nothing)

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from flowguard.codecs import Compressed
+from flowguard.codecs import Compressed, Encrypted
 from flowguard.destinations import Queue
-from flowguard.errors import CannotOpen, DefinitionError, EnvelopeError, Untrusted
+from flowguard.errors import CannotOpen, DefinitionError, EnvelopeError, KeyUnavailable, Untrusted
 from flowguard.flow import AnyFlow, Flow
 from flowguard.names.ids import ObjectId, RequestId
 from flowguard.protocol.groups import GroupPlan
@@ -28,6 +28,7 @@ from flowguard.worker.routing import Routes
 from flowguard.worker.trust import STRICT
 from flowguard.worker.undeliverable import park
 from flowguard.worker.wait_planner import codec_problems
+from tests.codecs.fakes import Vault
 from tests.codecs.test_outage import sealing
 from tests.protocol.run_items import run_item
 from tests.scene import START, Script, orders, two_stages
@@ -103,6 +104,15 @@ def test_a_message_is_opened_by_its_flows_codec() -> None:
     message, why = opened_or_why(CODEC, closed._replace(object_id=ObjectId("o2")))
     assert message.body == ""
     assert isinstance(why, CannotOpen)
+
+
+def test_keys_that_do_not_answer_are_no_reason_to_say_that_it_cannot_be_opened() -> None:
+    vault = Vault()
+    codec = Encrypted("k", data_keys=vault)
+    closed = sealed_message(codec, MESSAGE)._replace(body="")
+    vault.away = True
+    with pytest.raises(KeyUnavailable):
+        opened_or_why(Encrypted("k", data_keys=vault), closed)
 
 
 # -- routing
@@ -232,6 +242,7 @@ def test_a_side_message_that_is_parked_is_not_called_sealed() -> None:
 def test_a_letter_is_looked_at_without_opening_it() -> None:
     received = {
         "MessageId": "m-1",
+        "ReceiptHandle": "r-1",
         "Body": SEALED.text,
         "Attributes": {"SentTimestamp": str(START), "ApproximateReceiveCount": "1"},
         "MessageAttributes": attributes_to(Attribute.to_sqs_api, SEALED.redriven(ErrorNote("E", "x", 5)).attributes()),

@@ -11,8 +11,11 @@ import pytest
 from click.testing import CliRunner
 
 from flowguard.aws.clients import Clients
+from flowguard.aws.sender import AWSSender
+from flowguard.aws.services import aws_store
 from flowguard.cli import main
 from flowguard.cli.connection import CommandTime
+from flowguard.client import FlowClient
 from flowguard.codecs import Compressed, Encrypted
 from flowguard.codecs.kept_keys import standing_in
 from flowguard.codecs.reading import ReadingCodecs, readable_body
@@ -22,8 +25,10 @@ from flowguard.payload.codec import About, Codec
 from flowguard.settings import Settings
 from flowguard.ui.inspected import Inspected
 from flowguard.wire.sealed_message import sealed_message
+from tests.aws.engines import same_clients
 from tests.codecs.fakes import Vault
 from tests.codecs.test_outage import sealing
+from tests.payload.test_codec import Raises
 from tests.scene import Scene, Script, scene
 
 ABOUT = About("orders", "o1", "state run")
@@ -167,3 +172,20 @@ def test_a_body_that_cannot_be_opened_says_why(at: Scene) -> None:
 def at() -> Iterator[Scene]:
     with scene() as found:
         yield found
+
+
+def test_a_setting_that_is_missing_is_said() -> None:
+    codecs = ReadingCodecs(Vault, [flow(Raises(SettingsError("Own", "no key")))])
+    sealed = sealed_message(Own(), Scene.message(Scene.__new__(Scene)))._replace(body="")
+    with pytest.raises(SettingsError, match="Own: no key"):
+        readable_body(codecs, sealed)
+
+
+def test_a_client_reads_a_result_that_is_sealed() -> None:
+    with ended(Encrypted("k"), Vault()) as (at, _):
+        client = FlowClient(
+            AWSSender(same_clients()), clock=at.clock, store=lambda: aws_store(Settings(), same_clients())
+        )
+        kept = client.result(at.flow, "o1")
+        assert kept is not None
+        assert kept.value == {"total": 7}

@@ -31,6 +31,20 @@ class Take(Stage[Part], name="take", inbox="take", then="close"):
         return Close.when_all(picked=step.ask(Picks, part), within=timedelta(hours=1))
 
 
+class Plain(Flow, name="plain", object_id="part_id"):
+    stages = (Pick,)
+
+
+class Ask(Stage[Part], name="ask", inbox="ask", then="told"):
+    def handle(self, part: Part, step: Step) -> Outcome:
+        return Told.when_all(picked=step.ask(Plain, part), within=timedelta(hours=1))
+
+
+class Told(Stage[dict[str, Any]], name="told", inbox="told"):
+    def handle(self, picked: dict[str, Any], step: Step) -> Outcome:
+        return Done()
+
+
 class Close(Stage[dict[str, Any]], name="close", inbox="close"):
     def handle(self, picked: dict[str, Any], step: Step) -> Outcome:
         return Done()
@@ -55,6 +69,11 @@ class Leans(Flow, name="leans", object_id="part_id", codec=Compressed()):
     stages = (Lean,)
 
 
+class Asks(Flow, name="asks", object_id="part_id", answers="asks-answers", codec=Encrypted("alias/asks")):
+    stages = (Ask, Told)
+
+
 pick = lambda_handler(Picks)
+ask = lambda_handler(Asks)
 shop = lambda_handler(Shop)
 lean = lambda_handler(Leans)

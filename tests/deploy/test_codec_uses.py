@@ -44,6 +44,10 @@ def test_a_flow_that_asks_another_seals_its_request_and_opens_its_answer_by_keys
     }
 
 
+def test_the_answer_of_a_flow_without_a_codec_is_not_opened() -> None:
+    assert may("asks-ask") == {("alias/asks", BOTH, ("asks",))}
+
+
 def test_a_codec_without_keys_needs_none() -> None:
     assert may("leans-lean") == set()
 

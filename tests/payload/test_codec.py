@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from typing import Any
 
 import pytest
 
@@ -87,3 +88,9 @@ def test_where_a_flow_seals_one_that_is_not_known_is_not_taken_for_plain() -> No
 
 def test_what_a_value_is_about_is_unambiguous() -> None:
     assert len({About(*parts).to_bytes() for parts in (("a", "b", "c"), ("a,b", "", "c"), ('a","b', "c", ""))}) == 3
+
+
+def test_what_is_no_text_at_all_is_a_mistake_of_ours() -> None:
+    nothing: Any = None
+    with pytest.raises(TypeError):
+        text_of_sealed(Compressed(), nothing, ABOUT)
