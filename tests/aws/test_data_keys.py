@@ -10,6 +10,7 @@ from botocore.exceptions import ClientError, EndpointConnectionError
 from flowguard.aws.data_keys import KmsDataKeys
 from flowguard.aws.faults import is_outage
 from flowguard.errors import KeyUnavailable
+from flowguard.sim.moto import EmbeddedAWS
 
 CONTEXT = {"flowguard-flow": "orders"}
 
@@ -110,3 +111,21 @@ def test_a_mistake_of_ours_is_none_of_kms() -> None:
         KmsDataKeys(lambda: Kms(TypeError("no"))).make("alias/k", CONTEXT)
     with pytest.raises(TypeError):
         KmsDataKeys(lambda: Kms(TypeError("no"))).opened(b"sealed", ["alias/k"], CONTEXT)
+
+
+def test_an_engine_that_others_have_made_answers_alike() -> None:
+    with EmbeddedAWS() as aws:
+        kms = aws.client("kms")
+        names = []
+        for name in ("alias/shop", "alias/other"):
+            made_key = kms.create_key()["KeyMetadata"]
+            kms.create_alias(AliasName=name, TargetKeyId=made_key["KeyId"])
+            names.append(made_key["Arn"])
+        keys = KmsDataKeys(lambda: kms)
+        made = keys.make("alias/shop", CONTEXT)
+        assert made.key == names[0]
+        assert len(made.secret) == 32
+        assert keys.opened(made.sealed, ["alias/shop"], CONTEXT) == made.secret
+        assert keys.opened(made.sealed, ["alias/shop"], {"flowguard-flow": "carts"}) is None
+        with pytest.raises(KeyUnavailable, match="NotFoundException"):
+            keys.make("alias/unknown", CONTEXT)

@@ -148,3 +148,24 @@ class _Switched:
 
     def open(self, sealed: bytes, about: About) -> bytes:
         return self.opener.open(sealed, about)
+
+
+@pytest.mark.parametrize("call", range(1, 13))
+def test_records_that_share_calls_survive_it_too(call: int) -> None:
+    vault = Vault()
+    codec = Every(vault)
+    with sealed_scene(codec) as at:
+        at.handler.together = True
+        messages = [first(at, codec), sealed_message(codec, at.order("o2")), sealed_message(codec, at.order("o3"))]
+        codec.calls, codec.fails_at = 0, call
+        at.deliver(*messages)
+        codec.fails_at = None
+        vault.away = False
+        at.clock.advance(seconds=1)
+        assert at.deliver(*messages) == [True, True, True]
+        for name in ("o1", "o2", "o3"):
+            item = at.item_of(codec, name)
+            assert (item.status, item.hop, item.retry, item.kills) == (Status.RUNNING, 1, 0, 0)
+        assert {attempt for _, _, attempt in at.script.handled} == {1}
+        assert at.sent("dead") == []
+        assert at.told(EventType.RETRIED) == 0
