@@ -189,7 +189,7 @@ class FlowClient:
         """
         _check_flow(flow)
         reset_id, now, object_id = self._new_id(), self._clock.now(), _object(object_id)
-        done = Resetter(self._services("a reset")).reset(flow, object_id, reset_id, now)
+        done = Resetter(self._services("a reset", flow)).reset(flow, object_id, reset_id, now)
         if done.restart is not None and (refusals := self._sender.send([done.restart.send])):
             raise SendFailed({str(done.restart.send.to): refusal.why for refusal in refusals.values()})
         return done.verdict
@@ -211,7 +211,7 @@ class FlowClient:
         _check_flow(flow)
         text, message_id, now, object_id = reason(why), self._new_id(), self._clock.now(), _object(object_id)
         self._check_can_end(flow, object_id)
-        done = Canceller(self._services("a cancellation")).cancel(flow, object_id, message_id, now, text)
+        done = Canceller(self._services("a cancellation", flow)).cancel(flow, object_id, message_id, now, text)
         if done.onward is not None and (refusals := self._sender.send([done.onward[1]])):
             raise SendFailed({str(done.onward[1].to): refusal.why for refusal in refusals.values()})
         return done.item is not None
@@ -229,7 +229,7 @@ class FlowClient:
         _check_flow(flow)
         _check_age(max_age)
         now, object_id = self._clock.now(), _object(object_id)
-        end = self._services("a result").store.callers.stored_end(flow.name, object_id)
+        end = self._services("a result", flow).store.callers.stored_end(flow.name, object_id)
         oldest = flow.fresh_since(now) if flow.keep_result is not None else 0
         if max_age is not None:
             oldest = max(oldest, now - max_age // timedelta(milliseconds=1))
@@ -245,15 +245,16 @@ class FlowClient:
         if self._signer.is_on or flow.trust_senders:
             return
         address = AnswerAddress(flow.name, object_id, RequestId(""), 0, 0, "")
-        item = self._services("a cancellation").store.waits.groups.run(address)
+        item = self._services("a cancellation", flow).store.waits.groups.run(address)
         if item is not None and item.status is Status.WAITING:
             check_signs(self._signer, flow.name, "the message that ends a run which waits")
 
-    def _services(self, purpose: str) -> Services:
+    def _services(self, purpose: str, flow: AnyFlow) -> Services:
         if self._store is None:
             raise SettingsError("FlowClient", f"{purpose} needs the run table; use FlowClient.from_environment()")
+        (store := self._store()).codecs.learn([flow])
         return Services(
-            store=self._store(),
+            store=store,
             sender=self._sender,
             clock=self._clock,
             signer=self._signer,
@@ -266,7 +267,7 @@ class FlowClient:
         awaited = token_of(awaited)
         if problem := _awaited_problem(awaited):
             raise RunFailed(f"nothing can be answered by the id {shown(awaited)}: it {problem}")
-        services = self._services("an answer")
+        services = self._services("an answer", flow)
         if is_token(awaited):
             try:
                 claim = self._tokens.read(awaited, [flow.name], self._clock.now())

@@ -200,6 +200,19 @@ class OtherRelease(RunFailed):
     """
 
 
+class CannotOpen(OtherRelease):
+    """A sealed value cannot be opened.
+
+    It was changed, is about something else, or no key here opens it. ``what`` is its kind. Nothing was done or lost: a
+    message is parked as one of another release is, and goes on once it is sent back to functions that can open it.
+    """
+
+    def __init__(self, what: str, why: str) -> None:
+        super().__init__(f"the {what} cannot be opened: {why}")
+        self.args = (what, why)
+        self.what = what
+
+
 class AskedOtherwise(OtherRelease):
     """An agent asks its model or a tool something else than the hop remembers an answer to. Nothing was asked.
 
@@ -409,6 +422,22 @@ class SendFailed(FlowguardError):
 
     def __str__(self) -> str:
         return "not sent: " + "; ".join(f"{to}: {why}" for to, why in self.reasons.items())
+
+
+class KeyUnavailable(FlowguardError):
+    """The keys of a codec cannot be asked now.
+
+    Their service does not answer, is throttled, or denies it. It is an outage, and costs no attempt. ``key`` names
+    the key.
+    """
+
+    def __init__(self, key: str, why: str) -> None:
+        super().__init__(key, why)
+        self.key = key
+        self.why = why
+
+    def __str__(self) -> str:
+        return f"the key {self.key} cannot be used now: {self.why}"
 
 
 class RunTooBusy(FlowguardError):

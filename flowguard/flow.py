@@ -13,6 +13,7 @@ from flowguard.destinations import Destination, Queue, Topic, destination, form_
 from flowguard.errors import DefinitionError, RunFailed, shown, span_problem
 from flowguard.failed import Failure
 from flowguard.names.ids import LONGEST_NAME, ObjectId, RequestId, id_problem, name_problem
+from flowguard.payload.codec import Codec
 from flowguard.payload.encoding import Payload, decode, encode
 from flowguard.payload.foreign import recognised
 from flowguard.payload.names import RequestIdRule, path_problems, read_request_id, rule_problems, text_at
@@ -22,6 +23,7 @@ from flowguard.stage import AnyStage, Stage, StageOrName, is_good_name, name_of
 from flowguard.step import NoState
 from flowguard.streams import Stream, stream_problems
 from flowguard.wire.message import HIGHEST_VERSION, MOST_CARRIED, MOST_HOPS, OWN_ATTRIBUTES, Message
+from flowguard.wire.sealed_message import sealed_message
 
 
 class _UntilReset(Enum):
@@ -91,6 +93,9 @@ class Flow:
                       ``flowguard show`` tells all of a run's past. A hop costs five write units then, not two
     ``trust_senders``  believes unsigned messages in its queues. Every sender to them can then answer what its runs
                     wait for, and end, reset or move on every run (docs/explain/trust.md)
+    ``codec``       seals payloads, state, results and whatever else is made of them, in messages, in the run table and
+                    in S3: such as :class:`flowguard.codecs.Encrypted` (docs/guides/encryption.md)
+    ``sealed_only``  refuses requests that are not sealed. Without it those of senders who know no codec are taken
     ``abandoned_after``  when a run that no worker works on may be taken over under IGNORE by what is asked for
                     then, or under ATTACH
     """
@@ -122,6 +127,8 @@ class Flow:
     long_delays: ClassVar[bool]
     full_history: ClassVar[bool]
     trust_senders: ClassVar[bool]
+    codec: ClassVar[Codec | None]
+    sealed_only: ClassVar[bool]
 
     def __init_subclass__(  # noqa: PLR0913 - the options of a class, each with a default
         cls,
@@ -151,6 +158,8 @@ class Flow:
         long_delays: bool = False,
         full_history: bool = False,
         trust_senders: bool = False,
+        codec: Codec | None = None,
+        sealed_only: bool = False,
     ) -> None:
         super().__init_subclass__()
         cls.name, cls.object_id, cls.request_id, cls.keep_result = name, object_id, request_id, keep_result
@@ -167,12 +176,14 @@ class Flow:
         cls.carry, cls.max_hops, cls.max_depth = carry, max_hops, max_depth
         cls.retention, cls.abandoned_after, cls.long_delays = retention, abandoned_after, long_delays
         cls.remember, cls.full_history, cls.trust_senders = remember, full_history, trust_senders
+        cls.codec, cls.sealed_only = codec, sealed_only
         given = {"inbox": inbox, "dead_letters": dead_letters, "answers": answers, "complete_to": complete_to}
         if problems := [
             *_trust_problems(entries, reply_to),
             *_destination_problems(given, reply_to),
             *_option_problems(cls),
             *_callback_problems(cls),
+            *_codec_problems(cls),
             *stream_problems(streams, attaches=cls.on_conflict is OnConflict.ATTACH),
             *_stage_problems(cls),
         ]:
@@ -299,7 +310,7 @@ class Flow:
             body=body,
             reply_to=None if reply_to is None else str(reply_to),
         )
-        return message, cls.inbox_of(entry)
+        return sealed_message(cls.codec, message), cls.inbox_of(entry)
 
     @classmethod
     def _own_id(cls, body: str, draw: Callable[[], RequestId]) -> RequestId:
@@ -372,6 +383,19 @@ def _callback_problems(flow: AnyFlow) -> list[str]:
         for callback in callbacks
         if callback.source in (flow.inbox, flow.answers)
     ]
+
+
+def _codec_problems(flow: AnyFlow) -> list[str]:
+    codec: Any = flow.codec
+    if codec is not None and not (callable(getattr(codec, "seal", None)) and callable(getattr(codec, "open", None))):
+        return [f"codec is {shown(codec)}, which does not seal and open; write codec=Encrypted('alias/…')"]
+    if isinstance(codec, type):
+        return [f"codec is the class {codec.__name__}; write an object of it: codec={codec.__name__}(…)"]
+    if flow.sealed_only and codec is None:
+        return ["sealed_only refuses what is not sealed, and it has no codec; leave it out, or say codec="]
+    if flow.sealed_only and flow.streams:
+        return ["sealed_only refuses what is not sealed, and the records of its streams are not; leave it out"]
+    return []
 
 
 def takes_answers(to: Destination) -> bool:

@@ -25,6 +25,7 @@ from pydantic_core import PydanticUndefined
 
 import flowguard
 import flowguard.ai
+import flowguard.codecs
 import flowguard.observers
 import flowguard.sql
 import flowguard.testing
@@ -65,6 +66,7 @@ BESIDE: Final = {
     "observers": "Watch flows: logs, metrics, traces.",
     "sql": "Run SQL statements once in each hop.",
     "ai": "Remember each call of an agent.",
+    "codecs": "Encrypt or compress payloads.",
     "testing": "What users test with.",
 }
 """The packages that have names of their own."""
@@ -94,6 +96,7 @@ USED: Final[Mapping[str, str]] = {
     "observers": "operate/observing",
     "sql": "guides/sql",
     "ai": "guides/ai-steps",
+    "codecs": "guides/encryption",
     "testing": "guides/test-your-flow",
     "commands": "operate/command-line",
     "run-item": "operate/find-one-order",

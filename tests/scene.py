@@ -18,6 +18,7 @@ from flowguard.flow import AnyFlow, Flow
 from flowguard.handler import LambdaHandler, lambda_handler
 from flowguard.names.ids import ObjectId, RequestId, SeededIds
 from flowguard.outcome import Done, Outcome
+from flowguard.payload.codec import Codec
 from flowguard.protocol.run import RunItem
 from flowguard.retry import Fixed, RetryPolicy
 from flowguard.settings import Settings
@@ -180,6 +181,15 @@ class Scene:
     def item(self, object_id: str = "o1") -> RunItem | None:
         return aws_store(Settings(), same_clients()).read("orders", object_id)
 
+    def item_of(self, codec: Codec, object_id: str = "o1") -> RunItem:
+        """The item of a flow with a codec, opened."""
+        store = aws_store(Settings(), same_clients())
+        store.codecs.learn([self.flow])
+        assert self.flow.codec is codec
+        found = store.read("orders", object_id)
+        assert found is not None
+        return found
+
     def priced(self) -> int:
         """How often the business effect of the first stage was applied."""
         found: Any = self.aws.client("dynamodb").get_item(TableName="orders", Key={"id": {"S": "o1"}})
@@ -195,7 +205,7 @@ def record(message: Message, place: int = 0, receives: int = 1) -> dict[str, Any
     return {
         "messageId": message_id(place),
         "receiptHandle": f"receipt-{place}",
-        "body": message.body,
+        "body": message.text,
         "attributes": {"ApproximateReceiveCount": str(receives), "SentTimestamp": str(START)},
         "messageAttributes": attributes_to(Attribute.to_sqs_record, message.attributes()),
         "eventSource": "aws:sqs",

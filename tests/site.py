@@ -61,6 +61,7 @@ NAVIGATION: Final[Mapping[str, tuple[str, ...]]] = {
         "guides/side-effects-outside-aws",
         "guides/sql",
         "guides/ai-steps",
+        "guides/encryption",
         "guides/sagas",
         "guides/without-a-flow",
     ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from flowguard.events import EventType
 from flowguard.flow import ATTACH, UNTIL_RESET, AnyFlow, Flow
 from flowguard.names.ids import SeededIds
 from flowguard.outcome import Done, Outcome
+from flowguard.payload.codec import Codecs
 from flowguard.protocol.run import Status
 from flowguard.sim.calls import intercept
 from flowguard.stage import Stage
@@ -338,7 +340,10 @@ def test_a_reset_or_a_cancellation_whose_message_is_not_taken_says_so() -> None:
 def test_an_expired_token_answers_nothing_and_one_that_never_was_good_is_refused() -> None:
     tokens = Tokens(Keyring(lambda: Keys.parse(f"k1:{'x' * 32}"), ManualClock(START)))
     row = token_row_id("kept", "o1", "r1", START, 1, "approval")
-    store: Any = object
+
+    def store() -> Any:
+        return SimpleNamespace(codecs=Codecs())
+
     asked = FlowClient(Invoked(), clock=ManualClock(START + 5), tokens=tokens, store=store)
     assert asked.answer(Kept, tokens.make("kept", row, START + 5), True) is AnswerVerdict.EXPIRED
     good = tokens.make("kept", row, START + 6)

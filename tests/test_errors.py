@@ -14,6 +14,7 @@ from flowguard import errors
 from flowguard.errors import (
     AskedOtherwise,
     Cancelled,
+    CannotOpen,
     ConditionFailed,
     ConditionRejected,
     DefinitionError,
@@ -26,6 +27,7 @@ from flowguard.errors import (
     ItemChanged,
     KeyMissing,
     KeyReused,
+    KeyUnavailable,
     NotABatch,
     NotHeld,
     NotProcessed,
@@ -69,6 +71,8 @@ SENTENCES: list[tuple[FlowguardError, str]] = [
         "'draft.2' is asked something else than is remembered; let a prompt depend on the payload and the step alone, "
         "or give the agent's calls another name to ask anew",
     ),
+    (CannotOpen("state", "it was changed"), "the state cannot be opened: it was changed"),
+    (KeyUnavailable("alias/a", "AccessDenied: no"), "the key alias/a cannot be used now: AccessDenied: no"),
     (
         GroupChanged("ask-shops", 1_980),
         "'ask-shops' cannot wait: its first 1,980 requests are not those that were saved before; let them come in a "

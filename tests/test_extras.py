@@ -29,6 +29,7 @@ NEEDS: Final = {
     "observers": ("xray", "opentelemetry"),
     "sql/postgres": ("postgres",),
     "ai": ("ai",),
+    "codecs/encrypted": ("codec",),
 }
 """The parts of the package that are for an extra. Everything else is deployed, and needs none."""
 
@@ -133,7 +134,7 @@ def test_what_is_not_declared_is_told(file: str, source: str, told: list[str]) -
 def test_the_lock_pins_what_the_extras_declare() -> None:
     lines = (ROOT / ".ci" / "constraints.txt").read_text(encoding="utf-8").splitlines()
     pinned = {plain(line.partition("==")[0]) for line in lines}
-    extras = ("cli", "ui", "local", "testing", "xray", "opentelemetry", "postgres", "ai", "docs")
+    extras = ("cli", "ui", "local", "testing", "xray", "opentelemetry", "postgres", "ai", "codec", "docs")
     declared = {name for extra in extras for name in names_of(optional()[extra])}
     assert declared - pinned == set()
 

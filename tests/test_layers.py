@@ -32,6 +32,7 @@ FOLDERS: Final[Mapping[str, Sequence[frozenset[str]]]] = {
                 {"observers", "recorded"},
                 {"ai", "sql", "worker"},
                 {"aws"},
+                {"codecs"},
                 {"operate", "project"},
                 {"sim"},
                 {"deploy", "probe"},

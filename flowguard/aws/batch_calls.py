@@ -264,12 +264,14 @@ def _requests(statements: Mapping[int, Any]) -> Iterable[list[int]]:
 
 
 def _length(values: Sequence[Item]) -> int:
-    """Return how long the texts are among these values. What is in a map is small."""
+    """Return how long the texts are among these values, and what is sealed in their maps."""
     length = 0
     for value in values:
         for data in value.values():
             if isinstance(data, (str, bytes)):
                 length += len(data)
+            elif isinstance(data, dict):
+                length += _length([*data.values()])
     return length
 
 

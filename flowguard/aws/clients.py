@@ -135,6 +135,10 @@ class Clients:
         return self._client("secretsmanager")
 
     @cached_property
+    def kms(self) -> Any:
+        return self._client("kms")
+
+    @cached_property
     def s3(self) -> S3Client:
         client: S3Client = self._client("s3")
         return client

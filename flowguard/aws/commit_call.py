@@ -147,7 +147,7 @@ class CommitCalls:
     def history_after_retry(self, claim: Claim, now: int, back_off: BackOff | None) -> str:
         """Return the history with an attempt that has failed, as much as the item has room for beside its error."""
         key = run_key(claim.message.flow, claim.message.object_id)
-        state = self._texts.stored_state(claim.item)
+        state = self._texts.stored_state(claim)
         return newest(after_retry(claim, now), room_in_claimed(claim, key, state, back_off))
 
 

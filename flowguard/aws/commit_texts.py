@@ -13,6 +13,7 @@ from flowguard.aws.items import (
     KEPT_FREE_AT_THE_END,
     KEPT_FREE_TO_UNDO,
     LARGEST_ITEM,
+    about_of,
     number,
     record_item,
     rest_size,
@@ -21,6 +22,7 @@ from flowguard.aws.items import (
 )
 from flowguard.aws.packing import Packed, Packing
 from flowguard.errors import TooLarge
+from flowguard.payload.codec import About
 from flowguard.protocol.callers import LARGEST_HELD, MOST_HELD
 from flowguard.protocol.run import Claim, Commit, NewWait, RunItem
 from flowguard.protocol.waiting import Late
@@ -73,7 +75,7 @@ class CommitTexts:
             for name, text in _long_texts(claim.item.hop, commit).items()
         }
         stored = {name: text.size for name, text in packed.items() if text is not None}
-        if "state" not in packed and (state := self.stored_state(claim.item)):
+        if "state" not in packed and (state := self.stored_state(claim)):
             stored["state"] = state
         beside = _sizes_beside(claim, commit)
         sizes = stored | beside
@@ -83,25 +85,27 @@ class CommitTexts:
         stored.pop(PLAN, None)  # it is a part of the wait
         return PackedTexts(packed, LARGEST_ITEM - whole, stored, rest)
 
-    def stored_state(self, item: RunItem) -> int:
+    def stored_state(self, claim: Claim) -> int:
         """Return the bytes of the state that the item has. Stores nothing."""
+        item, about = claim.item, _about(claim, "state")
         if item.state is not None:
-            return self._packing.size_of(item.state)
+            return self._packing.size_of(item.state, about=about)
         return 0 if item.left is None else item.left.size
 
     def _pack(self, claim: Claim, commit: Commit, name: str, text: str) -> Packed:
         """Pack one long text of the commit.
 
-        An error always stays in the item, and so does a wait's plan: without it the run could not go on. Beside an
-        outbox stands what decides whether to send it.
+        An error always stays in the item, and so does a wait's plan: without it the run could not go on. The plan is
+        not sealed, for it has names, ids and addresses. Beside an outbox stands what decides whether to send it.
         """
+        about = None if name == PLAN else _about(claim, name)
         if name == "outbox":
             beside: dict[str, Any] = {
                 "request_id": {"S": claim.item.request_id},
                 "committed_at": number(commit.committed_at),
             }
-            return self._packing.pack(text, self.key(claim, name), beside)
-        return self._packing.pack(text, None if name in ("error", PLAN) else self.key(claim, name))
+            return self._packing.pack(text, self.key(claim, name), beside, about=about)
+        return self._packing.pack(text, None if name in ("error", PLAN) else self.key(claim, name), about=about)
 
     def key(self, claim: Claim, name: str) -> str:
         """Return a text's S3 key, another for each attempt so that none overwrites another's."""
@@ -110,6 +114,10 @@ class CommitTexts:
         if len(run) > LONGEST_IN_KEY:
             run = sha256(m.request_id.encode()).hexdigest()
         return f"{self._prefix}{m.flow}/{run}/{m.hop}-{item.epoch}-{item.owner}-{name}"
+
+
+def _about(claim: Claim, kind: str) -> About:
+    return about_of(run_key(claim.message.flow, claim.message.object_id), kind)
 
 
 def keeps_failed(item: RunItem, commit: Commit) -> bool:

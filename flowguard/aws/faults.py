@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 
 from botocore.exceptions import BotoCoreError, ClientError, ParamValidationError
 
-from flowguard.errors import SettingsError
+from flowguard.errors import KeyUnavailable, SettingsError
 
 PAUSES: Final = (0.05, 0.1, 0.2)
 """Seconds before each further try: well within any lease."""
@@ -209,11 +209,12 @@ def _clients_code(error: Exception) -> str:
 def is_outage(error: Exception) -> bool:
     """Answer whether the error says that its service fails for now, whatever it is asked.
 
-    It does so of the network, credentials and settings, throttling and server errors, and where access is denied or a
-    resource is missing: the next record would meet the same. A refused content is of one record, and a conflict of one
+    It does so of the network, credentials and settings, the keys of a codec, throttling and server errors, and where
+    access is denied or a resource is missing: the next record would meet the same. A refused content is of one record,
+    and a conflict of one
     item.
     """
-    if isinstance(error, SettingsError):
+    if isinstance(error, SettingsError | KeyUnavailable):
         return True
     if not isinstance(error, ClientError):
         return isinstance(error, BotoCoreError) and not isinstance(error, ParamValidationError)

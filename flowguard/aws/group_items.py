@@ -18,6 +18,7 @@ from flowguard.aws.items import (
     KEPT_FREE,
     LARGEST_ITEM,
     Item,
+    about_of,
     number,
     read_item,
     shard_key,
@@ -85,7 +86,8 @@ class DynamoDBGroups(NamedTuple):
 
     def _packed(self, shard: NewShard, place: int, request: GroupRequest) -> Item:
         key = self.calls.text_key(shard.flow, "groups", shard.key, str(shard.number), str(place))
-        return self.calls.packing.pack(request.body, key).value
+        row = {**shard_key(shard.flow, shard.key, shard.number), "sk": {"S": _row_name(place)}}
+        return self.calls.packing.pack(request.body, key, about=about_of(row, "request")).value
 
     # -- after it
 
@@ -176,7 +178,7 @@ class DynamoDBGroups(NamedTuple):
         """Keep the answer in its row, if that has none. None where there is no row."""
         where = {**shard_key(address.flow, key, member.shard), "sk": {"S": _row_name(member.number)}}
         size = room = 0
-        for packed in self.calls.forms(address, answer, "groups"):
+        for packed in self.calls.forms(address, answer, "groups", about_of(where, "answer")):
             kept, row = self._put(where, packed, answer)
             if kept is not None or row is None:
                 return kept
@@ -269,11 +271,11 @@ class DynamoDBGroups(NamedTuple):
         return self.calls.change_run(address, update, condition, values, expressions.ANSWER_NAMES)
 
     def _request(self, row: Item) -> GroupRequest:
-        body = self.calls.packing.unpack(row["body"])
+        body = self.calls.packing.unpack(row["body"], about_of(row, "request"))
         return GroupRequest(row["name"]["S"], body, _text(row, "object_id"), _text(row, "request_id"))
 
     def _answer(self, row: Item) -> GivenAnswer:
-        return self.calls.read_answer(row["answer"]["M"])
+        return self.calls.read_answer(row["answer"]["M"], about_of(row, "answer"))
 
 
 def _row_name(number_: int) -> str:

@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import functools
-from typing import Literal, assert_never
+from typing import Final, Literal, assert_never
 
 from flowguard.aws.commit_texts import FIRST_MESSAGE, PLAN
-from flowguard.aws.items import Item, read_item, size_of_value
-from flowguard.aws.packing import Packing
-from flowguard.errors import TextGone
+from flowguard.aws.items import Item, about_of, read_item, size_of_value
+from flowguard.aws.packing import Packing, is_sealed
+from flowguard.errors import CannotOpen, KeyUnavailable, TextGone
 from flowguard.names.ids import RequestId
 from flowguard.protocol.callers import LeftEnd, StoredEnd
 from flowguard.protocol.outbox import Outbox, StoredOutbox
 from flowguard.protocol.run import ENDED, LeftState, RunItem, Status
 from flowguard.protocol.waiting import GivenAnswer, WaitPlan
 
+UNREADABLE: Final = (TextGone, CannotOpen, KeyUnavailable)
+"""Why a text is not read. The claim goes on, and the error is raised where the text is needed."""
+
 
 class ItemTexts:
     """Adds long texts to run items, each only where it is needed."""
 
     def __init__(self, packing: Packing) -> None:
-        self._unpack = packing.unpack
+        self._packing = packing
 
     def whole(self, raw: Item) -> RunItem:
         """Return everything an item holds, its long texts too."""
@@ -37,10 +40,10 @@ class ItemTexts:
             return item
         try:
             answers = {
-                name: GivenAnswer(self._unpack(answer["M"]["text"]), "failed" in answer["M"])
+                name: GivenAnswer(self._text(raw, answer["M"]["text"], f"answer {name}"), "failed" in answer["M"])
                 for name, answer in raw["wait"]["M"]["answers"]["M"].items()
             }
-        except TextGone as gone:
+        except UNREADABLE as gone:
             return planned._replace(lost=gone)
         return planned._replace(wait=planned.wait._replace(answers=answers))
 
@@ -48,7 +51,7 @@ class ItemTexts:
         """Return the item with its wait's plan. That is all that settling an answer needs."""
         if item.wait is None:
             return item
-        plan = WaitPlan.from_text(self._unpack(raw["wait"]["M"][PLAN]))
+        plan = WaitPlan.from_text(self._packing.unpack(raw["wait"]["M"][PLAN], None))
         return item._replace(wait=item.wait._replace(plan=plan))
 
     def with_outbox(self, item: RunItem, raw: Item) -> RunItem:
@@ -58,21 +61,21 @@ class ItemTexts:
         stored = raw["outbox"]
         match stored:
             case {"M": {"request_id": {"S": request_id}, "committed_at": {"N": at}}}:
-                read = functools.partial(self._unpack, stored)
+                read = functools.partial(self._text, raw, stored, "outbox")
                 return item._replace(outbox=StoredOutbox(RequestId(request_id), int(at), read))
             case {"M": _}:  # as versions before this one wrote it: of a run that the item may not name any more
-                read = functools.partial(self._unpack, stored)
+                read = functools.partial(self._text, raw, stored, "outbox")
                 return item._replace(outbox=StoredOutbox(RequestId(""), item.committed_at, read))
             case _:
-                return item._replace(outbox=Outbox.from_text(self._unpack(stored)))
+                return item._replace(outbox=Outbox.from_text(self._text(raw, stored, "outbox")))
 
     def with_text(self, item: RunItem, raw: Item, name: Literal["state", "result", "error"]) -> RunItem:
         """Return the item with one of its long texts, or with the reason why that is lost."""
         if name not in raw:
             return item
         try:
-            text = self._unpack(raw[name])
-        except TextGone as gone:
+            text = self._text(raw, raw[name], name)
+        except UNREADABLE as gone:
             return item._replace(lost=gone)
         match name:
             case "state":
@@ -92,12 +95,12 @@ class ItemTexts:
         """Return the item with the end of the run before, whose callers may not have been answered yet."""
         if item.answered is None or item.answered_by is None:
             return item
-        by, at, unpack = item.answered_by, item.committed_at, self._unpack
+        by, at = item.answered_by, item.committed_at
 
         def read() -> StoredEnd:
-            result = unpack(raw["result"]) if "result" in raw else None
+            result = self._text(raw, raw["result"], "result") if "result" in raw else None
             if "error" in raw:
-                return StoredEnd(by, at, Status.FAILED.value, result, unpack(raw["error"]))
+                return StoredEnd(by, at, Status.FAILED.value, result, self._text(raw, raw["error"], "error"))
             return StoredEnd(by, at, Status.COMPLETED.value, result)
 
         return item._replace(left_end=LeftEnd(by, at, item.answered, read))
@@ -106,13 +109,13 @@ class ItemTexts:
         """Return the state that the run before has left. Nothing is read before it is asked for."""
         if "state" not in raw:
             return None
-        return LeftState(functools.partial(self._unpack, raw["state"]), size_of_value(raw["state"]))
+        return LeftState(functools.partial(self._text, raw, raw["state"], "state"), size_of_value(raw["state"]))
 
     def with_first_message(self, item: RunItem, raw: Item) -> RunItem:
         """Return the item with its restart payload."""
         if FIRST_MESSAGE not in raw:
             return item
-        return item._replace(first_message=self._unpack(raw[FIRST_MESSAGE]))
+        return item._replace(first_message=self._text(raw, raw[FIRST_MESSAGE], FIRST_MESSAGE))
 
     def with_memo(self, item: RunItem, raw: Item) -> RunItem:
         """Return the item with what its hop remembers."""
@@ -120,4 +123,8 @@ class ItemTexts:
             return item
         from flowguard.aws.memos import read_memo  # a function that remembers nothing starts quicker
 
-        return item._replace(memo=read_memo(raw, self._unpack))
+        return item._replace(memo=read_memo(raw, self._text))
+
+    def _text(self, raw: Item, stored: Item, kind: str) -> str:
+        """Return a text of an item, opened where it is sealed."""
+        return self._packing.unpack(stored, about_of(raw, kind) if is_sealed(stored) else None)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, TypeVar
 
 from flowguard.names.ids import ObjectId
+from flowguard.payload.codec import About
 from flowguard.protocol.fields import BY_NAME, FIELDS, PARTS, Field, Kind
 from flowguard.protocol.groups import key_of
 from flowguard.protocol.run import RunItem, Status
@@ -58,6 +59,12 @@ def run_key(flow: str, object_id: ObjectId) -> Item:
 def awaiting_key(flow: str, awaited_id: str) -> Item:
     """Return ``pk`` of the rows of everything that waits for an answer under this id."""
     return {"pk": {"S": f"wait#{flow}#{awaited_id}"}}
+
+
+def about_of(key: Item, kind: str) -> About:
+    """Return what a text of this kind is about, in the item or row with the key. A run item's has its object."""
+    _, flow, rest = key["pk"]["S"].split("#", 2)
+    return About(flow, rest, f"{kind} {key['sk']['S']}")
 
 
 def rest_size(key: Item, request_id: str, stages: Mapping[str, str]) -> int:

@@ -203,7 +203,7 @@ class DynamoDBLedger:
 
     def _packed(self, ask: KeyAsk, text: str) -> Packed:
         digest = sha256(ask.key.encode()).hexdigest()
-        packed = self._packing.pack(text, f"{self._prefix}once/{ask.name}/{digest}/{ask.owner}")
+        packed = self._packing.pack(text, f"{self._prefix}once/{ask.name}/{digest}/{ask.owner}", about=None)
         sizes = {"result": packed.size, "the rest": KEPT_FREE}
         if sum(sizes.values()) > LARGEST_ITEM:
             raise TooLarge("the entry", sizes, LARGEST_ITEM)
@@ -250,7 +250,7 @@ class DynamoDBLedger:
         return self._with_result(_entry(raw), raw) if raw else None
 
     def _with_result(self, entry: Entry, raw: Item) -> Entry:
-        return entry._replace(result=self._packing.unpack(raw["result"])) if "result" in raw else entry
+        return entry._replace(result=self._packing.unpack(raw["result"], None)) if "result" in raw else entry
 
     def _key(self, name: str, key: str) -> Item:
         primary = {self._table.key: {"S": f"{_PREFIX}{name}#{key}"}}

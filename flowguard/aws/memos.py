@@ -22,6 +22,7 @@ from flowguard.aws.items import (
     KEPT_FREE,
     LARGEST_ITEM,
     Item,
+    about_of,
     number,
     read_item,
     record_item,
@@ -71,7 +72,8 @@ class DynamoDBMemos:
         self, claim: Claim, name: str, text: str, *, is_first: bool, writes: Sequence[Write] = ()
     ) -> Fenced | int:
         """Keep the text under the name and apply the writes with it. All of that is done once, or nothing."""
-        packed = self._packing.pack(text, self._key_of(claim, "memo"))
+        about = about_of(run_key(claim.message.flow, claim.message.object_id), f"memo {name}")
+        packed = self._packing.pack(text, self._key_of(claim, "memo"), about=about)
         size = packed.size + len(name.encode()) + _BESIDE
         self._check_room(claim, name, size, is_first)
         update = _update(self._table, claim, name, packed.value, is_first)
@@ -135,7 +137,8 @@ class DynamoDBMemos:
         if item.memo is not None and not is_first:
             sizes["what it remembers"] = item.memo.size
         if item.state is not None:
-            sizes["state"] = self._packing.size_of(item.state)
+            about = about_of(run_key(claim.message.flow, claim.message.object_id), "state")
+            sizes["state"] = self._packing.size_of(item.state, about=about)
         if item.left is not None:
             sizes["state"] = item.left.size
         if item.wait is not None:
@@ -185,8 +188,10 @@ def _fence(claim: Claim, raw: Any) -> Fenced | None:
     return fenced_by(claim, item)
 
 
-def read_memo(item: Item, unpack: Callable[[Any], str]) -> Memo:
-    """Read the memory that is in an item."""
+def read_memo(item: Item, text: Callable[[Item, Any, str], str]) -> Memo:
+    """Read the memory that is in an item. ``text`` reads one of its texts, by its kind."""
     parts = item["memo"]["M"]
-    results = {name: functools.partial(unpack, value) for name, value in parts["results"]["M"].items()}
+    results = {
+        name: functools.partial(text, item, value, f"memo {name}") for name, value in parts["results"]["M"].items()
+    }
     return Memo(RequestId(parts["request_id"]["S"]), int(parts["hop"]["N"]), results, size_of_value(item["memo"]))

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from flowguard.aws.dead_letter_queue import Unusable
 from flowguard.aws.history_rows import ROWS_SHOWN, FullHistory, read_rows
-from flowguard.aws.items import Item, read_item, run_key, size_of_value
+from flowguard.aws.items import Item, about_of, read_item, run_key, size_of_value
 from flowguard.aws.packing import Packing
 from flowguard.names.ids import ObjectId, RequestId
+from flowguard.payload.codec import Codecs
 from flowguard.protocol.fields import FIELDS, Kind
 from flowguard.protocol.outbox import Outbox, StoredOutbox
 from flowguard.protocol.run import RunItem
@@ -66,9 +67,9 @@ class RunReader:
         self._packing = packing
 
     @classmethod
-    def of(cls, settings: Settings, clients: Clients) -> RunReader:
-        """Build the reader of the table that the settings name."""
-        packing = Packing.of(settings, clients)
+    def of(cls, settings: Settings, clients: Clients, codecs: Codecs | None = None) -> RunReader:
+        """Build the reader of the table that the settings name. ``codecs`` open what is sealed."""
+        packing = Packing.of(settings, clients, codecs)
         return cls(clients.dynamodb, settings.run_table, packing)
 
     def read(self, flow: str, object_id: str) -> SeenRun | None:
@@ -89,7 +90,7 @@ class RunReader:
         item = read_item(raw)
         answers: Mapping[str, Item] = {}
         if item.wait is not None and "plan" in raw["wait"]["M"]:
-            plan = WaitPlan.from_text(self._packing.unpack(raw["wait"]["M"]["plan"]))
+            plan = WaitPlan.from_text(self._packing.unpack(raw["wait"]["M"]["plan"], None))
             item = item._replace(wait=item.wait._replace(plan=plan))
             answers = {name: answer["M"] for name, answer in raw["wait"]["M"]["answers"]["M"].items()}
         stored: Mapping[str, Item] = {name: raw[name] for name in _LONG if name in raw}
@@ -103,9 +104,13 @@ class RunReader:
             return FullHistory()
         return read_rows(self._client, self._table, seen.flow, seen.object_id, most)
 
-    def text(self, stored: Item) -> str:
-        """Return a text as it was before it was stored. Raises :class:`flowguard.errors.TextGone`."""
-        return self._packing.unpack(stored)
+    def text(self, seen: SeenRun, stored: Item, kind: str) -> str:
+        """Return a text of this kind as it was before it was stored.
+
+        Raises :class:`flowguard.errors.TextGone`, and where it is sealed :class:`flowguard.errors.CannotOpen` and
+        :class:`flowguard.errors.KeyUnavailable`.
+        """
+        return self._packing.unpack(stored, about_of(run_key(seen.flow, ObjectId(seen.object_id)), kind))
 
     def outbox(self, seen: SeenRun) -> Outbox | StoredOutbox | None:
         """Return the outbox that the item holds. One in S3 is read when its sends are asked for."""
@@ -114,6 +119,7 @@ class RunReader:
             case None:
                 return None
             case {"M": {"request_id": {"S": request_id}, "committed_at": {"N": at}}}:
-                return StoredOutbox(RequestId(request_id), int(at), functools.partial(self.text, stored))
+                read = functools.partial(self.text, seen, stored, "outbox")
+                return StoredOutbox(RequestId(request_id), int(at), read)
             case _:
-                return Outbox.from_text(self.text(stored))
+                return Outbox.from_text(self.text(seen, stored, "outbox"))

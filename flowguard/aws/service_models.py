@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from botocore.loaders import Loader
 
-SERVICES: Final = ("dynamodb", "events", "lambda", "s3", "scheduler", "secretsmanager", "sns", "sqs", "ssm")
+SERVICES: Final = ("dynamodb", "events", "kms", "lambda", "s3", "scheduler", "secretsmanager", "sns", "sqs", "ssm")
 """Those that flowguard makes clients of."""
 
 

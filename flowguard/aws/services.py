@@ -25,7 +25,7 @@ from flowguard.worker.ports import Services
 
 
 def aws_store(settings: Settings, clients: Clients, pause: Callable[[float], None] = time.sleep) -> DynamoDBStore:
-    """Build the run items' store on DynamoDB."""
+    """Build the run items' store on DynamoDB. It learns of the flows whose texts are sealed."""
     packing = Packing.of(settings, clients)
     return DynamoDBStore(
         clients.dynamodb,

@@ -24,6 +24,7 @@ from flowguard.aws.wait_calls import WaitCalls
 from flowguard.aws.writes import write_action
 from flowguard.errors import RunFailed, SettingsError, shown
 from flowguard.names.at_aws import AS_IN_CODE, Names
+from flowguard.payload.codec import Codecs
 from flowguard.protocol.callers import Callers
 from flowguard.protocol.claims import begins_anew, decide, refused_commit, taken
 from flowguard.protocol.conflict import OnConflict
@@ -236,6 +237,11 @@ class DynamoDBStore:
         return answer
 
     # -- long texts, unpacked only where they are needed
+
+    @property
+    def codecs(self) -> Codecs:
+        """Return the codecs by which texts are packed."""
+        return self._packing.codecs
 
     @property
     def waits(self) -> DynamoDBWaits:

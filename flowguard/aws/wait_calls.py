@@ -14,6 +14,7 @@ from botocore.exceptions import ClientError
 from flowguard.aws.faults import error_code, patiently
 from flowguard.aws.items import Item, number, read_item, run_key
 from flowguard.aws.packing import Packed, Packing
+from flowguard.payload.codec import About
 from flowguard.protocol.answers import is_run_of
 from flowguard.protocol.run import RunItem, Status
 from flowguard.protocol.waiting import GivenAnswer
@@ -115,17 +116,20 @@ class WaitCalls(NamedTuple):
         digest = hashlib.sha256(json.dumps(parts).encode()).hexdigest()
         return f"{self.prefix}{quote(flow, safe='')}/{kind}/{digest}"
 
-    def forms(self, address: AnswerAddress, answer: GivenAnswer, kind: str) -> Iterator[Packed]:
+    def forms(self, address: AnswerAddress, answer: GivenAnswer, kind: str, about: About) -> Iterator[Packed]:
         """Yield the forms in which an answer may be kept.
 
         The first is for its item, the second for S3 where that has no room.
         """
-        yield self.packing.pack(answer.text, None)
-        yield self.packing.pack_aside(answer.text, self.text_key(address.flow, kind, address.statement, answer.text))
+        yield self.packing.pack(answer.text, None, about=about)
+        text = self.packing.tells_apart(answer.text, address.flow)
+        yield self.packing.pack_aside(
+            answer.text, self.text_key(address.flow, kind, address.statement, text), about=about
+        )
 
-    def read_answer(self, stored: Item) -> GivenAnswer:
+    def read_answer(self, stored: Item, about: About) -> GivenAnswer:
         """Read an answer that :func:`stored_answer` made."""
-        return GivenAnswer(self.packing.unpack(stored["text"]), "failed" in stored)
+        return GivenAnswer(self.packing.unpack(stored["text"], about), "failed" in stored)
 
 
 def stored_answer(packed: Packed, answer: GivenAnswer) -> Item:

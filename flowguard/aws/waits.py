@@ -25,6 +25,7 @@ from flowguard.aws.items import (
     KEPT_FREE,
     LARGEST_ITEM,
     Item,
+    about_of,
     awaiting_key,
     number,
     read_item,
@@ -105,11 +106,12 @@ class DynamoDBWaits(NamedTuple):
         return settled if isinstance(settled, Settled) else None
 
     def _settled(self, address: AnswerAddress, answer: GivenAnswer, use: Use | None) -> Settled | _NotKept:
-        for packed in self.calls.forms(address, answer, "answers"):
+        about = about_of(run_key(address.flow, address.object_id), f"answer {address.name}")
+        for packed in self.calls.forms(address, answer, "answers", about):
             settled = self._settle(address, answer, packed, use)
             if settled is not _NotKept.NO_ROOM:
                 return settled
-        size = self.calls.packing.size_of(answer.text)
+        size = self.calls.packing.size_of(answer.text, about=about)
         raise TooLarge(f"the answer {address.name!r}", {"answer": size}, self._room(address))
 
     def verdict(self, address: AnswerAddress) -> AnswerVerdict:
@@ -298,11 +300,13 @@ class DynamoDBWaits(NamedTuple):
 
         Raises :class:`TooLarge` for one that no item can hold, where there is no bucket; then nothing was kept.
         """
-        packed = self.calls.packing.pack(answer.text, self.calls.text_key(flow, "answers", awaited_id, answer.text))
+        key, packing = _early_key(flow, awaited_id), self.calls.packing
+        place = self.calls.text_key(flow, "answers", awaited_id, packing.tells_apart(answer.text, flow))
+        packed = packing.pack(answer.text, place, about=about_of(key, "answer"))
         if packed.size > LARGEST_EARLY:
             raise TooLarge(f"the answer for {shown(awaited_id)}", {"answer": packed.size}, LARGEST_EARLY)
         item = {
-            **_early_key(flow, awaited_id),
+            **key,
             "text": packed.value,
             "good_until": number(expires_at // 1000),
             "ttl": number(max(expires_at, known_until) // 1000),
@@ -343,7 +347,8 @@ class DynamoDBWaits(NamedTuple):
         user = _text(kept, "used_by") if kept else ""
         if not kept or (user != reader if user else _is_over(kept, now)):
             return None
-        return EarlyAnswer(self.calls.read_answer(kept), _text(kept, "given_by"), _names(kept), _text(kept, "waited"))
+        answer = self.calls.read_answer(kept, about_of(kept, "answer"))
+        return EarlyAnswer(answer, _text(kept, "given_by"), _names(kept), _text(kept, "waited"))
 
     def free_early(self, flow: str, awaited_id: str, by: str) -> bool:
         """Leave what is kept to the next wait that takes it, with one UpdateItem. False where it is used, or gone."""

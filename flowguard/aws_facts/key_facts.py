@@ -24,6 +24,13 @@ _GENERATED: Final = Document(
     "https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-resource-secretsmanager-secret.html",
 )
 _KMS: Final = Document("KMS key states", "https://docs.aws.amazon.com/kms/latest/developerguide/key-state.html")
+_DATA_KEYS: Final = Document(
+    "GenerateDataKey", "https://docs.aws.amazon.com/kms/latest/APIReference/API_GenerateDataKey.html"
+)
+_DECRYPT: Final = Document("Decrypt", "https://docs.aws.amazon.com/kms/latest/APIReference/API_Decrypt.html")
+_KMS_CONDITIONS: Final = Document(
+    "AWS KMS condition keys", "https://docs.aws.amazon.com/kms/latest/developerguide/conditions-kms.html"
+)
 _SQS_KMS: Final = Document(
     "Amazon SQS key management",
     "https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-key-management.html",
@@ -276,6 +283,46 @@ KEY_FACTS: Final = (
         ),
         words=("KmsKeyArn",),
         engines=like(memory="notes it", moto="notes it"),
+        by_hand=_A_DOLLAR,
+    ),
+    Fact(
+        name="kms-data-keys",
+        sentence="`GenerateDataKey` answers a key of 32 bytes for `AES_256` as it is and sealed, with the ARN of the "
+        "key that has sealed it. It is opened by `Decrypt` with the same encryption context alone.",
+        source=_DATA_KEYS,
+        relied_on_by=("aws/data_keys.py:KmsDataKeys", "codecs/encrypted.py:Encrypted"),
+        words=(
+            "AES_256",
+            "GenerateDataKey",
+            "Decrypt",
+            "EncryptionContext",
+            "CiphertextBlob",
+            "Plaintext",
+            "KeySpec",
+            "KeyId",
+        ),
+        engines=NOWHERE,
+        by_hand=_A_DOLLAR,
+    ),
+    Fact(
+        name="kms-wrong-key",
+        sentence="`Decrypt` that names another key than the one that has sealed the data key answers "
+        "`IncorrectKeyException`. What was changed, or is opened in another encryption context, is an "
+        "`InvalidCiphertextException`.",
+        source=_DECRYPT,
+        relied_on_by=("aws/data_keys.py:_OF_ANOTHER_KEY", "aws/data_keys.py:_NOT_OPENED"),
+        words=("IncorrectKeyException", "InvalidCiphertextException"),
+        engines=NOWHERE,
+        by_hand=_A_DOLLAR,
+    ),
+    Fact(
+        name="kms-conditions",
+        sentence="A policy allows a call of KMS for one encryption context with `kms:EncryptionContext:<its name>`, "
+        "and for an alias with `kms:RequestAlias`: an alias is no resource of a policy.",
+        source=_KMS_CONDITIONS,
+        relied_on_by=("deploy/codec_uses.py:FLOW", "deploy/codec_uses.py:ALIAS"),
+        words=("kms:RequestAlias",),
+        engines=NOWHERE,
         by_hand=_A_DOLLAR,
     ),
     Fact(

@@ -7,21 +7,27 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final, NamedTuple, TypeVar
+from urllib.parse import urlsplit
 
 import boto3
 import click
 
 from flowguard.aws.clients import Clients
+from flowguard.aws.data_keys import KmsDataKeys
 from flowguard.aws.dead_letter_queue import Unusable, explained
 from flowguard.aws.services import aws_sender, aws_store
 from flowguard.aws.signing_keys import aws_signer, aws_tokens
 from flowguard.client import FlowClient
 from flowguard.clock import Clock, SystemClock
+from flowguard.codecs.kept_keys import data_keys_here, standing_in
+from flowguard.codecs.reading import ReadingCodecs
 from flowguard.errors import SettingsError
 from flowguard.flow import AnyFlow
 from flowguard.names.ids import name_problem
+from flowguard.payload.data_keys import DataKeys
 from flowguard.project.loading import NoSuchFlow, load_flows
 from flowguard.settings import Settings
+from flowguard.sim.simulated_keys import SIMULATED_DATA_KEYS
 from flowguard.worker.ports import Sender
 
 
@@ -64,7 +70,7 @@ def clients_of(options: Mapping[str, Any]) -> Clients:
     """Make the clients that the options ask for. Raises :class:`Unusable` where there is no region."""
     with explained("AWS"):
         session = boto3.session.Session(region_name=options["region"])
-    services = ("sqs", "sns", "events", "lambda", "dynamodb", "s3", "ssm", "secretsmanager")
+    services = ("sqs", "sns", "events", "kms", "lambda", "dynamodb", "s3", "ssm", "secretsmanager")
     urls = dict.fromkeys(services, options["endpoint_url"])
     urls["dynamodb"] = options["dynamodb_endpoint_url"] or options["endpoint_url"]
     return Clients(session, {service: url for service, url in urls.items() if url})
@@ -95,8 +101,31 @@ def flow_class(text: str) -> AnyFlow:
         return load_flows([text])[0]
 
 
+def reading_codecs(options: Mapping[str, Any], *flows: AnyFlow | None) -> ReadingCodecs:
+    """Return what opens sealed values with the permissions of who has given the command."""
+    return ReadingCodecs(lambda: data_keys_of(options), (flow for flow in flows if flow is not None))
+
+
+def data_keys_of(options: Mapping[str, Any]) -> DataKeys:
+    """Return what makes and opens the data keys of codecs: KMS, and on this machine what stands in for it.
+
+    ``flowguard dev`` has no keys of KMS, so its functions use the same.
+    """
+    endpoint = options["endpoint_url"] or os.environ.get("AWS_ENDPOINT_URL", "")
+    if urlsplit(endpoint).hostname in _THIS_MACHINE:
+        return SIMULATED_DATA_KEYS
+    return KmsDataKeys(lambda: clients_of(options).kms)
+
+
+_THIS_MACHINE: Final = ("localhost", "127.0.0.1", "::1")
+
+
 def flow_client(options: Mapping[str, Any], sender: Sender | None = None) -> FlowClient:
-    """Build the client that the options ask for, at the time of the command. ``sender`` is used instead of AWS's."""
+    """Build the client that the options ask for, at the time of the command. ``sender`` is used instead of AWS's.
+
+    Codecs seal with the keys of the same connection until the command ends.
+    """
+    click.get_current_context().with_resource(standing_in(data_keys_here(lambda: data_keys_of(options))))
     clients, clock, settings = clients_of(options), command_time().clock, settings_of(options)
     return FlowClient(
         sender if sender is not None else aws_sender(settings, clients),

@@ -12,7 +12,7 @@ import click
 from flowguard.aws.dead_letter_queue import DeadLetterQueue, Reading, Unusable
 from flowguard.aws.redriver import Redriver
 from flowguard.aws.signing_keys import aws_signer
-from flowguard.cli.connection import CONNECTION, CannotRun, Command, clients_of, settings_of
+from flowguard.cli.connection import CONNECTION, CannotRun, Command, clients_of, reading_codecs, settings_of
 from flowguard.cli.letter_rows import Filters, Seconds, Telling, show_letter, show_letters
 from flowguard.cli.printing import complain
 from flowguard.clock import SystemClock
@@ -72,7 +72,8 @@ def list_(*, limit: int | None, as_json: bool, payload: bool, **options: Any) ->
     most = limit or LISTED
     with _reading(options) as reading:
         letters = [letter for page in _pages(reading, Filters.of(options), (), most) for letter in page]
-    show_letters(letters, SystemClock().now(), as_json=as_json, payload=payload)
+    codecs = reading_codecs(options)
+    show_letters(letters, SystemClock().now(), as_json=as_json, payload=payload, codecs=codecs)
     if letters and all(letter.kind == "raw" and letter.source_arn is None for letter in letters):
         complain(_IS_INBOX.format(queue=options["queue"]))
     if len(letters) == most:
@@ -88,7 +89,7 @@ def show(*, message_id: str, limit: int | None, as_json: bool, payload: bool, **
     with _reading(options) as reading:
         letters = [letter for page in _pages(reading, Filters.of(options), (message_id,), limit) for letter in page]
     for letter in letters:
-        show_letter(letter, SystemClock().now(), as_json=as_json, payload=payload)
+        show_letter(letter, SystemClock().now(), as_json=as_json, payload=payload, codecs=reading_codecs(options))
     sys.exit(FAILED if _missing((message_id,), letters) else 0)
 
 

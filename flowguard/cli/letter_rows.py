@@ -15,7 +15,9 @@ from flowguard.aws.redriver import Outcome
 from flowguard.cli.console import cell, console, line
 from flowguard.cli.listing import Column, show_table
 from flowguard.cli.printing import complain, say, say_json
+from flowguard.codecs.reading import readable_body
 from flowguard.operate.moments import duration, seconds_in
+from flowguard.payload.codec import Codecs
 from flowguard.text.printable import bounded
 from flowguard.wire.notification import to_json
 from flowguard.wire.token_form import without_tokens
@@ -74,10 +76,15 @@ class Filters:
 # -- looking
 
 
-def show_letters(letters: Sequence[Letter], now: int, *, as_json: bool, payload: bool) -> None:
+def show_letters(
+    letters: Sequence[Letter], now: int, *, as_json: bool, payload: bool, codecs: Codecs | None = None
+) -> None:
+    """Show letters in rows. Payloads are opened by the ``codecs``."""
     if as_json:
         for letter in letters:
-            say_json(to_json(letter.facts(now) | ({"payload": _shown(letter)[:_EXCERPT]} if payload else {})))
+            say_json(
+                to_json(letter.facts(now) | ({"payload": shown_payload(letter, codecs)[:_EXCERPT]} if payload else {}))
+            )
         return
     rows = []
     for letter in letters:
@@ -91,7 +98,7 @@ def show_letters(letters: Sequence[Letter], now: int, *, as_json: bool, payload:
             _error(facts),
             duration(facts["age"]),
             f"{facts['receive_count']}×",
-            *([_shown(letter)[:_EXCERPT]] if payload else []),
+            *([shown_payload(letter, codecs)[:_EXCERPT]] if payload else []),
         ]
         rows.append([cell(text) for text in cells])
     if letters:
@@ -99,13 +106,18 @@ def show_letters(letters: Sequence[Letter], now: int, *, as_json: bool, payload:
     say(f"{len(letters)} dead letter{'' if len(letters) == 1 else 's'}")
 
 
-def _shown(letter: Letter) -> str:
-    """Return the payload as it may be looked at: who sees a token can answer in place of its holder."""
-    return without_tokens(letter.text)
+def shown_payload(letter: Letter, codecs: Codecs | None) -> str:
+    """Return the payload as it may be looked at: who sees a token can answer in place of its holder.
+
+    One that is sealed is opened by the ``codecs``.
+    """
+    if codecs is None or letter.message is None or letter.message.sealed is None:
+        return without_tokens(letter.text)
+    return without_tokens(readable_body(codecs, letter.message))
 
 
-def show_letter(letter: Letter, now: int, *, as_json: bool, payload: bool) -> None:
-    facts = letter.facts(now) | ({"payload": _shown(letter)} if payload else {})
+def show_letter(letter: Letter, now: int, *, as_json: bool, payload: bool, codecs: Codecs | None = None) -> None:
+    facts = letter.facts(now) | ({"payload": shown_payload(letter, codecs)} if payload else {})
     if as_json:
         say_json(to_json(facts))
         return

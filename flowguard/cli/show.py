@@ -19,6 +19,7 @@ from flowguard.cli.connection import (
     connected,
     connection_errors,
     flow_named,
+    reading_codecs,
     settings_of,
 )
 from flowguard.cli.printing import complain, say_json
@@ -61,7 +62,7 @@ def show(flow: str, object_id: str, *, payloads: bool, history: int, as_json: bo
     settings, now = settings_of(options), command_time().clock.now()
     with connection_errors(f"table {settings.run_table}"):
         clients = clients_of(options)
-        runs = RunReader.of(settings, clients)
+        runs = RunReader.of(settings, clients, reading_codecs(options, loaded))
         seen = runs.read(name, object_id)
         if seen is None:
             complain(f"{name} of {object_id}: there is no run; is it the right table and region?")

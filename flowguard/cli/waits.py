@@ -18,6 +18,7 @@ from flowguard.cli.connection import (
     connected,
     connection_errors,
     flow_named,
+    reading_codecs,
     settings_of,
 )
 from flowguard.cli.console import cell, console, line
@@ -26,7 +27,7 @@ from flowguard.cli.printing import complain, say, say_json
 from flowguard.cli.run_lines import show_names
 from flowguard.cli.table_reading import TableReading, bounded_list, reading_errors
 from flowguard.operate.moments import duration, moment, remaining
-from flowguard.operate.run_facts import place_facts, stored_value
+from flowguard.operate.run_facts import answer_value, place_facts
 from flowguard.operate.run_rows import row_facts, urgency
 from flowguard.operate.wait_facts import missing_names, wait_end, wait_facts
 from flowguard.protocol.run import Status
@@ -71,7 +72,7 @@ def waits(flow: str | None, object_id: str | None, *, payload: bool, limit: int,
 def _show_one(name: str, object_id: str, now: int, options: Mapping[str, Any], *, as_json: bool, payload: bool) -> None:
     settings = settings_of(options)
     with connection_errors(settings.run_table):
-        runs = RunReader.of(settings, clients_of(options))
+        runs = RunReader.of(settings, clients_of(options), reading_codecs(options))
         seen = runs.read(name, object_id)
         if seen is None:
             complain(f"{name} of {object_id}: there is no run; is it the right table and region?")
@@ -112,7 +113,7 @@ def _facts(seen: SeenRun, runs: RunReader, *, payload: bool) -> dict[str, Any]:
     """Return the facts to show, as JSON values. ``wait`` is None for a run that does not wait."""
     return {
         **place_facts(seen),
-        "wait": wait_facts(seen, (lambda name: stored_value(runs, seen.answers[name])) if payload else None),
+        "wait": wait_facts(seen, (lambda name: answer_value(seen, runs, name)) if payload else None),
     }
 
 

@@ -6,6 +6,7 @@ import hashlib
 import json
 from typing import Any, Final, NamedTuple, assert_never
 
+from flowguard.deploy.codec_uses import ALIAS, FLOW, alias_of
 from flowguard.deploy.key_uses import only_through
 from flowguard.deploy.needs import Deployment, FunctionNeed, Permission, Target
 from flowguard.deploy.problems import CannotDeploy
@@ -60,6 +61,7 @@ class AllowedActions(NamedTuple):
 
     ``is_owned`` says that its bucket must be the deployment's own account's; of that, keys under ``prefix`` are listed.
     ``via`` are the services through which alone a key of KMS is used, ``passed_to`` the one that a role is given to.
+    ``flows`` are those that a codec's key is used for, ``alias`` is what names it.
     """
 
     actions: tuple[str, ...]
@@ -68,12 +70,18 @@ class AllowedActions(NamedTuple):
     prefix: str | None = None
     via: tuple[str, ...] = ()
     passed_to: str | None = None
+    flows: tuple[str, ...] = ()
+    alias: str | None = None
 
     def condition(self, account: Any) -> dict[str, Any]:
         """Return the statement's condition, if it has one. ``account`` is the deployment's, or the reference to it."""
         equal: dict[str, Any] = {"aws:ResourceAccount": account} if self.is_owned else {}
         if self.via:
             equal |= only_through(str(self.arns[0].whole), self.via)
+        if self.flows:
+            equal[FLOW] = [*self.flows]
+        if self.alias is not None:
+            equal[ALIAS] = self.alias
         if self.passed_to is not None:
             equal["iam:PassedToService"] = self.passed_to
         owned = {"StringEquals": equal} if equal else {}
@@ -97,7 +105,14 @@ def statements_of(needed: Deployment, function: FunctionNeed) -> tuple[AllowedAc
         grouped.setdefault(_alike(permission), []).append(_arn(needed, permission))
     statements = tuple(
         AllowedActions(
-            alike.actions, tuple(dict.fromkeys(arns)), alike.is_owned, alike.prefix, alike.via, alike.passed_to
+            alike.actions,
+            tuple(dict.fromkeys(arns)),
+            alike.is_owned,
+            alike.prefix,
+            () if alike.of_codec else alike.via,
+            alike.passed_to,
+            alike.via if alike.of_codec else (),
+            alias_of(alike.key) if alike.of_codec else None,
         )
         for alike, arns in sorted(grouped.items(), key=lambda group: (group[0].actions, group[0].key, group[0].via))
     )
@@ -119,17 +134,19 @@ class _Alike(NamedTuple):
     is_owned: bool
     prefix: str | None
     passed_to: str | None
+    of_codec: bool
 
 
 def _alike(permission: Permission) -> _Alike:
     on, name = permission.on, permission.name
     return _Alike(
         permission.actions,
-        name if on is Target.KEY else "",
+        name if on in (Target.KEY, Target.CODEC_KEY) else "",
         permission.via,
         is_owned=on in (Target.OBJECTS, Target.BUCKET),
         prefix=name.partition("/")[2] if on is Target.BUCKET else None,
         passed_to=SCHEDULER if on is Target.SCHEDULER_ROLE else None,
+        of_codec=on is Target.CODEC_KEY,
     )
 
 
@@ -158,6 +175,14 @@ def stream_arn(place: str) -> Arn:
     return Arn("dynamodb" if place.startswith("table/") else "kinesis", place)
 
 
+def codec_key_arn(key: str) -> Arn:
+    """Return the ARN of a codec's key. An alias stands for any key of its account, which a condition narrows."""
+    is_alias = alias_of(key) is not None
+    if key.startswith("arn:"):
+        return Arn(whole=f"{':'.join(key.split(':')[:5])}:key/*" if is_alias else key)
+    return Arn("kms", "key/*" if is_alias else f"key/{key}")
+
+
 def rule_name(queue: str, bus: Bus) -> str:
     """Return the name of the rule that sends events of a bus to a queue."""
     return f"flowguard-{hashlib.sha256(f'{queue} {bus}'.encode()).hexdigest()[:32]}"
@@ -182,10 +207,11 @@ def _arn(needed: Deployment, permission: Permission) -> Arn:
             return stream_arn(name)
         case Target.TOPIC | Target.NETWORK | Target.TRACES | Target.KEY:
             return Arn(whole=name)
-        case Target.OBJECTS:
-            return Arn("s3", name, region=False, account=False)
-        case Target.BUCKET:
-            return Arn("s3", name.partition("/")[0], region=False, account=False)
+        case Target.CODEC_KEY:
+            return codec_key_arn(name)
+        case Target.OBJECTS | Target.BUCKET:
+            place = name if permission.on is Target.OBJECTS else name.partition("/")[0]
+            return Arn("s3", place, region=False, account=False)
         case Target.SCHEDULER_ROLE:
             return Arn(whole=name) if name else SCHEDULER_ROLE
         case Target.BUS | Target.FUNCTION | Target.PARAMETER | Target.SECRET | Target.SCHEDULES | Target.LOGS:

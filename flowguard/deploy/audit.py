@@ -57,7 +57,8 @@ def _lines_of_function(facts: Facts) -> Iterator[str]:
     yield f"  {facts['name']}, by {role}"
     for allowed in facts["permissions"]:
         resource = _ALL.get(allowed["on"], f"{allowed['on']} {allowed['name']}".rstrip())
-        through = f" through {', '.join(allowed['through'])}" if allowed["through"] else ""
+        word = "for" if allowed["on"] == Target.CODEC_KEY.value else "through"
+        through = f" {word} {', '.join(allowed['through'])}" if allowed["through"] else ""
         yield f"    {resource}: {', '.join(allowed['actions'])}{through}"
     for policy in facts["policies"]:
         yield f"    and what {policy} allows"

@@ -62,6 +62,8 @@ def _place(permission: Permission) -> tuple[str, str] | None:
             return None if whole is None else (whole, whole)
         case Target.TOPIC | Target.BUS | Target.FUNCTION:
             return (name, name) if name.startswith("arn:") else None
+        case Target.CODEC_KEY:
+            return (name, name) if name.startswith("arn:") and ":key/" in name else None
         case Target.OBJECTS:
             return f"arn:aws:s3:::{name.partition('/')[0]}", f"arn:aws:s3:::{name}"
         case Target.BUCKET:

@@ -1,6 +1,6 @@
 """The use that resources and functions make of a customer's keys.
 
-No role calls KMS. A service uses a key in the name of its caller.
+No role calls KMS for these. A service uses a key in the name of its caller.
 """
 
 from __future__ import annotations

@@ -51,6 +51,8 @@ class Target(Enum):
     SCHEDULER_ROLE = "scheduler role"
     KEY = "key"
     """A key of KMS, which a service uses for its callers."""
+    CODEC_KEY = "codec key"
+    """A key of KMS, or its alias, by which a function makes and opens data keys itself."""
     LOGS = "logs"
     NETWORK = "network"
     """The network interfaces of a VPC, which have no ARN before they are made."""
@@ -62,7 +64,8 @@ class Target(Enum):
 class Permission:
     """Actions on one resource. ``name`` is the resource's name or ARN.
 
-    ``via`` are the services that use a key for the function. It does not call KMS.
+    ``via`` are the services that use a key for the function, which does not call KMS then; of a codec's key they are
+    the flows that it is used for.
     """
 
     target: str

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, assert_never
 
+from flowguard.deploy.codec_uses import codec_permissions
 from flowguard.deploy.found import FoundFunction, FunctionKind, keys_of
 from flowguard.deploy.needs import Permission, StreamNeed, Target
 from flowguard.deploy.options import SettingsOptions
@@ -106,7 +107,7 @@ def permissions_of(
     if settings.signing_keys is not None and function.once is None:
         allowed.keys(settings.signing_keys)
     allowed.on(Target.LOGS, name, *_LOGS)
-    return allowed.all()
+    return tuple(sorted((*allowed.all(), *codec_permissions(function))))
 
 
 def _of_its_kind(

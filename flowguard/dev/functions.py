@@ -27,6 +27,7 @@ from flowguard.aws.ledger import ledger_of
 from flowguard.aws.services import aws_services
 from flowguard.callback_function import CallbackHandler
 from flowguard.clock import SystemClock
+from flowguard.codecs.kept_keys import standing_in
 from flowguard.deploy.derive import needs_of
 from flowguard.deploy.found import FoundFunction, FunctionKind, find_functions
 from flowguard.deploy.needs import Deployment, FunctionNeed, Role
@@ -46,6 +47,7 @@ from flowguard.project.loading import NoSuchFlow
 from flowguard.settings import Settings
 from flowguard.sim.account import SIMULATED_KEYS, SIMULATED_ROLE
 from flowguard.sim.calls import intercept
+from flowguard.sim.simulated_keys import SIMULATED_DATA_KEYS
 from flowguard.sim.weather.forecast import forecast, passing
 from flowguard.sim.weather.weather import Weather
 from flowguard.start_function import StartHandler
@@ -236,4 +238,5 @@ def outside_environment(deployment: Deployment, environment: Mapping[str, str]) 
 
 
 if __name__ == "__main__":
-    sys.exit(main(Order.of_text(sys.argv[1])))
+    with standing_in(SIMULATED_DATA_KEYS):  # the engine has no keys of KMS
+        sys.exit(main(Order.of_text(sys.argv[1])))

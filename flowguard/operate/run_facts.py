@@ -8,9 +8,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from flowguard.aws.history_rows import FullHistory
+from flowguard.aws.packing import is_sealed
 from flowguard.aws.run_reader import RunReader, SeenRun
 from flowguard.destinations import Queue
-from flowguard.errors import TextGone
+from flowguard.errors import CannotOpen, KeyUnavailable, TextGone
 from flowguard.flow import UNTIL_RESET, AnyFlow
 from flowguard.operate.attempts import REST, failed_attempt, may_be_parked
 from flowguard.operate.history_facts import NO_ROWS, history_facts, own_history
@@ -77,7 +78,7 @@ def run_facts(
         "history": history_facts(item, full),
         "history_goes_on": full.more,
         "wait": _wait(seen, runs, payloads=payloads),
-        "error": stored_text(seen, runs, "error") if item.status is Status.FAILED else None,
+        "error": stored_text(seen, runs, "error", opens=payloads) if item.status is Status.FAILED else None,
         "back_off": _back_off(item),
         "failed": _failed(item),
         "retry_refused": refusal(item, now, flow),
@@ -188,7 +189,7 @@ def last_commit(item: RunItem) -> int:
 
 
 def _wait(seen: SeenRun, runs: RunReader, *, payloads: bool) -> dict[str, Any] | None:
-    return wait_facts(seen, (lambda name: stored_value(runs, seen.answers[name])) if payloads else None)
+    return wait_facts(seen, (lambda name: answer_value(seen, runs, name)) if payloads else None)
 
 
 def _back_off(item: RunItem) -> dict[str, Any] | None:
@@ -230,9 +231,11 @@ def _outbox(seen: SeenRun, runs: RunReader, *, payloads: bool) -> dict[str, Any]
     if outbox is None:
         return None
     facts: dict[str, Any] = {"request_id": outbox.request_id or None, "committed_at": iso(outbox.committed_at)}
+    if is_sealed(seen.stored["outbox"]) and not payloads:
+        return facts | {"sends": [], "problem": SEALED}
     try:
         return facts | {"sends": [_of_send(send, payloads=payloads) for send in outbox.sends]}
-    except TextGone as gone:
+    except _UNREADABLE as gone:
         return facts | {"sends": [], "problem": str(gone)}
 
 
@@ -259,22 +262,36 @@ def _payloads(seen: SeenRun, runs: RunReader, *, shown: bool) -> dict[str, Any]:
     owned = {"state": _is_own_commit(seen.item), "result": seen.item.status in ENDED}
     there = [name for name, is_own in owned.items() if is_own and name in seen.stored]
     sizes: Mapping[str, Any] = {f"{name}_size": seen.size(name) for name in there}
-    values = {name: stored_value(runs, seen.stored[name]) for name in there} if shown else {}
+    values = {name: _value(seen, runs, seen.stored[name], name) for name in there} if shown else {}
     return {**sizes, **values}
 
 
-def stored_value(runs: RunReader, stored: Any) -> Any:
-    """Return the value of a text that is JSON. Of one that is gone, it is a text that says so."""
+SEALED: Final = "(sealed, and shown with payloads alone)"
+"""What stands for a sealed text where nobody has asked for payloads."""
+
+_UNREADABLE: Final = (TextGone, CannotOpen, KeyUnavailable)
+
+
+def answer_value(seen: SeenRun, runs: RunReader, name: str) -> Any:
+    """Return the answer to a name as a value. Of one that cannot be read, it is a text that says so."""
+    return _value(seen, runs, seen.answers[name], f"answer {name}")
+
+
+def _value(seen: SeenRun, runs: RunReader, stored: Any, kind: str) -> Any:
+    """Return the value of a text that is JSON. Of one that cannot be read, it is a text that says so."""
     try:
-        return json.loads(without_tokens(runs.text(stored)))
-    except TextGone as gone:
+        return json.loads(without_tokens(runs.text(seen, stored, kind)))
+    except _UNREADABLE as gone:
         return str(gone)
 
 
-def stored_text(seen: SeenRun, runs: RunReader, name: str) -> str | None:
+def stored_text(seen: SeenRun, runs: RunReader, name: str, *, opens: bool = False) -> str | None:
+    """Return a long text of the item. One that is sealed is not opened unless it ``opens``."""
     if name not in seen.stored:
         return None
+    if is_sealed(seen.stored[name]) and not opens:
+        return SEALED
     try:
-        return without_tokens(runs.text(seen.stored[name]))
-    except TextGone as gone:
+        return without_tokens(runs.text(seen, seen.stored[name], name))
+    except _UNREADABLE as gone:
         return str(gone)

@@ -183,6 +183,8 @@ class GroupPlan(NamedTuple):
     stage: str = ""
     version: int = 1
     attributes: Mapping[str, Attribute] = {}
+    is_sealed: bool = False
+    """The bodies of its requests are sealed, as they travel."""
 
     @property
     def shards(self) -> int:
@@ -197,14 +199,15 @@ class GroupPlan(NamedTuple):
     def as_json(self) -> list[Any]:
         """Return what stands in the plan of the wait."""
         attributes = {name: [a.type, a.value] for name, a in self.attributes.items()}
-        return [self.key, self.size, self.to, self.moment, self.flow, self.stage, self.version, attributes]
+        row = [self.key, self.size, self.to, self.moment, self.flow, self.stage, self.version, attributes]
+        return [*row, True] if self.is_sealed else row  # a release that knows no codec reads no plan with that
 
     @classmethod
     def from_json(cls, row: list[Any]) -> GroupPlan:
         """Read what :meth:`as_json` wrote."""
-        key, size, to, moment, flow, stage, version, attributes = row
+        key, size, to, moment, flow, stage, version, attributes, *sealed = row
         parsed = {name: Attribute(*pair) for name, pair in attributes.items()}
-        return cls(key, size, to, moment, flow, stage, version, parsed)
+        return cls(key, size, to, moment, flow, stage, version, parsed, bool(sealed))
 
 
 class Shard(NamedTuple):

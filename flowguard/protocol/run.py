@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 from enum import StrEnum
 
-from flowguard.errors import TextGone
+from flowguard.errors import CannotOpen, KeyUnavailable, TextGone
 from flowguard.items.writes import Write
 from flowguard.names.ids import Owner, RequestId
 from flowguard.protocol.callers import Callers, LeftEnd
@@ -119,8 +119,8 @@ class RunItem(NamedTuple):
 
     :attr:`cancelled_because` is set only where it is of this run.
     """
-    lost: TextGone | None = None
-    """Why the state or the result cannot be read, where the item points to a text that is gone."""
+    lost: TextGone | CannotOpen | KeyUnavailable | None = None
+    """Why the state or the result cannot be read: it is gone, or sealed and cannot be opened."""
     failed: FailedHop | None = None
     """Where a run failed for good.
 

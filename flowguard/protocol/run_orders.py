@@ -23,7 +23,8 @@ from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.cancel_reason import read_reason
 from flowguard.wire.envelope import Envelope
-from flowguard.wire.message import FLOW_STAGE, PLACE, REQUEST_ID, REQUESTED_AT, ErrorNote
+from flowguard.wire.message import FLOW_STAGE, PLACE, REQUEST_ID, REQUESTED_AT, SEALED, ErrorNote
+from flowguard.wire.sealed_end import SealedEnd
 from flowguard.wire.signing import Signer
 
 ANSWER: Final = "answer"
@@ -45,12 +46,13 @@ _TIME: Final = late_pattern("[0-9]{1,15}")
 class ArrivedAnswer(NamedTuple):
     """An answer with the address that it is for. The function that asked wrote the address.
 
-    ``use`` says how it is used, of one that is kept.
+    ``use`` says how it is used, of one that is kept. One that is ``sealed`` has no answer before it is opened.
     """
 
     address: AnswerAddress
     answer: GivenAnswer
     use: Use | None = None
+    sealed: SealedEnd | None = None
 
     @property
     def statement(self) -> str:
@@ -183,7 +185,10 @@ def _read_group(data: Mapping[str, Any], envelope: Envelope) -> GroupOrder:
 
 
 def _read_answer(data: Mapping[str, Any], envelope: Envelope) -> ArrivedAnswer:
-    return ArrivedAnswer(AnswerAddress.parse(data[ANSWER]), _answer(envelope.message), _use(data.get(USE)))
+    address, use = AnswerAddress.parse(data[ANSWER]), _use(data.get(USE))
+    if data.get(SEALED) is True:
+        return ArrivedAnswer(address, GivenAnswer(""), use, SealedEnd.read(envelope.message))
+    return ArrivedAnswer(address, answer_of(envelope.message), use)
 
 
 def _read_deadline(data: Mapping[str, Any], envelope: Envelope) -> ArrivedDeadline:
@@ -208,8 +213,8 @@ def _named(address: object, name: str) -> AnswerAddress:
     return AnswerAddress.parse({**address, "name": name} if isinstance(address, dict) else address)
 
 
-def _answer(text: str) -> GivenAnswer:
-    """Read a Complete message as an answer."""
+def answer_of(text: str) -> GivenAnswer:
+    """Read a Complete message as an answer. Raises ValueError for what is no end of a run."""
     match json.loads(text):
         case {"status": "COMPLETED", **rest}:
             return GivenAnswer(encode_json(rest.get("result")))

@@ -10,6 +10,7 @@ from typing import Protocol
 from flowguard.destinations import Destination, Queue, destination, form_problem
 from flowguard.errors import RunFailed, shown
 from flowguard.names.ids import ObjectId, RequestId
+from flowguard.payload.codec import Codec
 from flowguard.payload.encoding import Payload, encode
 from flowguard.protocol.conflict import OnConflict
 from flowguard.protocol.outbox import Kind, Send
@@ -36,6 +37,9 @@ class Startable(Protocol):
 
     @property
     def trust_senders(self) -> bool: ...
+
+    @property
+    def codec(self) -> Codec | None: ...
 
     def entrance(self) -> tuple[str, Destination]: ...
 
@@ -102,7 +106,7 @@ class SideMessages:
         )
         deeper = message._replace(depth=self._message.depth + 1)
         attributes = {**self._message.carried, **signed_attributes(deeper, self._signer)}
-        self._add(Send(Kind.SIDE, inbox, message.body, self._next_id(), attributes, group=message.object_id))
+        self._add(Send(Kind.SIDE, inbox, message.text, self._next_id(), attributes, group=message.object_id))
 
     def reset(self, flow: Startable, object_id: str) -> None:
         """Record the order to reset another flow's run."""

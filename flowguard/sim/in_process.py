@@ -13,8 +13,10 @@ from contextlib import ExitStack
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
+from flowguard.codecs.kept_keys import standing_in
 from flowguard.sim.account import REGION, environment, isolated, only_one, session_here
 from flowguard.sim.limits.refusing import Refusing
+from flowguard.sim.simulated_keys import SIMULATED_DATA_KEYS
 from flowguard.sim.table_keys import create_run_table
 
 if TYPE_CHECKING:
@@ -42,6 +44,7 @@ class AWSInProcess(ABC):
     def __enter__(self) -> Self:
         with ExitStack() as opened:
             opened.enter_context(only_one(self._one))
+            opened.enter_context(standing_in(SIMULATED_DATA_KEYS))
             opened.enter_context(environment({**isolated(self.region), **self._credentials()}))
             self._open(opened)
             self._session = session_here()

@@ -148,6 +148,7 @@ class World:
     def _set_up(self) -> None:
         clients = Clients()
         self.store = aws_store(self.settings, clients)
+        self.store.codecs.learn(self.flows)
         services = aws_services(
             self.settings,
             clients,

@@ -69,6 +69,7 @@ class SharedWorld(World):
         new = tuple(flow for flow in flows if flow not in self.flows)
         if not new:
             return
+        self.store.codecs.learn(new)
         flows = self.flows + new
         self.source.functions = Functions(flows, with_points(self.services, self._pass))
         self.flows = flows

@@ -10,12 +10,14 @@ from itertools import islice
 from typing import Any, Final, NamedTuple
 
 from flowguard.aws.clients import Clients
+from flowguard.aws.data_keys import KmsDataKeys
 from flowguard.aws.dead_letter_queue import DeadLetterQueue, Reading, Unusable, explained
 from flowguard.aws.history_rows import ROWS_SHOWN
 from flowguard.aws.run_pages import RunPages, Wanted, place_of
 from flowguard.aws.run_reader import RunReader, SeenRun, readable
 from flowguard.aws.services import aws_store
 from flowguard.clock import Clock
+from flowguard.codecs.reading import ReadingCodecs, readable_body
 from flowguard.destinations import Queue
 from flowguard.flow import AnyFlow
 from flowguard.names.ids import ObjectId
@@ -29,6 +31,7 @@ from flowguard.protocol.groups import request_of
 from flowguard.protocol.run import RunItem, Status
 from flowguard.settings import Settings
 from flowguard.ui.traffic import Traffic
+from flowguard.wire.token_form import without_tokens
 from flowguard.worker.dead_letters import Letter
 from flowguard.worker.redrive import asker_of
 
@@ -193,7 +196,20 @@ class Inspected:
 
     def reader(self) -> RunReader:
         """Return a reader of the table's runs."""
-        return RunReader.of(self.settings, self.clients)
+        return RunReader.of(self.settings, self.clients, self._codecs)
+
+    @property
+    def _codecs(self) -> ReadingCodecs:
+        """Return what opens sealed values with the permissions of who has started the inspector."""
+        return ReadingCodecs(lambda: KmsDataKeys(lambda: self.clients.kms), self.flows.values())
+
+    def payload_of(self, letter: Letter) -> str | None:
+        """Return the payload of a letter, opened where it is sealed. None where payloads are not shown."""
+        if not self.payloads:
+            return None
+        is_sealed = letter.message is not None and letter.message.sealed is not None
+        text = readable_body(self._codecs, letter.message) if is_sealed and letter.message else letter.text
+        return without_tokens(text)
 
     def _flow_of(self, queue: str) -> AnyFlow | None:
         """Return the flow whose letters go to the queue, if it is the only one."""

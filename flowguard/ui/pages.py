@@ -35,7 +35,6 @@ from flowguard.ui.guards import HEADERS, is_own_token, request_problem
 from flowguard.ui.inspected import Inspected
 from flowguard.ui.timeline import time_line
 from flowguard.wire.notification import to_json
-from flowguard.wire.token_form import without_tokens
 from flowguard.worker.dead_letters import Letter
 
 LARGEST_FORM: Final = 16_384
@@ -186,7 +185,7 @@ class _Pages:
         now = self.inspected.clock.now()
         refused = itertools.repeat(None) if self.changes is None else self.inspected.refusals(page.letters)
         rows = [
-            (_of_letter(letter, now), without_tokens(letter.text) if self.inspected.payloads else None, why)
+            (_of_letter(letter, now), self.inspected.payload_of(letter), why)
             for letter, why in zip(page.letters, refused, strict=False)
         ]
         return render_template("letters.html", page=page, rows=rows, name=queue)

@@ -53,6 +53,11 @@ ANSWER_TO = "answer_to"
 DEPTH = "depth"
 """The key of the place that says how many runs stand before this one in a chain: see :attr:`Message.depth`."""
 
+SEALED = "sealed"
+"""The word beside the version which says that the body is sealed, and beside an answer's address that its body is.
+
+A release that knows no codec reads no version there, and parks the message as it came."""
+
 WEAK = "weak"
 """The key of the place that says where its request id is from: see :attr:`Place.is_weak`."""
 SEEMS = "seems"
@@ -132,9 +137,10 @@ class ErrorNote(NamedTuple):
 class Message(NamedTuple):
     """One stage's work, addressed.
 
-    ``body`` is the payload's text (JSON for models and dicts). ``carried`` are the attributes that the flow passes on
-    with everything it sends. ``first_error`` is of the first attempt that failed: later ones often fail for other
-    reasons than the one that matters. ``last_error`` and ``attempts`` are a dead letter's: why and after how many
+    ``body`` is the payload's text (JSON for models and dicts). Of a message that is ``sealed`` it is empty until that
+    is opened. ``carried`` are the attributes that the flow passes on with everything it sends. ``first_error`` is of
+    the first attempt that failed: later ones often fail for other reasons than the one that matters. ``last_error`` and
+    ``attempts`` are a dead letter's: why and after how many
     attempts it became one. Times are ms since 1970, UTC.
     """
 
@@ -167,6 +173,13 @@ class Message(NamedTuple):
     """When the first record of it was sent, in ms, where SQS gave that up and it went back to its queue."""
     depth: int = 0
     """How many runs stand before this one in its chain: those that started it, asked it or notified it of their end."""
+    sealed: str | None = None
+    """The text that travels in place of the body, of a flow that has a codec."""
+
+    @property
+    def text(self) -> str:
+        """Return the text that travels: the body, or what seals it."""
+        return self.body if self.sealed is None else self.sealed
 
     @property
     def attempt(self) -> tuple[int, int]:
@@ -190,12 +203,12 @@ class Message(NamedTuple):
 
     @property
     def text_digest(self) -> str:
-        """Return a digest of the payload, the stage, the addresses of the end and the depth.
+        """Return a digest of the text that travels, the stage, the addresses of the end and the depth.
 
         It is the same in each copy, retry and redrive of one message, whatever source they come from.
         """
         deep = [self.depth] if self.depth else []
-        text = json.dumps([self.stage, self.body, self.reply_to, self.answer_to, *deep])
+        text = json.dumps([self.stage, self.text, self.reply_to, self.answer_to, *deep])
         return sha256(text.encode()).hexdigest()[:_TEXT_DIGEST]
 
     def for_object(self, object_id: ObjectId) -> Message:
@@ -219,6 +232,7 @@ class Message(NamedTuple):
             resumed=False,
             cancelled=None,
             since=0,
+            sealed=None,
         )
 
     def again(self, error: ErrorNote) -> Message:
@@ -246,7 +260,8 @@ class Message(NamedTuple):
         A dead letter whose request could not be named has no id, so that its flow's rule is asked again when it comes
         back.
         """
-        place: dict[str, Any] = {"version": self.version, "hop": self.hop}
+        version = self.version if self.sealed is None else [self.version, SEALED]
+        place: dict[str, Any] = {"version": version, "hop": self.hop}
         if self.object_id:
             place["object"] = self.object_id
         if self.retry:
@@ -315,6 +330,8 @@ class Place(NamedTuple):
     trace: str | None = None
     since: int = 0
     depth: int = 0
+    is_sealed: bool = False
+    """The body is sealed."""
 
     @classmethod
     def parse(cls, text: str) -> Place:
@@ -331,9 +348,12 @@ class Place(NamedTuple):
         object_id, reply_to = _text(data, "object"), _text(data, "reply_to")
         if reply_to is not None:
             parse_destination(reply_to)
+        version, is_sealed = _version(data.get("version"))
+        if is_sealed and not object_id:
+            raise ValueError("says that the body is sealed, and names no object")
         return cls(
             object_id=object_id,
-            version=_whole(data, "version", None, 1, HIGHEST_VERSION),
+            version=_whole({"version": version}, "version", None, 1, HIGHEST_VERSION),
             hop=_whole(data, "hop", 1, 1),
             retry=_whole(data, "retry", 0, 0),
             redrive=_whole(data, "redrive", 0, 0),
@@ -352,6 +372,7 @@ class Place(NamedTuple):
             trace=read_trace(data.get(TRACE)),
             since=_whole(data, SINCE, 0, 0, LATEST_TIME),
             depth=_whole(data, DEPTH, 0, 0),
+            is_sealed=is_sealed,
         )
 
 
@@ -411,6 +432,15 @@ def _cancelled(data: dict[str, Any]) -> str | None:
 def _seems(data: dict[str, Any]) -> ObjectId | None:
     value = data.get(SEEMS)
     return ObjectId(value) if isinstance(value, str) and value and not id_problem(value) else None
+
+
+def _version(value: Any) -> tuple[Any, bool]:
+    """Return the version, and whether the word beside it says that the body is sealed."""
+    match value:
+        case [version, str(word)] if word == SEALED:
+            return version, True
+        case _:
+            return value, False
 
 
 def _signature(data: dict[str, Any]) -> str | None:

@@ -253,7 +253,7 @@ def statement(message: Message, *, version: int | None, object_id: str, request_
 
     ``version``, ``object_id`` and ``request_id`` are as the attributes say them; without the last, the message's own.
     """
-    body = hashlib.sha256(message.body.encode("utf-8", "surrogatepass")).hexdigest()
+    body = hashlib.sha256(message.text.encode("utf-8", "surrogatepass")).hexdigest()
     parts = (
         _FORM,
         message.flow,
@@ -272,6 +272,7 @@ def statement(message: Message, *, version: int | None, object_id: str, request_
         *(["cancelled", message.cancelled] if message.cancelled is not None else []),
         *(["depth", message.depth] if message.depth else []),
         *(["since", message.since] if message.since else []),
+        *(["sealed"] if message.sealed is not None else []),
     )
     return json.dumps(parts, separators=(",", ":"))
 

@@ -98,7 +98,7 @@ def again_request(flow: AnyFlow, first: Message, item: RunItem, now: int, signer
     attributes = {**signed_attributes(message, signer), **message.carried}
     inbox = flow.inbox_of(flow.stage(message.stage))
     send_id = id_of(IdKind.START, message)
-    return message, Send(Kind.SIDE, inbox, message.body, send_id, attributes, group=message.object_id).checked()
+    return message, Send(Kind.SIDE, inbox, message.text, send_id, attributes, group=message.object_id).checked()
 
 
 def with_payload(flow: AnyFlow, text: str, object_id: str, item: RunItem, *, signed: bool) -> Message:

@@ -76,6 +76,7 @@ class Batch:
         self._weak_flows: set[str] = set() if weak_flows is None else weak_flows
         self._routes = routes
         self._services = services
+        services.store.codecs.learn(routes.flows)
         self._budget = budget
         self._trust = Trust(services.signer, function_arn, gets_given_up=from_dlq)
         self._emitter = Emitter(services.observer)

@@ -40,6 +40,7 @@ class Callbacks:
         self._flows = {flow.name: flow for flow in flows}
         self._queues = NamedQueues(flows)
         self._services = services
+        services.store.codecs.learn(flows)
         self._emitter = Emitter(services.observer)
         self._orders = Orders(services, self._emitter, Trust(services.signer), self._queues)
         self._outside = ExternalAnswers(services, self._emitter, budget)

@@ -128,7 +128,7 @@ class Letter:
         if not self.is_parked:
             return (
                 None
-                if _is_json(self.message.body)
+                if self.message.sealed is not None or _is_json(self.message.body)
                 else "it is no JSON, unless the stage takes text (--flow-class knows)"
             )
         for error in (self.last_error, self.error):
@@ -255,7 +255,8 @@ def _message(envelope: Envelope) -> Message:
         object_id=place.object_id or ObjectId(""),
         request_id=RequestId(read.get(REQUEST_ID) or envelope.own_id),
         requested_at=int(at) if at is not None else _sent_at(envelope),
-        body=envelope.message,
+        body="" if place.is_sealed else envelope.message,
+        sealed=envelope.message if place.is_sealed else None,
         hop=place.hop,
         retry=place.retry,
         redrive=place.redrive,
@@ -270,8 +271,11 @@ def _message(envelope: Envelope) -> Message:
 
 
 def _refusal(flow: AnyFlow, message: Message) -> str | None:
-    """Say why the class cannot read the stage's message. The answers after a wait are in the run item."""
-    if message.resumed:
+    """Say why the class cannot read the stage's message. The answers after a wait are in the run item.
+
+    What is sealed is not opened for it.
+    """
+    if message.resumed or message.sealed is not None:
         return None
     stage = flow.stage(message.stage)
     try:

@@ -13,6 +13,7 @@ from flowguard.protocol.run import ENDED, Claim, Commit, Status
 from flowguard.spans import Phase, Span, open_span, opens_spans
 from flowguard.wire.envelope import Envelope
 from flowguard.wire.message import Message
+from flowguard.worker.failure_note import veiled
 from flowguard.worker.ports import Refusal
 from flowguard.worker.routing import Arrival, Unroutable
 
@@ -97,7 +98,7 @@ def _of_commit(arrival: Arrival, commit: Commit) -> tuple[EventType, dict[str, A
         case Status.COMPLETED:
             return EventType.COMPLETED, writes
         case Status.FAILED:
-            error = commit.error
+            error = None if commit.error is None else veiled(arrival.flow, commit.error)
             return EventType.FAILED, {"error": error.type if error else "", "why": error.text if error else ""}
         case _:
             assert_never(commit.status)

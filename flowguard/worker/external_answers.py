@@ -27,7 +27,8 @@ from flowguard.protocol.run_orders import (
 from flowguard.protocol.waiting import ALL_WHO_WAITED, GivenAnswer, Use
 from flowguard.verdicts import AnswerVerdict
 from flowguard.wire.envelope import Envelope
-from flowguard.wire.message import REQUEST_ID
+from flowguard.wire.message import REQUEST_ID, SEALED
+from flowguard.wire.sealed_end import sealed_end
 from flowguard.wire.send_ids import IdKind, digest_of, id_of
 from flowguard.wire.signing import check_signs
 from flowguard.wire.tokens import awaited_id_problem
@@ -297,10 +298,14 @@ def answer_message(
     address = row.address._replace(signature=services.signer.sign(answer_statement(row.address, use)))
     hop = message_at(address, None)
     message_id = id_of(IdKind.ANSWER, hop, digest_of(address.name, row.id, brought.answer.text, brought.answer.failed))
-    place = {ANSWER: address.as_json(), **({} if use is None else {USE: list(use)})}
+    place: dict[str, Any] = {ANSWER: address.as_json(), **({} if use is None else {USE: list(use)})}
+    body, codec = _body(brought.answer), brought.flow.codec
+    if codec is not None:
+        named = {"flow": address.flow, "object_id": address.object_id}
+        body, place = sealed_end(codec, address.flow, address.object_id, named, body), {**place, SEALED: True}
     seconds = COPY_AFTER // timedelta(seconds=1)
     attributes = order_attributes(message_id, now, place)
-    return Send(Kind.SIDE, brought.flow.answers, _body(brought.answer), message_id, attributes, delay=seconds).checked()
+    return Send(Kind.SIDE, brought.flow.answers, body, message_id, attributes, delay=seconds).checked()
 
 
 def _body(answer: GivenAnswer) -> str:

@@ -8,6 +8,7 @@ from datetime import timedelta
 from flowguard.errors import (
     Cancelled,
     FlowguardError,
+    KeyUnavailable,
     OtherRelease,
     Reject,
     TooLarge,
@@ -30,7 +31,7 @@ from flowguard.worker.dispatch import Due, not_sent, send_or_park
 from flowguard.worker.emitter import Emitter
 from flowguard.worker.ending import Ending, acked, kept
 from flowguard.worker.failure import Again, Attempt, Never, after_failure
-from flowguard.worker.failure_note import failure_of
+from flowguard.worker.failure_note import failure_of, veiled
 from flowguard.worker.hop_planner import planner_of
 from flowguard.worker.no_run import NoRun
 from flowguard.worker.plan import letter_or_why, retried
@@ -54,8 +55,10 @@ class FailPhase:
         """Decide by ``flowguard.worker.failure`` whether the message is retried later or its run ends.
 
         What says nothing about the business is parked, so that no compensation begins. Raises what may pass within
-        minutes, until the record has waited so long.
+        minutes, until the record has waited so long, and where the keys of a codec cannot be asked.
         """
+        if isinstance(error, KeyUnavailable):
+            raise error
         if isinstance(error, OtherRelease):
             return self._parked(arrival, claim, error, other_releases_of(arrival.flow.name))
         if isinstance(error, WriteDenied) and self._is_parked_for(arrival, claim, error):
@@ -170,7 +173,7 @@ class FailPhase:
         """Send a new message for the same hop, one attempt later. The run ends where its queue never takes it."""
         self._tell(arrival, claim, note)
         try:
-            again = self._retried(arrival, arrival.message.again(note), delay)
+            again = self._retried(arrival, arrival.message.again(veiled(arrival.flow, note)), delay)
         except TooLarge as too_large:
             return (yield from self._end(arrival, claim, note.because(f"its retry cannot be sent: {too_large}"), error))
         with self._emitter.span(Phase.DISPATCH, arrival.message, sends=1):
@@ -179,7 +182,7 @@ class FailPhase:
         if refusal is None:
             self._services.denials.ended(again)
             self._emitter.emit(EventType.RETRIED, arrival, error=note.type, delay=delay)
-            self._note_back_off(claim, note, delay)
+            self._note_back_off(claim, veiled(arrival.flow, note), delay)
             return acked(arrival, Verdict.CLAIMED)
         refusal = Due(again, arrival.flow, arrival.message, arrival.envelope).judged(self._services, refusal)
         if refusal.final:
@@ -220,7 +223,8 @@ class FailPhase:
         """
         self._tell(arrival, claim, note)
         now = self._services.clock.now()
-        self._services.store.release(claim, now, failed=True, back_off=BackOff(note, now + delay * 1000))
+        back_off = BackOff(veiled(arrival.flow, note), now + delay * 1000)
+        self._services.store.release(claim, now, failed=True, back_off=back_off)
         self._services.sender.postpone(arrival.envelope, delay)
         self._emitter.emit(EventType.RETRIED, arrival, error=note.type, delay=delay)
         return kept(arrival, Verdict.CLAIMED, str(note))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Final
 
 from flowguard.errors import TextGone
 from flowguard.failed import LONGEST_PAYLOAD, Failure
+from flowguard.flow import AnyFlow
 from flowguard.payload.encoding import encode_json
 from flowguard.protocol.groups import is_of_part
 from flowguard.protocol.run import RunItem
@@ -27,6 +29,15 @@ def failure_of(message: Message, item: RunItem, note: ErrorNote, error: BaseExce
         payload=_payload(message),
         remembered=_remembered(item),
     )
+
+
+VEILED: Final = "(sealed)"
+"""What stands for the text of an error where that is not sealed."""
+
+
+def veiled(flow: AnyFlow, note: ErrorNote) -> ErrorNote:
+    """Return the error as it may stand where nothing is sealed. The text of a user's error may quote a payload."""
+    return note if flow.codec is None else note._replace(text=VEILED)
 
 
 def _payload(message: Message) -> str | None:

@@ -51,7 +51,13 @@ from flowguard.wire.message import Message
 from flowguard.wire.send_ids import IdKind, id_of
 from flowguard.wire.signing import Signer
 from flowguard.worker.group_parts import SavedGroup
-from flowguard.worker.wait_planner import WaitPlanner, ask_attributes, ask_of_flow, deadline_message
+from flowguard.worker.wait_planner import (
+    WaitPlanner,
+    ask_attributes,
+    ask_of_flow,
+    codec_problems,
+    deadline_message,
+)
 
 
 class GroupPlanner(NamedTuple):
@@ -130,7 +136,8 @@ class GroupPlanner(NamedTuple):
         if isinstance(ask.to, Destination):
             return plan._replace(to=str(ask.to))
         entry = ask.to.entry()
-        return plan._replace(to=str(ask.to.inbox_of(entry)), flow=ask.to.name, stage=entry.name, version=ask.to.version)
+        plan = plan._replace(to=str(ask.to.inbox_of(entry)), flow=ask.to.name, stage=entry.name, version=ask.to.version)
+        return plan._replace(is_sealed=ask.to.codec is not None)
 
     def _request(self, ask: AskGroup, plan: GroupPlan, member: Member, pair: Any) -> GroupRequest:
         """Return a request as its row holds it."""
@@ -150,7 +157,7 @@ class GroupPlanner(NamedTuple):
             signed=self.planner.signer.is_on,
         )
         given_id = "" if message.request_id == own_id else message.request_id
-        return GroupRequest(name, message.body, message.object_id, given_id)
+        return GroupRequest(name, message.text, message.object_id, given_id)
 
     def _check_sends(self, plan: GroupPlan, shard: NewShard) -> None:
         """Build the message of each request once, so that one that cannot go is refused before it is saved."""
@@ -198,6 +205,8 @@ class GroupPlanner(NamedTuple):
         quorum, group = outcome.quorum, outcome.group
         if type(group) is not AskGroup:
             yield f"its group is {type(group).__name__}; write step.group(…)"
+        elif not isinstance(group.to, Destination):
+            yield from codec_problems(self.planner.flow, group.to)
         if quorum is not None and not (type(quorum) in (int, float) and 0 < quorum <= 1):
             yield f"quorum is {shown(quorum)}; it is the share of the requests that is enough, such as 0.95"
         targets = {outcome.stage: "", outcome.on_timeout: "on_timeout="}
@@ -251,7 +260,8 @@ def group_ask(
         object_id=ObjectId(request.object_id),
         request_id=RequestId(request.request_id or message_id),
         requested_at=plan.moment,
-        body=request.body,
+        body="" if plan.is_sealed else request.body,
+        sealed=request.body if plan.is_sealed else None,
         reply_to=str(flow.answers),
     )
     return ask_of_flow(asked, to, message_id, address, carried, signer, asker)

@@ -10,6 +10,7 @@ from flowguard.worker.caller_answers import CallerAnswers
 from flowguard.worker.denials import Refused, other_releases_of
 from flowguard.worker.emitter import Emitter
 from flowguard.worker.ending import Ending, acked
+from flowguard.worker.failure_note import veiled
 from flowguard.worker.plan import dead_letter
 from flowguard.worker.ports import Services
 from flowguard.worker.routing import Arrival
@@ -36,7 +37,7 @@ class NoRun:
     def dead(self, arrival: Arrival, error: Reject, verdict: Verdict | None) -> Ending:
         """Send a message that has no run to end straight to the dead letters."""
         note = ErrorNote.of(error, self._services.clock.now())
-        self._emitter.emit(EventType.FAILED, arrival, error=note.type, why=note.text)
+        self._emitter.emit(EventType.FAILED, arrival, error=note.type, why=veiled(arrival.flow, note).text)
         letter = dead_letter(arrival.flow, arrival.message, note, arrival.envelope, self._services.signer)
         answers = self._caller_answers.lost(arrival, note) if verdict is Verdict.GONE else ()
         return acked(arrival, verdict, (*answers, letter), why=str(note))

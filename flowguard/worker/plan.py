@@ -30,8 +30,10 @@ from flowguard.text.printable import bounded
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.envelope import Envelope, resend_alone
 from flowguard.wire.message import PLACE, REQUEST_ID, REQUESTED_AT, SEEMS, ErrorNote, Message
+from flowguard.wire.sealed_message import sealed_message
 from flowguard.wire.send_ids import IdKind, digest_of, id_of, unnamed
 from flowguard.wire.signing import UNSIGNED, Signer, signed_attributes
+from flowguard.worker.failure_note import veiled
 from flowguard.worker.group_parts import SavedGroup
 from flowguard.worker.lifetimes import Lifetimes
 from flowguard.worker.replies import answer_place, end_body, takes_callers
@@ -44,6 +46,15 @@ if TYPE_CHECKING:
 
 _LONGEST_WHY = 100
 """Characters of why a reply cannot be sent: an item has little room for an error."""
+
+
+class _Listener(NamedTuple):
+    """A receiver of a run's end. ``is_answer`` says that a run waits for it."""
+
+    to: Destination
+    attributes: Mapping[str, Attribute]
+    send_id: str | None = None
+    is_answer: bool = False
 
 
 class Planner(NamedTuple):
@@ -132,7 +143,7 @@ class Planner(NamedTuple):
             expires_at=self._until(self._lifetimes.of_run(self.moment)),
             outbox=self._outbox([*self.cancelled, *letter, onward]),
             state=None,
-            failed=FailedHop(m.request_id, m.requested_at, m.hop, m.redrive, error),
+            failed=FailedHop(m.request_id, m.requested_at, m.hop, m.redrive, veiled(self.flow, error)),
             ended_at=error.at,
             told_until=self._told_until(self._lifetimes.of_run(self.moment)),
         )
@@ -169,10 +180,11 @@ class Planner(NamedTuple):
         One that no service takes is left out, and the error says so: a reply cannot keep its run from ending.
         """
         notices: list[Send] = []
-        body = self._complete_body(Status.FAILED, result=result, error=str(error))
-        for number, (to, more, send_id) in enumerate(self._listeners(), first):
+        text = str(error)
+        for number, listener in enumerate(self._listeners(), first):
             try:
-                notices.append(self._complete_to(to, body, send_id or id_of(IdKind.SEND, self.message, number), more))
+                body = self._complete_body(listener, Status.FAILED, result=result, error=text)
+                notices.append(self._complete_to(listener, body, number))
             except Reject as refusal:
                 error = error.because(f"and nobody is notified: {bounded(ascii(str(refusal))[1:-1], _LONGEST_WHY)}")
         return notices, error
@@ -250,11 +262,11 @@ class Planner(NamedTuple):
 
     def _onward(self, stage: AnyStage, body: str, version: int) -> Send:
         """Build the message of the next hop."""
-        onward = self.message.next(stage.name, body)._replace(version=version)
+        onward = sealed_message(self.flow.codec, self.message.next(stage.name, body)._replace(version=version))
         return Send(
             Kind.NEXT,
             self.flow.inbox_of(stage),
-            onward.body,
+            onward.text,
             id_of(IdKind.NEXT, onward),
             {**signed_attributes(onward, self.signer), **onward.carried},
             group=onward.object_id,
@@ -263,24 +275,23 @@ class Planner(NamedTuple):
     def _complete(self, status: Status, number: int, *, result: str | None = None) -> list[Send]:
         """Build the Complete messages, to ``reply_to`` and to the flow's ``complete_to``."""
         return [
-            self._complete_to(
-                to, self._complete_body(status, result=result), send_id or id_of(IdKind.SEND, self.message, i), more
-            )
-            for i, (to, more, send_id) in enumerate(self._listeners(), number)
+            self._complete_to(listener, self._complete_body(listener, status, result=result), i)
+            for i, listener in enumerate(self._listeners(), number)
         ]
 
-    def _listeners(self) -> list[tuple[Destination, dict[str, Attribute], str | None]]:
+    def _listeners(self) -> list[_Listener]:
         """Return the destinations of the end with the attributes of each: those of an answer name its request.
 
         A request that the run of another request may have answered too gets its answer under the same id from both.
         """
-        listeners: list[tuple[Destination, dict[str, Attribute], str | None]] = []
+        listeners: list[_Listener] = []
         if (m := self.message).reply_to is not None:
             caller = Caller.of(m) if takes_callers(self.flow) else None
             answer_id = None if caller is None else self._answer_id(caller)
-            listeners.append((parse_destination(m.reply_to), answer_place(m.answer_to, m.depth), answer_id))
+            place = answer_place(self.flow, m.answer_to, m.depth)
+            listeners.append(_Listener(parse_destination(m.reply_to), place, answer_id, m.answer_to is not None))
         to = self.flow.complete_to
-        return listeners if to is None else [*listeners, (to, answer_place(None, m.depth), None)]
+        return listeners if to is None else [*listeners, _Listener(to, answer_place(self.flow, None, m.depth))]
 
     def _answer_id(self, caller: Caller) -> str:
         """Return the id of the answer to the run's own request. An end after a redrive is no copy of the one before."""
@@ -288,14 +299,19 @@ class Planner(NamedTuple):
         redriven = caller._replace(redrive=caller.redrive or noted)
         return redriven.reply_id(self.flow.name, self.message.object_id)
 
-    def _complete_body(self, status: Status, *, result: str | None = None, error: str | None = None) -> str:
-        end = StoredEnd(self.message.request_id, self.moment, status.value, result, error)
-        return end_body(self.flow, self.message.object_id, self.message.request_id, end)
+    def _complete_body(self, to: _Listener, status: Status, *, result: str | None, error: str | None = None) -> str:
+        end, m = StoredEnd(self.message.request_id, self.moment, status.value, result, error), self.message
+        return end_body(self.flow, m.object_id, m.request_id, end, is_answer=to.is_answer)
 
-    def _complete_to(self, to: Destination, body: str, message_id: str, more: Mapping[str, Attribute]) -> Send:
-        attributes = {REQUEST_ID: Attribute.string(message_id), REQUESTED_AT: Attribute.number(self.moment), **more}
-        attributes.update(self.message.carried)
-        return Send(Kind.COMPLETE, to, body, message_id, attributes, group=self.message.object_id).checked()
+    def _complete_to(self, listener: _Listener, body: str, number: int) -> Send:
+        message_id = listener.send_id or id_of(IdKind.SEND, self.message, number)
+        attributes = {
+            REQUEST_ID: Attribute.string(message_id),
+            REQUESTED_AT: Attribute.number(self.moment),
+            **listener.attributes,
+            **self.message.carried,
+        }
+        return Send(Kind.COMPLETE, listener.to, body, message_id, attributes, group=self.message.object_id).checked()
 
 
 _NOWHERE: Final = Queue("")
@@ -352,7 +368,7 @@ def dead_letter(
     """
     letter_id, group = id_of(IdKind.LETTER, message, unnamed(message, envelope.first_id)), message.object_id
     letter = Send(Kind.DEAD, flow.dead_letters, "", letter_id, group=group or message.request_id)
-    parked = message.redriven(error)
+    parked = message.redriven(veiled(flow, error))
     if not message.object_id and (seems := flow.object_in(message.body)) is not None:
         with suppress(Reject):  # a letter that is at its limit does without
             return _marked(letter, parked, seems, envelope, signer)

@@ -12,6 +12,7 @@ from flowguard.events import Observer, log
 from flowguard.items.writes import Write
 from flowguard.names.at_aws import AS_IN_CODE, Names
 from flowguard.names.ids import Ids, ObjectId, RandomIds, RequestId
+from flowguard.payload.codec import Codecs
 from flowguard.protocol.callers import Caller, Callers, StoredEnd
 from flowguard.protocol.groups import GroupRequest, NewShard
 from flowguard.protocol.outbox import Send
@@ -210,10 +211,7 @@ class CallerLists(Protocol):
         ...
 
     def stored_end(self, flow: str, object_id: ObjectId) -> StoredEnd | None:
-        """Read the end of the object's run, consistently. None where there is none, or it was reset.
-
-        Raises :class:`flowguard.errors.TextGone`.
-        """
+        """Read the end of the object's run, consistently. None where there is none. Raises what its text is lost by."""
         ...
 
     def forget_askers(self, flow: str, object_id: ObjectId, keys: Sequence[str]) -> None:
@@ -249,6 +247,11 @@ class Batches(Protocol):
 
 class Store(Protocol):
     """The run items. Each method is one call to the database, and answers from that call alone."""
+
+    @property
+    def codecs(self) -> Codecs:
+        """Return the codecs of flows by which texts are sealed. It has to learn of each flow that is served."""
+        ...
 
     @property
     def waits(self) -> Waits:
@@ -287,16 +290,12 @@ class Store(Protocol):
     def release(self, claim: Claim, now: int, *, failed: bool, back_off: BackOff | None = None) -> None:
         """End the lease (``now``, ms) of a hop that is not committed. A ``failed`` attempt is counted in the item.
 
-        ``back_off`` notes why it failed, and until when the hop rests, as :meth:`back_off` does.
-        Writes nothing where another owns the hop by now.
+        ``back_off`` is noted as by :meth:`back_off`. Writes nothing where another owns the hop by now.
         """
         ...
 
     def back_off(self, claim: Claim, back_off: BackOff) -> None:
-        """Note why a failed attempt's hop rests, and until when, for those who look. The next claim removes it.
-
-        Writes nothing where another owns the hop by now.
-        """
+        """Note why a failed attempt's hop rests, and until when, unless another owns it. The next claim removes it."""
         ...
 
     def note_kills(self, claim: Claim) -> None:

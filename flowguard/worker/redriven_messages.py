@@ -105,7 +105,7 @@ def _check_unsent(letter: Letter, unsent: Undeliverable, message: Message, signe
     if not signer.is_required:
         return
     place = _place(letter)
-    parked = message._replace(body=unsent.covered(letter.text))
+    parked = message._replace(body=unsent.covered(letter.text), sealed=None)
     if problem := signer.problem(_statement(parked, place, _said_id(letter)), place.signature):
         raise ValueError(f"{problem}, so anybody may have written it; send it by hand, or drop it")
 

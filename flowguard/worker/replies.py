@@ -14,7 +14,8 @@ from flowguard.protocol.run_orders import ANSWER
 from flowguard.text.printable import bounded
 from flowguard.verdicts import Verdict
 from flowguard.wire.attributes import Attribute
-from flowguard.wire.message import PLACE, REQUEST_ID, REQUESTED_AT, place_at_depth
+from flowguard.wire.message import PLACE, REQUEST_ID, REQUESTED_AT, SEALED, place_at_depth
+from flowguard.wire.sealed_end import sealed_end
 
 FAILED = "FAILED"
 SUPERSEDED = "SUPERSEDED"
@@ -28,8 +29,14 @@ def takes_callers(flow: AnyFlow) -> bool:
     return flow.on_conflict is OnConflict.ATTACH
 
 
-def end_body(flow: AnyFlow, object_id: ObjectId, request_id: RequestId, end: StoredEnd) -> str:
-    """Return the text of a Complete message to ``request_id``. ``run`` says which request was carried out for it."""
+def end_body(
+    flow: AnyFlow, object_id: ObjectId, request_id: RequestId, end: StoredEnd, *, is_answer: bool = False
+) -> str:
+    """Return the text of a Complete message to ``request_id``. ``run`` says which request was carried out for it.
+
+    Of a flow with a codec the result and the error are sealed; of an ``is_answer``, which a run waits for, the status
+    is too.
+    """
     about = {
         "flow": flow.name,
         "object_id": object_id,
@@ -39,7 +46,11 @@ def end_body(flow: AnyFlow, object_id: ObjectId, request_id: RequestId, end: Sto
     }
     failed = "" if end.error is None else f',"error":{encode_json(end.error)}'
     done = "" if end.error is not None and end.result is None else f',"result":{end.result or "null"}'
-    return f"{encode(about)[:-1]}{failed}{done}}}"
+    if flow.codec is None:
+        return f"{encode(about)[:-1]}{failed}{done}}}"
+    text = f'{{"status":{encode_json(end.status)}{failed}{done}}}'
+    clear = {name: value for name, value in about.items() if not (is_answer and name == "status")}
+    return sealed_end(flow.codec, flow.name, object_id, clear, text)
 
 
 def not_carried_out(caller: Caller, verdict: Verdict) -> StoredEnd:
@@ -51,14 +62,15 @@ def not_carried_out(caller: Caller, verdict: Verdict) -> StoredEnd:
     return StoredEnd(caller.request_id, caller.requested_at, status, error=error)
 
 
-def answer_place(answer_to: str | None, depth: int) -> dict[str, Attribute]:
-    """Return the attribute that says what an answer is for.
+def answer_place(flow: AnyFlow, answer_to: str | None, depth: int) -> dict[str, Attribute]:
+    """Return the attribute that says what an answer of the flow is for.
 
     What goes to no run that waits may become a request: one deeper than the run that has ended at this ``depth``.
     """
     if answer_to is None:
         return place_at_depth(depth + 1)
-    return {PLACE: Attribute.string(f'{{"{ANSWER}":{answer_to}}}')}
+    sealed = "" if flow.codec is None else f',"{SEALED}":true'
+    return {PLACE: Attribute.string(f'{{"{ANSWER}":{answer_to}{sealed}}}')}
 
 
 def reply(flow: AnyFlow, object_id: ObjectId, caller: Caller, end: StoredEnd) -> Send:
@@ -78,10 +90,10 @@ def _reply(flow: AnyFlow, object_id: ObjectId, caller: Caller, end: StoredEnd) -
     attributes = {
         REQUEST_ID: Attribute.string(message_id),
         REQUESTED_AT: Attribute.number(end.committed_at),
-        **answer_place(caller.answer_to, caller.depth),
+        **answer_place(flow, caller.answer_to, caller.depth),
         **caller.carried,
     }
-    body = end_body(flow, object_id, caller.request_id, end)
+    body = end_body(flow, object_id, caller.request_id, end, is_answer=caller.answer_to is not None)
     return Send(
         Kind.COMPLETE, parse_destination(caller.reply_to), body, message_id, attributes, group=object_id
     ).checked()

@@ -21,7 +21,7 @@ def send_request(
     send = Send(
         Kind.SIDE,
         to,
-        message.body,
+        message.text,
         id_of(IdKind.START, message),
         {**attributes, **signed_attributes(message, signer)},
         group=message.object_id,

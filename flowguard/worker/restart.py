@@ -18,7 +18,7 @@ from flowguard.protocol.outbox import Kind, Send
 from flowguard.protocol.run import ENDED, RunItem
 from flowguard.startup.named_tuple import NamedTuple
 from flowguard.wire.attributes import Attribute
-from flowguard.wire.message import Message
+from flowguard.wire.message import SEALED, Message
 from flowguard.wire.send_ids import IdKind, id_of
 from flowguard.wire.signing import Signer, signed_attributes
 
@@ -37,7 +37,8 @@ def first_message_text(message: Message) -> str:
     """Return what is stored of a run's first message."""
     carried = {name: [a.type, a.value] for name, a in message.carried.items()}
     depth = [message.depth] if message.depth else []
-    return json.dumps([message.stage, message.version, message.body, carried, *depth], separators=(",", ":"))
+    body = message.body if message.sealed is None else {SEALED: message.sealed}
+    return json.dumps([message.stage, message.version, body, carried, *depth], separators=(",", ":"))
 
 
 def needs_restart(item: RunItem) -> bool:
@@ -78,12 +79,14 @@ def restart_of(flow: AnyFlow, object_id: ObjectId, item: RunItem, signer: Signer
         object_id=object_id,
         request_id=identity.request_id,
         requested_at=identity.requested_at,
-        body=body,
+        body="" if isinstance(body, dict) else body,
+        sealed=body[SEALED] if isinstance(body, dict) else None,
         carried={name: Attribute(*pair) for name, pair in carried.items()},
         depth=depth[0] if depth else 0,
     )
     inbox = flow.inbox_of(flow.stage(stage_name))
     attributes = {**signed_attributes(message, signer), **message.carried}
     return Restart(
-        message, Send(Kind.NEXT, inbox, body, id_of(IdKind.NEXT, message), attributes, group=object_id).checked()
+        message,
+        Send(Kind.NEXT, inbox, message.text, id_of(IdKind.NEXT, message), attributes, group=object_id).checked(),
     )

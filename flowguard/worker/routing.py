@@ -18,10 +18,11 @@ from flowguard.startup.named_tuple import NamedTuple
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.envelope import Envelope
 from flowguard.wire.message import FLOW_STAGE, PLACE, REQUEST_ID, REQUESTED_AT, Message, Place
+from flowguard.wire.sealed_message import opened_or_why
 from flowguard.wire.trace_context import made_in
 from flowguard.worker.leases import keeps_lease
 from flowguard.worker.record_sources import NamedQueues
-from flowguard.worker.trust import STRICT, Trust
+from flowguard.worker.trust import STRICT, Trust, trusted_payload
 
 CLOCKS_DIFFER_BY = timedelta(minutes=15)
 """How far ahead a sender's clock may be. A request from the far future would shut out every later one."""
@@ -152,7 +153,8 @@ class Routes:
         """Find the stage that an envelope is for, and read its message.
 
         Raises :class:`Unroutable`, :class:`EnvelopeError` for attributes that cannot be read, or :class:`Untrusted` for
-        what they may not say. Without ``trust`` nothing is judged: for tools that only look.
+        what they may not say; and :class:`flowguard.errors.KeyUnavailable` while a sealed body cannot be opened.
+        Without ``trust`` nothing is judged or opened: for tools that only look.
         """
         flow, stage_name = self._address(envelope)
         place = self._place(envelope)
@@ -165,7 +167,8 @@ class Routes:
             object_id=(None if named.problem else place.object_id) or ObjectId(""),
             request_id=named.request_id,
             requested_at=requested_at,
-            body=envelope.message,
+            body="" if place.is_sealed else envelope.message,
+            sealed=envelope.message if place.is_sealed else None,
             hop=place.hop,
             retry=place.retry,
             redrive=place.redrive,
@@ -180,12 +183,20 @@ class Routes:
             trace=place.trace or (made_in(envelope.attributes, envelope.of_sqs) if place.hop == 1 else None),
             depth=place.depth,
         )
-        judged = None if trust is None else trust.judge(envelope, flow, message, place, self.queues)
+        if trust is None:
+            return self._arrival(envelope, flow, message, named, opens=False)
+        trust.judge(envelope, flow, message, place, self.queues)
+        message, problem = opened_or_why(flow.codec, message)
+        if problem is not None:
+            return self._arrival(envelope, flow, message, named._replace(problem=problem), opens=False)
+        judged = trusted_payload(envelope, flow, message)
         named = named if judged is None else named._replace(payload=judged)
         return self._arrival(envelope, flow, message, named)
 
-    def _arrival(self, envelope: Envelope, flow: AnyFlow, message: Message, named: _Named) -> Arrival:
-        """Settle the message's object and stage.
+    def _arrival(
+        self, envelope: Envelope, flow: AnyFlow, message: Message, named: _Named, *, opens: bool = True
+    ) -> Arrival:
+        """Settle the message's object and stage. A sealed body is read where it ``opens`` alone.
 
         A message that can never work keeps its place, so that its run can be ended. One whose request has no id has no
         run: it names no object, and nothing is claimed.
@@ -202,7 +213,7 @@ class Routes:
             if not message.object_id:
                 payload = payload if payload is not None else _decoded(stage, message.body)
                 message = message.for_object(flow.object_of(payload, message.request_id))
-            elif payload is None and _is_repeated_request(message):
+            elif payload is None and _is_repeated_request(message) and (opens or message.sealed is None):
                 payload = _read_before(stage, message.body)
         except RunFailed as error:
             problem = error
@@ -275,8 +286,10 @@ class Routes:
         """
         rule = flow.request_id if place.hop == 1 and stage == flow.entry().name else None
         given = envelope.attributes.get(REQUEST_ID)
-        if given is not None and not (rule is not None and place.is_weak):
+        if given is not None and (place.is_sealed or not (rule is not None and place.is_weak)):
             return _Named(_checked_id(given.value, envelope))
+        if place.is_sealed:
+            raise EnvelopeError(envelope.message_id, f"attributes.{REQUEST_ID}", "is missing, and the body is sealed")
         if rule is not None:
             return _named_by(rule, flow.entry(), envelope)
         is_weak = envelope.own_id == envelope.message_id and envelope.queue_arn is not None

@@ -7,13 +7,13 @@ from datetime import timedelta
 from typing import Any
 
 from flowguard.destinations import Destination
-from flowguard.errors import OtherRelease, RunFailed
+from flowguard.errors import CannotOpen, EnvelopeError, OtherRelease, RunFailed
 from flowguard.events import Event, EventType
 from flowguard.flow import AnyFlow
 from flowguard.protocol.answers import is_run_of
 from flowguard.protocol.outbox import Kind, Send
 from flowguard.protocol.run import RunItem, Status
-from flowguard.protocol.run_orders import ArrivedAnswer, ArrivedDeadline
+from flowguard.protocol.run_orders import ArrivedAnswer, ArrivedDeadline, answer_of
 from flowguard.protocol.waiting import ALL_WHO_WAITED, GivenAnswer, Look, Use, WaitPlan
 from flowguard.retry import LONGEST_SQS_DELAY
 from flowguard.startup.named_tuple import NamedTuple
@@ -61,7 +61,7 @@ class Settler:
     def ending(self, envelope: Envelope, flow: AnyFlow, arrived: ArrivedAnswer | ArrivedDeadline) -> Ending:
         """Settle what a record brings, which is believed already."""
         if isinstance(arrived, ArrivedAnswer):
-            settled = self.settle(flow, envelope, arrived, is_last=True)
+            settled = self.settle(flow, envelope, _opened(flow, envelope, arrived), is_last=True)
             verdict, onward = (None, None) if settled is None else (settled.verdict, settled.onward)
             if verdict is AnswerVerdict.EARLY:
                 why = "the hop that waits for it is not committed yet"
@@ -235,6 +235,16 @@ class Settler:
     def _emit(self, type_: EventType, address: AnswerAddress, item: RunItem | None, **facts: Any) -> None:
         message = message_at(address, item)
         self._services.observer(Event(type_, message, facts))
+
+
+def _opened(flow: AnyFlow, envelope: Envelope, arrived: ArrivedAnswer) -> ArrivedAnswer:
+    """Return the answer, opened where it is sealed. Raises :class:`EnvelopeError` for one that cannot be opened."""
+    if arrived.sealed is None:
+        return arrived
+    try:
+        return arrived._replace(answer=answer_of(arrived.sealed.opened(flow.codec)))
+    except (CannotOpen, ValueError, RecursionError) as error:
+        raise EnvelopeError(envelope.message_id, "body", str(error)) from None
 
 
 def _resumed(address: AnswerAddress, item: RunItem | None) -> Message | None:

@@ -82,6 +82,7 @@ class Starts:
     ) -> None:
         self._rule = rule
         self._services = services
+        services.store.codecs.learn([rule.flow])
         self._ledger = ledger
         self._budget = budget
         self._pause = pause

@@ -31,19 +31,19 @@ class Trust(NamedTuple):
     function_arn: str | None = None
     gets_given_up: bool = False
 
-    def judge(self, envelope: Envelope, flow: AnyFlow, message: Message, place: Place, queues: NamedQueues) -> Any:
-        """Raise :class:`Untrusted` for what the message may not say.
+    def judge(self, envelope: Envelope, flow: AnyFlow, message: Message, place: Place, queues: NamedQueues) -> None:
+        """Raise :class:`Untrusted` for what the message may not say. Its body is not read.
 
-        Returns the payload where it was decoded, else None. ``message`` is what the attributes say; its object is empty
-        where they name none. ``queues`` are those of the function's flows.
+        ``message`` is what the attributes say; its object is empty where they name none. ``queues`` are those of the
+        function's flows.
         """
         stage = next((stage for stage in flow.stages if stage.name == message.stage), None)
         self._check_source(envelope, flow, stage, RecordKind.of(message), queues)
         signed = self._is_signed(envelope, flow, message, place)
         _check_entry(envelope, flow, stage, message)
+        _check_sealed(envelope, flow, message)
         if message.reply_to is not None and not signed:
             self._check_reply_to(envelope, flow, message.reply_to)
-        return _checked_payload(envelope, flow, stage, message)
 
     def check_order(self, envelope: Envelope, flow: AnyFlow, order: RunOrder, queues: NamedQueues) -> None:
         """Raise :class:`Untrusted` for an order, answer or deadline that is not the flow's own."""
@@ -115,9 +115,21 @@ def _check_entry(envelope: Envelope, flow: AnyFlow, stage: AnyStage | None, mess
         raise _untrusted(envelope, FLOW_STAGE, problem)
 
 
-def _checked_payload(envelope: Envelope, flow: AnyFlow, stage: AnyStage | None, message: Message) -> Any:
+def _check_sealed(envelope: Envelope, flow: AnyFlow, message: Message) -> None:
+    """Raise :class:`Untrusted` for a plain request where only sealed ones are taken. A cancelled one has no payload."""
+    if flow.sealed_only and message.hop == 1 and message.sealed is None and message.cancelled is None:
+        problem = f"its body is not sealed, and {flow.name} takes sealed requests only; send it with FlowClient"
+        raise _untrusted(envelope, PLACE, problem)
+
+
+def trusted_payload(envelope: Envelope, flow: AnyFlow, message: Message) -> Any:
+    """Return the payload where it was decoded, else None. It must name the object that the message is for.
+
+    Raises :class:`Untrusted` for another object.
+    """
     if not message.object_id:
         return None
+    stage = next((stage for stage in flow.stages if stage.name == message.stage), None)
     payload: Any = None
     named: str | None = None
     if not isinstance(flow.object_id, str):

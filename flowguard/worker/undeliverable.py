@@ -142,7 +142,13 @@ def _side(message: Message, send: Send, error: ErrorNote, signer: Signer) -> tup
     body = to_json(send.body) if escaped else send.body
     unsent = Undeliverable(send.kind, send.to, send.id, send.attributes, send.group, escaped)
     about = message._replace(
-        body=unsent.covered(body), retry=0, reply_to=None, first_error=error, last_error=None, attempts=None
+        body=unsent.covered(body),
+        sealed=None,
+        retry=0,
+        reply_to=None,
+        first_error=error,
+        last_error=None,
+        attempts=None,
     )
     attributes = signed_attributes(about, signer)
     return body, {**attributes, PLACE: _with(attributes[PLACE], unsent=unsent.as_json())}
@@ -160,7 +166,8 @@ def _next_hop(send: Send, error: ErrorNote, signer: Signer) -> dict[str, Attribu
         object_id=place.object_id or ObjectId(""),
         request_id=RequestId(texts[REQUEST_ID]),
         requested_at=int(texts[REQUESTED_AT]),
-        body=send.body,
+        body="" if place.is_sealed else send.body,
+        sealed=send.body if place.is_sealed else None,
         hop=place.hop,
         reply_to=place.reply_to,
         carried={name: a for name, a in send.attributes.items() if name not in OWN_ATTRIBUTES},

@@ -16,6 +16,7 @@ from flowguard.protocol.outbox import Kind, Send
 from flowguard.protocol.run import AwaitingRow, NewWait
 from flowguard.protocol.run_orders import RESET, order_attributes
 from flowguard.protocol.waiting import DEADLINE, Child, WaitPlan
+from flowguard.recorded.side_messages import Startable
 from flowguard.retry import LONGEST_SQS_DELAY
 from flowguard.stage import AnyStage
 from flowguard.startup.named_tuple import NamedTuple
@@ -201,8 +202,17 @@ class WaitPlanner(NamedTuple):
         yield from _count_problems(outcome)
         for name, awaited in outcome.awaited.items():
             yield from _name_problems(name, awaited)
+            if isinstance(awaited, AskFlow):
+                yield from codec_problems(self.flow, awaited.flow)
         targets = {outcome.stage: "", outcome.on_timeout: "on_timeout=", outcome.on_error: "on_error="}
         yield from self.problems(outcome, targets, lambda stage: _payload_problems(stage, outcome))
+
+
+def codec_problems(asking: AnyFlow, asked: Startable) -> Iterator[str]:
+    """Say why the answer of a flow could not be read: that flow seals it."""
+    if asked.codec is not None and asking.codec is None:
+        fix = f"give {asking.name} one that opens what {asked.name} seals"
+        yield f"{asked.name} has a codec, which seals its answer, and {asking.name} has none; {fix}"
 
 
 def ask_attributes(awaited_id: str, at: int, more: Mapping[str, Attribute], asker: Message) -> dict[str, Attribute]:
@@ -227,7 +237,7 @@ def ask_of_flow(
     back = json.dumps(address.as_json(), separators=(",", ":"))
     asked = request._replace(answer_to=back, trace=asker.trace, depth=asker.depth + 1)
     attributes = {**carried, **signed_attributes(asked, signer)}
-    return Send(Kind.ASK, inbox, asked.body, message_id, attributes, group=asked.object_id).checked()
+    return Send(Kind.ASK, inbox, asked.text, message_id, attributes, group=asked.object_id).checked()
 
 
 def deadline_message(

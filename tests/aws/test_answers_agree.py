@@ -277,7 +277,9 @@ def _kept(clients: Clients, each: Meets) -> bool:
     lay_out(clients, each.item)
     before = stored(clients)
     waits = aws_store(Settings(), clients).waits
-    call = waits._answer_call(each.address, each.answer, each.counts, waits.calls.packing.pack(each.answer.text, None))
+    call = waits._answer_call(
+        each.address, each.answer, each.counts, waits.calls.packing.pack(each.answer.text, None, about=None)
+    )
     text = call["ConditionExpression"] + call["UpdateExpression"]
     values = call["ExpressionAttributeValues"]
     call["ExpressionAttributeValues"] = {name: value for name, value in values.items() if name in text}

@@ -47,33 +47,33 @@ def form(value: dict[str, Any]) -> str:
 
 @pytest.mark.parametrize(("length", "kind"), [(0, "S"), (SHORT, "S"), (SHORT + 1, "B")])
 def test_a_short_text_is_left_as_it_is(clients: Clients, length: int, kind: str) -> None:
-    packed = packing(clients).pack("a" * length, "key")
+    packed = packing(clients).pack("a" * length, "key", about=None)
     assert form(packed.value) == kind
     assert packed.size <= length
-    assert packing(clients).unpack(packed.value) == "a" * length
+    assert packing(clients).unpack(packed.value, about=None) == "a" * length
 
 
 def test_a_text_that_compression_makes_longer_is_left_as_it_is(clients: Clients) -> None:
     text = "".join(chr(one) for one in random.Random(1).choices(range(128), k=SHORT + 1))
     assert len(zlib.compress(text.encode(), 6)) > len(text)
-    packed = packing(clients).pack(text, "key")
+    packed = packing(clients).pack(text, "key", about=None)
     assert packed == ({"S": text}, len(text))
-    assert packing(clients).size_of(text) == len(text)
+    assert packing(clients).size_of(text, about=None) == len(text)
 
 
 def test_a_text_goes_to_the_bucket_when_it_is_longer_than_was_allowed_even_compressed(clients: Clients) -> None:
     text = noise(1_000)
     size = len(zlib.compress(text.encode(), 6))
-    assert form(packing(clients, offload_above=size).pack(text, "key").value) == "B"
-    packed = packing(clients, offload_above=size - 1).pack(text, "key", BESIDE)
+    assert form(packing(clients, offload_above=size).pack(text, "key", about=None).value) == "B"
+    packed = packing(clients, offload_above=size - 1).pack(text, "key", BESIDE, about=None)
     assert packed.value == {"M": {"bucket": {"S": "long-texts"}, "key": {"S": "key"}, **BESIDE}}
-    assert packing(clients).unpack(packed.value) == text
+    assert packing(clients).unpack(packed.value, about=None) == text
 
 
 @pytest.mark.parametrize(("bucket", "key"), [(None, "key"), ("long-texts", None)])
 def test_a_text_of_no_key_or_no_bucket_stays_in_the_item(clients: Clients, bucket: str | None, key: str | None) -> None:
     with intercept(Recorder()) as calls:
-        assert form(packing(clients, bucket).pack(noise(1_000), key).value) == "B"
+        assert form(packing(clients, bucket).pack(noise(1_000), key, about=None).value) == "B"
     assert calls.calls == []
 
 
@@ -83,11 +83,11 @@ def test_the_size_of_a_text_is_what_it_takes_and_of_one_outside_at_most_what_its
     clients: Clients, bucket: str | None, text: str
 ) -> None:
     own = packing(clients, bucket)
-    packed = own.pack(text, "key")
+    packed = own.pack(text, "key", about=None)
     if form(packed.value) == "M":
-        assert packed.size <= own.size_of(text) == 1_024
+        assert packed.size <= own.size_of(text, about=None) == 1_024
     else:
-        assert packed.size == own.size_of(text)
+        assert packed.size == own.size_of(text, about=None)
 
 
 @pytest.mark.parametrize("less", [0, 1])
@@ -96,12 +96,12 @@ def test_the_size_is_of_the_pointer_from_the_very_length_at_which_the_text_goes_
 ) -> None:
     text = noise(1_000)
     size = len(zlib.compress(text.encode(), 6))
-    assert packing(clients, offload_above=size - less).size_of(text) == (1_024 if less else size)
+    assert packing(clients, offload_above=size - less).size_of(text, about=None) == (1_024 if less else size)
 
 
 @pytest.mark.parametrize("bucket", ["no-such-bucket", "no bucket's name"])
 def test_a_bucket_that_refuses_for_good_leaves_the_text_in_the_item(clients: Clients, bucket: str) -> None:
-    assert form(packing(clients, bucket).pack(noise(1_000), "key").value) == "B"
+    assert form(packing(clients, bucket).pack(noise(1_000), "key", about=None).value) == "B"
 
 
 def test_a_bucket_whose_name_boto3_does_not_even_send_leaves_the_text_in_the_item(clients: Clients) -> None:
@@ -109,7 +109,7 @@ def test_a_bucket_whose_name_boto3_does_not_even_send_leaves_the_text_in_the_ite
         raise ParamValidationError(report="Invalid bucket name")
 
     with intercept(unsent):
-        assert form(packing(clients).pack(noise(1_000), "key").value) == "B"
+        assert form(packing(clients).pack(noise(1_000), "key", about=None).value) == "B"
 
 
 def test_a_mistake_in_the_code_of_a_list_says_nothing_of_the_text(clients: Clients) -> None:
@@ -121,7 +121,7 @@ def test_a_mistake_in_the_code_of_a_list_says_nothing_of_the_text(clients: Clien
     pointer = {"M": {"bucket": {"S": "long-texts"}, "key": {"S": "key"}}}
     denied = refusing("GetObject", "AccessDenied", 403)
     with intercept(denied), intercept(broken), pytest.raises(TypeError, match="a mistake"):
-        packing(clients).unpack(pointer)
+        packing(clients).unpack(pointer, about=None)
 
 
 @pytest.mark.parametrize("operation", ["PutObject", "GetObject"])
@@ -133,7 +133,7 @@ def test_a_mistake_in_the_code_is_not_taken_for_a_refusal(clients: Clients, oper
 
     own = packing(clients)
     with intercept(broken), pytest.raises(TypeError, match="a mistake"):
-        own.unpack(own.pack(noise(1_000), "key").value)
+        own.unpack(own.pack(noise(1_000), "key", about=None).value, about=None)
 
 
 def refusing(operation: str, code: str, status: int) -> Interceptor:
@@ -152,81 +152,81 @@ def refusing(operation: str, code: str, status: int) -> Interceptor:
 def test_a_text_is_gone_only_where_s3_says_so(clients: Clients, code: str, status: int) -> None:
     """Whatever else S3 answers passes or is mended, and the text is there then."""
     own = packing(clients)
-    packed = own.pack(noise(1_000), "key")
+    packed = own.pack(noise(1_000), "key", about=None)
     with intercept(refusing("GetObject", code, status)), pytest.raises(ClientError, match=code):
-        own.unpack(packed.value)
-    assert own.unpack(packed.value) == noise(1_000)
+        own.unpack(packed.value, about=None)
+    assert own.unpack(packed.value, about=None) == noise(1_000)
     clients.s3.delete_object(Bucket="long-texts", Key="key")
     with pytest.raises(TextGone, match="gone: NoSuchKey"):
-        own.unpack(packed.value)
+        own.unpack(packed.value, about=None)
 
 
 def test_a_denial_for_a_text_that_a_list_lacks_says_that_it_is_gone(clients: Clients) -> None:
     """So S3 answers a role that may not list the whole bucket; this one may list its prefix."""
     own = packing(clients)
-    own.pack(noise(1_000), "key-of-another")
+    own.pack(noise(1_000), "key-of-another", about=None)
     pointer = {"M": {"bucket": {"S": "long-texts"}, "key": {"S": "key"}}}
     denied = refusing("GetObject", "AccessDenied", 403)
     with intercept(denied), pytest.raises(TextGone, match="gone: NoSuchKey"):
-        own.unpack(pointer)
+        own.unpack(pointer, about=None)
     unlisted = refusing("ListObjectsV2", "AccessDenied", 403)
     with intercept(denied), intercept(unlisted), pytest.raises(ClientError, match="the GetObject operation"):
-        own.unpack(pointer)
+        own.unpack(pointer, about=None)
     with intercept(refusing("GetObject", "No", 400)), pytest.raises(ClientError, match="No"):
-        own.unpack(pointer)
+        own.unpack(pointer, about=None)
 
 
 def test_a_denial_to_write_passes_where_the_item_has_no_room_for_the_text(clients: Clients) -> None:
     own = packing(clients)
     with intercept(refusing("PutObject", "AccessDenied", 403)):
-        inside = own.pack(noise(HALF_AN_ITEM // 4), "key")
+        inside = own.pack(noise(HALF_AN_ITEM // 4), "key", about=None)
         assert (form(inside.value), inside.size <= HALF_AN_ITEM) == ("B", True)
         with pytest.raises(ClientError, match="AccessDenied"):
-            own.pack(noise(HALF_AN_ITEM // 2), "key")
+            own.pack(noise(HALF_AN_ITEM // 2), "key", about=None)
         with pytest.raises(ClientError, match="AccessDenied"):
-            own.pack_aside("x", "key")
+            own.pack_aside("x", "key", about=None)
     with intercept(refusing("PutObject", "InvalidRequest", 400)):
-        assert form(own.pack(noise(HALF_AN_ITEM // 2), "key").value) == "B"
+        assert form(own.pack(noise(HALF_AN_ITEM // 2), "key", about=None).value) == "B"
 
 
 def test_a_denial_to_write_leaves_half_an_item_inside_and_not_a_byte_more(
     clients: Clients, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = noise(1_000)
-    size = packing(clients, None).size_of(text)
+    size = packing(clients, None).size_of(text, about=None)
     with intercept(refusing("PutObject", "AccessDenied", 403)):
         monkeypatch.setattr(module, "HALF_AN_ITEM", size)
-        assert form(packing(clients).pack(text, "key").value) == "B"
+        assert form(packing(clients).pack(text, "key", about=None).value) == "B"
         monkeypatch.setattr(module, "HALF_AN_ITEM", size - 1)
         with pytest.raises(ClientError, match="AccessDenied"):
-            packing(clients).pack(text, "key")
+            packing(clients).pack(text, "key", about=None)
 
 
 def test_a_bucket_of_another_account_is_neither_read_nor_written(clients: Clients) -> None:
     ours, theirs = (Packing(lambda: clients.s3, "long-texts", 1_024, owner) for owner in (ACCOUNT_ID, "9" * 12))
-    packed = ours.pack(noise(1_000), "key")
+    packed = ours.pack(noise(1_000), "key", about=None)
     with intercept(Recorder()) as calls:
-        assert ours.unpack(packed.value) == noise(1_000)
+        assert ours.unpack(packed.value, about=None) == noise(1_000)
         with pytest.raises(ClientError, match="AccessDenied"):
-            theirs.unpack(packed.value)
-        assert form(theirs.pack(noise(1_000), "key").value) == "B"
+            theirs.unpack(packed.value, about=None)
+        assert form(theirs.pack(noise(1_000), "key", about=None).value) == "B"
     owners = [call.params["ExpectedBucketOwner"] for call in calls.calls]
     assert owners == [ACCOUNT_ID, "9" * 12, "9" * 12, "9" * 12]
 
 
 def test_a_form_that_this_version_does_not_know_is_named(clients: Clients) -> None:
     with pytest.raises(SettingsError, match="a text in a form unknown here"):
-        packing(clients).unpack({"Z": "x"})
+        packing(clients).unpack({"Z": "x"}, about=None)
 
 
 def test_a_text_that_has_no_room_goes_to_s3_whatever_its_length(clients: Clients) -> None:
-    aside = packing(clients).pack_aside("x", "key")
+    aside = packing(clients).pack_aside("x", "key", about=None)
     assert aside.value == {"M": {"bucket": {"S": "long-texts"}, "key": {"S": "key"}}}
-    assert packing(clients).unpack(aside.value) == "x"
+    assert packing(clients).unpack(aside.value, about=None) == "x"
 
 
 def test_a_text_that_has_no_room_stays_in_the_item_where_there_is_no_bucket_or_it_refuses(clients: Clients) -> None:
     with intercept(Recorder()) as calls:
-        assert packing(clients, None).pack_aside("x", "key").value == {"S": "x"}
+        assert packing(clients, None).pack_aside("x", "key", about=None).value == {"S": "x"}
     assert calls.calls == []
-    assert packing(clients, "no-such-bucket").pack_aside("x", "key").value == {"S": "x"}
+    assert packing(clients, "no-such-bucket").pack_aside("x", "key", about=None).value == {"S": "x"}

@@ -82,6 +82,6 @@ def test_each_client_of_flowguard_is_made_so(monkeypatch: pytest.MonkeyPatch) ->
     session = clients._botocore.session
     assert type(session.get_component("data_loader")) is ServiceModels
     monkeypatch.setattr(session, "create_client", create)
-    for name in ("dynamodb", "events", "lambda_", "s3", "scheduler", "secretsmanager", "sns", "sqs", "ssm"):
+    for name in ("dynamodb", "events", "kms", "lambda_", "s3", "scheduler", "secretsmanager", "sns", "sqs", "ssm"):
         getattr(clients, name)
     assert asked == list(SERVICES)

@@ -186,9 +186,11 @@ def test_an_early_answer_may_have_as_many_bytes_as_its_item_has_left(clients: Cl
     longest, least = LARGEST_EARLY * 3, 1_000
     while longest - least > 1:
         middle = (longest + least) // 2
-        fits = bucket.calls.packing.pack(f'"{digits[:middle]}"', None).size <= LARGEST_EARLY
+        fits = bucket.calls.packing.pack(f'"{digits[:middle]}"', None, about=None).size <= LARGEST_EARLY
         longest, least = (longest, middle) if fits else (middle, least)
-    sizes = {length: bucket.calls.packing.pack(f'"{digits[:length]}"', None).size for length in (least, longest)}
+    sizes = {
+        length: bucket.calls.packing.pack(f'"{digits[:length]}"', None, about=None).size for length in (least, longest)
+    }
     assert sizes[least] <= LARGEST_EARLY < sizes[longest]
     bucket.keep_early("flow", "paid", GivenAnswer(f'"{digits[:least]}"'), now=NOW_MS, expires_at=NOW_MS + 1_000)
     with pytest.raises(TooLarge):

@@ -263,6 +263,7 @@ OWN_OPERATIONS: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
         "lint/": ("CopyObject", "DeleteItem", "DeleteObject", "SendMessage", "TransactGetItems"),
     },
     "a function of Python's sockets": {"aws/": ("CreateConnection",)},
+    "a method of the cipher, which is in this process": {"codecs/": ("Encrypt",)},
     "a method of flowguard's signers": {"protocol/": ("Sign",), "wire/": ("Sign",), "worker/": ("Sign",)},
 }
 """Operations without a row, by why they need none, and by where they stand."""

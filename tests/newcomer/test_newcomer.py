@@ -134,6 +134,24 @@ def test_sql_in_postgres_needs_its_own_extra_alone(fresh: FreshEnvironment, tmp_
 
 
 @pytest.mark.long("what each module imports is compared with its extra by tests/test_extras.py")
+def test_a_codec_that_encrypts_needs_its_own_extra_alone(fresh: FreshEnvironment, tmp_path: Path) -> None:
+    fresh.install("codec")
+    assert not any(fresh.has(module) for module in ("moto", "pytest", "click"))
+    (tmp_path / "sealing.py").write_text(
+        "from flowguard.codecs import About, Encrypted\n"
+        "from flowguard.payload.data_keys import NewDataKey\n"
+        "class Keys:\n"
+        "    def make(self, key, context):\n"
+        "        return NewDataKey(bytes(32), b'sealed', key)\n"
+        "    def opened(self, sealed, keys, context):\n"
+        "        return bytes(32)\n"
+        "codec, about = Encrypted('k', data_keys=Keys()), About('orders', 'o1', 'state')\n"
+        "print(codec.open(codec.seal(b'text', about), about).decode())\n"
+    )
+    assert succeeded(fresh.run(tmp_path, "python", "sealing.py")).out == "text\n"
+
+
+@pytest.mark.long("what each module imports is compared with its extra by tests/test_extras.py")
 def test_an_agent_needs_its_own_extra_alone(fresh: FreshEnvironment, tmp_path: Path) -> None:
     fresh.install("ai")
     assert not any(fresh.has(module) for module in ("moto", "pytest", "click", "openai", "anthropic"))

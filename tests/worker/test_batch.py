@@ -17,6 +17,7 @@ from flowguard.events import EventType, Tally
 from flowguard.flow import Flow
 from flowguard.names.ids import Owner, RequestId
 from flowguard.outcome import Done, Outcome
+from flowguard.payload.codec import Codecs
 from flowguard.protocol.outbox import Kind, Outbox, Send
 from flowguard.protocol.run import BackOff, Claim, ClaimRequest, Commit, Committed, Fenced, Refused, RunItem, Status
 from flowguard.stage import Stage
@@ -67,6 +68,7 @@ class Others:
     full: Sequence[str] = ()
     while_claiming: Callable[[], None] = lambda: None
     asked: list[str] = field(default_factory=list)
+    codecs: Codecs = field(default_factory=Codecs)
 
     @property
     def waits(self) -> Waits:

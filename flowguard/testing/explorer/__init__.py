@@ -14,6 +14,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TypeAlias, TypeVar
 
+from flowguard.codecs.kept_keys import standing_in
 from flowguard.errors import SettingsError, shown
 from flowguard.flow import AnyFlow
 from flowguard.project.declared import DeclaredKey as DeclaredKey
@@ -24,6 +25,7 @@ from flowguard.sim.engines import in_memory as in_memory
 from flowguard.sim.engines import on_moto as on_moto
 from flowguard.sim.engines import with_moto
 from flowguard.sim.functions import Batching
+from flowguard.sim.simulated_keys import SIMULATED_DATA_KEYS
 from flowguard.testing.explorer.checks.equivalence import Free
 from flowguard.testing.explorer.checks.invariants import Invariant as Invariant
 from flowguard.testing.explorer.checks.invariants import invariant as invariant
@@ -170,10 +172,12 @@ def explore(  # noqa: PLR0913 - everything but the first two has a default
     began = time.perf_counter()
 
     def searched(engine: EngineFor, may_lack: bool) -> Report:
-        with Sandbox(_several(flows), messages, tables or {}, engine, seed, items, offload_above, needs) as sandbox:
-            runs = Runs(sandbox, free, same, may_lack=may_lack)
-            report = search(runs, progress=progress).all(budget)
-            return report if wanted is None else replace(report, lines=sandbox.lines.result(wanted))
+        with standing_in(SIMULATED_DATA_KEYS):  # requests are sealed before the engine is there
+            sandbox = Sandbox(_several(flows), messages, tables or {}, engine, seed, items, offload_above, needs)
+            with sandbox:
+                runs = Runs(sandbox, free, same, may_lack=may_lack)
+                report = search(runs, progress=progress).all(budget)
+                return report if wanted is None else replace(report, lines=sandbox.lines.result(wanted))
 
     return replace(_on_engines(engine, searched), seconds=time.perf_counter() - began)
 

@@ -18,6 +18,7 @@ from flowguard.aws.store import DynamoDBStore
 from flowguard.destinations import Queue
 from flowguard.errors import TextGone, TooLarge
 from flowguard.names.ids import ObjectId, RequestId
+from flowguard.payload.codec import About
 from flowguard.protocol.outbox import Kind, Outbox, Send
 from flowguard.protocol.run import Claim, ClaimRequest, Committed, FencedBy, NewWait, Refused, Status
 from flowguard.protocol.waiting import GivenAnswer, WaitPlan
@@ -62,7 +63,9 @@ def test_a_state_that_a_failed_hop_leaves_in_place_counts_among_its_sizes(store:
 class Weighed(Packing):
     """Stores each text as it is, and says that the state takes so many bytes."""
 
-    def pack(self, text: str, key: str | None, beside: Mapping[str, Any] | None = None) -> Packed:
+    def pack(
+        self, text: str, key: str | None, beside: Mapping[str, Any] | None = None, *, about: About | None
+    ) -> Packed:
         return Packed({"S": text}, len(text.encode()))
 
 

@@ -24,6 +24,7 @@ from flowguard.failed import Failure
 from flowguard.flow import AnyFlow, Flow
 from flowguard.names.ids import ObjectId, RequestId
 from flowguard.outcome import Done, Outcome
+from flowguard.payload.codec import Codecs
 from flowguard.protocol.callers import Caller, Callers, StoredEnd
 from flowguard.protocol.claims import taken
 from flowguard.protocol.conflict import OnConflict
@@ -261,6 +262,10 @@ class _Outside:
         self._clock = clock
         self._stalls_after = worker.stalled_at
         self._late_by = 0
+
+    @property
+    def codecs(self) -> Codecs:
+        return Codecs()
 
     @property
     def waits(self) -> _Outside:

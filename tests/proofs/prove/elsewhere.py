@@ -22,7 +22,47 @@ class Elsewhere:
     reason: str
 
 
+_CODECS: Final = "no world of the explorer has a flow with a codec"
+
 TESTED: Final = (
+    Elsewhere(
+        r"^(codecs\.|payload\.codec\.|wire\.sealed_\w+\.|aws\.data_keys\.)",
+        (
+            "tests/codecs/test_compressed.py",
+            "tests/codecs/test_encrypted.py",
+            "tests/codecs/test_ends.py",
+            "tests/codecs/test_messages.py",
+            "tests/codecs/test_reading.py",
+            "tests/payload/test_codec.py",
+            "tests/aws/test_data_keys.py",
+        ),
+        _CODECS,
+    ),
+    Elsewhere(
+        r"^deploy\.(codec_uses\.|permissions\.permissions_of: .*codec_permissions|.*CODEC_KEY)",
+        ("tests/deploy/test_codec_uses.py",),
+        _CODECS,
+    ),
+    Elsewhere(
+        r"^aws\.(packing\..*([sS]eal|codec|about|tells_apart)|packing\._size_of|items\.about_of|"
+        r"batch_calls\._length|item_texts\.ItemTexts\._text|(waits|wait_calls|group_items|memos|commit_texts)\..*"
+        r"(about|tells_apart))",
+        ("tests/aws/test_sealed_texts.py", "tests/aws/test_packing.py", "tests/codecs/test_whole_run.py"),
+        _CODECS,
+    ),
+    Elsewhere(
+        r"^(flow|client|wire|worker|protocol|recorded)\S*: .*"
+        r"([sS]eal|SEALED|codec|veiled|KeyUnavailable|opens\b|opened_|trusted_payload|is_answer)|"
+        r"^(worker\.(trust\._check_sealed|failure_note\.veiled|settler\._opened|wait_planner\.codec_problems)|"
+        r"wire\.message\._version)\b",
+        (
+            "tests/codecs/test_messages.py",
+            "tests/codecs/test_ends.py",
+            "tests/codecs/test_outage.py",
+            "tests/codecs/test_whole_run.py",
+        ),
+        _CODECS,
+    ),
     Elsewhere(
         r"ai\.",
         ("tests/ai/test_remembered_calls.py", "tests/ai/test_questions.py"),

@@ -520,7 +520,7 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "worker.undeliverable._next_hop: ObjectId('') → forced false",
     ),
     "what is raised again is as good as not caught: of all other errors none is final": (
-        "aws.packing.Packing._offload: except (ClientError, ParamValidationError) → catches every Exception",
+        "aws.packing.Packing._put: except (ClientError, ParamValidationError) → catches every Exception",
         "aws.packing.Packing._fetch: except ClientError → catches every Exception",
     ),
     "the codes of a transaction have lost the 'None' that the passing ones have: they are never all of these": (
@@ -602,7 +602,7 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "wire.resumed_body.ResumedBody.read: except (ValueError, RecursionError) → catches every Exception",
     ),
     "a first hop without its stage was refused before: this is for the type checker": (
-        "worker.trust._checked_payload: stage is not None → forced true",
+        "worker.trust.trusted_payload: stage is not None → forced true",
     ),
 }
 

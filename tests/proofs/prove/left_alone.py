@@ -199,6 +199,17 @@ MODULES: Final = (
     "flowguard.deploy.template",
     "flowguard.flow",
     "flowguard.worker.redrive",
+    "flowguard.payload.codec",
+    "flowguard.codecs.compressed",
+    "flowguard.codecs.deflate",
+    "flowguard.codecs.encrypted",
+    "flowguard.codecs.ends",
+    "flowguard.codecs.kept_keys",
+    "flowguard.codecs.reading",
+    "flowguard.aws.data_keys",
+    "flowguard.wire.sealed_end",
+    "flowguard.wire.sealed_message",
+    "flowguard.deploy.codec_uses",
     "flowguard.wire.resumed_body",
 )
 """Where decisions are made."""
@@ -238,6 +249,9 @@ FUNCTIONS: Final = {
     r"^worker\.plan\.Planner\._no_outcome$": "a text for people",
     r"^worker\.trust\._untrusted$": "a text for people",
     r"^wire\.signing\.Unsigned\.": "what it answers is asked for only where messages are not signed",
+    r"^codecs\.(deflate\.(largest_problem|check_largest)|encrypted\._(key|bound)_problems)$": (
+        "judges a codec when it is made; nothing is sealed yet"
+    ),
     r"^aws\.writes\._types$": "loads boto3's types once",
     r"^aws\.writes\._kind$": "a text for people",
     r"^aws\.ledger\.DynamoDBLedger\.(read|_no_table)$": "for people and tests: not on a call's way",

@@ -208,7 +208,7 @@ def _request(flows: Sequence[AnyFlow], payload: BaseModel, number: int, at: int)
             message, _ = flow.request(payload, request_id=lambda: RequestId(f"request-{number}"), requested_at=at)
             queue = arn_of(queue_of(flow, flow.entry()))
             return sqs_event(
-                queue, message.body, attributes=message.attributes(), sent_at=at, group=_group(queue, message.object_id)
+                queue, message.text, attributes=message.attributes(), sent_at=at, group=_group(queue, message.object_id)
             )
     starts = ", ".join(f"{flow.name} with {flow.entry().payload.__name__}" for flow in flows)
     raise TypeError(f"{type(payload).__name__} starts none of the flows: {starts}")

@@ -16,6 +16,7 @@ from flowguard.testing.explorer.record.history import History
 from flowguard.testing.explorer.run.inbox import arn_of
 from flowguard.testing.explorer.run.sandbox import Sandbox
 from flowguard.wire.message import Message
+from flowguard.wire.sealed_message import opened_message, sealed_message
 
 _A_WHILE: Final = timedelta(hours=1)
 
@@ -65,14 +66,16 @@ def _again(flow: AnyFlow, before: Message, request_id: str, now: int) -> Message
     It is asked by nobody. The address for its end was signed for the first request alone.
     """
     object_id = before.object_id if isinstance(flow.object_id, str) else ObjectId(request_id)
+    before = opened_message(flow.codec, before)
     fresh = before._replace(request_id=RequestId(request_id), object_id=object_id, requested_at=now, retry=0, redrive=0)
-    return fresh._replace(first_error=None, last_error=None, attempts=None, reply_to=None, answer_to=None)
+    fresh = fresh._replace(first_error=None, last_error=None, attempts=None, reply_to=None, answer_to=None)
+    return fresh if before.sealed is None else sealed_message(flow.codec, fresh)
 
 
 def _request(message: Message, queue: str, group: str | None) -> NextRequest:
     event = lambda_events.sqs_event(
         queue,
-        message.body,
+        message.text,
         attributes=message.attributes(),
         message_id=message.request_id,
         sent_at=message.requested_at,

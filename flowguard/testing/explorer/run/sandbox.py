@@ -231,6 +231,7 @@ class Sandbox:
     def _set_up(self) -> None:
         self._clients = _clients(environment_here())
         self.store = aws_store(self.settings, self._clients)
+        self.store.codecs.learn(self.flows)
         self.dynamodb = self._engine.client("dynamodb")
         self.provisioner = AutoProvisioner(self._engine, self.keys, self.settings.table)
         functions = self.functions_for(self._services(lambda _: None))

@@ -1,0 +1,66 @@
+"""Data keys of KMS."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from typing import Any, Final
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from flowguard.aws.clients import prepared_clients
+from flowguard.aws.faults import error_code
+from flowguard.errors import KeyUnavailable
+from flowguard.payload.data_keys import NewDataKey
+
+_OF_ANOTHER_KEY: Final = "IncorrectKeyException"
+"""The code of KMS where another key has sealed the data key than the one that is asked."""
+
+_NOT_OPENED: Final = "InvalidCiphertextException"
+"""The code of KMS for a data key that was changed, or sealed in another encryption context."""
+
+
+def _client_here() -> Any:
+    return prepared_clients().kms
+
+
+class KmsDataKeys:
+    """Makes data keys with GenerateDataKey, and opens them with Decrypt. The client is made with the first call."""
+
+    def __init__(self, client: Callable[[], Any] = _client_here) -> None:
+        self._make_client = client
+
+    @cached_property
+    def _client(self) -> Any:
+        return self._make_client()
+
+    def make(self, key: str, context: Mapping[str, str]) -> NewDataKey:
+        """Make a data key. Whatever KMS has against it may pass: nothing is wrong with what is to be sealed."""
+        try:
+            made = self._client.generate_data_key(KeyId=key, KeySpec="AES_256", EncryptionContext=dict(context))
+        except (ClientError, BotoCoreError) as error:
+            raise _unavailable(key, error) from None
+        return NewDataKey(made["Plaintext"], made["CiphertextBlob"], made["KeyId"])
+
+    def opened(self, sealed: bytes, keys: Sequence[str], context: Mapping[str, str]) -> bytes | None:
+        """Open a data key. None where it was changed, and where none of the keys has sealed it."""
+        for key in keys:
+            try:
+                answer = self._client.decrypt(CiphertextBlob=sealed, KeyId=key, EncryptionContext=dict(context))
+            except ClientError as error:
+                code = error_code(error)
+                if code == _NOT_OPENED:
+                    return None
+                if code != _OF_ANOTHER_KEY:
+                    raise _unavailable(key, error) from None
+            except BotoCoreError as error:
+                raise _unavailable(key, error) from None
+            else:
+                secret: bytes = answer["Plaintext"]
+                return secret
+        return None
+
+
+def _unavailable(key: str, error: ClientError | BotoCoreError) -> KeyUnavailable:
+    code = error_code(error) if isinstance(error, ClientError) else type(error).__name__
+    return KeyUnavailable(key, f"{code}: {error}")

@@ -1,0 +1,87 @@
+"""The data keys that a process keeps, and for how long.
+
+::
+
+    new key ── seals for minutes ──▶ another new key      its sealed form stands beside each value
+                                     └▶ the old one opens what it sealed, for as long
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Final
+
+from flowguard.clock import Clock
+from flowguard.payload.data_keys import Context, DataKeys, NewDataKey
+from flowguard.startup.named_tuple import NamedTuple
+
+MOST_OPENED: Final = 256
+"""Data keys that a process keeps open at a time. Of more the oldest is asked for again."""
+
+MOST_SEALED: Final = 1 << 24
+"""Values that one data key seals at most: far fewer than its random nonces are good for."""
+
+
+_STAND_INS: Final[list[DataKeys]] = []
+
+
+@contextmanager
+def standing_in(keys: DataKeys) -> Iterator[None]:
+    """Let these keys stand in for AWS's in the block: nothing of a simulation asks a real service."""
+    _STAND_INS.append(keys)
+    try:
+        yield
+    finally:
+        _STAND_INS.remove(keys)
+
+
+def data_keys_here(make: Callable[[], DataKeys]) -> DataKeys:
+    """Return the keys that stand in, else those that are made of AWS's own."""
+    return _STAND_INS[-1] if _STAND_INS else make()
+
+
+class _Sealing(NamedTuple):
+    """The data key that seals for one flow until ``until`` (ms)."""
+
+    made: NewDataKey
+    until: int
+
+
+class KeptKeys:
+    """The data keys that a process has at hand, each for ``interval`` ms at most. Never shown."""
+
+    def __init__(self, source: DataKeys, clock: Clock, interval: int) -> None:
+        self.source = source
+        self._clock = clock
+        self._interval = interval
+        self._sealing: dict[str, _Sealing] = {}
+        self._uses: dict[str, int] = {}
+        self._opened: dict[tuple[bytes, str], tuple[bytes, int]] = {}
+
+    def sealing(self, key: str, flow: str, context: Context) -> NewDataKey:
+        """Return the data key that seals now for a flow, which may be a new one."""
+        now, kept = self._clock.now(), self._sealing.get(flow)
+        uses = self._uses.get(flow, 0) + 1
+        if kept is None or now >= kept.until or uses > MOST_SEALED:
+            kept, uses = _Sealing(self.source.make(key, context), now + self._interval), 1
+            self._sealing[flow] = kept
+            self._keep(kept.made.sealed, flow, kept.made.secret, now)
+        self._uses[flow] = uses
+        return kept.made
+
+    def opening(self, sealed: bytes, flow: str, keys: Sequence[str], context: Context) -> bytes | None:
+        """Return the data key that has sealed a value of a flow. None where no key here opens it."""
+        now, kept = self._clock.now(), self._opened.get((sealed, flow))
+        if kept is not None and now < kept[1]:
+            return kept[0]
+        secret = self.source.opened(sealed, keys, context)
+        if secret is not None:
+            self._keep(sealed, flow, secret, now)
+        return secret
+
+    def _keep(self, sealed: bytes, flow: str, secret: bytes, now: int) -> None:
+        self._opened.pop((sealed, flow), None)
+        self._opened[sealed, flow] = secret, now + self._interval
+        for oldest in list(self._opened)[:-MOST_OPENED]:
+            self._opened.pop(oldest, None)

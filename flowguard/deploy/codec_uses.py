@@ -1,0 +1,73 @@
+"""The keys that the codecs of flows use. A function calls KMS for them itself, in the name of the flow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from flowguard.codecs.encrypted import CONTEXT, Encrypted
+from flowguard.deploy.found import FoundFunction
+from flowguard.deploy.needs import Permission, Target
+from flowguard.deploy.uses import uses_of
+from flowguard.flow import AnyFlow
+
+SEALS: Final = "kms:GenerateDataKey"
+OPENS: Final = "kms:Decrypt"
+FLOW: Final = f"kms:EncryptionContext:{CONTEXT}"
+"""The condition key that says for which flow a data key is made or opened."""
+
+ALIAS: Final = "kms:RequestAlias"
+"""The condition key that says by which alias a key was named. A policy cannot name an alias as a resource."""
+
+
+def codec_permissions(function: FoundFunction) -> Iterator[Permission]:
+    """Yield what a function does with the keys of codecs, each with the flows that it may do it for.
+
+    Nothing is known of a codec that is not :class:`flowguard.codecs.Encrypted`.
+    """
+    flows: dict[tuple[str, str], set[str]] = {}
+    for key, action, flow in _uses(function):
+        flows.setdefault((key, action), set()).add(flow)
+    actions: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    for (key, action), named in sorted(flows.items()):
+        actions.setdefault((key, tuple(sorted(named))), []).append(action)
+    for (key, for_flows), allowed in actions.items():
+        yield Permission(Target.CODEC_KEY.value, key, tuple(sorted(allowed)), for_flows)
+
+
+def _uses(function: FoundFunction) -> Iterator[tuple[str, str, str]]:
+    """Yield each key with what is done with it, and the flow that it is done for.
+
+    A function seals and opens for its flows, and seals the requests to others that it asks or starts. It opens the
+    answers of those whom its flow asks, by the keys of its own flow.
+    """
+    for flow in function.flows:
+        yield from _both(flow)
+        for stage in flow.stages:
+            uses = uses_of(stage)
+            for other in uses.asks_flows | uses.starts:
+                yield from _seals(other)
+            for other in uses.asks_flows:
+                yield from _opens(flow, other)
+
+
+def _both(flow: AnyFlow) -> Iterator[tuple[str, str, str]]:
+    yield from _seals(flow)
+    yield from _opens(flow, flow)
+
+
+def _seals(flow: AnyFlow) -> Iterator[tuple[str, str, str]]:
+    if isinstance(flow.codec, Encrypted):
+        yield flow.codec.key, SEALS, flow.name
+
+
+def _opens(flow: AnyFlow, what_of: AnyFlow) -> Iterator[tuple[str, str, str]]:
+    if isinstance(flow.codec, Encrypted) and what_of.codec is not None:
+        for key in flow.codec.opens:
+            yield key, OPENS, what_of.name
+
+
+def alias_of(key: str) -> str | None:
+    """Return the alias by which a key is named. None for an id or an ARN of the key itself."""
+    name = key.split(":", 5)[-1]
+    return name if name.startswith("alias/") else None

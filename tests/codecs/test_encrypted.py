@@ -1,0 +1,325 @@
+"""Encryption under data keys: what is opened, by whom, and for how long a key is kept."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from datetime import timedelta
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from flowguard.aws.data_keys import KmsDataKeys
+from flowguard.clock import ManualClock
+from flowguard.codecs.encrypted import _HEAD, MARK, Encrypted, OpensAny, _decrypted, _read
+from flowguard.codecs.kept_keys import MOST_OPENED, KeptKeys, data_keys_here, standing_in
+from flowguard.errors import CannotOpen, DefinitionError, KeyUnavailable, SettingsError, TooLarge
+from flowguard.payload.codec import About
+from tests.codecs.fakes import Vault
+
+ABOUT = About("orders", "o1", "state run")
+MINUTES = timedelta(minutes=5)
+
+
+def codec(vault: Vault, clock: ManualClock | None = None, key: str = "k", **options: Any) -> Encrypted:
+    return Encrypted(key, data_keys=vault, clock=clock or ManualClock(), **options)
+
+
+@pytest.mark.parametrize("compress", [True, False])
+@pytest.mark.parametrize("text", [b"", b"fge1", b"fgz1", b'{"a":1}', b"long " * 10_000])
+def test_what_is_sealed_is_opened_again(text: bytes, compress: bool) -> None:
+    vault = Vault()
+    sealed = codec(vault, compress=compress).seal(text, ABOUT)
+    assert codec(vault).open(sealed, ABOUT) == text
+    assert not text or text not in sealed[4:]
+
+
+def test_a_compressed_text_is_shorter_and_one_that_is_not_says_its_length() -> None:
+    vault, text = Vault(), b"long " * 10_000
+    assert len(codec(vault).seal(text, ABOUT)) < 1_000
+    plain = codec(vault, compress=False)
+    assert len(plain.seal(text, ABOUT)) - len(plain.seal(b"", ABOUT)) == len(text)
+
+
+def test_no_two_values_are_sealed_alike() -> None:
+    each = codec(Vault())
+    assert each.seal(b"text", ABOUT) != each.seal(b"text", ABOUT)
+
+
+@pytest.mark.parametrize(
+    "other", [ABOUT._replace(flow="carts"), ABOUT._replace(object_id="o2"), ABOUT._replace(kind="result run")]
+)
+def test_what_is_about_something_else_is_not_opened(other: About) -> None:
+    vault = Vault()
+    sealed = codec(vault).seal(b"text", ABOUT)
+    with pytest.raises(CannotOpen):
+        codec(vault).open(sealed, other)
+
+
+@pytest.mark.parametrize("place", range(200))
+def test_a_changed_byte_is_noticed_wherever_it_is(place: int) -> None:
+    vault = Vault()
+    sealed = bytearray(codec(vault).seal(b"a text of some length, which does not compress", ABOUT))
+    sealed[place % len(sealed)] ^= 1
+    with pytest.raises(CannotOpen):
+        codec(vault).open(bytes(sealed), ABOUT)
+
+
+@pytest.mark.parametrize("length", range(0, 64, 3))
+def test_what_is_not_whole_is_not_opened(length: int) -> None:
+    vault = Vault()
+    sealed = codec(vault).seal(b"text", ABOUT)
+    assert length < len(sealed)
+    with pytest.raises(CannotOpen):
+        codec(vault).open(sealed[:length], ABOUT)
+
+
+@pytest.mark.parametrize(
+    "sealed", [b"", b"plain", MARK, MARK + b"\x00\x00\xff\x00\x00key", MARK + b"\0\0\1\0\0\xff" * 9]
+)
+def test_what_is_no_sealed_value_is_not_opened(sealed: bytes) -> None:
+    with pytest.raises(CannotOpen):
+        codec(Vault()).open(sealed, ABOUT)
+
+
+def test_each_says_what_is_wrong_with_it() -> None:
+    each = codec(Vault())
+    with pytest.raises(CannotOpen, match="another codec has sealed it than Encrypted"):
+        each.open(b"fgz1" + bytes(40), ABOUT)
+    whole = each.seal(b"", ABOUT)
+    head = len(whole) - len(each.seal(b"", ABOUT)[_HEAD.size + len(b"id-of-k") + len(b"sealed-1") + 12 :])
+    with pytest.raises(CannotOpen, match="it is not whole"):
+        each.open(whole[:head], ABOUT)
+    with pytest.raises(CannotOpen, match="it was changed, or sealed as something else"):
+        each.open(whole[: head + 1], ABOUT)
+
+
+class Broken(bytes):
+    def __getitem__(self, place: object) -> Any:
+        raise LookupError("broken")
+
+
+class BrokenCipher:
+    def decrypt(self, *_: object) -> bytes:
+        raise LookupError("broken")
+
+
+def test_a_mistake_of_ours_is_no_changed_value() -> None:
+    sealed = codec(Vault()).seal(b"text", ABOUT)
+    with pytest.raises(LookupError):
+        _read(Broken(sealed), ABOUT)
+    cipher: Any = BrokenCipher()
+    with pytest.raises(LookupError):
+        _decrypted(cipher, _read(sealed, ABOUT), ABOUT)
+
+
+class Unloadable(ModuleType):
+    def __getattr__(self, name: str) -> Any:
+        raise LookupError("broken")
+
+
+def test_without_the_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    name = "cryptography.hazmat.primitives.ciphers.aead"
+    monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(SettingsError, match=r"pip install 'flowguard-aws\[codec\]'"):
+        codec(Vault()).seal(b"text", ABOUT)
+    monkeypatch.setitem(sys.modules, name, Unloadable(name))
+    with pytest.raises(LookupError):
+        codec(Vault()).seal(b"text", ABOUT)
+
+
+def test_a_data_key_is_made_for_its_flow() -> None:
+    vault = Vault()
+    codec(vault).seal(b"text", ABOUT)
+    assert [context for _, context, _ in vault.known.values()] == [{"flowguard-flow": "orders"}]
+
+
+def test_what_stands_in_does_so_in_its_block_alone() -> None:
+    first, second, each = Vault(), Vault(), Encrypted("k")
+    for vault in (first, second):
+        with standing_in(vault):
+            each.seal(b"text", ABOUT)
+            assert data_keys_here(Vault) is vault
+    assert (first.made, second.made) == (1, 1)
+    other = Vault()
+    assert data_keys_here(lambda: other) is other
+
+
+def test_elsewhere_the_keys_of_kms_are_made_once() -> None:
+    each = Encrypted("k")
+    assert isinstance(each._of_aws(), KmsDataKeys)
+    assert each._of_aws() is each._of_aws()
+    people = OpensAny(Vault)
+    assert people._of_aws() is people._of_aws()
+
+
+def test_a_data_key_that_is_opened_anew_is_the_newest() -> None:
+    vault, clock = Vault(), ManualClock()
+    kept = KeptKeys(vault, clock, 60_000)
+    names = [f"s-{number}".encode() for number in range(MOST_OPENED + 1)]
+    for name in names:
+        vault.known[name] = ("k", {}, b"secret")
+    for name in names[:-1]:
+        kept.opening(name, "orders", ["k"], {})
+    clock.advance(seconds=60)
+    kept.opening(names[0], "orders", ["k"], {})
+    kept.opening(names[-1], "orders", ["k"], {})
+    asked = len(vault.asked)
+    kept.opening(names[0], "orders", ["k"], {})
+    assert len(vault.asked) == asked
+
+
+def test_a_text_that_is_too_long_is_refused_when_it_is_sealed() -> None:
+    with pytest.raises(TooLarge, match="the state run to be sealed is too large"):
+        codec(Vault(), largest=10).seal(b"x" * 11, ABOUT)
+
+
+def test_a_bomb_is_not_opened_beyond_the_bound() -> None:
+    vault = Vault()
+    sealed = codec(vault).seal(b"\x00" * 5_000_000, ABOUT)
+    with pytest.raises(CannotOpen, match="it has more than 1,000 bytes"):
+        codec(vault, largest=1_000).open(sealed, ABOUT)
+
+
+def test_the_id_of_the_key_stands_in_the_sealed_form() -> None:
+    assert b"id-of-k" in codec(Vault()).seal(b"text", ABOUT)
+
+
+# -- keys
+
+
+def test_a_key_that_has_sealed_before_opens_and_another_does_not() -> None:
+    vault = Vault()
+    sealed = codec(vault, key="old").seal(b"text", ABOUT)
+    assert codec(vault, key="new", opens=["old"]).open(sealed, ABOUT) == b"text"
+    with pytest.raises(CannotOpen, match="it says that id-of-old has sealed it, which may not open here"):
+        codec(vault, key="new").open(sealed, ABOUT)
+
+
+def test_the_key_that_is_named_is_asked_first() -> None:
+    vault = Vault()
+    sealed = codec(vault, key="old").seal(b"text", ABOUT)
+    with pytest.raises(CannotOpen):
+        codec(vault, key="new", opens=["id-of-old", "old"]).open(b"fge1" + sealed[4:-1], ABOUT)
+    assert vault.asked[-1] == ("open", "id-of-old new old")
+
+
+def test_people_are_asked_for_the_key_that_is_named_alone() -> None:
+    vault = Vault()
+    sealed = codec(vault).seal(b"text", ABOUT)
+    assert OpensAny(lambda: vault).open(sealed, ABOUT) == b"text"
+    assert vault.asked[-1] == ("open", "id-of-k")
+
+
+def test_a_process_makes_one_data_key_for_each_flow_and_interval() -> None:
+    vault, clock = Vault(), ManualClock()
+    each = codec(vault, clock)
+    for _ in range(3):
+        each.seal(b"text", ABOUT)
+    assert vault.made == 1
+    each.seal(b"text", ABOUT._replace(flow="carts"))
+    assert vault.made == 2
+    clock.advance(seconds=299)
+    each.seal(b"text", ABOUT)
+    assert vault.made == 2
+    clock.advance(seconds=1)
+    each.seal(b"text", ABOUT)
+    assert vault.made == 3
+
+
+def test_a_data_key_seals_a_bounded_number_of_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("flowguard.codecs.kept_keys.MOST_SEALED", 3)
+    vault = Vault()
+    each = codec(vault)
+    made = []
+    for _ in range(7):
+        each.seal(b"text", ABOUT)
+        made.append(vault.made)
+    assert made == [1, 1, 1, 2, 2, 2, 3]
+
+
+def test_what_a_process_has_sealed_it_opens_without_a_call() -> None:
+    vault = Vault()
+    each = codec(vault)
+    each.open(each.seal(b"text", ABOUT), ABOUT)
+    assert vault.asked == [("make", "k")]
+
+
+def test_an_opened_data_key_is_kept_for_the_interval() -> None:
+    vault, clock = Vault(), ManualClock()
+    sealed, reader = codec(vault).seal(b"text", ABOUT), codec(vault, clock, interval=timedelta(minutes=1))
+    for seconds, calls in ((0, 1), (59, 1), (1, 2)):
+        clock.advance(seconds=seconds)
+        reader.open(sealed, ABOUT)
+        assert sum(what == "open" for what, _ in vault.asked) == calls
+
+
+def test_a_process_keeps_a_bounded_number_of_opened_data_keys() -> None:
+    vault, clock = Vault(), ManualClock()
+    kept = KeptKeys(vault, clock, 60_000)
+    sealed = []
+    for number in range(MOST_OPENED + 1):
+        name = f"s-{number}".encode()
+        vault.known[name] = ("k", {}, b"secret")
+        sealed.append(name)
+        assert kept.opening(name, "orders", ["k"], {}) == b"secret"
+    asked = len(vault.asked)
+    assert len(kept._opened) == MOST_OPENED
+    kept.opening(sealed[1], "orders", ["k"], {})
+    assert len(vault.asked) == asked
+    kept.opening(sealed[0], "orders", ["k"], {})
+    assert len(vault.asked) == asked + 1
+
+
+def test_a_data_key_that_nobody_opens_is_not_kept() -> None:
+    vault = Vault()
+    kept = KeptKeys(vault, ManualClock(), 60_000)
+    assert kept.opening(b"unknown", "orders", ["k"], {}) is None
+    assert kept.opening(b"unknown", "orders", ["k"], {}) is None
+    assert len(vault.asked) == 2
+
+
+def test_while_its_keys_are_away_nothing_is_sealed_and_what_is_kept_goes_on() -> None:
+    vault, clock = Vault(), ManualClock()
+    each = codec(vault, clock)
+    sealed = each.seal(b"text", ABOUT)
+    vault.away = True
+    assert each.open(each.seal(b"more", ABOUT), ABOUT) == b"more"
+    clock.advance(seconds=300)
+    with pytest.raises(KeyUnavailable, match="the key k cannot be used now: ThrottlingException"):
+        each.seal(b"text", ABOUT)
+    with pytest.raises(KeyUnavailable):
+        each.open(sealed, ABOUT)
+    vault.away = False
+    assert each.open(sealed, ABOUT) == b"text"
+
+
+# -- its definition
+
+
+@pytest.mark.parametrize(
+    ("make", "problem"),
+    [
+        (lambda: Encrypted(""), "key is ''; write the alias, id or ARN of a KMS key"),
+        (lambda: Encrypted(None), "key is None"),  # type: ignore[arg-type]  # a mistake
+        (lambda: Encrypted("k", opens="alias/a"), "opens is 'alias/a'; write a tuple of keys"),
+        (lambda: Encrypted("k", opens=("",)), "opens is"),
+        (lambda: Encrypted("k", interval=5), "interval is 5, which has no unit"),  # type: ignore[arg-type]  # a mistake
+        (lambda: Encrypted("k", interval=timedelta(0)), "it is positive, and at most 1:00:00"),
+        (lambda: Encrypted("k", interval=timedelta(hours=2)), "it is positive, and at most 1:00:00"),
+        (lambda: Encrypted("k", largest=0), "largest is 0; write how many bytes"),
+    ],
+)
+def test_a_mistake_is_refused_when_it_is_made(make: Callable[[], object], problem: str) -> None:
+    with pytest.raises(DefinitionError, match=problem):
+        make()
+
+
+def test_nothing_of_a_key_is_shown() -> None:
+    vault = Vault()
+    each = codec(vault)
+    each.seal(b"text", ABOUT)
+    shown = f"{each!r} {vars(each)!r} {vault.make('k', {})!r}"
+    assert repr(bytes([1]) * 32)[2:-1] not in shown
+    assert repr(each) == "Encrypted('k')"

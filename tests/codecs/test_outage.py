@@ -1,0 +1,171 @@
+"""Keys that cannot be asked, and values that nobody opens: what that costs a run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from flowguard.clock import ManualClock
+from flowguard.codecs import Encrypted
+from flowguard.events import EventType
+from flowguard.flow import AnyFlow, Flow
+from flowguard.payload.codec import About, Codec
+from flowguard.protocol.run import Status
+from flowguard.wire.message import Message
+from flowguard.wire.sealed_message import sealed_message
+from tests.codecs.fakes import Vault
+from tests.scene import Scene, Script, scene, two_stages
+
+CALLS = range(1, 7)
+"""More than the calls of a hop to its keys."""
+
+
+class Every:
+    """A codec that asks its keys at each call, of which one is not answered."""
+
+    def __init__(self, vault: Vault) -> None:
+        self._vault = vault
+        self.calls = 0
+        self.fails_at: int | None = None
+
+    def seal(self, data: bytes, about: About) -> bytes:
+        return self._codec().seal(data, about)
+
+    def open(self, sealed: bytes, about: About) -> bytes:
+        return self._codec().open(sealed, about)
+
+    def _codec(self) -> Encrypted:
+        self.calls += 1
+        self._vault.away = self.calls == self.fails_at
+        return Encrypted("k", data_keys=self._vault, clock=ManualClock())
+
+
+def sealing(codec: Codec) -> Callable[[Script], AnyFlow]:
+    def made(script: Script) -> AnyFlow:
+        class Orders(
+            Flow, name="orders", object_id="order_id", complete_to="completed", dead_letters="dead", codec=codec
+        ):
+            stages = two_stages(script)
+
+        return Orders
+
+    return made
+
+
+@contextmanager
+def sealed_scene(codec: Codec) -> Iterator[Scene]:
+    with scene(sealing(codec)) as at:
+        yield at
+
+
+def first(at: Scene, codec: Codec, **changes: Any) -> Message:
+    return sealed_message(codec, at.message(**changes))
+
+
+def second(at: Scene, codec: Codec) -> Message:
+    return sealed_message(codec, at.second())
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_an_outage_of_the_keys_at_whatever_call_costs_no_attempt(call: int) -> None:
+    vault = Vault()
+    codec = Every(vault)
+    with sealed_scene(codec) as at:
+        message = first(at, codec)
+        codec.calls, codec.fails_at = 0, call
+        acked = at.deliver(message)
+        failed = codec.calls >= call
+        assert acked == [not failed]
+        codec.fails_at = None
+        vault.away = False
+        at.clock.advance(seconds=1)
+        assert at.deliver(message) == [True]
+        assert {attempt for _, _, attempt in at.script.handled} == {1}
+        item = at.item_of(codec)
+        assert (item.status, item.hop, item.retry, item.kills) == (Status.RUNNING, 1, 0, 0)
+        assert at.priced() == 1
+        assert at.sent("dead") == []
+        assert at.told(EventType.RETRIED) == 0
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_and_so_it_is_in_the_second_hop(call: int) -> None:
+    vault = Vault()
+    codec = Every(vault)
+    with sealed_scene(codec) as at:
+        at.deliver(first(at, codec))
+        message = second(at, codec)
+        codec.calls, codec.fails_at = 0, call
+        at.deliver(message)
+        codec.fails_at = None
+        vault.away = False
+        at.clock.advance(seconds=1)
+        assert at.deliver(message) == [True]
+        assert {attempt for _, _, attempt in at.script.handled} == {1}
+        assert at.item_of(codec).status is Status.COMPLETED
+        assert at.sent("dead") == []
+
+
+def test_after_an_outage_the_records_of_an_invocation_are_left_alone() -> None:
+    vault = Vault()
+    codec = Every(vault)
+    with sealed_scene(codec) as at:
+        messages = [first(at, codec), sealed_message(codec, at.order("o2"))]
+        codec.calls, codec.fails_at = 0, 1
+        assert at.deliver(*messages) == [False, False]
+        assert codec.calls == 1
+
+
+def test_a_state_that_nobody_opens_parks_the_message_and_the_run_stays() -> None:
+    good, other = Encrypted("k", data_keys=Vault()), Encrypted("k", data_keys=Vault())
+    codec = _Switched(good)
+    with sealed_scene(codec) as at:
+        at.deliver(first(at, codec))
+        message = second(at, codec)
+        codec.opener = other
+        at.receives = 90
+        at.clock.advance(seconds=3 * 86_400)
+        assert at.deliver(message) == [True]
+        [letter] = at.sent("dead")
+        assert str(message.sealed)[30:80] in letter["Body"]
+        assert [name for name, _, _ in at.script.handled] == ["price-order"]
+        codec.opener = good
+        item = at.item_of(codec)
+        assert (item.status, item.hop) == (Status.RUNNING, 1)
+
+
+class _Switched:
+    """A codec whose opener can be another one."""
+
+    def __init__(self, codec: Codec) -> None:
+        self._sealer = self.opener = codec
+
+    def seal(self, data: bytes, about: About) -> bytes:
+        return self._sealer.seal(data, about)
+
+    def open(self, sealed: bytes, about: About) -> bytes:
+        return self.opener.open(sealed, about)
+
+
+@pytest.mark.parametrize("call", range(1, 13))
+def test_records_that_share_calls_survive_it_too(call: int) -> None:
+    vault = Vault()
+    codec = Every(vault)
+    with sealed_scene(codec) as at:
+        at.handler.together = True
+        messages = [first(at, codec), sealed_message(codec, at.order("o2")), sealed_message(codec, at.order("o3"))]
+        codec.calls, codec.fails_at = 0, call
+        at.deliver(*messages)
+        codec.fails_at = None
+        vault.away = False
+        at.clock.advance(seconds=1)
+        assert at.deliver(*messages) == [True, True, True]
+        for name in ("o1", "o2", "o3"):
+            item = at.item_of(codec, name)
+            assert (item.status, item.hop, item.retry, item.kills) == (Status.RUNNING, 1, 0, 0)
+        assert {attempt for _, _, attempt in at.script.handled} == {1}
+        assert at.sent("dead") == []
+        assert at.told(EventType.RETRIED) == 0

@@ -1,0 +1,100 @@
+"""What roles may do with the keys of codecs: each for its flows, and no more."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from flowguard.cli.iac import FORMATS
+from flowguard.deploy.arns import codec_key_arn, statements_of
+from flowguard.deploy.audit import audited
+from flowguard.deploy.codec_uses import alias_of
+from flowguard.deploy.needs import Deployment, Target
+from flowguard.deploy.options import DeployOptions
+from tests.deploy.exercised import needs
+from tests.deploy.sealing import THEIRS
+from tests.deploy.stated import stated
+
+BOTH = ("kms:Decrypt", "kms:GenerateDataKey")
+FLOW = "kms:EncryptionContext:flowguard-flow"
+
+
+def deployment() -> Deployment:
+    return needs("tests.deploy.sealing")
+
+
+def may(function: str) -> set[tuple[str, tuple[str, ...], tuple[str, ...]]]:
+    [found] = [each for each in deployment().functions if each.name == function]
+    return {(one.name, one.actions, one.via) for one in found.permissions if one.on is Target.CODEC_KEY}
+
+
+def test_a_function_seals_and_opens_for_its_own_flow() -> None:
+    assert may("picks-pick") == {(THEIRS, BOTH, ("picks",))}
+
+
+def test_a_flow_that_asks_another_seals_its_request_and_opens_its_answer_by_keys_of_its_own() -> None:
+    assert may("shop") == {
+        ("alias/shop", ("kms:GenerateDataKey",), ("shop",)),
+        ("alias/shop", ("kms:Decrypt",), ("picks", "shop")),
+        ("alias/shop-2025", ("kms:Decrypt",), ("picks", "shop")),
+        (THEIRS, ("kms:GenerateDataKey",), ("picks",)),
+        (THEIRS, ("kms:Decrypt",), ("picks", "shop")),
+    }
+
+
+def test_the_answer_of_a_flow_without_a_codec_is_not_opened() -> None:
+    assert may("asks-ask") == {("alias/asks", BOTH, ("asks",))}
+
+
+def test_a_codec_without_keys_needs_none() -> None:
+    assert may("leans-lean") == set()
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_each_template_says_for_which_flows_and_by_which_alias(form: str) -> None:
+    facts = stated(json.loads(FORMATS[form](deployment(), DeployOptions())))
+    [statements] = [
+        fact["Policy"]["Statement"] for (kind, name), fact in facts.items() if kind == "role" and name == "shop"
+    ]
+    said = [one for one in statements if any(action.startswith("kms:") for action in as_list(one["Action"]))]
+    for_shop = [one for one in said if as_list(one["Action"]) == ["kms:GenerateDataKey"] and "Alias" in json.dumps(one)]
+    assert [one["Condition"] for one in for_shop] == [
+        {"StringEquals": {FLOW: ["shop"], "kms:RequestAlias": "alias/shop"}}
+    ]
+    assert ":key/*" in json.dumps(for_shop)
+    theirs = [one for one in said if THEIRS in json.dumps(one)]
+    assert all("kms:RequestAlias" not in json.dumps(one) for one in theirs)
+    assert {tuple(one["Condition"]["StringEquals"][FLOW]) for one in theirs} == {("picks",), ("picks", "shop")}
+
+
+def as_list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def test_the_doctor_asks_whether_a_role_may_for_the_flow() -> None:
+    needed = deployment()
+    [function] = [each for each in needed.functions if each.name == "picks-pick"]
+    [statement] = [one for one in statements_of(needed, function) if one.flows]
+    assert statement.context("1" * 12) == {FLOW: "picks"}
+    assert [arn.filled("aws", "eu-west-1", "1" * 12) for arn in statement.arns] == [THEIRS]
+
+
+@pytest.mark.parametrize(
+    ("key", "alias", "arn"),
+    [
+        ("alias/shop", "alias/shop", "arn:aws:kms:eu-west-1:111111111111:key/*"),
+        ("arn:aws:kms:eu-north-1:222222222222:alias/shop", "alias/shop", "arn:aws:kms:eu-north-1:222222222222:key/*"),
+        ("1f0c", None, "arn:aws:kms:eu-west-1:111111111111:key/1f0c"),
+        (THEIRS, None, THEIRS),
+    ],
+)
+def test_an_alias_is_a_condition_and_a_key_a_resource(key: str, alias: str | None, arn: str) -> None:
+    assert alias_of(key) == alias
+    assert codec_key_arn(key).filled("aws", "eu-west-1", "1" * 12) == arn
+
+
+def test_the_audit_says_for_which_flows_a_key_is_used() -> None:
+    text = audited(deployment(), DeployOptions())
+    assert f"codec key {THEIRS}: kms:Decrypt, kms:GenerateDataKey for picks" in text
