@@ -91,6 +91,7 @@ MODULES: Final = (
     "flowguard.wire.message",
     "flowguard.wire.envelope",
     "flowguard.wire.notification",
+    "flowguard.wire.kafka_records",
     "flowguard.wire.object_events",
     "flowguard.wire.object_notices",
     "flowguard.wire.records",
