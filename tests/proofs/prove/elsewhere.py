@@ -29,7 +29,8 @@ TESTED: Final = (
         "no explored flow of the proofs has an agent, for Pydantic AI takes long to import",
     ),
     Elsewhere(
-        r"^(wire\.(stream_\w+|kafka_records)\.|handler\.lambda_answer: .*(is_kafka_record|named_for_lambda)|"
+        r"^(worker\.own_table\.|worker\.batch\.Batch\._(ending: .*ending_of_own|turn: .*is_of_run_table)|"
+        r"wire\.(stream_\w+|kafka_records)\.|handler\.lambda_answer: .*(is_kafka_record|named_for_lambda)|"
         r"wire\.records\..*is_kafka_event|wire\.(records|envelope)\..*(is_stream|is_windowed|position_of|_STREAMS)|"
         r"wire\.records\.(_open_stream|unread_stream_record)|wire\.envelope\.Envelope\.(source_arn|retried_in_place)|"
         r"wire\.envelope\.(Source\.(is_queue|takes_names)|_source: case str|_read_or_bad: \w+ is None))",

@@ -36,6 +36,7 @@ MODULES: Final = (
     "flowguard.worker.denials",
     "flowguard.worker.object_notices",
     "flowguard.worker.outages",
+    "flowguard.worker.own_table",
     "flowguard.worker.patience",
     "flowguard.worker.resend",
     "flowguard.worker.redriven_messages",
