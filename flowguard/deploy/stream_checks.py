@@ -41,9 +41,9 @@ def check_streams(function: FunctionNeed, deployed: Mapping[str, Any], live: Acc
 
 def check_own_table(needed: Deployment, function: FunctionNeed, live: Account) -> Iterator[LiveFinding]:
     """Yield an error for a mapping that brings a function the changes of the run items' table."""
-    own = f":table/{needed.run_table.rpartition('/')[2]}/stream/"
+    run_stream = f":table/{needed.run_table.rpartition('/')[2]}/stream/"
     for source in live.event_sources(function.name) or ():
-        if own in str(source.get("EventSourceArn", "")):
+        if run_stream in str(source.get("EventSourceArn", "")):
             yield error(
                 "source-own-table",
                 function.name,

@@ -34,7 +34,7 @@ _NO_TEXT: Final = "base64:"
 
 def is_kafka_event(event: Mapping[str, Any]) -> bool:
     """Answer whether the event is of a mapping of Kafka. One of its records alone is none."""
-    return event.get("eventSource") in (KAFKA, SELF_MANAGED) and "records" in event and FIELD not in event
+    return event.get("eventSource") in (KAFKA, SELF_MANAGED) and "records" in event
 
 
 def is_kafka_record(record: object) -> bool:
@@ -45,7 +45,7 @@ def is_kafka_record(record: object) -> bool:
 def kafka_records(event: Mapping[str, Any]) -> list[tuple[str, object]]:
     """List each record with its place in the event, in the form in which other streams bring theirs.
 
-    The event itself is listed where it has no records that can be told apart: nothing of it can be acked alone.
+    The event itself is listed where it has no lists of records: nothing of it can be acked alone.
     """
     partitions, arn = event["records"], _cluster(event)
     if not isinstance(partitions, dict) or not all(isinstance(records, list) for records in partitions.values()):

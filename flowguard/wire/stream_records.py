@@ -109,9 +109,9 @@ def read_stream_record(record: Mapping[str, Any], kind: str, place: str) -> Stre
 def _of_kafka(record: Mapping[str, Any], part: Mapping[str, Any], place: str) -> StreamRecord:
     if (name := name_of(part)) is None:
         raise EnvelopeError(place, f"{FIELD}.offset", "is no whole number from 0")
-    arn = record.get("eventSourceARN")
-    if not isinstance(arn, str) or not is_cluster(arn):
-        raise EnvelopeError(name, "eventSourceArn", f"{str(arn)[:80]!r} is not the ARN of a cluster of Kafka")
+    arn = str(record.get("eventSourceARN"))
+    if not is_cluster(arn):
+        raise EnvelopeError(name, "eventSourceArn", f"{arn[:80]!r} is not the ARN of a cluster of Kafka")
     read = KafkaRecord(part, name)
     return StreamRecord(
         position=name,

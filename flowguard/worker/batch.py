@@ -143,8 +143,8 @@ class Batch:
         """Take one envelope through its stage. Whatever goes wrong outside a stage leaves the record in its queue."""
         if (left := self._outages.left_alone(envelope)) is not None:
             return left
-        if (own := ending_of_own(self._services, self._emitter, envelope)) is not None:
-            return own
+        if (acked := ending_of_own(self._services, self._emitter, envelope)) is not None:
+            return acked
         arrival: Arrival | None = None
         try:
             if (order := read_order(envelope)) is not None:

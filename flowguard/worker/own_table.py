@@ -17,7 +17,7 @@ _TABLE: Final = ":table/"
 
 
 def ending_of_own(services: Services, emitter: Emitter, envelope: Envelope) -> Ending | None:
-    """Return the ending of such a change: it is told, and acked. None for all other records."""
+    """Report and ack a change of the run items' table. None for all other records."""
     if not is_of_run_table(services, envelope):
         return None
     emitter.emit(EventType.OWN_TABLE, None, record=envelope.message_id, table=services.run_table)

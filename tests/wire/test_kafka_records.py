@@ -104,6 +104,11 @@ def test_keys_and_headers_are_text() -> None:
     }
 
 
+def test_a_partition_begins_with_the_offset_0() -> None:
+    assert read(kafka_event("orders", {}, offset=0)).message_id == "orders-0-0"
+    assert refused({"eventSource": "aws:kafka", "kafka": {"offset": 1}}).record_id is None
+
+
 def test_what_has_no_time_is_from_the_beginning_of_time() -> None:
     assert read(changed(timestamp=-1)).sent_at == 0
 

@@ -6,12 +6,14 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 import pytest
+from botocore.exceptions import ClientError
 from pydantic import BaseModel
 
 from flowguard import Done, Flow, Outcome, Stage, Step, lambda_handler
 from flowguard.errors import NotProcessed
 from flowguard.events import EventType
 from flowguard.retry import Fixed, RetryPolicy
+from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
 from flowguard.testing import kafka_event
 from tests.scene import START, Order, Scene, scene
 from tests.worker.runtime.mishaps import boom
@@ -90,6 +92,18 @@ def test_the_answer_names_the_first_record_of_each_partition_that_stays(together
     again = event((0, 2, ORDER), (0, 3, ORDER), (0, 4, ORDER), (1, 7, ORDER))
     assert flow(again) == ACKED
     assert at.told(EventType.DONE) == 1, "the one behind those that had failed"
+
+
+def test_the_answer_names_them_so_where_all_can_be_read_and_where_none_can(at: Scene) -> None:
+    assert handler(at)(event((0, 2, b"\xff"))) == failed(("orders-0", 2))
+
+    def refuse(call: ApiCall, proceed: Proceed) -> Response:
+        if call.service == "dynamodb":
+            raise ClientError({"Error": {"Code": "ThrottlingException", "Message": "slow"}}, call.operation)
+        return proceed()
+
+    with intercept(refuse):
+        assert handler(at)(event((1, 7, ORDER))) == failed(("orders-1", 7))
 
 
 def test_what_nobody_can_have_read_fails_as_a_whole(at: Scene) -> None:
