@@ -82,6 +82,9 @@ class EventType(StrEnum):
     """An answer over HTTP was refused for what its sender sent, such as a forged token. Nothing was changed."""
     UNTRUSTED = "untrusted"
     """A message claims what its flow does not allow: it stays queued, and nothing was claimed."""
+    OWN_TABLE = "own_table"
+    """A change of the table of the run items came through a mapping that somebody has made. It is acked, and begins
+    nothing: each run would begin others without end."""
     WEAK_ID = "weak_id"
     """The request id is the SQS message id, which changes when the message is redriven. Reported once of a flow."""
     ABANDONED = "abandoned"
@@ -134,6 +137,7 @@ _ERRORS = frozenset(
         EventType.UNREADABLE,
         EventType.UNROUTABLE,
         EventType.UNTRUSTED,
+        EventType.OWN_TABLE,
         EventType.UNSAVED,
         EventType.KEY_REUSED,
         EventType.BROKEN,

@@ -16,6 +16,7 @@ from flowguard.flow import AnyFlow
 from flowguard.stage import AnyStage
 from flowguard.text.printable import bounded, printable
 from flowguard.wire.envelope import BadRecord, Envelope, normalize
+from flowguard.wire.kafka_records import is_kafka_record, named_for_lambda
 from flowguard.worker.batch import Batch
 from flowguard.worker.ending import Ending
 from flowguard.worker.observed import checked_observers, invocation_span, observed
@@ -150,7 +151,9 @@ def lambda_answer(endings: Sequence[Ending], bad: Sequence[BadRecord]) -> Any:
         if left or unnamed:
             raise NotProcessed({_short(record): _short(why) for record, why in {**left, **unnamed}.items()})
         return _result(endings)
-    return {"batchItemFailures": [{"itemIdentifier": record} for record in left]}
+    records = [*(ending.envelope.received for ending in endings), *(record.raw for record in bad)]
+    names = named_for_lambda(left) if any(map(is_kafka_record, records)) else left
+    return {"batchItemFailures": [{"itemIdentifier": name} for name in names]}
 
 
 def _short(text: str) -> str:

@@ -28,6 +28,7 @@ from flowguard.testing import (
     MemoryAWS,
     dynamodb_event,
     invocation,
+    kafka_event,
     kinesis_event,
     sns_event,
     sns_to_sqs_event,
@@ -94,6 +95,7 @@ SOURCES: Final[Mapping[Source, Any]] = {
     Source.INVOCATION: invocation(Order(order_id="o1")),
     Source.KINESIS: kinesis_event("orders", Order(order_id="o1")),
     Source.DYNAMODB: dynamodb_event("orders", {"order_id": {"S": "o1"}}, {"order_id": {"S": "o1"}}),
+    Source.KAFKA: kafka_event("orders", {"order_id": "o1"}, key="o1"),
 }
 """A request as each source brings it."""
 
@@ -190,11 +192,30 @@ def test_the_explorer_lets_it_refuse(to: Destination) -> None:
 
 every_source = pytest.mark.parametrize(("source", "event"), SOURCES.items(), ids=list(SOURCES))
 
-FLOWS: Final[Mapping[Source, AnyFlow]] = {Source.DYNAMODB: Changes}
+
+class Valued(BaseModel):
+    """What a topic of Kafka says of an order."""
+
+    key: str
+    value: Order
+
+
+class TakeValue(Stage[Valued], name="take", inbox="orders"):
+    def handle(self, valued: Valued, step: Step) -> Outcome:
+        step.send(parse_destination(valued.value.to), {"order": valued.key}, attributes={"tenant": BLUE})
+        return Done()
+
+
+class Values(Flow, name="orders", object_id="key"):
+    stages = (TakeValue,)
+
+
+FLOWS: Final[Mapping[Source, AnyFlow]] = {Source.DYNAMODB: Changes, Source.KAFKA: Values}
 """The flow of a source that writes the payload itself."""
 
 PAYLOADS: Final[Mapping[Source, Any]] = {
-    Source.DYNAMODB: {"change": "INSERT", "keys": {"order_id": "o1"}, "new": {"order_id": "o1"}}
+    Source.DYNAMODB: {"change": "INSERT", "keys": {"order_id": "o1"}, "new": {"order_id": "o1"}},
+    Source.KAFKA: {"key": "o1", "value": {"order_id": "o1"}},
 }
 AN_ORDER: Final = {"order_id": "o1", "to": "sqs:told"}
 

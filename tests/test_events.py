@@ -49,7 +49,18 @@ WARNINGS = {
     "raised",
 }
 DETAILS = {"claimed"}
-ERRORS = {"parked", "lost", "failed", "unreadable", "unroutable", "untrusted", "key_reused", "unsaved", "broken"}
+ERRORS = {
+    "parked",
+    "lost",
+    "failed",
+    "unreadable",
+    "unroutable",
+    "untrusted",
+    "own_table",
+    "key_reused",
+    "unsaved",
+    "broken",
+}
 
 
 def lines(caplog: pytest.LogCaptureFixture, event: Event, level: int = logging.DEBUG) -> list[logging.LogRecord]:

@@ -74,6 +74,7 @@ def aws_services(
         is_outage=is_outage,
         debug_sampled=settings.debug_sampled,
         names=settings.at_aws,
+        run_table=settings.run_table,
     )
 
 

@@ -14,6 +14,7 @@ from flowguard.aws_facts.error_facts import ERROR_FACTS
 from flowguard.aws_facts.expression_facts import EXPRESSION_FACTS
 from flowguard.aws_facts.fact import Fact
 from flowguard.aws_facts.http_facts import HTTP_FACTS
+from flowguard.aws_facts.kafka_facts import KAFKA_FACTS
 from flowguard.aws_facts.key_facts import KEY_FACTS
 from flowguard.aws_facts.lambda_facts import LAMBDA_FACTS
 from flowguard.aws_facts.mapping_facts import MAPPING_FACTS
@@ -29,7 +30,7 @@ from flowguard.aws_facts.transaction_facts import TRANSACTION_FACTS
 
 TABLE: Final[Mapping[str, tuple[Fact, ...]]] = {
     "Event source mappings": MAPPING_FACTS,
-    "Streams": STREAM_FACTS,
+    "Streams": (*STREAM_FACTS, *KAFKA_FACTS),
     "Lambda": LAMBDA_FACTS,
     "SQS": SQS_FACTS,
     "SNS": SNS_FACTS,

@@ -99,7 +99,7 @@ NOTICE_FACTS: Final = (
         source=_CONFIGURATION,
         read="2026-11",
         relied_on_by=("deploy/live.py:LiveAccount.notified_queues",),
-        words=("QueueConfigurations", "QueueArn"),
+        words=("GetBucketNotificationConfiguration", "QueueConfigurations", "QueueArn"),
         engines=like("moto"),
     ),
 )

@@ -13,7 +13,7 @@ from flowguard.deploy.batch_plan import time_for
 from flowguard.deploy.finding import LiveFinding, error, note, warning
 from flowguard.deploy.found import FunctionKind
 from flowguard.deploy.needs import Deployment, FunctionNeed, Target
-from flowguard.deploy.stream_checks import brings_queues, check_streams, is_any_stream, streams_there
+from flowguard.deploy.stream_checks import brings_queues, check_own_table, check_streams, is_any_stream, streams_there
 from flowguard.deploy.template import LOOPS
 from flowguard.settings import Settings
 from flowguard.wire.home import Home
@@ -48,6 +48,7 @@ def _of_function(needed: Deployment, function: FunctionNeed, live: Account) -> I
             _bucket(function, deployed),
             _sources(needed, function, deployed, live),
             check_streams(function, deployed, live),
+            check_own_table(needed, function, live),
             _url(function, live),
             _permissions(needed, function, deployed, live),
             _permissions(needed, function, deployed, live, of_streams=True),

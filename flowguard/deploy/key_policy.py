@@ -22,7 +22,7 @@ _MADE_THROUGH: Final = ("dynamodb", "lambda", "secretsmanager", "sns", "sqs")
 _FEEDING: Final[Mapping[str, tuple[str, Callable[[QueueNeed], tuple[str, ...]]]]] = {
     "Topics": ("sns.amazonaws.com", lambda queue: (queue.name, *queue.undelivered) if queue.topics else ()),
     "Rules": ("events.amazonaws.com", lambda queue: (queue.name, *queue.undelivered) if queue.rules else ()),
-    "Buckets": (S3, lambda queue: (queue.name,) if queue.buckets else ()),
+    "Notices": (S3, lambda queue: (queue.name,) if queue.buckets else ()),
 }
 """The services that send to queues in their own name. Each with the queues to which it sends for one that it feeds."""
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 from flowguard.deploy.account import Account, known
 from flowguard.deploy.batch_plan import time_for
 from flowguard.deploy.finding import LiveFinding, error, note, warning
-from flowguard.deploy.needs import FunctionNeed, StreamNeed
+from flowguard.deploy.needs import Deployment, FunctionNeed, StreamNeed
 from flowguard.deploy.options import TABLE_KEEPS
 from flowguard.deploy.template import VIEW
 from flowguard.deploy.time_spans import spoken
@@ -47,6 +47,20 @@ def check_streams(function: FunctionNeed, deployed: Mapping[str, Any], live: Acc
                 _told(function, stream, mapping),
                 _start(function, stream, mapping),
                 _time(function, stream, mapping, deployed),
+            )
+
+
+def check_own_table(needed: Deployment, function: FunctionNeed, live: Account) -> Iterator[LiveFinding]:
+    """Yield an error for a mapping that brings a function the changes of the run items' table."""
+    run_stream = f":table/{needed.run_table.rpartition('/')[2]}/stream/"
+    for source in live.event_sources(function.name) or ():
+        if run_stream in str(source.get("EventSourceArn", "")):
+            yield error(
+                "source-own-table",
+                function.name,
+                f"a mapping brings it the changes of {needed.run_table}, the table of the run items",
+                "it acks each of them and begins nothing, for each run would begin others; each change costs a call",
+                "remove the mapping",
             )
 
 

@@ -63,8 +63,8 @@ def notice_form(lab: Lab) -> Saw:
     wanted = {"eventVersion", "eventSource", "eventName", "eventTime", "awsRegion", "userIdentity", "responseElements"}
     changed = record.get("s3", {}).get("object", {})
     missing = sorted((wanted - record.keys()) | ({"key", "sequencer"} - changed.keys()))
-    said = (record.get("eventSource"), record.get("eventName"), str(record.get("eventVersion"))[:2])
-    return Saw(not missing and said == ("aws:s3", "ObjectCreated:Put", "2."), f"{said}, without {missing}")
+    marks = (record.get("eventSource"), record.get("eventName"), str(record.get("eventVersion"))[:2])
+    return Saw(not missing and marks == ("aws:s3", "ObjectCreated:Put", "2."), f"{marks}, without {missing}")
 
 
 @asks("s3-notice-key", "s3", "sqs", seconds=60)
@@ -97,6 +97,6 @@ def notice_configuration(lab: Lab) -> Saw:
     for url in (first, second):
         allow(lab, url, "s3.amazonaws.com")
         _notify(lab, name, url)
-    found = lab.ask("s3", "get_bucket_notification_configuration", Bucket=name)
-    arns = [each["QueueArn"] for each in found.get("QueueConfigurations", [])]
+    answer = lab.ask("s3", "get_bucket_notification_configuration", Bucket=name)
+    arns = [each["QueueArn"] for each in answer.get("QueueConfigurations", [])]
     return Saw(arns == [queue_arn(lab, second)], f"{len(arns)} queues")

@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from flowguard.testing.runner import NotAtRest as NotAtRest
     from flowguard.testing.steps import step_for as step_for
     from flowguard.testing.stream_events import dynamodb_event as dynamodb_event
+    from flowguard.testing.stream_events import kafka_event as kafka_event
     from flowguard.testing.stream_events import kinesis_event as kinesis_event
 
 _HOME = {
@@ -71,6 +72,7 @@ _HOME = {
     "batch": "testing.lambda_events",
     "kinesis_event": "testing.stream_events",
     "dynamodb_event": "testing.stream_events",
+    "kafka_event": "testing.stream_events",
     "object_notice": "testing.object_notices",
     # run whole flows
     "FlowRunner": "testing.runner",

@@ -11,6 +11,7 @@ from flowguard.testing.lambda_events import SENT_AT, Event
 
 _REGION = "eu-west-1"
 _ACCOUNT = "123456789012"
+_CLUSTER = f"arn:aws:kafka:{_REGION}:{_ACCOUNT}:cluster/orders/751d2973-a626-431c-9d4e-d7975eb44dd7-2"
 
 
 def kinesis_event(
@@ -86,3 +87,38 @@ def dynamodb_event(
         "eventSourceARN": f"arn:aws:dynamodb:{_REGION}:{_ACCOUNT}:table/{table}/stream/2026-01-01T00:00:00.000",
     }
     return {"Records": [record]}
+
+
+def kafka_event(
+    topic: str,
+    payload: Payload | bytes | None,
+    *,
+    key: str | None = "key",
+    partition: int = 0,
+    offset: int = 15,
+    headers: Mapping[str, str] | None = None,
+    at: int = SENT_AT,
+    cluster: str = _CLUSTER,
+) -> Event:
+    """Make the event that a mapping of Kafka hands to a function.
+
+    ``topic``, ``partition`` and ``offset`` say which record it is. Bytes are the value as it is; None is a tombstone.
+    ``key`` and ``headers`` are its producer's, and so is its time, ``at``, ms since 1970. ``cluster`` is the ARN of a
+    cluster of MSK, or the servers of one outside AWS: ``"b-1.example:9092,b-2.example:9092"``.
+    """
+    value = payload if isinstance(payload, bytes | None) else encode(payload).encode()
+    record = {
+        "topic": topic,
+        "partition": partition,
+        "offset": offset,
+        "timestamp": at,
+        "timestampType": "CREATE_TIME",
+        "key": None if key is None else base64.b64encode(key.encode()).decode(),
+        "value": None if value is None else base64.b64encode(value).decode(),
+        "headers": [{name: [*text.encode()]} for name, text in (headers or {}).items()],
+    }
+    of_aws = {"eventSource": "aws:kafka", "eventSourceArn": cluster, "bootstrapServers": "b-1.orders.example:9098"}
+    return {
+        **(of_aws if cluster.startswith("arn:") else {"eventSource": "SelfManagedKafka", "bootstrapServers": cluster}),
+        "records": {f"{topic}-{partition}": [record]},
+    }

@@ -23,6 +23,7 @@ from flowguard.startup.named_tuple import NamedTuple
 from flowguard.text.printable import bounded
 from flowguard.wire.attributes import Attribute, attributes_to, json_kind, read_attributes
 from flowguard.wire.bus_event import BusEvent, find_bus_event
+from flowguard.wire.kafka_records import KAFKA
 from flowguard.wire.message import DEPTH, EVENT, PLACE, Place
 from flowguard.wire.notification import (
     LAST_MOMENT,
@@ -63,6 +64,7 @@ class Source(StrEnum):
     INVOCATION = "lambda"
     KINESIS = "kinesis"
     DYNAMODB = "dynamodb"
+    KAFKA = "kafka"
 
     @property
     def is_queue(self) -> bool:
@@ -70,7 +72,7 @@ class Source(StrEnum):
         match self:
             case Source.SQS | Source.SNS_SQS:
                 return True
-            case Source.SNS_LAMBDA | Source.INVOCATION | Source.KINESIS | Source.DYNAMODB:
+            case Source.SNS_LAMBDA | Source.INVOCATION | Source.KINESIS | Source.DYNAMODB | Source.KAFKA:
                 return False
             case _:
                 assert_never(self)
@@ -78,7 +80,7 @@ class Source(StrEnum):
     @property
     def is_stream(self) -> bool:
         """Answer whether a stream delivered the record, and what is behind it waits until it is acked."""
-        return self in (Source.KINESIS, Source.DYNAMODB)
+        return self in (Source.KINESIS, Source.DYNAMODB, Source.KAFKA)
 
     @property
     def takes_names(self) -> bool:
@@ -452,7 +454,7 @@ def _moved_from(record: dict[str, Any]) -> str | None:
     return arn if arn_service(arn) == "sqs" else None
 
 
-_STREAMS: Final = {KINESIS: Source.KINESIS, DYNAMODB: Source.DYNAMODB}
+_STREAMS: Final = {KINESIS: Source.KINESIS, DYNAMODB: Source.DYNAMODB, KAFKA: Source.KAFKA}
 
 
 def _source(record: dict[str, Any], notification: dict[str, Any] | None) -> Source:

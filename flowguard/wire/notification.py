@@ -22,7 +22,7 @@ from flowguard.wire.attributes import Attribute, attributes_to, json_kind
 UNKNOWN_QUEUE: Final = "arn:aws:sqs:unknown:000000000000:unknown"
 UNKNOWN_FUNCTION: Final = "arn:aws:lambda:unknown:000000000000:function:unknown"
 
-_OURS: Final = frozenset({"sqs", "lambda", "kinesis", "dynamodb"})
+_OURS: Final = frozenset({"sqs", "lambda", "kinesis", "dynamodb", "kafka"})
 _MAKERS: Final = _OURS | {"sns"}
 
 

@@ -12,6 +12,7 @@ from flowguard.errors import EnvelopeError
 from flowguard.startup.named_tuple import NamedTuple
 from flowguard.text.printable import LONGEST_PART, bounded
 from flowguard.wire.attributes import Attribute, attributes_to, json_kind, read_attributes
+from flowguard.wire.kafka_records import is_kafka_event, kafka_records
 from flowguard.wire.notification import (
     arn_service,
     check_notification,
@@ -52,6 +53,8 @@ def find_records(event: object) -> list[tuple[str, object]] | None:
         return None
     if is_windowed(event):
         return [("event", event)]
+    if is_kafka_event(event):
+        return kafka_records(event)
     if "Records" in event:
         return [] if event == {"Records": []} else _listed(event["Records"], "Records")
     if "Messages" in event and event.keys() <= {"Messages", "ResponseMetadata"}:
@@ -119,7 +122,7 @@ def open_record(record: object, place: str) -> Opened:
     if is_stream(kind):
         return _open_stream(record, kind, place)
     source = bounded(kind, LONGEST_PART)
-    read = "SQS, SNS, Kinesis and DynamoDB streams, and direct invocations"
+    read = "SQS, SNS, Kinesis, DynamoDB streams, Kafka, and direct invocations"
     problem = f"{source} records are not messages: flowguard reads those of {read}"
     if kind == S3:
         problem += "; let the bucket send its notifications to the flow's queue, or its events to EventBridge"
@@ -178,7 +181,7 @@ def _open_stream(record: dict[str, Any], kind: str, place: str) -> Opened:
     """Open the record of a stream: its text is wrapped under the record's id, without any attribute."""
     read = read_stream_record(record, kind, place)
     notification = new_notification(read.text, message_id=read.id, arn=read.arn, sent_at=read.at, attributes={})
-    kept = {key: value for key, value in record.items() if key not in ("kinesis", "dynamodb")}
+    kept = {key: value for key, value in record.items() if key not in ("kinesis", "dynamodb", "kafka")}
     made = _made_record(read.position, to_json(notification), kind, read.arn)
     made["attributes"] = {"SentTimestamp": str(read.at)}
     if read.partition_key is not None:

@@ -16,6 +16,7 @@ from flowguard.wire.notification import to_json
 from flowguard.wire.stream_records import position_of, read_stream_record
 
 _BATCHES: Final = ("KinesisBatchInfo", "DDBStreamBatchInfo")
+_OF_KAFKA: Final = "KafkaBatchInfo"
 _NAMES: Final = ("batchSize", "streamArn", "shardId", "startSequenceNumber", "endSequenceNumber")
 
 
@@ -38,8 +39,13 @@ def stream_letter_problem(text: str) -> str | None:
 
 def _given_up(value: Mapping[str, Any]) -> str | None:
     """Name the records of Lambda's OnFailure notice, which has only their numbers. None if it is no such notice."""
+    if not isinstance(value.get("requestContext"), dict):
+        return None
+    if isinstance(batch := value.get(_OF_KAFKA), dict):
+        size, of = (bounded(str(batch.get(name)), LONGEST_PART) for name in ("batchSize", "recordsInfo"))
+        return f"Lambda has given up {size} records of Kafka: {of}; they are in their topic alone"
     batch = next((value[name] for name in _BATCHES if name in value), None)
-    if not isinstance(batch, dict) or not isinstance(value.get("requestContext"), dict):
+    if not isinstance(batch, dict):
         return None
     size, arn, shard, first, last = (bounded(str(batch.get(name)), LONGEST_PART) for name in _NAMES)
     return f"Lambda has given up {size} records of {arn}, {shard}, from {first} to {last}; they are in the stream alone"

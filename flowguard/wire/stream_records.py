@@ -1,9 +1,10 @@
-"""Read records of Kinesis and of DynamoDB streams. Their data is a payload: it can set no message attribute.
+"""Read records of Kinesis, of DynamoDB streams and of Kafka. Their data is a payload: it can set no message attribute.
 
 ::
 
     Kinesis    id  <stream's ARN>:<shard>;place=<sequence number>                text  the data
     DynamoDB   id  <stream's ARN>;item=…;place=<sequence number>:<event id>      text  JSON: change, keys, new, old, …
+    Kafka      id  <cluster's ARN>:<topic>-<partition>;place=<offset>            text  JSON: key, value, headers
 """
 
 from __future__ import annotations
@@ -21,12 +22,13 @@ from flowguard.names.series_ids import id_in_series, place_of_number
 from flowguard.startup.late_pattern import late_pattern
 from flowguard.startup.named_tuple import NamedTuple
 from flowguard.wire.attributes import json_kind
+from flowguard.wire.kafka_records import FIELD, KAFKA, KafkaRecord, is_cluster, name_of
 from flowguard.wire.notification import arn_service, to_json
 
 KINESIS: Final = "aws:kinesis"
 DYNAMODB: Final = "aws:dynamodb"
 
-_PARTS: Final = {KINESIS: "kinesis", DYNAMODB: "dynamodb"}
+_PARTS: Final = {KINESIS: "kinesis", DYNAMODB: "dynamodb", KAFKA: FIELD}
 _POSITIONS: Final = {KINESIS: "sequenceNumber", DYNAMODB: "SequenceNumber"}
 _TIMES: Final = {KINESIS: "approximateArrivalTimestamp", DYNAMODB: "ApproximateCreationDateTime"}
 _CONSUMER: Final = "/consumer/"
@@ -66,7 +68,9 @@ def position_of(record: Mapping[str, Any]) -> str | None:
     if not isinstance(kind, str) or kind not in _PARTS:
         return None
     part = record.get(_PARTS[kind])
-    position = part.get(_POSITIONS[kind]) if isinstance(part, dict) else None
+    if not isinstance(part, dict):
+        return None
+    position = name_of(part) if kind == KAFKA else part.get(_POSITIONS[kind])
     return position if isinstance(position, str) and position else None
 
 
@@ -77,6 +81,8 @@ def read_stream_record(record: Mapping[str, Any], kind: str, place: str) -> Stre
     if not isinstance(part, dict):
         problem = "missing" if part is None else f"expected an object, got {json_kind(part)}"
         raise EnvelopeError(place, field, problem)
+    if kind == KAFKA:
+        return _of_kafka(record, part, place)
     position = _text(part, _POSITIONS[kind], place, field)
     arn = _text(record, "eventSourceARN", position, "")
     if arn_service(arn) != field:
@@ -97,6 +103,23 @@ def read_stream_record(record: Mapping[str, Any], kind: str, place: str) -> Stre
         at=_moment(part, _TIMES[kind], position, field),
         text=text,
         partition_key=key if isinstance(key, str) else None,
+    )
+
+
+def _of_kafka(record: Mapping[str, Any], part: Mapping[str, Any], place: str) -> StreamRecord:
+    if (name := name_of(part)) is None:
+        raise EnvelopeError(place, f"{FIELD}.offset", "is no whole number from 0")
+    arn = str(record.get("eventSourceARN"))
+    if not is_cluster(arn):
+        raise EnvelopeError(name, "eventSourceArn", f"{arn[:80]!r} is not the ARN of a cluster of Kafka")
+    read = KafkaRecord(part, name)
+    return StreamRecord(
+        position=name,
+        id=id_in_series(f"{arn}{read.series()}", place_of_number(str(part["offset"]))),
+        arn=arn,
+        at=read.moment(),
+        text=read.text(),
+        partition_key=read.key(),
     )
 
 

@@ -22,6 +22,7 @@ from flowguard.worker.ending import Ending
 from flowguard.worker.given_up import GivenUp
 from flowguard.worker.object_notices import ObjectNotices
 from flowguard.worker.outages import Outages
+from flowguard.worker.own_table import ending_of_own, is_of_run_table
 from flowguard.worker.patience import is_nearly_over
 from flowguard.worker.ports import Batches, Budget, Services
 from flowguard.worker.routing import Arrival, Routes, Unroutable
@@ -143,6 +144,8 @@ class Batch:
         """Take one envelope through its stage. Whatever goes wrong outside a stage leaves the record in its queue."""
         if (left := self._outages.left_alone(envelope)) is not None:
             return left
+        if (acked := ending_of_own(self._services, self._emitter, envelope)) is not None:
+            return acked
         arrival: Arrival | None = None
         try:
             if (order := read_order(envelope)) is not None:
@@ -151,8 +154,7 @@ class Batch:
                 orders = Orders(self._services, self._emitter, self._trust, self._routes.queues)
                 return orders.ending(envelope, self._routes.flow(order.address.flow), order)
             if (notice := envelope.notice) is not None:
-                notices = ObjectNotices(self._services, self._emitter, self._trust, self._routes)
-                return notices.ending(envelope, notice)
+                return ObjectNotices(self._services, self._emitter, self._trust, self._routes).ending(envelope, notice)
             arrival = self._arrival(envelope)
             if not first and not self._has_time(arrival):
                 return self._returned(envelope, _NO_TIME)
@@ -216,7 +218,7 @@ class Batch:
         try:
             if (order := read_order(envelope)) is not None:
                 return Turn(place, envelope, about=(order.address.flow, order.address.object_id))
-            if envelope.notice is not None:
+            if envelope.notice is not None or is_of_run_table(self._services, envelope):
                 return Turn(place, envelope)
             arrival = self._arrival(envelope)
         except Exception:

@@ -381,6 +381,7 @@ class Services:
     """Whether handlers log at DEBUG in runs whose trace is sampled."""
     names: Names = AS_IN_CODE
     """The names of queues and topics at AWS, for where records come from."""
+    run_table: str | None = None  # at AWS: its own changes begin no runs
     watched: Callable[[Calls], Calls] = lambda calls: calls
     """Returns the store with its claims, reads and commits watched."""
 

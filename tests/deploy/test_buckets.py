@@ -113,7 +113,7 @@ def test_what_a_topic_feeds_names_no_account() -> None:
         for statement in each["Properties"]["PolicyDocument"]["Statement"]
         if statement["Effect"] == "Allow" and "Service" in statement["Principal"]
     ]
-    assert conditions
+    assert len(conditions) == 2, "of the queue, and of what the topic cannot deliver"
     assert all("StringEquals" not in condition for condition in conditions)
 
 
@@ -160,10 +160,10 @@ def test_what_is_needed_and_the_audit_name_them() -> None:
 def test_a_key_of_the_queue_lets_s3_use_it_for_that_queue_alone() -> None:
     chosen = DeployOptions.model_validate({"kms_key": KEY, "queues": {"files": {"buckets": ["uploads"]}}})
     statements = {each["Sid"]: each for each in key_policy(deployment(chosen), KEY)["Statement"]}
-    assert statements["Buckets"]["Principal"] == {"Service": "s3.amazonaws.com"}
-    assert statements["Buckets"]["Condition"] == {"ArnEquals": {"kms:EncryptionContext:aws:sqs:arn": [ARN]}}
+    assert statements["Notices"]["Principal"] == {"Service": "s3.amazonaws.com"}
+    assert statements["Notices"]["Condition"] == {"ArnEquals": {"kms:EncryptionContext:aws:sqs:arn": [ARN]}}
     without = DeployOptions.model_validate({"kms_key": KEY})
-    assert "Buckets" not in {each["Sid"] for each in key_policy(deployment(without), KEY)["Statement"]}
+    assert "Notices" not in {each["Sid"] for each in key_policy(deployment(without), KEY)["Statement"]}
 
 
 # -- what is live

@@ -21,7 +21,7 @@ from flowguard.deploy.live import LiveAccount
 from flowguard.deploy.needs import Deployment, FunctionNeed, StreamNeed, Target
 from flowguard.deploy.options import HALF_A_DAY, TABLE_KEEPS, DeployOptions
 from flowguard.deploy.problems import CannotDeploy
-from flowguard.deploy.stream_checks import check_streams
+from flowguard.deploy.stream_checks import check_own_table, check_streams
 from flowguard.outcome import Done, Outcome
 from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
 from flowguard.streams import KinesisStream, TableStream
@@ -657,3 +657,13 @@ def test_a_role_is_asked_for_the_stream_that_a_mapping_names(*, is_listed: bool,
     with intercept(live):
         assert "permission-missing" not in {each.rule for each in check_functions(deployment(), LiveAccount(SESSION))}
     assert [arn for arn in asked if "/stream/" in arn] == [PRICES, stream_of_stock]
+
+
+def test_a_mapping_of_the_run_items_own_table_is_found() -> None:
+    own = "arn:aws:dynamodb:eu-west-1:123456789012:table/flowguard/stream/2026-01-01T00:00:00.000"
+    with intercept(Mappings(mapping(own), mapping(own.replace("flowguard", "flowguard2")))):
+        [only] = check_own_table(deployment(), deployment().function(COUNT), LiveAccount(SESSION))
+    assert (only.rule, only.resource) == ("source-own-table", COUNT)
+    with intercept(Mappings(mapping(own))):
+        found = check_functions(replace(deployment(), functions=()), LiveAccount(SESSION))
+        assert list(found) == []

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
+from flowguard import PER_REQUEST, Done, Outcome, Stage, Step
 from flowguard.destinations import Queue
 from flowguard.errors import NotProcessed, Reject, Untrusted
 from flowguard.events import EventType
@@ -19,7 +21,7 @@ from flowguard.protocol.run import Status
 from flowguard.protocol.run_orders import CancelOrder
 from flowguard.retry import Fixed, RetryPolicy
 from flowguard.sim.calls import Recorder, intercept
-from flowguard.testing import kinesis_event, sns_event
+from flowguard.testing import dynamodb_event, kinesis_event, sns_event
 from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.attributes import Attribute, attributes_to
 from flowguard.wire.envelope import Envelope, normalize
@@ -371,3 +373,41 @@ def test_a_stage_without_a_lease_claims_what_a_stream_brings(at: Scene) -> None:
     arrival = Routes([at.flow]).resolve(envelope(stream_record()), START)
     assert arrival.takes_lease
     assert not arrival.weak_id
+
+
+# -- the run items' own table
+
+
+def own_change(table: str = "flowguard") -> dict[str, Any]:
+    return dynamodb_event(table, {"pk": {"S": "orders#o1"}}, {"pk": {"S": "orders#o1"}})
+
+
+@pytest.mark.parametrize("together", [False, True])
+def test_a_change_of_the_run_items_own_table_is_acked_and_told_and_begins_nothing(together: bool, at: Scene) -> None:
+    class TakeAll(Stage[dict[str, Any]], name="take-all", inbox="price-order"):
+        def handle(self, change: dict[str, Any], step: Step) -> Outcome:
+            return Done()
+
+    class All(Flow, name="all", object_id=PER_REQUEST, dead_letters="dead"):
+        stages = (TakeAll,)
+
+    flow = lambda_handler(All, together=together).using(at.handler._services)
+    several = {"Records": own_change()["Records"] * 2}
+    with intercept(Recorder()) as calls:
+        assert flow(several) == ACKED
+    assert calls.calls == []
+    assert [event.type for event in at.tally.events] == [EventType.OWN_TABLE] * 2
+    assert flow(own_change("flowguard2")) == ACKED
+    assert at.told(EventType.CLAIMED) == 1
+    elsewhere = "arn:aws:dynamodb:eu-west-1:123456789012:table/flowguard2"
+    services = replace(at.handler._services, run_table=elsewhere)
+    assert lambda_handler(All).using(services)(own_change("flowguard2")) == ACKED
+    assert lambda_handler(All).using(replace(services, run_table=None))(own_change()) == ACKED
+    assert at.told(EventType.CLAIMED) == 2
+
+
+def test_only_a_table_has_the_name_of_a_table(at: Scene) -> None:
+    record = stream_record()
+    record["eventSourceARN"] = "arn:aws:kinesis:eu-west-1:123456789012:stream/flowguard"
+    assert at.handler({"Records": [record]}) == ACKED
+    assert at.told(EventType.OWN_TABLE) == 0

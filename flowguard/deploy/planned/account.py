@@ -318,7 +318,7 @@ class PlannedAccount:
         return str(rule.get("ServerSideEncryptionByDefault", {}).get("KMSMasterKeyID", ""))
 
     def notified_queues(self, bucket: str) -> NoReturn:
-        """Refuse the question. Whoever owns the bucket says whom it tells."""
+        """Refuse the question: the file that makes a bucket need not name its queues."""
         self._unanswered.stop("whom the bucket tells of its objects", bucket)
 
     def secret_key(self, name: str) -> str | None:

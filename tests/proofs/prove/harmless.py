@@ -432,6 +432,9 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "aws.packing.Packing.pack: {} → forced false",
         "aws.caller_lists.DynamoDBCallers._change: {} → forced false",
     ),
+    "0 is the same byte with a sign and without": (
+        "wire.kafka_records.KafkaRecord._headers: number < 0 → becomes number <= 0",
+    ),
     "building a message to be sent raises nothing else: its texts were read from one": (
         "worker.fail_phase.FailPhase._again: except TooLarge → catches every Exception",
         "worker.fail_phase.FailPhase.continued: except TooLarge → catches every Exception",
@@ -451,6 +454,10 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "aws.writes._to_value: except (TypeError, ArithmeticError) → catches every Exception",
         "wire.message.Place.parse: except (ValueError, RecursionError) → catches every Exception",
         "wire.object_notices.find_object_notice: except (ValueError, RecursionError) → catches every Exception",
+        "wire.kafka_records.KafkaRecord._value: except (ValueError, RecursionError) → catches every Exception",
+        "wire.kafka_records.KafkaRecord._headers: except (AttributeError, TypeError, OverflowError) "
+        "→ catches every Exception",
+        "wire.kafka_records._text_of: except UnicodeDecodeError → catches every Exception",
         "worker.routing.Routes._place: except ValueError → catches every Exception",
         "worker.trust._named: except (ValueError, RecursionError) → catches every Exception",
         "worker.trust._named: except RunFailed → catches every Exception",
