@@ -302,12 +302,13 @@ def test_a_template_above_the_limits_is_refused_with_its_size(monkeypatch: pytes
     needed, options = needs("flows.orders.handlers"), DeployOptions()
     monkeypatch.setattr("flowguard.deploy.cloudformation.MOST_RESOURCES", 20)
     with pytest.raises(
-        CannotDeploy, match=r"has \d+ resources, and CloudFormation takes 20; deploy .* by several templates"
+        CannotDeploy,
+        match=r"has \d+ resources, and CloudFormation takes 20; write a nested stack .* by several templates",
     ):
         cloudformation(needed, options)
     monkeypatch.undo()
     monkeypatch.setattr("flowguard.deploy.cloudformation.LARGEST_TEMPLATE", 10_000)
-    with pytest.raises(CannotDeploy, match=r"has [\d,]+ bytes, and CloudFormation takes 10,000; deploy"):
+    with pytest.raises(CannotDeploy, match=r"has [\d,]+ bytes, and CloudFormation takes 10,000; write a nested stack"):
         cloudformation(needed, options)
 
 

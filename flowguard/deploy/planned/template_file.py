@@ -19,7 +19,7 @@ def read_template(file: Path, parameters: Mapping[str, str]) -> Resources:
 
     Those of nested stacks are among them, whose templates are files beside it.
     """
-    return resources_of(str(file), _parsed(file), parameters, _beside(file.parent))
+    return resources_of(str(file), _parsed(file), parameters, _beside(file))
 
 
 def resources_of(file: str, template: Any, parameters: Mapping[str, str], beside: Beside = lambda _: None) -> Resources:
@@ -33,14 +33,16 @@ def resources_of(file: str, template: Any, parameters: Mapping[str, str], beside
         raise NotReadable(file, "it is nested too deeply") from None
 
 
-def _beside(directory: Path) -> Beside:
-    """Return what reads the templates of nested stacks that are files of a directory."""
+def _beside(*files: Path) -> Beside:
+    """Return what reads the nested templates beside the last of some files, each of which nests the next one."""
 
     def read(url: str) -> Nested | None:
-        file = directory / url
+        file = files[-1].parent / url
         if ":" in url or not file.is_file():
             return None
-        return _whole(str(file), _parsed(file)), _beside(file.parent)
+        if file.resolve() in [outer.resolve() for outer in files]:
+            raise NotReadable(str(file), "it nests itself")
+        return _whole(str(file), _parsed(file)), _beside(*files, file)
 
     return read
 

@@ -149,7 +149,7 @@ def test_a_nested_template_that_is_none_is_refused(child: Any, tmp_path: Path) -
 
 
 def test_a_template_that_nests_itself_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(NotReadable, match="it is nested too deeply"):
+    with pytest.raises(NotReadable, match=r"parent\.json: it nests itself"):
         read(tmp_path, parent={"Resources": {"A": stack("parent.json")}})
 
 
