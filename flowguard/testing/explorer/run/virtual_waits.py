@@ -166,7 +166,7 @@ def _join(waits: CurrentInvocation, real: Callable[..., None]) -> Callable[..., 
 
 
 def _is_alive(waits: CurrentInvocation, real: Callable[..., bool]) -> Callable[..., bool]:
-    """Since Python 3.13 a thread asks the system whether it is alive. That knows nothing of one that was not started."""
+    """Since Python 3.13 a thread asks the system whether it is alive, which knows only those that it started."""
 
     def is_alive(self: threading.Thread) -> bool:
         return not (waits.is_inside() and getattr(self, "_is_stopped", False)) and real(self)
