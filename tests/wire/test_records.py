@@ -40,7 +40,8 @@ FROM_SNS = {
         (PRINTED, ["record"]),
         (FROM_SNS, ["record"]),
         (without(RECORD, "eventSource"), ["record"]),
-        ({"eventSource": "aws:kafka", "records": {}}, ["record"]),
+        ({"eventSource": "aws:kafka", "records": {}}, []),
+        ({"eventSource": "aws:amq", "messages": []}, ["record"]),
     ],
 )
 def test_records_are_found_in_every_kind_of_event(event: object, places: list[str]) -> None:

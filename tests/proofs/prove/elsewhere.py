@@ -59,6 +59,7 @@ TESTED: Final = (
             "tests/codecs/test_messages.py",
             "tests/codecs/test_ends.py",
             "tests/codecs/test_outage.py",
+            "tests/codecs/test_reading.py",
             "tests/codecs/test_whole_run.py",
         ),
         _CODECS,
@@ -1685,6 +1686,7 @@ TESTED: Final = (
         (
             "tests/aws/store/test_long_texts.py::test_an_s3_that_is_down",
             "tests/aws/test_packing.py",
+            "tests/aws/test_sealed_texts.py",
             "tests/aws/test_waits.py",
         ),
         "texts of every size and form, and an S3 that refuses",
