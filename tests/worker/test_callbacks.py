@@ -217,6 +217,8 @@ def test_a_function_that_dies_after_it_has_queued_an_answer_has_lost_nothing(sho
         def __getattr__(self, name: str) -> Any:
             if name == "waits":
                 return self
+            if name == "codecs":
+                return store.codecs
             return self.die if name == "settle" else getattr(store.waits, name)
 
         def die(self, *_: Any) -> None:

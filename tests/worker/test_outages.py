@@ -15,6 +15,7 @@ from flowguard.clock import ManualClock
 from flowguard.errors import EnvelopeError, TooEarly
 from flowguard.events import EventType, Tally
 from flowguard.names.ids import ObjectId, RequestId
+from flowguard.payload.codec import Codecs
 from flowguard.protocol.outbox import Send
 from flowguard.testing import sqs_event
 from flowguard.wire.envelope import Envelope, normalize
@@ -46,6 +47,7 @@ class Down:
 
     asked: int = 0
     back: list[tuple[str, int]] = field(default_factory=list)
+    codecs: Codecs = field(default_factory=Codecs)
 
     def __getattr__(self, name: str) -> Any:
         self.asked += 1

@@ -32,7 +32,7 @@ _UNREPORTED: Final = (
 _PROGRAMS: Final = ("subprocess.Popen", "os.posix_spawn", "os.exec", "os.system", "os.spawn", _FORK_EXEC)
 
 _TELL_THE_LINE: Final = ("subprocess.Popen", "os.posix_spawn")
-"""Of a program that ``subprocess`` starts by ``posix_spawn``, as it does since Python 3.14, both are told."""
+"""Of a program that ``subprocess`` starts by ``posix_spawn``, as it does since Python 3.14, there are both events."""
 
 STARTS: Final = frozenset({*_FORKS, _THREAD, *_PROGRAMS})
 

@@ -21,7 +21,7 @@ from flowguard.verdicts import AnswerVerdict
 from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.message import PLACE
-from flowguard.worker import batch, callbacks, trust
+from flowguard.worker import batch, callbacks, routing
 from flowguard.worker.external_answer import ExternalAnswer
 from flowguard.worker.settler import Settler
 from flowguard.worker.wait_planner import WaitPlanner
@@ -156,7 +156,7 @@ def replies_to_anywhere(patch: Patch) -> None:
 
 
 def takes_any_object(patch: Patch) -> None:
-    patch.setattr(trust, "_checked_payload", lambda *_: None)
+    patch.setattr(routing, "trusted_payload", lambda *_: None)
 
 
 ALL = Order(order_id="o1", asks=("stock", "paid"))
