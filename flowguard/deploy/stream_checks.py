@@ -53,7 +53,8 @@ def check_streams(function: FunctionNeed, deployed: Mapping[str, Any], live: Acc
 def check_own_table(needed: Deployment, function: FunctionNeed, live: Account) -> Iterator[LiveFinding]:
     """Yield an error for a mapping that brings a function the changes of the run items' table."""
     run_stream = f":table/{needed.run_table.rpartition('/')[2]}/stream/"
-    for source in live.event_sources(function.name) or ():
+    sources = live.event_sources(function.name)
+    for source in [] if sources is None else sources:
         if run_stream in str(source.get("EventSourceArn", "")):
             yield error(
                 "source-own-table",

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from flowguard.events import EventType
-from flowguard.wire.envelope import Envelope, Source
+from flowguard.wire.envelope import Envelope
 from flowguard.worker.emitter import Emitter
 from flowguard.worker.ending import Ending
 from flowguard.worker.ports import Services
@@ -26,7 +26,7 @@ def ending_of_own(services: Services, emitter: Emitter, envelope: Envelope) -> E
 
 def is_of_run_table(services: Services, envelope: Envelope) -> bool:
     """Answer whether the record is a change of the table in which the function keeps its runs."""
-    if envelope.source is not Source.DYNAMODB or services.run_table is None:
+    if services.run_table is None:
         return False
     changed = str(envelope.source_arn).partition(_TABLE)[2].partition("/")[0]
     return changed == services.run_table.rpartition("/")[2]

@@ -664,6 +664,19 @@ def test_a_mapping_of_the_run_items_own_table_is_found() -> None:
     with intercept(Mappings(mapping(own), mapping(own.replace("flowguard", "flowguard2")))):
         [only] = check_own_table(deployment(), deployment().function(COUNT), LiveAccount(SESSION))
     assert (only.rule, only.resource) == ("source-own-table", COUNT)
-    with intercept(Mappings(mapping(own))):
-        found = check_functions(replace(deployment(), functions=()), LiveAccount(SESSION))
-        assert list(found) == []
+
+    def live(call: ApiCall, proceed: Proceed) -> Response:
+        if call.operation == "ListEventSourceMappings":
+            return {"EventSourceMappings": [mapping(own)]}
+        if call.operation == "GetFunctionConfiguration":
+            return {"Timeout": 230, "Environment": {"Variables": {}}}
+        raise call.client.exceptions.ClientError({"Error": {"Code": "ResourceNotFoundException"}}, call.operation)
+
+    with intercept(live):
+        assert "source-own-table" in {each.rule for each in check_functions(deployment(), LiveAccount(SESSION))}
+
+    def deny(call: ApiCall, proceed: Proceed) -> Response:
+        raise call.client.exceptions.ClientError({"Error": {"Code": "AccessDenied"}}, call.operation)
+
+    with intercept(deny):
+        assert list(check_own_table(deployment(), deployment().function(COUNT), LiveAccount(SESSION))) == []

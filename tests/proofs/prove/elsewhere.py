@@ -71,7 +71,8 @@ TESTED: Final = (
     ),
     Elsewhere(
         r"^(worker\.own_table\.|worker\.batch\.Batch\._(ending: .*ending_of_own|turn: .*is_of_run_table)|"
-        r"wire\.(stream_\w+|kafka_records)\.|handler\.lambda_answer: .*(is_kafka_record|named_for_lambda)|"
+        r"wire\.(stream_\w+|kafka_records)\.|"
+        r"handler\.lambda_answer: .*(is_kafka_record|named_for_lambda|\w+\.(received|raw) for)|"
         r"wire\.records\..*is_kafka_event|wire\.(records|envelope)\..*(is_stream|is_windowed|position_of|_STREAMS)|"
         r"wire\.records\.(_open_stream|unread_stream_record)|wire\.envelope\.Envelope\.(source_arn|retried_in_place)|"
         r"wire\.envelope\.(Source\.(is_queue|takes_names)|_source: case str|_read_or_bad: \w+ is None))",
@@ -79,6 +80,7 @@ TESTED: Final = (
             "tests/wire/test_stream_records.py",
             "tests/wire/test_kafka_records.py",
             "tests/worker/test_kafka.py",
+            "tests/worker/test_object_notices.py",
             "tests/wire/test_stream_letters.py",
             "tests/wire/test_records.py",
             "tests/wire/envelope/",

@@ -457,6 +457,7 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "wire.kafka_records.KafkaRecord._value: except (ValueError, RecursionError) → catches every Exception",
         "wire.kafka_records.KafkaRecord._headers: except (AttributeError, TypeError, OverflowError) "
         "→ catches every Exception",
+        "wire.kafka_records.KafkaRecord._bytes: except (binascii.Error, ValueError) → catches every Exception",
         "wire.kafka_records._text_of: except UnicodeDecodeError → catches every Exception",
         "worker.routing.Routes._place: except ValueError → catches every Exception",
         "worker.trust._named: except (ValueError, RecursionError) → catches every Exception",
