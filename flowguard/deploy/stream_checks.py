@@ -199,8 +199,8 @@ def _view(function: FunctionNeed, stream: StreamNeed, live: Account) -> Iterator
 
 def _reads(function: FunctionNeed, part: str) -> bool:
     """Answer whether the first stage may read a part of a change. That of a payload without fields may read any."""
-    [payload, *_] = [stage.payload for flow, stage in function.definition.stages if stage is flow.entry()]
-    fields: Mapping[str, Any] = getattr(payload, "model_fields", {})
+    flow, _ = function.definition.stages[0]
+    fields: Mapping[str, Any] = getattr(flow.entry().payload, "model_fields", {})
     return not fields or any(part in (name, field.alias, field.validation_alias) for name, field in fields.items())
 
 

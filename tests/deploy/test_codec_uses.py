@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from flowguard.cli.iac import FORMATS
+from flowguard.deploy import foreign_policies
 from flowguard.deploy.arns import codec_key_arn, statements_of
 from flowguard.deploy.audit import audited
 from flowguard.deploy.codec_uses import alias_of
-from flowguard.deploy.needs import Deployment, Target
+from flowguard.deploy.needs import Deployment, Permission, Target
 from flowguard.deploy.options import DeployOptions
 from tests.deploy.exercised import needs
 from tests.deploy.sealing import THEIRS
@@ -93,6 +94,20 @@ def test_the_doctor_asks_whether_a_role_may_for_the_flow() -> None:
 def test_an_alias_is_a_condition_and_a_key_a_resource(key: str, alias: str | None, arn: str) -> None:
     assert alias_of(key) == alias
     assert codec_key_arn(key).filled("aws", "eu-west-1", "1" * 12) == arn
+
+
+@pytest.mark.parametrize(
+    ("key", "is_named"),
+    [
+        (THEIRS, True),
+        ("alias/shop", False),
+        ("1f0c:key/", False),
+        ("arn:aws:kms:eu-north-1:222222222222:alias/shop", False),
+    ],
+)
+def test_the_policy_of_a_key_is_that_of_the_key_that_is_named_whole(key: str, is_named: bool) -> None:
+    permission = Permission(Target.CODEC_KEY, name=key, actions=BOTH)
+    assert foreign_policies._place(permission) == ((key, key) if is_named else None)
 
 
 def test_the_audit_says_for_which_flows_a_key_is_used() -> None:

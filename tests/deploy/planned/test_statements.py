@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import pytest
 
-from flowguard.deploy.planned.policies import allowed, denied_to, key_lets_role, key_lets_service
+from flowguard.deploy.planned.policies import _document, allowed, denied_to, key_lets_role, key_lets_service
 from flowguard.deploy.planned.resources import HERE, KINDS
 from flowguard.deploy.planned.statements import holds, names_role, names_service, statements_in
 from flowguard.deploy.planned.values import UNKNOWN
@@ -33,6 +33,11 @@ def document(**statement: Any) -> dict[str, Any]:
 )
 def test_a_policy_has_its_statements(given: Any, expected: list[Any]) -> None:
     assert statements_in(given) == expected
+
+
+def test_a_policy_that_is_left_open_allows_what_nobody_knows() -> None:
+    assert _document(UNKNOWN) is UNKNOWN
+    assert _document({"PolicyDocument": {"Statement": []}}) == {"Statement": []}
 
 
 @pytest.mark.parametrize(

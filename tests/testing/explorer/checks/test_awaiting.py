@@ -21,7 +21,7 @@ from flowguard.verdicts import AnswerVerdict
 from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.message import PLACE
-from flowguard.worker import batch, callbacks, routing
+from flowguard.worker import batch, callbacks, routing, trust
 from flowguard.worker.external_answer import ExternalAnswer
 from flowguard.worker.settler import Settler
 from flowguard.worker.wait_planner import WaitPlanner
