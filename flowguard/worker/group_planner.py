@@ -260,7 +260,7 @@ def group_ask(
         object_id=ObjectId(request.object_id),
         request_id=RequestId(request.request_id or message_id),
         requested_at=plan.moment,
-        body="" if plan.is_sealed else request.body,
+        body=request.body,
         sealed=request.body if plan.is_sealed else None,
         reply_to=str(flow.answers),
     )

@@ -166,7 +166,7 @@ def _next_hop(send: Send, error: ErrorNote, signer: Signer) -> dict[str, Attribu
         object_id=place.object_id or ObjectId(""),
         request_id=RequestId(texts[REQUEST_ID]),
         requested_at=int(texts[REQUESTED_AT]),
-        body="" if place.is_sealed else send.body,
+        body=send.body,
         sealed=send.body if place.is_sealed else None,
         hop=place.hop,
         reply_to=place.reply_to,

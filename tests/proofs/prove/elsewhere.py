@@ -57,6 +57,7 @@ TESTED: Final = (
         r"wire\.message\._version)\b",
         (
             "tests/codecs/test_messages.py",
+            "tests/codecs/test_on_the_way.py",
             "tests/codecs/test_ends.py",
             "tests/codecs/test_outage.py",
             "tests/codecs/test_reading.py",
@@ -1233,6 +1234,7 @@ TESTED: Final = (
             "tests/worker/test_early_answers.py",
             "tests/worker/test_external_answers.py",
             "tests/worker/test_callbacks.py",
+            "tests/codecs/test_on_the_way.py",
         ),
         "runs of several objects that wait for one id, and functions that die while they give it to one of them",
     ),
@@ -1330,6 +1332,7 @@ TESTED: Final = (
             "tests/worker/test_late_answers.py",
             "tests/worker/test_groups.py",
             "tests/worker/test_group_parts.py",
+            "tests/codecs/test_on_the_way.py",
         ),
         "a group of which a call is lost, which times out or is replaced, and one that cannot be",
     ),
@@ -1350,12 +1353,12 @@ TESTED: Final = (
     ),
     Elsewhere(
         r"^worker\.restart\.",
-        ("tests/worker/test_restart.py",),
+        ("tests/worker/test_restart.py", "tests/codecs/test_messages.py"),
         "no explored flow is reset",
     ),
     Elsewhere(
         r"^worker\.replies\.",
-        ("tests/worker/test_replies.py",),
+        ("tests/worker/test_replies.py", "tests/codecs/test_on_the_way.py"),
         "ends of every form, and ways that take no such answer",
     ),
     Elsewhere(
