@@ -49,7 +49,7 @@ TESTED: Final = (
         "states so long that nothing beside them is remembered",
     ),
     Elsewhere(
-        r"^worker\.(fail_phase\.FailPhase\._again: self\._note_back_off|plan\.Planner\.giving_up: )",
+        r"^worker\.(fail_phase\.FailPhase\._again: self\._note_back_off|plan\.Planner\.giving_up: .*veiled)",
         (
             "tests/worker/runtime/test_pauses.py",
             "tests/worker/runtime/test_on_failed.py",
@@ -70,7 +70,7 @@ TESTED: Final = (
         r"([sS]eal|SEALED|codec|veiled|KeyUnavailable|opens\b|opened_|trusted_payload|is_answer)|"
         r"^(worker\.(trust\._check_sealed|failure_note\.veiled|settler\._opened|wait_planner\.codec_problems)|"
         r"wire\.message\._version)\b|"
-        r"^(protocol\.groups\.GroupPlan\.as_json: \[(True|\*\w+), …\]|wire\.message\.Place\.parse: not \w+|"
+        r"^(protocol\.groups\.GroupPlan\.as_json: \[(True|\*\w+), …\]|wire\.message\.Place\.parse: not \w+ →|"
         r"wire\.message\.Message\.own_attributes: \[self\.version|worker\.routing\.Routes\.resolve: \w+ is not None)",
         (
             "tests/codecs/test_messages.py",
