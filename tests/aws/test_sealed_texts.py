@@ -135,6 +135,15 @@ def test_an_answer_that_has_no_room_goes_to_s3_whatever_its_length(clients: Clie
     assert texts.unpack(plain.value, PLAIN) == "text"
 
 
+@pytest.mark.parametrize("about", [ABOUT, PLAIN])
+def test_a_bucket_that_denies_one_may_allow_it_later(clients: Clients, about: About) -> None:
+    def refusing(call: ApiCall, proceed: Proceed, /) -> Response:
+        raise refused("AccessDenied")
+
+    with intercept(refusing), pytest.raises(ClientError):
+        packing(clients).pack_aside("text", "key", about=about)
+
+
 def test_a_flow_without_a_codec_stores_its_texts_as_before(clients: Clients) -> None:
     texts = packing(clients)
     for about in (PLAIN, None):
