@@ -7,7 +7,7 @@ from typing import Final, Literal, assert_never
 
 from flowguard.aws.commit_texts import FIRST_MESSAGE, PLAN
 from flowguard.aws.items import Item, about_of, read_item, size_of_value
-from flowguard.aws.packing import Packing, is_sealed
+from flowguard.aws.packing import Packing
 from flowguard.errors import CannotOpen, KeyUnavailable, TextGone
 from flowguard.names.ids import RequestId
 from flowguard.protocol.callers import LeftEnd, StoredEnd
@@ -127,4 +127,4 @@ class ItemTexts:
 
     def _text(self, raw: Item, stored: Item, kind: str) -> str:
         """Return a text of an item, opened where it is sealed."""
-        return self._packing.unpack(stored, about_of(raw, kind) if is_sealed(stored) else None)
+        return self._packing.unpack(stored, about_of(raw, kind))

@@ -35,6 +35,8 @@ SHORT = 200
 HALF_AN_ITEM: Final = 200_000
 """Bytes. A longer text that S3 may take a moment later is not tried in the item, which it would fail."""
 
+_NOTHING: Final[Mapping[str, dict[str, Any]]] = {}
+
 
 class Packed(NamedTuple):
     """A text in the form in which it is stored, and how many bytes of the item that takes."""
@@ -73,7 +75,7 @@ class Packing:
         self,
         text: str,
         key: str | None,
-        beside: Mapping[str, dict[str, Any]] | None = None,
+        beside: Mapping[str, dict[str, Any]] = _NOTHING,
         *,
         about: About | None,
     ) -> Packed:
@@ -90,7 +92,7 @@ class Packing:
         small = _compressed(data)
         long = len(small) > self._offload_above
         if long and self._bucket is not None and key is not None and self._offload(self._bucket, key, data, len(small)):
-            pointer = {"bucket": {"S": self._bucket}, "key": {"S": key}, **(beside or {})}
+            pointer = {"bucket": {"S": self._bucket}, "key": {"S": key}, **beside}
             return Packed({"M": pointer}, _size_of(pointer))
         if len(small) < len(data):
             return Packed({"B": small}, len(small))
@@ -98,15 +100,17 @@ class Packing:
 
     def _sealed(self, data: bytes, about: About | None) -> bytes | None:
         """Return the text sealed. None where no codec is for it."""
-        codec = None if about is None else self.codecs.of(about.flow)
-        return None if codec is None or about is None else codec.seal(data, about)
+        if about is None:
+            return None
+        codec = self.codecs.of(about.flow)
+        return None if codec is None else codec.seal(data, about)
 
-    def _pack_sealed(self, sealed: bytes, key: str | None, beside: Mapping[str, dict[str, Any]] | None) -> Packed:
+    def _pack_sealed(self, sealed: bytes, key: str | None, beside: Mapping[str, dict[str, Any]]) -> Packed:
         """Store a sealed text in the item or in S3."""
-        kept: dict[str, dict[str, Any]] = {"sealed": {"B": sealed}, **(beside or {})}
+        kept: dict[str, dict[str, Any]] = {"sealed": {"B": sealed}, **beside}
         long = len(sealed) > self._offload_above
         if long and self._bucket is not None and key is not None and self._put(self._bucket, key, sealed, len(sealed)):
-            kept = {"sealed_in": {"S": self._bucket}, "key": {"S": key}, **(beside or {})}
+            kept = {"sealed_in": {"S": self._bucket}, "key": {"S": key}, **beside}
         return Packed({"M": kept}, _size_of(kept))
 
     def pack_aside(self, text: str, key: str, *, about: About | None) -> Packed:

@@ -74,11 +74,29 @@ def test_without_a_place_in_s3_a_long_one_stays_in_the_item(
     assert len(packed.value["M"]["sealed"]["B"]) > 5_000
 
 
+@pytest.mark.parametrize(("bucket", "key"), [(None, "key"), ("long-texts", None)])
+def test_nor_is_s3_asked_then(bucket: str | None, key: str | None) -> None:
+    def asked() -> Any:
+        raise AssertionError
+
+    codecs = Codecs([Of("orders", Compressed())])
+    packed = Packing(asked, bucket, 5, codecs=codecs).pack("text " * 5, key, about=ABOUT)
+    assert packed.value["M"].keys() == {"sealed"}
+
+
+def test_a_pointer_counts_in_bytes(clients: Clients) -> None:
+    for text in ("text", "word " * 1_000):
+        packed = packing(clients).pack(text, "key", {"request_id": {"S": "größe"}}, about=ABOUT)
+        assert packed.size == size_of_value(packed.value)
+
+
 def test_how_long_it_is_counts_as_it_is_sealed(clients: Clients) -> None:
-    text = "x" * 1_000
+    text = "x" * 2_000
     sealed = len(packing(clients, above=200_000).pack(text, "key", about=ABOUT).value["M"]["sealed"]["B"])
     assert packing(clients, above=sealed).pack(text, "key", about=ABOUT).value["M"].keys() == {"sealed"}
     assert packing(clients, above=sealed - 1).pack(text, "key", about=ABOUT).value["M"].keys() == {"sealed_in", "key"}
+    assert packing(clients, above=sealed).size_of(text, about=ABOUT) > sealed
+    assert packing(clients, above=sealed - 1).size_of(text, about=ABOUT) == 1_024
 
 
 def test_its_size_is_told_without_storing_it(clients: Clients) -> None:
@@ -115,6 +133,15 @@ def test_an_answer_that_has_no_room_goes_to_s3_whatever_its_length(clients: Clie
     plain = texts.pack_aside("text", "other", about=PLAIN)
     assert plain.value["M"].keys() == {"bucket", "key"}
     assert texts.unpack(plain.value, PLAIN) == "text"
+
+
+@pytest.mark.parametrize("about", [ABOUT, PLAIN])
+def test_a_bucket_that_denies_one_may_allow_it_later(clients: Clients, about: About) -> None:
+    def refusing(call: ApiCall, proceed: Proceed, /) -> Response:
+        raise refused("AccessDenied")
+
+    with intercept(refusing), pytest.raises(ClientError):
+        packing(clients).pack_aside("text", "key", about=about)
 
 
 def test_a_flow_without_a_codec_stores_its_texts_as_before(clients: Clients) -> None:

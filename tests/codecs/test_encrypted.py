@@ -119,7 +119,7 @@ class Unloadable(ModuleType):
         raise LookupError("broken")
 
 
-def test_without_the_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_the_extra_is_missing_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     name = "cryptography.hazmat.primitives.ciphers.aead"
     monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(SettingsError, match=r"pip install 'flowguard-aws\[codec\]'"):

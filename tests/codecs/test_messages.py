@@ -6,15 +6,19 @@ import json
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
 
 from flowguard.codecs import Compressed, Encrypted
 from flowguard.destinations import Queue
-from flowguard.errors import CannotOpen, DefinitionError, EnvelopeError, KeyUnavailable, Untrusted
+from flowguard.errors import CannotOpen, DefinitionError, EnvelopeError, KeyUnavailable, OtherRelease, Untrusted
 from flowguard.flow import AnyFlow, Flow
 from flowguard.names.ids import ObjectId, RequestId
+from flowguard.outcome import Done, Outcome
 from flowguard.protocol.groups import GroupPlan
 from flowguard.protocol.outbox import Kind, Send
 from flowguard.protocol.run import Status
+from flowguard.stage import Stage
+from flowguard.step import Step
 from flowguard.streams import KinesisStream
 from flowguard.wire.attributes import Attribute, attributes_to
 from flowguard.wire.envelope import Envelope, normalize_record
@@ -25,7 +29,7 @@ from flowguard.worker.dead_letters import Letter
 from flowguard.worker.failure_note import VEILED, veiled
 from flowguard.worker.restart import first_message_text, restart_of
 from flowguard.worker.routing import Routes
-from flowguard.worker.trust import STRICT
+from flowguard.worker.trust import STRICT, Trust
 from flowguard.worker.undeliverable import park
 from flowguard.worker.wait_planner import codec_problems
 from tests.codecs.fakes import Vault
@@ -76,6 +80,7 @@ def test_no_other_list_is_a_version(version: str) -> None:
 def test_a_sealed_message_names_its_object() -> None:
     with pytest.raises(ValueError, match="says that the body is sealed, and names no object"):
         Place.parse('{"version":[1,"sealed"]}')
+    assert Place.parse('{"version":1}').object_id is None
 
 
 def test_what_travels_is_signed_and_told_apart() -> None:
@@ -132,6 +137,40 @@ def test_without_a_judge_nothing_is_opened() -> None:
         assert arrival.message.body == ""
 
 
+UNREAD = MESSAGE._replace(body='{"order_id":"o1","n":"x"}', retry=1)
+
+
+class Counts(BaseModel):
+    order_id: str
+    n: int
+
+
+class Counting(Stage[Counts], name="price-order"):
+    def handle(self, payload: Counts, step: Step) -> Outcome:
+        return Done()
+
+
+class CountedOrders(Flow, name="orders", object_id="order_id", codec=CODEC):
+    stages = (Counting,)
+
+
+@pytest.mark.parametrize(
+    ("message", "trust", "is_read"),
+    [
+        (UNREAD, None, True),
+        (UNREAD, STRICT, True),
+        (sealed_message(CODEC, UNREAD), None, False),
+        (sealed_message(CODEC, UNREAD), STRICT, True),
+        (UNREAD._replace(retry=0), STRICT, False),
+    ],
+)
+def test_a_request_that_comes_again_is_read_where_it_is_open(
+    message: Message, trust: Trust | None, is_read: bool
+) -> None:
+    arrival = Routes((CountedOrders,)).resolve(envelope(message), START, trust)
+    assert isinstance(arrival.problem, OtherRelease) is is_read
+
+
 def test_what_cannot_be_opened_keeps_its_place() -> None:
     arrival = Routes((PLAIN,)).resolve(envelope(SEALED), START, STRICT)
     assert isinstance(arrival.problem, CannotOpen)
@@ -151,6 +190,14 @@ def test_the_rule_of_a_flow_is_not_asked_of_a_sealed_body() -> None:
     weak = Attribute.string(json.dumps(place))
     arrival = Routes((Ruled,)).resolve(envelope(SEALED, **{PLACE: weak}), START, STRICT)
     assert arrival.message.request_id == "r1"
+    plain = Attribute.string(json.dumps(place | {"version": 1}))
+    arrival = Routes((Ruled,)).resolve(envelope(MESSAGE, **{PLACE: plain}), START, STRICT)
+    assert arrival.message.request_id == "o1"
+
+
+def test_a_plain_message_needs_no_id() -> None:
+    arrival = Routes((SEALS,)).resolve(envelope(MESSAGE, **{REQUEST_ID: None}), START, STRICT)
+    assert arrival.message.request_id == "m-1"
 
 
 def test_a_sealed_payload_must_name_the_object_of_its_message() -> None:
@@ -181,6 +228,11 @@ def test_sealed_only_refuses_plain_requests_and_nothing_else(message: Message, i
         return
     with pytest.raises(Untrusted, match="its body is not sealed, and orders takes sealed requests only"):
         Routes((Only,)).resolve(came, START, STRICT)
+
+
+def test_where_none_enters_is_said_first() -> None:
+    with pytest.raises(Untrusted, match="a first hop at 'close-order', where no request enters orders"):
+        Routes((Only,)).resolve(envelope(MESSAGE._replace(stage="close-order", reply_to=None)), START, STRICT)
 
 
 @pytest.mark.parametrize(

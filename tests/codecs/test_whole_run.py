@@ -180,6 +180,30 @@ def holds(text: str, marker: str = MARKER) -> bool:
     return False
 
 
+class Lines(logging.Handler):
+    """What is logged, at every level."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(record.getMessage())
+
+
+@contextmanager
+def logged() -> Iterator[list[str]]:
+    root, handler = logging.getLogger(), Lines()
+    level = root.level
+    root.addHandler(handler)
+    root.setLevel(logging.DEBUG)
+    try:
+        yield handler.lines
+    finally:
+        root.setLevel(level)
+        root.removeHandler(handler)
+
+
 @contextmanager
 def shop(*, bucket: bool = True) -> Iterator[tuple[FlowRunner, MemoryAWS, Seen]]:
     seen = Seen()
@@ -202,37 +226,15 @@ def whole_run(runner: FlowRunner, object_id: str) -> Any:
     return runner.run()
 
 
-class Lines(logging.Handler):
-    def __init__(self) -> None:
-        super().__init__(logging.DEBUG)
-        self.lines: list[str] = []
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self.lines.append(self.format(record))
-
-
-@contextmanager
-def every_line_logged() -> Iterator[list[str]]:
-    root, lines = logging.getLogger(), Lines()
-    level = root.level
-    root.addHandler(lines)
-    root.setLevel(logging.DEBUG)
-    try:
-        yield lines.lines
-    finally:
-        root.removeHandler(lines)
-        root.setLevel(level)
-
-
 @pytest.mark.parametrize("bucket", [True, False], ids=["in S3", "in the item"])
 def test_nothing_of_a_payload_stands_anywhere_as_it_is(bucket: bool) -> None:
-    with every_line_logged() as logged, shop(bucket=bucket) as (runner, aws, seen):
+    with logged() as lines, shop(bucket=bucket) as (runner, aws, seen):
         assert whole_run(runner, "good").run("good").status == "COMPLETED"
         assert whole_run(runner, "bad").run("bad").status == "FAILED"
         assert aws.messages("shop-dead-letters")
     assert [call for call, text in seen.calls if holds(text)] == []
-    assert logged
-    assert [line for line in logged if holds(line)] == []
+    assert lines
+    assert [line for line in lines if holds(line)] == []
 
 
 def test_the_test_would_see_it() -> None:

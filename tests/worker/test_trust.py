@@ -133,6 +133,11 @@ def test_a_flow_may_be_entered_where_it_says_so() -> None:
     assert refused(named("open-cart", "nowhere"))[1].startswith("a first hop at 'nowhere'")
 
 
+def test_a_payload_is_read_as_the_stage_takes_it_at_which_it_enters() -> None:
+    arrival = judged(named("open-cart", "confirm", object="c-1"))
+    assert arrival.payload == {"cart_id": "c-1"}
+
+
 def test_a_later_hop_may_be_at_any_stage() -> None:
     assert judged(named(stage="confirm", hop=2, object="c-1")).stage is Confirm
     assert judged(named(stage="nowhere", hop=2, object="c-1")).problem is not None, "its run fails, as it always did"

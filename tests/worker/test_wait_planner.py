@@ -10,6 +10,7 @@ import pytest
 from pydantic import BaseModel
 
 from flowguard.clock import ManualClock
+from flowguard.codecs import Compressed
 from flowguard.destinations import Queue
 from flowguard.errors import RunFailed, TooLarge
 from flowguard.failed import Failed
@@ -128,6 +129,10 @@ class Answered(Flow, name="answered", object_id="cart_id", inbox="carts.fifo", a
 class Searched(Stage[Cart], name="searched"):
     def handle(self, payload: Cart, step: Step) -> Outcome:
         return Done()
+
+
+class SealedSearch(Flow, name="sealed-search", object_id="cart_id", trust_senders=True, codec=Compressed()):
+    stages = (Searched,)
 
 
 class Search(Flow, name="search", object_id="cart_id", inbox="searches", trust_senders=True):
@@ -396,6 +401,12 @@ def test_every_problem_is_named_at_once() -> None:
     with pytest.raises(RunFailed) as refused:
         planned(waits("nowhere", {"a-b": 1}, within=None, quorum=0))
     assert str(refused.value).count(";") >= 4
+
+
+def test_a_flow_without_a_codec_asks_none_that_seals_its_answer() -> None:
+    asked = STEP.ask(SealedSearch, Cart(cart_id="c-2"))
+    with pytest.raises(RunFailed, match="sealed-search has a codec, which seals its answer, and carts has none"):
+        planned(waits("loose", {"filter": asked}))
 
 
 def test_a_flow_whose_queue_cannot_delay_says_what_to_do() -> None:

@@ -44,7 +44,22 @@ TESTED: Final = (
         _CODECS,
     ),
     Elsewhere(
+        r"^aws\.memos\.DynamoDBMemos\._check_room: \w+\['state'\]",
+        ("tests/aws/store/test_memos.py",),
+        "states so long that nothing beside them is remembered",
+    ),
+    Elsewhere(
+        r"^worker\.(fail_phase\.FailPhase\._again: self\._note_back_off|plan\.Planner\.giving_up: .*veiled)",
+        (
+            "tests/worker/runtime/test_pauses.py",
+            "tests/worker/runtime/test_on_failed.py",
+            "tests/worker/test_plan.py",
+        ),
+        "notes for those who look, and failures of every form",
+    ),
+    Elsewhere(
         r"^aws\.(packing\..*([sS]eal|codec|about|tells_apart)|packing\._size_of|items\.about_of|"
+        r"commit_texts\.CommitTexts\._pack: \w+ == PLAN|"
         r"batch_calls\._length|item_texts\.ItemTexts\._text|(waits|wait_calls|group_items|memos|commit_texts)\..*"
         r"(about|tells_apart))",
         ("tests/aws/test_sealed_texts.py", "tests/aws/test_packing.py", "tests/codecs/test_whole_run.py"),
@@ -54,7 +69,9 @@ TESTED: Final = (
         r"^(flow|client|wire|worker|protocol|recorded)\S*: .*"
         r"([sS]eal|SEALED|codec|veiled|KeyUnavailable|opens\b|opened_|trusted_payload|is_answer)|"
         r"^(worker\.(trust\._check_sealed|failure_note\.veiled|settler\._opened|wait_planner\.codec_problems)|"
-        r"wire\.message\._version)\b",
+        r"wire\.message\._version)\b|"
+        r"^(protocol\.groups\.GroupPlan\.as_json: \[(True|\*\w+), …\]|wire\.message\.Place\.parse: not \w+ →|"
+        r"wire\.message\.Message\.own_attributes: \[self\.version|worker\.routing\.Routes\.resolve: \w+ is not None)",
         (
             "tests/codecs/test_messages.py",
             "tests/codecs/test_on_the_way.py",

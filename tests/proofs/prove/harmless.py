@@ -429,7 +429,6 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
         "worker.turned_away.TurnedAway._answered_by_another: '' → forced false",
         "worker.settler.Settler._take_kept: '' → forced false",
         "worker.routing.Routes.resolve: ObjectId('') → forced false",
-        "aws.packing.Packing.pack: {} → forced false",
         "aws.caller_lists.DynamoDBCallers._change: {} → forced false",
     ),
     "0 is the same byte with a sign and without": (

@@ -95,3 +95,18 @@ def test_why_a_run_rests_is_noted_from_a_minute_on_or_with_what_is_written_in_an
     assert item is not None
     assert (item.back_off is not None) is is_noted
     assert calls.count("dynamodb") == (2 if is_noted else 1), "the claim, and the note or the release"
+
+
+def test_a_record_rests_once_its_attempt_is_counted(at: Scene) -> None:
+    """Where the count fails the record comes again as soon as it would have."""
+    at.script.pricing = boom
+    came = record(at.message())
+    operations: list[str] = []
+
+    def note(call: ApiCall, proceed: Proceed) -> Response:
+        operations.append(call.operation)
+        return proceed()
+
+    with intercept(note):
+        at.handler({"Records": [{**came, "eventSourceARN": came["eventSourceARN"].replace("price-order", "p.fifo")}]})
+    assert operations[-2:] == ["UpdateItem", "GetQueueUrl"], "there is no such queue to let it rest in"
