@@ -33,7 +33,7 @@ NOTICE_FACTS: Final = (
         read="2026-11",
         relied_on_by=("wire/object_notices.py:find_object_notice",),
         words=("Records",),
-        engines=like(moto="has no sequencer, and says nobody who asked"),
+        engines=like("ministack", moto="has no sequencer, and says nobody who asked"),
     ),
     Fact(
         name="s3-notice-key",
@@ -42,7 +42,7 @@ NOTICE_FACTS: Final = (
         source=_FORM,
         read="2026-11",
         relied_on_by=("wire/object_notices.py:find_object_notice", "wire/object_events.py:change_id"),
-        engines=like("moto"),
+        engines=like("moto", "ministack"),
     ),
     Fact(
         name="s3-notice-reasons",
@@ -63,7 +63,7 @@ NOTICE_FACTS: Final = (
         read="2026-11",
         relied_on_by=("wire/object_notices.py:find_object_notice",),
         words=("s3:TestEvent",),
-        engines=like("moto"),
+        engines=like("moto", "ministack"),
     ),
     Fact(
         name="s3-notice-copies",
@@ -100,6 +100,6 @@ NOTICE_FACTS: Final = (
         read="2026-11",
         relied_on_by=("deploy/live.py:LiveAccount.notified_queues",),
         words=("GetBucketNotificationConfiguration", "QueueConfigurations", "QueueArn"),
-        engines=like("moto"),
+        engines=like("moto", "ministack"),
     ),
 )
