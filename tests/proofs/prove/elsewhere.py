@@ -67,11 +67,12 @@ TESTED: Final = (
     ),
     Elsewhere(
         r"^(flow|client|wire|worker|protocol|recorded)\S*: .*"
-        r"([sS]eal|SEALED|codec|veiled|KeyUnavailable|opens\b|opened_|trusted_payload|is_answer)|"
+        r"([sS]eal|SEALED|codec|veiled|KeyUnavailable|trusted_payload|is_answer)|"
         r"^(worker\.(trust\._check_sealed|failure_note\.veiled|settler\._opened|wait_planner\.codec_problems)|"
         r"wire\.message\._version)\b|"
         r"^(protocol\.groups\.GroupPlan\.as_json: \[(True|\*\w+), …\]|wire\.message\.Place\.parse: not \w+ →|"
-        r"wire\.message\.Message\.own_attributes: \[self\.version|worker\.routing\.Routes\.resolve: \w+ is not None)",
+        r"wire\.message\.Message\.own_attributes: \[self\.version|"
+        r"worker\.routing\.Routes\.(resolve: \w+ is not None|_arrival: \w+ →))",
         (
             "tests/codecs/test_messages.py",
             "tests/codecs/test_on_the_way.py",
