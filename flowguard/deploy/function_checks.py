@@ -94,7 +94,7 @@ def _configuration(function: FunctionNeed, deployed: Mapping[str, Any]) -> Itera
 
 def _runtime(function: FunctionNeed, deployed: Mapping[str, Any]) -> Iterator[LiveFinding]:
     runtime = deployed.get("Runtime")
-    if runtime and not _RUNTIME.fullmatch(runtime):
+    if runtime and not _RUNTIME.fullmatch(str(runtime)):
         yield error(
             "runtime-other",
             function.name,
