@@ -35,7 +35,7 @@ class KmsDataKeys:
         return self._make_client()
 
     def make(self, key: str, context: Mapping[str, str]) -> NewDataKey:
-        """Make a data key. Whatever KMS has against it may pass: nothing is wrong with what is to be sealed."""
+        """Make a data key. Each error of KMS counts as an outage, for no payload causes one."""
         try:
             made = self._client.generate_data_key(KeyId=key, KeySpec="AES_256", EncryptionContext=dict(context))
         except (ClientError, BotoCoreError) as error:

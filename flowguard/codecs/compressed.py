@@ -17,7 +17,7 @@ _DIGEST: Final = 8
 
 
 class Compressed:
-    """Compresses with zlib. It encrypts nothing: see :class:`Encrypted`, which compresses by itself.
+    """Compresses payloads with zlib and encrypts nothing. :class:`Encrypted` does both.
 
     A value that is moved elsewhere by mistake is not opened there; nothing keeps an attacker from it. ``largest`` is
     how many bytes a text may have: a longer one is refused, and so is what would become longer when it is opened.

@@ -39,7 +39,7 @@ def deflated(data: bytes) -> bytes:
 
 
 def inflated(data: bytes, largest: int, about: About) -> bytes:
-    """Return the data as it was. Raises :class:`CannotOpen` for what is no whole zlib, or grows beyond the bound."""
+    """Decompress the data. Raises :class:`CannotOpen` if it is damaged, or grows beyond the bound."""
     reader = zlib.decompressobj()
     try:
         text = reader.decompress(data, largest + 1)

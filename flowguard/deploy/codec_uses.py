@@ -36,7 +36,7 @@ def codec_permissions(function: FoundFunction) -> Iterator[Permission]:
 
 
 def _uses(function: FoundFunction) -> Iterator[tuple[str, str, str]]:
-    """Yield each key with what is done with it, and the flow that it is done for.
+    """Yield each KMS key with its actions and the flow in its encryption context.
 
     A function seals and opens for its flows, and seals the requests to others that it asks or starts. It opens the
     answers of those whom its flow asks, by the keys of its own flow.

@@ -27,7 +27,7 @@ def check_queue_policy(
 
 
 def _users(needed: Deployment, queue: QueueNeed) -> Iterator[tuple[FunctionNeed, tuple[str, ...]]]:
-    """Yield the functions that use a queue, with what they do there."""
+    """Yield the functions that use a queue, each with its actions on it."""
     for function in dict.fromkeys(needed.senders(queue.name)):
         yield function, _SENDS
     if queue.reader is not None:

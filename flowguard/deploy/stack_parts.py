@@ -40,7 +40,7 @@ _VARIABLE: Final = re.compile(r"\$\{([A-Za-z0-9]+)(?:\.([A-Za-z0-9.]+))?\}")
 
 
 class Reference(NamedTuple):
-    """A resource that another one names, and what of it: an attribute, or ``""`` for what ``Ref`` gives."""
+    """A reference to a resource: its label and an attribute for ``Fn::GetAtt``, or ``""`` for ``Ref``."""
 
     label: str
     attribute: str

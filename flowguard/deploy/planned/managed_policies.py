@@ -1,4 +1,4 @@
-"""The policies of AWS that roles of functions often have, with what they allow a function of a flow.
+"""AWS managed policies that roles of functions often have, and which actions of a flow each allows.
 
 What they allow beside that, such as alarms and dashboards for people, is left out.
 """

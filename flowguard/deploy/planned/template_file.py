@@ -15,7 +15,7 @@ from flowguard.deploy.planned.sam_functions import without_sam
 
 
 def read_template(file: Path, parameters: Mapping[str, str]) -> Resources:
-    """Read the resources of a template, with values for its parameters. Raises :class:`NotReadable`.
+    """Read the resources of a template file. ``parameters`` gives values. Raises :class:`NotReadable`.
 
     Those of nested stacks are among them, whose templates are files beside it.
     """
