@@ -38,8 +38,10 @@ def _beside(*files: Path) -> Beside:
 
     def read(url: str) -> Nested | None:
         file = files[-1].parent / url
-        if ":" in url or not file.is_file():
+        if ":" in url:
             return None
+        if not file.is_file():
+            raise NotReadable(str(file), f"{files[-1]} nests it, and there is no such file")
         if file.resolve() in [outer.resolve() for outer in files]:
             raise NotReadable(str(file), "it nests itself")
         return _whole(str(file), _parsed(file)), _beside(*files, file)

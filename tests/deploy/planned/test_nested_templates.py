@@ -108,8 +108,6 @@ def test_an_output_that_there_is_not_is_open(tmp_path: Path) -> None:
     [
         "https://bucket.s3.amazonaws.com/child.json",
         "s3://bucket/child.json",
-        "nowhere.json",
-        ".",
         {"Fn::ImportValue": "x"},
         7,
     ],
@@ -119,6 +117,12 @@ def test_a_template_that_is_elsewhere_may_make_anything(url: Any, tmp_path: Path
     resources = read(tmp_path, parent=parent, child=CHILD)
     assert names(resources) == [UNKNOWN]
     assert resources.maybe(QUEUE) == ["B", "A"]
+
+
+@pytest.mark.parametrize("url", ["nowhere.json", "."])
+def test_a_template_that_is_to_be_beside_and_is_not_is_named(url: str, tmp_path: Path) -> None:
+    with pytest.raises(NotReadable, match=r"parent\.json nests it, and there is no such file"):
+        read(tmp_path, parent={"Resources": {"A": stack(url)}}, child=CHILD)
 
 
 def test_a_nested_stack_may_have_nested_stacks_beside_its_own_file(tmp_path: Path) -> None:
