@@ -68,7 +68,7 @@ TESTED: Final = (
     Elsewhere(
         r"^(?!wire\.(tokens|shown_facts|watch_link)\.|worker\.http_callbacks\.)"  # these seal links and tokens
         r"(flow|client|wire|worker|protocol|recorded)\S*: .*"
-        r"([sS]eal|SEALED|codec|veiled|KeyUnavailable|trusted_payload|is_answer\b)|"
+        r"([sS]eal|SEALED|codec|veiled|KeyUnavailable|trusted_payload)|"
         r"^(worker\.(trust\._check_sealed|failure_note\.veiled|settler\._opened|wait_planner\.codec_problems)|"
         r"wire\.message\._version)\b|"
         r"^(protocol\.groups\.GroupPlan\.as_json: \[(True|\*\w+), …\]|wire\.message\.Place\.parse: not \w+ →|"
