@@ -74,16 +74,13 @@ def test_a_figure_that_is_missing_differs() -> None:
     assert differences({"dead_letters": 0}, {}) == ["NOT AS EXPECTED: dead letters: None instead of 0"]
 
 
-@pytest.mark.proof("two processes that play all acts")
-def test_it_is_the_same_byte_for_byte_from_wherever_it_is_called(tmp_path: Path) -> None:
-    once, again = (
-        subprocess.run(
-            [sys.executable, "-c", "from flowguard.cli import main; main(['demo'])"],
-            cwd=place,
-            env={**os.environ, "PYTHONHASHSEED": seed, "COLUMNS": columns},
-            capture_output=True,
-            check=True,
-        ).stdout
-        for place, seed, columns in ((tmp_path, "1", "80"), (Path.cwd(), "2", "200"))
+@PLAYS
+def test_it_is_the_same_byte_for_byte_from_wherever_it_is_called(result: Result, tmp_path: Path) -> None:
+    elsewhere = subprocess.run(
+        [sys.executable, "-c", "from flowguard.cli import main; main(['demo'])"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONHASHSEED": "1", "COLUMNS": "200"},
+        capture_output=True,
+        check=True,
     )
-    assert once == again
+    assert elsewhere.stdout == result.stdout_bytes

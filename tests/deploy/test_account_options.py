@@ -62,7 +62,9 @@ def test_terraform_knows_every_argument() -> None:
 
 
 @pytest.mark.proof("cfn-lint takes a second for each template")
-@pytest.mark.parametrize("form", ["cloudformation", "sam"])
+@pytest.mark.parametrize(
+    "form", ["cloudformation", pytest.param("sam", marks=pytest.mark.long("the same flows in another form"))]
+)
 def test_cfn_lint_has_nothing_to_say(form: str, tmp_path: Path) -> None:
     file = tmp_path / "template.json"
     file.write_text(text_of(form))

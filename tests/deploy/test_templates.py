@@ -144,7 +144,13 @@ def test_a_url_may_be_called_by_all_and_the_function_only_through_it() -> None:
 
 
 @pytest.mark.proof("cfn-lint takes a second for each template")
-@pytest.mark.parametrize(("form", "names"), [("cloudformation", [*MODULES]), ("sam", ["everything", "charging"])])
+@pytest.mark.parametrize(
+    ("form", "names"),
+    [
+        ("cloudformation", [*MODULES]),
+        pytest.param("sam", ["everything", "charging"], marks=pytest.mark.long("the same flows in another form")),
+    ],
+)
 def test_cfn_lint_has_nothing_to_say(form: str, names: list[str], tmp_path: Path) -> None:
     files = []
     for name in names:

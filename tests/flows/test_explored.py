@@ -116,7 +116,7 @@ HOME, TEA, MUCH_LATER = PageWanted(page="home"), SearchWanted(words="tea"), time
 
 
 @pytest.mark.proof("explores whole flows")
-@pytest.mark.parametrize("flow", [PageCache, SearchCache])
+@pytest.mark.parametrize("flow", [PageCache, pytest.param(SearchCache, marks=pytest.mark.long("another cache"))])
 def test_every_fault_at_a_cache_with_several_callers_is_survived(flow: AnyFlow) -> None:
     payload = HOME if flow is PageCache else TEA
     messages = [asked(flow, payload, f"reader-{number}") for number in range(1, 3 if flow is PageCache else 4)]

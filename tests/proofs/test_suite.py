@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
 
 import pytest
 
@@ -62,27 +60,6 @@ def test_each_test_is_run_by_make_test_or_before_a_release_and_most_proofs_by_ci
     assert before_a_release == found["marked"]
     assert sorted(quick + before_a_release) == sorted(found["tests"])
     assert set(before_a_release) > set(proofs) > set()
-
-
-BURNS: Final = "import time\nwhile time.process_time() < {}: pass"
-
-
-@pytest.mark.proof("works off hundreds of messages")
-@pytest.mark.parametrize(("ci", "seconds", "code"), [("true", 0.8, 1), ("true", 0.1, 0), ("", 0.8, 0)])
-def test_ci_fails_where_a_part_takes_more_than_twice_its_cpu_and_says_what_it_took(
-    ci: str, seconds: float, code: int
-) -> None:
-    command = [str(ROOT / ".ci" / "within"), "0", sys.executable, "-S", "-c", BURNS.format(seconds)]
-    done = subprocess.run(command, env={**os.environ, "CI": ci}, capture_output=True, text=True, check=False)
-    assert done.returncode == code
-    assert "s of CPU, of about 0" in done.stderr
-    assert ("took more than twice the CPU" in done.stderr) is bool(code)
-
-
-def test_a_part_that_fails_fails_ci_and_what_it_prints_is_passed_on() -> None:
-    command = [str(ROOT / ".ci" / "within"), "9", "bash", "-c", "echo out; echo err >&2; exit 3"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout, done.stderr) == (3, "out\n", "err\n")
 
 
 # -- a test that takes long says why -----------------------------------------------------------------------------------

@@ -75,7 +75,7 @@ def test_records_that_come_again_together_are_noticed(
     )
 
 
-@pytest.mark.proof("sends a hundred requests into an outage of an hour")
+@pytest.mark.long("repeats in an hour of records what a mutant of the group shows in its tests")
 def test_a_group_that_does_not_wait_for_its_first_record_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Delivery, "group", property(lambda self: None))
     assert "ledger: no account has an entry before an earlier one of its group" in names(broken(soaked(AT_ONCE)))
@@ -89,7 +89,7 @@ def test_long_chains_and_hot_items_change_no_end() -> None:
     assert day.longest_chain > MOST_IN_CHAIN, "no chain was so long that Lambda stops it: it shows nothing"
 
 
-@pytest.mark.proof("sends a hundred requests")
+@pytest.mark.long("repeats with less what the other chains show")
 def test_chains_that_lambda_stops_are_noticed() -> None:
     assert "rounds: each run has its 20 hops" in names(broken(soaked("loops")))
 

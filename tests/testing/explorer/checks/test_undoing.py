@@ -93,7 +93,7 @@ def drops_a_letter_that_is_sent_back(patch: Patch) -> None:
 @pytest.mark.parametrize(
     ("mutant", "rule"),
     [
-        (letter_with_the_next_hop, "I7"),
+        pytest.param(letter_with_the_next_hop, "I7", marks=pytest.mark.long("another promise is broken")),
         pytest.param(without(Kind.DEAD), "I6", marks=pytest.mark.long("another message is missing")),
         pytest.param(without(Kind.NEXT), "I6", marks=pytest.mark.long("another message is missing")),
         (drops_a_letter_that_is_sent_back, "I6"),
