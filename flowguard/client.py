@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, Final
 
 from flowguard.aws.clients import Clients
 from flowguard.aws.services import aws_sender, aws_store
@@ -16,7 +16,7 @@ from flowguard.clock import Clock, SystemClock
 from flowguard.destinations import Destination, destination, form_problem
 from flowguard.errors import RunFailed, SendFailed, SettingsError, TokenProblem, TokenRefused, shown, span_problem
 from flowguard.events import Observer, log
-from flowguard.flow import AnyFlow, is_flow
+from flowguard.flow import FOR_EVER, AnyFlow, is_flow
 from flowguard.names.ids import Ids, ObjectId, RandomIds, RequestId, name_problem
 from flowguard.observers.named import named_observers
 from flowguard.payload.encoding import Payload, encode_json
@@ -38,6 +38,10 @@ from flowguard.worker.external_answer import ExternalAnswer
 from flowguard.worker.ports import Sender, Services, Store
 from flowguard.worker.requests import send_request
 from flowguard.worker.resets import Resetter
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MS: Final = timedelta(milliseconds=1)
+_SECOND: Final = 1_000  # ms
 
 
 @dataclass(frozen=True)
@@ -116,7 +120,7 @@ class FlowClient:
             observer=services.observer,
         )
 
-    def start(
+    def start(  # noqa: PLR0913 - the parts of a request, each with a default
         self,
         flow: AnyFlow,
         payload: Payload,
@@ -124,6 +128,8 @@ class FlowClient:
         object_id: str | None = None,
         request_id: str | None = None,
         requested_at: int | None = None,
+        at: datetime | None = None,
+        after: timedelta | None = None,
         reply_to: Destination | str | None = None,
         to: Destination | str | None = None,
         attributes: Mapping[str, Attribute | str] | None = None,
@@ -136,10 +142,16 @@ class FlowClient:
         sends elsewhere than to the first stage's inbox: to a topic, or a function. ``attributes`` go along beside
         flowguard's own four; a plain text stands for a String.
 
+        ``at``, a datetime with its time zone, or ``after`` sends it later, to a standard queue: by SQS within 15
+        minutes, and by EventBridge Scheduler beyond that, which needs ``FLOWGUARD_SCHEDULER_ROLE``. The request's time
+        is that moment then, so the run is newer than all that is asked for until then. It cannot be called back.
+
         Raises :class:`SendFailed` where the service did not take it, :class:`flowguard.errors.RunFailed` for what the
         flow would refuse, and TypeError for a payload of another type; then nothing was started.
         """
         _check_flow(flow)
+        now = self._clock.now()
+        due = _due(now, at, after)
         if requested_at is not None:
             _check_moment(requested_at)
         if to is not None and (problem := form_problem(destination(to))):
@@ -147,13 +159,13 @@ class FlowClient:
         message, inbox = flow.request(
             payload,
             request_id=self._new_id if request_id is None else RequestId(request_id),
-            requested_at=self._clock.now() if requested_at is None else requested_at,
+            requested_at=due if requested_at is None else requested_at,
             object_id=object_id,
             reply_to=None if reply_to is None else destination(reply_to),
             signed=self._signer.is_on,
         )
         target, more = inbox if to is None else destination(to), attributes_of({} if attributes is None else attributes)
-        send_request(self._sender, self._signer, message, target, more)
+        send_request(self._sender, self._signer, message, target, more, delay=max(0, -((now - due) // _SECOND)))
         return Started(message.request_id, message.requested_at, message.object_id)
 
     def answer(self, flow: AnyFlow, awaited: str, payload: object) -> AnswerVerdict:
@@ -290,6 +302,28 @@ def _check_flow(flow: object) -> None:
 def _check_moment(requested_at: object) -> None:
     if type(requested_at) is not int or not 0 <= requested_at <= LATEST_TIME:
         raise RunFailed(f"requested_at={shown(requested_at)} is no time; write whole milliseconds since 1970")
+
+
+def _due(now: int, at: datetime | None, after: timedelta | None) -> int:
+    """Return when a request is to be sent, in ms. Raises :class:`RunFailed` for what names no moment."""
+    if at is not None and after is not None:
+        raise RunFailed("at and after both say when; leave one out")
+    if after is not None and (problem := span_problem(after)):
+        raise RunFailed(f"after {problem}")
+    if after is not None and after < timedelta(0):
+        raise RunFailed(f"after is {after}; it must not be negative")
+    if at is not None:
+        given: Any = at
+        if not isinstance(given, datetime) or given.utcoffset() is None:
+            raise RunFailed(f"at={shown(given)} names no moment; write a datetime with its time zone")
+        return _in_range("at", at, (at - _EPOCH) // _MS)
+    return now if after is None else _in_range("after", after, now + after // _MS)
+
+
+def _in_range(name: str, given: object, moment: int) -> int:
+    if not 0 <= moment <= FOR_EVER:
+        raise RunFailed(f"{name}={given} is no time from the year 1970 to 9999")
+    return moment
 
 
 def _check_age(max_age: timedelta | None) -> None:

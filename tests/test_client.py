@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta, timezone
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,9 +19,12 @@ from flowguard.names.ids import SeededIds
 from flowguard.outcome import Done, Outcome
 from flowguard.payload.codec import Codecs
 from flowguard.protocol.run import Status
+from flowguard.settings import Settings
 from flowguard.sim.calls import intercept
+from flowguard.sim.memory.aws import MemoryAWS
 from flowguard.stage import Stage
 from flowguard.step import Step
+from flowguard.testing import sqs_event
 from flowguard.verdicts import AnswerVerdict
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.message import LATEST_TIME
@@ -160,6 +163,71 @@ def test_a_request_that_its_flow_cannot_name_is_not_sent() -> None:
         assert at.sent("price-order") == []
 
 
+# -- later -------------------------------------------------------------------------------------------------------------
+
+
+def at_ms(moment: int) -> datetime:
+    return datetime.fromtimestamp(moment / 1000, UTC)
+
+
+@pytest.mark.parametrize(
+    ("when", "due", "delay"),
+    [
+        ({"after": timedelta(minutes=5)}, START + 300_000, 300),
+        ({"after": timedelta(milliseconds=1_500)}, START + 1_500, 2),
+        ({"after": timedelta(0)}, START, 0),
+        ({"at": at_ms(START + 86_400_000)}, START + 86_400_000, 86_400),
+        ({"at": at_ms(START + 7_200_000).astimezone(timezone(timedelta(hours=2)))}, START + 7_200_000, 7_200),
+        ({"at": at_ms(START - 1_000)}, START - 1_000, 0),
+        ({"at": at_ms(START + 60_000), "requested_at": START}, START, 60),
+    ],
+)
+def test_a_request_is_sent_later_under_the_moment_that_it_is_for(when: Any, due: int, delay: int) -> None:
+    sent = Invoked()
+    started = FlowClient(sent, clock=ManualClock(START), ids=SeededIds()).start(Orders, Order(order_id="o1"), **when)
+    assert started.requested_at == due
+    assert [send.delay for send in sent.sends] == [delay]
+    assert sent.sends[0].attributes["requestedat"].value == str(due)
+
+
+def test_what_is_asked_for_later_takes_over_from_what_is_asked_for_until_then() -> None:
+    with scene() as at:
+        sent, order = Invoked(), Order(order_id="o1")
+        asking = FlowClient(sent, clock=at.clock)
+        later = asking.start(Orders, order, after=timedelta(minutes=10), request_id="later")
+        at.clock.advance(seconds=300)
+        client(at).start(Orders, order, request_id="soon")
+        pass_on(at, "price-order")
+        at.clock.advance(seconds=300)
+        at.handler._services.sender.send([send._replace(delay=0) for send in sent.sends])
+        pass_on(at, "price-order")
+        item = at.item()
+        assert item is not None
+        assert (item.request_id, item.requested_at) == ("later", later.requested_at)
+        assert [request for _, request, _ in at.script.handled] == ["soon", "later"]
+
+
+def test_a_request_for_tomorrow_is_one_schedule_however_often_it_is_asked_for() -> None:
+    role = "arn:aws:iam::123456789012:role/scheduler"
+    with scene(settings=Settings(scheduler_role=role)) as at:
+        for _ in range(2):
+            client(at).start(Orders, Order(order_id="o1"), request_id="r1", at=at_ms(START + 86_400_000))
+            at.clock.advance(seconds=60)
+        assert isinstance(at.aws, MemoryAWS)
+        [schedule] = at.aws.schedules
+        assert schedule["ScheduleExpression"] == "at(2027-01-16T08:00:00)"
+        at.clock.advance(seconds=86_400)
+        at.handler(sqs_event("price-order", schedule["Target"]["Input"]))
+        item = at.item()
+        assert item is not None
+        assert (item.request_id, item.requested_at) == ("r1", START + 86_400_000)
+
+
+def test_without_a_role_nothing_is_sent_tomorrow_and_the_error_says_what_is_missing() -> None:
+    with scene() as at, pytest.raises(SendFailed, match="FLOWGUARD_SCHEDULER_ROLE"):
+        client(at).start(Orders, Order(order_id="o1"), after=timedelta(days=1))
+
+
 # -- what cannot be meant ----------------------------------------------------------------------------------------------
 
 
@@ -210,6 +278,19 @@ REFUSED = [
     *(
         ("start", {"requested_at": value}, "requested_at=.* is no time; write whole milliseconds since 1970")
         for value in (-1, 10**15, 1.5, True, "1", "")
+    ),
+    *(
+        ("start", {"at": value}, "at=.* names no moment; write a datetime with its time zone")
+        for value in (7, "now", datetime(2027, 1, 1), timedelta(1))  # noqa: DTZ001 - that is what is wrong with it
+    ),
+    ("start", {"at": datetime(1969, 12, 31, tzinfo=UTC)}, "at=1969.* is no time from the year 1970 to 9999"),
+    ("start", {"after": timedelta.max}, "after=.* is no time from the year 1970 to 9999"),
+    *(("start", {"after": value}, "after is .*write timedelta") for value in (7, "1h")),
+    ("start", {"after": timedelta(microseconds=-1)}, "after is .*; it must not be negative"),
+    ("start", {"after": timedelta(1), "at": datetime.now(UTC)}, "at and after both say when; leave one out"),
+    *(
+        ("start", {"after": timedelta(seconds=1), "to": to}, f"a request to {to} cannot be sent later; only standard")
+        for to in (Topic("arn:aws:sns:eu-west-1:123456789012:orders"), Queue("orders.fifo"), Function("orders"))
     ),
     *(("start", {name: value}, f"{name}: .*") for name in ("to", "reply_to") for value in (7, "", "a b", "\ud800")),
     *(("start", {"attributes": value}, "attributes is ") for value in (7, "", "tenant")),

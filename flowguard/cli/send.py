@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import datetime, timedelta
 from typing import Any, Final
 from uuid import uuid4
 
@@ -28,10 +29,12 @@ from flowguard.cli.run_lines import say_line
 from flowguard.destinations import Destination, Queue, form_problem
 from flowguard.errors import FlowguardError, RunFailed, SendFailed, TooLarge
 from flowguard.flow import AnyFlow
+from flowguard.operate.moments import iso, remaining, seconds_in
 from flowguard.payload.encoding import decode
 from flowguard.protocol.outbox import Kind, Send
 from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
 from flowguard.sim.recording import read_recording
+from flowguard.startup.named_tuple import NamedTuple
 from flowguard.text.printable import bounded
 from flowguard.wire.attributes import Attribute, read_attributes
 from flowguard.wire.envelope import BadRecord, Envelope
@@ -81,16 +84,20 @@ class MessageIds:
 @click.option("--payload", metavar="TEXT", help="The payload itself, instead of a FILE.")
 @click.option("--object", "object_id", metavar="ID", help="The object, where the payload does not name it.")
 @click.option("--request-id", metavar="ID", help="The request's id; the same twice is one run.")
+@click.option("--at", metavar="TIME", help="Send it then, as in 2027-03-01T06:00:00+01:00; above 15m a schedule does.")
+@click.option("--after", metavar="SPAN", help="Send it so much later, as in 90s, 10m, 2h, 1d.")
 @connected
 @click.option("--dry-run", is_flag=True, help="Print what would be sent, and send nothing.")
 @click.option("--json", "as_json", is_flag=True, help="A line of JSON for each message.")
-def send(
+def send(  # noqa: PLR0913 - the options of a command
     target: str,
     file: str | None,
     *,
     payload: str | None,
     object_id: str | None,
     request_id: str | None,
+    at: str | None,
+    after: str | None,
     dry_run: bool,
     as_json: bool,
     **options: Any,
@@ -110,10 +117,11 @@ def send(
         raise click.UsageError("give either a FILE or --payload")
     if _is_flow(target):
         text = payload if payload is not None else read_payload(str(file))
-        _send_request(flow_class(target), text, object_id, request_id, options, dry_run=dry_run, as_json=as_json)
+        when = _When(_moment(at), _span(after))
+        _send_request(flow_class(target), text, object_id, request_id, when, options, dry_run=dry_run, as_json=as_json)
         return
-    if object_id is not None or request_id is not None:
-        raise click.UsageError("--object and --request-id are for a flow; write MODULE:FLOW, not a queue")
+    if any(given is not None for given in (object_id, request_id, at, after)):
+        raise click.UsageError("--object, --request-id, --at and --after are for a flow; write MODULE:FLOW, no queue")
     queue = Queue(settings_of(options).at_aws.queue_in_code(target))
     if problem := form_problem(queue):
         raise click.BadParameter(problem, param_hint="QUEUE")
@@ -125,6 +133,32 @@ def _is_flow(target: str) -> bool:
     return ":" in target and not target.startswith(("arn:", "http://", "https://"))
 
 
+class _When(NamedTuple):
+    at: datetime | None
+    after: timedelta | None
+
+
+def _moment(text: str | None) -> datetime | None:
+    if text is None:
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        moment = None
+    if moment is None or moment.utcoffset() is None:
+        raise click.BadParameter(
+            f"{text!r} is no time with its zone; write 2027-03-01T06:00:00Z or …+01:00", param_hint="--at"
+        )
+    return moment
+
+
+def _span(text: str | None) -> timedelta | None:
+    seconds = None if text is None else seconds_in(text)
+    if text is not None and seconds is None:
+        raise click.BadParameter(f"{text!r} is no length of time; write 90s, 10m, 2h or 1d", param_hint="--after")
+    return None if seconds is None else timedelta(seconds=seconds)
+
+
 # -- a request --------------------------------------------------------------------------------------------------------
 
 
@@ -133,6 +167,7 @@ def _send_request(
     text: str,
     object_id: str | None,
     request_id: str | None,
+    when: _When,
     options: Mapping[str, Any],
     *,
     dry_run: bool,
@@ -148,14 +183,16 @@ def _send_request(
         if not dry_run:
             _find(aws_sender(settings_of(options), clients), inbox)
         client = flow_client(options, kept_back if dry_run else None)
-        started = client.start(flow, payload, object_id=object_id, request_id=request_id)
+        started = client.start(flow, payload, object_id=object_id, request_id=request_id, at=when.at, after=when.after)
     if dry_run:
         _show(kept_back.kept, as_json=as_json)
     elif as_json:
         facts = {"flow": flow.name, "to": str(inbox), **vars(started)}
         say_json(to_json({**facts, "message_id": ids.last}))
     else:
-        say_line(f"SENT  {flow.name} of {bounded(started.object_id)}: request {started.request_id} to {inbox}")
+        for_when = "" if when == (None, None) else f", for {iso(started.requested_at)}"
+        what = f"{flow.name} of {bounded(started.object_id)}: request {started.request_id}"
+        say_line(f"SENT  {what} to {inbox}{for_when}")
 
 
 @contextmanager
@@ -246,9 +283,10 @@ def _show(sends: Sequence[Send], *, as_json: bool) -> None:
     for message in sends:
         attributes = {name: given.value for name, given in sorted(message.attributes.items())}
         if as_json:
-            say_json(to_json({"to": str(message.to), "body": message.body, "attributes": attributes}))
+            delay = {"delay": message.delay} if message.delay else {}
+            say_json(to_json({"to": str(message.to), **delay, "body": message.body, "attributes": attributes}))
             continue
-        say_line(f"would be sent to {message.to}")
+        say_line(f"would be sent to {message.to}" + (f" in {remaining(message.delay)}" if message.delay else ""))
         for name, value in attributes.items():
             say_line(f"  {name}: {value}")
         say_line(f"  {message.body}")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from flowguard.destinations import Destination
-from flowguard.errors import SendFailed
+from flowguard.destinations import Destination, Queue
+from flowguard.errors import RunFailed, SendFailed
 from flowguard.protocol.outbox import Kind, Send
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.message import Message
@@ -15,15 +15,27 @@ from flowguard.worker.ports import Sender
 
 
 def send_request(
-    sender: Sender, signer: Signer, message: Message, to: Destination, attributes: Mapping[str, Attribute]
+    sender: Sender,
+    signer: Signer,
+    message: Message,
+    to: Destination,
+    attributes: Mapping[str, Attribute],
+    *,
+    delay: int = 0,
 ) -> None:
-    """Send the request. ``attributes`` go along beside flowguard's own. Raises :class:`SendFailed`."""
+    """Send the request. ``attributes`` go along beside flowguard's own, ``delay`` is in seconds.
+
+    Raises :class:`SendFailed`, and :class:`RunFailed` for a delay where only a standard queue could delay it.
+    """
+    if delay and (not isinstance(to, Queue) or to.fifo):
+        raise RunFailed(f"a request to {to} cannot be sent later; only standard queues do that")
     send = Send(
         Kind.SIDE,
         to,
         message.text,
         id_of(IdKind.START, message),
         {**attributes, **signed_attributes(message, signer)},
+        delay=delay,
         group=message.object_id,
     ).checked()
     if refusals := sender.send([send]):

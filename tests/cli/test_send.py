@@ -47,6 +47,24 @@ def received(at: Scene, queue: str = "price-order") -> list[Any]:
     return answer.get("Messages", [])
 
 
+# -- to a flow, later
+
+
+@pytest.mark.parametrize(
+    "when", [("--after", "10m"), ("--at", "2027-01-15T08:10:00Z"), ("--at", "2027-01-15T10:10:00+02:00")]
+)
+def test_a_request_that_is_sent_later_is_for_that_moment(at: Scene, when: tuple[str, str]) -> None:
+    asked = (ORDERS, "--payload", '{"order_id":"o1"}', "--request-id", "run-7", *when)
+    told = send(at, *asked).stdout
+    assert told == "SENT  orders of o1: request run-7 to sqs:price-order, for 2027-01-15T08:10:00.000Z\n"
+    assert received(at) == [], "SQS has it, and shows it later"
+    shown = send(at, *asked, "--dry-run").stdout
+    assert shown.startswith("would be sent to sqs:price-order in 10 min\n")
+    [line] = send(at, *asked, "--dry-run", "--json").stdout.splitlines()
+    assert json.loads(line)["delay"] == 600
+    assert json.loads(line)["attributes"]["requestedat"] == str(START + 600_000)
+
+
 # -- to a flow
 
 
@@ -132,7 +150,19 @@ def test_a_payload_that_the_flow_would_refuse_is_not_sent(at: Scene, payload: st
         (("tests.scene:Nothing", "--payload", "{}"), "tests.scene has no 'Nothing'"),
         ((ORDERS, "--payload", "{}", "--object", ""), "--object"),
         ((ORDERS, "--payload", "{}", "--request-id", "r" * 2_000), "--request-id"),
-        (("orders", "--payload", "x", "--object", "o1"), "are for a flow; write MODULE:FLOW"),
+        *(
+            (("orders", "--payload", "x", option, "o1"), "are for a flow; write MODULE:FLOW")
+            for option in ("--object", "--request-id", "--at", "--after")
+        ),
+        *(
+            ((ORDERS, "--payload", "{}", "--at", text), f"'{text}' is no time with its zone; write")
+            for text in ("now", "2027-01-15", "2027-01-15T08:10:00")
+        ),
+        ((ORDERS, "--payload", "{}", "--after", "soon"), "'soon' is no length of time; write 90s"),
+        (
+            (ORDERS, "--payload", '{"order_id":"o1"}', "--after", "1d", "--at", "2027-01-15T08:10:00Z"),
+            "at and after both say when; leave one out. Nothing was sent",
+        ),
         (("no queue", "--payload", "x"), "a queue has a name"),
         (("nowhere", "--payload", "x"), "queue nowhere: does not exist; check its name, the region and the account"),
         (("emails", "--payload", "\x00"), "--payload: a message to sqs:emails"),
