@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Final, Literal, TypeGuard
 from flowguard.callback import Callback
 from flowguard.destinations import Destination, Queue, Topic, destination, form_problem
 from flowguard.errors import DefinitionError, RunFailed, shown, span_problem
+from flowguard.every import Every, every_problems, payload_problem
 from flowguard.failed import Failure
 from flowguard.names.ids import LONGEST_NAME, ObjectId, RequestId, id_problem, name_problem
 from flowguard.payload.codec import Codec
@@ -75,6 +76,7 @@ class Flow:
                       :class:`flowguard.Callback`
     ``streams``       the streams whose records begin runs at the first stage: a tuple of
                       :class:`flowguard.streams.KinesisStream` and :class:`flowguard.streams.TableStream`
+    ``every``         the schedules that begin runs at the first stage: a tuple of :class:`flowguard.every.Every`
     ``complete_to``   the destination that is notified of every ended run, beside the ``reply_to`` of its request
     ``reply_to``      the destinations (or names of queues) that a request may give as its ``reply_to``, exactly as it
                       names them; by default all of the function's own account and region
@@ -116,6 +118,7 @@ class Flow:
     answers: ClassVar[Destination]
     callbacks: ClassVar[tuple[Callback, ...]]
     streams: ClassVar[tuple[Stream, ...]]
+    every: ClassVar[tuple[Every, ...]]
     complete_to: ClassVar[Destination | None]
     reply_to: ClassVar[tuple[Destination, ...] | None]
     carry: ClassVar[tuple[str, ...]]
@@ -147,6 +150,7 @@ class Flow:
         answers: Destination | str | None = None,
         callbacks: tuple[Callback, ...] = (),
         streams: tuple[Stream, ...] = (),
+        every: tuple[Every, ...] = (),
         complete_to: Destination | str | None = None,
         reply_to: tuple[Destination | str, ...] | None = None,
         carry: tuple[str, ...] = (),
@@ -170,7 +174,7 @@ class Flow:
         cls.inbox = Queue(name) if inbox is None else destination(inbox)
         cls.dead_letters = Queue(f"{name}-dead-letters") if dead_letters is None else destination(dead_letters)
         cls.answers = cls.inbox if answers is None else destination(answers)
-        cls.callbacks, cls.streams = callbacks, streams
+        cls.callbacks, cls.streams, cls.every = callbacks, streams, every
         cls.complete_to = None if complete_to is None else destination(complete_to)
         cls.entries = entries if _are_names(entries) else ()
         cls.carry, cls.max_hops, cls.max_depth = carry, max_hops, max_depth
@@ -502,6 +506,7 @@ def _stage_problems(flow: AnyFlow) -> list[str]:
         *_lease_problems(flow, stages),
         *_object_problems(flow, stages[0]),
         *rule_problems(flow.request_id, stages[0].name, stages[0].payload),
+        *_every_problems(flow, stages[0]),
     ]
 
 
@@ -617,6 +622,17 @@ def _lease_problems(flow: AnyFlow, stages: tuple[AnyStage, ...]) -> list[str]:
         for stage in stages
         if not stage.lease
     ]
+
+
+def _every_problems(flow: AnyFlow, entry: AnyStage) -> list[str]:
+    """Say what is wrong with the schedules of a flow, also where its first stage would refuse what they send."""
+    if problems := [*every_problems(flow.every, flow.inbox_of(entry), sealed_only=flow.sealed_only)]:
+        return problems
+
+    def read(text: str) -> ObjectId:
+        return flow.object_of(decode(entry.payload, text, what="the payload of a schedule"), RequestId("tick"))
+
+    return [problem for schedule in flow.every if (problem := payload_problem(schedule, read))]
 
 
 def _object_problems(flow: AnyFlow, entry: AnyStage) -> list[str]:

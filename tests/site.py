@@ -52,6 +52,7 @@ NAVIGATION: Final[Mapping[str, tuple[str, ...]]] = {
         "guides/start-over-http",
         "guides/objects-of-s3",
         "guides/streams",
+        "guides/by-the-clock",
         "guides/caches",
         "guides/once-per-key",
         "guides/without-a-lease",

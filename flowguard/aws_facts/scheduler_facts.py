@@ -72,6 +72,38 @@ SCHEDULER_FACTS: Final = (
         engines=like(ministack="replaces none"),
     ),
     Fact(
+        name="scheduler-scheduled-time",
+        sentence="`<aws.scheduler.scheduled-time>` is the time for which the schedule asked, in UTC and whole seconds, "
+        "as `2022-03-22T18:59:43Z`; that it is the same at each attempt and delivery of a tick follows from that, and "
+        "no page says it.",
+        source=_CONTEXT,
+        read="2026-11",
+        relied_on_by=("every.py:Every.input",),
+        engines=like(ministack="replaces none"),
+        by_hand="A tick that is delivered twice is rare, and a recurring schedule takes a minute to its first one.",
+    ),
+    Fact(
+        name="scheduler-recurring",
+        sentence="A recurring schedule has `rate(value unit)`, of minutes, hours or days, or `cron(…)` with six "
+        "fields, which is read in the schedule's time zone, UTC by default; a disabled one invokes nothing.",
+        source=_TYPES,
+        read="2026-11",
+        relied_on_by=("every.py:Every.problem", "deploy/cloudformation.py:_CloudFormation.add_schedule"),
+        words=("AWS::Scheduler::Schedule", "Schedule", "ScheduleExpression", "State"),
+        engines=like("ministack"),
+        by_hand="A recurring schedule takes a minute to its first tick, and a cron expression takes longer.",
+    ),
+    Fact(
+        name="scheduler-name",
+        sentence="A schedule's name has up to 64 of 0-9, a-z, A-Z, `-`, `_`, `.`, and is unique in its group.",
+        source=_CREATE,
+        read="2026-11",
+        relied_on_by=("deploy/schedule_plan.py:LONGEST_NAME",),
+        limit=64,
+        engines=like("moto"),
+        by_hand="The API's own model refuses a longer one before it is sent.",
+    ),
+    Fact(
         name="scheduler-deletes-itself",
         sentence="A one-time schedule with `ActionAfterCompletion` `DELETE` is deleted after it has invoked its "
         "target; without, it stays and counts against the quota.",

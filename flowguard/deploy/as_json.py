@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from flowguard.deploy.needs import Deployment, FunctionNeed, QueueNeed, StreamNeed
+from flowguard.deploy.needs import Deployment, FunctionNeed, QueueNeed, ScheduleNeed, StreamNeed
 
 
 def described(needed: Deployment) -> str:
@@ -22,10 +22,22 @@ def described(needed: Deployment) -> str:
             "queues": [_queue(queue) for queue in needed.queues],
             "topics": [{"arn": topic.arn, "existing": topic.existing} for topic in needed.topics],
             "long_delays": needed.long_delays,
+            "schedules": [_schedule(schedule) for schedule in needed.schedules],
             "notes": needed.notes,
         },
         ensure_ascii=False,
     )
+
+
+def _schedule(schedule: ScheduleNeed) -> dict[str, Any]:
+    return {
+        "name": schedule.name,
+        "expression": schedule.expression,
+        "timezone": schedule.timezone,
+        "queue": schedule.queue,
+        "enabled": schedule.enabled,
+        "input": schedule.input,
+    }
 
 
 def _function(function: FunctionNeed) -> dict[str, Any]:

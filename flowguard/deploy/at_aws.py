@@ -13,6 +13,7 @@ from flowguard.deploy.needs import (
     FunctionNeed,
     Permission,
     QueueNeed,
+    ScheduleNeed,
     StreamNeed,
     TableNeed,
     Target,
@@ -38,6 +39,7 @@ _FORMS: Final = {
         re.compile("[0-9a-zA-Z_.-]{1,64}"),
         "it has up to 64 of a-z, A-Z, 0-9, '-', '_', '.'",
     ),
+    "schedule": (re.compile("[0-9a-zA-Z_.-]{1,64}"), "EventBridge Scheduler takes up to 64 characters"),
 }
 
 
@@ -85,6 +87,7 @@ class _Renaming:
             run_table=self._names.table(needed.run_table),
             scheduler_group=self._group(needed.scheduler_group),
             undelivered_schedules=self._some_queue(needed.undelivered_schedules),
+            schedules=tuple(map(self._schedule, needed.schedules)),
             signing_secret=None if needed.signing_secret is None else self._names.by_rule(needed.signing_secret),
             at_aws=self._names,
         )
@@ -95,6 +98,10 @@ class _Renaming:
 
     def _some_queue(self, name: str | None) -> str | None:
         return None if name is None else self._queue_name(name)
+
+    def _schedule(self, schedule: ScheduleNeed) -> ScheduleNeed:
+        name, owner = map(self._names.by_rule, (schedule.name, schedule.owner))
+        return replace(schedule, name=name, owner=owner, queue=self._queue_name(schedule.queue))
 
     def _group(self, name: str) -> str:
         return name if name == DEFAULT_GROUP else self._names.by_rule(name)
@@ -183,7 +190,8 @@ def _problems(needed: Deployment) -> Iterator[str]:
         "queue": [queue.name for queue in needed.queues],
         "table": [table.name for table in needed.tables if not table.name.startswith("arn:")],
         "topic": [topic.name for topic in needed.topics],
-        "schedule group": [needed.scheduler_group] if needed.long_delays else [],
+        "schedule group": [needed.scheduler_group] if needed.has_scheduler else [],
+        "schedule": [schedule.name for schedule in needed.schedules],
     }
     for kind, (form, rule) in _FORMS.items():
         for name, times in Counter(names[kind]).items():

@@ -8,7 +8,15 @@ from typing import Any, Final
 
 from flowguard.deploy.alarms import DIMENSION, NAMESPACE, LoggedMetric, MetricAlarm
 from flowguard.deploy.arns import SCHEDULER, Arn, rule_name
-from flowguard.deploy.needs import Deployment, FunctionNeed, QueueNeed, StreamNeed, TableNeed, TopicNeed
+from flowguard.deploy.needs import (
+    Deployment,
+    FunctionNeed,
+    QueueNeed,
+    ScheduleNeed,
+    StreamNeed,
+    TableNeed,
+    TopicNeed,
+)
 from flowguard.deploy.nested_stacks import BY_ITSELF, split
 from flowguard.deploy.options import DeployOptions
 from flowguard.deploy.problems import CannotDeploy
@@ -224,6 +232,27 @@ class _CloudFormation(Template):
     def add_scheduler_role(self, statements: Sequence[Json]) -> None:
         trust = self.trusting(SCHEDULER, self.scheduler_trust())
         self.resources[_SCHEDULER] = self._role(trust, statements, self.needed.owners)
+
+    def add_schedule(self, schedule: ScheduleNeed) -> None:
+        undelivered = self.needed.undelivered_schedules
+        self.resources[self.ids.camel("Schedule", schedule.name)] = {
+            "Type": "AWS::Scheduler::Schedule",
+            "Properties": {
+                "Name": schedule.name,
+                "GroupName": {"Ref": _GROUP} if self.makes_group else self.needed.scheduler_group,
+                "ScheduleExpression": schedule.expression,
+                "ScheduleExpressionTimezone": schedule.timezone,
+                "State": "ENABLED" if schedule.enabled else "DISABLED",
+                "FlexibleTimeWindow": {"Mode": "OFF"},
+                **self._key("KmsKeyArn"),
+                "Target": {
+                    "Arn": self.queue_arn(schedule.queue),
+                    "RoleArn": self.scheduler_role_arn(),
+                    "Input": schedule.input,
+                    **({} if undelivered is None else {"DeadLetterConfig": {"Arn": self.queue_arn(undelivered)}}),
+                },
+            },
+        }
 
     def _key(self, name: str) -> Json:
         """Return the property of that name that is the deployment's key."""

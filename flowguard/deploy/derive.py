@@ -36,6 +36,7 @@ from flowguard.deploy.permissions import (
 )
 from flowguard.deploy.problems import CannotDeploy
 from flowguard.deploy.queue_plan import FIFO_RETENTION, LONGEST_RETENTION, QueuePlan, Retentions
+from flowguard.deploy.schedule_plan import schedule_problems, schedules_of
 from flowguard.deploy.stream_plan import stream_notes, stream_problems, streams_of, tables_with_stream
 from flowguard.deploy.used import SourcePlace
 from flowguard.deploy.uses import uses_of
@@ -84,6 +85,7 @@ def needs_of(functions: Sequence[FoundFunction], options: DeployOptions) -> Depl
     made_tables = frozenset(table.name for table in tables if not table.existing)
     for name, function in named.items():
         problems += stream_problems(function, batchings[name], made_tables, options)
+    problems += schedule_problems(named.values(), options)
     if problems:
         raise CannotDeploy(modules, tuple(dict.fromkeys(problems)))
     needed = tuple(
@@ -109,6 +111,7 @@ def needs_of(functions: Sequence[FoundFunction], options: DeployOptions) -> Depl
         scheduler_role=options.settings.scheduler_role,
         existing_group=_is_existing_group(options),
         undelivered_schedules=plan.undelivered_schedules,
+        schedules=schedules_of(named.values(), options),
         signing_secret=signing_secret,
         notes=(
             *_notes(functions, flows, options),
@@ -414,6 +417,7 @@ def _unmet_options(
         "streams": {stream.name for function in functions for flow in function.flows for stream in flow.streams},
         "topics": {name for arn in plan.topics for name in (arn, arn.rpartition(":")[2])},
         "schedule_groups": {options.settings.scheduler_group},
+        "schedules": {schedule.name for schedule in schedules_of(functions, options)},
     }
     for section, names in known.items():
         for name in sorted(set(getattr(options, section)) - names):

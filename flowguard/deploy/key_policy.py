@@ -67,7 +67,7 @@ def _of_account(needed: Deployment, key: str, place: tuple[str, str, str]) -> It
     making = ["kms:Decrypt", "kms:DescribeKey", "kms:Encrypt", "kms:GenerateDataKey*", "kms:ReEncrypt*"]
     yield _named("WhoDeploys", whole, making, {"StringEquals": {"kms:ViaService": through(key, _MADE_THROUGH)}})
     yield _named("WhoDeploysGrants", whole, ["kms:CreateGrant"], grants)
-    if needed.long_delays:
+    if needed.has_scheduler:
         schedules = Arn("scheduler", f"schedule/{needed.scheduler_group}/*").filled(*place)
         yield _named("SchedulesAreSent", whole, [*READS], {"ArnLike": {OF_SCHEDULE: schedules}})
 

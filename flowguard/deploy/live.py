@@ -169,6 +169,11 @@ class LiveAccount:
         """Answer whether a group of schedules exists. None if that may not be read."""
         return self._exists("scheduler", "get_schedule_group", Name=name)
 
+    def schedule(self, group: str, name: str) -> Mapping[str, Any] | None:
+        """Return a schedule of a group."""
+        schedule: Mapping[str, Any] | None = self._ask("scheduler", "get_schedule", GroupName=group, Name=name)
+        return schedule
+
     def _exists(self, service: str, operation: str, **params: Any) -> bool | None:
         answer = self._ask(service, operation, **params)
         return answer is not None if self.was_read(service, operation) else None

@@ -249,6 +249,19 @@ class FunctionNeed:
 
 
 @dataclass(frozen=True)
+class ScheduleNeed:
+    """A schedule that sends requests to the inbox ``queue`` of a flow, which owns it. ``input`` is their body."""
+
+    name: str
+    owner: str
+    queue: str
+    expression: str
+    timezone: str
+    input: str
+    enabled: bool = True
+
+
+@dataclass(frozen=True)
 class Deployment:
     """Everything that some functions need. ``notes`` are about source that could not be read.
 
@@ -268,6 +281,7 @@ class Deployment:
     existing_group: bool = False
     undelivered_schedules: str | None = None
     """The queue of what the scheduler cannot deliver."""
+    schedules: tuple[ScheduleNeed, ...] = ()
     signing_secret: str | None = None
     """The name of the secret with the keys of signatures that the template makes. None where none is to be made."""
     kms_key: str | None = None
@@ -285,6 +299,11 @@ class Deployment:
     def owners(self) -> str:
         """Return the names, as many as a tag takes."""
         return " ".join(self.tags)[:LONGEST_TAG]
+
+    @property
+    def has_scheduler(self) -> bool:
+        """Answer whether EventBridge Scheduler sends anything: long delays, or requests by the clock."""
+        return self.long_delays or bool(self.schedules)
 
     def queue(self, name: str) -> QueueNeed:
         """Return the queue of that name."""
@@ -307,11 +326,12 @@ class Deployment:
                     yield function
 
     def schedule_targets(self) -> Iterator[QueueNeed]:
-        """Yield the queues to which the scheduler sends delayed retries and the deadlines of waits."""
+        """Yield the queues to which the scheduler sends delayed retries, the deadlines of waits, and requests."""
         late = {flow.name for flow in self.flows if flow.long_delays}
+        begun = {schedule.queue for schedule in self.schedules}
         for queue in self.queues:
             reader = None if queue.reader is None else self.function(queue.reader)
             if queue.role not in (Role.INBOX, Role.ANSWERS) or reader is None:
                 continue
-            if late & {flow.name for flow in reader.definition.flows}:
+            if queue.name in begun or late & {flow.name for flow in reader.definition.flows}:
                 yield queue

@@ -174,6 +174,13 @@ class ScheduleGroupOptions(Frozen):
     existing: bool = False
 
 
+class ScheduleOptions(Frozen):
+    """Options of a schedule that begins runs, by its name: ``<flow>-<name of the schedule>``."""
+
+    enabled: bool = True
+    """Whether it sends requests. Off, it is there and sends none."""
+
+
 class SettingsOptions(Frozen):
     """The settings of the functions, without their prefix FLOWGUARD_. Keys are never written here, only where they are.
 
@@ -250,6 +257,7 @@ class DeployOptions(Frozen):
     topics: dict[str, TopicOptions] = {}
     streams: dict[str, StreamOptions] = {}
     schedule_groups: dict[str, ScheduleGroupOptions] = {}
+    schedules: dict[str, ScheduleOptions] = {}
 
     @field_validator("tags")
     @classmethod

@@ -253,7 +253,7 @@ class QueuePlan:
                 self._fed(flow, self._found[name], times)
             if flow.streams:
                 self.undelivered_records[flow] = self._undelivered(flow, times, fifo=False)
-            if flow.long_delays and self.undelivered_schedules is None:
+            if (flow.long_delays or flow.every) and self.undelivered_schedules is None:
                 self.undelivered_schedules = self._undelivered(flow, times, fifo=False)
 
     def _lasts_an_outage(self, name: str, times: Retentions, *, handled: bool) -> None:

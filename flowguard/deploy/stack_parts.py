@@ -26,6 +26,7 @@ _ANCHORS: Final[Mapping[str, str]] = {
     "AWS::Logs::MetricFilter": "LogGroupName",
     "AWS::SNS::Subscription": "Endpoint",
     "AWS::SQS::QueuePolicy": "Queues",
+    "AWS::Scheduler::Schedule": "Target",
 }
 """The property of a resource without tags that names the one which it belongs to."""
 

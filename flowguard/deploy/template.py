@@ -16,6 +16,7 @@ from flowguard.deploy.needs import (
     FunctionNeed,
     QueueNeed,
     Role,
+    ScheduleNeed,
     StreamNeed,
     TableNeed,
     TopicNeed,
@@ -68,7 +69,7 @@ class Template(ABC):
         if self.needed.signing_secret is not None:
             self.add_secret(self.needed.signing_secret)
         self._add_senders()
-        if self.needed.long_delays:
+        if self.needed.has_scheduler:
             self._add_scheduler()
         for function in self.needed.functions:
             self._add_function(function)
@@ -143,8 +144,7 @@ class Template(ABC):
         """Return the roles that a queue takes messages of."""
         roles = [self._role_arn(function) for function in self.needed.senders(queue.name)]
         if queue in self.needed.schedule_targets() or queue.name == self.needed.undelivered_schedules:
-            given = self.needed.scheduler_role
-            roles.append(self.arn(SCHEDULER_ROLE if given is None else Arn(whole=given)))
+            roles.append(self.scheduler_role_arn())
         return [*roles, *map(self.text, dict.fromkeys((*queue.senders, *operators_of(queue, self.options))))]
 
     def _role_arn(self, function: FunctionNeed) -> Any:
@@ -214,14 +214,26 @@ class Template(ABC):
 
     # -- the scheduler
 
+    @property
+    def makes_group(self) -> bool:
+        """Answer whether the template makes the group of schedules."""
+        return self.needed.scheduler_group != "default" and not self.needed.existing_group
+
     def _add_scheduler(self) -> None:
-        if self.needed.scheduler_group != "default" and not self.needed.existing_group:
+        if self.makes_group:
             self.add_schedule_group(self.needed.scheduler_group)
         if self.needed.scheduler_role is None:
             undelivered = self.needed.undelivered_schedules
             names = [queue.name for queue in self.needed.schedule_targets()]
             targets = list(dict.fromkeys((*names, *([undelivered] if undelivered else ()))))
             self.add_scheduler_role([*self._scheduler_statements(targets)])
+        for schedule in self.needed.schedules:
+            self.add_schedule(schedule)
+
+    def scheduler_role_arn(self) -> Any:
+        """Return the ARN of the role of the scheduler, made here or given."""
+        given = self.needed.scheduler_role
+        return self.arn(SCHEDULER_ROLE if given is None else Arn(whole=given))
 
     def _scheduler_statements(self, queues: Sequence[str]) -> Iterator[Json]:
         """Yield what the scheduler may do: send to the queues, and use keys."""
@@ -243,6 +255,9 @@ class Template(ABC):
 
     @abstractmethod
     def add_schedule_group(self, name: str) -> None: ...
+
+    @abstractmethod
+    def add_schedule(self, schedule: ScheduleNeed) -> None: ...
 
     @abstractmethod
     def add_scheduler_role(self, statements: Sequence[Json]) -> None: ...
@@ -293,8 +308,7 @@ class Template(ABC):
         if function.links_to is not None:
             variables[ANSWERS_URL] = self.url_reference(function.links_to)
         if "FLOWGUARD_SCHEDULER_GROUP" in variables:
-            given = self.needed.scheduler_role
-            variables["FLOWGUARD_SCHEDULER_ROLE"] = self.arn(SCHEDULER_ROLE if given is None else Arn(whole=given))
+            variables["FLOWGUARD_SCHEDULER_ROLE"] = self.scheduler_role_arn()
             if (undelivered := self.needed.undelivered_schedules) is not None:
                 variables["FLOWGUARD_SCHEDULER_UNDELIVERED"] = self.queue_arn(undelivered)
         if "FLOWGUARD_BUCKET" in variables:

@@ -8,7 +8,15 @@ from typing import Any, Final
 
 from flowguard.deploy.alarms import DIMENSION, NAMESPACE, LoggedMetric, MetricAlarm
 from flowguard.deploy.arns import SCHEDULER, Arn, rule_name
-from flowguard.deploy.needs import Deployment, FunctionNeed, QueueNeed, StreamNeed, TableNeed, TopicNeed
+from flowguard.deploy.needs import (
+    Deployment,
+    FunctionNeed,
+    QueueNeed,
+    ScheduleNeed,
+    StreamNeed,
+    TableNeed,
+    TopicNeed,
+)
 from flowguard.deploy.options import DeployOptions
 from flowguard.deploy.template import LOOPS, POLICY_VERSION, SYSTEM_LOG_LEVEL, VIEW, Json, Template, warm_units
 from flowguard.destinations import Bus
@@ -262,6 +270,29 @@ class _Terraform(Template):
     def add_scheduler_role(self, statements: Sequence[Json]) -> None:
         trust = self.trusting(SCHEDULER, self.scheduler_trust())
         self._role(_SCHEDULER, "flowguard-scheduler-", trust, statements, self.needed.owners)
+
+    def add_schedule(self, schedule: ScheduleNeed) -> None:
+        group = f"${{{self._address('aws_scheduler_schedule_group', _SCHEDULER)}.name}}" if self.makes_group else None
+        undelivered = self.needed.undelivered_schedules
+        self._add(
+            "aws_scheduler_schedule",
+            schedule.name,
+            {
+                "name": schedule.name,
+                "group_name": self.needed.scheduler_group if group is None else group,
+                "schedule_expression": schedule.expression,
+                "schedule_expression_timezone": schedule.timezone,
+                "state": "ENABLED" if schedule.enabled else "DISABLED",
+                "flexible_time_window": {"mode": "OFF"},
+                **self._key("kms_key_arn"),
+                "target": {
+                    "arn": self.queue_arn(schedule.queue),
+                    "role_arn": self.scheduler_role_arn(),
+                    "input": self.text(schedule.input),
+                    **({} if undelivered is None else {"dead_letter_config": {"arn": self.queue_arn(undelivered)}}),
+                },
+            },
+        )
 
     def _key(self, name: str) -> Json:
         """Return the argument of that name that is the deployment's key."""

@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from flowguard.testing.runner import FlowRunner as FlowRunner
     from flowguard.testing.runner import NoFlow as NoFlow
     from flowguard.testing.runner import NotAtRest as NotAtRest
+    from flowguard.testing.schedule_events import schedule_event as schedule_event
     from flowguard.testing.steps import step_for as step_for
     from flowguard.testing.stream_events import dynamodb_event as dynamodb_event
     from flowguard.testing.stream_events import kafka_event as kafka_event
@@ -74,6 +75,7 @@ _HOME = {
     "dynamodb_event": "testing.stream_events",
     "kafka_event": "testing.stream_events",
     "object_notice": "testing.object_notices",
+    "schedule_event": "testing.schedule_events",
     # run whole flows
     "FlowRunner": "testing.runner",
     "NoFlow": "testing.runner",

@@ -252,7 +252,13 @@ OWN_OPERATIONS: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
         "deploy/": (
             *("DescribeContinuousBackups", "DescribeEventBus", "DescribeTable", "DescribeTimeToLive"),
             *("GetCallerIdentity", "GetFunctionConfiguration", "GetFunctionRecursionConfig", "GetFunctionUrlConfig"),
-            *("GetScheduleGroup", "GetSubscriptionAttributes", "ListEventSourceMappings", "ListRuleNamesByTarget"),
+            *(
+                "GetSchedule",
+                "GetScheduleGroup",
+                "GetSubscriptionAttributes",
+                "ListEventSourceMappings",
+                "ListRuleNamesByTarget",
+            ),
             *("ListSubscriptionsByTopic", "SimulatePrincipalPolicy", "DescribeLogGroups", "DescribeSecret"),
             *("GetBucketEncryption", "GetFunctionCodeSigningConfig", "GetRole", "GetTopicAttributes"),
             "DescribeStreamSummary",

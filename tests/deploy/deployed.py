@@ -81,6 +81,7 @@ class Stack:
             "AWS::SNS::Subscription": self._subscription,
             "AWS::SNS::Topic": self._topic,
             "AWS::SQS::Queue": self._queue,
+            "AWS::Scheduler::Schedule": self._schedule,
             "AWS::Scheduler::ScheduleGroup": self._group,
         }
 
@@ -149,6 +150,10 @@ class Stack:
 
     def _group(self, own: Any) -> str:
         return str(self.client("scheduler").create_schedule_group(Name=own["Name"])["ScheduleGroupArn"])
+
+    def _schedule(self, own: Any) -> str:
+        given = {**own, "GroupName": own["GroupName"].rpartition("/")[2]}
+        return str(self.client("scheduler").create_schedule(**given)["ScheduleArn"])
 
     def _role(self, own: Any) -> str:
         iam, name = self.client("iam"), f"role-{len(self._arns)}"

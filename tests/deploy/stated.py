@@ -101,7 +101,7 @@ def _resolved(value: Any, names: Mapping[str, str]) -> Any:  # noqa: PLR0911 - a
             return value
 
 
-def _of_cloudformation(  # noqa: C901, PLR0911 - a case for each type of resource
+def _of_cloudformation(  # noqa: C901, PLR0911, PLR0912 - a case for each type of resource
     kind: str, name: str, own: dict[str, Any], after: list[str]
 ) -> Facts:
     if kind in _KINDS and kind not in ("AWS::Events::Rule", "AWS::Serverless::Function", "AWS::Lambda::Function"):
@@ -133,6 +133,8 @@ def _of_cloudformation(  # noqa: C901, PLR0911 - a case for each type of resourc
         case "AWS::Lambda::Permission":
             assert own["Principal"] == "*"
             return {("permission", f"{own['FunctionName']} {own['Action']}"): own}
+        case "AWS::Scheduler::Schedule":
+            return {("schedule", own["Name"]): own}
         case "AWS::Logs::MetricFilter":
             [metric] = own["MetricTransformations"]
             metric["Dimensions"] = {one["Key"]: one["Value"] for one in metric["Dimensions"]}
@@ -230,6 +232,14 @@ _ARGUMENTS: Final[Mapping[str, Mapping[str, str]]] = {
     "target": {"arn": "Arn", "dead_letter_config": "DeadLetterConfig", "depends_on": "after"},
     "secret": {"name": "Name", "description": "Description", "kms_key_id": "KmsKeyId"},
     "group": {"name": "Name"},
+    "schedule": {
+        "name": "Name",
+        "group_name": "GroupName",
+        "schedule_expression": "ScheduleExpression",
+        "schedule_expression_timezone": "ScheduleExpressionTimezone",
+        "state": "State",
+        "kms_key_arn": "KmsKeyArn",
+    },
     "role": {
         "assume_role_policy": "AssumeRolePolicyDocument",
         "path": "Path",
@@ -399,6 +409,14 @@ def _add_terraform(  # noqa: C901, PLR0912, PLR0915 - a case for each type of re
             if (undelivered := own.pop("destination_config", None)) is not None:
                 assert undelivered.keys() == {"on_failure"}
                 made["DestinationConfig"] = {"OnFailure": {"Destination": undelivered["on_failure"]["destination_arn"]}}
+        case "aws_scheduler_schedule":
+            name, target = f"<schedule {own['name']}>", own.pop("target")
+            assert own.pop("flexible_time_window") == {"mode": "OFF"}
+            made = {**_renamed("schedule", own), "FlexibleTimeWindow": {"Mode": "OFF"}}
+            dead = target.pop("dead_letter_config")
+            made["Target"] = {"Arn": target.pop("arn"), "RoleArn": target.pop("role_arn"), "Input": target.pop("input")}
+            made["Target"]["DeadLetterConfig"] = {"Arn": dead["arn"]}
+            assert not target
         case "aws_lambda_function_url":
             made, name = {"AuthType": own.pop("authorization_type")}, f"<url {own.pop('function_name')}>"
         case "aws_lambda_permission":

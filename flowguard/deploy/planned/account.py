@@ -53,6 +53,7 @@ class PlannedAccount:
             *(("AWS::SNS::Topic", topic.name) for topic in needed.topics if not topic.existing),
             *(("AWS::Lambda::Function", function.name) for function in needed.functions),
             ("AWS::SecretsManager::Secret", needed.signing_secret),
+            *(("AWS::Scheduler::Schedule", schedule.name) for schedule in needed.schedules),
             *((("AWS::Scheduler::ScheduleGroup", needed.scheduler_group),) if not needed.existing_group else ()),
         }
 
@@ -174,6 +175,10 @@ class PlannedAccount:
 
     def has_schedule_group(self, name: str) -> bool | None:
         return name == _DEFAULT_BUS or self._one("AWS::Scheduler::ScheduleGroup", name) is not None
+
+    def schedule(self, group: str, name: str) -> Mapping[str, Any] | None:
+        schedule = self._one("AWS::Scheduler::Schedule", name)
+        return None if schedule is None else self._answer(schedule.properties, schedule)
 
     # -- tables
 

@@ -54,6 +54,7 @@ KINDS: Final[Mapping[str, Kind]] = {
     "AWS::S3::Bucket": Kind("BucketName", "s3", is_regional=False),
     "AWS::SNS::Topic": Kind("TopicName", "sns"),
     "AWS::SQS::Queue": Kind("QueueName", "sqs"),
+    "AWS::Scheduler::Schedule": Kind("Name", "scheduler", "schedule/{}"),
     "AWS::Scheduler::ScheduleGroup": Kind("Name", "scheduler", "schedule-group/{}"),
     "AWS::SecretsManager::Secret": Kind("Name", "secretsmanager", "secret:{}"),
 }

@@ -47,6 +47,7 @@ TYPES: Final[Mapping[str, tuple[str, str]]] = {
     "aws_lambda_function_url": ("AWS::Lambda::Url", ""),
     "aws_s3_bucket": ("AWS::S3::Bucket", "bucket"),
     "aws_s3_bucket_server_side_encryption_configuration": ("", ""),
+    "aws_scheduler_schedule": ("AWS::Scheduler::Schedule", "name"),
     "aws_scheduler_schedule_group": ("AWS::Scheduler::ScheduleGroup", "name"),
     "aws_secretsmanager_secret": ("AWS::SecretsManager::Secret", "name"),
     "aws_sns_topic": ("AWS::SNS::Topic", "name"),
@@ -75,6 +76,13 @@ _RENAMED: Final[Mapping[str, Mapping[str, str]]] = {
     "aws_kms_alias": {"name": "AliasName", "target_key_id": "TargetKeyId"},
     "aws_kms_key": {"policy": "KeyPolicy"},
     "aws_kinesis_stream": {"retention_period": "RetentionPeriodHours"},
+    "aws_scheduler_schedule": {
+        "schedule_expression": "ScheduleExpression",
+        "schedule_expression_timezone": "ScheduleExpressionTimezone",
+        "state": "State",
+        "target.arn": "Target.Arn",
+        "target.input": "Target.Input",
+    },
     "aws_lambda_event_source_mapping": {
         "event_source_arn": "EventSourceArn",
         "function_name": "FunctionName",

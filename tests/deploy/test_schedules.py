@@ -1,0 +1,249 @@
+"""What a deployment needs of flows whose runs begin by the clock, and what is wrong with its schedules at AWS."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any, Final
+
+import pytest
+from botocore.exceptions import ClientError
+from moto import mock_aws
+
+from flowguard.deploy.cloudformation import cloudformation
+from flowguard.deploy.derive import needs_of
+from flowguard.deploy.event_checks import check_events
+from flowguard.deploy.found import FoundFunction, FunctionKind
+from flowguard.deploy.live import LiveAccount
+from flowguard.deploy.needs import Deployment
+from flowguard.deploy.options import DeployOptions
+from flowguard.deploy.problems import CannotDeploy
+from flowguard.deploy.terraform import terraform_json
+from flowguard.every import SCHEDULED_AT, Every
+from flowguard.flow import AnyFlow, Flow
+from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
+from tests.deploy import ticking
+from tests.deploy.deployed import REGION, Stack
+from tests.deploy.exercised import needs
+from tests.deploy.planned.looked import Text, found_in
+from tests.deploy.templates import MODULES, of_type, options_of, template
+from tests.deploy.test_doctor import SESSION
+from tests.deploy.ticking import Report
+
+NAMES: Final = ["reports-daily", "reports-monthly", "sweeps-tick"]
+
+
+def deployment(**changes: Any) -> Deployment:
+    return needs(MODULES["ticking"], options=DeployOptions.model_validate({**ticking.OPTIONS, **changes}))
+
+
+# -- what is needed
+
+
+def test_each_schedule_of_a_flow_sends_to_the_queue_of_its_first_stage() -> None:
+    needed = deployment()
+    assert [(each.name, each.queue, each.enabled) for each in needed.schedules] == [
+        ("reports-daily", "reports", True),
+        ("reports-monthly", "reports", False),
+        ("sweeps-tick", "to-sweep", True),
+    ]
+    assert sorted(queue.name for queue in needed.schedule_targets()) == ["reports", "to-sweep"]
+
+
+def test_a_flow_with_schedules_alone_has_a_role_and_a_group_and_no_function_may_schedule() -> None:
+    needed = needs(f"{MODULES['ticking']}:Sweeps")
+    assert (needed.long_delays, needed.has_scheduler, needed.undelivered_schedules) == (
+        *(False, True, "sweeps-dead-letters"),
+    )
+    permissions = [permission for function in needed.functions for permission in function.permissions]
+    assert not any("scheduler:" in action for permission in permissions for action in permission.actions)
+
+
+def test_a_flow_without_schedules_has_no_scheduler() -> None:
+    assert not needs(MODULES["orders"]).has_scheduler
+
+
+def test_the_time_of_a_tick_is_its_requests() -> None:
+    inputs = [json.loads(each["Target"]["Input"]) for _, each in of_type("ticking", "AWS::Scheduler::Schedule")]
+    for name, body in zip(NAMES, inputs, strict=True):
+        tick = f"{name.replace('-', '/')}/{SCHEDULED_AT}"
+        assert body["MessageAttributes"]["uniquerequestid"] == {"Type": "String", "Value": tick}
+        assert json.loads(body["Message"])["time"] == SCHEDULED_AT
+
+
+def test_a_payload_is_no_expression_of_terraform() -> None:
+    every = Every("rate(1 day)", {"day": "${aws_sqs_queue.x.url} %{if true}"})
+    needed = needs_of([serving(every)], DeployOptions())
+    [made] = json.loads(terraform_json(needed, DeployOptions()))["resource"]["aws_scheduler_schedule"].values()
+    assert "$${aws_sqs_queue.x.url} %%{if true}" in made["target"]["input"]
+
+
+def test_another_deployment_has_other_names() -> None:
+    needed = deployment(settings={"names": "staging-*", "signing_keys": "ssm:/keys"})
+    assert [(each.name, each.queue, each.owner) for each in needed.schedules] == [
+        ("staging-reports-daily", "staging-reports", "staging-reports"),
+        ("staging-reports-monthly", "staging-reports", "staging-reports"),
+        ("staging-sweeps-tick", "staging-to-sweep", "staging-sweeps"),
+    ]
+    assert [each.input for each in needed.schedules] == [each.input for each in deployment().schedules]
+
+
+def test_a_schedule_is_under_the_key_of_the_deployment() -> None:
+    key = "arn:aws:kms:eu-west-1:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab"
+    options = DeployOptions.model_validate({**ticking.OPTIONS, "kms_key": key})
+    resources = json.loads(cloudformation(needs(MODULES["ticking"], options=options), options))["Resources"]
+    keys = [each["Properties"]["KmsKeyArn"] for each in resources.values() if each["Type"].endswith("::Schedule")]
+    assert keys == [key] * 3
+
+
+def serving(*every: Every, name: str = "reports") -> FoundFunction:
+    class Reports(Flow, name=name, object_id="day", every=every):
+        stages = (Report,)
+
+    flow: AnyFlow = Reports
+    return FoundFunction("shop.handlers", "report", FunctionKind.STAGES, (flow,), ((flow, Report),))
+
+
+def test_a_name_that_is_too_long_is_refused() -> None:
+    every = Every("rate(1 day)", {"day": "all"}, name="monthly-report")
+    with pytest.raises(CannotDeploy, match=r"\(65 characters\), and EventBridge Scheduler takes 64; give it a shorter"):
+        needs_of([serving(every, name="r" * 50)], DeployOptions())
+
+
+def test_two_flows_whose_schedules_have_one_name_are_refused() -> None:
+    daily = Every("rate(1 day)", {"day": "all"}, name="a-b")
+    hourly = Every("rate(1 hour)", {"day": "all"}, name="b")
+    functions = [serving(daily, name="x"), replace(serving(hourly, name="x-a"), attribute="other")]
+    with pytest.raises(CannotDeploy, match="2 schedules would be named 'x-a-b'; give one of them another name"):
+        needs_of(functions, DeployOptions())
+
+
+def test_an_option_for_no_schedule_is_told() -> None:
+    told = deployment(schedules={"reports-weekly": {"enabled": False}}).notes
+    assert any("[schedules.reports-weekly], and nothing here is called that" in note for note in told)
+
+
+# -- at AWS
+
+
+@pytest.fixture
+def stack(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stack]:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "moto")
+    monkeypatch.setenv("AWS_DEFAULT_REGION", REGION)
+    with mock_aws():
+        made = Stack(template("ticking"), SESSION)
+        for key, resource in made.resources.items():
+            if resource["Type"] == "AWS::Scheduler::Schedule":
+                made.arn(key)
+        yield made
+
+
+def found(**changes: Any) -> list[Text]:
+    looked = check_events(deployment(**changes), LiveAccount(SESSION))
+    return [(each.rule, each.severity.value, each.resource) for each in looked]
+
+
+def change(at: Stack, name: str, **changes: Any) -> None:
+    scheduler = at.client("scheduler")
+    there = scheduler.get_schedule(GroupName="flowguard", Name=name)
+    kept = ("Name", "GroupName", "ScheduleExpression", "ScheduleExpressionTimezone", "State", "FlexibleTimeWindow")
+    target = {**there["Target"], **changes.pop("Target", {})}
+    scheduler.update_schedule(**{**{each: there[each] for each in kept}, **changes, "Target": target})
+
+
+def test_nothing_is_wrong_with_what_the_template_makes(stack: Stack) -> None:
+    assert found() == []
+
+
+BROKEN: Final[dict[str, tuple[Callable[[Stack], object], tuple[str, str, str]]]] = {
+    "gone": (
+        lambda at: at.client("scheduler").delete_schedule(GroupName="flowguard", Name="sweeps-tick"),
+        ("schedule-missing", "error", "sweeps-tick"),
+    ),
+    "off": (lambda at: change(at, "reports-daily", State="DISABLED"), ("schedule-off", "warning", "reports-daily")),
+    "another expression": (
+        lambda at: change(at, "sweeps-tick", ScheduleExpression="rate(6 minutes)"),
+        ("schedule-other", "error", "sweeps-tick"),
+    ),
+    "another time zone": (
+        lambda at: change(at, "reports-daily", ScheduleExpressionTimezone="UTC"),
+        ("schedule-other", "error", "reports-daily"),
+    ),
+    "another queue": (
+        lambda at: change(at, "sweeps-tick", Target={"Arn": "arn:aws:sqs:eu-west-1:123456789012:reports"}),
+        ("schedule-other", "error", "sweeps-tick"),
+    ),
+    "another input": (
+        lambda at: change(at, "sweeps-tick", Target={"Input": "{}"}),
+        ("schedule-other", "error", "sweeps-tick"),
+    ),
+}
+
+
+@pytest.mark.parametrize("broken", BROKEN)
+def test_what_is_broken_is_found(broken: str, stack: Stack) -> None:
+    breaks, expected = BROKEN[broken]
+    breaks(stack)
+    assert found() == [expected]
+
+
+def test_a_schedule_that_the_options_leave_off_may_be_on_or_off(stack: Stack) -> None:
+    change(stack, "reports-monthly", State="ENABLED")
+    assert found() == []
+
+
+def test_a_schedule_that_may_not_be_read_is_not_missing(stack: Stack) -> None:
+    class Refusing:
+        def __call__(self, call: ApiCall, proceed: Proceed, /) -> Response:
+            if call.operation == "GetSchedule":
+                raise ClientError({"Error": {"Code": "AccessDeniedException", "Message": "no"}}, "GetSchedule")
+            return proceed()
+
+    with intercept(Refusing()):
+        assert found() == []
+
+
+# -- in a file
+
+
+def of_kind(file: Any, name: str) -> Any:
+    if "Resources" in file:
+        made = [each["Properties"] for each in file["Resources"].values() if each["Type"] == "AWS::Scheduler::Schedule"]
+        return next(each for each in made if each["Name"] == name)
+    return next(each for each in file["resource"]["aws_scheduler_schedule"].values() if each["name"] == name)
+
+
+def say(name: str, property_: str, argument: str, value: Any) -> Callable[[Any], None]:
+    def change(file: Any) -> None:
+        of_kind(file, name)[property_ if "Resources" in file else argument] = value
+
+    return change
+
+
+def take_out(file: Any) -> None:
+    there = file["Resources"] if "Resources" in file else file["resource"]["aws_scheduler_schedule"]
+    for key in [key for key, each in there.items() if "sweeps-tick" in json.dumps(each.get("Properties", each))]:
+        del there[key]
+
+
+@pytest.mark.parametrize("form", ["cloudformation", "sam", "terraform-json"])
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (None, []),
+        (take_out, [("schedule-missing", "error", "sweeps-tick")]),
+        (say("reports-daily", "State", "state", "DISABLED"), [("schedule-off", "warning", "reports-daily")]),
+        (
+            say("sweeps-tick", "ScheduleExpression", "schedule_expression", "rate(6 minutes)"),
+            [("schedule-other", "error", "sweeps-tick")],
+        ),
+    ],
+)
+def test_the_same_is_found_in_files(form: str, change: Callable[[Any], None] | None, expected: list[Text]) -> None:
+    assert [each for each in found_in("ticking", form, change) if each[0].startswith("schedule")] == expected
+
+
+def test_the_options_of_the_test_are_those_of_the_template() -> None:
+    assert options_of("ticking") == DeployOptions.model_validate(ticking.OPTIONS)
