@@ -160,6 +160,17 @@ TESTED: Final = (
         "a template and the findings of the doctor: no message is delivered",
     ),
     Elsewhere(
+        r"^(every\.|flow\._every_problems)",
+        ("tests/test_every.py",),
+        "schedules, which are judged where their flow is defined; a tick is a request as others",
+    ),
+    Elsewhere(
+        r"^deploy\.(schedule_plan|event_checks)\.|^deploy\..*(\.every\b|has_scheduler|[sS]chedule_role_arn|makes_group|"
+        r"needed\.schedules)|^deploy\.at_aws\._Renaming\._schedule",
+        ("tests/deploy/test_schedules.py", "tests/deploy/test_doctor.py", "tests/deploy/test_derive.py"),
+        "schedules of a template and what the doctor says of them: no message is delivered",
+    ),
+    Elsewhere(
         r"^deploy\.(stream_\w+\.|permissions\.(_stream|permissions_of: _stream)|key_uses\..*stream|"
         r"key_uses\..*Target\.STREAM|at_aws\._Renaming\.(_stream|_function: replace\((streams|name=places))|"
         r"queue_plan\.QueuePlan\._dead_letter_queues: (\w+\.streams|self\.undelivered_records))",
