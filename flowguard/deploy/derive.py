@@ -12,6 +12,7 @@ from typing import Final
 from flowguard.deploy.at_aws import names_of, under_names
 from flowguard.deploy.batch_plan import MOST_RECORDS, BatchPlan, batching_of, batching_problems, reserved_problems
 from flowguard.deploy.found import FoundFunction, FunctionKind, flows_of, keys_of, plain_name, what_calls_it_needs
+from flowguard.deploy.kafka_plan import group_problems
 from flowguard.deploy.key_uses import under_keys
 from flowguard.deploy.needs import (
     ANSWERS_URL,
@@ -83,7 +84,8 @@ def needs_of(functions: Sequence[FoundFunction], options: DeployOptions) -> Depl
     tables = tuple(_chosen(table, flows, options) for table in _tables(functions, flows, options, problems))
     made_tables = frozenset(table.name for table in tables if not table.existing)
     for name, function in named.items():
-        problems += stream_problems(function, batchings[name], made_tables, options)
+        problems += stream_problems(function, name, batchings[name], made_tables, options)
+    problems += group_problems(flows, options)
     if problems:
         raise CannotDeploy(modules, tuple(dict.fromkeys(problems)))
     needed = tuple(

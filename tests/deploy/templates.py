@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from flowguard.cli.iac import FORMATS
 from flowguard.deploy.options import DeployOptions
-from tests.deploy import charging, starting, streaming
+from tests.deploy import charging, starting, streaming, topics
 from tests.deploy.everything import OPTIONS
 from tests.deploy.exercised import needs
 
@@ -22,6 +22,7 @@ MODULES: Final[Mapping[str, str]] = {
     "charging": "tests.deploy.charging",
     "starting": "tests.deploy.starting",
     "streaming": "tests.deploy.streaming",
+    "topics": "tests.deploy.topics",
 }
 
 
@@ -31,6 +32,7 @@ def options_of(name: str) -> DeployOptions:
         "charging": tomllib.loads(charging.OPTIONS),
         "starting": tomllib.loads(starting.OPTIONS),
         "streaming": streaming.OPTIONS,
+        "topics": topics.OPTIONS,
     }
     return DeployOptions.model_validate(given.get(name, {}))
 

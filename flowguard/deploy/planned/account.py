@@ -8,6 +8,7 @@ from typing import Any, Final, NoReturn
 
 from flowguard.deploy.account import DEFAULT_TIMEOUT, function_name
 from flowguard.deploy.finding import LiveFinding, error, note
+from flowguard.deploy.kafka_need import SERVERS
 from flowguard.deploy.needs import Deployment, stream_of
 from flowguard.deploy.planned.policies import allowed, documents_of
 from flowguard.deploy.planned.problems import NotReadable
@@ -29,7 +30,7 @@ _DAY_HOURS: Final = 24
 _KEPT: Final = 345_600
 """Seconds for which a queue keeps a message by default."""
 
-_BATCH: Final = {"sqs": 10, "kinesis": 100, "dynamodb": 100}
+_BATCH: Final = {"sqs": 10, "kinesis": 100, "dynamodb": 100, "kafka": 100, "": 100}
 """Records of a batch by default."""
 
 _KEY_OF_TABLE: Final = ("AttributeDefinitions", "KeySchema")
@@ -444,13 +445,26 @@ def _subscription(given: Any) -> dict[str, Any]:
 
 def _mapping(given: Mapping[str, Any]) -> dict[str, Any]:
     """Return an event source mapping as Lambda tells of it."""
-    arn = given.get("EventSourceArn", UNKNOWN)
+    arn = "" if "SelfManagedEventSource" in given else given.get("EventSourceArn", UNKNOWN)
     size = (
         {}
         if arn is UNKNOWN
-        else {"BatchSize": _BATCH.get(str(arn).split(":")[2] if str(arn).count(":") > 1 else "", 1)}
+        else {"BatchSize": _BATCH.get(str(arn).split(":")[2] if str(arn).count(":") > 1 else str(arn), 1)}
     )
     is_on = given.get("Enabled", True)
     state = is_on if is_on is UNKNOWN else "Enabled" if is_on else "Disabled"
     place = given.get("FunctionName", UNKNOWN)  # Lambda tells its ARN
-    return {**size, **given, "FunctionArn": place, "EventSourceArn": arn, "State": state}
+    return {**size, **given, **_outside(given), "FunctionArn": place, "EventSourceArn": arn, "State": state}
+
+
+def _outside(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the servers of a cluster outside AWS under their name in the API. Terraform writes them in one text."""
+    outside = given.get("SelfManagedEventSource")
+    if not isinstance(outside, dict):
+        return {}
+    endpoints = outside.get("Endpoints")
+    if not isinstance(endpoints, dict):
+        return {"SelfManagedEventSource": UNKNOWN}
+    servers = endpoints.get("KafkaBootstrapServers", endpoints.get(SERVERS, UNKNOWN))
+    listed = servers.split(",") if isinstance(servers, str) else servers
+    return {"SelfManagedEventSource": {"Endpoints": {SERVERS: listed}}}

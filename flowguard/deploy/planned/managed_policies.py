@@ -77,6 +77,20 @@ POLICIES: Final[Mapping[str, Sequence[Mapping[str, Any]]]] = {
             *_WRITES_LOGS,
         )
     ],
+    "AWSLambdaMSKExecutionRole": [
+        _allows(
+            "kafka:DescribeCluster",
+            "kafka:DescribeClusterV2",
+            "kafka:GetBootstrapBrokers",
+            "ec2:CreateNetworkInterface",
+            "ec2:DeleteNetworkInterface",
+            "ec2:DescribeNetworkInterfaces",
+            "ec2:DescribeSecurityGroups",
+            "ec2:DescribeSubnets",
+            "ec2:DescribeVpcs",
+            *_WRITES_LOGS,
+        )
+    ],
     "AWSLambdaRole": [_allows("lambda:InvokeFunction")],
     "AWSLambdaSQSQueueExecutionRole": [
         _allows("sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes", *_WRITES_LOGS)

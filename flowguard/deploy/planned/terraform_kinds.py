@@ -83,7 +83,16 @@ _RENAMED: Final[Mapping[str, Mapping[str, str]]] = {
         "function_response_types": "FunctionResponseTypes",
         "filter_criteria.filter": "FilterCriteria.Filters",
         "maximum_batching_window_in_seconds": "MaximumBatchingWindowInSeconds",
+        "provisioned_poller_config.minimum_pollers": "ProvisionedPollerConfig.MinimumPollers",
         "provisioned_poller_config.maximum_pollers": "ProvisionedPollerConfig.MaximumPollers",
+        "topics": "Topics",
+        "self_managed_event_source.endpoints": "SelfManagedEventSource.Endpoints",
+        "amazon_managed_kafka_event_source_config.consumer_group_id": (
+            "AmazonManagedKafkaEventSourceConfig.ConsumerGroupId"
+        ),
+        "self_managed_kafka_event_source_config.consumer_group_id": (
+            "SelfManagedKafkaEventSourceConfig.ConsumerGroupId"
+        ),
         "starting_position": "StartingPosition",
         "scaling_config.maximum_concurrency": "ScalingConfig.MaximumConcurrency",
         "bisect_batch_on_function_error": "BisectBatchOnFunctionError",
