@@ -43,6 +43,10 @@ _ALLOWED: Final[Mapping[str, str]] = {
     "AWSLambdaKinesisExecutionRole": "`kinesis:DescribeStream`, `kinesis:DescribeStreamSummary`, `kinesis:GetRecords`, "
     "`kinesis:GetShardIterator`, `kinesis:ListShards`, `kinesis:ListStreams` and `kinesis:SubscribeToShard`, "
     f"{_LOGS}, and nothing else.",
+    "AWSLambdaMSKExecutionRole": "`kafka:DescribeCluster`, `kafka:DescribeClusterV2`, `kafka:GetBootstrapBrokers`, "
+    "`ec2:CreateNetworkInterface`, `ec2:DeleteNetworkInterface`, `ec2:DescribeNetworkInterfaces`, "
+    "`ec2:DescribeSecurityGroups`, `ec2:DescribeSubnets` and `ec2:DescribeVpcs`, "
+    f"{_LOGS}, and nothing else.",
     "AWSLambdaRole": "`lambda:InvokeFunction`, and nothing else.",
     "AWSLambdaSQSQueueExecutionRole": "`sqs:ReceiveMessage`, `sqs:DeleteMessage` and `sqs:GetQueueAttributes`, "
     f"{_LOGS}, and nothing else.",

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from flowguard.deploy.account import Account
+from flowguard.deploy.account import Account, known
 from flowguard.deploy.finding import LiveFinding, error, warning
-from flowguard.deploy.kafka_need import KafkaNeed
+from flowguard.deploy.kafka_need import LONGEST_TIMEOUT, KafkaNeed
 from flowguard.deploy.needs import FunctionNeed
 
 TRIES_WITH_DESTINATION: Final = 10
@@ -15,19 +15,37 @@ TRIES_WITH_DESTINATION: Final = 10
 
 
 def check_kafka(
-    function: FunctionNeed, topic: KafkaNeed, mapping: Mapping[str, Any], live: Account
+    function: FunctionNeed, topic: KafkaNeed, mapping: Mapping[str, Any], deployed: Mapping[str, Any], live: Account
 ) -> Iterator[LiveFinding]:
     """Yield the findings about a mapping of a topic."""
-    which = f"its mapping from the topic {topic.topic}"
+    yield from known(_mode(function, topic, mapping, deployed), _group(function, topic, mapping, live))
+
+
+def _mode(
+    function: FunctionNeed, topic: KafkaNeed, mapping: Mapping[str, Any], deployed: Mapping[str, Any]
+) -> Iterator[LiveFinding]:
+    if (timeout := int(deployed["Timeout"])) > LONGEST_TIMEOUT:
+        yield error(
+            "kafka-timeout-long",
+            function.name,
+            f"it is stopped after {timeout} s, and reads the topic {topic.topic}",
+            f"Lambda gives records of Kafka only to functions that it stops after {LONGEST_TIMEOUT} s at most",
+            f"set Timeout to {function.timeout} s",
+        )
     if not mapping.get("ProvisionedPollerConfig"):
         yield error(
             "kafka-unprovisioned",
             function.name,
-            f"{which} is not in provisioned mode",
+            f"its mapping from the topic {topic.topic} is not in provisioned mode",
             "only that mode has ReportBatchItemFailures, an age and retries: else Lambda goes on behind failed records",
             "set ProvisionedPollerConfig, with MinimumPollers",
         )
-    group = topic.group_in(mapping)
+
+
+def _group(
+    function: FunctionNeed, topic: KafkaNeed, mapping: Mapping[str, Any], live: Account
+) -> Iterator[LiveFinding]:
+    which, group = f"its mapping from the topic {topic.topic}", topic.group_in(mapping)
     if topic.group is not None and group != topic.group:
         yield warning(
             "kafka-group-other",

@@ -9,6 +9,9 @@ from typing import Any, Final
 SCRAM: Final = "SASL_SCRAM_512_AUTH"
 """How Lambda shows a user's name and password, if nothing else is said. It is the only such way of MSK."""
 
+LONGEST_TIMEOUT: Final = 840
+"""Seconds that a function may run that gets records of Kafka."""
+
 SERVERS: Final = "KAFKA_BOOTSTRAP_SERVERS"
 _CONFIGS: Final = ("AmazonManagedKafkaEventSourceConfig", "SelfManagedKafkaEventSourceConfig")
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from flowguard.deploy.kafka_need import SCRAM, KafkaNeed
+from flowguard.deploy.kafka_need import LONGEST_TIMEOUT, SCRAM, KafkaNeed
 from flowguard.deploy.options import DeployOptions, StreamOptions
 from flowguard.flow import AnyFlow
 from flowguard.streams import KafkaTopic, Stream
@@ -43,7 +43,7 @@ def tries_of(stream: Stream, chosen: StreamOptions) -> int | None:
     return MOST_TRIES if chosen.max_attempts is None and isinstance(stream, KafkaTopic) else chosen.max_attempts
 
 
-def kafka_problems(stream: Stream, chosen: StreamOptions, section: str, function: str) -> Iterator[str]:
+def kafka_problems(stream: Stream, chosen: StreamOptions, section: str, function: str, timeout: int) -> Iterator[str]:
     """Yield what is wrong with the options of a topic, or with those of Kafka's that another stream has."""
     topic = kafka_need(stream, chosen)
     if topic is None:
@@ -57,6 +57,11 @@ def kafka_problems(stream: Stream, chosen: StreamOptions, section: str, function
         yield f'{section} says auth, and no secret = "arn:aws:secretsmanager:…" for it; name the secret'
     if chosen.parallel > 1:
         yield f"{section} has parallel = {chosen.parallel}, which is for shards; for partitions it is pollers"
+    if timeout > LONGEST_TIMEOUT:
+        yield (
+            f"{function} is stopped after {timeout} s, and Lambda gives records of Kafka only to functions that it "
+            f"stops after {LONGEST_TIMEOUT} s at most; lower its timeout, or that of its slowest stage"
+        )
     if len(group := topic.group_of(function)) > LONGEST_GROUP:
         yield (
             f"{section}: the consumer group would be named {group[:40]!r}… ({len(group)} characters), and Lambda takes "

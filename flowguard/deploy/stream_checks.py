@@ -50,7 +50,7 @@ def check_streams(function: FunctionNeed, deployed: Mapping[str, Any], live: Acc
                 _time(function, stream, mapping, deployed),
             )
             if stream.kafka is not None:
-                yield from known(check_kafka(function, stream.kafka, mapping, live))
+                yield from check_kafka(function, stream.kafka, mapping, deployed, live)
 
 
 def check_own_table(needed: Deployment, function: FunctionNeed, live: Account) -> Iterator[LiveFinding]:

@@ -74,9 +74,9 @@ def stream_problems(
             )
         for stream in flow.streams:
             yield from _problems(function, stream, batching, made, options)
-            section = _section(stream)
+            called = options.settings.at_aws.by_rule(name)
             yield from kafka_problems(
-                stream, options.of_stream(stream.name), section, options.settings.at_aws.by_rule(name)
+                stream, options.of_stream(stream.name), _section(stream), called, batching.timeout
             )
 
 

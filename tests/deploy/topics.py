@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any, Final
 
 from pydantic import BaseModel
@@ -67,7 +68,7 @@ class Accounts(Flow, name="accounts", object_id="key", streams=(KafkaTopic("acco
     stages = (Copy,)
 
 
-class Place(Stage[OrderRecord], name="place"):
+class Place(Stage[OrderRecord], name="place", timeout=timedelta(seconds=8)):
     def handle(self, record: OrderRecord, step: Step) -> Outcome:
         return Done()
 

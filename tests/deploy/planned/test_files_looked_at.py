@@ -110,7 +110,7 @@ def answers(name: str, form: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("form", ["sam", "terraform-json"])
-@pytest.mark.parametrize("name", ["everything", "starting", "streaming", "charging"])
+@pytest.mark.parametrize("name", ["everything", "starting", "streaming", "topics", "charging"])
 def test_the_files_of_one_deployment_answer_alike(name: str, form: str) -> None:
     assert answers(name, form) == answers(name, "cloudformation")
 

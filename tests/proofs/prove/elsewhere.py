@@ -160,10 +160,11 @@ TESTED: Final = (
         "a template and the findings of the doctor: no message is delivered",
     ),
     Elsewhere(
-        r"^deploy\.(stream_\w+\.|permissions\.(_stream|permissions_of: _stream)|key_uses\..*stream|"
-        r"key_uses\..*Target\.STREAM|at_aws\._Renaming\.(_stream|_function: replace\((streams|name=places))|"
+        r"^deploy\.(stream_\w+\.|kafka_\w+\.|permissions\.(_stream|_of_shards|permissions_of: _stream)|"
+        r"key_uses\..*(stream|secrets)|key_uses\..*Target\.STREAM|"
+        r"at_aws\._Renaming\.(_stream|_groups|_function: (places|replace\((streams|name=places)))|"
         r"queue_plan\.QueuePlan\._dead_letter_queues: (\w+\.streams|self\.undelivered_records))",
-        ("tests/deploy/test_streaming.py",),
+        ("tests/deploy/test_streaming.py", "tests/deploy/test_topics.py"),
         "streams, which no shipped flow begins with",
     ),
     Elsewhere(
