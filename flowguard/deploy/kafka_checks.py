@@ -67,4 +67,4 @@ def _group(
 def _readers(function: FunctionNeed, topic: KafkaNeed, group: str, live: Account) -> int:
     """Return how many mappings of the cluster are of a group. Of one outside AWS only the function's are known."""
     there = live.event_sources(function.name) if topic.cluster is None else live.readers(topic.cluster)
-    return sum(topic.group_in(mapping) == group for mapping in there or ())
+    return sum(topic.group_in(mapping) == group for mapping in ([] if there is None else there))

@@ -160,6 +160,11 @@ TESTED: Final = (
         "a template and the findings of the doctor: no message is delivered",
     ),
     Elsewhere(
+        r"^deploy\.kafka_mapping\.",
+        ("tests/deploy/test_topics.py", "tests/deploy/test_formats_agree.py"),
+        "streams, which no shipped flow begins with",
+    ),
+    Elsewhere(
         r"^deploy\.(stream_\w+\.|kafka_\w+\.|permissions\.(_stream|_of_shards|permissions_of: _stream)|"
         r"key_uses\..*(stream|secrets)|key_uses\..*Target\.STREAM|"
         r"at_aws\._Renaming\.(_stream|_groups|_function: (places|replace\((streams|name=places)))|"
