@@ -93,13 +93,33 @@ NOTICE_FACTS: Final = (
         engines=NOWHERE,
     ),
     Fact(
+        name="s3-notice-topic-policy",
+        sentence="The policy of a topic has to let `s3.amazonaws.com` publish there, with the same conditions; that "
+        "which AWS gives a new topic lets its account alone. The policy of a topic is set as a whole.",
+        source=_GRANTS,
+        read="2026-11",
+        relied_on_by=("deploy/template.py:Template._bucket_policy", "deploy/bucket_checks.py:check_buckets"),
+        words=("AWS::SNS::TopicPolicy",),
+        engines=NOWHERE,
+    ),
+    Fact(
+        name="s3-notice-topic-key",
+        sentence="A topic or queue under a customer's key gets notices if the key's policy lets `s3.amazonaws.com` "
+        "`kms:GenerateDataKey` and `kms:Decrypt`.",
+        source=_GRANTS,
+        read="2026-11",
+        relied_on_by=("deploy/key_policy.py:key_policy",),
+        engines=NOWHERE,
+        by_hand="Needs a key, which costs by the month.",
+    ),
+    Fact(
         name="s3-notice-configuration",
         sentence="The notices of a bucket are one configuration, which is set as a whole. Its `QueueConfigurations` "
-        "name queues by their ARNs.",
+        "and `TopicConfigurations` name queues and topics by their ARNs.",
         source=_CONFIGURATION,
         read="2026-11",
-        relied_on_by=("deploy/live.py:LiveAccount.notified_queues",),
-        words=("GetBucketNotificationConfiguration", "QueueConfigurations", "QueueArn"),
+        relied_on_by=("deploy/live.py:LiveAccount.notified_queues", "deploy/live.py:LiveAccount.notified_topics"),
+        words=("GetBucketNotificationConfiguration", "QueueConfigurations", "TopicConfigurations", "QueueArn"),
         engines=like("moto", "ministack"),
     ),
 )

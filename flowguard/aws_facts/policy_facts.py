@@ -17,8 +17,8 @@ _TRACES: Final = (
     "`xray:GetSamplingStatisticSummaries`, and nothing else."
 )
 _TABLES: Final = (
-    "`dynamodb:*`, `ec2:DescribeSubnets`, `kinesis:DescribeStream`, `kinesis:DescribeStreamSummary`, and what people "
-    "do beside tables: alarms, topics, caches."
+    "`dynamodb:*`, `ec2:DescribeSecurityGroups`, `ec2:DescribeSubnets`, `ec2:DescribeVpcs`, `kinesis:DescribeStream`, "
+    "`kinesis:DescribeStreamSummary`, and what people do beside tables: alarms, topics, caches."
 )
 
 _ALLOWED: Final[Mapping[str, str]] = {

@@ -159,6 +159,12 @@ class _CloudFormation(Template):
             },
         }
 
+    def add_topic_policy(self, topic: TopicNeed, policy: Json) -> None:
+        self.resources[self.ids.camel("TopicPolicy", topic.arn)] = {
+            "Type": "AWS::SNS::TopicPolicy",
+            "Properties": {"Topics": [self.topic_arn(topic)], "PolicyDocument": policy},
+        }
+
     # -- the senders of queues
 
     def add_subscription(self, queue: QueueNeed, topic: TopicNeed, undelivered: QueueNeed) -> None:

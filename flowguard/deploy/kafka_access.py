@@ -24,7 +24,7 @@ Access = tuple[Target, str, tuple[str, ...]]
 
 
 def kafka_access(topic: KafkaNeed, group: str) -> Iterator[Access]:
-    """Yield the actions on the cluster, on what opens it, and on the network to it."""
+    """Yield the actions that Lambda takes to get there."""
     if topic.cluster is not None:
         scram = ("kafka:ListScramSecrets",) if topic.secret is not None and topic.auth == SCRAM else ()
         yield Target.STREAM, topic.cluster, (*_FINDS, *scram, *(_CONNECTS if topic.is_by_iam else ()))

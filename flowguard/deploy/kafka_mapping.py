@@ -1,4 +1,4 @@
-"""What a mapping says of a topic of Kafka, in the words of CloudFormation, of SAM and of Terraform."""
+"""What each language of templates says of a topic of Kafka."""
 
 from __future__ import annotations
 

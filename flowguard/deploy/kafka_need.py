@@ -1,4 +1,4 @@
-"""A topic of Kafka that a function reads: where it is, and how Lambda gets there."""
+"""A topic of Kafka that a function reads."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class KafkaNeed:
 
     @property
     def has_network(self) -> bool:
-        """Answer whether Lambda makes network interfaces: where the cluster is, or where the mapping says."""
+        """Answer whether Lambda makes network interfaces to get there."""
         return self.cluster is not None or bool(self.subnets)
 
     def group_of(self, function: str) -> str:

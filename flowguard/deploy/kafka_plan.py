@@ -1,4 +1,4 @@
-"""Plan the mappings of Kafka's topics: where each is, and what of its options cannot be."""
+"""Plan the mappings of Kafka's topics."""
 
 from __future__ import annotations
 

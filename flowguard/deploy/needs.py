@@ -144,6 +144,8 @@ class TopicNeed:
     existing: bool
     kms_key: str | None = None
     """The ARN of the customer's key that encrypts it."""
+    buckets: tuple[str, ...] = ()
+    """The names of the buckets that tell it what happens to their objects."""
 
     @property
     def name(self) -> str:
@@ -192,7 +194,7 @@ class StreamNeed:
 
     @property
     def whole(self) -> str:
-        """Return what it is: a stream, or a topic."""
+        """Return the word for it."""
         return "stream" if self.kafka is None else "topic"
 
     @property

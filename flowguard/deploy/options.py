@@ -147,12 +147,14 @@ class TopicOptions(Frozen):
     existing: bool = False
     name: str | None = Field(None, pattern=ANY_TOPIC)
     """Its name at AWS, or its ARN, where that does not follow from the rule of the names."""
+    buckets: tuple[Annotated[str, Field(pattern=BUCKET)], ...] = ()
+    """Names of buckets of the same account that tell the topic what happens to their objects."""
     kms_key: KeyArn | None = None
     """The ARN of its key, if it has another one."""
 
 
 class StreamOptions(Frozen):
-    """Options of one stream, by its name in the code: of a table's stream that is the table's, of Kafka the topic's."""
+    """Options of one stream, by its name in the code: of a table's stream that is the table's."""
 
     arn: str | None = Field(None, pattern=STREAM)
     """Its ARN, or that of a consumer of it. A Kinesis stream without one is in the deployment's own account.

@@ -185,6 +185,9 @@ class _Terraform(Template):
         kind |= {"kms_master_key_id": topic.kms_key} if topic.kms_key is not None else {}
         self._add("aws_sns_topic", topic.arn, {"name": topic.name, **kind, "tags": self.tagged(self.needed.owners)})
 
+    def add_topic_policy(self, topic: TopicNeed, policy: Json) -> None:
+        self._add("aws_sns_topic_policy", topic.arn, {"arn": self.topic_arn(topic), "policy": json.dumps(policy)})
+
     # -- the senders of queues
 
     def add_subscription(self, queue: QueueNeed, topic: TopicNeed, undelivered: QueueNeed) -> None:

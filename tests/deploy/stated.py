@@ -101,7 +101,7 @@ def _resolved(value: Any, names: Mapping[str, str]) -> Any:  # noqa: PLR0911 - a
             return value
 
 
-def _of_cloudformation(  # noqa: C901, PLR0911 - a case for each type of resource
+def _of_cloudformation(  # noqa: C901, PLR0911, PLR0912 - a case for each type of resource
     kind: str, name: str, own: dict[str, Any], after: list[str]
 ) -> Facts:
     if kind in _KINDS and kind not in ("AWS::Events::Rule", "AWS::Serverless::Function", "AWS::Lambda::Function"):
@@ -118,6 +118,9 @@ def _of_cloudformation(  # noqa: C901, PLR0911 - a case for each type of resourc
             return {_key(name): {**own, **target, "after": after}}
         case "AWS::SNS::Subscription":
             return {("subscription", f"{own['Endpoint']} {own['TopicArn']}"): {**own, "after": after}}
+        case "AWS::SNS::TopicPolicy":
+            [topic] = own["Topics"]
+            return {("topic policy", topic): own["PolicyDocument"]}
         case "AWS::SQS::QueuePolicy":
             [queue] = own["Queues"]
             return {("policy", queue): own["PolicyDocument"]}
@@ -381,6 +384,9 @@ def _add_terraform(  # noqa: C901, PLR0912, PLR0915 - a case for each type of re
             dead = own.pop("dead_letter_config")
             rule |= {"Arn": own.pop("arn"), "DeadLetterConfig": {"Arn": dead["arn"]}}
             rule["after"] = sorted(own.pop("depends_on", []))
+            made = {}
+        case "aws_sns_topic_policy":
+            facts["topic policy", own.pop("arn")] = own.pop("policy")
             made = {}
         case "aws_sqs_queue_policy":
             made, name = own.pop("policy"), f"<policy {own.pop('queue_url')}>"

@@ -245,6 +245,7 @@ def test_a_resource_goes_to_the_flow_of_its_tag() -> None:
         ("AWS::Lambda::Url", "TargetFunctionArn"),
         ("AWS::Logs::MetricFilter", "LogGroupName"),
         ("AWS::SNS::Subscription", "Endpoint"),
+        ("AWS::SNS::TopicPolicy", "Topics"),
         ("AWS::SQS::QueuePolicy", "Queues"),
     ],
 )

@@ -17,6 +17,7 @@ from flowguard.deploy.planned.values import UNKNOWN, Answer, Unanswered, is_know
 
 _HOUR: Final = 3_600
 _QUEUE: Final = "AWS::SQS::Queue"
+_TOPIC: Final = "AWS::SNS::Topic"
 _KEY: Final = "AWS::KMS::Key"
 _OF_ACCOUNT: Final = {
     "Statement": [{"Effect": "Allow", "Principal": {"AWS": HERE.account}, "Action": "kms:*", "Resource": "*"}]
@@ -51,7 +52,7 @@ class PlannedAccount:
         self._made = {
             *((_QUEUE, queue.name) for queue in needed.queues if queue.made),
             *(("AWS::DynamoDB::Table", table.name) for table in needed.tables if not table.existing),
-            *(("AWS::SNS::Topic", topic.name) for topic in needed.topics if not topic.existing),
+            *((_TOPIC, topic.name) for topic in needed.topics if not topic.existing),
             *(("AWS::Lambda::Function", function.name) for function in needed.functions),
             ("AWS::SecretsManager::Secret", needed.signing_secret),
             *((("AWS::Scheduler::ScheduleGroup", needed.scheduler_group),) if not needed.existing_group else ()),
@@ -139,20 +140,33 @@ class PlannedAccount:
 
     def subscriptions(self, topic: str) -> list[Mapping[str, str]] | None:
         answers = [*self._subscribed(self._resources.placed(topic))]
-        return answers if answers or self._one("AWS::SNS::Topic", topic.rpartition(":")[2]) is not None else None
+        return answers if answers or self._one(_TOPIC, topic.rpartition(":")[2]) is not None else None
 
     def _subscribed(self, topic: str) -> Iterator[Mapping[str, str]]:
         for subscription in self._resources.of("AWS::SNS::Subscription"):
             answer = self._answer(_subscription(subscription.properties), subscription)
             if answer.get("TopicArn") == topic:
                 yield answer
-        if (here := self._resources.named("AWS::SNS::Topic", topic.rpartition(":")[2])) is not None:
+        if (here := self._resources.named(_TOPIC, topic.rpartition(":")[2])) is not None:
             inline = here.properties.get("Subscription", [])
             for given in [UNKNOWN] if inline is UNKNOWN else inline:
                 yield self._answer(_subscription(given), here)
 
+    def topic_policies(self, topic: str) -> list[Any]:
+        """Return the policies that name the topic. One that leaves its topics open may be that of any."""
+        self._one(_TOPIC, topic.rpartition(":")[2])
+        place = self._resources.placed(topic)
+        documents = []
+        for policy in self._resources.of("AWS::SNS::TopicPolicy"):
+            named = policy.properties.get("Topics", UNKNOWN)
+            if named is UNKNOWN or (UNKNOWN in named and place not in named):
+                self._unanswered.stop("whose policy it is", policy.label)
+            if place in named:
+                documents.append(policy.properties.get("PolicyDocument", UNKNOWN))
+        return documents
+
     def topic_key(self, topic: str) -> str | None:
-        resource = self._one("AWS::SNS::Topic", topic.rpartition(":")[2])
+        resource = self._one(_TOPIC, topic.rpartition(":")[2])
         return self._key_of(resource, "KmsMasterKeyId")
 
     # -- buses and schedules
@@ -320,6 +334,10 @@ class PlannedAccount:
 
     def notified_queues(self, bucket: str) -> NoReturn:
         """Refuse the question: the file that makes a bucket need not name its queues."""
+        self._unanswered.stop("whom the bucket tells of its objects", bucket)
+
+    def notified_topics(self, bucket: str) -> NoReturn:
+        """Refuse the question: the file that makes a bucket need not name its topics."""
         self._unanswered.stop("whom the bucket tells of its objects", bucket)
 
     def secret_key(self, name: str) -> str | None:

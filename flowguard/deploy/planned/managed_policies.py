@@ -45,7 +45,12 @@ def _passes(service: str) -> dict[str, Any]:
 
 
 _ALL_OF_TABLES: Final = _allows(
-    "dynamodb:*", "ec2:DescribeSubnets", "kinesis:DescribeStream", "kinesis:DescribeStreamSummary"
+    "dynamodb:*",
+    "ec2:DescribeSecurityGroups",
+    "ec2:DescribeSubnets",
+    "ec2:DescribeVpcs",
+    "kinesis:DescribeStream",
+    "kinesis:DescribeStreamSummary",
 )
 POLICIES: Final[Mapping[str, Sequence[Mapping[str, Any]]]] = {
     "AdministratorAccess": [_allows("*")],

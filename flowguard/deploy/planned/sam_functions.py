@@ -9,6 +9,9 @@ from flowguard.deploy.planned.managed_policies import arn_of_aws
 
 _STREAMS: Final = ("Kinesis", "DynamoDB", "MSK")
 _OUTSIDE: Final = "SelfManagedKafka"
+_OF_SAM: Final = ("ConsumerGroupId", "KafkaBootstrapServers", "Queue", "Stream")
+"""The properties that a mapping has under other names."""
+
 _CONFIGS: Final = {"MSK": "AmazonManagedKafkaEventSourceConfig", _OUTSIDE: "SelfManagedKafkaEventSourceConfig"}
 _FOR_EVENTS: Final = {
     "SQS": "AWSLambdaSQSQueueExecutionRole",
@@ -79,7 +82,8 @@ def _made(label: str, resource: Section, properties: Section) -> Section:
 
 def _mapping_of(label: str, source: Section) -> Section | None:
     given, type_ = _mapping(source.get("Properties")), str(source.get("Type"))
-    made = {**given, **_group(given, type_), "FunctionName": {"Ref": label}}
+    named = {name: value for name, value in given.items() if name not in _OF_SAM}
+    made = {**named, **_group(given, type_), "FunctionName": {"Ref": label}}
     if type_ == _OUTSIDE:
         servers = {"KafkaBootstrapServers": given.get("KafkaBootstrapServers", [])}
         return {**made, "SelfManagedEventSource": {"Endpoints": servers}}

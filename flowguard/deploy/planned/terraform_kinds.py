@@ -50,6 +50,7 @@ TYPES: Final[Mapping[str, tuple[str, str]]] = {
     "aws_scheduler_schedule_group": ("AWS::Scheduler::ScheduleGroup", "name"),
     "aws_secretsmanager_secret": ("AWS::SecretsManager::Secret", "name"),
     "aws_sns_topic": ("AWS::SNS::Topic", "name"),
+    "aws_sns_topic_policy": ("AWS::SNS::TopicPolicy", ""),
     "aws_sns_topic_subscription": ("AWS::SNS::Subscription", ""),
     "aws_sqs_queue": ("AWS::SQS::Queue", "name"),
     "aws_sqs_queue_policy": ("AWS::SQS::QueuePolicy", ""),
@@ -118,6 +119,7 @@ _RENAMED: Final[Mapping[str, Mapping[str, str]]] = {
     "aws_lambda_function_url": {"function_name": "TargetFunctionArn", "authorization_type": "AuthType"},
     "aws_secretsmanager_secret": {"kms_key_id": "KmsKeyId"},
     "aws_sns_topic": {"kms_master_key_id": "KmsMasterKeyId"},
+    "aws_sns_topic_policy": {"policy": "PolicyDocument"},
     "aws_sns_topic_subscription": {
         "topic_arn": "TopicArn",
         "protocol": "Protocol",
@@ -154,6 +156,11 @@ def made_of(blocks: Iterable[Placed]) -> Iterator[Resource]:
         resources.append(Resource(address, kind, properties, place))
         if type_ == "aws_sqs_queue" and block.get("policy"):
             resources.append(_own_policy(address, block))
+        if type_ == "aws_sns_topic" and block.get("policy"):
+            arn = Resource(address, kind, properties, place).arn
+            topics = arn if arn is UNKNOWN else [arn]
+            stated = {"Topics": topics, "PolicyDocument": _parsed(block["policy"])}
+            resources.append(Resource(address, "AWS::SNS::TopicPolicy", stated))
     for address, type_, block in parts:
         _PARTS[type_](address, block, resources)
     return iter(resources)
@@ -179,6 +186,9 @@ def _properties(type_: str, block: Block) -> dict[str, Any]:
     if type_ == "aws_sqs_queue_policy":
         url = block.get("queue_url", UNKNOWN)
         properties["Queues"] = url if url is UNKNOWN else [url]
+    if type_ == "aws_sns_topic_policy":
+        arn = block.get("arn", UNKNOWN)
+        properties["Topics"] = arn if arn is UNKNOWN else [arn]
     if type_ == "aws_iam_role":
         inline = block.get("inline_policy", [])
         properties["Policies"] = inline if inline is UNKNOWN else [_inline(each) for each in inline]

@@ -142,6 +142,29 @@ def tell_others(file: Any) -> None:
         given["destination_config"] = {"on_failure": {"destination_arn": arn}}
 
 
+def no_topic_policy(file: Any) -> None:
+    """Take the policy of the topic away. That of AWS lets nobody in but the account."""
+    if "Resources" in file:
+        del file["Resources"][_policy_of_topic(file)]
+    else:
+        del file["resource"]["aws_sns_topic_policy"]
+
+
+def _policy_of_topic(file: Any) -> str:
+    return next(label for label, each in file["Resources"].items() if each["Type"] == "AWS::SNS::TopicPolicy")
+
+
+def topic_policy_for_one(file: Any) -> None:
+    """Let the policy of the topic forget the second bucket."""
+    if "Resources" in file:
+        file["Resources"][_policy_of_topic(file)]["Properties"]["PolicyDocument"]["Statement"].pop()
+    else:
+        [block] = file["resource"]["aws_sns_topic_policy"].values()
+        policy = json.loads(block["policy"])
+        policy["Statement"].pop()
+        block["policy"] = json.dumps(policy)
+
+
 def others_serve(file: Any) -> None:
     """Let the topic be read from other servers."""
     given = source(file, "kafka-1")
@@ -306,6 +329,8 @@ CASES: Final[dict[str, tuple[str, Change, Text]]] = {
         say(source, "kafka-1", MaximumRetryAttempts=("maximum_retry_attempts", -1)),
         ("stream-attempts-few", "warning", PLACE),
     ),
+    "a topic that lets no bucket in": ("uploading", no_topic_policy, ("topic-closed", "error", "told")),
+    "a topic that lets one bucket in": ("uploading", topic_policy_for_one, ("topic-closed", "error", "told")),
     "another function of the same group": ("topics", second_of_a_group, ("kafka-group-shared", "error", COPY)),
     "an unbound batch of a topic outside": (
         "topics",
