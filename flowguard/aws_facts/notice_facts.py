@@ -27,13 +27,22 @@ NOTICE_FACTS: Final = (
         name="s3-notice-form",
         sentence="S3 sends a queue or topic JSON with `Records`, whose `eventSource` is `aws:s3`. Each has "
         "`eventVersion`, `eventName`, `eventTime`, `awsRegion`, and the bucket and the object under `s3`; where the "
-        "object was put or deleted, it has the `sequencer` that EventBridge's event of the change has. The first "
-        "number of the version changes where fields mean something else.",
+        "object was put or deleted, it has a `sequencer`. The first number of the version changes where fields mean "
+        "something else.",
         source=_FORM,
         read="2026-11",
         relied_on_by=("wire/object_notices.py:find_object_notice",),
         words=("Records",),
         engines=like("ministack", moto="has no sequencer, and says nobody who asked"),
+    ),
+    Fact(
+        name="s3-notice-sequencer",
+        sentence="The notice of a change and EventBridge's event of it have the same `sequencer`. No page says so: each "
+        "says of its own that it orders the events of a key.",
+        source=_OF_BUS,
+        relied_on_by=("wire/object_events.py:change_id",),
+        engines=NOWHERE,
+        by_hand="Needs a bucket that sends its events to a bus and to a queue.",
     ),
     Fact(
         name="s3-notice-key",
