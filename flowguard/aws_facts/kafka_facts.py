@@ -70,8 +70,8 @@ KAFKA_FACTS: Final = (
     ),
     Fact(
         name="mapping-kafka-controls",
-        sentence="`ReportBatchItemFailures`, the age, the attempts and the splitting of batches are set where a mapping "
-        "is in provisioned mode, which has `ProvisionedPollerConfig`.",
+        sentence="`ReportBatchItemFailures`, the age, the attempts and the splitting of batches are set where a "
+        "mapping is in provisioned mode, which has `ProvisionedPollerConfig`.",
         source=_CONTROLS,
         read="2026-11",
         relied_on_by=("deploy/kafka_mapping.py:kafka_properties", "deploy/kafka_checks.py:check_kafka"),

@@ -37,8 +37,8 @@ NOTICE_FACTS: Final = (
     ),
     Fact(
         name="s3-notice-sequencer",
-        sentence="The notice of a change and EventBridge's event of it have the same `sequencer`. No page says so: each "
-        "says of its own that it orders the events of a key.",
+        sentence="The notice of a change and EventBridge's event of it have the same `sequencer`. No page says so: "
+        "each says of its own that it orders the events of a key.",
         source=_OF_BUS,
         relied_on_by=("wire/object_events.py:change_id",),
         engines=NOWHERE,
@@ -85,7 +85,8 @@ NOTICE_FACTS: Final = (
     ),
     Fact(
         name="s3-notice-fifo",
-        sentence="S3 sends no notices to FIFO queues and topics.",
+        sentence="S3 sends no notices to FIFO queues. Of FIFO topics the page says nothing; they take no message "
+        "without a group, and S3 gives none.",
         source=_DESTINATIONS,
         read="2026-11",
         relied_on_by=("deploy/queue_plan.py:QueuePlan",),
