@@ -193,7 +193,8 @@ def test_each_bucket_may_publish_to_its_topic_as_long_as_it_is_of_this_account()
 
 
 def test_a_topic_that_is_there_already_or_that_no_bucket_tells_gets_no_policy() -> None:
-    for topics in ({"told": {"existing": True, "buckets": ["scans"]}}, {"told": {}}):
+    others: tuple[dict[str, Any], ...] = ({"told": {"existing": True, "buckets": ["scans"]}}, {"told": {}})
+    for topics in others:
         chosen = DeployOptions.model_validate({**uploading.OPTIONS, "topics": topics})
         made = json.loads(FORMATS["cloudformation"](needs("tests.deploy.uploading", options=chosen), chosen))
         assert "AWS::SNS::TopicPolicy" not in {each["Type"] for each in made["Resources"].values()}

@@ -151,7 +151,8 @@ def no_topic_policy(file: Any) -> None:
 
 
 def _policy_of_topic(file: Any) -> str:
-    return next(label for label, each in file["Resources"].items() if each["Type"] == "AWS::SNS::TopicPolicy")
+    labels = [str(label) for label, each in file["Resources"].items() if each["Type"] == "AWS::SNS::TopicPolicy"]
+    return labels[0]
 
 
 def topic_policy_for_one(file: Any) -> None:
