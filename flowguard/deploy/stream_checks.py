@@ -147,8 +147,9 @@ def _kept(stream: StreamNeed, mapping: Mapping[str, Any], live: Account) -> int 
 def _tries(stream: StreamNeed, mapping: Mapping[str, Any]) -> int:
     """Return after how many retries Lambda gives a record up. A destination bounds them, of Kafka."""
     tries = _bound(mapping, "MaximumRetryAttempts")
-    is_bounded = stream.kafka is not None and tries == _FOR_EVER and bool(_destination(mapping))
-    return TRIES_WITH_DESTINATION if is_bounded else tries
+    if stream.kafka is not None and tries == _FOR_EVER and _destination(mapping):
+        return TRIES_WITH_DESTINATION
+    return tries
 
 
 def _told(function: FunctionNeed, stream: StreamNeed, mapping: Mapping[str, Any]) -> Iterator[LiveFinding]:

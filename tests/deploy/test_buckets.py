@@ -30,7 +30,7 @@ from flowguard.sim.moto import EmbeddedAWS
 from tests.deploy import uploading
 from tests.deploy.exercised import needs
 from tests.deploy.planned.looked import read
-from tests.deploy.templates import of_type
+from tests.deploy.templates import of_type, text_of
 from tests.deploy.test_doctor import SESSION
 
 KEY: Final = "arn:aws:kms:eu-west-1:123456789012:key/0123abcd-12ab-34cd-56ef-1234567890ab"
@@ -205,6 +205,12 @@ def test_the_buckets_of_a_topic_are_those_of_its_name_and_of_its_arn() -> None:
     assert [topic.buckets for topic in needed.topics] == [("more.scans", "scans")]
     assert json.loads(described(needed))["topics"][0]["buckets"] == ["more.scans", "scans"]
     assert [topic.existing for topic in told(told={"existing": True}, **{uploading.TOLD: {}}).topics] == [True]
+
+
+def test_a_file_whose_topic_lets_its_buckets_in_is_right() -> None:
+    needed = told()
+    account = PlannedAccount(read(text_of("uploading", "cloudformation"), "cloudformation"), needed)
+    assert list(check_buckets(needed, account)) == []
 
 
 def test_no_bucket_tells_a_fifo_topic() -> None:

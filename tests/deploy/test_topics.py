@@ -395,6 +395,11 @@ def test_without_a_bound_and_a_destination_a_record_holds_up_its_partition() -> 
     assert "holds up its partition until then" in found["stream-age-open"].why
 
 
+def test_without_a_destination_nothing_but_the_age_bounds_the_attempts() -> None:
+    endless = {"MaximumRetryAttempts": -1, "DestinationConfig": None}
+    assert [each.rule for each in findings_of(COPY, RIGHT | endless, LIMITS)] == ["stream-undelivered-missing"]
+
+
 def test_what_the_fix_of_few_attempts_says() -> None:
     [few] = findings_of(COPY, RIGHT | {"MaximumRetryAttempts": -1}, LIMITS)
     assert (few.what, few.fix) == (

@@ -156,7 +156,7 @@ TESTED: Final = (
     Elsewhere(
         r"^deploy\.(bucket_checks\.|queue_plan\.(_bucket_problems|QueuePlan\._with_existing: replace\(buckets)|"
         r"template\.Template\.(_owned|_bucket|_bucket_policy|_add_senders: \w+ is None|"
-        r"_add_tables_queues_and_topics: .*buckets)|key_policy\._of_services: .*(topics|buckets)|"
+        r"_add_tables_queues_and_topics: .*buckets)|key_policy\._of_topics|"
         r"planned\.policies\.lets_service)",
         ("tests/deploy/test_buckets.py", "tests/deploy/test_queue_policies.py", "tests/deploy/test_templates.py"),
         "a template and the findings of the doctor: no message is delivered",
