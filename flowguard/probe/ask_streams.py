@@ -25,16 +25,16 @@ def _stream(lab: Lab, place: str) -> Any:
 
 def _changes(lab: Lab, place: str, count: int) -> list[Any]:
     """Read the changes of a stream from its beginning, as many as there are to be."""
-    found: list[Any] = []
+    changes: list[Any] = []
 
     def enough() -> bool:
-        found.clear()
+        changes.clear()
         for shard in _stream(lab, place)["Shards"]:
-            found.extend(_of_shard(lab, place, shard["ShardId"]))
-        return len(found) >= count
+            changes.extend(_of_shard(lab, place, shard["ShardId"]))
+        return len(changes) >= count
 
     lab.until(enough, 60)
-    return found
+    return changes
 
 
 def _of_shard(lab: Lab, place: str, shard: str) -> list[Any]:
