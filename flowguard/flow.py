@@ -75,7 +75,8 @@ class Flow:
     ``callbacks``     how parties outside flowguard answer what the flow's stages await: a tuple of
                       :class:`flowguard.Callback`
     ``streams``       the streams whose records begin runs at the first stage: a tuple of
-                      :class:`flowguard.streams.KinesisStream` and :class:`flowguard.streams.TableStream`
+                      :class:`flowguard.streams.KinesisStream`, :class:`flowguard.streams.TableStream` and
+                      :class:`flowguard.streams.KafkaTopic`
     ``every``         the schedules that begin runs at the first stage: a tuple of :class:`flowguard.every.Every`
     ``complete_to``   the destination that is notified of every ended run, beside the ``reply_to`` of its request
     ``reply_to``      the destinations (or names of queues) that a request may give as its ``reply_to``, exactly as it

@@ -13,6 +13,7 @@ from flowguard.startup.late_pattern import late_pattern
 
 _NAMES: Final = late_pattern("[A-Za-z0-9_.-]{1,128}")
 _TABLES: Final = late_pattern("[A-Za-z0-9_.-]{3,255}")
+_TOPICS: Final = late_pattern("[A-Za-z0-9_-][A-Za-z0-9_.-]{1,248}")
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,30 @@ class TableStream:
         return f"dynamodb:{self.name}"
 
 
-Stream = KinesisStream | TableStream
+@dataclass(frozen=True)
+class KafkaTopic:
+    """A topic of Kafka, by its name. List it in the flow's ``streams=(…)``. The deployment says where its cluster is.
+
+    Each record is the payload of a request: its ``key``, its ``value``, and its ``headers`` where there are any.
+    """
+
+    name: str
+
+    def problem(self) -> str | None:
+        """Return what is wrong with it, and how to write it. None where nothing is."""
+        if _is_like(_TOPICS, self.name):
+            return None
+        fix = (
+            "a topic has a name of 2 to 249 of a-z, A-Z, 0-9, '_', '.', '-', not a dot first; its cluster belongs "
+            "into the options"
+        )
+        return f"KafkaTopic({shown(self.name)}) has a form that AWS does not know; {fix}"
+
+    def __str__(self) -> str:
+        return f"kafka:{self.name}"
+
+
+Stream = KinesisStream | TableStream | KafkaTopic
 
 
 def _is_like(names: re.Pattern[str], given: object) -> bool:

@@ -27,13 +27,22 @@ NOTICE_FACTS: Final = (
         name="s3-notice-form",
         sentence="S3 sends a queue or topic JSON with `Records`, whose `eventSource` is `aws:s3`. Each has "
         "`eventVersion`, `eventName`, `eventTime`, `awsRegion`, and the bucket and the object under `s3`; where the "
-        "object was put or deleted, it has the `sequencer` that EventBridge's event of the change has. The first "
-        "number of the version changes where fields mean something else.",
+        "object was put or deleted, it has a `sequencer`. The first number of the version changes where fields mean "
+        "something else.",
         source=_FORM,
         read="2026-11",
         relied_on_by=("wire/object_notices.py:find_object_notice",),
         words=("Records",),
         engines=like("ministack", moto="has no sequencer, and says nobody who asked"),
+    ),
+    Fact(
+        name="s3-notice-sequencer",
+        sentence="The notice of a change and EventBridge's event of it have the same `sequencer`. No page says so: "
+        "each says of its own that it orders the events of a key.",
+        source=_OF_BUS,
+        relied_on_by=("wire/object_events.py:change_id",),
+        engines=NOWHERE,
+        by_hand="Needs a bucket that sends its events to a bus and to a queue.",
     ),
     Fact(
         name="s3-notice-key",
@@ -76,7 +85,8 @@ NOTICE_FACTS: Final = (
     ),
     Fact(
         name="s3-notice-fifo",
-        sentence="S3 sends no notices to FIFO queues and topics.",
+        sentence="S3 sends no notices to FIFO queues. Of FIFO topics the page says nothing; they take no message "
+        "without a group, and S3 gives none.",
         source=_DESTINATIONS,
         read="2026-11",
         relied_on_by=("deploy/queue_plan.py:QueuePlan",),
@@ -93,13 +103,33 @@ NOTICE_FACTS: Final = (
         engines=NOWHERE,
     ),
     Fact(
+        name="s3-notice-topic-policy",
+        sentence="The policy of a topic has to let `s3.amazonaws.com` publish there, with the same conditions; that "
+        "which AWS gives a new topic lets its account alone. The policy of a topic is set as a whole.",
+        source=_GRANTS,
+        read="2026-11",
+        relied_on_by=("deploy/template.py:Template._bucket_policy", "deploy/bucket_checks.py:check_buckets"),
+        words=("AWS::SNS::TopicPolicy",),
+        engines=NOWHERE,
+    ),
+    Fact(
+        name="s3-notice-topic-key",
+        sentence="A topic or queue under a customer's key gets notices if the key's policy lets `s3.amazonaws.com` "
+        "`kms:GenerateDataKey` and `kms:Decrypt`.",
+        source=_GRANTS,
+        read="2026-11",
+        relied_on_by=("deploy/key_policy.py:key_policy",),
+        engines=NOWHERE,
+        by_hand="Needs a key, which costs by the month.",
+    ),
+    Fact(
         name="s3-notice-configuration",
         sentence="The notices of a bucket are one configuration, which is set as a whole. Its `QueueConfigurations` "
-        "name queues by their ARNs.",
+        "and `TopicConfigurations` name queues and topics by their ARNs.",
         source=_CONFIGURATION,
         read="2026-11",
-        relied_on_by=("deploy/live.py:LiveAccount.notified_queues",),
-        words=("GetBucketNotificationConfiguration", "QueueConfigurations", "QueueArn"),
+        relied_on_by=("deploy/live.py:LiveAccount.notified_queues", "deploy/live.py:LiveAccount.notified_topics"),
+        words=("GetBucketNotificationConfiguration", "QueueConfigurations", "TopicConfigurations", "QueueArn"),
         engines=like("moto", "ministack"),
     ),
 )

@@ -17,8 +17,8 @@ _TRACES: Final = (
     "`xray:GetSamplingStatisticSummaries`, and nothing else."
 )
 _TABLES: Final = (
-    "`dynamodb:*`, `ec2:DescribeSubnets`, `kinesis:DescribeStream`, `kinesis:DescribeStreamSummary`, and what people "
-    "do beside tables: alarms, topics, caches."
+    "`dynamodb:*`, `ec2:DescribeSecurityGroups`, `ec2:DescribeSubnets`, `ec2:DescribeVpcs`, `kinesis:DescribeStream`, "
+    "`kinesis:DescribeStreamSummary`, and what people do beside tables: alarms, topics, caches."
 )
 
 _ALLOWED: Final[Mapping[str, str]] = {
@@ -42,6 +42,10 @@ _ALLOWED: Final[Mapping[str, str]] = {
     "AWSLambdaInvocation-DynamoDB": f"`lambda:InvokeFunction`, {_CHANGES}, and nothing else.",
     "AWSLambdaKinesisExecutionRole": "`kinesis:DescribeStream`, `kinesis:DescribeStreamSummary`, `kinesis:GetRecords`, "
     "`kinesis:GetShardIterator`, `kinesis:ListShards`, `kinesis:ListStreams` and `kinesis:SubscribeToShard`, "
+    f"{_LOGS}, and nothing else.",
+    "AWSLambdaMSKExecutionRole": "`kafka:DescribeCluster`, `kafka:DescribeClusterV2`, `kafka:GetBootstrapBrokers`, "
+    "`ec2:CreateNetworkInterface`, `ec2:DeleteNetworkInterface`, `ec2:DescribeNetworkInterfaces`, "
+    "`ec2:DescribeSecurityGroups`, `ec2:DescribeSubnets` and `ec2:DescribeVpcs`, "
     f"{_LOGS}, and nothing else.",
     "AWSLambdaRole": "`lambda:InvokeFunction`, and nothing else.",
     "AWSLambdaSQSQueueExecutionRole": "`sqs:ReceiveMessage`, `sqs:DeleteMessage` and `sqs:GetQueueAttributes`, "

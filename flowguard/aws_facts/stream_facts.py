@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from flowguard.aws_facts.fact import NOWHERE, Document, Fact
+from flowguard.aws_facts.fact import NOWHERE, Document, Fact, like
 
 _FAILURES: Final = Document(
     "Configuring partial batch response with Kinesis Data Streams and Lambda",
@@ -51,6 +51,7 @@ _DISCARDED_KINESIS: Final = Document(
     "https://docs.aws.amazon.com/lambda/latest/dg/kinesis-on-failure-destination.html",
 )
 _NEEDS_A_STREAM: Final = "Needs a stream with a mapping, whose hours cost."
+_READ_BY_CLIENTS: Final = like("ministack", moto="breaks: its streams of tables cannot be read there")
 
 STREAM_FACTS: Final = (
     Fact(
@@ -121,8 +122,7 @@ STREAM_FACTS: Final = (
             *("Keys", "NewImage", "OldImage", "ApproximateCreationDateTime", "NS"),
             *("StreamSpecification", "StreamViewType", "StreamArn"),
         ),
-        engines=NOWHERE,
-        by_hand="Needs a table's stream with a mapping.",
+        engines=_READ_BY_CLIENTS,
     ),
     Fact(
         name="stream-numbers",
@@ -147,8 +147,7 @@ STREAM_FACTS: Final = (
         "two items.",
         source=_CHANGES,
         relied_on_by=("wire/stream_records.py:read_stream_record", "protocol/series.py:later_in_series"),
-        engines=NOWHERE,
-        by_hand="Needs a table's stream with a mapping.",
+        engines=_READ_BY_CLIENTS,
     ),
     Fact(
         name="stream-table-keeps",

@@ -20,7 +20,9 @@ def described(needed: Deployment) -> str:
                 for table in needed.tables
             ],
             "queues": [_queue(queue) for queue in needed.queues],
-            "topics": [{"arn": topic.arn, "existing": topic.existing} for topic in needed.topics],
+            "topics": [
+                {"arn": topic.arn, "existing": topic.existing, "buckets": topic.buckets} for topic in needed.topics
+            ],
             "long_delays": needed.long_delays,
             "schedules": [_schedule(schedule) for schedule in needed.schedules],
             "notes": needed.notes,

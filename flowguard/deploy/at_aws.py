@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -130,6 +130,7 @@ class _Renaming:
 
     def _function(self, function: FunctionNeed) -> FunctionNeed:
         places = {stream.place: self._stream(stream).place for stream in function.streams}
+        places |= self._groups(function)
         return replace(
             function,
             name=self._names.by_rule(function.name),
@@ -144,9 +145,18 @@ class _Renaming:
             at_aws=self._names,
         )
 
+    def _groups(self, function: FunctionNeed) -> Mapping[str, str]:
+        """Return the ARNs of the consumer groups of Kafka that have the function's name, by those that they had."""
+        topics = [stream.kafka for stream in function.streams if stream.kafka is not None]
+        of_code, at_aws = function.name, self._names.by_rule(function.name)
+        return {
+            topic.within("group", topic.group_of(of_code)): topic.within("group", topic.group_of(at_aws))
+            for topic in topics
+        }
+
     def _stream(self, stream: StreamNeed) -> StreamNeed:
         undelivered = self._queue_name(stream.undelivered)
-        if stream.arn is not None:
+        if stream.arn is not None or stream.kafka is not None:
             return replace(stream, undelivered=undelivered)
         name = self._names.table(stream.name) if stream.of_table else self._names.by_rule(stream.name)
         return replace(stream, name=name, undelivered=undelivered)

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from flowguard.deploy.alarms import DIMENSION, NAMESPACE, LoggedMetric, MetricAlarm
 from flowguard.deploy.arns import SCHEDULER, Arn, rule_name
+from flowguard.deploy.kafka_mapping import kafka_event, kafka_properties
 from flowguard.deploy.needs import (
     Deployment,
     FunctionNeed,
@@ -166,6 +167,12 @@ class _CloudFormation(Template):
             },
         }
 
+    def add_topic_policy(self, topic: TopicNeed, policy: Json) -> None:
+        self.resources[self.ids.camel("TopicPolicy", topic.arn)] = {
+            "Type": "AWS::SNS::TopicPolicy",
+            "Properties": {"Topics": [self.topic_arn(topic)], "PolicyDocument": policy},
+        }
+
     # -- the senders of queues
 
     def add_subscription(self, queue: QueueNeed, topic: TopicNeed, undelivered: QueueNeed) -> None:
@@ -322,9 +329,10 @@ class _CloudFormation(Template):
             self.resources[self._stream_id(function, stream)] = {
                 "Type": "AWS::Lambda::EventSourceMapping",
                 "Properties": {
-                    "EventSourceArn": self.stream_arn(stream),
+                    **self._from("EventSourceArn", stream),
                     "FunctionName": {"Ref": logical_id},
                     **self.stream_source(stream),
+                    **(kafka_properties(topic, function.name) if (topic := stream.kafka) is not None else {}),
                 },
             }
         if function.has_url:
@@ -376,6 +384,10 @@ class _CloudFormation(Template):
 
     def _stream_id(self, function: FunctionNeed, stream: StreamNeed) -> str:
         return self.ids.camel("Source", f"{function.name} {stream.kind} {stream.name}")
+
+    def _from(self, name: str, stream: StreamNeed) -> Json:
+        """Return the property of that name that is a stream's ARN. A cluster of Kafka outside AWS has none."""
+        return {} if stream.kafka is not None and stream.arn is None else {name: self.stream_arn(stream)}
 
     def stream_source(self, stream: StreamNeed) -> Json:
         return {
@@ -480,6 +492,13 @@ class _CloudFormation(Template):
         return text
 
 
+def _event_of(stream: StreamNeed) -> str:
+    """Return what SAM calls the event of a stream."""
+    if stream.kafka is None:
+        return stream.kind
+    return "MSK" if stream.kafka.cluster is not None else "SelfManagedKafka"
+
+
 class _Sam(_CloudFormation):
     """The template with functions of SAM, which builds and packs their code."""
 
@@ -503,8 +522,12 @@ class _Sam(_CloudFormation):
         }
         for stream in function.streams:
             events[self._stream_id(function, stream)] = {
-                "Type": stream.kind,
-                "Properties": {"Stream": self.stream_arn(stream), **self.stream_source(stream)},
+                "Type": _event_of(stream),
+                "Properties": {
+                    **self._from("Stream", stream),
+                    **self.stream_source(stream),
+                    **(kafka_event(topic, function.name) if (topic := stream.kafka) is not None else {}),
+                },
             }
         self.resources[logical_id] = {
             "Type": "AWS::Serverless::Function",

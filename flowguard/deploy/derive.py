@@ -12,6 +12,7 @@ from typing import Final
 from flowguard.deploy.at_aws import names_of, under_names
 from flowguard.deploy.batch_plan import MOST_RECORDS, BatchPlan, batching_of, batching_problems, reserved_problems
 from flowguard.deploy.found import FoundFunction, FunctionKind, flows_of, keys_of, plain_name, what_calls_it_needs
+from flowguard.deploy.kafka_plan import group_problems
 from flowguard.deploy.key_uses import under_keys
 from flowguard.deploy.needs import (
     ANSWERS_URL,
@@ -77,6 +78,7 @@ def needs_of(functions: Sequence[FoundFunction], options: DeployOptions) -> Depl
     scope = Scope(flows, options.reply_to)
     plan = QueuePlan(scope, named, timeouts, windows, options)
     problems += plan.problems
+    problems += _topic_problems(plan.topics, options)
     for name, function in named.items():
         problems += _batch_problems(function, _options_of(function, options), plan.read_by(name).values())
         problems += batching_problems(function, _options_of(function, options))
@@ -84,8 +86,9 @@ def needs_of(functions: Sequence[FoundFunction], options: DeployOptions) -> Depl
     tables = tuple(_chosen(table, flows, options) for table in _tables(functions, flows, options, problems))
     made_tables = frozenset(table.name for table in tables if not table.existing)
     for name, function in named.items():
-        problems += stream_problems(function, batchings[name], made_tables, options)
+        problems += stream_problems(function, name, batchings[name], made_tables, options)
     problems += schedule_problems(named.values(), options)
+    problems += group_problems(flows, options)
     if problems:
         raise CannotDeploy(modules, tuple(dict.fromkeys(problems)))
     needed = tuple(
@@ -95,7 +98,7 @@ def needs_of(functions: Sequence[FoundFunction], options: DeployOptions) -> Depl
     )
     needed = tuple(_linked(needed))
     unknown = tuple(_unknown(flows))
-    topics = tuple(TopicNeed(arn, _is_existing(arn, options)) for arn in plan.topics)
+    topics = tuple(_topic(arn, options) for arn in plan.topics)
     deployment = Deployment(
         names=tuple(dict.fromkeys(name for function in functions for name in function.names)),
         flows=flows,
@@ -387,9 +390,21 @@ def _uses_tokens(function: FoundFunction) -> bool:
     return seals or any(uses_of(stage).tokens for _, stage in function.stages)
 
 
-def _is_existing(arn: str, options: DeployOptions) -> bool:
-    name = arn.rpartition(":")[2]
-    return any(topic.existing for topic in (options.topics.get(arn), options.topics.get(name)) if topic is not None)
+def _topic(arn: str, options: DeployOptions) -> TopicNeed:
+    """Return a topic with what the options say of it, by its ARN or by its name."""
+    named = (options.topics.get(arn), options.topics.get(arn.rpartition(":")[2]))
+    chosen = [topic for topic in named if topic is not None]
+    buckets = tuple(dict.fromkeys(bucket for topic in chosen for bucket in topic.buckets))
+    return TopicNeed(arn, any(topic.existing for topic in chosen), buckets=buckets)
+
+
+def _topic_problems(topics: Sequence[str], options: DeployOptions) -> Iterator[str]:
+    for topic in (_topic(arn, options) for arn in topics):
+        if topic.buckets and topic.fifo:
+            yield (
+                f"[topics.{topic.name!r}] has buckets, and S3 sends nothing to a FIFO topic; let the first stage have "
+                "a standard topic as its inbox, or the bucket send its events to EventBridge"
+            )
 
 
 def _is_existing_group(options: DeployOptions) -> bool:

@@ -85,6 +85,14 @@ def _of_services(needed: Deployment, key: str, place: tuple[str, str, str]) -> I
         if queues := [queue_arn(needed, each).filled(*place) for each in under_key]:
             condition = {"ArnEquals": {"kms:EncryptionContext:aws:sqs:arn": queues}}
             yield _named(name, _service(service), SENDS, condition)
+    yield from _of_topics(needed, key)
+
+
+def _of_topics(needed: Deployment, key: str) -> Iterator[Statement]:
+    """Yield the statement for what buckets publish to topics under a key."""
+    if topics := [topic.arn for topic in needed.topics if topic.buckets and topic.kms_key == key]:
+        condition = {"ArnEquals": {"kms:EncryptionContext:aws:sns:topicArn": topics}}
+        yield _named("NoticesToTopics", _service(S3), SENDS, condition)
 
 
 def _on_keys(needed: Deployment) -> Iterator[Permission]:

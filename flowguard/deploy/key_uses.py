@@ -94,7 +94,13 @@ class _Uses:
         self._queues = {queue.name: queue for queue in needed.queues}
         self._tables = {table.name: table.kms_key for table in needed.tables}
         self._topics = {topic.arn: topic.kms_key for topic in needed.topics}
-        self._streams = {stream.place: stream for function in needed.functions for stream in function.streams}
+        streams = [stream for function in needed.functions for stream in function.streams]
+        self._streams = {stream.place: stream for stream in streams if stream.kafka is None}
+        self._secrets = {
+            stream.kafka.secret: stream.kms_key
+            for stream in streams
+            if stream.kafka is not None and stream.kafka.secret is not None
+        }
         self._bucket = options.bucket_key if options.bucket_key is not None else options.kms_key
 
     def of_function(self, function: FunctionNeed) -> FunctionNeed:
@@ -128,7 +134,7 @@ class _Uses:
             case Target.PARAMETER:
                 yield from _used(self._options.kms_key, "ssm", READS)
             case Target.SECRET:
-                yield from _used(self._options.kms_key, "secretsmanager", READS)
+                yield from _used(self._secrets.get(permission.name, self._options.kms_key), "secretsmanager", READS)
             case Target.SCHEDULES:
                 yield from _used(self._options.kms_key, "scheduler", SCHEDULES)
             case _:

@@ -148,6 +148,13 @@ class LiveAccount:
         answers = (self._ask("sns", "get_subscription_attributes", SubscriptionArn=arn) for arn in arns)
         return [answer["Attributes"] for answer in answers if answer is not None]
 
+    def topic_policies(self, topic: str) -> list[Any] | None:
+        """Return the policy of a topic, in a list. None if it may not be read."""
+        answer = self._ask("sns", "get_topic_attributes", TopicArn=topic)
+        if answer is None:
+            return None
+        return [json.loads(answer["Attributes"]["Policy"])] if "Policy" in answer["Attributes"] else []
+
     def topic_key(self, topic: str) -> str | None:
         """Return the key of a topic. It is empty for none. None if it may not be read."""
         answer = self._ask("sns", "get_topic_attributes", TopicArn=topic)
@@ -299,6 +306,11 @@ class LiveAccount:
         """Return the ARNs of the queues that a bucket tells of its objects. None if that may not be read."""
         answer = self._ask("s3", "get_bucket_notification_configuration", Bucket=bucket)
         return None if answer is None else [told["QueueArn"] for told in answer.get("QueueConfigurations", ())]
+
+    def notified_topics(self, bucket: str) -> list[str] | None:
+        """Return the ARNs of the topics that a bucket tells of its objects. None if that may not be read."""
+        answer = self._ask("s3", "get_bucket_notification_configuration", Bucket=bucket)
+        return None if answer is None else [told["TopicArn"] for told in answer.get("TopicConfigurations", ())]
 
     def secret_key(self, name: str) -> str | None:
         """Return the key of a secret. It is empty for none. None if it may not be read."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final
+from typing import Any, Final
 
 from flowguard.deploy.found import FoundFunction, FunctionKind
+from flowguard.deploy.kafka_need import KafkaNeed
 from flowguard.deploy.options import LONGEST_TAG
 from flowguard.deploy.used import SourcePlace
 from flowguard.destinations import Bus
@@ -143,6 +144,8 @@ class TopicNeed:
     existing: bool
     kms_key: str | None = None
     """The ARN of the customer's key that encrypts it."""
+    buckets: tuple[str, ...] = ()
+    """The names of the buckets that tell it what happens to their objects."""
 
     @property
     def name(self) -> str:
@@ -156,6 +159,8 @@ class TopicNeed:
 @dataclass(frozen=True)
 class StreamNeed:
     """A stream that a function reads, and how. ``name`` is the stream's, or that of the table whose changes it has.
+
+    A topic of Kafka is one, too.
 
     ``undelivered`` is the queue that gets a notice of the records that Lambda gives up. Without an ``arn`` it is a
     stream of Kinesis in the deployment's account, or of a table that the template makes.
@@ -172,11 +177,25 @@ class StreamNeed:
     max_attempts: int | None
     arn: str | None = None
     kms_key: str | None = None
-    """The ARN of the customer's key that encrypts it."""
+    """The ARN of the customer's key that encrypts it. Of Kafka it is the key of the secret."""
+    kafka: KafkaNeed | None = None
+    """Where it is, if it is a topic of Kafka."""
 
     @property
     def kind(self) -> str:
+        if self.kafka is not None:
+            return "Kafka"
         return "DynamoDB" if self.of_table else "Kinesis"
+
+    @property
+    def lane(self) -> str:
+        """Return what its records are worked on in order in."""
+        return "shard" if self.kafka is None else "partition"
+
+    @property
+    def whole(self) -> str:
+        """Return the word for it."""
+        return "stream" if self.kafka is None else "topic"
 
     @property
     def place(self) -> str:
@@ -189,6 +208,12 @@ class StreamNeed:
     def consumer(self) -> str | None:
         """Return the ARN of the consumer through which it is read. None where it is read itself."""
         return self.arn if self.arn is not None and stream_of(self.arn) != self.arn else None
+
+    def is_brought_by(self, mapping: Mapping[str, Any]) -> bool:
+        """Answer whether a mapping brings its records."""
+        if self.kafka is not None:
+            return self.kafka.is_brought_by(mapping)
+        return self.is_in(str(mapping.get("EventSourceArn", "")))
 
     def is_in(self, arn: str) -> bool:
         """Answer whether a mapping of that ARN brings its records."""

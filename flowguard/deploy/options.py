@@ -9,6 +9,7 @@ from typing import Annotated, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from flowguard.deploy.kafka_need import SCRAM
 from flowguard.deploy.problems import CannotDeploy
 from flowguard.errors import shown
 from flowguard.names.at_aws import Names
@@ -21,6 +22,7 @@ from flowguard.text.setting_problems import (
     ARCHITECTURE,
     BUCKET,
     CODE_SIGNING,
+    GROUP,
     KEYS,
     KMS_KEY,
     POLICY,
@@ -31,6 +33,8 @@ from flowguard.text.setting_problems import (
     SCHEDULE_GROUP,
     SECURE_LINKS,
     SECURITY_GROUP,
+    SERVER,
+    STORED_SECRET,
     STREAM,
     SUBNET,
     TAG_KEY,
@@ -143,6 +147,8 @@ class TopicOptions(Frozen):
     existing: bool = False
     name: str | None = Field(None, pattern=ANY_TOPIC)
     """Its name at AWS, or its ARN, where that does not follow from the rule of the names."""
+    buckets: tuple[Annotated[str, Field(pattern=BUCKET)], ...] = ()
+    """Names of buckets of the same account that tell the topic what happens to their objects."""
     kms_key: KeyArn | None = None
     """The ARN of its key, if it has another one."""
 
@@ -151,7 +157,10 @@ class StreamOptions(Frozen):
     """Options of one stream, by its name in the code: of a table's stream that is the table's."""
 
     arn: str | None = Field(None, pattern=STREAM)
-    """Its ARN, or that of a consumer of it. A Kinesis stream without one is in the deployment's own account."""
+    """Its ARN, or that of a consumer of it. A Kinesis stream without one is in the deployment's own account.
+
+    Of a topic of MSK it is the cluster's.
+    """
     start: Literal["LATEST", "TRIM_HORIZON"] = "TRIM_HORIZON"
     """What a new mapping begins with: the oldest record, or what comes after it."""
     batch_size: int | None = Field(None, ge=1, le=10_000)
@@ -165,7 +174,21 @@ class StreamOptions(Frozen):
     max_attempts: int | None = Field(None, ge=1, le=10_000)
     """How many times Lambda retries a failed record. None: until it is ``max_age`` old."""
     kms_key: KeyArn | None = None
-    """The ARN of the customer's key that encrypts it."""
+    """The ARN of the customer's key that encrypts it. Of Kafka it is the key of the secret."""
+    servers: tuple[Annotated[str, Field(pattern=SERVER)], ...] = Field((), max_length=10)
+    """The servers of a cluster of Kafka outside MSK, each with its port."""
+    group: str | None = Field(None, pattern=GROUP)
+    """The consumer group of Kafka. By default it has the names of the function and of the topic."""
+    secret: str | None = Field(None, pattern=STORED_SECRET)
+    """The ARN of the secret that opens the cluster of Kafka."""
+    auth: Literal["SASL_SCRAM_512_AUTH", "SASL_SCRAM_256_AUTH", "BASIC_AUTH", "CLIENT_CERTIFICATE_TLS_AUTH"] = SCRAM
+    """What the secret is: a user's name and password, or a certificate."""
+    subnets: tuple[Annotated[str, Field(pattern=SUBNET)], ...] = ()
+    """The subnets from which Lambda reaches a cluster of Kafka outside MSK."""
+    security_groups: tuple[Annotated[str, Field(pattern=SECURITY_GROUP)], ...] = ()
+    """The security groups of what Lambda makes in these subnets."""
+    pollers: int | None = Field(None, ge=1, le=2_000)
+    """The most pollers of a topic of Kafka at once, which cost by the hour. None leaves it to Lambda."""
 
 
 class ScheduleGroupOptions(Frozen):

@@ -9,6 +9,7 @@ from typing import Any, Final, assert_never
 
 from flowguard.deploy.codec_uses import codec_permissions
 from flowguard.deploy.found import FoundFunction, FunctionKind, keys_of
+from flowguard.deploy.kafka_access import kafka_access
 from flowguard.deploy.needs import Permission, StreamNeed, Target
 from flowguard.deploy.options import SettingsOptions
 from flowguard.deploy.used import Uses
@@ -95,7 +96,7 @@ def permissions_of(
             # a record that another worker has is hidden while that has it, and one that has met an outage for a while
             allowed.on(Target.QUEUE, queue.name, "sqs:ChangeMessageVisibility", "sqs:GetQueueUrl")
     for stream in streams:
-        _stream(allowed, function, stream)
+        _stream(allowed, function, name, stream)
     if function.kind in (FunctionKind.STAGES, FunctionKind.KILLED) and any(
         flow.full_history for flow in function.flows
     ):
@@ -132,13 +133,22 @@ def _of_its_kind(
             assert_never(function.kind)
 
 
-def _stream(allowed: _Allowed, function: FoundFunction, stream: StreamNeed) -> None:
+def _stream(allowed: _Allowed, function: FoundFunction, name: str, stream: StreamNeed) -> None:
     """Allow what Lambda does with the function's role to read a stream. What fails goes to the stage's inbox."""
+    if stream.kafka is not None:
+        for target, resource, actions in kafka_access(stream.kafka, stream.kafka.group_of(name)):
+            allowed.on(target, resource, *actions)
+    else:
+        _of_shards(allowed, stream)
+    allowed.on(Target.QUEUE, stream.undelivered, "sqs:SendMessage")
+    allowed.sends(flow.inbox_of(stage) for flow, stage in function.stages if stage is flow.entry())
+
+
+def _of_shards(allowed: _Allowed, stream: StreamNeed) -> None:
+    """Allow what reads the shards of Kinesis, or of a table's stream."""
     if stream.consumer is not None:
         allowed.on(Target.STREAM, stream.consumer, "kinesis:SubscribeToShard")
     allowed.on(Target.STREAM, stream.place, *(_READS_CHANGES if stream.of_table else _READS_KINESIS))
-    allowed.on(Target.QUEUE, stream.undelivered, "sqs:SendMessage")
-    allowed.sends(flow.inbox_of(stage) for flow, stage in function.stages if stage is flow.entry())
 
 
 def _keys(function: FoundFunction, settings: SettingsOptions) -> str:

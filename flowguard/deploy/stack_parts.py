@@ -25,6 +25,7 @@ _ANCHORS: Final[Mapping[str, str]] = {
     "AWS::Lambda::Url": "TargetFunctionArn",
     "AWS::Logs::MetricFilter": "LogGroupName",
     "AWS::SNS::Subscription": "Endpoint",
+    "AWS::SNS::TopicPolicy": "Topics",
     "AWS::SQS::QueuePolicy": "Queues",
     "AWS::Scheduler::Schedule": "Target",
 }

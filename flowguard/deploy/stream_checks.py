@@ -9,6 +9,7 @@ from typing import Any, Final
 from flowguard.deploy.account import Account, known
 from flowguard.deploy.batch_plan import time_for
 from flowguard.deploy.finding import LiveFinding, error, note, warning
+from flowguard.deploy.kafka_checks import TRIES_WITH_DESTINATION, check_kafka
 from flowguard.deploy.needs import Deployment, FunctionNeed, StreamNeed
 from flowguard.deploy.options import TABLE_KEEPS
 from flowguard.deploy.template import VIEW
@@ -30,13 +31,13 @@ def check_streams(function: FunctionNeed, deployed: Mapping[str, Any], live: Acc
         return
     for stream in function.streams:
         yield from known(_view(function, stream, live))
-        mappings = [source for source in sources if stream.is_in(str(source.get("EventSourceArn", "")))]
+        mappings = [source for source in sources if stream.is_brought_by(source)]
         if not mappings:
             yield error(
                 "source-missing",
                 function.name,
                 f"no event source mapping brings it {_called(stream)}",
-                "its records begin no runs, and expire in the stream",
+                f"its records begin no runs, and expire in the {stream.whole}",
                 "map it to the function, with ReportBatchItemFailures",
             )
         for mapping in mappings:
@@ -48,6 +49,8 @@ def check_streams(function: FunctionNeed, deployed: Mapping[str, Any], live: Acc
                 _start(function, stream, mapping),
                 _time(function, stream, mapping, deployed),
             )
+            if stream.kafka is not None:
+                yield from check_kafka(function, stream.kafka, mapping, deployed, live)
 
 
 def check_own_table(needed: Deployment, function: FunctionNeed, live: Account) -> Iterator[LiveFinding]:
@@ -66,14 +69,14 @@ def check_own_table(needed: Deployment, function: FunctionNeed, live: Account) -
 
 
 def _called(stream: StreamNeed) -> str:
-    return f"the stream of the table {stream.name}" if stream.of_table else f"the stream {stream.name}"
+    return f"the stream of the table {stream.name}" if stream.of_table else f"the {stream.whole} {stream.name}"
 
 
 def _answers(function: FunctionNeed, stream: StreamNeed, mapping: Mapping[str, Any]) -> Iterator[LiveFinding]:
     """Yield what keeps records from the function, or its answers from Lambda."""
     which = f"its mapping from {_called(stream)}"
     if mapping.get("State") in _OFF:
-        why = "its records begin no runs, and expire in the stream"
+        why = f"its records begin no runs, and expire in the {stream.whole}"
         yield error("source-off", function.name, f"{which} is off", why, "enable the mapping")
     if "ReportBatchItemFailures" not in mapping.get("FunctionResponseTypes", ()):
         yield error(
@@ -98,14 +101,14 @@ def _age(
 ) -> Iterator[LiveFinding]:
     """Yield what lets a record hold up its shard until it expires, or ends it too soon."""
     which, age = f"its mapping from {_called(stream)}", _bound(mapping, "MaximumRecordAgeInSeconds")
-    kept = TABLE_KEEPS if stream.of_table else live.stream_keeps(str(mapping["EventSourceArn"]))
+    kept = _kept(stream, mapping, live)
     is_late = age == _FOR_EVER or (kept is not None and age >= kept)
     if is_late and _bound(mapping, "MaximumRetryAttempts") == _FOR_EVER:
         yield error(
             "stream-age-open",
             function.name,
             f"{which} tries a record until it has expired",
-            "one that is never acked holds up its shard until then, and is gone without a trace",
+            f"one that is never acked holds up its {stream.lane} until then, and is gone without a trace",
             f"set MaximumRecordAgeInSeconds to {stream.max_age}",
         )
     if _FOR_EVER < age < stream.max_age:
@@ -120,7 +123,7 @@ def _age(
 
 def _attempts(function: FunctionNeed, stream: StreamNeed, mapping: Mapping[str, Any]) -> Iterator[LiveFinding]:
     """Yield a bound of attempts that no option names and that an outage uses up."""
-    tries = _bound(mapping, "MaximumRetryAttempts")
+    tries = _tries(stream, mapping)
     wanted = stream.max_attempts if stream.max_attempts is not None else MANY_RECEIVES
     if _FOR_EVER < tries < wanted:
         yield (warning if tries else error)(
@@ -128,8 +131,25 @@ def _attempts(function: FunctionNeed, stream: StreamNeed, mapping: Mapping[str, 
             function.name,
             f"its mapping from {_called(stream)} gives a record up after {tries} retries",
             "busy objects and each minute of an outage use retries up, and the record has not failed",
-            "leave MaximumRetryAttempts out, or say max_attempts of the stream in the options",
+            "leave MaximumRetryAttempts out, or say max_attempts of the stream in the options"
+            if stream.kafka is None
+            else f"set MaximumRetryAttempts to {stream.max_attempts}",
         )
+
+
+def _kept(stream: StreamNeed, mapping: Mapping[str, Any], live: Account) -> int | None:
+    """Return for how many seconds a record is kept. None where nobody says: a topic of Kafka says it to its readers."""
+    if stream.kafka is not None:
+        return None
+    return TABLE_KEEPS if stream.of_table else live.stream_keeps(str(mapping["EventSourceArn"]))
+
+
+def _tries(stream: StreamNeed, mapping: Mapping[str, Any]) -> int:
+    """Return after how many retries Lambda gives a record up. A destination bounds them, of Kafka."""
+    tries = _bound(mapping, "MaximumRetryAttempts")
+    if stream.kafka is not None and tries == _FOR_EVER and _destination(mapping):
+        return TRIES_WITH_DESTINATION
+    return tries
 
 
 def _told(function: FunctionNeed, stream: StreamNeed, mapping: Mapping[str, Any]) -> Iterator[LiveFinding]:

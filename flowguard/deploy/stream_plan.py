@@ -7,12 +7,14 @@ from typing import Final
 
 from flowguard.deploy.batch_plan import BatchPlan, time_for
 from flowguard.deploy.found import FoundFunction
+from flowguard.deploy.kafka_plan import kafka_need, kafka_problems, tries_of
 from flowguard.deploy.needs import StreamNeed
 from flowguard.deploy.options import TABLE_KEEPS, DeployOptions, StreamOptions
 from flowguard.deploy.permissions import tables_of_stage
 from flowguard.flow import AnyFlow
-from flowguard.streams import Stream, TableStream
+from flowguard.streams import KafkaTopic, KinesisStream, Stream, TableStream
 
+_SERVICES: Final = {KinesisStream: ":kinesis:", TableStream: ":dynamodb:", KafkaTopic: ":kafka:"}
 _CHANGES: Final = frozenset({"DeleteItem", "PutItem", "UpdateItem"})
 
 
@@ -46,9 +48,10 @@ def _need(stream: Stream, undelivered: str, batching: BatchPlan, chosen: StreamO
         window=chosen.window,
         parallel=chosen.parallel,
         max_age=chosen.max_age,
-        max_attempts=chosen.max_attempts,
+        max_attempts=tries_of(stream, chosen),
         arn=chosen.arn,
         kms_key=chosen.kms_key,
+        kafka=kafka_need(stream, chosen),
     )
 
 
@@ -56,9 +59,12 @@ def _need(stream: Stream, undelivered: str, batching: BatchPlan, chosen: StreamO
 
 
 def stream_problems(
-    function: FoundFunction, batching: BatchPlan, made: frozenset[str], options: DeployOptions
+    function: FoundFunction, name: str, batching: BatchPlan, made: frozenset[str], options: DeployOptions
 ) -> Iterator[str]:
-    """Yield what keeps a function from reading its streams. ``made`` are the tables that the template makes."""
+    """Yield what keeps a function from reading its streams.
+
+    ``name`` is the function's at Lambda, ``made`` are the tables that the template makes.
+    """
     for flow in _entered(function):
         if flow.streams and len(function.flows) > 1:
             others = ", ".join(other.name for other in function.flows if other is not flow)
@@ -68,14 +74,22 @@ def stream_problems(
             )
         for stream in flow.streams:
             yield from _problems(function, stream, batching, made, options)
+            called = options.settings.at_aws.by_rule(name)
+            yield from kafka_problems(
+                stream, options.of_stream(stream.name), _section(stream), called, batching.timeout
+            )
+
+
+def _section(stream: Stream) -> str:
+    return f'[streams."{stream.name}"]'
 
 
 def _problems(
     function: FoundFunction, stream: Stream, batching: BatchPlan, made: frozenset[str], options: DeployOptions
 ) -> Iterator[str]:
-    chosen, section = options.of_stream(stream.name), f'[streams."{stream.name}"]'
+    chosen, section = options.of_stream(stream.name), _section(stream)
     of_table = isinstance(stream, TableStream)
-    if chosen.arn is not None and (":dynamodb:" in chosen.arn) is not of_table:
+    if chosen.arn is not None and _SERVICES[type(stream)] not in chosen.arn:
         yield f"{section} arn is that of another service than {stream} has; give streams of two services two names"
     elif of_table and stream.name == options.settings.table:
         yield f"{stream} is the table of the run items: each run would begin others without end; take another table"

@@ -94,6 +94,8 @@ class Template(ABC):
         for topic in self.needed.topics:
             if not topic.existing:
                 self.add_topic(topic)
+            if not topic.existing and topic.buckets:
+                self.add_topic_policy(topic, self._bucket_policy(topic))
 
     @abstractmethod
     def add_table(self, table: TableNeed) -> None: ...
@@ -103,6 +105,27 @@ class Template(ABC):
 
     @abstractmethod
     def add_topic(self, topic: TopicNeed) -> None: ...
+
+    def _bucket_policy(self, topic: TopicNeed) -> Json:
+        """Return the policy by which buckets publish to a topic, as long as they are of this account."""
+        statements = [
+            {
+                "Effect": "Allow",
+                "Principal": {"Service": S3},
+                "Action": "sns:Publish",
+                "Resource": self.topic_arn(topic),
+                "Condition": {"ArnEquals": {"aws:SourceArn": self._bucket(bucket)}} | self._owned(S3),
+            }
+            for bucket in topic.buckets
+        ]
+        return {"Version": POLICY_VERSION, "Statement": statements}
+
+    def _bucket(self, name: str) -> Any:
+        """Return the ARN of a bucket."""
+        return self.arn(Arn("s3", name, region=False, account=False))
+
+    @abstractmethod
+    def add_topic_policy(self, topic: TopicNeed, policy: Json) -> None: ...
 
     def _redrive_policy(self, queue: QueueNeed) -> Json | None:
         if queue.give_up_to is None:
@@ -166,7 +189,7 @@ class Template(ABC):
         for bus in queue.rules:
             yield "events.amazonaws.com", self.arn(rule_arn(queue.name, bus)), False
         for bucket in queue.buckets:
-            yield S3, self.arn(Arn("s3", bucket, region=False, account=False)), None
+            yield S3, self._bucket(bucket), None
 
     def _topic(self, arn: str) -> TopicNeed:
         return next(topic for topic in self.needed.topics if topic.arn == arn)

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from flowguard.deploy.alarms import DIMENSION, NAMESPACE, LoggedMetric, MetricAlarm
 from flowguard.deploy.arns import SCHEDULER, Arn, rule_name
+from flowguard.deploy.kafka_mapping import kafka_arguments
 from flowguard.deploy.needs import (
     Deployment,
     FunctionNeed,
@@ -191,6 +192,9 @@ class _Terraform(Template):
         kind: Json = {"fifo_topic": True} if topic.fifo else {}
         kind |= {"kms_master_key_id": topic.kms_key} if topic.kms_key is not None else {}
         self._add("aws_sns_topic", topic.arn, {"name": topic.name, **kind, "tags": self.tagged(self.needed.owners)})
+
+    def add_topic_policy(self, topic: TopicNeed, policy: Json) -> None:
+        self._add("aws_sns_topic_policy", topic.arn, {"arn": self.topic_arn(topic), "policy": json.dumps(policy)})
 
     # -- the senders of queues
 
@@ -378,8 +382,9 @@ class _Terraform(Template):
         self._add_source(function, queue, block)
 
     def _stream(self, function: FunctionNeed, address: str, stream: StreamNeed) -> None:
+        is_outside = stream.kafka is not None and stream.arn is None
         block: Json = {
-            "event_source_arn": self.stream_arn(stream),
+            **({} if is_outside else {"event_source_arn": self.stream_arn(stream)}),
             "function_name": f"${{{address}.arn}}",
             "batch_size": stream.batch_size,
             "starting_position": stream.start,
@@ -390,6 +395,7 @@ class _Terraform(Template):
             **({"maximum_retry_attempts": stream.max_attempts} if stream.max_attempts is not None else {}),
             **({"maximum_batching_window_in_seconds": stream.window} if stream.window else {}),
             **({"parallelization_factor": stream.parallel} if stream.parallel > 1 else {}),
+            **(kafka_arguments(topic, function.name) if (topic := stream.kafka) is not None else {}),
         }
         self._add_source(function, f"{stream.kind} {stream.name}", block)
 

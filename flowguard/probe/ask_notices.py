@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from flowguard.probe.lab import Lab
-from flowguard.probe.made import allow, bucket, queue, queue_arn, received
+from flowguard.probe.made import allow, bucket, queue, queue_arn, received, topic
 from flowguard.probe.saw import Saw, asks
 
 _KEY = "a b+é.txt"
@@ -88,6 +88,32 @@ def notice_policy(lab: Lab) -> Saw:
     """Let a bucket tell a queue that does not let S3 send."""
     code = _notify(lab, bucket(lab), queue(lab))
     return Saw(code == "InvalidArgument", code or "taken")
+
+
+@asks("s3-notice-topic-policy", "s3", "sns", seconds=15)
+def notice_topic_policy(lab: Lab) -> Saw:
+    """Let a bucket tell a topic that does not let S3 publish, and once more when it does."""
+    name, arn = bucket(lab), topic(lab)
+    before = _notify_topic(lab, name, arn)
+    statement = {
+        "Effect": "Allow",
+        "Principal": {"Service": "s3.amazonaws.com"},
+        "Action": "sns:Publish",
+        "Resource": arn,
+        "Condition": {"ArnEquals": {"aws:SourceArn": f"arn:{arn.split(':')[1]}:s3:::{name}"}},
+    }
+    policy = json.dumps({"Version": "2012-10-17", "Statement": [statement]})
+    lab.ask("sns", "set_topic_attributes", TopicArn=arn, AttributeName="Policy", AttributeValue=policy)
+    after = _notify_topic(lab, name, arn)
+    return Saw((before, after) == ("InvalidArgument", ""), f"{before or 'taken'}, then {after or 'taken'}")
+
+
+def _notify_topic(lab: Lab, name: str, arn: str) -> str:
+    """Let a bucket tell a topic of what is put. Return the code of the error."""
+    configuration = {"TopicConfigurations": [{"TopicArn": arn, "Events": ["s3:ObjectCreated:*"]}]}
+    return lab.code_of(
+        "s3", "put_bucket_notification_configuration", Bucket=name, NotificationConfiguration=configuration
+    )
 
 
 @asks("s3-notice-configuration", "s3", "sqs")

@@ -23,6 +23,7 @@ from flowguard.probe import (  # noqa: F401  # each module registers its program
     ask_queues,
     ask_schedules,
     ask_statements,
+    ask_streams,
     ask_topics,
     ask_transactions,
 )

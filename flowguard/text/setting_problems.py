@@ -42,8 +42,12 @@ ANY_TABLE: Final = "^(arn:[a-z0-9-]+:dynamodb:[a-z0-9-]+:[0-9]{12}:table/)?[A-Za
 ANY_TOPIC: Final = r"^(arn:[a-z0-9-]+:sns:[a-z0-9-]+:[0-9]{12}:)?[A-Za-z0-9_-]{1,256}(\.fifo)?$"
 STREAM: Final = (
     "^arn:[a-z0-9-]+:(kinesis:[a-z0-9-]+:[0-9]{12}:stream/[A-Za-z0-9_.-]{1,128}(/consumer/[A-Za-z0-9_.-]{1,128}:[0-9]+)?"
-    "|dynamodb:[a-z0-9-]+:[0-9]{12}:table/[A-Za-z0-9_.-]{3,255}/stream/[0-9T:.-]+)$"
+    "|dynamodb:[a-z0-9-]+:[0-9]{12}:table/[A-Za-z0-9_.-]{3,255}/stream/[0-9T:.-]+"
+    "|kafka:[a-z0-9-]+:[0-9]{12}:cluster/[A-Za-z0-9_-]{1,64}/[A-Za-z0-9-]+)$"
 )
+SERVER: Final = "^[A-Za-z0-9.-]{1,253}:[0-9]{1,5}$"
+GROUP: Final = "^[A-Za-z0-9/*:_+=.@-]{1,200}$"
+STORED_SECRET: Final = "^arn:[a-z0-9-]+:secretsmanager:[a-z0-9-]+:[0-9]{12}:secret:[A-Za-z0-9/_+=.@-]+$"  # noqa: S105
 ROLE_PATH: Final = r"^/([A-Za-z0-9_+=,.@-]+/)*$"
 SUBNET: Final = "^subnet-[0-9a-f]+$"
 SECURITY_GROUP: Final = "^sg-[0-9a-f]+$"
@@ -73,7 +77,11 @@ PATTERNS: Final = {
     BUCKET: "is no name of a bucket",
     ANY_TABLE: "is no name or ARN of a table",
     ANY_TOPIC: "is no name or ARN of a topic",
-    STREAM: "is no ARN of a stream, arn:aws:kinesis:…:stream/orders or arn:aws:dynamodb:…:table/stock/stream/2026-…",
+    STREAM: "is no ARN of a stream, arn:aws:kinesis:…:stream/orders or arn:aws:dynamodb:…:table/stock/stream/2026-…, "
+    "nor of a cluster of MSK, arn:aws:kafka:…:cluster/bank/751d2973-…",
+    SERVER: "is no server of Kafka with its port, such as kafka-1.example.com:9096",
+    GROUP: "is no consumer group: up to 200 of a-z, A-Z, 0-9 and / * : _ + = . @ -",
+    STORED_SECRET: "is no ARN of a secret, such as arn:aws:secretsmanager:eu-west-1:123456789012:secret:kafka-1a2b3c",
     SCHEDULE_GROUP: "is no name of a group of schedules: up to 64 of a-z, A-Z, 0-9, _, . and -",
     KEYS: "does not say where the keys are: ssm:<parameter> or secretsmanager:<secret>",
     LINKS: "is no URL of http or https without ? and #",

@@ -6,7 +6,7 @@
      "records": {"orders-0": [{"topic": "orders", "partition": 0, "offset": 15, "timestamp": …, "key": …, "value": …}]}}
 
     id    <cluster's ARN>:orders-0;place=002.15          text  JSON: key, value, headers
-    name  orders-0-15, by which the answer says where Lambda goes on: {"partition": "orders-0", "offset": 15}
+    name  orders-0-15, by which the answer names it: {"partition": "orders-0", "offset": 15}
 """
 
 from __future__ import annotations
@@ -75,12 +75,9 @@ def name_of(part: Mapping[str, Any]) -> str | None:
 
 
 def named_for_lambda(names: Iterable[str]) -> list[dict[str, Any]]:
-    """Return how the answer names records. Of each partition it is the first one alone: Lambda goes on there."""
-    first: dict[str, int] = {}
-    for name in names:
-        partition, _, offset = name.rpartition("-")
-        first[partition] = min(int(offset), first.get(partition, int(offset)))
-    return [{"partition": partition, "offset": offset} for partition, offset in first.items()]
+    """Return how the answer names records. It has each of them: AWS says that Lambda retries those that it names."""
+    parts = (name.rpartition("-") for name in names)
+    return [{"partition": partition, "offset": int(offset)} for partition, _, offset in parts]
 
 
 class KafkaRecord:

@@ -118,6 +118,9 @@ def _of_cloudformation(  # noqa: C901, PLR0911, PLR0912 - a case for each type o
             return {_key(name): {**own, **target, "after": after}}
         case "AWS::SNS::Subscription":
             return {("subscription", f"{own['Endpoint']} {own['TopicArn']}"): {**own, "after": after}}
+        case "AWS::SNS::TopicPolicy":
+            [topic] = own["Topics"]
+            return {("topic policy", topic): own["PolicyDocument"]}
         case "AWS::SQS::QueuePolicy":
             [queue] = own["Queues"]
             return {("policy", queue): own["PolicyDocument"]}
@@ -127,7 +130,7 @@ def _of_cloudformation(  # noqa: C901, PLR0911, PLR0912 - a case for each type o
             own["Policy"] = policy["PolicyDocument"]
             return {_key(name): _plain_tags(own)}
         case "AWS::Lambda::EventSourceMapping":
-            return {("source", f"{own['FunctionName']} {own['EventSourceArn']}"): own}
+            return {("source", f"{own['FunctionName']} {_brought(own)}"): own}
         case "AWS::Lambda::Url":
             return {("url", own["TargetFunctionArn"]): {"AuthType": own["AuthType"]}}
         case "AWS::Lambda::Permission":
@@ -143,7 +146,14 @@ def _of_cloudformation(  # noqa: C901, PLR0911, PLR0912 - a case for each type o
             raise AssertionError(f"{kind} has no place here")
 
 
-_SERVICES: Final = {"SQS": "", "Kinesis": ":kinesis:", "DynamoDB": "table"}
+_SERVICES: Final = {"SQS": "", "Kinesis": ":kinesis:", "DynamoDB": "table", "MSK": ":kafka:"}
+_GROUPS: Final = {"MSK": "AmazonManagedKafkaEventSourceConfig", "SelfManagedKafka": "SelfManagedKafkaEventSourceConfig"}
+
+
+def _brought(source: Mapping[str, Any]) -> str:
+    """What a mapping brings."""
+    outside = source.get("SelfManagedEventSource", {}).get("Endpoints", {}).get("KafkaBootstrapServers", [])
+    return " ".join([source.get("EventSourceArn", ",".join(outside)), *source.get("Topics", [])])
 
 
 def _of_sam(name: str, own: dict[str, Any]) -> Facts:
@@ -151,9 +161,16 @@ def _of_sam(name: str, own: dict[str, Any]) -> Facts:
     facts: Facts = {}
     for event in own.pop("Events", {}).values():
         source = {**event["Properties"], "FunctionName": name}
-        source["EventSourceArn"] = source.pop("Queue" if event["Type"] == "SQS" else "Stream")
-        assert _SERVICES[event["Type"]] in source["EventSourceArn"], event
-        facts["source", f"{name} {source['EventSourceArn']}"] = source
+        if (group := source.pop("ConsumerGroupId", None)) is not None:
+            source[_GROUPS[event["Type"]]] = {"ConsumerGroupId": group}
+        if event["Type"] == "SelfManagedKafka":
+            source["SelfManagedEventSource"] = {
+                "Endpoints": {"KafkaBootstrapServers": source.pop("KafkaBootstrapServers")}
+            }
+        else:
+            source["EventSourceArn"] = source.pop("Queue" if event["Type"] == "SQS" else "Stream")
+            assert _SERVICES[event["Type"]] in source["EventSourceArn"], event
+        facts["source", f"{name} {_brought(source)}"] = source
     if (url := own.pop("FunctionUrlConfig", None)) is not None:
         facts["url", name] = url
     own["Tags"] = [{"Key": key, "Value": value} for key, value in own["Tags"].items()]
@@ -269,6 +286,7 @@ _ARGUMENTS: Final[Mapping[str, Mapping[str, str]]] = {
         "maximum_record_age_in_seconds": "MaximumRecordAgeInSeconds",
         "maximum_retry_attempts": "MaximumRetryAttempts",
         "parallelization_factor": "ParallelizationFactor",
+        "topics": "Topics",
     },
     "alarm": {
         "alarm_name": "AlarmName",
@@ -377,6 +395,9 @@ def _add_terraform(  # noqa: C901, PLR0912, PLR0915 - a case for each type of re
             rule |= {"Arn": own.pop("arn"), "DeadLetterConfig": {"Arn": dead["arn"]}}
             rule["after"] = sorted(own.pop("depends_on", []))
             made = {}
+        case "aws_sns_topic_policy":
+            facts["topic policy", own.pop("arn")] = own.pop("policy")
+            made = {}
         case "aws_sqs_queue_policy":
             made, name = own.pop("policy"), f"<policy {own.pop('queue_url')}>"
         case "aws_secretsmanager_secret_version":
@@ -402,7 +423,8 @@ def _add_terraform(  # noqa: C901, PLR0912, PLR0915 - a case for each type of re
             facts[_key(own.pop("function_name"))]["RecursiveLoop"] = own.pop("recursive_loop")
             made = {}
         case "aws_lambda_event_source_mapping":
-            made, name = _renamed("source", own), f"<source {own['function_name']} {own['event_source_arn']}>"
+            made = _renamed("source", own) | _of_kafka(own)
+            name = f"<source {own['function_name']} {_brought(made)}>"
             facts["order", name] = {"after": own.pop("depends_on", [])}
             if (scaling := own.pop("scaling_config", None)) is not None:
                 made["ScalingConfig"] = {"MaximumConcurrency": scaling["maximum_concurrency"]}
@@ -444,6 +466,23 @@ def _add_terraform(  # noqa: C901, PLR0912, PLR0915 - a case for each type of re
     assert not {key for key in own if key not in _ARGUMENTS.get(name[1:].partition(" ")[0], {})}, f"{kind}: {own}"
     if made:
         facts[_key(name)] = made
+
+
+def _of_kafka(own: dict[str, Any]) -> dict[str, Any]:
+    """What a mapping says of a topic of Kafka."""
+    made: dict[str, Any] = {}
+    if (pollers := own.pop("provisioned_poller_config", None)) is not None:
+        words = {"minimum_pollers": "MinimumPollers", "maximum_pollers": "MaximumPollers"}
+        made["ProvisionedPollerConfig"] = {words[word]: count for word, count in pollers.items()}
+    if (access := own.pop("source_access_configuration", None)) is not None:
+        made["SourceAccessConfigurations"] = [{"Type": each["type"], "URI": each["uri"]} for each in access]
+    if (outside := own.pop("self_managed_event_source", None)) is not None:
+        servers = outside["endpoints"]["KAFKA_BOOTSTRAP_SERVERS"].split(",")
+        made["SelfManagedEventSource"] = {"Endpoints": {"KafkaBootstrapServers": servers}}
+    for whose, config in (("amazon_managed", _GROUPS["MSK"]), ("self_managed", _GROUPS["SelfManagedKafka"])):
+        if (group := own.pop(f"{whose}_kafka_event_source_config", None)) is not None:
+            made[config] = {"ConsumerGroupId": group["consumer_group_id"]}
+    return made
 
 
 def _renamed(kind: str, own: dict[str, Any]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from flowguard.cli.iac import FORMATS
 from flowguard.deploy.options import DeployOptions
-from tests.deploy import charging, starting, streaming, ticking
+from tests.deploy import charging, starting, streaming, ticking, topics, uploading
 from tests.deploy.everything import OPTIONS
 from tests.deploy.exercised import needs
 
@@ -23,6 +23,8 @@ MODULES: Final[Mapping[str, str]] = {
     "starting": "tests.deploy.starting",
     "streaming": "tests.deploy.streaming",
     "ticking": "tests.deploy.ticking",
+    "topics": "tests.deploy.topics",
+    "uploading": "tests.deploy.uploading",
 }
 
 
@@ -33,6 +35,8 @@ def options_of(name: str) -> DeployOptions:
         "starting": tomllib.loads(starting.OPTIONS),
         "streaming": streaming.OPTIONS,
         "ticking": ticking.OPTIONS,
+        "topics": topics.OPTIONS,
+        "uploading": uploading.OPTIONS,
     }
     return DeployOptions.model_validate(given.get(name, {}))
 

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, Final
 
 import pytest
 from click.testing import CliRunner
 
 from flowguard.cli import main
 from flowguard.deploy.audit import audited
+from flowguard.deploy.needs import Target
 from flowguard.deploy.options import DeployOptions
 from tests.deploy import everything
 from tests.deploy.exercised import needs
 from tests.deploy.templates import MODULES, options_of, template
+
+ALL_NETWORKS: Final = "all network interfaces of the account"
 
 
 def audit_of(name: str) -> str:
@@ -42,7 +45,9 @@ def test_each_permission_of_a_role_is_named_with_its_resource(name: str) -> None
         for permission in function.permissions if function.role is None else ():
             through = f" through {', '.join(permission.via)}" if permission.via else ""
             allowed = f": {', '.join(permission.actions)}{through}"
-            assert f"{permission.target} {permission.name}".rstrip() + allowed in named
+            is_network = permission.on is Target.NETWORK
+            resource = ALL_NETWORKS if is_network else f"{permission.target} {permission.name}".rstrip()
+            assert resource + allowed in named
 
 
 @pytest.mark.parametrize("name", MODULES)

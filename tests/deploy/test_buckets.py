@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, Final
 
 import pytest
@@ -26,7 +27,10 @@ from flowguard.deploy.planned.account import PlannedAccount
 from flowguard.deploy.problems import CannotDeploy
 from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
 from flowguard.sim.moto import EmbeddedAWS
+from tests.deploy import uploading
+from tests.deploy.exercised import needs
 from tests.deploy.planned.looked import read
+from tests.deploy.templates import of_type, text_of
 from tests.deploy.test_doctor import SESSION
 
 KEY: Final = "arn:aws:kms:eu-west-1:123456789012:key/0123abcd-12ab-34cd-56ef-1234567890ab"
@@ -166,7 +170,178 @@ def test_a_key_of_the_queue_lets_s3_use_it_for_that_queue_alone() -> None:
     assert "Notices" not in {each["Sid"] for each in key_policy(deployment(without), KEY)["Statement"]}
 
 
+# -- topics that buckets tell
+
+
+def told(**topics: Any) -> Deployment:
+    given = {**uploading.OPTIONS, **({"topics": topics} if topics else {})}
+    return needs("tests.deploy.uploading", options=DeployOptions.model_validate(given))
+
+
+def test_each_bucket_may_publish_to_its_topic_as_long_as_it_is_of_this_account() -> None:
+    [(_, own)] = of_type("uploading", "AWS::SNS::TopicPolicy")
+    first, second = own["PolicyDocument"]["Statement"]
+    [(label, _)] = of_type("uploading", "AWS::SNS::Topic")
+    assert own["Topics"] == [first["Resource"]] == [{"Ref": label}]
+    assert (first["Effect"], first["Action"]) == ("Allow", "sns:Publish")
+    assert first["Principal"] == {"Service": "s3.amazonaws.com"}
+    assert first["Condition"] == {
+        "ArnEquals": {"aws:SourceArn": {"Fn::Sub": "arn:${AWS::Partition}:s3:::scans"}},
+        "StringEquals": {"aws:SourceAccount": {"Ref": "AWS::AccountId"}},
+    }
+    assert "more.scans" in str(second["Condition"])
+
+
+def test_a_topic_that_is_there_already_or_that_no_bucket_tells_gets_no_policy() -> None:
+    others: tuple[dict[str, Any], ...] = ({"told": {"existing": True, "buckets": ["scans"]}}, {"told": {}})
+    for topics in others:
+        chosen = DeployOptions.model_validate({**uploading.OPTIONS, "topics": topics})
+        made = json.loads(FORMATS["cloudformation"](needs("tests.deploy.uploading", options=chosen), chosen))
+        assert "AWS::SNS::TopicPolicy" not in {each["Type"] for each in made["Resources"].values()}
+
+
+def test_the_buckets_of_a_topic_are_those_of_its_name_and_of_its_arn() -> None:
+    needed = told(told={"buckets": ["scans"]}, **{uploading.TOLD: {"buckets": ["more.scans", "scans"]}})
+    assert [topic.buckets for topic in needed.topics] == [("more.scans", "scans")]
+    assert json.loads(described(needed))["topics"][0]["buckets"] == ["more.scans", "scans"]
+    assert [topic.existing for topic in told(told={"existing": True}, **{uploading.TOLD: {}}).topics] == [True]
+
+
+def test_a_file_whose_topic_lets_its_buckets_in_is_right() -> None:
+    needed = told()
+    account = PlannedAccount(read(text_of("uploading", "cloudformation"), "cloudformation"), needed)
+    assert list(check_buckets(needed, account)) == []
+
+
+def test_no_bucket_tells_a_fifo_topic() -> None:
+    class OfFifo(Flow, name="fed", object_id="object.key"):
+        stages = (type("Index", (Index,), {}, name="index", inbox=Topic(f"{uploading.TOLD}.fifo")),)
+
+    chosen = DeployOptions.model_validate({"topics": {"told.fifo": {"buckets": ["scans"]}}})
+    with pytest.raises(CannotDeploy, match=r"'told\.fifo'.* has buckets, and S3 sends nothing to a FIFO topic"):
+        deployment(chosen, OfFifo)
+    assert [topic.buckets for topic in deployment(DeployOptions(), OfFifo).topics] == [()]
+
+
+def test_a_key_of_the_topic_lets_s3_use_it_for_that_topic_alone() -> None:
+    chosen = {"buckets": ["scans"], "kms_key": KEY}
+    statements = {each["Sid"]: each for each in key_policy(told(told=chosen), KEY)["Statement"]}
+    assert statements["NoticesToTopics"]["Principal"] == {"Service": "s3.amazonaws.com"}
+    assert statements["NoticesToTopics"]["Condition"] == {
+        "ArnEquals": {"kms:EncryptionContext:aws:sns:topicArn": [uploading.TOLD]}
+    }
+    for other in ({"kms_key": KEY}, {"buckets": ["scans"], "kms_key": KEY.replace("0123", "9999")}):
+        of_queue = {"kms_key": KEY, "buckets": ["uploads"]}
+        needed = needs(
+            "tests.deploy.uploading",
+            options=DeployOptions.model_validate(
+                {**uploading.OPTIONS, "topics": {"told": other}, "queues": {"files": of_queue}}
+            ),
+        )
+        assert "NoticesToTopics" not in {each["Sid"] for each in key_policy(needed, KEY)["Statement"]}
+
+
 # -- what is live
+
+
+@pytest.fixture
+def topic() -> Iterator[str]:
+    with EmbeddedAWS():
+        place = {"CreateBucketConfiguration": {"LocationConstraint": "eu-west-1"}}
+        for bucket in ("scans", "more.scans"):
+            SESSION.client("s3").create_bucket(Bucket=bucket, **place)
+        yield SESSION.client("sns").create_topic(Name="told")["TopicArn"]
+
+
+def let_in(*buckets: str, **changes: Any) -> None:
+    """Let buckets publish to the topic."""
+    statements = [
+        {
+            "Effect": "Allow",
+            "Principal": {"Service": "s3.amazonaws.com"},
+            "Action": "SNS:Publish",
+            "Resource": uploading.TOLD,
+            "Condition": {
+                "ArnLike": {"aws:SourceArn": f"arn:aws:s3:::{bucket}"},
+                "StringEquals": {"aws:SourceAccount": "123456789012"},
+            },
+            **changes,
+        }
+        for bucket in buckets
+    ]
+    policy = json.dumps({"Version": "2012-10-17", "Statement": statements})
+    SESSION.client("sns").set_topic_attributes(TopicArn=uploading.TOLD, AttributeName="Policy", AttributeValue=policy)
+
+
+def publish_to(bucket: str, topic: str) -> None:
+    given = {"TopicConfigurations": [{"TopicArn": topic, "Events": ["s3:ObjectCreated:*"]}]}
+    SESSION.client("s3").put_bucket_notification_configuration(Bucket=bucket, NotificationConfiguration=given)
+
+
+def found_of_topics() -> list[tuple[str, str, str]]:
+    wanted = told(told={"buckets": ["scans", "more.scans"]})
+    of_topics = replace(wanted, queues=())
+    found = list(check_buckets(of_topics, LiveAccount(SESSION)))
+    assert {each.severity.value for each in found} <= {"error"}
+    return [(each.rule, each.resource, each.what) for each in found]
+
+
+def test_a_topic_that_lets_no_bucket_in_is_found(topic: str) -> None:
+    assert topic == uploading.TOLD
+    publish_to("scans", topic)
+    publish_to("more.scans", topic)
+    let_in("scans", "more.scans")
+    assert found_of_topics() == []
+    let_in("scans")
+    closed = "its policy does not let the bucket more.scans publish"
+    assert found_of_topics() == [("topic-closed", "told", closed)]
+    for wrong in ({"Action": "sns:Subscribe"}, {"Principal": {"Service": "events.amazonaws.com"}}):
+        let_in("scans", "more.scans", **wrong)
+        assert [rule for rule, _, _ in found_of_topics()] == ["topic-closed", "topic-closed"]
+    of_others = {"StringEquals": {"aws:SourceAccount": "210987654321"}}
+    let_in("scans", "more.scans", Condition=of_others)
+    assert [rule for rule, _, _ in found_of_topics()] == ["topic-closed", "topic-closed"]
+    let_in("scans", "more.scans", Condition={"IpAddress": {"aws:SourceIp": "10.0.0.0/8"}})
+    assert found_of_topics() == [], "whether that holds is not known"
+
+
+def test_a_bucket_that_tells_its_topic_nothing_is_found(topic: str) -> None:
+    let_in("scans", "more.scans")
+    publish_to("scans", topic)
+    publish_to("more.scans", SESSION.client("sns").create_topic(Name="others")["TopicArn"])
+    [(rule, resource, what)] = found_of_topics()
+    assert (rule, resource) == ("bucket-silent", "told")
+    assert "more.scans" in what
+    SESSION.client("s3").delete_bucket(Bucket="more.scans")
+    assert [(rule, resource) for rule, resource, _ in found_of_topics()] == [("bucket-missing", "more.scans")]
+
+
+def test_a_topic_that_may_not_be_read_is_not_closed(topic: str) -> None:
+    publish_to("scans", topic)
+    publish_to("more.scans", topic)
+
+    def deny(call: ApiCall, proceed: Proceed) -> Response:
+        if call.operation == "GetTopicAttributes":
+            raise denied(call.operation)
+        return proceed()
+
+    with intercept(deny):
+        assert found_of_topics() == []
+
+    def unsaid(call: ApiCall, proceed: Proceed) -> Response:
+        return {"Attributes": {}} if call.operation == "GetTopicAttributes" else proceed()
+
+    with intercept(unsaid):
+        assert [rule for rule, _, _ in found_of_topics()] == ["topic-closed", "topic-closed"]
+
+    def deny_buckets(call: ApiCall, proceed: Proceed) -> Response:
+        if call.operation == "GetBucketNotificationConfiguration":
+            raise denied(call.operation)
+        return proceed()
+
+    let_in("scans", "more.scans")
+    with intercept(deny_buckets):
+        assert found_of_topics() == []
 
 
 @pytest.fixture

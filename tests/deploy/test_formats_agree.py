@@ -92,7 +92,7 @@ def test_a_deployment_has_one_of_each() -> None:
 
 KINDS: Final = (
     *("table", "queue", "topic", "subscription", "rule", "policy", "secret", "group", "role", "logs", "function"),
-    *("source", "url", "metric", "alarm", "schedule"),
+    *("source", "url", "metric", "alarm", "schedule", "topic policy"),
 )
 
 

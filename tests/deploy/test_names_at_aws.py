@@ -29,6 +29,8 @@ from flowguard.sim.account import ACCOUNT_ID, REGION
 from flowguard.sim.moto import EmbeddedAWS
 from tests.deploy.streaming import CLICKED, KEY, PRICES, SHARED
 from tests.deploy.templates import MODULES, options_of
+from tests.deploy.topics import CLUSTER, PLAIN_SECRET, SCRAM_SECRET
+from tests.deploy.topics import KEY as KEY_OF_KAFKA
 
 RULE: Final = "staging-*"
 ORDERS: Final = "flows.orders.handlers"
@@ -62,6 +64,11 @@ def test_every_resource_has_another_name_and_only_that(name: str) -> None:
         assert not renamed & names, kind
 
 
+def is_of_kafka(arn: str) -> bool:
+    """Whether it is a cluster, a topic of it, or a group that the options name."""
+    return arn.startswith(CLUSTER.partition("cluster/")[0]) and (":group/" not in arn or arn.endswith("/limits-copies"))
+
+
 def test_a_role_of_one_deployment_may_touch_nothing_of_the_other() -> None:
     def named(needed: Deployment) -> set[Permission]:
         return {one for function in needed.functions for one in function.permissions}
@@ -78,12 +85,15 @@ def test_a_role_of_one_deployment_may_touch_nothing_of_the_other() -> None:
             "scheduler role",
             "stream",
             "key",
+            "network",
         }, name
-        assert {where for target, where in shared if target in ("stream", "key")} <= {CLICKED, SHARED, PRICES, KEY}
+        elsewhere = {where for target, where in shared if target in ("stream", "key") and not is_of_kafka(where)}
+        assert elsewhere <= {CLICKED, SHARED, PRICES, KEY, KEY_OF_KAFKA}
         exact = [where for target, where in shared if target == "queue"]
         assert all(where.startswith(("arn:", "https:")) for where in exact), name
         assert [where for target, where in shared if target == "bus"] in ([], ["default"])
-        assert [where for target, where in shared if target == "secret"] in ([], ["flowguard/keys"]), "it was given"
+        secrets = {where for target, where in shared if target == "secret"}
+        assert secrets <= {"flowguard/keys", SCRAM_SECRET, PLAIN_SECRET}, "they were given"
 
 
 def test_each_resource_of_a_role_is_the_one_of_its_deployment() -> None:

@@ -202,7 +202,7 @@ def test_the_outputs_are_those_of_the_single_template(name: str) -> None:
 
 @pytest.mark.proof("cfn-lint takes a second for each template")
 def test_cfn_lint_has_nothing_to_say(tmp_path: Path) -> None:
-    for name in ("everything", "streaming", "all that are shipped"):
+    for name in ("everything", "streaming", "topics", "all that are shipped"):
         (tmp_path / name).mkdir()
         written(name, tmp_path / name)
     command = [str(Path(sys.executable).with_name("cfn-lint")), *map(str, sorted(tmp_path.glob("*/*.json")))]
@@ -245,6 +245,7 @@ def test_a_resource_goes_to_the_flow_of_its_tag() -> None:
         ("AWS::Lambda::Url", "TargetFunctionArn"),
         ("AWS::Logs::MetricFilter", "LogGroupName"),
         ("AWS::SNS::Subscription", "Endpoint"),
+        ("AWS::SNS::TopicPolicy", "Topics"),
         ("AWS::SQS::QueuePolicy", "Queues"),
     ],
 )

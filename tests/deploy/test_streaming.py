@@ -504,6 +504,11 @@ def test_what_the_options_name_is_meant() -> None:
     assert [finding.rule for finding in fewer] == ["stream-attempts-few"]
 
 
+def test_a_record_of_a_shard_needs_no_bound_of_attempts() -> None:
+    [few] = findings_of(NOTICE, mapping(MaximumRetryAttempts=99), mapping(PRICES))
+    assert few.fix.startswith("leave MaximumRetryAttempts out, or say max_attempts")
+
+
 class Whole(BaseModel):
     keys: dict[str, str]
     before: dict[str, str] = Field(alias="old")

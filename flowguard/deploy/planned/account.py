@@ -8,6 +8,7 @@ from typing import Any, Final, NoReturn
 
 from flowguard.deploy.account import DEFAULT_TIMEOUT, function_name
 from flowguard.deploy.finding import LiveFinding, error, note
+from flowguard.deploy.kafka_need import SERVERS
 from flowguard.deploy.needs import Deployment, stream_of
 from flowguard.deploy.planned.policies import allowed, documents_of
 from flowguard.deploy.planned.problems import NotReadable
@@ -16,6 +17,7 @@ from flowguard.deploy.planned.values import UNKNOWN, Answer, Unanswered, is_know
 
 _HOUR: Final = 3_600
 _QUEUE: Final = "AWS::SQS::Queue"
+_TOPIC: Final = "AWS::SNS::Topic"
 _KEY: Final = "AWS::KMS::Key"
 _OF_ACCOUNT: Final = {
     "Statement": [{"Effect": "Allow", "Principal": {"AWS": HERE.account}, "Action": "kms:*", "Resource": "*"}]
@@ -29,7 +31,7 @@ _DAY_HOURS: Final = 24
 _KEPT: Final = 345_600
 """Seconds for which a queue keeps a message by default."""
 
-_BATCH: Final = {"sqs": 10, "kinesis": 100, "dynamodb": 100}
+_BATCH: Final = {"sqs": 10, "kinesis": 100, "dynamodb": 100, "kafka": 100, "": 100}
 """Records of a batch by default."""
 
 _KEY_OF_TABLE: Final = ("AttributeDefinitions", "KeySchema")
@@ -50,7 +52,7 @@ class PlannedAccount:
         self._made = {
             *((_QUEUE, queue.name) for queue in needed.queues if queue.made),
             *(("AWS::DynamoDB::Table", table.name) for table in needed.tables if not table.existing),
-            *(("AWS::SNS::Topic", topic.name) for topic in needed.topics if not topic.existing),
+            *((_TOPIC, topic.name) for topic in needed.topics if not topic.existing),
             *(("AWS::Lambda::Function", function.name) for function in needed.functions),
             ("AWS::SecretsManager::Secret", needed.signing_secret),
             *(("AWS::Scheduler::Schedule", schedule.name) for schedule in needed.schedules),
@@ -139,20 +141,33 @@ class PlannedAccount:
 
     def subscriptions(self, topic: str) -> list[Mapping[str, str]] | None:
         answers = [*self._subscribed(self._resources.placed(topic))]
-        return answers if answers or self._one("AWS::SNS::Topic", topic.rpartition(":")[2]) is not None else None
+        return answers if answers or self._one(_TOPIC, topic.rpartition(":")[2]) is not None else None
 
     def _subscribed(self, topic: str) -> Iterator[Mapping[str, str]]:
         for subscription in self._resources.of("AWS::SNS::Subscription"):
             answer = self._answer(_subscription(subscription.properties), subscription)
             if answer.get("TopicArn") == topic:
                 yield answer
-        if (here := self._resources.named("AWS::SNS::Topic", topic.rpartition(":")[2])) is not None:
+        if (here := self._resources.named(_TOPIC, topic.rpartition(":")[2])) is not None:
             inline = here.properties.get("Subscription", [])
             for given in [UNKNOWN] if inline is UNKNOWN else inline:
                 yield self._answer(_subscription(given), here)
 
+    def topic_policies(self, topic: str) -> list[Any]:
+        """Return the policies that name the topic. One that leaves its topics open may be that of any."""
+        self._one(_TOPIC, topic.rpartition(":")[2])
+        place = self._resources.placed(topic)
+        documents = []
+        for policy in self._resources.of("AWS::SNS::TopicPolicy"):
+            named = policy.properties.get("Topics", UNKNOWN)
+            if named is UNKNOWN or (UNKNOWN in named and place not in named):
+                self._unanswered.stop("whose policy it is", policy.label)
+            if place in named:
+                documents.append(policy.properties.get("PolicyDocument", UNKNOWN))
+        return documents
+
     def topic_key(self, topic: str) -> str | None:
-        resource = self._one("AWS::SNS::Topic", topic.rpartition(":")[2])
+        resource = self._one(_TOPIC, topic.rpartition(":")[2])
         return self._key_of(resource, "KmsMasterKeyId")
 
     # -- buses and schedules
@@ -326,6 +341,10 @@ class PlannedAccount:
         """Refuse the question: the file that makes a bucket need not name its queues."""
         self._unanswered.stop("whom the bucket tells of its objects", bucket)
 
+    def notified_topics(self, bucket: str) -> NoReturn:
+        """Refuse the question: the file that makes a bucket need not name its topics."""
+        self._unanswered.stop("whom the bucket tells of its objects", bucket)
+
     def secret_key(self, name: str) -> str | None:
         return self._key_of(self._one("AWS::SecretsManager::Secret", name), "KmsKeyId")
 
@@ -449,13 +468,26 @@ def _subscription(given: Any) -> dict[str, Any]:
 
 def _mapping(given: Mapping[str, Any]) -> dict[str, Any]:
     """Return an event source mapping as Lambda tells of it."""
-    arn = given.get("EventSourceArn", UNKNOWN)
+    arn = "" if "SelfManagedEventSource" in given else given.get("EventSourceArn", UNKNOWN)
     size = (
         {}
         if arn is UNKNOWN
-        else {"BatchSize": _BATCH.get(str(arn).split(":")[2] if str(arn).count(":") > 1 else "", 1)}
+        else {"BatchSize": _BATCH.get(str(arn).split(":")[2] if str(arn).count(":") > 1 else str(arn), 1)}
     )
     is_on = given.get("Enabled", True)
     state = is_on if is_on is UNKNOWN else "Enabled" if is_on else "Disabled"
     place = given.get("FunctionName", UNKNOWN)  # Lambda tells its ARN
-    return {**size, **given, "FunctionArn": place, "EventSourceArn": arn, "State": state}
+    return {**size, **given, **_outside(given), "FunctionArn": place, "EventSourceArn": arn, "State": state}
+
+
+def _outside(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the servers of a cluster outside AWS under their name in the API. Terraform writes them in one text."""
+    outside = given.get("SelfManagedEventSource")
+    if not isinstance(outside, dict):
+        return {}
+    endpoints = outside.get("Endpoints")
+    if not isinstance(endpoints, dict):
+        return {"SelfManagedEventSource": UNKNOWN}
+    servers = endpoints.get("KafkaBootstrapServers", endpoints.get(SERVERS, UNKNOWN))
+    listed = servers.split(",") if isinstance(servers, str) else servers
+    return {"SelfManagedEventSource": {"Endpoints": {SERVERS: listed}}}

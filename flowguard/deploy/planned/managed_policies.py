@@ -45,7 +45,12 @@ def _passes(service: str) -> dict[str, Any]:
 
 
 _ALL_OF_TABLES: Final = _allows(
-    "dynamodb:*", "ec2:DescribeSubnets", "kinesis:DescribeStream", "kinesis:DescribeStreamSummary"
+    "dynamodb:*",
+    "ec2:DescribeSecurityGroups",
+    "ec2:DescribeSubnets",
+    "ec2:DescribeVpcs",
+    "kinesis:DescribeStream",
+    "kinesis:DescribeStreamSummary",
 )
 POLICIES: Final[Mapping[str, Sequence[Mapping[str, Any]]]] = {
     "AdministratorAccess": [_allows("*")],
@@ -74,6 +79,20 @@ POLICIES: Final[Mapping[str, Sequence[Mapping[str, Any]]]] = {
             "kinesis:GetShardIterator",
             "kinesis:ListShards",
             "kinesis:SubscribeToShard",
+            *_WRITES_LOGS,
+        )
+    ],
+    "AWSLambdaMSKExecutionRole": [
+        _allows(
+            "kafka:DescribeCluster",
+            "kafka:DescribeClusterV2",
+            "kafka:GetBootstrapBrokers",
+            "ec2:CreateNetworkInterface",
+            "ec2:DeleteNetworkInterface",
+            "ec2:DescribeNetworkInterfaces",
+            "ec2:DescribeSecurityGroups",
+            "ec2:DescribeSubnets",
+            "ec2:DescribeVpcs",
             *_WRITES_LOGS,
         )
     ],

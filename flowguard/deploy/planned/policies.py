@@ -86,6 +86,12 @@ def key_lets_service(policy: Any, service: str, action: str) -> bool | None:
     return _lets(policy, lambda statement: names_service(statement, service), action, {})
 
 
+def lets_service(documents: list[Any], service: str, action: str, context: Context) -> bool | None:
+    """Answer whether the policies of a resource let a service act on it. None if they leave it open."""
+    answers = [_lets(each, lambda statement: names_service(statement, service), action, context) for each in documents]
+    return True if True in answers else None if None in answers else False
+
+
 def _lets(policy: Any, names: Callable[[Any], bool | None], action: str, context: Context) -> bool | None:
     answers = [
         _both(names(statement), holds({**statement, "Resource": "*"}, action, "*", context))

@@ -7,11 +7,17 @@ from typing import Any, Final
 
 from flowguard.deploy.planned.managed_policies import arn_of_aws
 
-_STREAMS: Final = ("Kinesis", "DynamoDB")
+_STREAMS: Final = ("Kinesis", "DynamoDB", "MSK")
+_OUTSIDE: Final = "SelfManagedKafka"
+_OF_SAM: Final = ("ConsumerGroupId", "KafkaBootstrapServers", "Queue", "Stream")
+"""The properties that a mapping has under other names."""
+
+_CONFIGS: Final = {"MSK": "AmazonManagedKafkaEventSourceConfig", _OUTSIDE: "SelfManagedKafkaEventSourceConfig"}
 _FOR_EVENTS: Final = {
     "SQS": "AWSLambdaSQSQueueExecutionRole",
     "Kinesis": "AWSLambdaKinesisExecutionRole",
     "DynamoDB": "AWSLambdaDynamoDBExecutionRole",
+    "MSK": "AWSLambdaMSKExecutionRole",
 }
 """The policies of AWS that SAM gives the roles that it makes."""
 
@@ -75,11 +81,21 @@ def _made(label: str, resource: Section, properties: Section) -> Section:
 
 
 def _mapping_of(label: str, source: Section) -> Section | None:
-    given, type_ = _mapping(source.get("Properties")), source.get("Type")
+    given, type_ = _mapping(source.get("Properties")), str(source.get("Type"))
+    named = {name: value for name, value in given.items() if name not in _OF_SAM}
+    made = {**named, **_group(given, type_), "FunctionName": {"Ref": label}}
+    if type_ == _OUTSIDE:
+        servers = {"KafkaBootstrapServers": given.get("KafkaBootstrapServers", [])}
+        return {**made, "SelfManagedEventSource": {"Endpoints": servers}}
     if type_ != "SQS" and type_ not in _STREAMS:
         return None
-    arn = given.get("Queue" if type_ == "SQS" else "Stream")
-    return {**given, "EventSourceArn": arn, "FunctionName": {"Ref": label}}
+    return {**made, "EventSourceArn": given.get("Queue" if type_ == "SQS" else "Stream")}
+
+
+def _group(given: Section, type_: str) -> Section:
+    """Return the consumer group of an event of Kafka, where a mapping names it."""
+    group = given.get("ConsumerGroupId")
+    return {} if group is None else {_CONFIGS.get(type_, ""): {"ConsumerGroupId": group}}
 
 
 def _role(properties: Section) -> Section:

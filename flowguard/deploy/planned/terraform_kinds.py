@@ -51,6 +51,7 @@ TYPES: Final[Mapping[str, tuple[str, str]]] = {
     "aws_scheduler_schedule_group": ("AWS::Scheduler::ScheduleGroup", "name"),
     "aws_secretsmanager_secret": ("AWS::SecretsManager::Secret", "name"),
     "aws_sns_topic": ("AWS::SNS::Topic", "name"),
+    "aws_sns_topic_policy": ("AWS::SNS::TopicPolicy", ""),
     "aws_sns_topic_subscription": ("AWS::SNS::Subscription", ""),
     "aws_sqs_queue": ("AWS::SQS::Queue", "name"),
     "aws_sqs_queue_policy": ("AWS::SQS::QueuePolicy", ""),
@@ -91,7 +92,16 @@ _RENAMED: Final[Mapping[str, Mapping[str, str]]] = {
         "function_response_types": "FunctionResponseTypes",
         "filter_criteria.filter": "FilterCriteria.Filters",
         "maximum_batching_window_in_seconds": "MaximumBatchingWindowInSeconds",
+        "provisioned_poller_config.minimum_pollers": "ProvisionedPollerConfig.MinimumPollers",
         "provisioned_poller_config.maximum_pollers": "ProvisionedPollerConfig.MaximumPollers",
+        "topics": "Topics",
+        "self_managed_event_source.endpoints": "SelfManagedEventSource.Endpoints",
+        "amazon_managed_kafka_event_source_config.consumer_group_id": (
+            "AmazonManagedKafkaEventSourceConfig.ConsumerGroupId"
+        ),
+        "self_managed_kafka_event_source_config.consumer_group_id": (
+            "SelfManagedKafkaEventSourceConfig.ConsumerGroupId"
+        ),
         "starting_position": "StartingPosition",
         "scaling_config.maximum_concurrency": "ScalingConfig.MaximumConcurrency",
         "bisect_batch_on_function_error": "BisectBatchOnFunctionError",
@@ -117,6 +127,7 @@ _RENAMED: Final[Mapping[str, Mapping[str, str]]] = {
     "aws_lambda_function_url": {"function_name": "TargetFunctionArn", "authorization_type": "AuthType"},
     "aws_secretsmanager_secret": {"kms_key_id": "KmsKeyId"},
     "aws_sns_topic": {"kms_master_key_id": "KmsMasterKeyId"},
+    "aws_sns_topic_policy": {"policy": "PolicyDocument"},
     "aws_sns_topic_subscription": {
         "topic_arn": "TopicArn",
         "protocol": "Protocol",
@@ -153,6 +164,11 @@ def made_of(blocks: Iterable[Placed]) -> Iterator[Resource]:
         resources.append(Resource(address, kind, properties, place))
         if type_ == "aws_sqs_queue" and block.get("policy"):
             resources.append(_own_policy(address, block))
+        if type_ == "aws_sns_topic" and block.get("policy"):
+            arn = Resource(address, kind, properties, place).arn
+            topics = arn if arn is UNKNOWN else [arn]
+            stated = {"Topics": topics, "PolicyDocument": _parsed(block["policy"])}
+            resources.append(Resource(address, "AWS::SNS::TopicPolicy", stated))
     for address, type_, block in parts:
         _PARTS[type_](address, block, resources)
     return iter(resources)
@@ -178,6 +194,9 @@ def _properties(type_: str, block: Block) -> dict[str, Any]:
     if type_ == "aws_sqs_queue_policy":
         url = block.get("queue_url", UNKNOWN)
         properties["Queues"] = url if url is UNKNOWN else [url]
+    if type_ == "aws_sns_topic_policy":
+        arn = block.get("arn", UNKNOWN)
+        properties["Topics"] = arn if arn is UNKNOWN else [arn]
     if type_ == "aws_iam_role":
         inline = block.get("inline_policy", [])
         properties["Policies"] = inline if inline is UNKNOWN else [_inline(each) for each in inline]

@@ -17,6 +17,7 @@ from tests.deploy.planned.looked import FILE, Text, findings, found_in, read
 from tests.deploy.planned.plans import plan_of
 from tests.deploy.planned.test_files_looked_at import ELSEWHERE, forbid
 from tests.deploy.templates import MODULES, options_of, text_of
+from tests.deploy.topics import CLUSTER
 
 Change = Callable[[Any], None]
 CFN: Final = "cloudformation"
@@ -24,6 +25,8 @@ TF: Final = "terraform-json"
 PACK: Final = "everything-pack"
 KILLED: Final = "everything-killed"
 NOTICE: Final = "changes-notice"
+COPY: Final = "accounts-copy"
+PLACE: Final = "orders-place"
 
 
 def blocks(file: Any, type_: str, kind: str, **having: Any) -> Iterator[Any]:
@@ -139,6 +142,61 @@ def tell_others(file: Any) -> None:
         given["destination_config"] = {"on_failure": {"destination_arn": arn}}
 
 
+def no_topic_policy(file: Any) -> None:
+    """Take the policy of the topic away. That of AWS lets nobody in but the account."""
+    if "Resources" in file:
+        del file["Resources"][_policy_of_topic(file)]
+    else:
+        del file["resource"]["aws_sns_topic_policy"]
+
+
+def _policy_of_topic(file: Any) -> str:
+    labels = [str(label) for label, each in file["Resources"].items() if each["Type"] == "AWS::SNS::TopicPolicy"]
+    return labels[0]
+
+
+def topic_policy_for_one(file: Any) -> None:
+    """Let the policy of the topic forget the second bucket."""
+    if "Resources" in file:
+        file["Resources"][_policy_of_topic(file)]["Properties"]["PolicyDocument"]["Statement"].pop()
+    else:
+        [block] = file["resource"]["aws_sns_topic_policy"].values()
+        policy = json.loads(block["policy"])
+        policy["Statement"].pop()
+        block["policy"] = json.dumps(policy)
+
+
+def others_serve(file: Any) -> None:
+    """Let the topic be read from other servers."""
+    given = source(file, "kafka-1")
+    if "Resources" in file:
+        given["SelfManagedEventSource"] = {"Endpoints": {"KafkaBootstrapServers": ["other.example.com:9096"]}}
+    else:
+        given["self_managed_event_source"] = {"endpoints": {"KAFKA_BOOTSTRAP_SERVERS": "other.example.com:9096"}}
+
+
+def second_of_a_group(file: Any) -> None:
+    """Let a function of nobody's read the same cluster in the group of a topic."""
+    add(
+        file,
+        "Second",
+        "AWS::Lambda::EventSourceMapping",
+        {
+            "EventSourceArn": CLUSTER,
+            "FunctionName": "audit",
+            "Topics": ["accounts"],
+            "AmazonManagedKafkaEventSourceConfig": {"ConsumerGroupId": "limits-copies"},
+        },
+        "aws_lambda_event_source_mapping",
+        {
+            "event_source_arn": CLUSTER,
+            "function_name": "audit",
+            "topics": ["accounts"],
+            "amazon_managed_kafka_event_source_config": {"consumer_group_id": "limits-copies"},
+        },
+    )
+
+
 def view(view: str) -> Change:
     def change(file: Any) -> None:
         if "Resources" in file:
@@ -246,6 +304,40 @@ CASES: Final[dict[str, tuple[str, Change, Text]]] = {
     ),
     "a start with what comes": ("streaming", start_late, ("stream-start-latest", "note", NOTICE)),
     "another queue is told": ("streaming", tell_others, ("stream-undelivered-other", "warning", NOTICE)),
+    "a topic of MSK without provisioned mode": (
+        "topics",
+        unsay(source, "bank", ProvisionedPollerConfig="provisioned_poller_config"),
+        ("kafka-unprovisioned", "error", COPY),
+    ),
+    "a topic outside without provisioned mode": (
+        "topics",
+        unsay(source, "kafka-1", ProvisionedPollerConfig="provisioned_poller_config"),
+        ("kafka-unprovisioned", "error", PLACE),
+    ),
+    "another topic": (
+        "topics",
+        say(source, "kafka-1", Topics=("topics", ["others"])),
+        ("source-missing", "error", PLACE),
+    ),
+    "other servers": ("topics", others_serve, ("source-missing", "error", PLACE)),
+    "a record of a topic that is given up soon": (
+        "topics",
+        say(source, "kafka-1", MaximumRecordAgeInSeconds=("maximum_record_age_in_seconds", 60)),
+        ("stream-age-short", "warning", PLACE),
+    ),
+    "a record of a topic without a bound of attempts": (
+        "topics",
+        say(source, "kafka-1", MaximumRetryAttempts=("maximum_retry_attempts", -1)),
+        ("stream-attempts-few", "warning", PLACE),
+    ),
+    "a topic that lets no bucket in": ("uploading", no_topic_policy, ("topic-closed", "error", "told")),
+    "a topic that lets one bucket in": ("uploading", topic_policy_for_one, ("topic-closed", "error", "told")),
+    "another function of the same group": ("topics", second_of_a_group, ("kafka-group-shared", "error", COPY)),
+    "an unbound batch of a topic outside": (
+        "topics",
+        unsay(source, "kafka-1", BatchSize="batch_size"),
+        ("batch-slow", "error", PLACE),
+    ),
 }
 
 

@@ -33,7 +33,7 @@ Asked = tuple[str, str, tuple[tuple[str, str], ...]]
 def asked_of_roles() -> set[Asked]:
     """All that functions are asked to be allowed: action, resource, condition keys."""
     asked: set[Asked] = set()
-    for name in ("everything", "streaming", "starting", "charging"):
+    for name in ("everything", "streaming", "topics", "starting", "charging"):
         needed = needs(MODULES[name], options=options_of(name))
         for function in needed.functions:
             for statement in statements_of(needed, function):

@@ -564,7 +564,7 @@ WRONG: Final[tuple[Any, ...]] = ("text", 7, True, None, [], ["x"], {}, {"x": "y"
         pytest.param(len(WRONG), marks=pytest.mark.long("gives each property in turn every other type")),
     ],
 )
-@pytest.mark.parametrize("name", ["everything", "streaming"])
+@pytest.mark.parametrize("name", ["everything", "streaming", "topics"])
 @pytest.mark.parametrize("form", ["cloudformation", "sam"])
 def test_no_property_of_another_type_brings_it_down(name: str, form: str, wrongs: int) -> None:
     """Each property in turn has another type. The command refuses it, or looks at the rest."""

@@ -204,7 +204,8 @@ class Cloud:
     def fed(self) -> Sequence[str]:
         """The queues that functions read."""
         pages = self.client("lambda").get_paginator("list_event_source_mappings").paginate()
-        return [one["EventSourceArn"].rpartition(":")[2] for page in pages for one in page["EventSourceMappings"]]
+        arns = [one["EventSourceArn"] for page in pages for one in page["EventSourceMappings"]]
+        return [arn.rpartition(":")[2] for arn in arns if ":sqs:" in arn]
 
     def settled(self, *queues: str) -> bool:
         """Answer whether nothing is left in the queues that functions read, or in these of them."""

@@ -21,6 +21,7 @@ from tests.proofs.e2e.scenes import (
     pages,
     payments,
     recount,
+    shelves,
 )
 
 SCENES: Final[Mapping[str, ModuleType]] = {
@@ -35,6 +36,7 @@ SCENES: Final[Mapping[str, ModuleType]] = {
     "environments": environments,
     "appointments": appointments,
     "caches": caches,
+    "shelves": shelves,
 }
 """Each module has ``MODULE``, where its handlers are, and ``scene``. Those that wait longest come first.
 

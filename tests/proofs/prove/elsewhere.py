@@ -155,7 +155,9 @@ TESTED: Final = (
     ),
     Elsewhere(
         r"^deploy\.(bucket_checks\.|queue_plan\.(_bucket_problems|QueuePlan\._with_existing: replace\(buckets)|"
-        r"template\.Template\.(_owned|_add_senders: \w+ is None))",
+        r"template\.Template\.(_owned|_bucket|_bucket_policy|_add_senders: \w+ is None|"
+        r"_add_tables_queues_and_topics: .*buckets)|key_policy\._of_topics|"
+        r"planned\.policies\.lets_service)",
         ("tests/deploy/test_buckets.py", "tests/deploy/test_queue_policies.py", "tests/deploy/test_templates.py"),
         "a template and the findings of the doctor: no message is delivered",
     ),
@@ -171,10 +173,16 @@ TESTED: Final = (
         "schedules of a template and what the doctor says of them: no message is delivered",
     ),
     Elsewhere(
-        r"^deploy\.(stream_\w+\.|permissions\.(_stream|permissions_of: _stream)|key_uses\..*stream|"
-        r"key_uses\..*Target\.STREAM|at_aws\._Renaming\.(_stream|_function: replace\((streams|name=places))|"
+        r"^deploy\.kafka_mapping\.",
+        ("tests/deploy/test_topics.py", "tests/deploy/test_formats_agree.py"),
+        "streams, which no shipped flow begins with",
+    ),
+    Elsewhere(
+        r"^deploy\.(stream_\w+\.|kafka_\w+\.|permissions\.(_stream|_of_shards|permissions_of: _stream)|"
+        r"key_uses\..*(stream|secrets)|key_uses\..*Target\.STREAM|"
+        r"at_aws\._Renaming\.(_stream|_groups|_function: (places|replace\((streams|name=places)))|"
         r"queue_plan\.QueuePlan\._dead_letter_queues: (\w+\.streams|self\.undelivered_records))",
-        ("tests/deploy/test_streaming.py",),
+        ("tests/deploy/test_streaming.py", "tests/deploy/test_topics.py"),
         "streams, which no shipped flow begins with",
     ),
     Elsewhere(

@@ -76,7 +76,6 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
     ),
     "what is allowed is collected in sets, which have no order": (
         "deploy.permissions._Allowed.schedules: self.on(Target.SCHEDULES, settings.scheduler_group, 'scheduler:CreateSchedule'); then self.on(Target.SCHEDULER_ROLE, settings.scheduler_role or '', 'iam:PassRole') → the other way round",
-        "deploy.permissions._stream: allowed.on(Target.STREAM, stream.place, *(_READS_CHANGES if stream.of_table else _READS_KINESIS)); then allowed.on(Target.QUEUE, stream.undelivered, 'sqs:SendMessage') → the other way round",
         "deploy.permissions._stream: allowed.on(Target.QUEUE, stream.undelivered, 'sqs:SendMessage'); then allowed.sends((flow.inbox_of(stage) for flow, stage in function.stages if stage is flow.entry())) → the other way round",
         "deploy.permissions._orders: allowed.on(Target.TABLE, settings.table, 'dynamodb:GetItem'); then allowed.sends((flow.answers, *wait_targets(flow))) → the other way round",
         "deploy.permissions._orders: allowed.sends((flow.answers, *wait_targets(flow))); then _groups(allowed, flow, settings) → the other way round",
