@@ -355,6 +355,7 @@ UNTAGGED = {
     "AWS::Lambda::Url",
     "AWS::Logs::MetricFilter",
     "AWS::SNS::Subscription",
+    "AWS::SNS::TopicPolicy",
     "AWS::SQS::QueuePolicy",
 }
 
