@@ -89,8 +89,9 @@ def iac(  # noqa: PLR0913 - the options of a command
     """
     check_one_format("form", "as_json", "key_policy", "foreign_policies")
     check_one_format("form", "audit", "key_policy", "foreign_policies")
-    for other in ("output", "as_json", "audit", "key_policy", "foreign_policies"):
-        check_one_format("split", other)
+    check_one_format("split", "output", what="places to write to")
+    for other in ("as_json", "audit", "key_policy", "foreign_policies"):
+        check_one_format("split", other, what="things to write")
     if split is not None and form != "cloudformation":
         raise click.UsageError(f"--split goes with --format cloudformation; it writes no nested stacks of {form}")
     needed, chosen = read_needs(modules, options)

@@ -13,6 +13,7 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
 from flowguard.aws.faults import STRANGERS, error_code
+from flowguard.deploy.arns import Arn, rule_place
 from flowguard.deploy.finding import LiveFinding, note
 from flowguard.deploy.needs import stream_of
 from flowguard.errors import FlowguardError
@@ -160,10 +161,17 @@ class LiveAccount:
         return self._exists("events", "describe_event_bus", Name=name)
 
     def rules(self, queue: str, bus: str) -> list[str] | None:
-        """Return the names of the rules of a bus that send to the queue of that ARN."""
+        """Return the ARNs of the rules of a bus that send to the queue of that ARN."""
         answer = self._ask("events", "list_rule_names_by_target", TargetArn=queue, EventBusName=bus)
-        names: list[str] | None = None if answer is None else answer["RuleNames"]
-        return names
+        if answer is None:
+            return None
+        _, partition, _, region, account, _ = (bus if bus.startswith("arn:") else queue).split(":")
+        return [Arn("events", rule_place(name, bus)).filled(partition, region, account) for name in answer["RuleNames"]]
+
+    def pipes(self, source: str) -> list[str] | None:
+        """Return the names of the pipes that read a queue or stream. None if they may not be listed."""
+        answer = self._ask("pipes", "list_pipes", SourcePrefix=source)
+        return None if answer is None else [pipe["Name"] for pipe in answer["Pipes"] if pipe["Source"] == source]
 
     def has_schedule_group(self, name: str) -> bool | None:
         """Answer whether a group of schedules exists. None if that may not be read."""

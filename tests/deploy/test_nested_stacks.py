@@ -433,11 +433,11 @@ def test_the_command_writes_the_templates(tmp_path: Path) -> None:
     ("arguments", "problem"),
     [
         (("--format", "sam"), "--split goes with --format cloudformation"),
-        (("-o", "x.json"), "are two formats"),
-        (("--json",), "are two formats"),
-        (("--audit",), "are two formats"),
-        (("--key-policy",), "are two formats"),
-        (("--foreign-policies",), "are two formats"),
+        (("-o", "x.json"), "-o and --split are two places to write to; give one of them"),
+        (("--json",), "are two things to write"),
+        (("--audit",), "are two things to write"),
+        (("--key-policy",), "are two things to write"),
+        (("--foreign-policies",), "are two things to write"),
     ],
 )
 def test_the_command_splits_a_template_of_cloudformation_alone(

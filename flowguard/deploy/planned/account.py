@@ -17,6 +17,7 @@ from flowguard.deploy.planned.values import UNKNOWN, Answer, Unanswered, is_know
 _HOUR: Final = 3_600
 _QUEUE: Final = "AWS::SQS::Queue"
 _KEY: Final = "AWS::KMS::Key"
+_PIPE: Final = "AWS::Pipes::Pipe"
 _OF_ACCOUNT: Final = {
     "Statement": [{"Effect": "Allow", "Principal": {"AWS": HERE.account}, "Action": "kms:*", "Resource": "*"}]
 }
@@ -129,6 +130,7 @@ class PlannedAccount:
             queues = policy.properties.get("Queues", UNKNOWN)
             if queues is UNKNOWN or (UNKNOWN in queues and place not in queues):
                 self._unanswered.add("whose policy it is", policy.label)
+                documents.append(UNKNOWN)
             elif place in queues:
                 documents.append(policy.properties.get("PolicyDocument", UNKNOWN))
         return documents
@@ -163,14 +165,14 @@ class PlannedAccount:
         self._unanswered.add("the bus, which is none of the file's", name)
         return None
 
-    def rules(self, queue: str, bus: str) -> list[str]:
-        names = []
+    def rules(self, queue: str, bus: str) -> list[Any]:
+        arns = []
         for rule in self._resources.of("AWS::Events::Rule"):
             answer = self._answer({"EventBusName": _DEFAULT_BUS, "Targets": [], **rule.properties}, rule)
             buses = {str(answer["EventBusName"]).rpartition("/")[2], bus.rpartition("/")[2]}
             if len(buses) == 1 and any(target.get("Arn") == queue for target in answer["Targets"]):
-                names.append(rule.label)
-        return names
+                arns.append(rule.arn)
+        return arns
 
     def has_schedule_group(self, name: str) -> bool | None:
         return name == _DEFAULT_BUS or self._one("AWS::Scheduler::ScheduleGroup", name) is not None
@@ -266,6 +268,15 @@ class PlannedAccount:
             if answer["EventSourceArn"] == place:
                 mappings.append(answer)
         return mappings
+
+    def pipes(self, source: str) -> list[str]:
+        place = self._resources.placed(source)
+        pipes = (
+            (pipe, self._answer({"Source": UNKNOWN, **pipe.properties}, pipe)) for pipe in self._resources.of(_PIPE)
+        )
+        return [
+            pipe.label if pipe.name is UNKNOWN else pipe.name for pipe, answer in pipes if answer["Source"] == place
+        ]
 
     def function_url(self, name: str) -> bool:
         return self._url(name) is not None

@@ -173,8 +173,9 @@ class Intrinsics:
             return None
         self._resolving.add(label)
         try:
-            name = declared.get("Properties", {}).get(kind.name, UNKNOWN)
-            return Resource(f"{self._path}{label}", declared["Type"], {kind.name: self.resolved(name)})
+            given = {kind.name: UNKNOWN, **declared.get("Properties", {})}
+            named = {name: self.resolved(given[name]) for name in (kind.name, kind.within) if name in given}
+            return Resource(f"{self._path}{label}", declared["Type"], named)
         finally:
             self._resolving.remove(label)
 

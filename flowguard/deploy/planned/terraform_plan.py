@@ -22,7 +22,7 @@ _DIRECT: Final = frozenset(
     {
         *("arn", "bucket", "destination_arn", "endpoint", "event_bus_name", "event_source_arn", "function_name"),
         *("kms_key_arn", "kms_key_id", "kms_master_key_id", "log_group_name", "policy_arn", "queue_url", "role"),
-        *("key_id", "rule", "table_name", "target_key_id", "topic_arn"),
+        *("key_id", "rule", "source", "table_name", "target_key_id", "topic_arn"),
     }
 )
 """The arguments that take a name, a URL or an ARN. An expression with one reference is that reference itself."""
@@ -220,8 +220,9 @@ class _Plan:
         type_, argument = TYPES[resource["type"]]
         if type_ not in KINDS:
             return UNKNOWN
-        name = resource["values"].get(argument)
-        there = Resource(addresses[0], type_, {} if name is None else {KINDS[type_].name: name})
+        kind, values = KINDS[type_], resource["values"]
+        named = {kind.name: values.get(argument), kind.within: values.get("event_bus_name")}
+        there = Resource(addresses[0], type_, {key: value for key, value in named.items() if value is not None})
         return _of_resource(there, attribute)
 
 

@@ -22,7 +22,7 @@ from flowguard.deploy.planned.values import UNKNOWN
 from tests.deploy.exercised import needs
 from tests.deploy.planned.looked import findings, found_in
 from tests.deploy.planned.plans import plan_of
-from tests.deploy.planned.test_files_looked_at import INBOX, PACK, RUNS, SOURCE, put, within, without
+from tests.deploy.planned.test_files_looked_at import INBOX, PACK, RULE, RUNS, SOURCE, labels, put, within, without
 from tests.deploy.templates import MODULES, SHIPPED, options_of, text_of
 
 HCL: Final = Path(__file__).parent / "hcl" / "plan.json"
@@ -63,6 +63,90 @@ def test_what_is_open_is_a_note_and_no_finding(what: str) -> None:
     looked = rules(change)
     assert any(rule == NOT_LOOKED_AT and name in resource.split(", ") for rule, resource in looked)
     assert not not_found & {rule for rule, _ in looked}
+
+
+OWN_POLICY: Final = next(
+    label
+    for label, each in labels("everything").items()
+    if each["Type"] == "AWS::SQS::QueuePolicy" and each["Properties"]["Queues"] == [{"Ref": "EverythingEventsQueue"}]
+)
+EVENTS: Final = "everything-events"
+
+
+def says(**statement: Any) -> Callable[[Any], None]:
+    """Give the queue of events a policy of one statement."""
+    allows = {"Effect": "Allow", "Principal": {"Service": "events.amazonaws.com"}, "Action": "sqs:*", "Resource": "*"}
+    return put(OWN_POLICY, PolicyDocument={"Statement": [{**allows, **statement}]})
+
+
+def its_rule(**given: Any) -> dict[str, Any]:
+    return {"Condition": {"ArnEquals": {"aws:SourceArn": given}}}
+
+
+@pytest.mark.parametrize(
+    ("changes", "looked"),
+    [
+        ([says()], None),
+        ([says(**its_rule(**{"Fn::GetAtt": [RULE, "Arn"]}))], None),
+        ([says(**its_rule(**{"Fn::GetAtt": [INBOX, "Arn"]}))], "queue-closed"),
+        ([says(), put(RULE, Name=None)], None),
+        ([says(**its_rule(**{"Fn::GetAtt": [RULE, "Arn"]})), put(RULE, Name=None)], "queue-policy-open"),
+        ([put(RULE, Name=None)], "queue-policy-open"),
+        ([put(RULE, Name="another")], "queue-closed"),
+        ([put(OWN_POLICY, PolicyDocument=PARAMETER)], "queue-policy-open"),
+        ([put(OWN_POLICY, Queues=PARAMETER)], "queue-policy-open"),
+        ([without(OWN_POLICY)], "queue-closed"),
+    ],
+)
+def test_a_rule_is_let_in_or_not_or_may_be(changes: list[Callable[[Any], None]], looked: str | None) -> None:
+    def change(template: Any) -> None:
+        for each in changes:
+            each(template)
+
+    there = {rule for rule, resource in rules(change) if resource == EVENTS and rule.startswith("queue-")}
+    assert there == ({looked} if looked else set())
+
+
+def rule_of(bus: Any) -> str:
+    """The ARN of a rule of a bus, as a template's reference to it."""
+    rule = {"Type": "AWS::Events::Rule", "Properties": {"Name": "it", **bus}}
+    queue = {"Type": QUEUE, "Properties": {"QueueName": {"Fn::GetAtt": ["Rule", "Arn"]}}}
+    [only] = resources_of("f.json", {"Resources": {"Rule": rule, "Queue": queue}}, {}).of(QUEUE)
+    arn = only.properties["QueueName"]
+    return arn if arn is UNKNOWN else arn.rpartition(f":{HERE.account}:")[2]
+
+
+@pytest.mark.parametrize(
+    ("bus", "place"),
+    [
+        ({}, "rule/it"),
+        ({"EventBusName": "default"}, "rule/it"),
+        ({"EventBusName": "shop"}, "rule/shop/it"),
+        ({"EventBusName": "arn:aws:events:eu-west-1:123456789012:event-bus/shop"}, "rule/shop/it"),
+        ({"EventBusName": PARAMETER}, UNKNOWN),
+    ],
+)
+def test_the_arn_of_a_rule_has_its_bus(bus: Any, place: Any) -> None:
+    assert rule_of(bus) == place
+
+
+def piped(**given: Any) -> set[tuple[str, str]]:
+    def change(template: Any) -> None:
+        template["Resources"]["Audit"] = {"Type": "AWS::Pipes::Pipe", "Properties": given}
+
+    return rules(change)
+
+
+def test_a_pipe_without_a_name_goes_by_its_label() -> None:
+    assert ("reader-other", "everything-pack") in piped(Source={"Fn::GetAtt": [INBOX, "Arn"]})
+    assert "reader-other" not in {rule for rule, _ in piped(Source="arn:aws:sqs:eu-west-1:123456789012:others")}
+
+
+@pytest.mark.parametrize("given", [{}, {"Source": PARAMETER}])
+def test_what_a_pipe_reads_may_be_open(given: Any) -> None:
+    looked = piped(Name="audit", **given)
+    assert (NOT_LOOKED_AT, "audit") in looked
+    assert "reader-other" not in {rule for rule, _ in looked}
 
 
 def test_what_an_unseen_policy_may_allow_is_noted_with_the_actions() -> None:
