@@ -320,6 +320,17 @@ class LiveAccount:
         answer = self._ask("kms", "get_key_policy", KeyId=key, PolicyName="default")
         return None if answer is None else json.loads(answer["Policy"])
 
+    def export(self, name: str) -> str:
+        """Return the value of an export. Raises :class:`NotLive` where no stack exports it, or that may not be read."""
+        token: dict[str, Any] = {}
+        while (page := self._ask("cloudformation", "list_exports", **token)) is not None:
+            if (value := next((each["Value"] for each in page["Exports"] if each["Name"] == name), None)) is not None:
+                return str(value)
+            if not page.get("NextToken"):
+                raise NotLive(f"no stack here exports {name}, which the options import")
+            token = {"NextToken": page["NextToken"]}
+        raise NotLive(f"the options import {name}, and cloudformation:ListExports may not be asked")
+
     # -- what a role may do
 
     def denied(

@@ -87,7 +87,9 @@ class Intrinsics:
         if not isinstance(url, str) or (there := self._beside(url)) is None:
             return None
         template, beside = there
-        return Intrinsics(template, properties.get("Parameters") or {}, beside, f"{self._path}{label}.")
+        everywhere = {name: value for name, value in self._parameters.items() if ":" in name}
+        given = everywhere | (properties.get("Parameters") or {})
+        return Intrinsics(template, given, beside, f"{self._path}{label}.")
 
     def _is_given(self, value: Any) -> bool:
         """Answer whether a value depends on a parameter, another stack or what is stored elsewhere."""
@@ -131,6 +133,7 @@ class Intrinsics:
             "Fn::Select": self._selected,
             "Fn::FindInMap": self._looked_up,
             "Fn::If": self._chosen,
+            "Fn::ImportValue": self._imported,
         }
         try:
             return functions[name](given) if name in functions else UNKNOWN
@@ -205,6 +208,10 @@ class Intrinsics:
     def _selected(self, given: Any) -> Any:
         index, values = self.resolved(given[0]), self.resolved(given[1])
         return UNKNOWN if UNKNOWN in (index, values) else values[int(index)]
+
+    def _imported(self, given: Any) -> Any:
+        """Return what another stack exports, which parameters may say."""
+        return self._parameters.get(f"import:{self.resolved(given)}", UNKNOWN)
 
     def _looked_up(self, given: Any) -> Any:
         name, first, second = (self.resolved(part) for part in given[:3])

@@ -91,6 +91,21 @@ def test_a_parameter_that_is_open_in_the_parent_is_open_and_not_the_default(tmp_
     assert names(read(tmp_path, parent=parent, child=CHILD)) == [UNKNOWN]
 
 
+def test_what_holds_everywhere_holds_in_nested_stacks(tmp_path: Path) -> None:
+    child = {"Resources": {"A": queue(QueueName={"Fn::Sub": "a-${AWS::Region}"}), "B": queue(QueueName=imported())}}
+    parent = {
+        "Parameters": {"Own": {"Type": "String"}},
+        "Resources": {"S": stack("child.json"), "C": queue(QueueName=imported())},
+    }
+    given = {"AWS::Region": "eu-west-1", "import:shop:b": "b", "Own": "x"}
+    assert names(read(tmp_path, given, parent=parent, child=child)) == ["a-eu-west-1", "b", "b"]
+    assert names(read(tmp_path, {}, parent=parent, child=child)) == [UNKNOWN, UNKNOWN, UNKNOWN]
+
+
+def imported() -> dict[str, str]:
+    return {"Fn::ImportValue": "shop:b"}
+
+
 def test_an_output_that_there_is_not_is_open(tmp_path: Path) -> None:
     parent = {
         "Resources": {
