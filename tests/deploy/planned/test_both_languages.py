@@ -138,8 +138,10 @@ OTHERS: Final = {"Condition": {"ArnEquals": {"aws:SourceArn": "arn:aws:sns:eu-we
 
 def label_of_queue(file: Any, name: str) -> str:
     if "Resources" in file:
-        return next(key for key, each in file["Resources"].items() if each["Properties"].get("QueueName") == name)
-    return next(key for key, each in file["resource"]["aws_sqs_queue"].items() if each["name"] == name)
+        named = {each["Properties"].get("QueueName"): key for key, each in file["Resources"].items()}
+    else:
+        named = {each["name"]: key for key, each in file["resource"]["aws_sqs_queue"].items()}
+    return str(named[name])
 
 
 def pipe_from(source: Callable[[Any], Any]) -> Change:
