@@ -105,6 +105,8 @@ def test_buckets_of_a_queue_may_be_imported() -> None:
     options, [(stand_in, bucket)] = read(placed(["import-arn:files"], "queues", "q", "buckets"))
     assert at(options, "queues", "q", "buckets") == [stand_in]
     assert stand_ins({stand_in: bucket}) == {"import:files": f"arn:aws:s3:::{stand_in}"}
+    [(stand_in, bucket)] = read(placed("import:files", "settings", "bucket"))[1]
+    assert stand_ins({stand_in: bucket}) == {"import:files": stand_in}
 
 
 def test_a_variable_of_your_own_code_may_be_imported() -> None:

@@ -58,22 +58,23 @@ def _whole(file: str, template: Any) -> Mapping[str, Any]:
         raise NotReadable(file, "it is no template: it has no mapping Resources")
     sections = {name: _section(file, template, name) for name in ("Conditions", "Mappings", "Outputs", "Parameters")}
     made = {str(label): _resource(file, str(label), it) for label, it in template["Resources"].items()}
-    return {**template, **sections, "Resources": without_sam({**template, "Resources": made})}
+    return {**sections, "Resources": without_sam(made, template.get("Globals"))}
 
 
 def _resource(file: str, label: str, resource: Any) -> dict[str, Any]:
     if label.startswith("Fn::"):
         return _LOOP
-    if not isinstance(resource, dict) or not isinstance(properties := resource.get("Properties") or {}, dict):
+    properties = resource.get("Properties") if isinstance(resource, dict) else "none"
+    if properties is not None and not isinstance(properties, dict):
         raise NotReadable(file, f"Resources.{label} is no resource: it has no mapping Properties")
-    return {**resource, "Properties": properties}
+    return {**resource, "Properties": {} if properties is None else properties}
 
 
 def _section(file: str, template: Mapping[str, Any], name: str) -> dict[str, Any]:
-    section: dict[str, Any] = template.get(name) or {}
-    if not isinstance(section, dict):
+    section = template.get(name)
+    if section is not None and not isinstance(section, dict):
         raise NotReadable(file, f"{name} is no mapping")
-    return section
+    return {} if section is None else section
 
 
 def _parsed(file: Path) -> Any:

@@ -210,7 +210,14 @@ def made(**resources: Any) -> Resources:
 
 @pytest.mark.parametrize(
     ("condition", "expected"),
-    [({}, ["q"]), ({"Condition": "Yes"}, ["q"]), ({"Condition": "No"}, []), ({"Condition": "Open"}, [UNKNOWN])],
+    [
+        ({}, ["q"]),
+        ({"Condition": "Yes"}, ["q"]),
+        ({"Condition": "No"}, []),
+        ({"Condition": "Nothing"}, [UNKNOWN]),
+        ({"Condition": ["Yes"]}, [UNKNOWN]),
+        ({"Condition": "Open"}, [UNKNOWN]),
+    ],
 )
 def test_a_resource_is_there_if_its_condition_holds(condition: Any, expected: list[Any]) -> None:
     given = {"QueueName": "q", "VisibilityTimeout": 30}
@@ -391,6 +398,29 @@ def test_without_yaml_a_template_in_json_is_read_and_another_is_refused(
         read_template(file, {})
 
 
+def broken(*_: Any, **__: Any) -> Any:
+    raise ZeroDivisionError
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        "pathlib.Path.read_text",
+        "flowguard.deploy.planned.template_file.json.loads",
+        "flowguard.deploy.planned.template_file.import_module",
+        "yaml.load",
+    ],
+)
+def test_a_mistake_of_flowguards_own_is_not_told_as_one_of_the_file(
+    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "t.yaml"
+    file.write_text(YAML, encoding="utf-8")
+    monkeypatch.setattr(place, broken)
+    with pytest.raises(ZeroDivisionError):
+        read_template(file, {})
+
+
 def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
     (tmp_path / "t").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(NotReadable, match="it cannot be read"):
@@ -435,7 +465,9 @@ def test_a_resource_without_properties_and_empty_sections_are_taken(tmp_path: Pa
         ("a: !!python/object:os.x {}", "neither JSON nor YAML"),
         ('{"Resources": {"A": 3}}', "Resources.A is no resource"),
         ('{"Resources": {"A": {"Properties": [1]}}}', "Resources.A is no resource"),
-        ('{"Resources": {}, "Conditions": []}', None),
+        ('{"Resources": {}, "Conditions": null}', None),
+        ('{"Resources": {}, "Conditions": []}', "Conditions is no mapping"),
+        ('{"Resources": {"A": {"Properties": []}}}', "Resources.A is no resource"),
         ('{"Resources": {}, "Conditions": [1]}', "Conditions is no mapping"),
         ('{"Resources": {}, "Mappings": 1}', "Mappings is no mapping"),
         ('{"Resources": {}, "Outputs": "x"}', "Outputs is no mapping"),

@@ -26,11 +26,25 @@ def resource(type_: str = QUEUE, label: str = "It", **given: Any) -> Resource:
         (ROLE, f"arn:aws:iam::{HERE.account}:role/x"),
         ("AWS::S3::Bucket", "arn:aws:s3:::x"),
         ("AWS::DynamoDB::Table", f"arn:aws:dynamodb:{HERE.region}:{HERE.account}:table/x"),
+        ("AWS::Events::Rule", f"arn:aws:events:{HERE.region}:{HERE.account}:rule/x"),
     ],
 )
 def test_an_arn_has_a_place_as_far_as_its_service_has(type_: str, arn: str) -> None:
     assert KINDS[type_].arn("x") == arn
     assert resource(type_, **{KINDS[type_].name: "x"}).arn == arn
+
+
+@pytest.mark.parametrize(
+    ("bus", "place"),
+    [
+        ({"EventBusName": "default"}, "rule/x"),
+        ({"EventBusName": "shop"}, "rule/shop/x"),
+        ({"EventBusName": "arn:aws:events:eu-west-1:123456789012:event-bus/shop"}, "rule/shop/x"),
+    ],
+)
+def test_the_arn_of_a_rule_has_its_bus(bus: Any, place: str) -> None:
+    assert resource("AWS::Events::Rule", Name="x", **bus).arn.endswith(f":{place}")
+    assert resource("AWS::Events::Rule", Name="x", EventBusName=UNKNOWN).arn is UNKNOWN
 
 
 @pytest.mark.parametrize(
@@ -92,7 +106,16 @@ def test_an_arn_of_one_of_the_files_resources_is_that_of_here_whatever_its_place
     [placed] = files.of("AWS::Lambda::EventSourceMapping")
     here = KINDS[QUEUE].arn("q")
     assert placed.properties == {"EventSourceArn": here, "More": [{"Arn": here}, 7, there[4:]]}
-    others = [f"{there}x", there.replace(":sqs:", ":sns:"), "x" + there, f"{there}:more", "q", "", UNKNOWN]
+    others = [
+        f"{there}x",
+        there.replace(":sqs:", ":sns:"),
+        "x" + there,
+        f"{there}:more",
+        "arn:aws:sqs",
+        "q",
+        "",
+        UNKNOWN,
+    ]
     assert files.placed(others) == others
     nameless = read(resource(), resource(QueueName="p"))
     assert nameless.placed(there) == there
@@ -103,6 +126,7 @@ def test_an_arn_of_one_of_the_files_resources_is_that_of_here_whatever_its_place
     [
         ({"VisibilityTimeout": "30"}, {"VisibilityTimeout": 30}),
         ({"VisibilityTimeout": "-1"}, {"VisibilityTimeout": -1}),
+        ({"VisibilityTimeout": 30}, {"VisibilityTimeout": 30}),
         ({"VisibilityTimeout": UNKNOWN}, {"VisibilityTimeout": UNKNOWN}),
         ({"FifoQueue": "true"}, {"FifoQueue": True}),
         ({"FifoQueue": "false"}, {"FifoQueue": False}),

@@ -726,7 +726,7 @@ TESTED: Final = (
     ),
     Elsewhere(
         r"^deploy\.planned\.terraform_(kinds|plan)\.",
-        ("tests/deploy/planned/test_terraform_plans.py",),
+        ("tests/deploy/planned/test_terraform_kinds.py", "tests/deploy/planned/test_terraform_plans.py"),
         "what the doctor reads in plans, which no message meets",
     ),
     Elsewhere(
