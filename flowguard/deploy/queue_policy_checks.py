@@ -24,8 +24,9 @@ def check_queue_policy(
         return
     arn = attributes["QueueArn"]
     for function, actions in _users(needed, queue):
-        role = live.function(function.name) or {}
-        yield from _denied(queue, function, actions, documents, arn, str(role.get("Role", "")))
+        there = live.function(function.name)
+        role = "" if there is None else str(there.get("Role", ""))
+        yield from _denied(queue, function, actions, documents, arn, role)
     for service, sources in (
         ("sns.amazonaws.com", _topics(queue, arn, live)),
         ("events.amazonaws.com", _rules(queue, arn, live)),

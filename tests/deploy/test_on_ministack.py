@@ -14,7 +14,7 @@ from flowguard.cli import main
 from tests.deploy import charging
 from tests.deploy.deployed import PARAMETERS, code
 from tests.deploy.templates import MODULES, SHIPPED, text_of
-from tests.deploy.test_nested_stacks import stacks as stacks_of
+from tests.deploy.test_split_templates import stacks as stacks_of
 
 REGION: Final = "us-east-1"
 

@@ -142,7 +142,7 @@ def made_of(blocks: Iterable[Placed]) -> Iterator[Resource]:
             parts.append((address, type_, {**block, **mark}))
             continue
         properties = {**_properties(type_, block), **mark}
-        if name and name in block:
+        if name in block:
             properties[KINDS[kind].name] = block[name]
         resources.append(Resource(address, kind, properties, place))
         if type_ == "aws_sqs_queue" and block.get("policy"):
@@ -199,7 +199,7 @@ def _put(properties: dict[str, Any], path: str, value: Any) -> None:
 def _parsed(text: Any) -> Any:
     """Return the JSON of a text. It is ``UNKNOWN`` if the text is no JSON."""
     try:
-        return json.loads(text) if isinstance(text, str) and text else UNKNOWN
+        return json.loads(text) if isinstance(text, str) else UNKNOWN
     except ValueError:
         return UNKNOWN
 

@@ -83,6 +83,11 @@ def test_an_argument_is_the_property_that_it_is_at_aws(type_: str, block: dict[s
     assert resource.properties == expected
 
 
+def test_a_text_that_is_nested_without_end_is_not_taken_for_another() -> None:
+    with pytest.raises(RecursionError):
+        made(("aws_sqs_queue", {"redrive_policy": "[" * 50_000}))
+
+
 ATTRIBUTES: Final = [{"name": "a", "type": "S"}, {"name": "b", "type": "N"}]
 
 
@@ -158,7 +163,7 @@ BASIC: Final = "arn:aws:iam::aws:policy/service-role/AWSLambdaBasicExecutionRole
 
 def attached(type_: str, **given: Any) -> list[tuple[Any, Any]]:
     """The roles that an attachment gives a policy, with the policy."""
-    there = made((type_, given), OTHER, ROLE, OWN)
+    there = made((type_, given), OTHER, ROLE, ("aws_lambda_function_url", {}), OWN)
     return [
         (each.properties["RoleName"], each.properties["PolicyDocument"])
         for each in there

@@ -51,6 +51,9 @@ def test_references_of_hcl_are_followed_through_modules_and_counts() -> None:
     [
         ([], "it is no plan"),
         ({}, "it is no plan"),
+        ({"planned_values": {}}, "it is no plan"),
+        ({"configuration": {}}, "it is no plan"),
+        ("planned_values configuration", "it is no plan"),
         ({"planned_values": {}, "configuration": {}}, "something in it has no 'root_module'"),
         ({"planned_values": 3, "configuration": 3}, "something in it has another type"),
     ],
@@ -138,6 +141,7 @@ ARN: Final = KINDS[QUEUE].arn("q")
         (text("${aws_sqs_queue.none.arn}"), UNKNOWN),
         (text("${aws_other_thing.q.arn}"), UNKNOWN),
         (text("${aws_sqs_queue.q}"), UNKNOWN),
+        (text("${aws_instance.i.arn}"), UNKNOWN),
         (text("${var.place}"), "given"),
         (text("${var.nothing}"), UNKNOWN),
         (text("${var.several}"), UNKNOWN),
@@ -172,7 +176,7 @@ def test_what_is_known_after_apply_is_followed(reference: Any, expected: Any) ->
     variables = {"place": "given", "several": ["a"], "count": 5}
     theirs = part("data.aws_sqs_queue.theirs", values={"arn": "arn:aws:sqs:eu-west-1:123456789012:theirs"})
     it = mapping({}, {"event_source_arn": True}, {} if reference is None else {"event_source_arn": reference})
-    made = plan(it, Q, variables=variables)
+    made = plan(it, Q, resource("aws_instance.i", {}), variables=variables)
     made["prior_state"] = {"values": {"root_module": {"resources": [theirs]}}}
     assert arn_of(resources_of_plan("p", made)) == expected
 
@@ -189,6 +193,7 @@ def test_an_argument_of_another_kind_is_not_what_its_reference_is() -> None:
         ("aws_sns_topic.t", {"name": "t"}, "id", KINDS["AWS::SNS::Topic"].arn("t")),
         ("aws_secretsmanager_secret.s", {"name": "s"}, "id", KINDS["AWS::SecretsManager::Secret"].arn("s")),
         ("aws_sns_topic.t", {"name": "t"}, "name", "t"),
+        ("aws_sns_topic.t", {"name": "t"}, "display_name", UNKNOWN),
         ("aws_lambda_function.f", {"function_name": "f"}, "function_name", "f"),
         ("aws_lambda_function.f", {"function_name": "f"}, "id", "f"),
         ("aws_lambda_function.f", {"function_name": "f"}, "qualified_arn", UNKNOWN),
@@ -322,6 +327,7 @@ def test_what_a_plan_says_of_a_block_counts_whatever_its_configuration_is(unknow
         ({}, {"environment": False}, {}, False),
         ({}, {}, {"environment": [{}]}, False),
         ({}, {"kms_key_arn": True}, {}, False),
+        ({"kms_key_arn": None}, {"kms_key_arn": True}, {}, False),
         ({}, True, {}, False),
     ],
 )
@@ -444,6 +450,30 @@ def test_a_file_without_json_is_refused(written: bytes, tmp_path: Path) -> None:
     (tmp_path / "p").write_bytes(written)
     with pytest.raises(NotReadable, match="it is no JSON of terraform show -json"):
         read_plan(tmp_path / "p")
+
+
+def broken(*_: Any, **__: Any) -> Any:
+    raise ZeroDivisionError
+
+
+@pytest.mark.parametrize("place", ["json.loads", "made_of"])
+def test_a_mistake_of_flowguards_own_is_not_told_as_one_of_the_plan(
+    place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(f"flowguard.deploy.planned.terraform_plan.{place}", broken)
+    with pytest.raises(ZeroDivisionError):
+        read_plan(HCL)
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_data_of_the_name_of_a_resource_is_another(is_first: bool) -> None:
+    made = plan(
+        resource("aws_sqs_queue.q", {"name": "q"}, {"kms_master_key_id": True}, {"kms_master_key_id": text("k")})
+    )
+    blocks = made["configuration"]["root_module"]["resources"]
+    blocks.insert(0 if is_first else 1, part("data.aws_sqs_queue.q", expressions={}))
+    [queue] = resources_of_plan("p", made).of(QUEUE)
+    assert queue.properties["KmsMasterKeyId"] == "k"
 
 
 def test_a_plan_that_is_nested_too_deeply_is_refused() -> None:
