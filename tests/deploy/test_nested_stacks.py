@@ -382,7 +382,7 @@ def test_a_template_is_split_so() -> None:
         "Resources": {
             "BaseStack": stack("base"),
             "AStack": stack(
-                "a", CodeKey={"Ref": "CodeKey"}, Runs=told("BaseStack", "Runs"), RunsArn=told("BaseStack", "RunsArn")
+                "a", CodeKey={"Ref": "CodeKey"}, **{key: told("BaseStack", key) for key in ("Runs", "RunsArn")}
             ),
             "BStack": stack("b", AlarmTopic={"Ref": "AlarmTopic"}, AUrlFunctionUrl=told("AStack", "AUrlFunctionUrl")),
         },

@@ -756,7 +756,7 @@ TESTED: Final = (
     ),
     Elsewhere(
         r"^deploy\.key_checks\.",
-        ("tests/deploy/test_key_checks.py",),
+        ("tests/deploy/planned/test_keys_that_no_option_names.py",),
         "what the doctor says of keys, which no message meets",
     ),
     Elsewhere(
