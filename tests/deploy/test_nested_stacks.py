@@ -307,7 +307,7 @@ WHOLE: Final[dict[str, Any]] = {
             "AWS::Lambda::Function",
             owner="b",
             Url={"Fn::GetAtt": ["AUrl", "FunctionUrl"]},
-            Actions={"Fn::If": ["HasAlarmTopic", [{"Ref": "AlarmTopic"}], {"Ref": "AWS::NoValue"}]},
+            Actions=[{"Fn::If": ["HasAlarmTopic", {"Ref": "AlarmTopic"}, {"Ref": "AWS::NoValue"}]}],
         ),
         "ASends": {**resource("AWS::IAM::Role", owner="a", Names=[arn("BQueue"), arn("A")]), "DependsOn": ["A"]},
     },
