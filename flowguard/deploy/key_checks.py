@@ -11,7 +11,7 @@ from typing import Any, Final
 from flowguard.deploy.account import Account, NotKnown, known
 from flowguard.deploy.finding import LiveFinding, error, warning
 from flowguard.deploy.key_uses import SENDS, through, using_keys
-from flowguard.deploy.needs import Deployment, FunctionNeed, Permission, QueueNeed, Target
+from flowguard.deploy.needs import Deployment, FunctionNeed, Permission, QueueNeed
 from flowguard.deploy.options import DeployOptions
 from flowguard.deploy.planned.policies import key_lets_role, key_lets_service
 
@@ -24,7 +24,7 @@ def check_keys(needed: Deployment, options: DeployOptions, live: Account) -> Ite
     using = using_keys(placed, options)
     for before, after in zip(needed.functions, using.functions, strict=True):
         for permission in after.permissions:
-            if permission.on is Target.KEY and permission not in before.permissions:
+            if permission not in before.permissions:
                 yield from known(_role(after, permission, live))
     for old, queue in zip(needed.queues, placed.queues, strict=True):
         if old.kms_key is None and queue.kms_key is not None:
@@ -105,8 +105,6 @@ def _services(queue: QueueNeed, key: str, live: Account) -> Iterator[LiveFinding
         service for service, by in (("sns.amazonaws.com", queue.topics), ("events.amazonaws.com", queue.rules)) if by
     ]
     policy = live.key_policy(key) if feeding else None
-    if policy is None:
-        return
     for service in feeding:
         if lacking := [action for action in SENDS if key_lets_service(policy, service, action) is False]:
             yield error(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
@@ -386,10 +385,14 @@ Resources:
     assert subscription.properties == {"Endpoint": KINDS[QUEUE].arn("found"), "TopicArn": UNKNOWN, "Protocol": "sqs"}
 
 
-def test_without_yaml_a_template_in_json_is_read_and_another_is_refused(
+def not_installed(name: str) -> Any:
+    raise ModuleNotFoundError(name)
+
+
+def test_a_template_in_json_is_read_where_yaml_is_not_installed_and_another_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(sys.modules, "yaml", None)
+    monkeypatch.setattr("flowguard.deploy.planned.template_file.import_module", not_installed)
     file = tmp_path / "t"
     file.write_text('{"Resources": {}}', encoding="utf-8")
     read_template(file, {})

@@ -52,7 +52,7 @@ class Answers:
 
     def key(self, name: str) -> str | None:
         assert name, "a resource without a key has none to ask for"
-        return None if name == "alias/aws/sqs" else KEY
+        return None if name == "alias/aws/sqs" else f"{KEY.rpartition('/')[0]}/{name}"
 
     def key_policy(self, key: str) -> Any:
         assert key, "there is a key"
@@ -207,6 +207,10 @@ def test_a_service_that_may_not_use_the_key_of_a_queue_that_it_feeds_is_found(gi
     assert looked(fed(**given), Answers(allows({"Service": services}), q="ours")) == []
     assert looked(fed(**given), Answers(None, q="ours")) == []
     assert looked(fed(**given), Answers(allows(ROOT))) == [], "it is under no key"
+
+
+def test_the_services_of_a_queue_whose_key_the_options_name_are_checked_elsewhere() -> None:
+    assert looked(fed(topics=(TOPIC,), kms_key=KEY), Answers(allows(ROOT), q="ours")) == []
 
 
 def test_only_the_actions_that_a_service_lacks_are_named() -> None:
