@@ -704,10 +704,16 @@ def test_who_else_reads_a_stream_may_not_be_said() -> None:
     with intercept(denied):
         assert list(check_shared_streams(needed, needed.function(NOTICE), live)) == []
         assert live.unread.keys() == {"lambda:list_event_source_mappings", "pipes:list_pipes"}
-        live = LiveAccount(SESSION)
+
+
+def test_of_a_function_without_streams_nothing_is_asked() -> None:
+    def unasked(call: ApiCall, proceed: Proceed, /) -> Response:
+        raise AssertionError(call.operation)
+
+    needed = deployment()
+    with intercept(unasked):
         plain = replace(needed.function(NOTICE), streams=())
-        assert list(check_shared_streams(needed, plain, live)) == []
-        assert live.unread == {}, "nothing was asked"
+        assert list(check_shared_streams(needed, plain, LiveAccount(SESSION))) == []
 
 
 def test_a_mapping_of_the_run_items_own_table_is_found() -> None:
