@@ -30,6 +30,7 @@ _LIMITS: Final = Document("CloudFormation quotas", f"{_CFN}/UserGuide/cloudforma
 _NESTED: Final = Document(
     "Embed stacks within other stacks using nested stacks", f"{_CFN}/UserGuide/using-cfn-nested-stacks.html"
 )
+_EXPORTS: Final = Document("ListExports", f"{_CFN}/APIReference/API_ListExports.html")
 _TAGS: Final = Document(
     "Tags", "https://docs.aws.amazon.com/resourcegroupstagging/latest/APIReference/API_GetResources.html"
 )
@@ -113,6 +114,17 @@ DEPLOYMENT_FACTS: Final = (
         ),
         engines=NOWHERE,
         by_hand="`flowguard doctor` shows its answers.",
+    ),
+    Fact(
+        name="cloudformation-exports",
+        sentence="`ListExports` returns what stacks of the account and region export, a hundred at a time. "
+        "`Fn::ImportValue` takes the name of an export.",
+        source=_EXPORTS,
+        read="2026-11",
+        relied_on_by=("deploy/live.py:LiveAccount", "deploy/imports.py:Import", "deploy/exports.py:exported"),
+        words=("ListExports", "Exports"),
+        engines=like("ministack"),
+        by_hand="A stack that imports what another exports shows it.",
     ),
     Fact(
         name="iam-service-principals",

@@ -26,6 +26,10 @@ _MAPPINGS: Final = Document(
     "How Lambda processes records from stream and queue-based event sources",
     "https://docs.aws.amazon.com/lambda/latest/dg/invocation-eventsourcemapping.html",
 )
+_PIPES: Final = Document(
+    "Amazon Simple Queue Service as a source",
+    "https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-pipes-sqs.html",
+)
 _FILTERS: Final = Document(
     "Control which events Lambda sends to your function",
     "https://docs.aws.amazon.com/lambda/latest/dg/invocation-eventfiltering.html",
@@ -204,6 +208,17 @@ MAPPING_FACTS: Final = (
         relied_on_by=("deploy/queue_checks.py:_readers",),
         engines=NOWHERE,
         by_hand="Two functions mapped to a queue show it: each gets a part of what is sent.",
+    ),
+    Fact(
+        name="pipe-reads-a-queue",
+        sentence="A pipe of EventBridge polls the queue that is its source, and deletes from it what it has brought to "
+        "its target.",
+        source=_PIPES,
+        read="2026-11",
+        relied_on_by=("deploy/other_readers.py:other_readers",),
+        words=("AWS::Pipes::Pipe", "SourcePrefix"),
+        engines=NOWHERE,
+        by_hand="A pipe beside a function shows it: each gets a part of what is sent.",
     ),
     Fact(
         name="mapping-filter",

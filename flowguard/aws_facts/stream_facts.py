@@ -50,6 +50,10 @@ _DISCARDED_KINESIS: Final = Document(
     "Retain discarded batch records for a Kinesis Data Streams event source in Lambda",
     "https://docs.aws.amazon.com/lambda/latest/dg/kinesis-on-failure-destination.html",
 )
+_TWO_READERS: Final = Document(
+    "GetRecords",
+    "https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_streams_GetRecords.html",
+)
 _NEEDS_A_STREAM: Final = "Needs a stream with a mapping, whose hours cost."
 _READ_BY_CLIENTS: Final = like("ministack", moto="breaks: its streams of tables cannot be read there")
 
@@ -123,6 +127,15 @@ STREAM_FACTS: Final = (
             *("StreamSpecification", "StreamViewType", "StreamArn"),
         ),
         engines=_READ_BY_CLIENTS,
+    ),
+    Fact(
+        name="stream-two-readers",
+        sentence="More than two readers of one shard of a table's stream at once may be throttled.",
+        source=_TWO_READERS,
+        read="2026-11",
+        relied_on_by=("deploy/stream_checks.py:check_shared_streams",),
+        engines=NOWHERE,
+        by_hand="Needs a table's stream with three mappings.",
     ),
     Fact(
         name="stream-numbers",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -15,11 +16,11 @@ from flowguard.cli.iac import read_needs
 from flowguard.cli.mailbox import is_dev
 from flowguard.cli.printing import complain, say_json
 from flowguard.clock import SystemClock
-from flowguard.deploy.account import Account
 from flowguard.deploy.examination import examine
 from flowguard.deploy.finding import LiveFinding, Severity
 from flowguard.deploy.live import LiveAccount, NotLive
 from flowguard.deploy.planned.account import PlannedAccount
+from flowguard.deploy.planned.imported import IMPORTED, stand_ins
 from flowguard.deploy.planned.legible import legible
 from flowguard.deploy.planned.problems import NotReadable
 from flowguard.deploy.planned.resources import Resources
@@ -50,7 +51,13 @@ class NotExamined(click.ClickException):
 @click.option("--region", metavar="NAME", help="AWS's region; the environment's or the profile's by default.")
 @click.option("--runs", type=click.IntRange(min=0), default=1_000, help="How many items to look through for runs.")
 @click.option("--template", type=click.Path(path_type=Path), help="A template of CloudFormation or SAM to look at.")
-@click.option("--parameter", "parameters", metavar="NAME=VALUE", multiple=True, help="A parameter of the template.")
+@click.option(
+    "--parameter",
+    "parameters",
+    metavar="NAME=VALUE",
+    multiple=True,
+    help="A parameter of the template. import:NAME is what another stack exports.",
+)
 @click.option("--terraform-plan", "plan", type=click.Path(path_type=Path), help="The JSON of a plan to look at.")
 @click.option("--warnings-ok", is_flag=True, help="The exit code is 0 where there are warnings and no errors.")
 @click.option("--json", "as_json", is_flag=True, help="A line of JSON for each finding.")
@@ -78,21 +85,25 @@ def doctor(  # noqa: PLR0913 - the options of a command
     The exit code is 0 where nothing is wrong, 1 where there is an error or a warning, 2 where nothing could be
     examined. Notes do not count.
     """
-    needed, chosen = read_needs(modules, options)
     _check_places(template=template, terraform_plan=plan, endpoint_url=endpoint_url)
     if parameters and template is None:
         raise click.UsageError("--parameter goes with --template")
+    given = _parsed(parameters)
     if is_dev(endpoint_url):
         complain(_DEV)
     try:
-        planned = _planned(template, parameters, plan)
-        account: Account = (
-            LiveAccount(boto3.session.Session(region_name=region), endpoint_url)
-            if planned is None
-            else PlannedAccount(planned, needed)
-        )
-        looked = examine(needed, chosen, account, now=SystemClock().now(), most_runs=runs)
-        findings = list(looked if planned is None else map(legible, looked))
+        if template is None and plan is None:
+            live = LiveAccount(boto3.session.Session(region_name=region), endpoint_url)
+            needed, chosen = read_needs(modules, options, live.export)
+            looked = examine(needed, chosen, live, now=SystemClock().now(), most_runs=runs)
+        else:
+            needed, chosen = read_needs(modules, options, lambda name: given.get(f"{IMPORTED}{name}"))
+            account = PlannedAccount(_planned(template, {**stand_ins(chosen.imports), **given}, plan), needed)
+            looked = (
+                legible(each, chosen.imports)
+                for each in examine(needed, chosen, account, now=SystemClock().now(), most_runs=runs)
+            )
+        findings = list(looked)
     except (NotLive, NotReadable, CannotDeploy) as error:
         raise NotExamined(str(error)) from None
     if as_json:
@@ -111,11 +122,9 @@ def _check_places(**places: object) -> None:
         raise click.UsageError(f"{' and '.join(given)} are two places to look at; give one")
 
 
-def _planned(template: Path | None, parameters: tuple[str, ...], plan: Path | None) -> Resources | None:
-    """Read what a file will make. None where no file is given."""
-    if template is not None:
-        return read_template(template, _parsed(parameters))
-    return None if plan is None else read_plan(plan)
+def _planned(template: Path | None, parameters: Mapping[str, str], plan: Path | None) -> Resources:
+    """Read what a file will make."""
+    return read_template(template, parameters) if template is not None else read_plan(Path(str(plan)))
 
 
 def _parsed(parameters: tuple[str, ...]) -> dict[str, str]:

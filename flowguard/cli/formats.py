@@ -1,4 +1,4 @@
-"""The check of options that choose a format."""
+"""The check of options of which one alone may be given."""
 
 from __future__ import annotations
 
@@ -6,8 +6,11 @@ import click
 from click.core import ParameterSource
 
 
-def check_one_format(*names: str) -> None:
-    """Check that the user gave at most one of these parameters of the running command."""
+def check_one_format(*names: str, what: str = "formats") -> None:
+    """Check that the user gave at most one of these parameters of the running command.
+
+    ``what`` says in the error what two of them would be.
+    """
     context = click.get_current_context()
     given = [
         option.opts[0]
@@ -15,4 +18,4 @@ def check_one_format(*names: str) -> None:
         if option.name in names and context.get_parameter_source(option.name) is ParameterSource.COMMANDLINE
     ]
     if len(given) > 1:
-        raise click.UsageError(f"{' and '.join(given)} are two formats; give one of them")
+        raise click.UsageError(f"{' and '.join(given)} are two {what}; give one of them")

@@ -17,6 +17,7 @@ from flowguard.deploy.cloudformation import cloudformation, nested, sam
 from flowguard.deploy.derive import needs_of
 from flowguard.deploy.foreign_policies import policies_of_others
 from flowguard.deploy.found import find_functions
+from flowguard.deploy.imports import Find, shown
 from flowguard.deploy.key_policy import key_policies
 from flowguard.deploy.needs import Deployment
 from flowguard.deploy.options import DeployOptions
@@ -38,10 +39,15 @@ class NoTemplate(click.ClickException):
     exit_code = click.UsageError.exit_code
 
 
-def read_needs(modules: tuple[str, ...], options_file: Path | None) -> tuple[Deployment, DeployOptions]:
-    """Describe the deployment of modules. Raises :class:`NoTemplate` for what cannot be deployed."""
+def read_needs(
+    modules: tuple[str, ...], options_file: Path | None, find: Find = lambda _: None
+) -> tuple[Deployment, DeployOptions]:
+    """Describe the deployment of modules. Raises :class:`NoTemplate` for what cannot be deployed.
+
+    ``find`` tells the values of what other stacks export.
+    """
     try:
-        read = DeployOptions.read(options_file) if options_file is not None else DeployOptions()
+        read = DeployOptions.read(options_file, find) if options_file is not None else DeployOptions()
         options = read.of_environment(os.environ)
         return needs_of(find_functions(modules), options), options
     except (CannotDeploy, NoSuchFlow, DefinitionError, SettingsError) as error:
@@ -89,8 +95,9 @@ def iac(  # noqa: PLR0913 - the options of a command
     """
     check_one_format("form", "as_json", "key_policy", "foreign_policies")
     check_one_format("form", "audit", "key_policy", "foreign_policies")
-    for other in ("output", "as_json", "audit", "key_policy", "foreign_policies"):
-        check_one_format("split", other)
+    check_one_format("split", "output", what="places to write to")
+    for other in ("as_json", "audit", "key_policy", "foreign_policies"):
+        check_one_format("split", other, what="things to write")
     if split is not None and form != "cloudformation":
         raise click.UsageError(f"--split goes with --format cloudformation; it writes no nested stacks of {form}")
     needed, chosen = read_needs(modules, options)
@@ -102,9 +109,10 @@ def iac(  # noqa: PLR0913 - the options of a command
     try:
         text = of_policies(needed, chosen) if of_policies else _text(needed, chosen, form, as_json=as_json, audit=audit)
     except CannotDeploy as error:
-        raise NoTemplate(str(error)) from None
+        raise NoTemplate(shown(str(error), chosen.imports)) from None
+    text = shown(text, chosen.imports)
     for note in needed.notes:
-        complain(note)
+        complain(shown(note, chosen.imports))
     if output is not None:
         text = _left_over(output, text) if form == "terraform-json" and is_template else text
         _write(output, text if text.endswith("\n") else f"{text}\n")
@@ -126,9 +134,9 @@ def _write_stacks(directory: Path, needed: Deployment, options: DeployOptions) -
     try:
         templates = nested(needed, options)
     except CannotDeploy as error:
-        raise NoTemplate(str(error)) from None
+        raise NoTemplate(shown(str(error), options.imports)) from None
     for note in needed.notes:
-        complain(note)
+        complain(shown(note, options.imports))
     for name, text in templates.items():
         _write(directory / name, text)
 

@@ -50,7 +50,9 @@ class Account(Protocol):
 
     def has_bus(self, name: str) -> bool | None: ...
 
-    def rules(self, queue: str, bus: str) -> list[str] | None: ...
+    def rules(self, queue: str, bus: str) -> list[Any] | None:
+        """Return the ARNs of the rules of a bus that send to the queue of that ARN. A file may leave some open."""
+        ...
 
     def has_schedule_group(self, name: str) -> bool | None: ...
 
@@ -80,6 +82,10 @@ class Account(Protocol):
 
     def readers(self, queue: str) -> list[Mapping[str, Any]] | None:
         """Return the event source mappings of the queue of that ARN, whosever function they are for."""
+        ...
+
+    def pipes(self, source: str) -> list[str] | None:
+        """Return the names of the pipes of EventBridge that read the queue or stream of that ARN."""
         ...
 
     def queue_policies(self, queue: str) -> list[Any] | None:

@@ -190,9 +190,13 @@ def rule_name(queue: str, bus: Bus) -> str:
 
 def rule_arn(queue: str, bus: Bus) -> Arn:
     """Return the ARN of that rule. One of the bus ``default`` does not name its bus."""
-    name = bus.name.rpartition(":event-bus/")[2]
-    place = "" if name == DEFAULT_BUS else f"{name}/"
-    return Arn("events", f"rule/{place}{rule_name(queue, bus)}")
+    return Arn("events", rule_place(rule_name(queue, bus), bus.name))
+
+
+def rule_place(name: str, bus: str) -> str:
+    """Return the last part of the ARN of a rule, by its name and by the name or ARN of its bus."""
+    short = bus.rpartition("/")[2]
+    return f"rule/{name}" if short == DEFAULT_BUS else f"rule/{short}/{name}"
 
 
 def _arn(needed: Deployment, permission: Permission) -> Arn:

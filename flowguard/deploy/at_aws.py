@@ -57,23 +57,25 @@ def names_of(options: DeployOptions) -> Names:
     return names
 
 
-def under_names(needed: Deployment, names: Names) -> Deployment:
+def under_names(needed: Deployment, names: Names, *, group_is_given: bool = False) -> Deployment:
     """Return a deployment whose resources are called by their names at AWS, and whose functions know these.
 
-    Raises :class:`CannotDeploy` where AWS does not take a name, or two resources would have the same one.
+    ``group_is_given`` keeps the name of the schedule group. Raises :class:`CannotDeploy` where AWS does not take a
+    name, or two resources would have the same one.
     """
     if names.are_those_of_the_code:
         return needed
-    renamed = _Renaming(needed, names).done()
+    renamed = _Renaming(needed, names, group_is_given=group_is_given).done()
     if problems := tuple(_problems(renamed)):
         raise CannotDeploy(f"FLOWGUARD_NAMES={names}", problems)
     return renamed
 
 
 class _Renaming:
-    def __init__(self, needed: Deployment, names: Names) -> None:
+    def __init__(self, needed: Deployment, names: Names, *, group_is_given: bool) -> None:
         self._needed = needed
         self._names = names
+        self._group_is_given = group_is_given
         self._exact = {queue.name for queue in needed.queues if queue.arn is not None}
 
     def done(self) -> Deployment:
@@ -104,7 +106,7 @@ class _Renaming:
         return replace(schedule, name=name, owner=owner, queue=self._queue_name(schedule.queue))
 
     def _group(self, name: str) -> str:
-        return name if name == DEFAULT_GROUP else self._names.by_rule(name)
+        return name if self._group_is_given or name == DEFAULT_GROUP else self._names.by_rule(name)
 
     def _table(self, table: TableNeed) -> TableNeed:
         name = self._names.table(table.name)

@@ -8,6 +8,8 @@ from typing import Any, Final
 
 from flowguard.deploy.alarms import DIMENSION, NAMESPACE, LoggedMetric, MetricAlarm
 from flowguard.deploy.arns import SCHEDULER, Arn, rule_name
+from flowguard.deploy.exports import exported
+from flowguard.deploy.imports import importing
 from flowguard.deploy.kafka_mapping import kafka_event, kafka_properties
 from flowguard.deploy.needs import (
     Deployment,
@@ -18,7 +20,7 @@ from flowguard.deploy.needs import (
     TableNeed,
     TopicNeed,
 )
-from flowguard.deploy.nested_stacks import BY_ITSELF, split
+from flowguard.deploy.nested_stacks import BY_ITSELF, MOST_PARAMETERS, split
 from flowguard.deploy.options import DeployOptions
 from flowguard.deploy.problems import CannotDeploy
 from flowguard.deploy.template import LOOPS, POLICY_VERSION, SYSTEM_LOG_LEVEL, VIEW, Json, Template, warm_units
@@ -42,7 +44,7 @@ _SCHEDULER: Final = "SchedulerRole"
 
 def cloudformation(needed: Deployment, options: DeployOptions) -> str:
     """Return the template for CloudFormation."""
-    return _written(whole(needed, options))
+    return _written(whole(needed, options), options)
 
 
 def whole(needed: Deployment, options: DeployOptions) -> Json:
@@ -53,16 +55,20 @@ def whole(needed: Deployment, options: DeployOptions) -> Json:
 def nested(needed: Deployment, options: DeployOptions) -> dict[str, str]:
     """Return the templates of a deployment with a nested stack for each flow, by the names of their files."""
     templates = split(whole(needed, options), needed.tags)
-    return {f"{name}.json": _written(template, f"{name}.json", BY_ITSELF) for name, template in templates.items()}
+    return {
+        f"{name}.json": _written(template, options, f"{name}.json", BY_ITSELF) for name, template in templates.items()
+    }
 
 
 def sam(needed: Deployment, options: DeployOptions) -> str:
     """Return the template for SAM. The functions' code is in the directory of the template."""
-    return _written(_Sam(needed, options).whole())
+    return _written(_Sam(needed, options).whole(), options)
 
 
-def _written(template: Json, what: str = "the template", fix: str = _SPLIT_IT) -> str:
-    text = json.dumps(template, indent=2, ensure_ascii=False) + "\n"
+def _written(template: Json, options: DeployOptions, what: str = "the template", fix: str = _SPLIT_IT) -> str:
+    text = json.dumps(importing(template, options.imports), indent=2, ensure_ascii=False) + "\n"
+    if (count := len(template.get("Outputs", {}))) > MOST_PARAMETERS:
+        raise CannotDeploy(what, (f"it has {count} outputs, and CloudFormation takes {MOST_PARAMETERS}; {fix}",))
     if (count := len(template["Resources"])) > MOST_RESOURCES:
         problem = f"it has {count} resources, and CloudFormation takes {MOST_RESOURCES}; {fix}"
         raise CannotDeploy(what, (problem,))
@@ -80,6 +86,8 @@ class _CloudFormation(Template):
     def whole(self) -> Json:
         """Return the template with all resources."""
         self.add_resources()
+        if self.options.exports is not None:
+            self.outputs |= exported(self.resources, self.options.exports)
         return {
             "AWSTemplateFormatVersion": "2010-09-09",
             **self.transform(),

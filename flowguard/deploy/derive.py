@@ -12,6 +12,7 @@ from typing import Final
 from flowguard.deploy.at_aws import names_of, under_names
 from flowguard.deploy.batch_plan import MOST_RECORDS, BatchPlan, batching_of, batching_problems, reserved_problems
 from flowguard.deploy.found import FoundFunction, FunctionKind, flows_of, keys_of, plain_name, what_calls_it_needs
+from flowguard.deploy.imports import group_is_imported
 from flowguard.deploy.kafka_plan import group_problems
 from flowguard.deploy.key_uses import under_keys
 from flowguard.deploy.needs import (
@@ -125,7 +126,8 @@ def needs_of(functions: Sequence[FoundFunction], options: DeployOptions) -> Depl
         ),
         unknown=unknown,
     )
-    return under_names(under_keys(deployment, options), names_of(options))
+    is_given = group_is_imported(options.imports)
+    return under_names(under_keys(deployment, options), names_of(options), group_is_given=is_given)
 
 
 def name_of(function: FoundFunction, options: DeployOptions) -> str:

@@ -13,7 +13,14 @@ from flowguard.deploy.batch_plan import time_for
 from flowguard.deploy.finding import LiveFinding, error, note, warning
 from flowguard.deploy.found import FunctionKind
 from flowguard.deploy.needs import Deployment, FunctionNeed, Target
-from flowguard.deploy.stream_checks import brings_queues, check_own_table, check_streams, is_any_stream, streams_there
+from flowguard.deploy.stream_checks import (
+    brings_queues,
+    check_own_table,
+    check_shared_streams,
+    check_streams,
+    is_any_stream,
+    streams_there,
+)
 from flowguard.deploy.template import LOOPS
 from flowguard.settings import Settings
 from flowguard.wire.home import Home
@@ -49,6 +56,7 @@ def _of_function(needed: Deployment, function: FunctionNeed, live: Account) -> I
             _sources(needed, function, deployed, live),
             check_streams(function, deployed, live),
             check_own_table(needed, function, live),
+            check_shared_streams(needed, function, live),
             _url(function, live),
             _permissions(needed, function, deployed, live),
             _permissions(needed, function, deployed, live, of_streams=True),

@@ -11,7 +11,7 @@ from typing import Any, Final
 from flowguard.deploy.account import Account, NotKnown, known
 from flowguard.deploy.finding import LiveFinding, error, warning
 from flowguard.deploy.key_uses import SENDS, through, using_keys
-from flowguard.deploy.needs import Deployment, FunctionNeed, Permission, QueueNeed, Target
+from flowguard.deploy.needs import Deployment, FunctionNeed, Permission, QueueNeed
 from flowguard.deploy.options import DeployOptions
 from flowguard.deploy.planned.policies import key_lets_role, key_lets_service
 
@@ -21,15 +21,13 @@ _NAME_IT: Final = "say its kms_key in the options, and see flowguard iac --audit
 def check_keys(needed: Deployment, options: DeployOptions, live: Account) -> Iterator[LiveFinding]:
     """Yield what keeps functions, topics and rules from using keys that the options do not name."""
     placed = _placed(needed, live)
-    if placed == needed:
-        return
     using = using_keys(placed, options)
     for before, after in zip(needed.functions, using.functions, strict=True):
         for permission in after.permissions:
-            if permission.on is Target.KEY and permission not in before.permissions:
+            if permission not in before.permissions:
                 yield from known(_role(after, permission, live))
     for old, queue in zip(needed.queues, placed.queues, strict=True):
-        if queue.kms_key is not None and queue.kms_key != old.kms_key:
+        if old.kms_key is None and queue.kms_key is not None:
             yield from known(_services(queue, queue.kms_key, live))
 
 
@@ -66,9 +64,10 @@ def _key(ask: Callable[[], str | None], live: Account) -> str | None:
 
 
 def _role(function: FunctionNeed, permission: Permission, live: Account) -> Iterator[LiveFinding]:
-    key, role = permission.name, str((live.function(function.name) or {}).get("Role", ""))
-    if not role:
+    there = live.function(function.name)
+    if there is None or not there.get("Role"):
         return
+    key, role = permission.name, str(there["Role"])
     policy = live.key_policy(key)
     for service, place in zip(permission.via, through(key, permission.via), strict=True):
         context = {"kms:ViaService": place}
@@ -87,13 +86,9 @@ def _judged(
     context: Mapping[str, str],
 ) -> Iterator[LiveFinding]:
     """Yield what neither the role's policies nor the key's allow."""
-    if policy is None:
-        lacking = [*(denied or ())]
-    else:
-        lets = {action: key_lets_role(policy, role, action, context) for action in actions}
-        lacking = [
-            action for action, by in lets.items() if by is False or (by == "account" and action in (denied or ()))
-        ]
+    refused = [] if denied is None else denied
+    lets = {action: "account" if policy is None else key_lets_role(policy, role, action, context) for action in actions}
+    lacking = [action for action, by in lets.items() if by is False or (by == "account" and action in refused)]
     if lacking:
         yield (warning if policy is None else error)(
             "key-denied",
@@ -106,11 +101,11 @@ def _judged(
 
 def _services(queue: QueueNeed, key: str, live: Account) -> Iterator[LiveFinding]:
     """Yield the services that feed a queue and that its key does not let in."""
-    feeding = [("sns.amazonaws.com", queue.topics), ("events.amazonaws.com", queue.rules)]
-    policy = live.key_policy(key) if queue.topics or queue.rules else None
-    if policy is None:
-        return
-    for service in (service for service, by in feeding if by):
+    feeding = [
+        service for service, by in (("sns.amazonaws.com", queue.topics), ("events.amazonaws.com", queue.rules)) if by
+    ]
+    policy = live.key_policy(key) if feeding else None
+    for service in feeding:
         if lacking := [action for action in SENDS if key_lets_service(policy, service, action) is False]:
             yield error(
                 "key-denied",

@@ -13,6 +13,7 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
 from flowguard.aws.faults import STRANGERS, error_code
+from flowguard.deploy.arns import Arn, rule_place
 from flowguard.deploy.finding import LiveFinding, note
 from flowguard.deploy.needs import stream_of
 from flowguard.errors import FlowguardError
@@ -167,10 +168,17 @@ class LiveAccount:
         return self._exists("events", "describe_event_bus", Name=name)
 
     def rules(self, queue: str, bus: str) -> list[str] | None:
-        """Return the names of the rules of a bus that send to the queue of that ARN."""
+        """Return the ARNs of the rules of a bus that send to the queue of that ARN."""
         answer = self._ask("events", "list_rule_names_by_target", TargetArn=queue, EventBusName=bus)
-        names: list[str] | None = None if answer is None else answer["RuleNames"]
-        return names
+        if answer is None:
+            return None
+        _, partition, _, region, account, _ = (bus if bus.startswith("arn:") else queue).split(":")
+        return [Arn("events", rule_place(name, bus)).filled(partition, region, account) for name in answer["RuleNames"]]
+
+    def pipes(self, source: str) -> list[str] | None:
+        """Return the names of the pipes that read a queue or stream. None if they may not be listed."""
+        answer = self._ask("pipes", "list_pipes", SourcePrefix=source)
+        return None if answer is None else [pipe["Name"] for pipe in answer["Pipes"] if pipe["Source"] == source]
 
     def has_schedule_group(self, name: str) -> bool | None:
         """Answer whether a group of schedules exists. None if that may not be read."""
@@ -328,6 +336,17 @@ class LiveAccount:
         """Return the policy of a key. None if it may not be read."""
         answer = self._ask("kms", "get_key_policy", KeyId=key, PolicyName="default")
         return None if answer is None else json.loads(answer["Policy"])
+
+    def export(self, name: str) -> str:
+        """Return the value of an export. Raises :class:`NotLive` where no stack exports it, or that may not be read."""
+        token: dict[str, Any] = {}
+        while (page := self._ask("cloudformation", "list_exports", **token)) is not None:
+            if (value := next((each["Value"] for each in page["Exports"] if each["Name"] == name), None)) is not None:
+                return str(value)
+            if not page.get("NextToken"):
+                raise NotLive(f"no stack here exports {name}, which the options import")
+            token = {"NextToken": page["NextToken"]}
+        raise NotLive(f"the options import {name}, and cloudformation:ListExports may not be asked")
 
     # -- what a role may do
 

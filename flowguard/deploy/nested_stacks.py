@@ -119,7 +119,9 @@ class _Split:
         needed = self._parts.needed()
         stacks = {self._stack(name): self._nested(name, template, needed[name]) for name, template in written.items()}
         outputs = {
-            key: {**output, "Value": self._told(key, output)} for key, output in self._whole.get("Outputs", {}).items()
+            key: {**output, "Value": self._told(key, output)}
+            for key, output in self._whole.get("Outputs", {}).items()
+            if "Export" not in output  # the nested stack itself exports it
         }
         return {
             **{key: value for key, value in self._whole.items() if key not in ("Conditions", "Resources", "Outputs")},

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Final, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, field_validator, model_validator
 
+from flowguard.deploy.imports import Find, Import, Imports, with_values
 from flowguard.deploy.kafka_need import SCRAM
 from flowguard.deploy.problems import CannotDeploy
 from flowguard.errors import shown
@@ -22,6 +23,7 @@ from flowguard.text.setting_problems import (
     ARCHITECTURE,
     BUCKET,
     CODE_SIGNING,
+    EXPORT,
     GROUP,
     KEYS,
     KMS_KEY,
@@ -255,6 +257,8 @@ class DeployOptions(Frozen):
     """Queues that requests may name as their ``reply_to``, of flows that list none."""
     operators: tuple[Annotated[str, Field(pattern=ROLE)], ...] = ()
     """ARNs of the roles of those who redrive, retry and cancel. Named, inboxes of later stages are closed to others."""
+    exports: str | None = Field(None, pattern=EXPORT)
+    """What the names begin with under which the template exports the ARNs of what it makes."""
     tags: dict[TagKey, TagText] = Field({}, max_length=MOST_TAGS)
     """Further tags of each resource that can have some. ``flowguard`` is the template's own."""
     role_path: str = Field("/", pattern=ROLE_PATH, max_length=512)
@@ -294,11 +298,24 @@ class DeployOptions(Frozen):
         """Return the least level that Lambda keeps of the functions' own lines."""
         return "DEBUG" if self.settings.debug_sampled else "INFO"
 
+    _imports: dict[str, Import] = PrivateAttr(default_factory=dict)
+
+    @property
+    def imports(self) -> Imports:
+        """Return what other stacks export of what the options name, by what stands for it in them."""
+        return self._imports
+
     @classmethod
-    def read(cls, file: Path) -> DeployOptions:
-        """Read the options of a TOML file. Raises :class:`CannotDeploy` with all that is wrong in it."""
+    def read(cls, file: Path, find: Find = lambda _: None) -> DeployOptions:
+        """Read the options of a TOML file. Raises :class:`CannotDeploy` with all that is wrong in it.
+
+        ``find`` tells the values of what other stacks export.
+        """
         try:
-            return cls.model_validate(tomllib.loads(file.read_text(encoding="utf-8")))
+            given, imports = with_values(tomllib.loads(file.read_text(encoding="utf-8")), find)
+            options = cls.model_validate(given)
+            options._imports = imports
+            return options
         except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
             raise CannotDeploy(str(file), (f"cannot be read: {error}",)) from None
         except ValidationError as error:

@@ -6,10 +6,11 @@ from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from typing import Final
 
-from flowguard.deploy.account import Account, function_name, known
+from flowguard.deploy.account import Account, known
 from flowguard.deploy.finding import LiveFinding, error, note, warning
 from flowguard.deploy.live import redrive_of
 from flowguard.deploy.needs import Deployment, QueueNeed, Role
+from flowguard.deploy.other_readers import other_readers
 from flowguard.deploy.queue_plan import TIMES_THE_TIMEOUT
 from flowguard.deploy.queue_policy_checks import check_queue_policy
 from flowguard.deploy.template import TAG
@@ -148,16 +149,14 @@ def _delay(queue: QueueNeed, attributes: Attributes) -> Iterator[LiveFinding]:
 
 
 def _readers(needed: Deployment, queue: QueueNeed, attributes: Attributes, live: Account) -> Iterator[LiveFinding]:
-    """Yield the functions that read a queue of the flow and are none of its functions."""
-    ours = {function.name for function in needed.functions}
-    there = live.readers(attributes["QueueArn"]) or ()
-    for name in sorted({function_name(str(source["FunctionArn"])) for source in there} - ours):
+    """Yield what reads a queue of the flow and is none of its functions."""
+    for reader in other_readers(needed, attributes["QueueArn"], live):
         yield error(
             "reader-other",
             queue.name,
-            f"the function {name} reads it too, which is none of the flow's",
-            "each message reaches one of the two: what that function gets, the flow never sees",
-            "remove its mapping; subscribe both to a topic where both are to get each message",
+            f"{reader} reads it too, which is none of the flow's",
+            "each message reaches one of the two: what the other gets, the flow never sees",
+            "let it read no more; subscribe both to a topic where both are to get each message",
         )
 
 

@@ -17,7 +17,7 @@ Ask = Callable[[], str | None]
 
 def check_security(needed: Deployment, options: DeployOptions, live: Account) -> Iterator[LiveFinding]:
     """Yield the findings about what the options ask for and is not so."""
-    yield from known(*(_key(name, key, ask) for name, key, ask in _keys(needed, options, live)))
+    yield from known(*(_key(name, key, ask, live) for name, key, ask in _keys(needed, options, live)))
     for function in needed.functions:
         yield from known(_logs(function, options, live), _function(function, options, live))
 
@@ -31,14 +31,18 @@ def _function(function: FunctionNeed, options: DeployOptions, live: Account) -> 
         )
 
 
-def _is_same(key: str, live_key: str) -> bool:
-    """Answer whether a key is the one of that ARN, by its ARN or its id."""
-    return live_key in (key, key.rpartition("/")[2])
+def _named(live_key: str, live: Account) -> str | None:
+    """Return the key that is meant: that which an alias names. None if nobody may read which one that is."""
+    if "alias/" not in live_key:
+        return live_key
+    key = live.key(live_key)
+    return live_key if key is None and live.was_read("kms", "describe_key") else key
 
 
-def _key(name: str, key: str, ask: Ask) -> Iterator[LiveFinding]:
-    live_key = ask()
-    if live_key is None or _is_same(key, live_key):
+def _key(name: str, key: str, ask: Ask, live: Account) -> Iterator[LiveFinding]:
+    there = ask()
+    live_key = None if there is None else _named(there, live)
+    if live_key is None or live_key in (key, key.rpartition("/")[2]):
         return
     state = f"it is under the key {live_key}" if live_key else "it is under no key of yours"
     why = "another key's policy says who may read what it keeps"

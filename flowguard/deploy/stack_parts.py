@@ -63,7 +63,7 @@ class Parts:
         }
         homes = {label: self._home(label) for label in resources}
         late = {label for label in resources if self._is_late(label, homes)}
-        late |= {label for label in resources if late & {*_listed(resources[label].get("DependsOn", []))}}
+        late |= {label for label in resources if late & {*resources[label].get("DependsOn", [])}}
         self._part = {label: f"policies-{home}" if label in late else home for label, home in homes.items()}
         self._merge()
 
@@ -159,8 +159,4 @@ def is_by_name(resources: Mapping[str, Json], label: str, reference: Reference) 
 
 
 def _dependencies(resource: Json) -> Iterator[Reference]:
-    return (Reference(label, "") for label in _listed(resource.get("DependsOn", [])))
-
-
-def _listed(given: Any) -> list[str]:
-    return [given] if isinstance(given, str) else given
+    return (Reference(label, "") for label in resource.get("DependsOn", []))

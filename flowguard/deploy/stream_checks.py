@@ -10,8 +10,9 @@ from flowguard.deploy.account import Account, known
 from flowguard.deploy.batch_plan import time_for
 from flowguard.deploy.finding import LiveFinding, error, note, warning
 from flowguard.deploy.kafka_checks import TRIES_WITH_DESTINATION, check_kafka
-from flowguard.deploy.needs import Deployment, FunctionNeed, StreamNeed
+from flowguard.deploy.needs import Deployment, FunctionNeed, StreamNeed, stream_of
 from flowguard.deploy.options import TABLE_KEEPS
+from flowguard.deploy.other_readers import other_readers
 from flowguard.deploy.template import VIEW
 from flowguard.deploy.time_spans import spoken
 from flowguard.worker.patience import MANY_RECEIVES
@@ -51,6 +52,27 @@ def check_streams(function: FunctionNeed, deployed: Mapping[str, Any], live: Acc
             )
             if stream.kafka is not None:
                 yield from check_kafka(function, stream.kafka, mapping, deployed, live)
+
+
+def check_shared_streams(needed: Deployment, function: FunctionNeed, live: Account) -> Iterator[LiveFinding]:
+    """Yield what else reads the streams of a function. A table's serves two readers."""
+    sources = live.event_sources(function.name) if function.streams else None
+    arns = [] if sources is None else [str(source.get("EventSourceArn", "")) for source in sources]
+    for stream in function.streams:
+        for arn in dict.fromkeys(stream_of(arn) for arn in arns if stream.is_in(arn)):
+            yield from known(_shared(function, stream, other_readers(needed, arn, live)))
+
+
+def _shared(function: FunctionNeed, stream: StreamNeed, readers: Iterator[str]) -> Iterator[LiveFinding]:
+    if others := [*readers]:
+        yield (warning if stream.of_table and len(others) > 1 else note)(
+            "stream-shared",
+            function.name,
+            f"{_called(stream)} is read by {' and '.join(others)} too",
+            "each gets every record; but more than two readers of a table's stream, or those of one of Kinesis that "
+            "want more than a shard gives, are throttled, and its records come late",
+            "let one of them read it and tell the others, or give readers of Kinesis consumers of their own",
+        )
 
 
 def check_own_table(needed: Deployment, function: FunctionNeed, live: Account) -> Iterator[LiveFinding]:

@@ -19,6 +19,7 @@ from flowguard.deploy.needs import (
     TopicNeed,
 )
 from flowguard.deploy.options import DeployOptions
+from flowguard.deploy.problems import CannotDeploy
 from flowguard.deploy.template import LOOPS, POLICY_VERSION, SYSTEM_LOG_LEVEL, VIEW, Json, Template, warm_units
 from flowguard.destinations import Bus
 from flowguard.sim.limits.queues import LARGEST as LARGEST_MESSAGE
@@ -56,7 +57,14 @@ _REMOVES: Final = ">= 1.7"
 
 
 def terraform_json(needed: Deployment, options: DeployOptions) -> str:
-    """Return the configuration for Terraform."""
+    """Return the configuration for Terraform.
+
+    Raises :class:`CannotDeploy` for options that are about exports of CloudFormation.
+    """
+    exports = [] if options.exports is None else ["exports"]
+    if given := [*exports, *sorted({str(each) for each in options.imports.values()})]:
+        fix = "give names and ARNs, and take what the module tells from its outputs"
+        raise CannotDeploy("the module", (f"{', '.join(given)} is of CloudFormation, not of Terraform; {fix}",))
     return _written(_Terraform(needed, options).whole())
 
 

@@ -35,6 +35,7 @@ KMS_KEY: Final = "^arn:[a-z0-9-]+:kms:[a-z0-9-]+:[0-9]{12}:key/[A-Za-z0-9-]+$"
 CODE_SIGNING: Final = "^arn:[a-z0-9-]+:lambda:[a-z0-9-]+:[0-9]{12}:code-signing-config:csc-[0-9a-z]{17}$"
 ACCOUNT: Final = "^[0-9]{12}$"
 VARIABLE: Final = "^[A-Za-z][A-Za-z0-9_]+$"
+EXPORT: Final = "^[A-Za-z0-9:-]{1,100}$"
 QUEUE: Final = r"^[A-Za-z0-9_-]+(\.fifo)?$"
 ANY_QUEUE: Final = r"^(arn:[a-z0-9-]+:sqs:[a-z0-9-]+:[0-9]{12}:)?[A-Za-z0-9_-]{1,80}(\.fifo)?$"
 BUCKET: Final = "^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$"
@@ -67,6 +68,7 @@ PATTERNS: Final = {
     CODE_SIGNING: "is no ARN of a code signing configuration, arn:aws:lambda:…:code-signing-config:csc-…",
     ACCOUNT: "is no account, which has 12 digits",
     VARIABLE: "is no name of a variable: a letter, then one or more of a-z, A-Z, 0-9 and _",
+    EXPORT: "is no beginning of an export's name: up to 100 of a-z, A-Z, 0-9, : and -",
     QUEUE: "is no name of a queue: one or more of a-z, A-Z, 0-9, _ and -, and .fifo at the end of a FIFO queue",
     ROLE_PATH: "is no path of a role, such as /shop/",
     SUBNET: "is no subnet, such as subnet-0a1b2c3d",

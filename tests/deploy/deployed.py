@@ -6,6 +6,7 @@ What CloudFormation would do with the rest is not needed here, and what this doe
 from __future__ import annotations
 
 import io
+import itertools
 import json
 import re
 import zipfile
@@ -24,8 +25,10 @@ NOT_LOOKED_AT: Final = {
     "AWS::CloudWatch::Alarm",
     "AWS::Lambda::Permission",
     "AWS::Logs::MetricFilter",
-    "AWS::SQS::QueuePolicy",
 }
+_ROLES: Final = itertools.count()
+"""Numbers of roles, for one account may have those of two templates."""
+
 _OPEN: Final = {"${AWS::Partition}": "aws", "${AWS::Region}": REGION, "${AWS::AccountId}": ACCOUNT}
 
 
@@ -82,6 +85,7 @@ class Stack:
             "AWS::SNS::Topic": self._topic,
             "AWS::SQS::Queue": self._queue,
             "AWS::Scheduler::Schedule": self._schedule,
+            "AWS::SQS::QueuePolicy": self._policy,
             "AWS::Scheduler::ScheduleGroup": self._group,
         }
 
@@ -131,6 +135,12 @@ class Stack:
         self.client("sqs").create_queue(QueueName=own["QueueName"], Attributes=attributes)
         return f"arn:aws:sqs:{REGION}:{ACCOUNT}:{own['QueueName']}"
 
+    def _policy(self, own: Any) -> str:
+        sqs, [queue] = self.client("sqs"), own["Queues"]
+        url = sqs.get_queue_url(QueueName=queue.rpartition(":")[2])["QueueUrl"]
+        sqs.set_queue_attributes(QueueUrl=url, Attributes={"Policy": json.dumps(own["PolicyDocument"])})
+        return f"{queue}'s policy"
+
     def _topic(self, own: Any) -> str:
         attributes = {"FifoTopic": "true"} if own.get("FifoTopic") else {}
         attributes |= {"KmsMasterKeyId": own["KmsMasterKeyId"]} if "KmsMasterKeyId" in own else {}
@@ -156,7 +166,7 @@ class Stack:
         return str(self.client("scheduler").create_schedule(**given)["ScheduleArn"])
 
     def _role(self, own: Any) -> str:
-        iam, name = self.client("iam"), f"role-{len(self._arns)}"
+        iam, name = self.client("iam"), f"role-{next(_ROLES)}"
         given = {one: own[one] for one in ("Path", "PermissionsBoundary") if one in own}
         trust = json.dumps(own["AssumeRolePolicyDocument"])
         made = iam.create_role(RoleName=name, AssumeRolePolicyDocument=trust, **given)

@@ -110,7 +110,10 @@ def url(stack: Stack, name: str) -> str:
 
 
 def attribute(stack: Stack, queue: str, **attributes: str) -> None:
-    stack.client("sqs").set_queue_attributes(QueueUrl=url(stack, queue), Attributes=attributes)
+    """Set attributes of a queue. Its policy, which moto drops where it is not given again, stays."""
+    place = url(stack, queue)
+    there = stack.client("sqs").get_queue_attributes(QueueUrl=place, AttributeNames=["Policy"]).get("Attributes", {})
+    stack.client("sqs").set_queue_attributes(QueueUrl=place, Attributes={**there, **attributes})
 
 
 def redrive(stack: Stack, queue: str, **changes: Any) -> None:
@@ -209,9 +212,32 @@ def misplace(stack: Stack) -> None:
     )
 
 
-def deny(stack: Stack) -> None:
-    statement = {"Effect": "Deny", "Principal": {"AWS": "123456789012"}, "Action": "sqs:SendMessage", "Resource": "*"}
-    attribute(stack, "everything-pack", Policy=json.dumps({"Version": "2012-10-17", "Statement": [statement]}))
+def policy_of(stack: Stack, queue: str) -> Any:
+    there = stack.client("sqs").get_queue_attributes(QueueUrl=url(stack, queue), AttributeNames=["Policy"])
+    return json.loads(there["Attributes"]["Policy"])
+
+
+def deny(principal: Any, queue: str = "everything-pack") -> Callable[[Stack], None]:
+    """Add a statement that denies to the policy of a queue."""
+    statement = {"Effect": "Deny", "Principal": principal, "Action": "sqs:SendMessage", "Resource": "*"}
+
+    def change(stack: Stack) -> None:
+        policy = policy_of(stack, queue)
+        attribute(stack, queue, Policy=json.dumps({**policy, "Statement": [*policy["Statement"], statement]}))
+
+    return change
+
+
+def open_to_none(stack: Stack) -> None:
+    stack.client("sqs").set_queue_attributes(QueueUrl=url(stack, "everything-events"), Attributes={"Policy": ""})
+
+
+def pipe(stack: Stack) -> None:
+    """Let two pipes read two queues, of which one's name begins with that of the other."""
+    for number, name in enumerate(("everything-pack", "everything-pack-more")):
+        source, target = (f"arn:aws:sqs:{REGION}:123456789012:{queue}" for queue in (name, "audit"))
+        role = "arn:aws:iam::123456789012:role/audit"
+        stack.client("pipes").create_pipe(Name=f"audit-{number}", Source=source, Target=target, RoleArn=role)
 
 
 def read_too(stack: Stack) -> None:
@@ -330,7 +356,13 @@ BROKEN: Final[dict[str, tuple[Break, Expected]]] = {
         lambda at: attribute(at, "everything-pack", DelaySeconds="60"),
         ("queue-delays", "warning", "everything-pack"),
     ),
-    "a queue that denies": (deny, ("queue-denied", "error", "everything-pack")),
+    "a queue that denies": (deny({"AWS": "123456789012"}), ("queue-denied", "error", "everything-pack")),
+    "a queue that keeps its rule out": (
+        deny({"Service": "events.amazonaws.com"}, "everything-events"),
+        ("queue-closed", "error", "everything-events"),
+    ),
+    "a queue without a policy that a rule feeds": (open_to_none, ("queue-closed", "error", "everything-events")),
+    "a pipe that reads a queue too": (pipe, ("reader-other", "error", "everything-pack")),
     "a reader that is none of the flow's": (read_too, ("reader-other", "error", "everything-pack")),
     "no time for a whole batch": (lambda at: configure(at, PACK, Timeout=29), ("batch-slow", "error", PACK)),
     "another run table": (

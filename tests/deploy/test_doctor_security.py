@@ -118,6 +118,25 @@ def test_a_key_may_be_named_by_its_id_alone(stack: Stack) -> None:
     assert rules() == {("key-other", "secured-dead-letters")}
 
 
+@pytest.mark.parametrize(("names", "is_other"), [(KEY, False), (THEIRS, True)])
+def test_a_key_may_be_named_by_an_alias(names: str, is_other: bool, stack: Stack) -> None:
+    sqs = stack.client("sqs")
+    url = sqs.get_queue_url(QueueName="secured-dead-letters")["QueueUrl"]
+    sqs.set_queue_attributes(QueueUrl=url, Attributes={"KmsMasterKeyId": "alias/of-a-team"})
+    with answering("DescribeKey", lambda: {"KeyMetadata": {"KeyId": "x", "Arn": names, "KeyManager": "CUSTOMER"}}):
+        looked = [each for each in findings() if each.rule == "key-other"]
+    assert [each.what for each in looked] == ([f"it is under the key {THEIRS}"] if is_other else [])
+
+
+def test_which_key_an_alias_names_may_not_be_read(stack: Stack) -> None:
+    sqs = stack.client("sqs")
+    url = sqs.get_queue_url(QueueName="secured-dead-letters")["QueueUrl"]
+    sqs.set_queue_attributes(QueueUrl=url, Attributes={"KmsMasterKeyId": "alias/of-a-team"})
+    with intercept(Refusing("DescribeKey")):
+        assert rules() == set()
+        assert "kms:describe_key" in {each.resource for each in findings() if each.rule == "not-read"}
+
+
 def test_no_key_is_asked_for_where_none_is_given(stack: Stack) -> None:
     assert rules(DeployOptions.model_validate({name: ASKED[name] for name in ASKED if name != "kms_key"})) == set()
 

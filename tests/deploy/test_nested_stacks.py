@@ -1,213 +1,23 @@
-"""Templates of nested stacks: each resource of the single template is in one of them, and is the same."""
+"""How a template is split into nested stacks: which part has a resource, and what parts tell each other."""
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
-from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 from click.testing import CliRunner, Result
-from pydantic import BaseModel
 
-from flowguard import Done, Flow, Outcome, Stage, Step
 from flowguard.cli import main
-from flowguard.deploy.cloudformation import MOST_RESOURCES, cloudformation, nested, whole
-from flowguard.deploy.derive import needs_of
-from flowguard.deploy.found import FoundFunction, FunctionKind
-from flowguard.deploy.needs import Deployment
+from flowguard.deploy.cloudformation import nested
 from flowguard.deploy.nested_stacks import file_of, split
 from flowguard.deploy.options import DeployOptions
-from flowguard.deploy.planned.template_file import read_template, resources_of
 from flowguard.deploy.problems import CannotDeploy
 from flowguard.deploy.stack_parts import Parts, Reference, references
 from flowguard.deploy.template import TAG
 from tests.deploy.exercised import needs
-from tests.deploy.planned.looked import findings
-from tests.deploy.templates import MODULES, SHIPPED, options_of
 
 STACK: Final = "AWS::CloudFormation::Stack"
-
-
-class Order(BaseModel):
-    order_id: str
-
-
-def copies(count: int) -> Deployment:
-    """A deployment of so many flows, which differ in their names alone."""
-    functions = []
-    for number in range(count):
-        own = {"name": f"take-{number:03}"}
-
-        class Take(Stage[Order], **own):
-            def handle(self, order: Order, step: Step) -> Outcome:
-                return Done()
-
-        given: Any = {"name": f"copy-{number:03}", "object_id": "order_id"}
-        flow: Any = type(f"Copy{number}", (Flow,), {"stages": (Take,), "__module__": __name__}, **given)
-        functions.append(FoundFunction(__name__, f"copy_{number}", FunctionKind.STAGES, (flow,), ((flow, Take),)))
-    return needs_of(functions, DeployOptions())
-
-
-def deployments() -> Iterator[tuple[str, Deployment, DeployOptions]]:
-    for name in MODULES:
-        options = options_of(name)
-        yield name, needs(MODULES[name], options=options), options
-    yield "all that are shipped", needs(*(MODULES[name] for name in SHIPPED)), DeployOptions()
-    yield "17 copies", copies(17), DeployOptions()
-    yield "40 copies", copies(40), DeployOptions()
-
-
-ALL: Final = {name: (needed, options) for name, needed, options in deployments()}
-EACH: Final = pytest.mark.parametrize("name", ALL)
-
-
-def stacks(name: str) -> dict[str, Any]:
-    needed, options = ALL[name]
-    return {file: json.loads(text) for file, text in nested(needed, options).items()}
-
-
-def written(name: str, directory: Path) -> Path:
-    """Write the templates of a deployment. Returns the parent's file."""
-    needed, options = ALL[name]
-    for file, text in nested(needed, options).items():
-        (directory / file).write_text(text, encoding="utf-8")
-    return directory / "template.json"
-
-
-def test_a_deployment_of_many_flows_is_too_large_for_one_template() -> None:
-    needed, options = ALL["40 copies"]
-    with pytest.raises(CannotDeploy, match=r"takes 500; write a nested stack for each flow, with --split DIR"):
-        cloudformation(needed, options)
-
-
-@EACH
-def test_each_resource_is_in_one_of_the_stacks(name: str) -> None:
-    parts = [part["Resources"] for file, part in stacks(name).items() if file != "template.json"]
-    assert Counter(label for part in parts for label in part) == Counter(whole(*ALL[name])["Resources"].keys())
-
-
-@EACH
-def test_each_stack_stays_inside_the_limits(name: str) -> None:
-    for file, text in nested(*ALL[name]).items():
-        template = json.loads(text)
-        assert len(text.encode()) < 1_000_000, file
-        assert len(template["Resources"]) <= MOST_RESOURCES, file
-        assert max(len(template.get("Parameters", {})), len(template.get("Outputs", {}))) <= 200, file
-
-
-@EACH
-def test_there_is_a_stack_for_each_flow_and_one_for_what_they_share(name: str) -> None:
-    needed, _ = ALL[name]
-    kinds = {
-        file: {each["Type"] for each in part["Resources"].values()}
-        for file, part in stacks(name).items()
-        if not file.startswith("stack-policies-")
-    }
-    assert {*kinds} == {
-        "template.json",
-        "stack-base.json",
-        *(f"{file_of(flow)}.json" for flow in {each.owner for each in needed.functions}),
-    }
-    assert kinds["template.json"] == {STACK}
-    shared = {"AWS::DynamoDB::Table", "AWS::SNS::Topic", "AWS::SecretsManager::Secret", "AWS::Scheduler::ScheduleGroup"}
-    assert not any(shared & types for file, types in kinds.items() if file != "stack-base.json")
-    assert not {"AWS::Lambda::Function", "AWS::SQS::Queue"} & kinds["stack-base.json"]
-
-
-def without_stacks(value: Any) -> Any:
-    """A value without the labels of stacks before those of resources."""
-    if isinstance(value, dict):
-        return {key: without_stacks(each) for key, each in value.items()}
-    if isinstance(value, list):
-        return [without_stacks(each) for each in value]
-    return _bare(value) if isinstance(value, str) else value
-
-
-def _bare(text: str) -> str:
-    head, _, label = text.rpartition("Stack.")
-    return f"{head.rpartition('/')[0]}/{label}" if "/" in head else label if head else text
-
-
-@EACH
-def test_each_resource_is_the_same_as_in_the_single_template(name: str, tmp_path: Path) -> None:
-    """Read as the doctor reads them: parameters and outputs of the stacks are followed."""
-    single = resources_of("one.json", whole(*ALL[name]), {})
-    several = read_template(written(name, tmp_path), {})
-    types = {each["Type"] for each in whole(*ALL[name])["Resources"].values()}
-    for type_ in types:
-        ours = {each.label: each.properties for each in single.of(type_)}
-        theirs = {_bare(each.label): without_stacks(each.properties) for each in several.of(type_)}
-        assert theirs == ours, type_
-
-
-@EACH
-def test_the_doctor_finds_the_same_in_both(name: str, tmp_path: Path) -> None:
-    needed, options = ALL[name]
-    several = findings(read_template(written(name, tmp_path), {}), needed, options)
-    single = findings(resources_of(str(tmp_path / "template.json"), whole(needed, options), {}), needed, options)
-    assert several == single
-
-
-@EACH
-def test_a_stack_comes_after_those_that_it_needs(name: str) -> None:
-    """What a stack gets of others are outputs that these have, and nothing goes round."""
-    made = stacks(name)
-    parent = made["template.json"]["Resources"]
-    needed: dict[str, set[str]] = {}
-    for label, stack in parent.items():
-        template = made[stack["Properties"]["TemplateURL"]]
-        given = stack["Properties"].get("Parameters", {})
-        assert given.keys() == template.get("Parameters", {}).keys()
-        needed[label] = {*stack.get("DependsOn", [])}
-        for reference in references(given):
-            if reference.label in parent:
-                output = reference.attribute.removeprefix("Outputs.")
-                assert output in made[parent[reference.label]["Properties"]["TemplateURL"]]["Outputs"]
-                needed[label].add(reference.label)
-            else:
-                assert reference.label in made["template.json"]["Parameters"]
-    while needed:
-        first = [label for label, others in needed.items() if not others]
-        assert first, f"these wait for each other: {needed}"
-        needed = {label: others - {*first} for label, others in needed.items() if label not in first}
-
-
-@EACH
-def test_what_a_stack_names_is_there(name: str) -> None:
-    for file, template in stacks(name).items():
-        there = {*template["Resources"], *template.get("Parameters", {})}
-        named = {each.label for each in references([template["Resources"], template.get("Outputs", {})])}
-        assert not {label for label in named if not label.startswith("AWS::")} - there, file
-        for resource in template["Resources"].values():
-            assert {*resource.get("DependsOn", [])} <= {*template["Resources"]}, file
-
-
-@EACH
-def test_the_outputs_are_those_of_the_single_template(name: str) -> None:
-    made, single = stacks(name), whole(*ALL[name])
-    outputs = made["template.json"].get("Outputs", {})
-    assert outputs.keys() == single.get("Outputs", {}).keys()
-    assert made["template.json"]["Parameters"] == single["Parameters"]
-    for key, output in outputs.items():
-        [reference] = references(output["Value"])
-        stack = made["template.json"]["Resources"][reference.label]["Properties"]["TemplateURL"]
-        assert reference.attribute == f"Outputs.{key}"
-        assert made[stack]["Outputs"][key] == single["Outputs"][key]
-
-
-@pytest.mark.proof("cfn-lint takes a second for each template")
-def test_cfn_lint_has_nothing_to_say(tmp_path: Path) -> None:
-    for name in ("everything", "streaming", "topics", "all that are shipped"):
-        (tmp_path / name).mkdir()
-        written(name, tmp_path / name)
-    command = [str(Path(sys.executable).with_name("cfn-lint")), *map(str, sorted(tmp_path.glob("*/*.json")))]
-    found = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert (found.stdout, found.stderr, found.returncode) == ("", "", 0)
 
 
 # -- parts
@@ -309,6 +119,22 @@ def test_flows_that_need_each_other_are_in_one_stack() -> None:
         f"{flow}Url": resource("AWS::Lambda::Url", TargetFunctionArn={"Ref": f"{flow}Function"}) for flow in ("A", "B")
     }
     assert parts(AFunction=first, BFunction=second, **urls) == {"a": ["AFunction", "BFunction", "AUrl", "BUrl"]}
+
+
+def test_a_flow_that_two_in_a_circle_need_stays_apart() -> None:
+    a = resource(owner="a", RedrivePolicy=[arn("B"), arn("C")])
+    b = resource(owner="b", RedrivePolicy=arn("A"))
+    made = Parts({"A": a, "B": b, "C": resource(owner="c"), "D": resource()}, TAG, ["a", "b", "c"]).all()
+    assert {name: [*there] for name, there in made.items()} == {"a": ["A", "B"], "c": ["C"], "base": ["D"]}
+
+
+def test_a_mistake_is_not_taken_for_a_circle(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: Any) -> Any:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("flowguard.deploy.stack_parts.TopologicalSorter", broken)
+    with pytest.raises(ZeroDivisionError):
+        parts(A=resource(owner="a"))
 
 
 def test_a_base_that_needs_a_flow_takes_it_in() -> None:
@@ -423,7 +249,7 @@ def test_the_command_writes_the_templates(tmp_path: Path) -> None:
     result = iac("--split", str(tmp_path / "new" / "there"))
     assert (result.exit_code, result.stdout) == (0, "")
     files = {path.name: path.read_text(encoding="utf-8") for path in (tmp_path / "new" / "there").iterdir()}
-    assert files == nested(*ALL["orders"])
+    assert files == nested(needs("flows.orders.handlers"), DeployOptions())
     arguments = ["doctor", "flows.orders.handlers", "--template", str(tmp_path / "new" / "there" / "template.json")]
     looked = CliRunner().invoke(main, arguments)
     assert looked.exit_code == 0, looked.output
@@ -434,11 +260,11 @@ def test_the_command_writes_the_templates(tmp_path: Path) -> None:
     ("arguments", "problem"),
     [
         (("--format", "sam"), "--split goes with --format cloudformation"),
-        (("-o", "x.json"), "are two formats"),
-        (("--json",), "are two formats"),
-        (("--audit",), "are two formats"),
-        (("--key-policy",), "are two formats"),
-        (("--foreign-policies",), "are two formats"),
+        (("-o", "x.json"), "-o and --split are two places to write to; give one of them"),
+        (("--json",), "are two things to write"),
+        (("--audit",), "are two things to write"),
+        (("--key-policy",), "are two things to write"),
+        (("--foreign-policies",), "are two things to write"),
     ],
 )
 def test_the_command_splits_a_template_of_cloudformation_alone(
@@ -463,3 +289,103 @@ def test_what_is_too_large_for_a_stack_is_refused(tmp_path: Path, monkeypatch: p
     assert "resources, and CloudFormation takes 10; deploy some flows, MODULE:FLOW each" in result.output
     assert "stack-" in result.output
     assert not [*tmp_path.iterdir()]
+
+
+# -- a whole template
+
+
+WHOLE: Final[dict[str, Any]] = {
+    "AWSTemplateFormatVersion": "2010-09-09",
+    "Description": "shop",
+    "Parameters": {"AlarmTopic": {"Type": "String"}, "CodeKey": {"Type": "String"}},
+    "Conditions": {"HasAlarmTopic": {"Fn::Not": [{"Fn::Equals": [{"Ref": "AlarmTopic"}, ""]}]}},
+    "Resources": {
+        "Runs": {"Type": "AWS::DynamoDB::Table", "DeletionPolicy": "Retain", "Properties": {"TableName": "runs"}},
+        "A": resource("AWS::Lambda::Function", owner="a", Runs=[{"Ref": "Runs"}, arn("Runs")], Code={"Ref": "CodeKey"}),
+        "AUrl": resource("AWS::Lambda::Url", TargetFunctionArn={"Ref": "A"}),
+        "BQueue": resource(owner="b", QueueName="b"),
+        "B": resource(
+            "AWS::Lambda::Function",
+            owner="b",
+            Url={"Fn::GetAtt": ["AUrl", "FunctionUrl"]},
+            Actions=[{"Fn::If": ["HasAlarmTopic", {"Ref": "AlarmTopic"}, {"Ref": "AWS::NoValue"}]}],
+        ),
+        "ASends": {**resource("AWS::IAM::Role", owner="a", Names=[arn("BQueue"), arn("A")]), "DependsOn": ["A"]},
+    },
+    "Outputs": {
+        "Link": {"Description": "where", "Value": {"Fn::GetAtt": ["AUrl", "FunctionUrl"]}},
+        "ExportRuns": {"Value": arn("Runs"), "Export": {"Name": "shop:runs"}},
+    },
+}
+
+
+def string(what: str) -> dict[str, str]:
+    return {"Type": "String", "Description": f"{what}, which another nested stack makes."}
+
+
+def stack(name: str, **given: Any) -> dict[str, Any]:
+    parameters = {"Parameters": given} if given else {}
+    return {"Type": STACK, "Properties": {"TemplateURL": f"stack-{name}.json", **parameters}}
+
+
+def told(label: str, key: str) -> dict[str, list[str]]:
+    return {"Fn::GetAtt": [label, f"Outputs.{key}"]}
+
+
+def test_a_template_is_split_so() -> None:
+    resources = WHOLE["Resources"]
+    made = split(WHOLE, ["a", "b"])
+    assert [*made] == ["template", "stack-base", "stack-a", "stack-b"]
+    assert made["stack-base"] == {
+        "AWSTemplateFormatVersion": "2010-09-09",
+        "Description": "base: a nested stack, made by flowguard iac",
+        "Resources": {"Runs": resources["Runs"]},
+        "Outputs": {
+            "Runs": {"Value": {"Ref": "Runs"}},
+            "RunsArn": {"Value": arn("Runs")},
+            "ExportRuns": WHOLE["Outputs"]["ExportRuns"],
+        },
+    }
+    queue = {"Fn::Sub": "arn:${AWS::Partition}:sqs:${AWS::Region}:${AWS::AccountId}:b"}
+    function = {**resources["A"]["Properties"], "Runs": [{"Ref": "Runs"}, {"Ref": "RunsArn"}]}
+    assert made["stack-a"] == {
+        "AWSTemplateFormatVersion": "2010-09-09",
+        "Description": "a: a nested stack, made by flowguard iac",
+        "Parameters": {"CodeKey": {"Type": "String"}, "Runs": string("Ref of Runs"), "RunsArn": string("Arn of Runs")},
+        "Resources": {
+            "A": {**resources["A"], "Properties": function},
+            "AUrl": resources["AUrl"],
+            "ASends": {
+                **resources["ASends"],
+                "Properties": {**resources["ASends"]["Properties"], "Names": [queue, arn("A")]},
+            },
+        },
+        "Outputs": {
+            "AUrlFunctionUrl": {"Value": {"Fn::GetAtt": ["AUrl", "FunctionUrl"]}},
+            "Link": WHOLE["Outputs"]["Link"],
+        },
+    }
+    assert made["stack-b"] == {
+        "AWSTemplateFormatVersion": "2010-09-09",
+        "Description": "b: a nested stack, made by flowguard iac",
+        "Parameters": {"AlarmTopic": {"Type": "String"}, "AUrlFunctionUrl": string("FunctionUrl of AUrl")},
+        "Conditions": WHOLE["Conditions"],
+        "Resources": {
+            "BQueue": resources["BQueue"],
+            "B": {**resources["B"], "Properties": {**resources["B"]["Properties"], "Url": {"Ref": "AUrlFunctionUrl"}}},
+        },
+    }
+    assert made["template"] == {
+        "AWSTemplateFormatVersion": "2010-09-09",
+        "Description": "shop",
+        "Parameters": WHOLE["Parameters"],
+        "Metadata": {"cfn-lint": {"config": {"ignore_checks": ["W3002"]}}},
+        "Resources": {
+            "BaseStack": stack("base"),
+            "AStack": stack(
+                "a", CodeKey={"Ref": "CodeKey"}, **{key: told("BaseStack", key) for key in ("Runs", "RunsArn")}
+            ),
+            "BStack": stack("b", AlarmTopic={"Ref": "AlarmTopic"}, AUrlFunctionUrl=told("AStack", "AUrlFunctionUrl")),
+        },
+        "Outputs": {"Link": {"Description": "where", "Value": told("AStack", "Link")}},
+    }

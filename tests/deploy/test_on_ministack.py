@@ -14,7 +14,7 @@ from flowguard.cli import main
 from tests.deploy import charging
 from tests.deploy.deployed import PARAMETERS, code
 from tests.deploy.templates import MODULES, SHIPPED, text_of
-from tests.deploy.test_nested_stacks import stacks as stacks_of
+from tests.deploy.test_split_templates import stacks as stacks_of
 
 REGION: Final = "us-east-1"
 
@@ -80,3 +80,37 @@ def test_what_cloudformation_makes_of_nested_stacks_lacks_nothing(
     found = [json.loads(line) for line in CliRunner().invoke(main, command).stdout.splitlines()]
     assert {one["rule"] for one in found} == NOT_BY_MINISTACK | {"concurrency-open"}
     stacks.delete_stack(StackName=stack["StackName"])
+
+
+@pytest.mark.proof("starts MiniStack, which deploys a stack that imports what another one exports")
+def test_a_stack_uses_what_another_one_exports(
+    ministack_url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for variable in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(variable, "test")
+    make: Any = Session(region_name=REGION).client
+    s3, stacks = (make(service, endpoint_url=ministack_url) for service in ("s3", "cloudformation"))
+    bucket = PARAMETERS["CodeBucket"]
+    s3.create_bucket(Bucket=bucket)
+    s3.put_object(Bucket=bucket, Key=PARAMETERS["CodeKey"], Body=code())
+    given = [{"ParameterKey": key, "ParameterValue": value} for key, value in PARAMETERS.items()]
+    options = tmp_path / "deploy.toml"
+    for name, text in (
+        ("approval", 'exports = "first"'),
+        ("orders", '[tables.flowguard]\nname = "import-arn:first:table:flowguard"'),
+    ):
+        options.write_text(text, encoding="utf-8")
+        template = CliRunner().invoke(main, ["iac", MODULES[name], "--options", str(options)]).stdout
+        s3.put_object(Bucket=bucket, Key=f"{name}.json", Body=template.encode())
+        stack = {"StackName": f"imports-{name}", "Parameters": given, "Capabilities": ["CAPABILITY_IAM"]}
+        stacks.create_stack(**stack, TemplateURL=f"{ministack_url}/{bucket}/{name}.json")
+        stacks.get_waiter("stack_create_complete").wait(StackName=stack["StackName"], WaiterConfig={"Delay": 1})
+
+    variables = make("lambda", endpoint_url=ministack_url).get_function_configuration(FunctionName="place-order")
+    assert variables["Environment"]["Variables"]["FLOWGUARD_NAMES"] == "*,tables.flowguard=flowguard"
+    command = ["doctor", MODULES["orders"], "--endpoint-url", ministack_url, "--region", REGION, "--json"]
+    command += ["--options", str(options)]
+    looked = [json.loads(line) for line in CliRunner().invoke(main, command).stdout.splitlines()]
+    assert {each["rule"] for each in looked} == NOT_BY_MINISTACK | {"concurrency-open"}
+    for name in ("orders", "approval"):
+        stacks.delete_stack(StackName=f"imports-{name}")

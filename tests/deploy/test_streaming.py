@@ -21,7 +21,7 @@ from flowguard.deploy.live import LiveAccount
 from flowguard.deploy.needs import Deployment, FunctionNeed, StreamNeed, Target
 from flowguard.deploy.options import HALF_A_DAY, TABLE_KEEPS, DeployOptions
 from flowguard.deploy.problems import CannotDeploy
-from flowguard.deploy.stream_checks import check_own_table, check_streams
+from flowguard.deploy.stream_checks import check_own_table, check_shared_streams, check_streams
 from flowguard.outcome import Done, Outcome
 from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
 from flowguard.streams import KinesisStream, TableStream
@@ -653,7 +653,7 @@ def test_a_role_is_asked_for_the_stream_that_a_mapping_names(*, is_listed: bool,
             asked.extend(call.params["ResourceArns"])
             allowed = [{"EvalActionName": name, "EvalDecision": "allowed"} for name in call.params["ActionNames"]]
             return {"EvaluationResults": allowed}
-        if call.operation == "ListEventSourceMappings" and is_listed:
+        if call.operation == "ListEventSourceMappings" and is_listed and "FunctionName" in call.params:
             return {"EventSourceMappings": [mapping(), mapping(PRICES)]}
         if call.operation == "GetFunctionConfiguration" and call.params["FunctionName"] == NOTICE:
             return there
@@ -662,6 +662,63 @@ def test_a_role_is_asked_for_the_stream_that_a_mapping_names(*, is_listed: bool,
     with intercept(live):
         assert "permission-missing" not in {each.rule for each in check_functions(deployment(), LiveAccount(SESSION))}
     assert [arn for arn in asked if "/stream/" in arn] == [PRICES, stream_of_stock]
+
+
+def shared(function: str, sources: list[dict[str, Any]], *pipes: str, readers: tuple[str, ...] = ()) -> list[str]:
+    """How grave it is what else reads the streams of a function, and what it is."""
+
+    def live(call: ApiCall, proceed: Proceed, /) -> Response:
+        if call.operation == "ListPipes":
+            source = call.params["SourcePrefix"]
+            return {
+                "Pipes": [{"Name": name, "Source": source} for name in pipes] + [{"Name": "x", "Source": f"{source}x"}]
+            }
+        assert call.operation == "ListEventSourceMappings", call.operation
+        names = [name for name in (*readers, function) if "EventSourceArn" in call.params]
+        arns = [f"arn:aws:lambda:eu-west-1:123456789012:function:{name}" for name in names]
+        return {"EventSourceMappings": [{"FunctionArn": arn} for arn in arns] or sources}
+
+    needed = deployment()
+    with intercept(live):
+        looked = check_shared_streams(needed, needed.function(function), LiveAccount(SESSION))
+        return [f"{each.severity.value}: {each.what}" for each in looked if each.rule == "stream-shared"]
+
+
+def test_who_else_reads_a_stream_is_said() -> None:
+    stock = "the stream of the table stock is read by"
+    assert shared(NOTICE, [mapping()]) == []
+    assert shared(NOTICE, [mapping()], "audit") == [f"note: {stock} the pipe audit too"]
+    assert shared(NOTICE, [mapping()], readers=("other",)) == [f"note: {stock} the function other too"]
+    both = f"{stock} the function other and the pipe audit too"
+    assert shared(NOTICE, [mapping(), mapping()], "audit", readers=("other",)) == [f"warning: {both}"]
+
+
+def test_a_stream_of_kinesis_may_have_several_readers() -> None:
+    viewed = "note: the stream viewed is read by the pipe a and the pipe b too"
+    assert shared(COUNT, [mapping(VIEWED), mapping(STOCK)], "b", "a") == [viewed]
+    assert shared(COUNT, [], "a") == []
+
+
+def test_who_else_reads_a_stream_may_not_be_said() -> None:
+    def denied(call: ApiCall, proceed: Proceed, /) -> Response:
+        if call.operation == "ListEventSourceMappings" and "FunctionName" in call.params:
+            return {"EventSourceMappings": [mapping()]}
+        raise call.client.exceptions.ClientError({"Error": {"Code": "AccessDenied"}}, call.operation)
+
+    needed, live = deployment(), LiveAccount(SESSION)
+    with intercept(denied):
+        assert list(check_shared_streams(needed, needed.function(NOTICE), live)) == []
+        assert live.unread.keys() == {"lambda:list_event_source_mappings", "pipes:list_pipes"}
+
+
+def test_of_a_function_without_streams_nothing_is_asked() -> None:
+    def unasked(call: ApiCall, proceed: Proceed, /) -> Response:
+        raise AssertionError(call.operation)
+
+    needed = deployment()
+    with intercept(unasked):
+        plain = replace(needed.function(NOTICE), streams=())
+        assert list(check_shared_streams(needed, plain, LiveAccount(SESSION))) == []
 
 
 def test_a_mapping_of_the_run_items_own_table_is_found() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NoReturn
 
 from flowguard.deploy.account import DEFAULT_TIMEOUT, function_name
@@ -18,7 +18,10 @@ from flowguard.deploy.planned.values import UNKNOWN, Answer, Unanswered, is_know
 _HOUR: Final = 3_600
 _QUEUE: Final = "AWS::SQS::Queue"
 _TOPIC: Final = "AWS::SNS::Topic"
+_TABLE: Final = "AWS::DynamoDB::Table"
+_FUNCTION: Final = "AWS::Lambda::Function"
 _KEY: Final = "AWS::KMS::Key"
+_PIPE: Final = "AWS::Pipes::Pipe"
 _OF_ACCOUNT: Final = {
     "Statement": [{"Effect": "Allow", "Principal": {"AWS": HERE.account}, "Action": "kms:*", "Resource": "*"}]
 }
@@ -33,6 +36,12 @@ _KEPT: Final = 345_600
 
 _BATCH: Final = {"sqs": 10, "kinesis": 100, "dynamodb": 100, "kafka": 100, "": 100}
 """Records of a batch by default."""
+
+_ATTRIBUTES: Final[Sequence[str]] = (
+    *("VisibilityTimeout", "MessageRetentionPeriod", "MaximumMessageSize", "DelaySeconds"),
+    "FifoQueue",
+)
+"""The attributes of a queue that a file says as SQS tells of them."""
 
 _KEY_OF_TABLE: Final = ("AttributeDefinitions", "KeySchema")
 
@@ -51,9 +60,9 @@ class PlannedAccount:
         self._queues = {queue.name for queue in needed.queues}
         self._made = {
             *((_QUEUE, queue.name) for queue in needed.queues if queue.made),
-            *(("AWS::DynamoDB::Table", table.name) for table in needed.tables if not table.existing),
             *((_TOPIC, topic.name) for topic in needed.topics if not topic.existing),
-            *(("AWS::Lambda::Function", function.name) for function in needed.functions),
+            *((_TABLE, table.name) for table in needed.tables if not table.existing),
+            *((_FUNCTION, function.name) for function in needed.functions),
             ("AWS::SecretsManager::Secret", needed.signing_secret),
             *(("AWS::Scheduler::Schedule", schedule.name) for schedule in needed.schedules),
             *((("AWS::Scheduler::ScheduleGroup", needed.scheduler_group),) if not needed.existing_group else ()),
@@ -103,14 +112,9 @@ class PlannedAccount:
             return None
         given = queue.properties
         attributes = {"QueueArn": queue.arn, "MessageRetentionPeriod": str(_KEPT)}
-        for attribute in ("VisibilityTimeout", "MessageRetentionPeriod", "MaximumMessageSize", "DelaySeconds"):
-            if attribute in given:
-                attributes[attribute] = given[attribute] if given[attribute] is UNKNOWN else str(given[attribute])
-        if "FifoQueue" in given:
-            attributes["FifoQueue"] = UNKNOWN if given["FifoQueue"] is UNKNOWN else str(given["FifoQueue"]).lower()
-        return self._answer(
-            {**attributes, **_redrive(given), **self._key(given, "KmsMasterKeyId", "KmsMasterKeyId")}, queue
-        )
+        told = {name: _text(given[name]) for name in _ATTRIBUTES if name in given}
+        key = self._key(given, "KmsMasterKeyId", "KmsMasterKeyId")
+        return self._answer({**attributes, **told, **_redrive(given), **key}, queue)
 
     def _is_mistyped(self, arn: str) -> bool:
         """Answer whether a queue of the file gives records up to one that is written there, and that nothing makes."""
@@ -125,16 +129,17 @@ class PlannedAccount:
         return any(policy is not UNKNOWN and policy.get("deadLetterTargetArn") == arn for policy in policies)
 
     def queue_policies(self, queue: str) -> list[Any]:
-        """Return the policies that name the queue. One that leaves its queues open may be that of any."""
-        place = queue_url(queue)
-        documents = []
+        """Return the policies that name the queue. One that leaves its queues open may be that of any: UNKNOWN."""
+        return [*self._policies(queue_url(queue))]
+
+    def _policies(self, place: str) -> Iterator[Any]:
         for policy in self._resources.of("AWS::SQS::QueuePolicy"):
             queues = policy.properties.get("Queues", UNKNOWN)
             if queues is UNKNOWN or (UNKNOWN in queues and place not in queues):
                 self._unanswered.add("whose policy it is", policy.label)
+                yield UNKNOWN
             elif place in queues:
-                documents.append(policy.properties.get("PolicyDocument", UNKNOWN))
-        return documents
+                yield policy.properties.get("PolicyDocument", UNKNOWN)
 
     def queues_of(self, tag: str, flows: list[str]) -> None:
         """Return None. Queues of earlier releases are in no file."""
@@ -179,14 +184,14 @@ class PlannedAccount:
         self._unanswered.add("the bus, which is none of the file's", name)
         return None
 
-    def rules(self, queue: str, bus: str) -> list[str]:
-        names = []
+    def rules(self, queue: str, bus: str) -> list[Any]:
+        arns = []
         for rule in self._resources.of("AWS::Events::Rule"):
             answer = self._answer({"EventBusName": _DEFAULT_BUS, "Targets": [], **rule.properties}, rule)
-            buses = {str(answer["EventBusName"]).rpartition("/")[2], bus.rpartition("/")[2]}
-            if len(buses) == 1 and any(target.get("Arn") == queue for target in answer["Targets"]):
-                names.append(rule.label)
-        return names
+            is_its = str(answer["EventBusName"]).rpartition("/")[2] == bus.rpartition("/")[2]
+            if is_its and any(target.get("Arn") == queue for target in answer["Targets"]):
+                arns.append(rule.arn)
+        return arns
 
     def has_schedule_group(self, name: str) -> bool | None:
         return name == _DEFAULT_BUS or self._one("AWS::Scheduler::ScheduleGroup", name) is not None
@@ -198,7 +203,7 @@ class PlannedAccount:
     # -- tables
 
     def table(self, name: str) -> Mapping[str, Any] | None:
-        table = self._one("AWS::DynamoDB::Table", name.rpartition("/")[2])
+        table = self._one(_TABLE, name.rpartition("/")[2])
         if table is None:
             return None
         given = {**dict.fromkeys(_KEY_OF_TABLE, UNKNOWN), **table.properties}
@@ -207,23 +212,19 @@ class PlannedAccount:
         return self._answer(given, table)
 
     def table_key(self, name: str) -> str | None:
-        table = self._one("AWS::DynamoDB::Table", name.rpartition("/")[2])
+        table = self._one(_TABLE, name.rpartition("/")[2])
         return None if table is None else self._key_of(_within(table, "SSESpecification"), "KMSMasterKeyId")
 
     def time_to_live(self, name: str) -> Mapping[str, Any] | None:
-        table = self._one("AWS::DynamoDB::Table", name.rpartition("/")[2])
-        if table is None:
+        setting = self._said(_TABLE, name.rpartition("/")[2], "TimeToLiveSpecification", {})
+        if setting is None:
             return None
-        setting = self._answer({"TimeToLiveSpecification": {}, **table.properties}, table)["TimeToLiveSpecification"]
         status = "ENABLED" if setting.get("Enabled") else "DISABLED"
         return {"TimeToLiveStatus": status, "AttributeName": setting.get("AttributeName")}
 
     def restorable(self, name: str) -> bool | None:
-        table = self._one("AWS::DynamoDB::Table", name.rpartition("/")[2])
-        if table is None:
-            return None
-        setting = self._answer({"PointInTimeRecoverySpecification": {}, **table.properties}, table)
-        return bool(setting["PointInTimeRecoverySpecification"].get("PointInTimeRecoveryEnabled"))
+        setting = self._said(_TABLE, name.rpartition("/")[2], "PointInTimeRecoverySpecification", {})
+        return None if setting is None else bool(setting.get("PointInTimeRecoveryEnabled"))
 
     def runs(self, table: str, most: int) -> Iterator[Mapping[str, Any]]:
         """Yield nothing. Runs are in no file."""
@@ -242,7 +243,7 @@ class PlannedAccount:
     # -- functions
 
     def function(self, name: str) -> Mapping[str, Any] | None:
-        if (function := self._one("AWS::Lambda::Function", name)) is None:
+        if (function := self._one(_FUNCTION, name)) is None:
             return None
         given = function.properties
         logging = given.get("LoggingConfig", {})
@@ -256,12 +257,8 @@ class PlannedAccount:
         return self._answer(answer, function)
 
     def loops(self, function: str) -> str | None:
-        resource = self._one("AWS::Lambda::Function", function)
-        return (
-            None
-            if resource is None
-            else str(self._answer({"RecursiveLoop": "Terminate", **resource.properties}, resource)["RecursiveLoop"])
-        )
+        loops: str | None = self._said(_FUNCTION, function, "RecursiveLoop", "Terminate")
+        return loops
 
     def event_sources(self, function: str) -> list[Mapping[str, Any]]:
         mappings: list[Mapping[str, Any]] = []
@@ -272,11 +269,8 @@ class PlannedAccount:
         return mappings
 
     def reserved(self, function: str) -> int | None:
-        resource = self._one("AWS::Lambda::Function", function)
-        if resource is None:
-            return None
-        answer = self._answer({"ReservedConcurrentExecutions": -1, **resource.properties}, resource)
-        return int(answer["ReservedConcurrentExecutions"])
+        reserved: int | None = self._said(_FUNCTION, function, "ReservedConcurrentExecutions", -1)
+        return reserved
 
     def readers(self, queue: str) -> list[Mapping[str, Any]]:
         place = self._resources.placed(queue)
@@ -286,6 +280,15 @@ class PlannedAccount:
             if answer["EventSourceArn"] == place:
                 mappings.append(answer)
         return mappings
+
+    def pipes(self, source: str) -> list[str]:
+        place = self._resources.placed(source)
+        pipes = (
+            (pipe, self._answer({"Source": UNKNOWN, **pipe.properties}, pipe)) for pipe in self._resources.of(_PIPE)
+        )
+        return [
+            pipe.label if pipe.name is UNKNOWN else pipe.name for pipe, answer in pipes if answer["Source"] == place
+        ]
 
     def function_url(self, name: str) -> bool:
         return self._url(name) is not None
@@ -310,14 +313,8 @@ class PlannedAccount:
         return self._answer({**retention, **self._key(group.properties, "KmsKeyId", "kmsKeyId")}, group)
 
     def code_signing(self, function: str) -> str | None:
-        resource = self._one("AWS::Lambda::Function", function)
-        return (
-            None
-            if resource is None
-            else str(
-                self._answer({"CodeSigningConfigArn": "", **resource.properties}, resource)["CodeSigningConfigArn"]
-            )
-        )
+        signing: str | None = self._said(_FUNCTION, function, "CodeSigningConfigArn", "")
+        return signing
 
     def role(self, name: str) -> Mapping[str, Any] | None:
         if (role := self._resources.named("AWS::IAM::Role", name)) is None:
@@ -334,7 +331,7 @@ class PlannedAccount:
             self._unanswered.add("the bucket, which is none of the file's", bucket)
             return None
         encryption = self._answer({"BucketEncryption": {}, **resource.properties}, resource)["BucketEncryption"]
-        [rule, *_] = encryption.get("ServerSideEncryptionConfiguration") or [{}]
+        rule: Mapping[str, Any] = next(iter(encryption.get("ServerSideEncryptionConfiguration", [])), {})
         return str(rule.get("ServerSideEncryptionByDefault", {}).get("KMSMasterKeyID", ""))
 
     def notified_queues(self, bucket: str) -> NoReturn:
@@ -360,16 +357,13 @@ class PlannedAccount:
             return []
         documents = [*documents_of(given, self._resources)]
         place = self._resources.placed(resource)
-        may = {action: allowed(documents, action, place, context or {}) for action in actions}
+        may = {action: allowed(documents, action, place, {} if context is None else context) for action in actions}
         if unclear := [action for action, answer in may.items() if answer is None]:
             self._unanswered.add(f"whether its policies allow {', '.join(unclear)}", name)
         return [action for action, answer in may.items() if answer is False]
 
     def key(self, name: str) -> str | None:
-        if name.startswith("arn:"):
-            return name
-        key = self._resources.named(_KEY, name)
-        return _key_arn(name) if key is None else str(key.arn)
+        return name if name.startswith("arn:") else KINDS[_KEY].arn(name)
 
     def key_policy(self, key: str) -> Any:
         """Return the policy of a key of the file. One that says none has that which leaves it to the account."""
@@ -396,6 +390,13 @@ class PlannedAccount:
             self._unanswered.stop(f"whether {', '.join(sorted(labels))} makes it", name)
         return None
 
+    def _said(self, type_: str, name: str, property_: str, default: Any) -> Any:
+        """Return a property of a resource. None if the file was to have the resource, and has not."""
+        resource = self._one(type_, name)
+        return (
+            None if resource is None else self._answer({property_: default, **resource.properties}, resource)[property_]
+        )
+
     def _choose(self, name: str, there: list[Resource]) -> None:
         """Note which of several resources of one name it may be. AWS refuses the second of one place."""
         labels = ", ".join(resource.label for resource in there)
@@ -413,7 +414,7 @@ class PlannedAccount:
         key = given.get(property_)
         if key is None:
             return {}
-        alias = None if key is UNKNOWN else f":{key}".partition(":alias/")[2]
+        alias = f":{key}".partition(":alias/")[2]
         if not alias:
             return {attribute: key}
         return {attribute: "" if alias.startswith("aws/") else self._aliased(alias)}
@@ -430,10 +431,6 @@ class PlannedAccount:
         if resource is None:
             return None
         return str(self._answer(self._key(resource.properties, attribute, attribute), resource).get(attribute, ""))
-
-
-def _key_arn(name: str) -> str:
-    return KINDS[_KEY].arn(name)
 
 
 def _has_key(table: Mapping[str, Any]) -> bool:
@@ -461,19 +458,18 @@ def _subscription(given: Any) -> dict[str, Any]:
     """Return a subscription as SNS tells of it."""
     if not isinstance(given, dict):
         return {"TopicArn": UNKNOWN, "Endpoint": UNKNOWN}
-    raw = given.get("RawMessageDelivery", False)
-    is_raw = raw if raw is UNKNOWN else str(raw).lower()
-    return {**given, **_redrive(given), "RawMessageDelivery": is_raw}
+    return {**given, **_redrive(given), "RawMessageDelivery": _text(given.get("RawMessageDelivery", False))}
+
+
+def _text(value: Any) -> Any:
+    """Return a number or a truth as AWS's interfaces tell it."""
+    return value if value is UNKNOWN else str(value).lower()
 
 
 def _mapping(given: Mapping[str, Any]) -> dict[str, Any]:
     """Return an event source mapping as Lambda tells of it."""
     arn = "" if "SelfManagedEventSource" in given else given.get("EventSourceArn", UNKNOWN)
-    size = (
-        {}
-        if arn is UNKNOWN
-        else {"BatchSize": _BATCH.get(str(arn).split(":")[2] if str(arn).count(":") > 1 else str(arn), 1)}
-    )
+    size = {} if arn is UNKNOWN else {"BatchSize": _BATCH.get(f"{arn}::".split(":")[2], 1)}
     is_on = given.get("Enabled", True)
     state = is_on if is_on is UNKNOWN else "Enabled" if is_on else "Disabled"
     place = given.get("FunctionName", UNKNOWN)  # Lambda tells its ARN

@@ -48,46 +48,50 @@ class Intrinsics:
         self._resolving: set[str] = set()
 
     def _defaults(self) -> dict[str, Any]:
-        declared = self._template.get("Parameters") or {}
-        return {name: _default(parameter) for name, parameter in declared.items()}
+        return {name: _default(parameter) for name, parameter in self._template["Parameters"].items()}
 
     def resources(self) -> Iterator[Resource]:
         """Yield the resources that the conditions let be. One whose condition is open has an open name."""
         for label, resource in self._template["Resources"].items():
-            if label.startswith("Fn::"):
-                yield Resource(f"{self._path}{label}", _STACK, {})  # a loop, which may make any resources
-                continue
             is_there = self._condition(resource["Condition"]) if "Condition" in resource else True
             if is_there is True and (child := self._child(label)) is not None:
                 yield from child.resources()
-                continue
-            properties = self.resolved(resource.get("Properties", {})) if is_there is not False else {}
-            type_ = str(resource.get("Type"))
-            if is_there is UNKNOWN and type_ in KINDS:
-                properties = {**properties, KINDS[type_].name: UNKNOWN}
-            if type_ == "AWS::SQS::Queue" and self._is_given(resource.get("Properties", {}).get("RedrivePolicy")):
-                properties = {**properties, REDRIVE_IS_GIVEN: True}
-            if is_there is not False:
-                yield Resource(f"{self._path}{label}", type_, properties if isinstance(properties, dict) else {})
+            elif is_there is not False:
+                yield self._made(label, resource, is_open=is_there is UNKNOWN)
+
+    def _made(self, label: str, resource: Mapping[str, Any], *, is_open: bool) -> Resource:
+        type_, resolved = str(resource.get("Type")), self.resolved(resource["Properties"])
+        properties = resolved if isinstance(resolved, dict) else {}
+        if is_open and type_ in KINDS:
+            properties[KINDS[type_].name] = UNKNOWN
+        if type_ == "AWS::SQS::Queue" and self._is_given(resource["Properties"].get("RedrivePolicy")):
+            properties[REDRIVE_IS_GIVEN] = True
+        return Resource(f"{self._path}{label}", type_, properties)
 
     def output(self, name: str) -> Any:
         """Return an output of a nested stack."""
-        return self.resolved((self._template.get("Outputs") or {})[name]["Value"])
+        return self.resolved(self._template["Outputs"][name]["Value"])
 
     def _child(self, label: str) -> Intrinsics | None:
         """Return the nested stack of that label. None for another resource, and for a template that is not here."""
         resource = self._template["Resources"].get(label, {})
         if label not in self._children and resource.get("Type") == _STACK:
             self._children[label] = None  # a stack that names its own outputs has none
-            self._children[label] = self._nested(label, self.resolved(resource.get("Properties", {})))
+            self._children[label] = self._nested(label, self.resolved(resource["Properties"]))
         return self._children.get(label)
 
-    def _nested(self, label: str, properties: Mapping[str, Any]) -> Intrinsics | None:
-        url = properties.get("TemplateURL")
-        if not isinstance(url, str) or (there := self._beside(url)) is None:
+    def _nested(self, label: str, properties: Any) -> Intrinsics | None:
+        given = {"Parameters": {}, **properties} if isinstance(properties, dict) else {}
+        match given:
+            case {"TemplateURL": str(url), "Parameters": dict(parameters)}:
+                there = self._beside(url)
+            case _:
+                return None
+        if there is None:
             return None
         template, beside = there
-        return Intrinsics(template, properties.get("Parameters") or {}, beside, f"{self._path}{label}.")
+        everywhere = {name: value for name, value in self._parameters.items() if ":" in name}
+        return Intrinsics(template, everywhere | parameters, beside, f"{self._path}{label}.")
 
     def _is_given(self, value: Any) -> bool:
         """Answer whether a value depends on a parameter, another stack or what is stored elsewhere."""
@@ -98,8 +102,8 @@ class Intrinsics:
         if not isinstance(value, dict):
             return False
         names = [value["Ref"]] if "Ref" in value else _VARIABLE.findall(str(value.get("Fn::Sub", "")))
-        given = self._template.get("Parameters") or {}
-        return "Fn::ImportValue" in value or any(name in given for name in names) or self._is_given([*value.values()])
+        given = any(name in self._template["Parameters"] for name in names)
+        return given or "Fn::ImportValue" in value or self._is_given([*value.values()])
 
     def resolved(self, value: Any) -> Any:
         """Return a value without functions."""
@@ -131,11 +135,12 @@ class Intrinsics:
             "Fn::Select": self._selected,
             "Fn::FindInMap": self._looked_up,
             "Fn::If": self._chosen,
+            "Fn::ImportValue": self._imported,
         }
         try:
-            return functions[name](given) if name in functions else UNKNOWN
+            return functions[name](given)
         except (ValueError, TypeError, KeyError, IndexError, AttributeError):
-            return UNKNOWN  # it is given what it does not take: CloudFormation says so
+            return UNKNOWN  # it is no function here, or is given what is not known, or what it does not take
 
     # -- references
 
@@ -145,8 +150,6 @@ class Intrinsics:
         if name in self._parameters:
             return self._parameters[name]
         resource = self._resource(name)
-        if resource is None:
-            return UNKNOWN
         if resource.type in _BY_ARN:
             return resource.arn
         if resource.type == "AWS::SQS::Queue" and resource.name is not UNKNOWN:
@@ -155,28 +158,35 @@ class Intrinsics:
 
     def _attribute(self, given: Any) -> Any:
         label, attribute = given.split(".", 1) if isinstance(given, str) else given
-        if attribute.startswith("Outputs.") and (child := self._child(label)) is not None:
-            return child.output(attribute.removeprefix("Outputs."))
+        if attribute.startswith("Outputs."):
+            match self._child(label):
+                case Intrinsics() as child:
+                    return child.output(attribute.removeprefix("Outputs."))
+                case _:
+                    return UNKNOWN
         resource = self._resource(label)
-        if resource is None or resource.arn is UNKNOWN:
-            return UNKNOWN
-        if attribute in ("Arn", "TopicArn"):
-            return resource.arn
-        names = {"QueueName", "TopicName", "Name"}
-        return resource.name if attribute in names else _stream(resource) if attribute == "StreamArn" else UNKNOWN
+        match attribute:
+            case "Arn" | "TopicArn":
+                return resource.arn
+            case "QueueName" | "TopicName" | "Name":
+                return resource.name
+            case "StreamArn" if resource.arn is not UNKNOWN:
+                return f"{resource.arn}/stream/{STREAM_HERE}"
+            case _:
+                return UNKNOWN
 
-    def _resource(self, label: str) -> Resource | None:
-        """Return a resource with its name alone. None if nobody knows it, or names lead in a circle."""
-        declared = self._template["Resources"].get(label)
-        kind = KINDS.get(str(declared.get("Type"))) if declared is not None else None
-        if kind is None or label in self._resolving:
-            return None
+    def _resource(self, label: str) -> Resource:
+        """Return a resource with its name alone. Raises KeyError if nobody knows it, or names lead in a circle."""
+        declared = self._template["Resources"][label]
+        kind, given = KINDS[declared["Type"]], declared["Properties"]
+        if label in self._resolving:
+            raise KeyError(label)
         self._resolving.add(label)
         try:
-            name = declared.get("Properties", {}).get(kind.name, UNKNOWN)
-            return Resource(f"{self._path}{label}", declared["Type"], {kind.name: self.resolved(name)})
+            named = {name: self.resolved(given[name]) for name in (kind.name, kind.within) if name in given}
         finally:
-            self._resolving.remove(label)
+            self._resolving.discard(label)
+        return Resource(f"{self._path}{label}", declared["Type"], named)
 
     # -- texts and choices
 
@@ -198,17 +208,17 @@ class Intrinsics:
         return between.join(map(str, parts)) if is_known(parts) else UNKNOWN
 
     def _split(self, given: Any) -> Any:
-        text = self.resolved(given[1])
-        return UNKNOWN if text is UNKNOWN else text.split(given[0])
+        return self.resolved(given[1]).split(given[0])
 
     def _selected(self, given: Any) -> Any:
-        index, values = self.resolved(given[0]), self.resolved(given[1])
-        return UNKNOWN if UNKNOWN in (index, values) else values[int(index)]
+        return self.resolved(given[1])[int(self.resolved(given[0]))]
+
+    def _imported(self, given: Any) -> Any:
+        """Return what another stack exports, which parameters may say."""
+        return self._parameters.get(f"import:{self.resolved(given)}", UNKNOWN)
 
     def _looked_up(self, given: Any) -> Any:
         name, first, second = (self.resolved(part) for part in given[:3])
-        if not is_known([name, first, second]):
-            return UNKNOWN
         return self.resolved(self._template["Mappings"][name][first][second])
 
     def _chosen(self, given: Any) -> Any:
@@ -218,18 +228,18 @@ class Intrinsics:
 
     def _condition(self, name: Any) -> Any:
         """Return whether a condition holds. ``UNKNOWN`` if nobody knows."""
-        conditions = self._template.get("Conditions") or {}
-        if not isinstance(name, str) or name not in conditions or f"condition {name}" in self._resolving:
+        mark = f"condition {name}"
+        if mark in self._resolving:
             return UNKNOWN
-        self._resolving.add(f"condition {name}")
+        self._resolving.add(mark)
         try:
-            return self._holds(conditions[name])
+            return self._holds(self._template["Conditions"][name])
+        except (AttributeError, KeyError, TypeError, ValueError):
+            return UNKNOWN  # there is no such condition, or it has another form
         finally:
-            self._resolving.remove(f"condition {name}")
+            self._resolving.discard(mark)
 
     def _holds(self, condition: Any) -> Any:
-        if not isinstance(condition, dict) or len(condition) != 1:
-            return UNKNOWN
         [(name, given)] = condition.items()
         if name == "Condition":
             return self._condition(given)
@@ -262,7 +272,3 @@ def _default(parameter: Any) -> Any:
     default = parameter.get("Default", UNKNOWN)
     is_list = "List" in str(parameter.get("Type"))
     return default.split(",") if is_list and isinstance(default, str) else default
-
-
-def _stream(table: Resource) -> str:
-    return f"{table.arn}/stream/{STREAM_HERE}"

@@ -10,6 +10,7 @@ from flowguard.deploy.planned.resources import Resource, Resources
 from flowguard.deploy.planned.statements import Context, holds, names_role, names_service, statements_in
 from flowguard.deploy.planned.values import UNKNOWN
 
+_SEND: Final = "sqs:SendMessage"
 _NO_SERVICE: Final[Context] = {
     "aws:PrincipalIsAWSService": "false",
     "aws:SecureTransport": "true",
@@ -17,6 +18,13 @@ _NO_SERVICE: Final[Context] = {
     "aws:SourceArn": None,
 }
 """The condition keys of a request that a role makes. None stands for one that only requests of services have."""
+
+_OF_SERVICE: Final[Context] = {
+    "aws:PrincipalArn": None,
+    "aws:PrincipalIsAWSService": "true",
+    "aws:SecureTransport": "true",
+}
+"""Those of a request that a service makes in its own name."""
 
 
 def documents_of(role: Resource, resources: Resources) -> Iterator[Any]:
@@ -49,6 +57,28 @@ def allowed(documents: list[Any], action: str, resource: str, context: Mapping[s
         for document in documents
         for statement in statements_in(document)
     ]
+    return _verdict(answers)
+
+
+def service_may_send(service: str, source: Any, documents: list[Any], queue: str) -> bool | None:
+    """Answer whether the policies of a queue let a service send to it for the topic or rule of the ARN ``source``.
+
+    None if they leave it open.
+    """
+    known = {} if source is UNKNOWN else {"aws:SourceArn": source, "aws:SourceAccount": source.split(":")[4]}
+    context = {**_OF_SERVICE, **known}
+    answers = [
+        (statement.get("Effect"), _both(names_service(statement, service), holds(statement, _SEND, queue, context)))
+        if isinstance(statement, dict)
+        else ("Allow", None)
+        for document in documents
+        for statement in statements_in(document)
+    ]
+    return _verdict(answers)
+
+
+def _verdict(answers: list[tuple[Any, bool | None]]) -> bool | None:
+    """Answer what statements say together. Each has its effect, and whether the request is one of its."""
     if ("Deny", True) in answers:
         return False
     if ("Allow", True) in answers:

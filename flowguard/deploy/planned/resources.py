@@ -22,12 +22,16 @@ Properties = dict[str, Any]
 
 @dataclass(frozen=True)
 class Kind:
-    """A type of resource: the property with its name, and its ARN after the account."""
+    """A type of resource: the property with its name, and its ARN after the account.
+
+    ``within`` is the property that names what the resource is in, if its ARN has that too.
+    """
 
     name: str
     service: str = ""
     resource: str = "{}"
     is_regional: bool = True
+    within: str = ""
 
     def arn(self, name: str) -> str:
         """Return the ARN of a resource of that name, as deployed here."""
@@ -44,13 +48,14 @@ def queue_url(name: str) -> str:
 KINDS: Final[Mapping[str, Kind]] = {
     "AWS::DynamoDB::Table": Kind("TableName", "dynamodb", "table/{}"),
     "AWS::Events::EventBus": Kind("Name", "events", "event-bus/{}"),
-    "AWS::Events::Rule": Kind("Name", "events", "rule/{}"),
+    "AWS::Events::Rule": Kind("Name", "events", "rule/{}", within="EventBusName"),
     "AWS::IAM::ManagedPolicy": Kind("ManagedPolicyName", "iam", "policy/{}", is_regional=False),
     "AWS::IAM::Role": Kind("RoleName", "iam", "role/{}", is_regional=False),
     "AWS::KMS::Key": Kind("KeyId", "kms", "key/{}"),
     "AWS::Kinesis::Stream": Kind("Name", "kinesis", "stream/{}"),
     "AWS::Lambda::Function": Kind("FunctionName", "lambda", "function:{}"),
     "AWS::Logs::LogGroup": Kind("LogGroupName", "logs", "log-group:{}"),
+    "AWS::Pipes::Pipe": Kind("Name", "pipes", "pipe/{}"),
     "AWS::S3::Bucket": Kind("BucketName", "s3", is_regional=False),
     "AWS::SNS::Topic": Kind("TopicName", "sns"),
     "AWS::SQS::Queue": Kind("QueueName", "sqs"),
@@ -62,6 +67,9 @@ KINDS: Final[Mapping[str, Kind]] = {
 
 REDRIVE_IS_GIVEN: Final = "RedriveIsGiven"
 """Marks a queue whose redrive policy names what a parameter or another stack gives."""
+
+_DEFAULT: Final = "default"
+"""The bus of a rule that names none."""
 
 _ANY_NAME: Final = ("AWS::IAM::Role", "AWS::IAM::ManagedPolicy", "AWS::KMS::Key")
 """Nobody needs the names of these: the file's own label stands for one that is not given."""
@@ -117,8 +125,12 @@ class Resource:
     @property
     def arn(self) -> Any:
         """Return its ARN. It is ``UNKNOWN`` where the name is."""
-        name = self.name
-        return UNKNOWN if name is UNKNOWN else KINDS[self.type].arn(name)
+        kind, name = KINDS[self.type], self.name
+        within = self.properties.get(kind.within, _DEFAULT)
+        if UNKNOWN in (name, within):
+            return UNKNOWN
+        outer = str(within).rpartition("/")[2]
+        return kind.arn(name if outer == _DEFAULT else f"{outer}/{name}")
 
 
 class Resources:

@@ -24,14 +24,17 @@ _FOR_EVENTS: Final = {
 Section = dict[str, Any]
 
 
-def without_sam(template: Mapping[str, Any]) -> Section:
-    """Return the resources of a template. Functions and simple tables are those that SAM makes of them."""
+def without_sam(given: Mapping[str, Any], shared_by_all: Any) -> Section:
+    """Return the resources of a template. Functions and simple tables are those that SAM makes of them.
+
+    ``shared_by_all`` is what the template says for all of a kind.
+    """
     resources: Section = {}
-    shared = _mapping(_mapping(template.get("Globals")).get("Function"))
-    for label, resource in template["Resources"].items():
+    shared = _mapping(_mapping(shared_by_all).get("Function"))
+    for label, resource in given.items():
         match resource.get("Type"):
             case "AWS::Serverless::Function":
-                resources.update(_made(label, resource, _merged(shared, resource.get("Properties", {}))))
+                resources.update(_made(label, resource, _merged(shared, resource["Properties"])))
             case "AWS::Serverless::SimpleTable":
                 resources[label] = {**resource, "Type": "AWS::DynamoDB::Table", "Properties": _simple(resource)}
             case _:
@@ -126,7 +129,7 @@ def _arn(policy: Any) -> Any:
 
 
 def _simple(resource: Section) -> Section:
-    properties = _mapping(resource.get("Properties"))
+    properties = resource["Properties"]
     key = {"Name": "id", "Type": "String", **_mapping(properties.get("PrimaryKey"))}
     kinds = {"String": "S", "Number": "N", "Binary": "B"}
     return {

@@ -41,8 +41,12 @@ def names_role(statement: Mapping[str, Any], role: str, *, with_account: bool = 
 
 
 def names_service(statement: Mapping[str, Any], service: str) -> bool | None:
-    """Answer whether a service is among the principals of a statement. None if it leaves that open."""
-    return _any(_matches(name, service) for name in _principals(statement, "Service"))
+    """Answer whether a service is among the principals of a statement. None if it leaves that open.
+
+    Whether all of AWS are services too, each service decides.
+    """
+    named = [_matches(name, service) for name in _principals(statement, "Service")]
+    return _any([*named, *(None for name in _principals(statement, "AWS") if name == "*")])
 
 
 def _principals(statement: Mapping[str, Any], kind: str) -> list[Any]:

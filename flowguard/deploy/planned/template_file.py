@@ -6,12 +6,15 @@ import json
 from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from flowguard.deploy.planned.intrinsics import Beside, Intrinsics, Nested
 from flowguard.deploy.planned.problems import NotReadable
 from flowguard.deploy.planned.resources import Resources
 from flowguard.deploy.planned.sam_functions import without_sam
+
+_LOOP: Final = {"Type": "AWS::CloudFormation::Stack", "Properties": {}}
+"""What a loop of a template is taken for: it may make any resources, as a stack whose template is elsewhere."""
 
 
 def read_template(file: Path, parameters: Mapping[str, str]) -> Resources:
@@ -25,7 +28,7 @@ def read_template(file: Path, parameters: Mapping[str, str]) -> Resources:
 def resources_of(file: str, template: Any, parameters: Mapping[str, str], beside: Beside = lambda _: None) -> Resources:
     """Return the resources of a template. Parameters that are not given have their defaults."""
     given = _whole(file, template)
-    if unknown := sorted(name for name in parameters.keys() - _section(file, given, "Parameters") if ":" not in name):
+    if unknown := sorted(name for name in parameters.keys() - given["Parameters"] if ":" not in name):
         raise NotReadable(file, f"it has no parameter {', '.join(unknown)}")
     try:
         return Resources(file, [*Intrinsics(given, parameters, beside).resources()])
@@ -53,26 +56,25 @@ def _whole(file: str, template: Any) -> Mapping[str, Any]:
     """Return a template in which each resource has properties, and those of SAM are what SAM makes of them."""
     if not isinstance(template, dict) or not isinstance(template.get("Resources"), dict):
         raise NotReadable(file, "it is no template: it has no mapping Resources")
-    for name in ("Conditions", "Mappings", "Outputs", "Parameters"):
-        _section(file, template, name)
-    given = {
-        **template,
-        "Resources": {label: _resource(file, label, it) for label, it in template["Resources"].items()},
-    }
-    return {**given, "Resources": without_sam(given)}
+    sections = {name: _section(file, template, name) for name in ("Conditions", "Mappings", "Outputs", "Parameters")}
+    made = {str(label): _resource(file, str(label), it) for label, it in template["Resources"].items()}
+    return {**sections, "Resources": without_sam(made, template.get("Globals"))}
 
 
 def _resource(file: str, label: str, resource: Any) -> dict[str, Any]:
-    if not isinstance(resource, dict) or not isinstance(properties := resource.get("Properties") or {}, dict):
+    if label.startswith("Fn::"):
+        return _LOOP
+    properties = resource.get("Properties") if isinstance(resource, dict) else "none"
+    if properties is not None and not isinstance(properties, dict):
         raise NotReadable(file, f"Resources.{label} is no resource: it has no mapping Properties")
-    return {**resource, "Properties": properties}
+    return {**resource, "Properties": {} if properties is None else properties}
 
 
 def _section(file: str, template: Mapping[str, Any], name: str) -> dict[str, Any]:
-    section: dict[str, Any] = template.get(name) or {}
-    if not isinstance(section, dict):
+    section = template.get(name)
+    if section is not None and not isinstance(section, dict):
         raise NotReadable(file, f"{name} is no mapping")
-    return section
+    return {} if section is None else section
 
 
 def _parsed(file: Path) -> Any:

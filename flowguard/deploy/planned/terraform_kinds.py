@@ -45,6 +45,7 @@ TYPES: Final[Mapping[str, tuple[str, str]]] = {
     "aws_lambda_function": ("AWS::Lambda::Function", "function_name"),
     "aws_lambda_function_recursion_config": ("", ""),
     "aws_lambda_function_url": ("AWS::Lambda::Url", ""),
+    "aws_pipes_pipe": ("AWS::Pipes::Pipe", "name"),
     "aws_s3_bucket": ("AWS::S3::Bucket", "bucket"),
     "aws_s3_bucket_server_side_encryption_configuration": ("", ""),
     "aws_scheduler_schedule": ("AWS::Scheduler::Schedule", "name"),
@@ -125,6 +126,7 @@ _RENAMED: Final[Mapping[str, Mapping[str, str]]] = {
         "vpc_config.security_group_ids": "VpcConfig.SecurityGroupIds",
     },
     "aws_lambda_function_url": {"function_name": "TargetFunctionArn", "authorization_type": "AuthType"},
+    "aws_pipes_pipe": {"source": "Source"},
     "aws_secretsmanager_secret": {"kms_key_id": "KmsKeyId"},
     "aws_sns_topic": {"kms_master_key_id": "KmsMasterKeyId"},
     "aws_sns_topic_policy": {"policy": "PolicyDocument"},
@@ -159,7 +161,7 @@ def made_of(blocks: Iterable[Placed]) -> Iterator[Resource]:
             parts.append((address, type_, {**block, **mark}))
             continue
         properties = {**_properties(type_, block), **mark}
-        if name and name in block:
+        if name in block:
             properties[KINDS[kind].name] = block[name]
         resources.append(Resource(address, kind, properties, place))
         if type_ == "aws_sqs_queue" and block.get("policy"):
@@ -224,7 +226,7 @@ def _put(properties: dict[str, Any], path: str, value: Any) -> None:
 def _parsed(text: Any) -> Any:
     """Return the JSON of a text. It is ``UNKNOWN`` if the text is no JSON."""
     try:
-        return json.loads(text) if isinstance(text, str) and text else UNKNOWN
+        return json.loads(text) if isinstance(text, str) else UNKNOWN
     except ValueError:
         return UNKNOWN
 
@@ -250,10 +252,8 @@ def _inline(block: Block) -> dict[str, Any]:
 def _target(address: str, block: Block, resources: list[Resource]) -> None:
     """Let a rule send to a target."""
     target = {"Arn": block.get("arn", UNKNOWN)}
-    rule = Resource(
-        address, "AWS::Events::Rule", {"Targets": [target], **_given(block, "event_bus_name", "EventBusName")}
-    )
-    resources.append(rule)
+    named = {"Name": block.get("rule", UNKNOWN), **_given(block, "event_bus_name", "EventBusName")}
+    resources.append(Resource(address, "AWS::Events::Rule", {"Targets": [target], **named}))
 
 
 def _attachment(address: str, block: Block, resources: list[Resource]) -> None:

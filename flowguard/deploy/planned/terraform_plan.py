@@ -14,7 +14,7 @@ from typing import Any, Final
 from flowguard.deploy.planned.problems import NotReadable
 from flowguard.deploy.planned.resources import HERE, KINDS, STREAM_HERE, Resource, Resources, queue_url
 from flowguard.deploy.planned.terraform_kinds import TYPES, Placed, made_of
-from flowguard.deploy.planned.values import UNKNOWN, is_known
+from flowguard.deploy.planned.values import UNKNOWN
 
 _REFERENCE: Final = re.compile(r"(?<!\$)\$\{([^{}]+)\}")
 _INDEX: Final = re.compile(r'\[(?:[0-9]+|"[^"]*")\]')
@@ -22,7 +22,7 @@ _DIRECT: Final = frozenset(
     {
         *("arn", "bucket", "destination_arn", "endpoint", "event_bus_name", "event_source_arn", "function_name"),
         *("kms_key_arn", "kms_key_id", "kms_master_key_id", "log_group_name", "policy_arn", "queue_url", "role"),
-        *("key_id", "rule", "table_name", "target_key_id", "topic_arn"),
+        *("key_id", "rule", "source", "table_name", "target_key_id", "topic_arn"),
     }
 )
 """The arguments that take a name, a URL or an ARN. An expression with one reference is that reference itself."""
@@ -111,10 +111,10 @@ class _Plan:
         arguments = {}
         for name in values.keys() | expressions.keys() | (is_open.keys() & _DYNAMIC):
             given, written = values.get(name), expressions.get(name)
-            if name in values and given is not None:
+            if given is not None:
                 argument = self._argument(given, written, is_open.get(name), path)
             elif is_open.get(name) is True and (written is not None or name in _DYNAMIC):
-                argument = UNKNOWN if written is None else self._expressed(name, written, path)
+                argument = self._expressed(name, written, path)
             else:
                 continue
             arguments[name] = argument
@@ -129,7 +129,7 @@ class _Plan:
                 self._arguments(each, block, is_open, path)
                 for each, block, is_open in zip(given, blocks, opens, strict=True)
             ]
-        if isinstance(given, dict) and isinstance(unknown, dict) and unknown:
+        if isinstance(unknown, dict):
             written_parts = written.get("constant_value") if isinstance(written, dict) else None
             parts = written_parts if isinstance(written_parts, dict) else {}
             names = [name for name, is_open in unknown.items() if is_open is True]
@@ -155,12 +155,12 @@ class _Plan:
             return [self._text(item, path) for item in value]
         if isinstance(value, dict):
             return {name: self._text(item, path) for name, item in value.items()}
-        if not isinstance(value, str) or ("${" not in value and "%{" not in value):
+        if not isinstance(value, str):
             return value
         if "%{" in value.replace("%%{", ""):
             return UNKNOWN
         values = {reference: self._referred(reference, path) for reference in _REFERENCE.findall(value)}
-        if not is_known([*values.values()]) or not all(isinstance(each, str | int | float) for each in values.values()):
+        if not all(isinstance(each, str | int | float) for each in values.values()):
             return UNKNOWN
         text = _REFERENCE.sub(lambda match: str(values[match[1]]), value)
         return UNKNOWN if "${" in text.replace("$${", "") else text.replace("$${", "${").replace("%%{", "%{")
@@ -186,7 +186,7 @@ class _Plan:
             return self._variables.get(name, UNKNOWN)
         outer, call = _outer(path)
         given = self._module(outer).get("module_calls", {}).get(call, {}).get("expressions", {}).get(name)
-        return UNKNOWN if given is None else self._expressed("arn", given, outer)
+        return self._expressed("arn", given, outer)
 
     def _output(self, call: str, output: str, path: str) -> Any:
         if not any(address.startswith(f"{path}module.{call}.") for address in self._values):
@@ -207,11 +207,7 @@ class _Plan:
 
     def _attribute(self, address: str, attribute: str) -> Any:
         """Return an attribute of a resource: as it is planned, or what it will be here."""
-        addresses = [
-            each
-            for each in self._values
-            if each == address or (_INDEX.sub("", each[len(address) :]) == "" and each.startswith(f"{address}["))
-        ]
+        addresses = [each for each in self._values if each == address or each.startswith(f"{address}[")]
         if len(addresses) != 1:
             return UNKNOWN
         resource = self._values[addresses[0]]
@@ -220,8 +216,9 @@ class _Plan:
         type_, argument = TYPES[resource["type"]]
         if type_ not in KINDS:
             return UNKNOWN
-        name = resource["values"].get(argument)
-        there = Resource(addresses[0], type_, {} if name is None else {KINDS[type_].name: name})
+        kind, values = KINDS[type_], resource["values"]
+        named = {kind.name: values.get(argument), kind.within: values.get("event_bus_name")}
+        there = Resource(addresses[0], type_, {key: value for key, value in named.items() if value is not None})
         return _of_resource(there, attribute)
 
 

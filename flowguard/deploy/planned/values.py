@@ -51,7 +51,7 @@ class Answer(Mapping[str, Any]):
         return self._opened(key, self._values[key])
 
     def _opened(self, key: str, value: Any) -> Any:
-        if value is UNKNOWN or (isinstance(value, list) and UNKNOWN in value):
+        if value is UNKNOWN:
             self._unanswered.stop(key, self._name)
         if isinstance(value, dict):
             return Answer(value, self._name, self._unanswered)

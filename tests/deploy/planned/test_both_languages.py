@@ -120,6 +120,64 @@ def deny(**statement: Any) -> Change:
     return change
 
 
+def lock_out(*queues: str) -> Change:
+    """Leave services out of the policies of queues: one lets another topic in, the other nobody."""
+
+    def change(file: Any) -> None:
+        policy = {"Statement": [{"Effect": "Allow", "Principal": "*", "Action": "sqs:*", "Resource": "*", **OTHERS}]}
+        for name in queues:
+            place = json.dumps({"Ref": label_of_queue(file, name)})
+            for given in blocks(file, "AWS::SQS::QueuePolicy", "aws_sqs_queue_policy"):
+                if "Resources" in file and json.dumps(given["Queues"]) == f"[{place}]":
+                    given["PolicyDocument"] = policy
+                elif given.get("queue_url") == f"${{aws_sqs_queue.{label_of_queue(file, name)}.id}}":
+                    given["policy"] = json.dumps(policy)
+
+    return change
+
+
+OTHERS: Final = {"Condition": {"ArnEquals": {"aws:SourceArn": "arn:aws:sns:eu-west-1:123456789012:others"}}}
+
+
+def label_of_queue(file: Any, name: str) -> str:
+    if "Resources" in file:
+        named = {each["Properties"].get("QueueName"): key for key, each in file["Resources"].items()}
+    else:
+        named = {each["name"]: key for key, each in file["resource"]["aws_sqs_queue"].items()}
+    return str(named[name])
+
+
+def pipe_from(source: Callable[[Any], Any]) -> Change:
+    """Add a pipe that reads what a reference in the file's language says."""
+
+    def change(file: Any) -> None:
+        place = source(file)
+        add(
+            file,
+            "Audit",
+            "AWS::Pipes::Pipe",
+            {"Name": "audit", "Source": place},
+            "aws_pipes_pipe",
+            {"name": "audit", "source": place},
+        )
+
+    return change
+
+
+def queue_of(name: str) -> Callable[[Any], Any]:
+    def source(file: Any) -> Any:
+        label = label_of_queue(file, name)
+        return {"Fn::GetAtt": [label, "Arn"]} if "Resources" in file else f"${{aws_sqs_queue.{label}.arn}}"
+
+    return source
+
+
+def changes_of_stock(file: Any) -> Any:
+    return (
+        {"Fn::GetAtt": ["StockTable", "StreamArn"]} if "Resources" in file else "${aws_dynamodb_table.stock.stream_arn}"
+    )
+
+
 def redrive_to(arn: str) -> Change:
     def change(file: Any) -> None:
         policy = {"deadLetterTargetArn": arn, "maxReceiveCount": 100}
@@ -255,12 +313,29 @@ CASES: Final[dict[str, tuple[str, Change, Text]]] = {
         unsay(queue, "to-ship.fifo", FifoQueue="fifo_queue"),
         ("fifo-other", "error", "to-ship.fifo"),
     ),
-    "a policy that denies": ("everything", deny(), ("queue-denied", "error", PACK)),
+    "a policy that denies": (
+        "everything",
+        deny(Principal={"AWS": "123456789012"}),
+        ("queue-denied", "error", PACK),
+    ),
     "a policy that may deny": (
         "everything",
         deny(Condition={"IpAddress": {"aws:SourceIp": "10.0.0.0/8"}}),
         ("queue-policy-open", "note", PACK),
     ),
+    "a policy that keeps topics out": ("everything", lock_out(PACK), ("queue-closed", "error", PACK)),
+    "a policy that keeps a rule out": (
+        "everything",
+        lock_out("everything-events"),
+        ("queue-closed", "error", "everything-events"),
+    ),
+    "a policy that denies a topic": (
+        "everything",
+        deny(Principal={"Service": "sns.amazonaws.com"}),
+        ("queue-closed", "error", PACK),
+    ),
+    "a pipe that reads a queue": ("everything", pipe_from(queue_of(PACK)), ("reader-other", "error", PACK)),
+    "a pipe that reads a stream": ("streaming", pipe_from(changes_of_stock), ("stream-shared", "note", NOTICE)),
     "a key that the role may not use": (
         "everything",
         locked({**ACCOUNT, "Service": ["sns.amazonaws.com", "events.amazonaws.com"]}, "everything-killed"),

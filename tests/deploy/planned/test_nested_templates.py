@@ -35,7 +35,11 @@ CHILD: Final = {
         "Q": queue(QueueName={"Ref": "Name"}, RedrivePolicy={"deadLetterTargetArn": {"Ref": "Target"}}),
         "Role": {"Type": "AWS::IAM::Role", "Properties": {}},
     },
-    "Outputs": {"Arn": {"Value": told("Q", "Arn")}, "Role": {"Value": told("Role", "Arn")}},
+    "Outputs": {
+        "Arn": {"Value": told("Q", "Arn")},
+        "Role": {"Value": told("Role", "Arn")},
+        "Name": {"Value": told("Q", "QueueName")},
+    },
 }
 
 
@@ -91,16 +95,54 @@ def test_a_parameter_that_is_open_in_the_parent_is_open_and_not_the_default(tmp_
     assert names(read(tmp_path, parent=parent, child=CHILD)) == [UNKNOWN]
 
 
+def test_what_holds_everywhere_holds_in_nested_stacks(tmp_path: Path) -> None:
+    child = {"Resources": {"A": queue(QueueName={"Fn::Sub": "a-${AWS::Region}"}), "B": queue(QueueName=imported())}}
+    parent = {
+        "Parameters": {"Own": {"Type": "String"}},
+        "Resources": {"S": stack("child.json"), "C": queue(QueueName=imported())},
+    }
+    given = {"AWS::Region": "eu-west-1", "import:shop:b": "b", "Own": "x"}
+    assert names(read(tmp_path, given, parent=parent, child=child)) == ["a-eu-west-1", "b", "b"]
+    assert names(read(tmp_path, {}, parent=parent, child=child)) == [UNKNOWN, UNKNOWN, UNKNOWN]
+
+
+def imported() -> dict[str, str]:
+    return {"Fn::ImportValue": "shop:b"}
+
+
+@pytest.mark.parametrize(
+    "properties", [{"Fn::ImportValue": "x"}, {"TemplateURL": "child.json", "Parameters": {"Fn::ImportValue": "x"}}]
+)
+def test_what_an_open_stack_makes_is_open(properties: Any, tmp_path: Path) -> None:
+    resources = read(tmp_path, parent={"Resources": {"A": {"Type": STACK, "Properties": properties}}}, child=CHILD)
+    assert names(resources) == []
+    assert resources.maybe(QUEUE) == ["A"]
+
+
+def test_a_stack_may_be_given_nothing(tmp_path: Path) -> None:
+    parent: dict[str, Any] = {"Resources": {"A": {"Type": STACK, "Properties": {"TemplateURL": "child.json"}}}}
+    assert names(read(tmp_path, parent=parent, child=CHILD)) == ["unnamed"]
+    parent["Parameters"] = {"Name": {"Type": "String", "Default": "the-parents"}}
+    assert names(read(tmp_path, parent=parent, child=CHILD)) == ["unnamed"]
+
+
 def test_an_output_that_there_is_not_is_open(tmp_path: Path) -> None:
     parent = {
         "Resources": {
             "A": stack("child.json", Name="a"),
             "B": queue(QueueName=told("A", "Outputs.Nothing")),
-            "C": queue(QueueName=told("A", "Arn")),
+            "C": queue(QueueName=told("A", "Name")),
             "D": queue(QueueName=told("B", "Outputs.Arn")),
         }
     }
     assert names(read(tmp_path, parent=parent, child=CHILD)) == ["a", UNKNOWN, UNKNOWN, UNKNOWN]
+    parent["Resources"]["B"] = queue(QueueName=told("A", "Outputs.Name"))
+    assert names(read(tmp_path, parent=parent, child=CHILD)) == ["a", "a", UNKNOWN, UNKNOWN]
+
+
+def test_a_set_of_stacks_makes_nothing_in_this_one(tmp_path: Path) -> None:
+    several = {"Type": "AWS::CloudFormation::StackSet", "Properties": {"TemplateURL": "child.json"}}
+    assert names(read(tmp_path, parent={"Resources": {"A": several}}, child=CHILD)) == []
 
 
 @pytest.mark.parametrize(
@@ -110,6 +152,7 @@ def test_an_output_that_there_is_not_is_open(tmp_path: Path) -> None:
         "s3://bucket/child.json",
         {"Fn::ImportValue": "x"},
         7,
+        None,
     ],
 )
 def test_a_template_that_is_elsewhere_may_make_anything(url: Any, tmp_path: Path) -> None:

@@ -6,7 +6,14 @@ from typing import Any, Final
 
 import pytest
 
-from flowguard.deploy.planned.policies import _document, allowed, denied_to, key_lets_role, key_lets_service
+from flowguard.deploy.planned.policies import (
+    _document,
+    allowed,
+    denied_to,
+    key_lets_role,
+    key_lets_service,
+    service_may_send,
+)
 from flowguard.deploy.planned.resources import HERE, KINDS
 from flowguard.deploy.planned.statements import holds, names_role, names_service, statements_in
 from flowguard.deploy.planned.values import UNKNOWN
@@ -84,7 +91,9 @@ def test_an_account_may_be_that_of_the_deployment() -> None:
         ({"Service": ["events.amazonaws.com", "sns.amazonaws.com"]}, True),
         ({"Service": "events.amazonaws.com"}, False),
         ({"Service": UNKNOWN}, None),
-        ({"AWS": "*"}, False),
+        ({"AWS": "*"}, None),
+        ({"AWS": ROLE}, False),
+        ({"AWS": "*", "Service": "sns.amazonaws.com"}, True),
     ],
 )
 def test_a_statement_names_a_service(principal: Any, expected: bool | None) -> None:
@@ -212,6 +221,48 @@ def test_a_statement_may_say_what_it_is_not_about(changes: Any, expected: bool |
 )
 def test_a_policy_of_a_resource_denies_a_role_or_not(documents: list[Any], expected: bool | None) -> None:
     assert denied_to(ROLE, documents, SEND, QUEUE) is expected
+
+
+TOPIC: Final = "arn:aws:sns:eu-west-1:123456789012:news"
+OF_TOPIC: Final = {"ArnEquals": {"aws:SourceArn": TOPIC}}
+OTHERS: Final = {"ArnLike": {"aws:SourceArn": "arn:aws:sns:*:*:others"}}
+
+
+@pytest.mark.parametrize(
+    ("documents", "expected"),
+    [
+        ([], False),
+        ([document()], True),
+        ([document(Principal={"Service": "sns.amazonaws.com"}, Action="sqs:SendMessage")], True),
+        ([document(Principal={"Service": "events.amazonaws.com"})], False),
+        ([document(Principal={"AWS": "*"}, Condition=OF_TOPIC)], None),
+        ([document(Principal={"AWS": "*"}, Condition=OTHERS)], False),
+        ([document(Condition=OTHERS)], False),
+        ([document(Condition=OTHERS), document(Condition=OF_TOPIC)], True),
+        ([document(Condition={"StringEquals": {"aws:SourceAccount": "123456789012"}})], True),
+        ([document(Condition={"StringEquals": {"aws:SourceAccount": "210987654321"}})], False),
+        ([document(Condition={"Bool": {"aws:SecureTransport": "false"}})], False),
+        ([document(Condition={"ArnEquals": {"aws:PrincipalArn": ROLE}})], False),
+        ([document(Condition={"StringEquals": {"c:d": "x"}})], None),
+        ([document(Action="sqs:ReceiveMessage")], False),
+        ([document(Resource="arn:aws:sqs:eu-west-1:123456789012:other")], False),
+        ([document(), document(Effect="Deny")], False),
+        ([document(), document(Effect="Deny", Condition=OTHERS)], True),
+        ([document(), document(Effect="Deny", Condition={"Bool": {"aws:PrincipalIsAWSService": "false"}})], True),
+        ([document(), document(Effect="Deny", Condition={"StringEquals": {"c:d": "x"}})], None),
+        ([UNKNOWN], None),
+        ([UNKNOWN, document()], True),
+        ([{"Statement": ["x"]}], None),
+    ],
+)
+def test_the_policies_of_a_queue_let_a_topic_in_or_not(documents: list[Any], expected: bool | None) -> None:
+    assert service_may_send("sns.amazonaws.com", TOPIC, documents, QUEUE) is expected
+
+
+@pytest.mark.parametrize(("condition", "expected"), [({}, True), (OTHERS, None), (OF_TOPIC, None)])
+def test_a_rule_whose_arn_is_open_may_be_let_in(condition: Any, expected: bool | None) -> None:
+    documents = [document(Condition=condition)]
+    assert service_may_send("events.amazonaws.com", UNKNOWN, documents, QUEUE) is expected
 
 
 def test_a_statement_of_a_role_that_is_none_leaves_it_open() -> None:

@@ -14,15 +14,14 @@ from click.testing import CliRunner, Result
 from flowguard.cli import main
 from flowguard.deploy.planned.policies import allowed
 from flowguard.deploy.planned.problems import NotReadable
-from flowguard.deploy.planned.resources import HERE, KINDS
-from flowguard.deploy.planned.template_file import read_template, resources_of
-from flowguard.deploy.planned.terraform_plan import read_plan
+from flowguard.deploy.planned.resources import KINDS
+from flowguard.deploy.planned.template_file import resources_of
 from flowguard.deploy.planned.terraform_plan import resources_of as resources_of_plan
 from flowguard.deploy.planned.values import UNKNOWN
 from tests.deploy.exercised import needs
 from tests.deploy.planned.looked import findings, found_in
 from tests.deploy.planned.plans import plan_of
-from tests.deploy.planned.test_files_looked_at import INBOX, PACK, RUNS, SOURCE, put, within, without
+from tests.deploy.planned.test_files_looked_at import INBOX, PACK, RULE, RUNS, SOURCE, labels, put, within, without
 from tests.deploy.templates import MODULES, SHIPPED, options_of, text_of
 
 HCL: Final = Path(__file__).parent / "hcl" / "plan.json"
@@ -63,6 +62,67 @@ def test_what_is_open_is_a_note_and_no_finding(what: str) -> None:
     looked = rules(change)
     assert any(rule == NOT_LOOKED_AT and name in resource.split(", ") for rule, resource in looked)
     assert not not_found & {rule for rule, _ in looked}
+
+
+OWN_POLICY: Final = next(
+    label
+    for label, each in labels("everything").items()
+    if each["Type"] == "AWS::SQS::QueuePolicy" and each["Properties"]["Queues"] == [{"Ref": "EverythingEventsQueue"}]
+)
+EVENTS: Final = "everything-events"
+
+
+def says(**statement: Any) -> Callable[[Any], None]:
+    """Give the queue of events a policy of one statement."""
+    allows = {"Effect": "Allow", "Principal": {"Service": "events.amazonaws.com"}, "Action": "sqs:*", "Resource": "*"}
+    return put(OWN_POLICY, PolicyDocument={"Statement": [{**allows, **statement}]})
+
+
+def its_rule(**given: Any) -> dict[str, Any]:
+    return {"Condition": {"ArnEquals": {"aws:SourceArn": given}}}
+
+
+@pytest.mark.parametrize(
+    ("changes", "looked"),
+    [
+        ([says()], None),
+        ([says(**its_rule(**{"Fn::GetAtt": [RULE, "Arn"]}))], None),
+        ([says(**its_rule(**{"Fn::GetAtt": [INBOX, "Arn"]}))], "queue-closed"),
+        ([says(), put(RULE, Name=None)], None),
+        ([says(**its_rule(**{"Fn::GetAtt": [RULE, "Arn"]})), put(RULE, Name=None)], "queue-policy-open"),
+        ([put(RULE, Name=None)], "queue-policy-open"),
+        ([put(RULE, Name="another")], "queue-closed"),
+        ([put(OWN_POLICY, PolicyDocument=PARAMETER)], "queue-policy-open"),
+        ([put(OWN_POLICY, Queues=PARAMETER)], "queue-policy-open"),
+        ([without(OWN_POLICY)], "queue-closed"),
+    ],
+)
+def test_a_rule_is_let_in_or_not_or_may_be(changes: list[Callable[[Any], None]], looked: str | None) -> None:
+    def change(template: Any) -> None:
+        for each in changes:
+            each(template)
+
+    there = {rule for rule, resource in rules(change) if resource == EVENTS and rule.startswith("queue-")}
+    assert there == ({looked} if looked else set())
+
+
+def piped(**given: Any) -> set[tuple[str, str]]:
+    def change(template: Any) -> None:
+        template["Resources"]["Audit"] = {"Type": "AWS::Pipes::Pipe", "Properties": given}
+
+    return rules(change)
+
+
+def test_a_pipe_without_a_name_goes_by_its_label() -> None:
+    assert ("reader-other", "everything-pack") in piped(Source={"Fn::GetAtt": [INBOX, "Arn"]})
+    assert "reader-other" not in {rule for rule, _ in piped(Source="arn:aws:sqs:eu-west-1:123456789012:others")}
+
+
+@pytest.mark.parametrize("given", [{}, {"Source": PARAMETER}])
+def test_what_a_pipe_reads_may_be_open(given: Any) -> None:
+    looked = piped(Name="audit", **given)
+    assert (NOT_LOOKED_AT, "audit") in looked
+    assert "reader-other" not in {rule for rule, _ in looked}
 
 
 def test_what_an_unseen_policy_may_allow_is_noted_with_the_actions() -> None:
@@ -148,169 +208,6 @@ def test_what_no_file_says_is_named() -> None:
     assert "messages in queues" in last.what
 
 
-# -- functions of templates
-
-
-def value(given: Any, parameters: dict[str, str] | None = None) -> Any:
-    """What a template says in the place of a name."""
-    template = {
-        "Parameters": {
-            "Stage": {"Type": "String", "Default": "dev"},
-            "Asked": {"Type": "String"},
-            "Stored": {"Type": "AWS::SSM::Parameter::Value<String>", "Default": "/a"},
-            "Several": {"Type": "CommaDelimitedList", "Default": "a,b"},
-        },
-        "Mappings": {"Names": {"dev": {"queue": "from-map"}}},
-        "Conditions": {
-            "IsDev": {"Fn::Equals": [{"Ref": "Stage"}, "dev"]},
-            "IsAsked": {"Fn::Not": [{"Fn::Equals": [{"Ref": "Asked"}, ""]}]},
-            "Either": {"Fn::Or": [{"Condition": "IsAsked"}, {"Condition": "IsDev"}]},
-            "Both": {"Fn::And": [{"Condition": "IsAsked"}, {"Condition": "IsDev"}]},
-            "Round": {"Fn::Not": [{"Condition": "Round"}]},
-        },
-        "Resources": {
-            "It": {"Type": QUEUE, "Properties": {"QueueName": given}},
-            "Other": {"Type": QUEUE, "Properties": {"QueueName": "other"}},
-            "Topic": {"Type": "AWS::SNS::Topic", "Properties": {"TopicName": "news"}},
-        },
-    }
-    [first, _] = resources_of("f.json", template, parameters or {}).of(QUEUE)
-    return first.properties.get("QueueName")
-
-
-@pytest.mark.parametrize(
-    ("given", "expected"),
-    [
-        ("plain", "plain"),
-        ({"Ref": "Stage"}, "dev"),
-        ({"Ref": "Asked"}, UNKNOWN),
-        ({"Ref": "Stored"}, UNKNOWN),
-        ({"Ref": "Several"}, ["a", "b"]),
-        ({"Ref": "Nobody"}, UNKNOWN),
-        ({"Ref": "AWS::NoValue"}, None),
-        ({"Ref": "Other"}, f"https://sqs.{HERE.region}.amazonaws.com/{HERE.account}/other"),
-        ({"Ref": "Topic"}, KINDS["AWS::SNS::Topic"].arn("news")),
-        ({"Ref": "It"}, UNKNOWN),
-        ({"Fn::GetAtt": "Other.QueueName"}, "other"),
-        ({"Fn::GetAtt": ["Other", "Arn"]}, KINDS[QUEUE].arn("other")),
-        ({"Fn::GetAtt": ["Other", "Nothing"]}, UNKNOWN),
-        ({"Fn::GetAtt": 3}, UNKNOWN),
-        ({"Fn::Sub": "${Stage}-orders"}, "dev-orders"),
-        ({"Fn::Sub": "${Asked}-orders"}, UNKNOWN),
-        ({"Fn::Sub": ["${a}-${Other.QueueName}", {"a": {"Ref": "Stage"}}]}, "dev-other"),
-        ({"Fn::Sub": "${!Stage}"}, "${Stage}"),
-        ({"Fn::Join": ["-", ["a", {"Ref": "Stage"}]]}, "a-dev"),
-        ({"Fn::Join": ["-", ["a", {"Ref": "Asked"}]]}, UNKNOWN),
-        ({"Fn::Select": ["1", {"Fn::Split": ["-", "a-b"]}]}, "b"),
-        ({"Fn::Select": [7, ["a"]]}, UNKNOWN),
-        ({"Fn::FindInMap": ["Names", {"Ref": "Stage"}, "queue"]}, "from-map"),
-        ({"Fn::FindInMap": ["Names", {"Ref": "Asked"}, "queue"]}, UNKNOWN),
-        ({"Fn::FindInMap": ["Names", "prod", "queue"]}, UNKNOWN),
-        ({"Fn::If": ["IsDev", "yes", "no"]}, "yes"),
-        ({"Fn::If": ["IsAsked", "yes", "no"]}, UNKNOWN),
-        ({"Fn::If": ["Either", "yes", "no"]}, "yes"),
-        ({"Fn::If": ["Both", "yes", "no"]}, UNKNOWN),
-        ({"Fn::If": ["Round", "yes", "no"]}, UNKNOWN),
-        ({"Fn::If": ["Nothing", "yes", "no"]}, UNKNOWN),
-        ({"Fn::ImportValue": "x"}, UNKNOWN),
-        ({"Fn::Later": "x"}, UNKNOWN),
-    ],
-)
-def test_a_function_returns_what_the_template_tells(given: Any, expected: Any) -> None:
-    assert value(given) == expected
-
-
-@pytest.mark.parametrize(("asked", "expected"), [("", "no"), ("x", "yes")])
-def test_parameters_that_are_given_count(asked: str, expected: str) -> None:
-    assert value({"Fn::If": ["Both", "yes", "no"]}, {"Asked": asked}) == expected
-    assert value({"Ref": "Stage"}, {"Stage": "prod"}) == "prod"
-
-
-def test_a_name_of_where_it_is_deployed_is_open() -> None:
-    template = {"Resources": {"It": {"Type": QUEUE, "Properties": {"QueueName": {"Fn::Sub": "q-${AWS::Region}"}}}}}
-    [queue] = resources_of("f.json", template, {}).of(QUEUE)
-    assert queue.name is UNKNOWN
-    [queue] = resources_of("f.json", template, {"AWS::Region": "eu-west-1"}).of(QUEUE)
-    assert queue.name == "q-eu-west-1"
-
-
-YAML: Final = """
-AWSTemplateFormatVersion: 2010-09-09
-Parameters:
-  Stage: {Type: String, Default: dev}
-Conditions:
-  IsDev: !Equals [!Ref Stage, dev]
-Resources:
-  Dead:
-    Type: AWS::SQS::Queue
-    Properties:
-      QueueName: !Sub "${Stage}-dead"
-  Orders:
-    Type: AWS::SQS::Queue
-    Condition: IsDev
-    Properties:
-      QueueName: !Join ["-", [!Ref Stage, orders]]
-      RedrivePolicy:
-        deadLetterTargetArn: !GetAtt Dead.Arn
-        maxReceiveCount: "100"
-"""
-
-
-def test_a_template_may_be_yaml(tmp_path: Path) -> None:
-    file = tmp_path / "template.yaml"
-    file.write_text(YAML, encoding="utf-8")
-    orders = read_template(file, {}).named(QUEUE, "dev-orders")
-    assert orders is not None
-    policy = {"deadLetterTargetArn": KINDS[QUEUE].arn("dev-dead"), "maxReceiveCount": 100}
-    assert orders.properties["RedrivePolicy"] == policy
-
-
-SAM: Final = {
-    "Globals": {"Function": {"Timeout": 35, "Environment": {"Variables": {"FLOWGUARD_TABLE": "runs"}}}},
-    "Resources": {
-        "Orders": {"Type": QUEUE, "Properties": {"QueueName": "orders"}},
-        "Place": {
-            "Type": "AWS::Serverless::Function",
-            "Properties": {
-                "FunctionName": "place",
-                "Handler": "orders.place",
-                "Environment": {"Variables": {"MORE": "1"}},
-                "Policies": [
-                    {"Statement": [{"Effect": "Allow", "Action": "dynamodb:*", "Resource": "*"}]},
-                    "AmazonS3ReadOnlyAccess",
-                ],
-                "FunctionUrlConfig": {"AuthType": "AWS_IAM"},
-                "Events": {"Placed": {"Type": "SQS", "Properties": {"Queue": {"Fn::GetAtt": "Orders.Arn"}}}},
-            },
-        },
-        "Keys": {
-            "Type": "AWS::Serverless::SimpleTable",
-            "Properties": {"TableName": "keys", "PrimaryKey": {"Name": "pk", "Type": "String"}},
-        },
-    },
-}
-
-
-def test_a_function_of_sam_is_what_sam_makes_of_it() -> None:
-    resources = resources_of("f.json", SAM, {})
-    [place] = resources.of("AWS::Lambda::Function")
-    assert place.properties["Timeout"] == 35
-    assert place.properties["Environment"]["Variables"] == {"FLOWGUARD_TABLE": "runs", "MORE": "1"}
-    [source] = resources.of("AWS::Lambda::EventSourceMapping")
-    assert source.properties["EventSourceArn"] == KINDS[QUEUE].arn("orders")
-    assert source.properties["FunctionName"] == "place"
-    [url] = resources.of("AWS::Lambda::Url")
-    assert url.properties == {"AuthType": "AWS_IAM", "TargetFunctionArn": "place"}
-    [table] = resources.of("AWS::DynamoDB::Table")
-    assert table.properties["KeySchema"] == [{"AttributeName": "pk", "KeyType": "HASH"}]
-    [role] = resources.of("AWS::IAM::Role")
-    documents = [policy["PolicyDocument"] for policy in role.properties["Policies"]]
-    assert allowed(documents, "dynamodb:GetItem", "arn:aws:dynamodb:x:1:table/runs", {}) is True
-    assert allowed(documents, "x:y", "*", {}) is False
-    managed = [str(arn).rpartition("/")[2] for arn in role.properties["ManagedPolicyArns"]]
-    assert managed == ["AmazonS3ReadOnlyAccess", "AWSLambdaBasicExecutionRole", "AWSLambdaSQSQueueExecutionRole"]
-
-
 # -- what policies allow
 
 ORDERS: Final = KINDS[QUEUE].arn("orders")
@@ -359,34 +256,6 @@ def test_whether_a_place_of_here_is_that_place_is_open() -> None:
 
 
 # -- plans
-
-
-def test_references_of_hcl_are_followed_through_modules_and_counts() -> None:
-    resources = read_plan(HCL)
-    orders, killed = resources.named(QUEUE, "orders"), resources.named(QUEUE, "orders-killed")
-    assert orders is not None
-    assert killed is not None
-    assert orders.properties["VisibilityTimeout"] == 210
-    assert orders.properties["RedrivePolicy"] is UNKNOWN  # jsonencode(…), of which a plan names the references alone
-    assert killed.properties["RedrivePolicy"] is UNKNOWN  # a conditional, whose null the provider fills in
-    [source] = resources.of("AWS::Lambda::EventSourceMapping")
-    assert source.properties["EventSourceArn"] == orders.arn
-    [function] = resources.of("AWS::Lambda::Function")
-    assert source.properties["FunctionName"] == function.arn
-    assert function.properties["RecursiveLoop"] == "Allow"
-    assert function.properties["Environment"]["Variables"] == {"FLOWGUARD_TABLE": "flowguard"}
-    [role] = resources.of("AWS::IAM::Role")
-    assert function.properties["Role"] == role.arn
-    [policy] = resources.of("AWS::IAM::RolePolicy")
-    assert policy.properties["RoleName"] == role.name
-    assert policy.properties["PolicyDocument"] is UNKNOWN
-    [subscription] = resources.of("AWS::SNS::Subscription")
-    assert subscription.properties["Endpoint"] == orders.arn
-    [topic] = resources.of("AWS::SNS::Topic")
-    assert subscription.properties["TopicArn"] == topic.arn
-    [table] = resources.of("AWS::DynamoDB::Table")
-    assert table.properties["TimeToLiveSpecification"] == {"Enabled": True, "AttributeName": "ttl"}
-    assert table.properties["PointInTimeRecoverySpecification"] == {"PointInTimeRecoveryEnabled": True}
 
 
 @pytest.mark.parametrize("name", ["orders", "everything"])
@@ -509,51 +378,6 @@ def test_what_cannot_be_looked_at_is_refused(arguments: tuple[str, ...], problem
     assert problem in " ".join(result.output.split())
 
 
-@pytest.mark.parametrize(
-    ("text", "problem"),
-    [
-        ("[]", "no mapping Resources"),
-        ("{", "neither JSON nor YAML"),
-        ("a: !!python/object:os.x {}", "neither JSON nor YAML"),
-        ('{"Resources": {"A": 3}}', "Resources.A is no resource"),
-        ('{"Resources": {"A": {"Properties": [1]}}}', "Resources.A is no resource"),
-        ('{"Resources": {}, "Conditions": []}', None),
-        ('{"Resources": {}, "Conditions": [1]}', "Conditions is no mapping"),
-        (
-            '{"Resources": {"Q": {"Type": "AWS::SQS::Queue", "Properties": {"VisibilityTimeout": "long"}}}}',
-            "VisibilityTimeout of Q is 'long', and not of the type int",
-        ),
-    ],
-)
-def test_what_is_no_template_is_refused(tmp_path: Path, text: str, problem: str | None) -> None:
-    file = tmp_path / "t.yaml"
-    file.write_text(text, encoding="utf-8")
-    if problem is None:
-        read_template(file, {})
-        return
-    with pytest.raises(NotReadable, match=problem):
-        read_template(file, {})
-
-
-def test_a_parameter_that_the_template_does_not_have_is_refused() -> None:
-    with pytest.raises(NotReadable, match="it has no parameter Stag"):
-        resources_of("f.json", {"Resources": {}}, {"Stag": "x"})
-
-
-@pytest.mark.parametrize(
-    ("plan", "problem"),
-    [
-        ([], "it is no plan"),
-        ({}, "it is no plan"),
-        ({"planned_values": {}, "configuration": {}}, "something in it has no 'root_module'"),
-        ({"planned_values": 3, "configuration": 3}, "something in it has another type"),
-    ],
-)
-def test_what_is_no_plan_is_refused(plan: Any, problem: str) -> None:
-    with pytest.raises(NotReadable, match=problem):
-        resources_of_plan("f.json", plan)
-
-
 WRONG: Final[tuple[Any, ...]] = ("text", 7, True, None, [], ["x"], {}, {"x": "y"}, [{"x": "y"}])
 
 
@@ -589,12 +413,6 @@ def test_no_property_of_another_type_brings_it_down(name: str, form: str, wrongs
                 except Exception as error:
                     bad.append(f"{label}.{property_} = {wrong!r}: {error!r}")
     assert bad == []
-
-
-def test_a_list_of_other_items_is_refused() -> None:
-    rule = {"Type": "AWS::Events::Rule", "Properties": {"Targets": ["x"]}}
-    with pytest.raises(NotReadable, match="Targets of R has other items than mappings"):
-        resources_of("f.json", {"Resources": {"R": rule}}, {})
 
 
 def test_a_key_that_is_not_whole_is_refused() -> None:

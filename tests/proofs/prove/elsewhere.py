@@ -731,7 +731,35 @@ TESTED: Final = (
         "what the doctor reads in policies, which no message meets",
     ),
     Elsewhere(
-        r"^deploy\.planned\.(managed_policies|policies|sam_functions|legible)\.",
+        r"^deploy\.planned\.sam_functions\.",
+        (
+            "tests/deploy/planned/test_sam_functions.py",
+            "tests/deploy/planned/test_managed_policies.py::test_the_role_that_sam",
+        ),
+        "what the doctor reads in files, which no message meets",
+    ),
+    Elsewhere(
+        r"^deploy\.planned\.(resources|values|imported)\.",
+        ("tests/deploy/planned/test_resources_of_files.py", "tests/deploy/test_imports.py::test_buckets_of_a_queue"),
+        "what the doctor reads in files, which no message meets",
+    ),
+    Elsewhere(
+        r"^deploy\.planned\.terraform_(kinds|plan)\.",
+        ("tests/deploy/planned/test_terraform_kinds.py", "tests/deploy/planned/test_terraform_plans.py"),
+        "what the doctor reads in plans, which no message meets",
+    ),
+    Elsewhere(
+        r"^deploy\.(account|planned\.account|other_readers|queue_policy_checks)\.",
+        ("tests/deploy/planned/test_planned_account.py", "tests/deploy/planned/test_queue_policy_checks.py"),
+        "what the doctor reads in files, which no message meets",
+    ),
+    Elsewhere(
+        r"^deploy\.(imports|exports)\.",
+        ("tests/deploy/test_imports.py",),
+        "what a template says, which no message meets",
+    ),
+    Elsewhere(
+        r"^deploy\.planned\.(managed_policies|policies|legible)\.",
         ("tests/deploy/planned/test_managed_policies.py", "tests/deploy/planned/test_what_files_leave_open.py"),
         "what the doctor reads in policies, which no message meets",
     ),
@@ -741,19 +769,14 @@ TESTED: Final = (
         "what a template says, which no message meets",
     ),
     Elsewhere(
-        r"^deploy\.planned\.intrinsics\.Intrinsics\.(_child|_nested|output|.*_child)",
-        ("tests/deploy/planned/test_nested_templates.py",),
+        r"^deploy\.planned\.(intrinsics|template_file)\.",
+        ("tests/deploy/planned/test_intrinsics.py", "tests/deploy/planned/test_nested_templates.py"),
         "what the doctor reads in files, which no message meets",
     ),
     Elsewhere(
         r"^deploy\.key_checks\.",
-        ("tests/deploy/test_key_checks.py",),
+        ("tests/deploy/planned/test_keys_that_no_option_names.py",),
         "what the doctor says of keys, which no message meets",
-    ),
-    Elsewhere(
-        r"^deploy\.(planned\.|account\.|queue_policy_checks\.)",
-        ("tests/deploy/planned/",),
-        "what the doctor reads in files, which no message meets",
     ),
     Elsewhere(
         r"^deploy\.(foreign_policies|key_policy|key_uses|security_checks)\.",

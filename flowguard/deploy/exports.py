@@ -1,0 +1,54 @@
+"""The outputs of a template that other stacks may import."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from flowguard.deploy.problems import CannotDeploy
+
+Json = dict[str, Any]
+
+_EXPORTED: Final[Mapping[str, tuple[str, str, str]]] = {
+    "AWS::DynamoDB::Table": ("table", "TableName", "Arn"),
+    "AWS::Lambda::Function": ("function", "FunctionName", "Arn"),
+    "AWS::SNS::Topic": ("topic", "TopicName", ""),
+    "AWS::SQS::Queue": ("queue", "QueueName", "Arn"),
+    "AWS::Scheduler::ScheduleGroup": ("group", "Name", "Arn"),
+    "AWS::Serverless::Function": ("function", "FunctionName", "Arn"),
+}
+"""By the type: what the name of an export calls it, the property with its name, and the attribute that is its ARN.
+
+``Ref`` of a topic is its ARN.
+"""
+
+_OTHER: Final = re.compile("[^A-Za-z0-9:-]")
+"""The signs that no name of an export has."""
+
+
+def exported(resources: Mapping[str, Json], prefix: str) -> dict[str, Json]:
+    """Return an output for the ARN of each table, queue, topic, function and schedule group.
+
+    Its export is ``PREFIX:queue:NAME``, with ``-`` for other signs than letters and digits. Raises
+    :class:`CannotDeploy` where two have the same name then.
+    """
+    outputs: dict[str, Json] = {}
+    names: dict[str, str] = {}
+    for label, name, value in _arns(resources):
+        export = _OTHER.sub("-", f"{prefix}:{name}")
+        if export in names:
+            problem = f"{names[export]} and {name} would both be exported as {export}; give one of them another name"
+            raise CannotDeploy("exports", (problem,))
+        names[export] = name
+        outputs[f"Export{label}"] = {"Value": value, "Export": {"Name": export}}
+    return outputs
+
+
+def _arns(resources: Mapping[str, Json]) -> Iterator[tuple[str, str, Json]]:
+    """Yield the label of each resource that is exported, what it is called, and its ARN."""
+    for label, resource in resources.items():
+        if (form := _EXPORTED.get(resource["Type"])) is not None:
+            kind, property_, attribute = form
+            value = {"Fn::GetAtt": [label, attribute]} if attribute else {"Ref": label}
+            yield label, f"{kind}:{resource['Properties'][property_]}", value
