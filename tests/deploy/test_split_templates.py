@@ -199,7 +199,7 @@ def test_the_outputs_are_those_of_the_single_template(name: str) -> None:
 
 @pytest.mark.proof("cfn-lint takes a second for each template")
 def test_cfn_lint_has_nothing_to_say(tmp_path: Path) -> None:
-    for name in ("everything", "streaming", "all that are shipped"):
+    for name in ("everything", "streaming", "topics", "ticking", "all that are shipped"):
         (tmp_path / name).mkdir()
         written(name, tmp_path / name)
     command = [str(Path(sys.executable).with_name("cfn-lint")), *map(str, sorted(tmp_path.glob("*/*.json")))]

@@ -1,0 +1,267 @@
+"""Finds, counts and removes what the runs of an object have left. The run item keeps a trace without data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Final
+
+from flowguard.aws.dead_letter_queue import Reading
+from flowguard.aws.forgetting import Forgetting
+from flowguard.aws.items import Item, read_item
+from flowguard.aws.object_scan import Child
+from flowguard.aws.object_traces import MOST_REQUESTS, TraceReader, Traces
+from flowguard.aws.run_reader import readable
+from flowguard.errors import NotForgotten
+from flowguard.flow import ATTACH, AnyFlow
+from flowguard.operate.moments import moment
+from flowguard.protocol.forgotten import NOW, is_forgotten
+from flowguard.protocol.run import ENDED, LONGEST_LEASE, RunItem
+from flowguard.startup.named_tuple import NamedTuple
+from flowguard.wire.message import Message
+from flowguard.worker.dead_letters import Letter
+from flowguard.worker.lifetimes import Lifetimes
+
+SETTLED_AFTER: Final = LONGEST_LEASE
+"""How long after its end a run is taken for one that has sent what its end had to send."""
+
+OUT_OF_REACH: Final = (
+    "messages under way, delayed ones and schedules too: each is dropped when it comes",
+    "backups of the table, its point-in-time recovery, its stream and its global replicas' backups",
+    "texts in S3 to which nothing points any more, replicas of the bucket, and what Object Lock holds",
+    "queues, topics, buses and archives to which the flow has sent, and dead letters in other queues",
+    "tables, databases and services that its stages have written",
+    "entries of @once and of Idempotency-Key, which name no object",
+    "logs, traces and metrics, and CloudTrail",
+)
+"""What no command of flowguard can remove."""
+
+
+class Left(NamedTuple):
+    """Something that was found and not removed, and why."""
+
+    what: str
+    number: int
+    why: str
+
+
+@dataclass
+class Forgotten:
+    """A report of what was found of an object, by kind. It says what was left too.
+
+    ``is_done`` says that all that was to be removed is gone, ``why_not`` why not. ``children`` are those that were
+    asked for too.
+    """
+
+    flow: str
+    object_id: str
+    stands: str
+    counts: dict[str, int]
+    left: list[Left] = field(default_factory=list)
+    is_done: bool = False
+    why_not: str | None = None
+    children: list[Forgotten] = field(default_factory=list)
+
+    @property
+    def is_complete(self) -> bool:
+        """Answer whether nothing is left to do, of its children neither."""
+        return self.is_done and all(child.is_complete for child in self.children)
+
+
+OpenLetters = Callable[[AnyFlow], AbstractContextManager[Reading]]
+"""Opens the queue of a flow's dead letters."""
+
+
+class Forgetter(NamedTuple):
+    """Forgets objects, and their children of the ``flows`` by name. Without ``really`` it only looks.
+
+    ``at_once`` forgets a run too that goes on, or has ended just now: its end is not sent to anybody.
+    """
+
+    reader: TraceReader
+    forgetting: Forgetting
+    letters: OpenLetters
+    flows: Mapping[str, AnyFlow]
+    now: int
+    really: bool = False
+    at_once: bool = False
+
+    def forget(self, flow: AnyFlow, object_id: str) -> Forgotten:
+        """Forget an object and its children.
+
+        Raises :class:`flowguard.errors.NotForgotten` where its run goes on. A child whose run does is reported.
+        """
+        return self._forget(flow, object_id, {Child(flow.name, object_id)})
+
+    def _forget(self, flow: AnyFlow, object_id: str, met: set[Child]) -> Forgotten:
+        with self.letters(flow) as reading:
+            letters = _Letters.of(reading, Child(flow.name, object_id))
+            traces = self.reader.read(flow.name, object_id, letters.requests)
+            letters.add(child for child in traces.children if child.flow in self.flows)
+            with readable(flow.name, object_id):
+                run = None if traces.item is None else _Run(traces.item, read_item(traces.item))
+            report = Forgotten(flow.name, object_id, _stands(run, self.now), _counts(traces, run, letters))
+            report.left += _left(traces, letters, has_bucket=self.reader.bucket is not None)
+            if self.really:
+                self._check(flow, run)
+                self._remove(flow, object_id, traces, run)
+                report.left += letters.deleted(reading)
+                report.is_done = not letters.undeleted
+        for child in traces.children:
+            self._child(child, report, met)
+        return report
+
+    def _child(self, child: Child, report: Forgotten, met: set[Child]) -> None:
+        """Forget a child, and add what was found of it."""
+        if child in met:
+            return
+        met.add(child)
+        flow = self.flows.get(child.flow)
+        if flow is None:
+            why = "its run was asked for by this object's; name its flow with --children, or forget it by itself"
+            report.left.append(Left(f"{child.flow} of {child.object_id}", 1, why))
+            return
+        try:
+            report.children.append(self._forget(flow, child.object_id, met))
+        except NotForgotten as error:
+            report.children.append(Forgotten(child.flow, child.object_id, "", {}, why_not=error.why))
+
+    def _check(self, flow: AnyFlow, run: _Run | None) -> None:
+        """Raise :class:`NotForgotten` for a run that goes on, or may not have sent all that its end had to send."""
+        if run is None or run.is_forgotten or self.at_once:
+            return
+        item = run.item
+        if item.status not in ENDED:
+            why = f"it is {item.status.value} at {item.stage}; cancel it first (--cancel), and repeat this at its end"
+            raise NotForgotten(flow.name, why)
+        settled_at = item.committed_at + SETTLED_AFTER // timedelta(milliseconds=1)
+        if self.now < settled_at:
+            why = f"it may not have sent its end yet; repeat this after {moment(settled_at, self.now)}"
+            raise NotForgotten(flow.name, why)
+
+    def _remove(self, flow: AnyFlow, object_id: str, traces: Traces, run: _Run | None) -> None:
+        """Remove what was found. What a call that is cut off here leaves, the next one finds."""
+        until = self._until(flow, run)
+        texts = [*traces.journal, *traces.texts]
+        of_answers = [text for early in traces.early for text in early.texts]
+        noted = self.forgetting.note_texts(flow.name, object_id, list(dict.fromkeys([*texts, *of_answers])), until)
+        self._empty(flow, run, until)
+        self.forgetting.remove_rows([*traces.callers, *traces.history, *traces.groups])
+        emptied = [early for early in traces.early if self.forgetting.empty_early(early)]
+        texts += [text for early in emptied for text in early.texts]
+        self.forgetting.remove_texts(list(dict.fromkeys(texts)))
+        journal = {key["sk"]["S"]: key for key in (*noted, *traces.journal_rows)}
+        self.forgetting.remove_rows(list(journal.values()))
+
+    def _empty(self, flow: AnyFlow, run: _Run | None, until: int) -> None:
+        """Leave a trace of the run, where there is one that has none yet."""
+        if run is None or run.is_forgotten:
+            return
+        at = self.now if flow.on_conflict is ATTACH else run.item.committed_at or self.now
+        if not self.forgetting.leave_trace(run.raw, now=self.now, at=at, until=until):
+            raise NotForgotten(flow.name, "it has gone on since it was looked at; repeat this")
+
+    def _until(self, flow: AnyFlow, run: _Run | None) -> int:
+        """Return until when the trace is needed (ms): as long as copies of the run's messages may come."""
+        lifetimes = Lifetimes(flow)
+        lives_until = 0 if run is None else run.item.ttl * 1000
+        return lifetimes.not_before(lives_until, lifetimes.of_run(self.now), self.now)
+
+
+class _Run(NamedTuple):
+    """A run item as it is stored, and as it is read."""
+
+    raw: Item
+    item: RunItem
+
+    @property
+    def is_forgotten(self) -> bool:
+        return is_forgotten(self.item)
+
+
+@dataclass
+class _Letters:
+    """The dead letters in a queue. ``chosen`` are those of an object and of its children."""
+
+    every: Sequence[Letter]
+    chosen: list[tuple[Letter, Message]]
+    undeleted: int = 0
+
+    @classmethod
+    def of(cls, reading: Reading, run: Child) -> _Letters:
+        """Read the whole queue. All its letters are hidden until the reading ends."""
+        letters = [letter for page in reading.pages() for letter in page]
+        return cls(letters, [*_letters_of(letters, {run})])
+
+    def add(self, runs: Iterable[Child]) -> None:
+        """Take the letters of further runs too, such as requests to them that were not sent."""
+        self.chosen += _letters_of(self.every, {*runs})
+
+    @property
+    def requests(self) -> list[str]:
+        return [message.request_id for _, message in self.chosen]
+
+    @property
+    def unread(self) -> int:
+        """Return how many nobody can read."""
+        return sum(letter.message is None for letter in self.every)
+
+    def deleted(self, reading: Reading) -> Iterator[Left]:
+        """Delete them. Yield those that SQS has not deleted."""
+        failures = reading.delete([letter for letter, _ in self.chosen])
+        self.undeleted = len(failures)
+        if failures:
+            yield Left("dead letters", len(failures), f"SQS did not delete them: {next(iter(failures.values()))}")
+
+
+def _letters_of(
+    letters: Sequence[Letter], runs: Collection[tuple[str, str | None]]
+) -> Iterator[tuple[Letter, Message]]:
+    """Yield the letters of runs with their messages."""
+    for letter in letters:
+        if letter.message is not None and (letter.message.flow, letter.object_id) in runs:
+            yield letter, letter.message
+
+
+def _counts(traces: Traces, run: _Run | None, letters: _Letters) -> dict[str, int]:
+    """Return how much there is of each kind that is removed."""
+    counts = {
+        "run item": 0 if run is None or run.is_forgotten else 1,
+        "rows of callers": len(traces.callers),
+        "rows of the history": len(traces.history),
+        "rows of groups": len(traces.groups),
+        "early answers": len(traces.early),
+        "texts in S3": len({*traces.journal, *traces.texts, *(text for early in traces.early for text in early.texts)}),
+        "dead letters": len(letters.chosen),
+    }
+    return {kind: count for kind, count in counts.items() if count}
+
+
+def _left(traces: Traces, letters: _Letters, *, has_bucket: bool) -> Iterator[Left]:
+    """Yield what is found and stays."""
+    if traces.awaited:
+        why = "they hold ids and no answers, keep a late answer from waiting for another run, and expire"
+        yield Left("ids that are or were awaited", traces.awaited, why)
+    if not has_bucket:
+        yield Left("bucket", 0, "FLOWGUARD_BUCKET is not set, so no texts were looked for but those that items name")
+    for request in traces.shared:
+        why = (
+            f"request {request} is of other objects too, and a text does not say of which; the bucket's rules remove it"
+        )
+        yield Left("texts in S3", 1, why)
+    if traces.unread:
+        why = f"the texts of the first {MOST_REQUESTS} requests were looked for, and not those of these"
+        yield Left("requests", traces.unread, why)
+    if letters.unread:
+        yield Left("dead letters", letters.unread, "they cannot be read, so whose they are is not known")
+
+
+def _stands(run: _Run | None, now: int) -> str:
+    if run is None:
+        return "there is no run"
+    item = run.item
+    if run.is_forgotten:
+        return f"request {item.request_id}: {NOW}"
+    return f"the run of request {item.request_id}, of {moment(item.requested_at, now)}, is {item.status.value}"
