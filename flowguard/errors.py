@@ -452,6 +452,18 @@ class RunTooBusy(FlowguardError):
         return f"the run of {self.flow} was not cancelled: it moved on {self.tries} times meanwhile; try again"
 
 
+class NotForgotten(FlowguardError):
+    """What a run had left was not removed, since the run goes on or has ended just now. Nothing was changed."""
+
+    def __init__(self, flow: str, why: str) -> None:
+        super().__init__(flow, why)
+        self.flow = flow
+        self.why = why
+
+    def __str__(self) -> str:
+        return f"the run of {self.flow} was not forgotten: {self.why}"
+
+
 class NotProcessed(FlowguardError):
     """Some messages of an invocation without partial answers (SNS or direct) were not processed. Lambda will retry it.
 

@@ -110,10 +110,15 @@ class CommitTexts:
     def key(self, claim: Claim, name: str) -> str:
         """Return a text's S3 key, another for each attempt so that none overwrites another's."""
         m, item = claim.message, claim.item
-        run = quote(m.request_id, safe="")
-        if len(run) > LONGEST_IN_KEY:
-            run = sha256(m.request_id.encode()).hexdigest()
-        return f"{self._prefix}{m.flow}/{run}/{m.hop}-{item.epoch}-{item.owner}-{name}"
+        return f"{prefix_of_request(self._prefix, m.flow, m.request_id)}{m.hop}-{item.epoch}-{item.owner}-{name}"
+
+
+def prefix_of_request(prefix: str, flow: str, request_id: str) -> str:
+    """Return what the S3 keys of a request's texts begin with, whatever object it is for."""
+    run = quote(request_id, safe="")
+    if len(run) > LONGEST_IN_KEY:
+        run = sha256(request_id.encode()).hexdigest()
+    return f"{prefix}{flow}/{run}/"
 
 
 def _about(claim: Claim, kind: str) -> About:

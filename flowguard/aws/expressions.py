@@ -344,3 +344,15 @@ _END: Final = (
 FINISH_KEY: Final = f"{_END}, #result = :result"
 REFUSE_KEY: Final = f"{_END}, refusal = :refusal"
 FREE_KEY: Final = "SET failure = :failure, updated_at = :now, lease_until = :now REMOVE #owner"
+
+# -- a run that is forgotten: only as it was read, so that whoever has claimed or cancelled it since keeps it
+IS_AS_READ: Final = (
+    f"{_SAME_TIME} AND request_id = :request_id AND epoch = :epoch AND done = :done AND #status = :status"
+)
+LEAVE_TRACE: Final = (
+    "SET #status = :failed, #error = :error, redrive = :last, epoch = epoch + :one, done = :yes, "
+    "lease_until = :now, committed_at = :at, #ttl = :ttl"
+)
+TRACE_NAMES: Final = {"#status": "status", "#error": "error", "#ttl": "ttl"}
+# an answer that came early stays as a mark under its fence, IS_KEPT, so that a copy of its message is no new answer
+EMPTY_EARLY: Final = "SET #text = :nothing, forgotten = :yes, used_by = if_not_exists(used_by, :who)"

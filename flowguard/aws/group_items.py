@@ -304,6 +304,7 @@ def _shard_item(key: Item, shard: NewShard, ttl: Item) -> Item:
         "waiting": {"SS": [str(place) for place in range(size)]},
         "size": number(size),
         "spare": number(shard.spare),
+        **({"asker": {"S": shard.asker}} if shard.asker else {}),
         "ttl": ttl,
     }
 

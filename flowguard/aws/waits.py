@@ -375,7 +375,7 @@ def _after_place(items: Sequence[Any], by: str) -> Any:
 
 
 def _rows(awaited_id: str, items: Sequence[Any]) -> Iterator[AwaitingRow]:
-    return (_row(awaited_id, item) for item in items if "object_id" in item)
+    return (awaiting_row(awaited_id, item) for item in items if "object_id" in item)
 
 
 def _early_key(flow: str, awaited_id: str) -> Any:
@@ -443,7 +443,8 @@ def _item(row: AwaitingRow) -> Item:
     }
 
 
-def _row(awaited_id: str, item: Item) -> AwaitingRow:
+def awaiting_row(awaited_id: str, item: Item) -> AwaitingRow:
+    """Read the row of a run that waits for an id."""
     address = AnswerAddress.parse(
         {
             "flow": item["flow"]["S"],

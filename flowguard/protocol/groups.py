@@ -158,7 +158,8 @@ class GroupRequest(NamedTuple):
 class NewShard(NamedTuple):
     """A shard to be saved, of the group with the ``key``.
 
-    Of its requests ``spare`` may stay without an answer. ``expires_at`` is in ms.
+    Of its requests ``spare`` may stay without an answer. ``expires_at`` is in ms. ``asker`` is the object whose
+    run asks them: by it they are found when that is to be forgotten.
     """
 
     flow: str
@@ -167,6 +168,7 @@ class NewShard(NamedTuple):
     spare: int
     requests: Sequence[GroupRequest]
     expires_at: int
+    asker: str = ""
 
 
 class GroupPlan(NamedTuple):

@@ -117,7 +117,8 @@ class GroupPlanner(NamedTuple):
             requests = [self._request(ask, plan, Member(shard, n), pair) for n, pair in enumerate(page)]
             self._check_names(plan, requests, names)
             spare = 0 if outcome.quorum is None else spare_of(len(requests), outcome.quorum)
-            yield NewShard(self.planner.flow.name, self.key, shard, spare, requests, expires_at)
+            flow, asker = self.planner.flow.name, self.planner.message.object_id
+            yield NewShard(flow, self.key, shard, spare, requests, expires_at, asker)
 
     def _changed(self, shards: int) -> GroupChanged:
         return GroupChanged(self.planner.message.stage, shards * MOST_IN_SHARD)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from botocore.response import StreamingBody
 
@@ -13,6 +13,10 @@ from flowguard.sim.calls import Response
 from flowguard.sim.limits.fault import Fault
 from flowguard.sim.limits.objects import check_key, denied, no_bucket, no_object
 from flowguard.sim.memory.service import Operation, Params, Surroundings, operation
+
+
+_ONLY: Final = "null"
+"""The version of each object in a bucket that keeps no versions."""
 
 
 class S3:
@@ -28,7 +32,8 @@ class S3:
             ),
             "GetObject": operation(self._get, "Bucket Key ExpectedBucketOwner"),
             "HeadObject": operation(self._head, "Bucket Key ExpectedBucketOwner"),
-            "DeleteObject": operation(self._delete, "Bucket Key ExpectedBucketOwner"),
+            "DeleteObject": operation(self._delete, "Bucket Key VersionId ExpectedBucketOwner"),
+            "ListObjectVersions": operation(self._list_versions, "Bucket Prefix ExpectedBucketOwner"),
             "HeadBucket": operation(self._head_bucket, "Bucket ExpectedBucketOwner"),
             "ListBuckets": operation(lambda _: {"Buckets": [{"Name": name} for name in sorted(self._buckets)]}),
             "ListObjectsV2": operation(self._list, "Bucket Prefix MaxKeys ExpectedBucketOwner"),
@@ -60,6 +65,13 @@ class S3:
         answer = {"Name": params["Bucket"], "Prefix": prefix, "KeyCount": len(contents), "IsTruncated": False}
         return {**answer, "Contents": contents} if contents else answer
 
+    def _list_versions(self, params: Params) -> Response:
+        """Return the only version of each object: no bucket here keeps versions."""
+        listed = self._list({**params, "MaxKeys": None})
+        versions = [{**entry, "VersionId": _ONLY, "IsLatest": True} for entry in listed.get("Contents", ())]
+        answer = {"Name": params["Bucket"], "Prefix": params.get("Prefix", ""), "IsTruncated": False}
+        return {**answer, "Versions": versions} if versions else answer
+
     def _put(self, params: Params) -> Response:
         check_key(params)
         objects, body = self._bucket(params), params.get("Body", b"")
@@ -87,7 +99,8 @@ class S3:
         return {"ContentLength": len(data), "ETag": _etag(data)}
 
     def _delete(self, params: Params) -> Response:
-        kept = {key: data for key, data in self._bucket(params).items() if key != params["Key"]}
+        is_meant = params.get("VersionId", _ONLY) == _ONLY
+        kept = {key: data for key, data in self._bucket(params).items() if key != params["Key"] or not is_meant}
         self._buckets = {**self._buckets, params["Bucket"]: kept}
         return {}
 

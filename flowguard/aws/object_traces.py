@@ -1,0 +1,175 @@
+"""What an object has left in the run table and in the bucket. Nothing is written.
+
+::
+
+    pk run#<flow>#<object>         sk run         the run item
+                                   sk caller#…    who waits for the end of its run, or waited
+                                   sk history#…   what has happened
+                                   sk forget#…    texts in S3 that a removal was about to remove when it was cut off
+    pk group#<flow>#<key>#<shard>                 the requests of its groups
+    pk wait#<flow>#<id>            sk early       an answer that came before its wait
+    <prefix><flow>/<request>/…     of S3          texts of its runs
+
+How they are found is in :mod:`flowguard.aws.object_scan`.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from flowguard.aws.commit_texts import prefix_of_request
+from flowguard.aws.items import Item, run_key
+from flowguard.aws.object_scan import Child, Named, ObjectScan, RequestTexts, pages_of
+from flowguard.aws.stored_texts import StoredText, StoredTexts
+from flowguard.aws.waits import awaiting_row
+from flowguard.names.ids import ObjectId, RequestId
+from flowguard.startup.named_tuple import NamedTuple
+from flowguard.wire.message import Message
+from flowguard.worker.early_answers import user_of
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+
+JOURNAL: Final = "forget#"
+"""What the sort keys of rows begin with that name texts which are about to be removed."""
+
+MOST_REQUESTS: Final = 20
+"""Requests of an object whose texts are looked for."""
+
+_CALLER: Final = "caller#"
+_HISTORY: Final = "history#"
+_EARLY: Final = "early"
+
+
+class Early(NamedTuple):
+    """An answer that came before its wait, from the message ``given_by``. ``used_by`` is empty until it is used."""
+
+    key: Item
+    given_by: str
+    used_by: str
+    texts: tuple[StoredText, ...]
+
+
+class Traces(NamedTuple):
+    """What an object has left.
+
+    ``callers``, ``history`` and ``groups`` are keys of rows. ``shared`` are requests that other objects have too: their
+    texts are not told apart, and not among ``texts``. ``unread`` counts requests beyond those whose texts were looked
+    for. ``journal`` is what a removal that was cut off has left to do, in the rows with the keys ``journal_rows``.
+    """
+
+    item: Item | None
+    callers: tuple[Item, ...] = ()
+    history: tuple[Item, ...] = ()
+    groups: tuple[Item, ...] = ()
+    early: tuple[Early, ...] = ()
+    texts: tuple[StoredText, ...] = ()
+    children: tuple[Child, ...] = ()
+    shared: tuple[str, ...] = ()
+    unread: int = 0
+    awaited: int = 0
+    journal: tuple[StoredText, ...] = ()
+    journal_rows: tuple[Item, ...] = ()
+
+
+class TraceReader(NamedTuple):
+    """Reads what objects have left. Without a ``bucket`` no texts are looked for but those that are pointed to."""
+
+    client: DynamoDBClient
+    table: str
+    texts: StoredTexts
+    bucket: str | None
+    pause: Callable[[float], None] = time.sleep
+
+    def read(self, flow: str, object_id: str, requests: Sequence[str] = ()) -> Traces:
+        """Read what an object has left. ``requests`` are ids of its runs that are known from elsewhere.
+
+        Texts are listed before the table is read: a run that has written one has its item by then.
+        """
+        rows = list(self._partition(run_key(flow, ObjectId(object_id))["pk"]))
+        item = next((row for row in rows if row["sk"]["S"] == "run"), None)
+        known = list(dict.fromkeys([*_requests(rows), *requests]))
+        listed = list(self._listed(flow, known[:MOST_REQUESTS]))
+        stem = None if item is None else stem_of(flow, object_id, item)
+        scan = ObjectScan(flow, object_id, stem, [of for of, texts in listed if texts])
+        named = scan.named(self.client, self.table, self.pause)
+        groups = [row for shard in named.shards for row in self._partition(shard["pk"])]
+        own = [text for of, texts in listed if of.request_id not in named.shared for text in texts]
+        pointed = [text for row in [*rows, *groups] for text in self.texts.pointed_to(row)]
+        journal = _of_kind(rows, JOURNAL)
+        return Traces(
+            item=item,
+            callers=_keys(_of_kind(rows, _CALLER)),
+            history=_keys(_of_kind(rows, _HISTORY)),
+            groups=_keys(groups),
+            early=tuple(self._early(named)),
+            texts=tuple(dict.fromkeys([*pointed, *own])),
+            children=named.children,
+            shared=tuple(sorted(named.shared)),
+            unread=len(known[MOST_REQUESTS:]),
+            awaited=len(named.waits),
+            journal=tuple(StoredText(*json.loads(text)) for row in journal for text in row["texts"]["SS"]),
+            journal_rows=_keys(journal),
+        )
+
+    def _listed(self, flow: str, requests: Sequence[str]) -> Iterator[tuple[RequestTexts, list[StoredText]]]:
+        """Yield the texts of each request, whatever object they are of."""
+        if self.bucket is None:
+            return
+        for request in requests:
+            prefix = prefix_of_request(self.texts.prefix, flow, request)
+            yield RequestTexts(request, prefix), list(self.texts.under(self.bucket, prefix))
+
+    def _early(self, named: Named) -> Iterator[Early]:
+        """Yield the answers that are kept for the ids that the object waits for, where they are for nobody else."""
+        users = {user_of(awaiting_row("", row).address) for row in named.waits}
+        waits = {(row["pk"]["S"], row["sk"]["S"]) for row in named.waits}
+        for pk in sorted({pk for pk, _ in waits}):
+            rows = list(self._partition({"S": pk}))
+            is_alone = all((pk, row["sk"]["S"]) in waits for row in rows if "object_id" in row)
+            for row in _of_kind(rows, _EARLY):
+                used_by = row.get("used_by", {"S": ""})["S"]
+                if "forgotten" not in row and (used_by in users or is_alone):
+                    yield Early(_key(row), row["given_by"]["S"], used_by, tuple(self.texts.pointed_to(row)))
+
+    def _partition(self, pk: Item) -> Iterator[Item]:
+        call: Any = {
+            "TableName": self.table,
+            "KeyConditionExpression": "pk = :pk",
+            "ExpressionAttributeValues": {":pk": pk},
+            "ConsistentRead": True,
+        }
+        return pages_of(lambda start: self.client.query(**call, **start), self.pause)
+
+
+def stem_of(flow: str, object_id: str, item: Item) -> str:
+    """Return what stands in the ids of all that the item's run has asked for."""
+    at, request_id = int(item["requested_at"]["N"]), RequestId(item["request_id"]["S"])
+    message = Message(flow, "", 0, ObjectId(object_id), request_id, at, "", hop=0)
+    return message.hop_id.removesuffix("0")
+
+
+def _requests(rows: Sequence[Item]) -> Iterator[str]:
+    """Yield the requests that rows of the object name, that of its run first."""
+    for row in sorted(rows, key=lambda row: row["sk"]["S"] != "run"):
+        for name in ("request_id", "answered_by"):
+            if name in row:
+                yield row[name]["S"]
+        for name in ("failed", "outbox", "memo", "cancelled"):
+            if "request_id" in row.get(name, {}).get("M", {}):
+                yield row[name]["M"]["request_id"]["S"]
+
+
+def _of_kind(rows: Sequence[Item], beginning: str) -> list[Item]:
+    return [row for row in rows if row["sk"]["S"].startswith(beginning)]
+
+
+def _keys(rows: Sequence[Item]) -> tuple[Item, ...]:
+    return tuple(_key(row) for row in rows)
+
+
+def _key(row: Item) -> Item:
+    return {name: row[name] for name in ("pk", "sk")}

@@ -1,0 +1,66 @@
+"""Texts in S3: found by what points to them, or by the request that has written them, and removed with all versions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from flowguard.startup.named_tuple import NamedTuple
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
+
+
+class StoredText(NamedTuple):
+    """A text that is an object of S3."""
+
+    bucket: str
+    key: str
+
+
+class StoredTexts(NamedTuple):
+    """Finds and removes texts whose keys begin with ``prefix``.
+
+    With ``owner``, an account, S3 answers only where a bucket is that account's.
+    """
+
+    s3: Callable[[], S3Client]
+    prefix: str
+    owner: str | None = None
+
+    def pointed_to(self, value: Mapping[str, Any]) -> Iterator[StoredText]:
+        """Yield the texts to which an item, or a part of it, points. Nothing outside the prefix is one of them."""
+        match value:
+            case {"bucket": {"S": bucket}, "key": {"S": key}} | {"sealed_in": {"S": bucket}, "key": {"S": key}}:
+                if key.startswith(self.prefix):
+                    yield StoredText(bucket, key)
+        for part in value.values():
+            if isinstance(part, Mapping):
+                yield from self.pointed_to(part)
+
+    def under(self, bucket: str, prefix: str) -> Iterator[StoredText]:
+        """Yield the texts whose keys begin like this, those too of which only older versions are left."""
+        for key in dict.fromkeys(version["Key"] for version in self._versions(bucket, prefix)):
+            yield StoredText(bucket, key)
+
+    def remove(self, text: StoredText) -> None:
+        """Remove a text, each version and each mark of its deletion. One that is gone stays gone."""
+        for version in self._versions(text.bucket, text.key):
+            if version["Key"] == text.key:
+                self.s3().delete_object(
+                    Bucket=text.bucket, Key=text.key, VersionId=version["VersionId"], **self._owned()
+                )
+
+    def _versions(self, bucket: str, prefix: str) -> Iterator[Any]:
+        """Yield versions and marks of deletions. A bucket without versions has one of each object, ``null``."""
+        place: dict[str, str] = {}
+        while True:
+            page: Any = self.s3().list_object_versions(Bucket=bucket, Prefix=prefix, **place, **self._owned())
+            yield from page.get("Versions", ())
+            yield from page.get("DeleteMarkers", ())
+            if not page.get("IsTruncated"):
+                return
+            place = {"KeyMarker": page["NextKeyMarker"], "VersionIdMarker": page["NextVersionIdMarker"]}
+
+    def _owned(self) -> Any:
+        return {} if self.owner is None else {"ExpectedBucketOwner": self.owner}

@@ -1,0 +1,163 @@
+"""The command ``flowguard forget``."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from typing import Any, Final
+
+import click
+
+from flowguard.aws.dead_letter_queue import DeadLetterQueue, Reading
+from flowguard.aws.forgetting import Forgetting, RowsNotRemoved
+from flowguard.aws.object_traces import TraceReader
+from flowguard.aws.run_reader import RunReader
+from flowguard.aws.stored_texts import StoredTexts
+from flowguard.cli.connection import (
+    CannotRun,
+    check_id,
+    clients_of,
+    command_time,
+    connected,
+    connection_errors,
+    flow_class,
+    flow_client,
+    settings_of,
+)
+from flowguard.cli.printing import complain, say_json
+from flowguard.cli.run_lines import say_line
+from flowguard.destinations import Queue
+from flowguard.errors import NotForgotten, RunFailed, RunTooBusy
+from flowguard.flow import AnyFlow
+from flowguard.operate.cancel_run import cancel_run
+from flowguard.operate.forget_object import OUT_OF_REACH, Forgetter, Forgotten
+from flowguard.wire.notification import to_json
+
+NOT_DONE: Final = 1  # the exit code where something that was to be removed is still there
+_WHY: Final = "its object is to be forgotten"
+
+
+@click.command()
+@click.argument("flow", metavar="MODULE:FLOW")
+@click.argument("object_id", metavar="OBJECT")
+@connected
+@click.option("--yes", is_flag=True, help="Really remove it. Without this, only say what there is.")
+@click.option("--cancel", "cancels", is_flag=True, help="With --yes: cancel a run that goes on, to be forgotten later.")
+@click.option("--at-once", is_flag=True, help="Also a run that has not ended: nobody is told of its end then.")
+@click.option("--children", metavar="MODULE:FLOW", multiple=True,
+              help="Also what the runs of this flow have left that its run has asked for.")  # fmt: skip
+@click.option("--queue", metavar="NAME", help="The queue of dead letters, if not the one that the flow's class names.")
+@click.option("--visibility", metavar="SECONDS", type=click.IntRange(5, 43_200), default=300, show_default=True,
+              help="How long letters stay hidden if this command dies.")  # fmt: skip
+@click.option("--wait", metavar="SECONDS", type=click.IntRange(0, 3), default=1, show_default=True,
+              help="How long the queue must give nothing to count as empty.")  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="A line of JSON.")
+def forget(
+    flow: str,
+    object_id: str,
+    *,
+    yes: bool,
+    cancels: bool,
+    at_once: bool,
+    children: tuple[str, ...],
+    queue: str | None,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Remove what OBJECT has left: its run's data, dead letters, and texts in S3.
+
+    Without --yes it only says what there is. The run item stays, emptied, until no message of the run can come any
+    more: late ones change nothing. A run that goes on is refused. The whole table is read.
+
+    The exit code is 0 where all is removed, or was only looked at, 1 where something is still there that was to be
+    removed, 2 where the command cannot be run.
+    """
+    check_id("OBJECT", object_id)
+    if cancels and (not yes or at_once):
+        raise click.UsageError("--cancel goes with --yes, and not with --at-once")
+    loaded = flow_class(flow)
+    flows = {asked.name: asked for asked in (loaded, *map(flow_class, children))}
+    with connection_errors(f"table {settings_of(options).run_table}"):
+        try:
+            report = _forgetter(flows, queue, options, really=yes, at_once=at_once).forget(loaded, object_id)
+        except NotForgotten as error:
+            complain(f"{loaded.name} of {object_id}: {error}")
+            if cancels:
+                _cancel(loaded, object_id, options)
+            sys.exit(NOT_DONE)
+        except RowsNotRemoved as error:
+            complain(f"{loaded.name} of {object_id}: {error}")
+            sys.exit(NOT_DONE)
+    if as_json:
+        say_json(to_json({**_facts(report), "out_of_reach": OUT_OF_REACH}))
+    else:
+        for text in (*_lines(report, really=yes), *(f"out of reach: {what}" for what in OUT_OF_REACH)):
+            say_line(text)
+    sys.exit(NOT_DONE if yes and not report.is_complete else 0)
+
+
+def _forgetter(
+    flows: dict[str, AnyFlow], queue: str | None, options: dict[str, Any], *, really: bool, at_once: bool
+) -> Forgetter:
+    settings, clients, clock = settings_of(options), clients_of(options), command_time().clock
+    pause = command_time().pause
+
+    def letters(flow: AnyFlow) -> AbstractContextManager[Reading]:
+        name = queue if queue is not None and flow is next(iter(flows.values())) else _queue_of(flow)
+        dead = DeadLetterQueue.find(clients, name, names=settings.at_aws)
+        return Reading(clients, dead, flow=flow, visibility=options["visibility"], wait=options["wait"], clock=clock)
+
+    texts = StoredTexts(lambda: clients.s3, settings.prefix, settings.bucket_owner)
+    reader = TraceReader(clients.dynamodb, settings.run_table, texts, settings.bucket, pause)
+    forgetting = Forgetting(clients.dynamodb, settings.run_table, texts, pause)
+    return Forgetter(reader, forgetting, letters, flows, clock.now(), really, at_once)
+
+
+def _queue_of(flow: AnyFlow) -> str:
+    if isinstance(flow.dead_letters, Queue):
+        return flow.dead_letters.name
+    raise CannotRun(f"the dead letters of {flow.name} go to {flow.dead_letters}, which is no queue; give --queue")
+
+
+def _cancel(flow: AnyFlow, object_id: str, options: dict[str, Any]) -> None:
+    """Cancel the run that stood in the way, and say where it stands."""
+    settings, now = settings_of(options), command_time().clock.now()
+    runs = RunReader.of(settings, clients_of(options))
+    try:
+        end = cancel_run(flow_client(options), runs, flow, object_id, _WHY, now)
+    except (RunFailed, RunTooBusy) as error:
+        raise CannotRun(f"{error}. Nothing was cancelled") from None
+    done = "CANCELLED" if end.is_cancelled else "NOT CANCELLED"
+    complain(f"{done}  {flow.name} of {object_id}: {end.now}")
+    if end.unsent is not None:
+        complain(f"{flow.name} of {object_id}: {end.unsent}")
+
+
+def _facts(report: Forgotten) -> dict[str, Any]:
+    """Return the report as JSON values."""
+    return {
+        "flow": report.flow,
+        "object_id": report.object_id,
+        "now": report.stands,
+        "removed": report.is_done,
+        "problem": report.why_not,
+        "found": report.found,
+        "left": [part._asdict() for part in report.left],
+        "children": [_facts(child) for child in report.children],
+    }
+
+
+def _lines(report: Forgotten, *, really: bool) -> Iterator[str]:
+    """Yield the lines of the report, and those of the children."""
+    name = f"{report.flow} of {report.object_id}"
+    if report.why_not is not None:
+        yield f"LEFT       {name}: {report.why_not}"
+    elif not really:
+        yield f"FOUND      {name}: {report.stands}"
+    else:
+        yield f"{'FORGOTTEN' if report.is_done else 'NOT ALL  '}  {name}: {report.stands}"
+    yield from (f"  {count:>6}  {kind}" for kind, count in report.found.items())
+    yield from (f"  {part.count:>6}  {part.what}, left: {part.why}" for part in report.left)
+    for child in report.children:
+        yield from _lines(child, really=really)

@@ -1,0 +1,243 @@
+"""Forgets an object: finds, counts and removes what its runs have left. The run item keeps a trace without data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Final
+
+from flowguard.aws.dead_letter_queue import Reading
+from flowguard.aws.forgetting import Forgetting
+from flowguard.aws.items import read_item
+from flowguard.aws.object_scan import Child
+from flowguard.aws.object_traces import MOST_REQUESTS, TraceReader, Traces
+from flowguard.aws.run_reader import readable
+from flowguard.errors import NotForgotten
+from flowguard.flow import ATTACH, AnyFlow
+from flowguard.operate.moments import moment
+from flowguard.protocol.forgotten import is_forgotten
+from flowguard.protocol.run import ENDED, LONGEST_LEASE, RunItem
+from flowguard.startup.named_tuple import NamedTuple
+from flowguard.worker.dead_letters import Letter
+from flowguard.worker.lifetimes import Lifetimes
+
+SETTLED_AFTER: Final = LONGEST_LEASE
+"""How long after its end a run is taken for one that has sent what its end had to send."""
+
+OUT_OF_REACH: Final = (
+    "messages under way, delayed ones and schedules too: each is dropped when it comes",
+    "backups of the table, its point-in-time recovery, its stream and its global replicas' backups",
+    "texts in S3 to which nothing points any more, replicas of the bucket, and what Object Lock holds",
+    "queues, topics, buses and archives to which the flow has sent, and dead letters in other queues",
+    "tables, databases and services that its stages have written",
+    "entries of @once and of Idempotency-Key, which name no object",
+    "logs, traces and metrics, and CloudTrail",
+)
+"""What no command of flowguard can remove."""
+
+
+class Left(NamedTuple):
+    """Something that was found and not removed, and why."""
+
+    what: str
+    count: int
+    why: str
+
+
+@dataclass
+class Forgotten:
+    """What was found of an object, by kind, and what was not removed.
+
+    ``is_done`` says that all that was to be removed is gone, ``why_not`` why not. ``children`` are those that were
+    asked for too.
+    """
+
+    flow: str
+    object_id: str
+    stands: str
+    found: dict[str, int]
+    left: list[Left] = field(default_factory=list)
+    is_done: bool = False
+    why_not: str | None = None
+    children: list[Forgotten] = field(default_factory=list)
+
+    @property
+    def is_complete(self) -> bool:
+        """Answer whether nothing is left to do, of its children neither."""
+        return self.is_done and all(child.is_complete for child in self.children)
+
+
+OpenLetters = Callable[[AnyFlow], AbstractContextManager[Reading]]
+"""Opens the queue of a flow's dead letters."""
+
+
+class Forgetter(NamedTuple):
+    """Forgets objects, and their children of the ``flows`` by name. Without ``really`` it only looks.
+
+    ``at_once`` forgets a run too that goes on, or has ended just now: nobody is told of its end.
+    """
+
+    reader: TraceReader
+    forgetting: Forgetting
+    letters: OpenLetters
+    flows: Mapping[str, AnyFlow]
+    now: int
+    really: bool = False
+    at_once: bool = False
+
+    def forget(self, flow: AnyFlow, object_id: str) -> Forgotten:
+        """Forget an object and its children.
+
+        Raises :class:`flowguard.errors.NotForgotten` where its run goes on. A child whose run does is reported.
+        """
+        return self._forget(flow, object_id, {Child(flow.name, object_id)})
+
+    def _forget(self, flow: AnyFlow, object_id: str, met: set[Child]) -> Forgotten:
+        with self.letters(flow) as reading:
+            letters = _Letters.of(reading, Child(flow.name, object_id))
+            traces = self.reader.read(flow.name, object_id, letters.requests)
+            letters.add(child for child in traces.children if child.flow in self.flows)
+            with readable(flow.name, object_id):
+                item = None if traces.item is None else read_item(traces.item)
+            report = Forgotten(flow.name, object_id, _stands(item, self.now), _counts(traces, item, letters.own))
+            report.left += _left(traces, letters)
+            if self.really:
+                self._check(flow, item)
+                self._remove(flow, object_id, traces, item)
+                report.left += letters.deleted(reading)
+                report.is_done = not letters.undeleted
+        for child in traces.children:
+            self._child(child, report, met)
+        return report
+
+    def _child(self, child: Child, report: Forgotten, met: set[Child]) -> None:
+        """Forget a child, and add what was found of it."""
+        if child in met:
+            return
+        met.add(child)
+        flow = self.flows.get(child.flow)
+        if flow is None:
+            why = "its run was asked for by this object's; name its flow with --children, or forget it by itself"
+            report.left.append(Left(f"{child.flow} of {child.object_id}", 1, why))
+            return
+        try:
+            report.children.append(self._forget(flow, child.object_id, met))
+        except NotForgotten as error:
+            report.children.append(Forgotten(child.flow, child.object_id, "", {}, why_not=error.why))
+
+    def _check(self, flow: AnyFlow, item: RunItem | None) -> None:
+        """Raise :class:`NotForgotten` for a run that goes on, or may not have sent all that its end had to send."""
+        if item is None or is_forgotten(item) or self.at_once:
+            return
+        if item.status not in ENDED:
+            why = f"it is {item.status.value} at {item.stage}; cancel it first (--cancel), and repeat this at its end"
+            raise NotForgotten(flow.name, why)
+        settled_at = item.committed_at + SETTLED_AFTER // timedelta(milliseconds=1)
+        if self.now < settled_at:
+            raise NotForgotten(
+                flow.name, f"it may not have sent its end yet; repeat this after {moment(settled_at, self.now)}"
+            )
+
+    def _remove(self, flow: AnyFlow, object_id: str, traces: Traces, item: RunItem | None) -> None:
+        """Remove what was found. What a call that is cut off here leaves, the next one finds."""
+        until = self._until(flow, item)
+        texts = list(dict.fromkeys([*traces.journal, *traces.texts]))
+        noted = self.forgetting.note_texts(flow.name, object_id, texts, until)
+        if traces.item is not None and item is not None and not is_forgotten(item):
+            at = self.now if flow.on_conflict is ATTACH else item.committed_at or self.now
+            if not self.forgetting.leave_trace(traces.item, now=self.now, at=at, until=until):
+                raise NotForgotten(flow.name, "it has gone on since it was looked at; repeat this")
+        self.forgetting.remove_rows([*traces.callers, *traces.history, *traces.groups])
+        for early in traces.early:
+            self.forgetting.remove_texts(early.texts)
+            self.forgetting.empty_early(early)
+        self.forgetting.remove_texts(texts)
+        self.forgetting.remove_rows([*noted, *(key for key in traces.journal_rows if key not in noted)])
+
+    def _until(self, flow: AnyFlow, item: RunItem | None) -> int:
+        """Return until when the trace is needed (ms): as long as copies of the run's messages may come."""
+        lifetimes = Lifetimes(flow)
+        lives_until = 0 if item is None else item.ttl * 1000
+        return lifetimes.not_before(lives_until, lifetimes.of_run(self.now), self.now)
+
+
+@dataclass
+class _Letters:
+    """The dead letters in a flow's queue, those of an object and of its children among them."""
+
+    every: Sequence[Letter]
+    own: list[Letter]
+    undeleted: int = 0
+
+    @classmethod
+    def of(cls, reading: Reading, run: Child) -> _Letters:
+        """Read the whole queue. All its letters are hidden until the reading ends."""
+        letters = [letter for page in reading.pages() for letter in page]
+        return cls(letters, [letter for letter in letters if _is_of(letter, {run})])
+
+    def add(self, runs: Iterable[Child]) -> None:
+        """Take the letters of further runs too, such as requests to them that were not sent."""
+        known = {*runs}
+        self.own += [letter for letter in self.every if _is_of(letter, known) and letter not in self.own]
+
+    @property
+    def requests(self) -> list[str]:
+        return [letter.message.request_id for letter in self.own if letter.message is not None]
+
+    @property
+    def unread(self) -> int:
+        """Return how many nobody can read."""
+        return sum(letter.message is None for letter in self.every)
+
+    def deleted(self, reading: Reading) -> Iterator[Left]:
+        """Delete them. Yield those that SQS has not deleted."""
+        failures = reading.delete(self.own)
+        self.undeleted = len(failures)
+        if failures:
+            yield Left("dead letters", len(failures), f"SQS did not delete them: {next(iter(failures.values()))}")
+
+
+def _is_of(letter: Letter, runs: set[Child]) -> bool:
+    m = letter.message
+    return m is not None and Child(m.flow, letter.object_id or "") in runs
+
+
+def _counts(traces: Traces, item: RunItem | None, letters: Sequence[Letter]) -> dict[str, int]:
+    """Return how much there is of each kind that is removed."""
+    counts = {
+        "run item": int(item is not None and not is_forgotten(item)),
+        "rows of callers": len(traces.callers),
+        "rows of the history": len(traces.history),
+        "rows of groups": len(traces.groups),
+        "early answers": len(traces.early),
+        "texts in S3": len({*traces.journal, *traces.texts, *(text for early in traces.early for text in early.texts)}),
+        "dead letters": len(letters),
+    }
+    return {kind: count for kind, count in counts.items() if count}
+
+
+def _left(traces: Traces, letters: _Letters) -> Iterator[Left]:
+    """Yield what is found and stays."""
+    if traces.awaited:
+        why = "they hold ids and no answers, keep a late answer from waiting for another run, and expire"
+        yield Left("ids that are or were awaited", traces.awaited, why)
+    for request in traces.shared:
+        why = (
+            f"request {request} is of other objects too, and a text does not say of which; the bucket's rules remove it"
+        )
+        yield Left("texts in S3", 1, why)
+    if traces.unread:
+        why = f"the texts of the first {MOST_REQUESTS} requests were looked for, and not those of these"
+        yield Left("requests", traces.unread, why)
+    if letters.unread:
+        yield Left("dead letters", letters.unread, "they cannot be read, so whose they are is not known")
+
+
+def _stands(item: RunItem | None, now: int) -> str:
+    if item is None:
+        return "there is no run"
+    if is_forgotten(item):
+        return f"the run of request {item.request_id} is forgotten"
+    return f"the run of request {item.request_id}, of {moment(item.requested_at, now)}, is {item.status.value}"
