@@ -159,7 +159,6 @@ class Place:
         """Let a whole run take place, and return where it stands."""
         answer = {"by": long(f"{MARKER} {object_id} ")}
         sqs = self.aws.client("sqs")
-        self.runner.queue("payments")
         url = sqs.get_queue_url(QueueName="payments")["QueueUrl"]
         sqs.send_message(QueueUrl=url, MessageBody=json.dumps({"id": object_id, **answer}))
         self.runner.run(within=timedelta(minutes=1))
@@ -172,7 +171,6 @@ class Place:
 
         def letters(flow: AnyFlow) -> Reading:
             assert isinstance(flow.dead_letters, Queue)
-            self.runner.queue(flow.dead_letters.name)
             dead = DeadLetterQueue.find(clients, flow.dead_letters.name, self.clock)
             return Reading(clients, dead, flow=flow, wait=0, clock=self.clock)
 
@@ -197,25 +195,20 @@ class Place:
             (f"{i['pk']['S']} {i['sk']['S']}", value) for i in self.aws.items("flowguard") for value in i.values()
         ]
         queued = [
-            (queue, vars(m) if hasattr(m, "__dict__") else m)
-            for queue in self.queues()
-            for m in self.aws.messages(queue)
+            (queue, vars(m) if hasattr(m, "__dict__") else m) for queue in OWN_QUEUES for m in self.aws.messages(queue)
         ]
         objects = self.aws._s3.state().get("texts", {}).items()
         everything: list[tuple[str, Any]] = [*stored, *queued, *(("S3", data) for _, data in objects)]
         return sorted({name for name, value in everything if any(holds(t, word) for t in _texts(value))})
 
-    def queues(self) -> Iterator[str]:
-        known = self.runner._world.provisioner.queues
-        return (queue for queue in OWN_QUEUES if queue in known)
-
     def everything_comes_once_more(self) -> None:
         """Deliver all that was ever sent to the flows' queues again, in order, under new ids of SQS."""
-        sqs = self.aws.client("sqs")
-        again = [(url, entry) for url, entry in self.sent.calls if url.rpartition("/")[2] in OWN_QUEUES[:3]]
-        for url, entry in again:
-            sqs.send_message(QueueUrl=url, **entry)
+        sqs, sent = self.aws.client("sqs"), list(self.sent.calls)
+        for url, entry in sent:
+            if url.rpartition("/")[2] in OWN_QUEUES[:3]:
+                sqs.send_message(QueueUrl=url, **entry)
         self.runner.run()
+        self.sent.calls = sent
 
 
 def _texts(value: Any) -> Iterator[str]:
@@ -234,4 +227,6 @@ def place(codec: Codec | None = None, on_conflict: OnConflict = ATTACH) -> Itera
         shop, picks = shop_flows(handled, codec, on_conflict)
         with runner:
             runner.serve(shop, picks)
+            for queue in OWN_QUEUES:
+                runner.queue(queue)
             yield Place(aws, clock, runner, shop, picks, sent, handled)

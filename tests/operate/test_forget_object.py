@@ -1,0 +1,364 @@
+"""An object is forgotten: nothing of its data is left, and no late message brings any of it back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from functools import partial
+from typing import Any, Final
+
+import pytest
+
+from flowguard.codecs import Encrypted
+from flowguard.errors import NotForgotten
+from flowguard.operate.forget_object import Forgotten
+from flowguard.protocol.conflict import OnConflict
+from flowguard.protocol.forgotten import KEPT, is_forgotten
+from flowguard.protocol.run import LONGEST_LEASE, RunItem, Status
+from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
+from flowguard.verdicts import AnswerVerdict
+from tests.operate.forgettable import GONE, MARKER, STAYS, Order, Part, Place, place
+
+BAD = "o-bad"
+TIMES: Final = ("ttl", "lease_until", "committed_at")
+
+
+class CutOffError(Exception):
+    """The process of whoever forgets has died."""
+
+
+class Cut:
+    """Dies at one call: before it is made, or after it, when its answer is lost. No later call is made."""
+
+    def __init__(self, at: int, *, after: bool) -> None:
+        self.at, self.after, self.calls = at, after, 0
+
+    def __call__(self, call: ApiCall, proceed: Proceed, /) -> Response:
+        self.calls += 1
+        if not self.at or self.calls < self.at:
+            return proceed()
+        if self.after and self.calls == self.at:
+            proceed()
+        raise CutOffError
+
+
+@contextmanager
+def settled(object_id: str = GONE, **about: Any) -> Iterator[Place]:
+    """Two orders that have ended a while ago."""
+    with place(**about) as at:
+        at.order(object_id)
+        assert at.order(STAYS) == "COMPLETED"
+        at.clock.advance(minutes=31)
+        yield at
+
+
+def item(at: Place, object_id: str = GONE) -> RunItem:
+    found = at.runner._world.store.read("shop", object_id)
+    assert found is not None
+    return found
+
+
+def raw_item(at: Place, object_id: str = GONE) -> Any:
+    return next(
+        i for i in at.aws.items("flowguard") if (i["pk"]["S"], i["sk"]["S"]) == (f"run#shop#{object_id}", "run")
+    )
+
+
+def kinds(report: Forgotten) -> dict[str, int]:
+    """What was found, also of the children."""
+    found = dict(report.found)
+    for child in report.children:
+        for kind, count in kinds(child).items():
+            found[kind] = found.get(kind, 0) + count
+    return found
+
+
+# -- everything is gone -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("on_conflict", list(OnConflict))
+def test_nothing_of_the_object_is_left_and_no_late_message_brings_it_back(on_conflict: OnConflict) -> None:
+    with settled(on_conflict=on_conflict) as at:
+        before, others = at.places(GONE), at.places(STAYS)
+        assert {name.partition(" ")[0].partition("#")[0] for name in before} == {"S3", "group"}
+        report = at.forget()
+        assert report.is_complete
+        assert kinds(report) == {
+            "run item": 5,
+            "rows of the history": 4,
+            "rows of groups": 4,
+            "early answers": 1,
+            "texts in S3": kinds(report)["texts in S3"],
+        }
+        assert at.places(GONE) == []
+        assert at.places(STAYS) == others
+        handled = len(at.handled)
+        at.everything_comes_once_more()
+        assert at.handled[handled:] == []
+        assert at.places(GONE) == []
+        assert at.places(STAYS) == others
+
+
+def test_what_stays_of_the_run_is_a_trace_without_data() -> None:
+    with settled() as at:
+        ended_at, epoch = item(at).committed_at, item(at).epoch
+        at.forget()
+        trace = item(at)
+        assert set(raw_item(at)) == KEPT
+        assert is_forgotten(trace)
+        assert (trace.status, trace.error, trace.done) == (
+            Status.FAILED,
+            "Forgotten: what the run had left was removed",
+            True,
+        )
+        assert trace.epoch == epoch + 1
+        assert trace.committed_at == at.clock.now() > ended_at
+        assert trace.ttl * 1000 >= at.clock.now() + 2 * timedelta(days=2) // timedelta(milliseconds=1)
+
+
+def test_a_run_that_failed_is_not_opened_again_by_its_dead_letter() -> None:
+    with settled(BAD) as at:
+        assert item(at, BAD).status is Status.FAILED
+        [letter] = at.aws.messages("shop-dead-letters")
+        report = at.forget(BAD)
+        assert (report.found["dead letters"], report.is_complete) == (1, True)
+        assert at.aws.messages("shop-dead-letters") == []
+        handled = len(at.handled)
+        body, attributes = parts_of(letter)
+        sqs = at.aws.client("sqs")
+        url = sqs.get_queue_url(QueueName="shop")["QueueUrl"]
+        sqs.send_message(QueueUrl=url, MessageBody=body, MessageAttributes=attributes)
+        at.runner.run()
+        assert at.handled[handled:] == []
+        assert at.places(BAD) == []
+        assert at.aws.messages("shop-dead-letters") == []
+
+
+def parts_of(letter: Any) -> tuple[str, Any]:
+    return letter.body, letter.attributes
+
+
+def test_dead_letters_of_others_stay_and_are_visible_at_once() -> None:
+    with place() as at:
+        assert (at.order("a-bad"), at.order("b-bad")) == ("FAILED", "FAILED")
+        at.clock.advance(minutes=31)
+        at.forget("a-bad")
+        sqs = at.aws.client("sqs")
+        url = sqs.get_queue_url(QueueName="shop-dead-letters")["QueueUrl"]
+        [letter] = sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10)["Messages"]
+        assert "b-bad" in letter["Body"]
+
+
+def test_what_is_sealed_is_removed_without_a_key() -> None:
+    with settled(codec=Encrypted("alias/shop", compress=False)) as at:
+        assert at.aws._s3.state()["texts"]
+        mine = [key for key in at.aws._s3.state()["texts"] if f"/{item(at).request_id}" in key]
+        assert mine
+        assert at.forget().is_complete
+        assert [key for key in at.aws._s3.state()["texts"] if key in mine] == []
+        assert set(raw_item(at)) == KEPT
+
+
+def test_to_look_changes_nothing() -> None:
+    with settled() as at:
+        before = at.aws.state_key()
+        report = at.forgetter(really=False, knows=(at.picks,)).forget(at.shop, GONE)
+        assert at.aws.state_key() == before
+        assert not report.is_done
+        assert kinds(report) == kinds(at.forget())
+
+
+def test_an_object_without_a_run_leaves_nothing_to_do() -> None:
+    with settled() as at:
+        before = at.aws.state_key()
+        report = at.forget("nobody")
+        assert (report.stands, report.found, report.is_complete) == ("there is no run", {}, True)
+        assert at.aws.state_key() == before
+
+
+# -- cut off, and made again ------------------------------------------------------------------------------------------
+
+
+EVERY: Final = pytest.mark.parametrize("every", [11, pytest.param(1, marks=pytest.mark.long("each single call"))])
+AFTER: Final = pytest.mark.parametrize("after", [False, True], ids=["before the call", "its answer is lost"])
+
+
+@EVERY
+@AFTER
+def test_cut_off_at_any_call_it_ends_the_same_when_it_is_made_again(after: bool, every: int) -> None:
+    with settled(BAD) as at:
+        at.forget(STAYS)  # so that all that is left is the object's
+        start, whole = at.aws.snapshot(), Cut(0, after=False)
+        with intercept(whole):
+            at.forget(BAD)
+        end = at.aws.state_key(TIMES)
+        for call in range(1, whole.calls + 1, every):
+            at.aws.restore(start)
+            with pytest.raises(CutOffError), intercept(Cut(call, after=after)):
+                at.forget(BAD)
+            at.clock.advance(seconds=301)  # until letters that were held are visible
+            assert at.forget(BAD).is_complete
+            assert at.places(BAD) == []
+            assert at.aws.state_key(TIMES) == end, f"cut off at call {call} of {whole.calls}"
+
+
+@EVERY
+@AFTER
+def test_cut_off_at_any_call_and_never_made_again_no_late_message_runs(after: bool, every: int) -> None:
+    with settled(BAD) as at:
+        start, whole = at.aws.snapshot(), Cut(0, after=False)
+        with intercept(whole):
+            at.forget(BAD)
+        for call in range(1, whole.calls + 1, every):
+            at.aws.restore(start)
+            with pytest.raises(CutOffError), intercept(Cut(call, after=after)):
+                at.forget(BAD)
+            handled = len(at.handled)
+            at.everything_comes_once_more()
+            assert at.handled[handled:] == [], f"cut off at call {call} of {whole.calls}"
+
+
+# -- a newer request comes meanwhile ----------------------------------------------------------------------------------
+
+
+class Meanwhile:
+    """Lets something happen before one call."""
+
+    def __init__(self, at: int, happens: Callable[[], object]) -> None:
+        self.at, self.calls, self.happens = at, 0, happens
+
+    def __call__(self, call: ApiCall, proceed: Proceed, /) -> Response:
+        self.calls += 1
+        if self.calls == self.at:
+            self.happens()
+        return proceed()
+
+
+@EVERY
+def test_a_newer_request_that_comes_meanwhile_loses_nothing(every: int) -> None:
+    with settled() as at:
+        start, whole, refused = at.aws.snapshot(), Cut(0, after=False), 0
+        with intercept(whole):
+            at.forgetter().forget(at.shop, GONE)
+        for call in range(1, whole.calls + 1, every):
+            at.aws.restore(start)
+            newer = Meanwhile(call, partial(at.order, GONE, request_id="newer"))
+            try:
+                with intercept(newer):
+                    at.forgetter().forget(at.shop, GONE)
+            except NotForgotten:
+                refused += 1
+            run = item(at)
+            assert (run.request_id, run.status) == ("newer", Status.COMPLETED), f"before call {call}"
+            assert at.runner.run().run(GONE).result["told"].startswith(MARKER)
+            assert [row for row in at.aws.items("flowguard") if row["sk"]["S"].startswith("history#")]
+        assert 0 < refused < whole.calls
+
+
+# -- what is refused --------------------------------------------------------------------------------------------------
+
+
+def test_a_run_that_goes_on_is_refused_and_nothing_changes() -> None:
+    with place() as at:
+        at.runner.send(at.shop, Order(order_id=GONE, note=f"{MARKER} {GONE} "))
+        at.runner.run(within=timedelta(minutes=1))
+        assert item(at).status is Status.WAITING
+        before = at.aws.state_key()
+        with pytest.raises(NotForgotten, match="it is WAITING at take; cancel it first") as refused:
+            at.forget()
+        assert (refused.value.flow, at.aws.state_key()) == ("shop", before)
+
+
+def test_a_run_that_has_ended_just_now_may_not_have_sent_its_end() -> None:
+    with place() as at:
+        at.order(GONE)
+        ended = item(at).committed_at
+        lease = LONGEST_LEASE // timedelta(milliseconds=1)
+        at.clock.move_to(ended + lease - 1)
+        before = at.aws.state_key()
+        with pytest.raises(NotForgotten, match="it may not have sent its end yet; repeat this after 20"):
+            at.forget()
+        assert at.aws.state_key() == before
+        at.clock.move_to(ended + lease)
+        assert at.forget().is_complete
+
+
+def test_at_once_a_run_is_forgotten_that_waits_and_nothing_wakes_it() -> None:
+    with place(on_conflict=OnConflict.SUPERSEDE) as at:
+        at.runner.send(at.shop, Order(order_id=GONE, note=f"{MARKER} {GONE} "))
+        at.runner.run(within=timedelta(minutes=1))
+        began = item(at).committed_at
+        handled = len(at.handled)
+        report = at.forgetter(at_once=True, knows=(at.picks,)).forget(at.shop, GONE)
+        assert report.is_complete
+        assert (at.places(GONE), item(at).committed_at) == ([], began)
+        assert at.runner.answer(at.shop, f"paid-{GONE}", {"by": MARKER}) is AnswerVerdict.EXPIRED
+        at.runner.run()  # its deadline comes
+        at.everything_comes_once_more()
+        assert at.handled[handled:] == []
+        assert at.places(GONE) == []
+
+
+def test_what_is_claimed_since_it_was_read_is_not_emptied() -> None:
+    with settled() as at:
+        forgetter = at.forgetter()
+        read = forgetter.reader.read("shop", GONE)
+        at.order(GONE, request_id="newer")
+        before = at.aws.state_key()
+        assert read.item is not None
+        assert not forgetter.forgetting.leave_trace(read.item, now=at.clock.now(), at=0, until=0)
+        assert at.aws.state_key() == before
+
+
+def test_an_attribute_that_came_after_the_reading_is_removed_too() -> None:
+    """Who attaches to a run writes it without a claim."""
+    with settled() as at:
+        forgetter = at.forgetter()
+        read = forgetter.reader.read("shop", GONE)
+        at.aws.client("dynamodb").update_item(
+            TableName="flowguard",
+            Key={"pk": {"S": f"run#shop#{GONE}"}, "sk": {"S": "run"}},
+            UpdateExpression="SET callers = :callers",
+            ExpressionAttributeValues={":callers": {"M": {"term": {"S": MARKER}}}},
+        )
+        assert read.item is not None
+        assert forgetter.forgetting.leave_trace(read.item, now=at.clock.now(), at=0, until=0)
+        assert set(raw_item(at)) == KEPT
+
+
+# -- children ---------------------------------------------------------------------------------------------------------
+
+
+def test_children_are_named_and_left_where_their_flow_is_not_given() -> None:
+    with settled() as at:
+        report = at.forgetter().forget(at.shop, GONE)
+        assert (report.children, report.is_complete) == ([], True)
+        named = [left.what for left in report.left if left.what.startswith("picks of")]
+        assert named == [f"picks of {GONE}-{name}" for name in ("0", "1", "2", "small")]
+        assert [name for name in at.places(GONE) if name == "S3"] == ["S3"]
+
+
+def test_a_child_that_has_a_run_of_somebody_else_by_now_is_no_child() -> None:
+    with settled() as at:
+        at.runner.send(at.picks, Part(part_id=f"{GONE}-small", note="another's"))
+        at.runner.run()
+        assert [child.object_id for child in at.forget().children] == [f"{GONE}-{name}" for name in ("0", "1", "2")]
+
+
+def test_a_child_that_has_not_ended_is_left_and_said() -> None:
+    with settled() as at:
+        key = {"pk": {"S": f"run#picks#{GONE}-0"}, "sk": {"S": "run"}}
+        at.aws.client("dynamodb").update_item(
+            TableName="flowguard",
+            Key=key,
+            UpdateExpression="SET #status = :running, done = :no",
+            ExpressionAttributeNames={"#status": "status"},
+            ExpressionAttributeValues={":running": {"S": "RUNNING"}, ":no": {"BOOL": False}},
+        )
+        report = at.forget()
+        assert (report.is_done, report.is_complete) == (True, False)
+        [left] = [child for child in report.children if not child.is_done]
+        assert left.object_id == f"{GONE}-0"
+        assert left.why_not is not None
+        assert left.why_not.startswith("it is RUNNING at pick; cancel it first")
