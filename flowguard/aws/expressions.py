@@ -354,5 +354,6 @@ LEAVE_TRACE: Final = (
     "lease_until = :now, committed_at = :at, #ttl = :ttl"
 )
 TRACE_NAMES: Final = {"#status": "status", "#error": "error", "#ttl": "ttl"}
-# an answer that came early stays as a mark under its fence, IS_KEPT, so that a copy of its message is no new answer
+# an answer that came early stays as a mark, if it is what was read, so that a copy of its message is no new answer
+IS_USED: Final = "given_by = :by AND used_by = :used"
 EMPTY_EARLY: Final = "SET #text = :nothing, forgotten = :yes, used_by = if_not_exists(used_by, :who)"

@@ -108,14 +108,19 @@ class Forgetting(NamedTuple):
         self._write([{"DeleteRequest": {"Key": key}} for key in keys])
 
     def empty_early(self, early: Early) -> bool:
-        """Empty an answer that came before its wait. False where a newer one has taken its place."""
+        """Empty an answer that came before its wait. False where another has taken its place, or somebody has used it.
+
+        What was emptied is for nobody.
+        """
+        used: Item = {":used": {"S": early.used_by}} if early.used_by else {}
         call: Any = {
             "TableName": self.table,
             "Key": early.key,
             "UpdateExpression": expressions.EMPTY_EARLY,
-            "ConditionExpression": expressions.IS_KEPT,
+            "ConditionExpression": expressions.IS_USED if used else expressions.IS_UNUSED,
             "ExpressionAttributeNames": {"#text": "text"},
             "ExpressionAttributeValues": {
+                **used,
                 ":by": {"S": early.given_by},
                 ":nothing": {"S": "null"},
                 ":yes": {"BOOL": True},

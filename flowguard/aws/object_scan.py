@@ -25,8 +25,11 @@ from flowguard.startup.named_tuple import NamedTuple
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
-_LONG: Final = tuple(field.attribute for field in FIELDS if field.kind is Kind.LONG)
-_NAMES: Final = {"#key": "key", **{f"#{name}": name for name in _LONG}}
+_LONG: Final = tuple(field.attribute for field in FIELDS if field.kind is Kind.LONG and field.attribute != "error")
+"""The attributes that may point to a text in S3. An error is always in the item."""
+
+_NAMES: Final = {"#k": "key", **{f"#l{place}": name for place, name in enumerate(_LONG)}}
+"""Short ones: an expression has 4 KB for the texts of many requests."""
 
 
 class RequestTexts(NamedTuple):
@@ -94,9 +97,9 @@ class ObjectScan(NamedTuple):
     def _sharing(self, values: Item) -> Iterator[str]:
         """Yield the conditions on runs of other objects, and add their values."""
         for place, texts in enumerate(self.requests):
-            values |= {f":request{place}": {"S": texts.request_id}, f":prefix{place}": {"S": texts.prefix}}
-            yield f"request_id = :request{place}"
-            yield from (f"begins_with(#{name}.#key, :prefix{place})" for name in _LONG)
+            values |= {f":r{place}": {"S": texts.request_id}, f":p{place}": {"S": texts.prefix}}
+            yield f"request_id = :r{place}"
+            yield from (f"begins_with({name}.#k, :p{place})" for name in _NAMES if name != "#k")
 
     def _is_child(self, row: Item) -> bool:
         return self.stem is not None and self.stem in row["request_id"]["S"]

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final
 from flowguard.aws.commit_texts import prefix_of_request
 from flowguard.aws.items import Item, run_key
 from flowguard.aws.object_scan import Child, Named, ObjectScan, RequestTexts, pages_of
-from flowguard.aws.stored_texts import StoredText, StoredTexts
+from flowguard.aws.stored_texts import StoredText, StoredTexts, pointed_to
 from flowguard.aws.waits import awaiting_row
 from flowguard.names.ids import ObjectId, RequestId
 from flowguard.startup.named_tuple import NamedTuple
@@ -82,6 +82,7 @@ class TraceReader(NamedTuple):
     table: str
     texts: StoredTexts
     bucket: str | None
+    prefix: str
     pause: Callable[[float], None] = time.sleep
 
     def read(self, flow: str, object_id: str, requests: Sequence[str] = ()) -> Traces:
@@ -98,7 +99,7 @@ class TraceReader(NamedTuple):
         named = scan.named(self.client, self.table, self.pause)
         groups = [row for shard in named.shards for row in self._partition(shard["pk"])]
         own = [text for of, texts in listed if of.request_id not in named.shared for text in texts]
-        pointed = [text for row in [*rows, *groups] for text in self.texts.pointed_to(row)]
+        pointed = [text for row in [*rows, *groups] for text in pointed_to(row)]
         journal = _of_kind(rows, JOURNAL)
         return Traces(
             item=item,
@@ -120,7 +121,7 @@ class TraceReader(NamedTuple):
         if self.bucket is None:
             return
         for request in requests:
-            prefix = prefix_of_request(self.texts.prefix, flow, request)
+            prefix = prefix_of_request(self.prefix, flow, request)
             yield RequestTexts(request, prefix), list(self.texts.under(self.bucket, prefix))
 
     def _early(self, named: Named) -> Iterator[Early]:
@@ -133,7 +134,7 @@ class TraceReader(NamedTuple):
             for row in _of_kind(rows, _EARLY):
                 used_by = row.get("used_by", {"S": ""})["S"]
                 if "forgotten" not in row and (used_by in users or is_alone):
-                    yield Early(_key(row), row["given_by"]["S"], used_by, tuple(self.texts.pointed_to(row)))
+                    yield Early(_key(row), row["given_by"]["S"], used_by, tuple(pointed_to(row)))
 
     def _partition(self, pk: Item) -> Iterator[Item]:
         call: Any = {

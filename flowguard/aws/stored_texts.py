@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from flowguard.startup.named_tuple import NamedTuple
 
@@ -19,24 +19,10 @@ class StoredText(NamedTuple):
 
 
 class StoredTexts(NamedTuple):
-    """Finds and removes texts whose keys begin with ``prefix``.
-
-    With ``owner``, an account, S3 answers only where a bucket is that account's.
-    """
+    """Finds and removes texts. With ``owner``, an account, S3 answers only where a bucket is that account's."""
 
     s3: Callable[[], S3Client]
-    prefix: str
     owner: str | None = None
-
-    def pointed_to(self, value: Mapping[str, Any]) -> Iterator[StoredText]:
-        """Yield the texts to which an item, or a part of it, points. Nothing outside the prefix is one of them."""
-        match value:
-            case {"bucket": {"S": bucket}, "key": {"S": key}} | {"sealed_in": {"S": bucket}, "key": {"S": key}}:
-                if key.startswith(self.prefix):
-                    yield StoredText(bucket, key)
-        for part in value.values():
-            if isinstance(part, Mapping):
-                yield from self.pointed_to(part)
 
     def under(self, bucket: str, prefix: str) -> Iterator[StoredText]:
         """Yield the texts whose keys begin like this, those too of which only older versions are left."""
@@ -64,3 +50,22 @@ class StoredTexts(NamedTuple):
 
     def _owned(self) -> Any:
         return {} if self.owner is None else {"ExpectedBucketOwner": self.owner}
+
+
+def pointed_to(value: Mapping[str, Any]) -> Iterator[StoredText]:
+    """Yield the texts to which an item, or a part of it, points.
+
+    What stages remember, and what waits are answered, stands in maps too, under names of the user's: a JSON text under
+    the name ``key`` is no key.
+    """
+    match value:
+        case {"bucket": {"S": bucket}, "key": {"S": key}} | {"sealed_in": {"S": bucket}, "key": {"S": key}}:
+            if "/" in key and key[0] not in _JSON:
+                yield StoredText(bucket, key)
+    for part in value.values():
+        if isinstance(part, Mapping):
+            yield from pointed_to(part)
+
+
+_JSON: Final = '"[{'
+"""The beginnings of JSON texts that may hold a slash."""

@@ -108,8 +108,8 @@ def _forgetter(
         dead = DeadLetterQueue.find(clients, name, names=settings.at_aws)
         return Reading(clients, dead, flow=flow, visibility=options["visibility"], wait=options["wait"], clock=clock)
 
-    texts = StoredTexts(lambda: clients.s3, settings.prefix, settings.bucket_owner)
-    reader = TraceReader(clients.dynamodb, settings.run_table, texts, settings.bucket, pause)
+    texts = StoredTexts(lambda: clients.s3, settings.bucket_owner)
+    reader = TraceReader(clients.dynamodb, settings.run_table, texts, settings.bucket, settings.prefix, pause)
     forgetting = Forgetting(clients.dynamodb, settings.run_table, texts, pause)
     return Forgetter(reader, forgetting, letters, flows, clock.now(), really, at_once)
 

@@ -17,7 +17,7 @@ from flowguard.aws.run_reader import readable
 from flowguard.errors import NotForgotten
 from flowguard.flow import ATTACH, AnyFlow
 from flowguard.operate.moments import moment
-from flowguard.protocol.forgotten import is_forgotten
+from flowguard.protocol.forgotten import NOW, is_forgotten
 from flowguard.protocol.run import ENDED, LONGEST_LEASE, RunItem
 from flowguard.startup.named_tuple import NamedTuple
 from flowguard.worker.dead_letters import Letter
@@ -102,7 +102,7 @@ class Forgetter(NamedTuple):
             with readable(flow.name, object_id):
                 item = None if traces.item is None else read_item(traces.item)
             report = Forgotten(flow.name, object_id, _stands(item, self.now), _counts(traces, item, letters.own))
-            report.left += _left(traces, letters)
+            report.left += _left(traces, letters, has_bucket=self.reader.bucket is not None)
             if self.really:
                 self._check(flow, item)
                 self._remove(flow, object_id, traces, item)
@@ -143,17 +143,17 @@ class Forgetter(NamedTuple):
     def _remove(self, flow: AnyFlow, object_id: str, traces: Traces, item: RunItem | None) -> None:
         """Remove what was found. What a call that is cut off here leaves, the next one finds."""
         until = self._until(flow, item)
-        texts = list(dict.fromkeys([*traces.journal, *traces.texts]))
-        noted = self.forgetting.note_texts(flow.name, object_id, texts, until)
+        texts = [*traces.journal, *traces.texts]
+        of_answers = [text for early in traces.early for text in early.texts]
+        noted = self.forgetting.note_texts(flow.name, object_id, list(dict.fromkeys([*texts, *of_answers])), until)
         if traces.item is not None and item is not None and not is_forgotten(item):
             at = self.now if flow.on_conflict is ATTACH else item.committed_at or self.now
             if not self.forgetting.leave_trace(traces.item, now=self.now, at=at, until=until):
                 raise NotForgotten(flow.name, "it has gone on since it was looked at; repeat this")
         self.forgetting.remove_rows([*traces.callers, *traces.history, *traces.groups])
-        for early in traces.early:
-            self.forgetting.remove_texts(early.texts)
-            self.forgetting.empty_early(early)
-        self.forgetting.remove_texts(texts)
+        emptied = [early for early in traces.early if self.forgetting.empty_early(early)]
+        texts += [text for early in emptied for text in early.texts]
+        self.forgetting.remove_texts(list(dict.fromkeys(texts)))
         self.forgetting.remove_rows([*noted, *(key for key in traces.journal_rows if key not in noted)])
 
     def _until(self, flow: AnyFlow, item: RunItem | None) -> int:
@@ -218,11 +218,13 @@ def _counts(traces: Traces, item: RunItem | None, letters: Sequence[Letter]) -> 
     return {kind: count for kind, count in counts.items() if count}
 
 
-def _left(traces: Traces, letters: _Letters) -> Iterator[Left]:
+def _left(traces: Traces, letters: _Letters, *, has_bucket: bool) -> Iterator[Left]:
     """Yield what is found and stays."""
     if traces.awaited:
         why = "they hold ids and no answers, keep a late answer from waiting for another run, and expire"
         yield Left("ids that are or were awaited", traces.awaited, why)
+    if not has_bucket:
+        yield Left("bucket", 0, "FLOWGUARD_BUCKET is not set, so no texts were looked for but those that items name")
     for request in traces.shared:
         why = (
             f"request {request} is of other objects too, and a text does not say of which; the bucket's rules remove it"
@@ -239,5 +241,5 @@ def _stands(item: RunItem | None, now: int) -> str:
     if item is None:
         return "there is no run"
     if is_forgotten(item):
-        return f"the run of request {item.request_id} is forgotten"
+        return f"request {item.request_id}: {NOW}"
     return f"the run of request {item.request_id}, of {moment(item.requested_at, now)}, is {item.status.value}"

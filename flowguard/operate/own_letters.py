@@ -10,6 +10,7 @@ from flowguard.aws.run_reader import SeenRun
 from flowguard.flow import AnyFlow
 from flowguard.operate.attempts import failed_attempt, may_be_parked
 from flowguard.operate.moments import moment
+from flowguard.protocol.forgotten import NOW, is_forgotten
 from flowguard.protocol.run import RunItem, Status
 from flowguard.worker.again import again_command, again_refusal
 from flowguard.worker.dead_letters import Letter
@@ -63,6 +64,8 @@ def refusal(item: RunItem, now: int, flow: AnyFlow | None = None) -> str | None:
     """
     if item.status is Status.COMPLETED:
         return "the run is COMPLETED"
+    if is_forgotten(item):
+        return NOW
     if item.back_off is not None and item.back_off.until > now and not item.done:
         return f"it goes on by itself: attempt {failed_attempt(item) + 1} comes at {moment(item.back_off.until, now)}"
     if may_be_parked(item, now):

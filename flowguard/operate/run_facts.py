@@ -19,6 +19,7 @@ from flowguard.operate.moments import distance, iso, moment
 from flowguard.operate.own_letters import refusal
 from flowguard.operate.wait_facts import wait_facts
 from flowguard.protocol.callers import Caller
+from flowguard.protocol.forgotten import NOW, is_forgotten
 from flowguard.protocol.outbox import Send
 from flowguard.protocol.run import ENDED, BackOff, RunItem, Status
 from flowguard.protocol.run_history import How
@@ -67,7 +68,7 @@ def run_facts(
         "stage": item.stage,
         "hop": item.hop,
         "attempt": item.retry + 1,
-        "redrive": item.redrive,
+        "redrive": 0 if is_forgotten(item) else item.redrive,
         "version": item.version,
         "now": standing(item, now, flow),
         "look": look_at(seen, now, flow),
@@ -151,6 +152,8 @@ def _resting(item: RunItem, back_off: BackOff, now: int) -> str:
 
 
 def _ended(item: RunItem, flow: AnyFlow | None) -> str:
+    if is_forgotten(item):
+        return NOW
     if item.status is Status.COMPLETED:
         return "it has ended well"
     if item.own_failure is not None and not item.own_failure.undone:

@@ -31,6 +31,10 @@ KEPT: Final = frozenset(
 """The attributes of the item that stay. The error is another one then."""
 
 
+NOW: Final = "it is forgotten: what it had left was removed"
+"""What is said of a forgotten run."""
+
+
 def is_forgotten(item: RunItem) -> bool:
     """Answer whether what the run had left was removed."""
     return item.redrive == LAST_REDRIVE

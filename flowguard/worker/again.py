@@ -16,6 +16,7 @@ from typing import Final
 from flowguard.flow import PER_REQUEST, AnyFlow
 from flowguard.names.ids import RequestId
 from flowguard.payload.encoding import decode
+from flowguard.protocol.forgotten import NOW, is_forgotten
 from flowguard.protocol.outbox import Kind, Send
 from flowguard.protocol.run import ENDED, RunItem, Status
 from flowguard.wire.message import Message
@@ -34,6 +35,8 @@ def again_refusal(item: RunItem, flow: AnyFlow | None = None) -> str | None:
     failed = item.own_failure
     if item.status is Status.COMPLETED:
         return "the run is COMPLETED"
+    if is_forgotten(item):
+        return f"{NOW}; {_ANOTHER_ID}"
     if item.status not in ENDED:
         doing = "is being taken back by the on_failed stage" if failed is not None else "goes on"
         return f"the run of request {item.request_id} {doing}: it is {item.status.value} at {item.stage}"

@@ -16,6 +16,7 @@ from flowguard.protocol.answers import AskShard, judge_member
 from flowguard.protocol.answers import judge as verdict_on
 from flowguard.protocol.claims import decide
 from flowguard.protocol.conflict import OnConflict
+from flowguard.protocol.forgotten import NOW, is_forgotten
 from flowguard.protocol.groups import Member
 from flowguard.protocol.run import ENDED, ClaimRequest, RunItem, Status
 from flowguard.startup.named_tuple import NamedTuple
@@ -156,6 +157,8 @@ def _claimed(message: Message, item: RunItem) -> str:
 
 
 def _went_on(item: RunItem) -> str:
+    if is_forgotten(item):
+        return NOW
     return f"the run went on: it is at hop {item.hop} ({item.stage}), redrive {item.redrive}, {item.status.value}"
 
 

@@ -14,7 +14,6 @@ from flowguard.sim.limits.fault import Fault
 from flowguard.sim.limits.objects import check_key, denied, no_bucket, no_object
 from flowguard.sim.memory.service import Operation, Params, Surroundings, operation
 
-
 _ONLY: Final = "null"
 """The version of each object in a bucket that keeps no versions."""
 

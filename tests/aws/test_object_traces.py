@@ -1,0 +1,353 @@
+"""What an object has left is found on each engine, and removed without what others have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from flowguard.aws.clients import Clients
+from flowguard.aws.commit_texts import prefix_of_request
+from flowguard.aws.forgetting import TEXTS_A_ROW, Forgetting, RowsNotRemoved
+from flowguard.aws.items import awaiting_key, number, run_key, shard_key
+from flowguard.aws.object_scan import Child
+from flowguard.aws.object_traces import MOST_REQUESTS, TraceReader, Traces, stem_of
+from flowguard.aws.services import aws_store
+from flowguard.aws.stored_texts import StoredText, StoredTexts, pointed_to
+from flowguard.clock import no_pause
+from flowguard.names.ids import ObjectId, Owner, RequestId
+from flowguard.protocol.conflict import OnConflict
+from flowguard.protocol.run import Claim, ClaimRequest, Commit, Refused, Status
+from flowguard.settings import Settings
+from flowguard.sim.calls import intercept
+from flowguard.verdicts import Verdict
+from flowguard.wire.answer_address import AnswerAddress
+from flowguard.wire.message import ErrorNote, Message
+from flowguard.worker.early_answers import user_of
+from tests.aws.engines import on_memory
+from tests.aws.test_batch_writes import Unprocessed
+
+FLOW, OBJECT, REQUEST = "shop", "o#1", "r/1"
+NOW, AT = 1_800_000_000_000, 1_799_999_000_000
+BUCKET = "texts"
+
+
+class Bucket:
+    """An S3 that lists these keys, one to a page."""
+
+    def __init__(self, *keys: str) -> None:
+        self.keys = sorted(keys)
+        self.deleted: list[str] = []
+
+    def list_object_versions(self, *, Bucket: str, Prefix: str, **place: str) -> Any:  # noqa: N803 - boto3's names
+        after = place.get("KeyMarker", "")
+        keys = [key for key in self.keys if key.startswith(Prefix) and key > after]
+        versions = [{"Key": key, "VersionId": "null"} for key in keys[:1]]
+        more = {"IsTruncated": True, "NextKeyMarker": keys[0], "NextVersionIdMarker": "null"} if keys[1:] else {}
+        return {"Versions": versions, **more}
+
+    def delete_object(self, *, Bucket: str, Key: str, VersionId: str) -> Any:  # noqa: N803 - boto3's names
+        self.deleted.append(Key)
+        return {}
+
+
+def reader(clients: Clients, *keys: str, bucket: str | None = BUCKET) -> TraceReader:
+    s3: Any = Bucket(*keys)
+    return TraceReader(clients.dynamodb, "flowguard", StoredTexts(lambda: s3), bucket, "flowguard/", no_pause)
+
+
+def read(clients: Clients, *keys: str, requests: Sequence[str] = (), bucket: str | None = BUCKET) -> Traces:
+    return reader(clients, *keys, bucket=bucket).read(FLOW, OBJECT, requests)
+
+
+def put(clients: Clients, key: Mapping[str, Any], **more: Any) -> dict[str, Any]:
+    item = {**key, **more}
+    clients.dynamodb.put_item(TableName="flowguard", Item=item)
+    return item
+
+
+def run(clients: Clients, object_id: str = OBJECT, request: str = REQUEST, flow: str = FLOW, **more: Any) -> Any:
+    about = {"request_id": {"S": request}, "requested_at": number(AT), **more}
+    return put(clients, run_key(flow, ObjectId(object_id)), **about)
+
+
+def pointer(key: str, name: str = "bucket") -> dict[str, Any]:
+    return {"M": {name: {"S": BUCKET}, "key": {"S": key}}}
+
+
+OWN = prefix_of_request("flowguard/", FLOW, REQUEST)
+
+
+# -- texts ------------------------------------------------------------------------------------------------------------
+
+
+def test_texts_of_the_runs_requests_are_found_and_those_that_are_pointed_to(clients: Clients) -> None:
+    run(clients, state=pointer("flowguard/shop/older/1-state"), answered_by={"S": "answered"})
+    other = prefix_of_request("flowguard/", FLOW, "answered")
+    found = read(clients, f"{OWN}1-a", f"{OWN}2-b", f"{other}1-c", "flowguard/shop/another/1-d")
+    assert [text.key for text in found.texts] == [
+        "flowguard/shop/older/1-state",
+        f"{OWN}1-a",
+        f"{OWN}2-b",
+        f"{other}1-c",
+    ]
+    assert {text.bucket for text in found.texts} == {BUCKET}
+    assert (found.shared, found.unread) == ((), 0)
+
+
+def test_without_a_bucket_only_those_are_found_that_are_pointed_to(clients: Clients) -> None:
+    run(clients, state=pointer("flowguard/shop/older/1-state", "sealed_in"))
+    assert [text.key for text in read(clients, f"{OWN}1-a", bucket=None).texts] == ["flowguard/shop/older/1-state"]
+
+
+@pytest.mark.parametrize("known_by", ["failed", "outbox", "memo", "cancelled", "history", "letter"])
+def test_requests_are_known_by_all_that_names_them(known_by: str) -> None:
+    prefix = prefix_of_request("flowguard/", FLOW, "known")
+    named = {"M": {"request_id": {"S": "known"}}}
+    with on_memory() as clients:
+        run(clients, **({known_by: named} if known_by not in ("history", "letter") else {}))
+        if known_by == "history":
+            put(clients, {**run_key(FLOW, ObjectId(OBJECT)), "sk": {"S": "history#1"}}, request_id={"S": "known"})
+        requests = ["known"] if known_by == "letter" else []
+        assert [text.key for text in read(clients, f"{prefix}1-a", requests=requests).texts] == [f"{prefix}1-a"]
+
+
+def test_a_request_that_another_object_has_too_is_shared(clients: Clients) -> None:
+    run(clients, state=pointer(f"{OWN}1-own"))
+    run(clients, "o2")
+    found = read(clients, f"{OWN}1-own", f"{OWN}1-others")
+    assert found.shared == (REQUEST,)
+    assert [text.key for text in found.texts] == [f"{OWN}1-own"]
+
+
+@pytest.mark.parametrize("attribute", ["outbox", "state", "result", "first_message"])
+def test_a_request_of_which_another_object_has_a_text_is_shared(clients: Clients, attribute: str) -> None:
+    run(clients)
+    run(clients, "o2", "newer", **{attribute: pointer(f"{OWN}1-{attribute}")})
+    assert read(clients, f"{OWN}1-a").shared == (REQUEST,)
+
+
+def test_what_other_flows_and_other_requests_have_is_not_shared(clients: Clients) -> None:
+    run(clients)
+    run(clients, "o2", REQUEST, "shop2")
+    run(clients, "o3", "another", state=pointer("flowguard/shop/another/1-state"), result={"S": "1"})
+    found = read(clients, f"{OWN}1-a")
+    assert (found.shared, [text.key for text in found.texts]) == ((), [f"{OWN}1-a"])
+
+
+def test_the_texts_of_so_many_requests_are_looked_for_and_no_more(clients: Clients) -> None:
+    run(clients)
+    others = [f"r-{n}" for n in range(MOST_REQUESTS + 1)]
+    keys = [f"{prefix_of_request('flowguard/', FLOW, name)}1-a" for name in (REQUEST, *others)]
+    found = read(clients, *keys, requests=others)
+    assert ([text.key for text in found.texts], found.unread) == (keys[:MOST_REQUESTS], 2)
+
+
+def test_a_json_text_of_the_users_is_no_key() -> None:
+    results = {"M": {"bucket": {"S": '"b"'}, "key": {"S": '"a/b"'}}}
+    assert list(pointed_to({"memo": {"M": {"results": results}}})) == []
+    for text in ('{"a": "b/c"}', '["b/c"]', "12"):
+        assert list(pointed_to({"x": {"M": {"bucket": {"S": "b"}, "key": {"S": text}}}})) == []
+    assert list(pointed_to({"x": pointer("a/b")})) == [StoredText(BUCKET, "a/b")]
+
+
+# -- rows -------------------------------------------------------------------------------------------------------------
+
+
+def test_rows_beside_the_run_are_found_by_their_kinds(clients: Clients) -> None:
+    key = run_key(FLOW, ObjectId(OBJECT))
+    run(clients)
+    for name in ("caller#t#k", "history#1", "cancel#1", "order#1", "forget#0000"):
+        put(clients, {**key, "sk": {"S": name}}, texts={"SS": ['["b", "k/1"]']})
+    found = read(clients)
+    assert [row["sk"]["S"] for row in found.callers] == ["caller#t#k"]
+    assert [row["sk"]["S"] for row in found.history] == ["history#1"]
+    assert [row["sk"]["S"] for row in found.journal_rows] == ["forget#0000"]
+    assert found.journal == (StoredText("b", "k/1"),)
+
+
+def test_groups_are_found_by_the_object_that_asks(clients: Clients) -> None:
+    run(clients)
+    key = shard_key(FLOW, "g-1", 0)
+    put(clients, {**key, "sk": {"S": "shard"}}, asker={"S": OBJECT})
+    put(clients, {**key, "sk": {"S": "row#0"}}, body=pointer("flowguard/shop/groups/1"))
+    put(clients, {**shard_key(FLOW, "g-2", 0), "sk": {"S": "shard"}}, asker={"S": "o2"})
+    put(clients, {**shard_key("shop2", "g-3", 0), "sk": {"S": "shard"}}, asker={"S": OBJECT})
+    found = read(clients)
+    assert [row["sk"]["S"] for row in found.groups] == ["row#0", "shard"]
+    assert {row["pk"]["S"] for row in found.groups} == {key["pk"]["S"]}
+    assert [text.key for text in found.texts] == ["flowguard/shop/groups/1"]
+
+
+def test_children_are_known_by_their_request_ids(clients: Clients) -> None:
+    item = run(clients)
+    stem = stem_of(FLOW, OBJECT, item)
+    assert stem == Message(FLOW, "x", 1, ObjectId(OBJECT), RequestId(REQUEST), AT, "", hop=7).hop_id[:-1]
+    run(clients, "b", f"{stem}2.0", "picks")
+    run(clients, "a", f"pay#{stem}1", "pays")
+    run(clients, "c", f"{stem_of(FLOW, 'o2', item)}2.0", "picks")
+    run(clients, "d", "another", "picks")
+    assert read(clients).children == (Child("pays", "a"), Child("picks", "b"))
+
+
+def test_without_a_run_there_are_no_children(clients: Clients) -> None:
+    run(clients, "o2", "another")
+    found = read(clients)
+    assert (found.item, found.children, found.texts) == (None, (), ())
+
+
+# -- early answers ----------------------------------------------------------------------------------------------------
+
+
+def address(object_id: str = OBJECT) -> AnswerAddress:
+    return AnswerAddress(FLOW, ObjectId(object_id), RequestId(REQUEST), AT, 1, "paid", True)
+
+
+def waits(clients: Clients, object_id: str = OBJECT, awaited: str = "paid") -> None:
+    a = address(object_id)
+    put(
+        clients,
+        {**awaiting_key(FLOW, awaited), "sk": {"S": f"digest-{object_id}"}},
+        flow={"S": a.flow},
+        object_id={"S": a.object_id},
+        request_id={"S": a.request_id},
+        requested_at=number(a.requested_at),
+        hop=number(a.hop),
+        name={"S": a.name},
+        admits={"BOOL": True},
+        stage={"S": "next"},
+        ttl=number(1),
+    )
+
+
+def early(clients: Clients, used_by: str = "", **more: Any) -> Any:
+    used = {"used_by": {"S": used_by}} if used_by else {}
+    key = {**awaiting_key(FLOW, "paid"), "sk": {"S": "early"}}
+    return put(clients, key, given_by={"S": "m-1"}, text=pointer("flowguard/shop/answers/1"), **used, **more)
+
+
+def test_an_answer_that_the_object_has_used_is_its(clients: Clients) -> None:
+    run(clients)
+    waits(clients)
+    waits(clients, "o2")
+    early(clients, user_of(address()))
+    [found] = read(clients).early
+    assert (found.given_by, found.used_by) == ("m-1", user_of(address()))
+    assert [text.key for text in found.texts] == ["flowguard/shop/answers/1"]
+    assert read(clients).awaited == 1
+
+
+def test_an_answer_that_nobody_else_waits_for_is_its(clients: Clients) -> None:
+    run(clients)
+    waits(clients)
+    early(clients)
+    assert len(read(clients).early) == 1
+
+
+def test_an_answer_that_another_waits_for_or_has_used_is_left(clients: Clients) -> None:
+    run(clients)
+    waits(clients)
+    waits(clients, "o2")
+    early(clients)
+    assert read(clients).early == ()
+    early(clients, user_of(address("o2")))
+    assert read(clients).early == ()
+
+
+def test_an_answer_that_is_emptied_is_not_found_again(clients: Clients) -> None:
+    run(clients)
+    waits(clients)
+    early(clients, forgotten={"BOOL": True})
+    assert read(clients).early == ()
+
+
+@pytest.mark.parametrize("used", [True, False])
+def test_an_answer_is_emptied_if_it_is_still_what_was_read(clients: Clients, used: bool) -> None:
+    run(clients)
+    waits(clients)
+    stored = early(clients, user_of(address()) if used else "")
+    [found] = read(clients).early
+    removal = forgetting(clients)
+    for changed in ({"given_by": {"S": "m-2"}}, {"used_by": {"S": "another"}}):
+        put(clients, stored, **changed)
+        assert not removal.empty_early(found)
+    put(clients, stored)
+    assert removal.empty_early(found)
+    key = {name: stored[name] for name in ("pk", "sk")}
+    emptied: Any = clients.dynamodb.get_item(TableName="flowguard", Key=key)["Item"]
+    assert (emptied["text"], emptied["given_by"]) == ({"S": "null"}, {"S": "m-1"})
+    assert emptied["used_by"] == {"S": user_of(address()) if used else "forgotten"}
+    assert read(clients).early == ()
+
+
+# -- the trace --------------------------------------------------------------------------------------------------------
+
+
+def forgetting(clients: Clients, s3: Any = None) -> Forgetting:
+    return Forgetting(clients.dynamodb, "flowguard", StoredTexts(lambda: s3), no_pause)
+
+
+def message(**changes: Any) -> Message:
+    first = Message(FLOW, "take", 1, ObjectId(OBJECT), RequestId(REQUEST), AT, "{}")
+    return first._replace(**changes)
+
+
+def asked(by: Message, policy: OnConflict, owner: str) -> ClaimRequest:
+    return ClaimRequest(by, Owner(owner), NOW, NOW + 1_000, policy, NOW - 10_000_000, NOW + 9_000_000, by.requested_at)
+
+
+@pytest.mark.parametrize("policy", list(OnConflict))
+@pytest.mark.parametrize("status", [Status.COMPLETED, Status.FAILED])
+def test_what_late_messages_are_told_of_a_forgotten_run(clients: Clients, policy: OnConflict, status: Status) -> None:
+    store = aws_store(Settings(), clients, no_pause)
+    claim = store.claim(asked(message(reply_to="sqs:callers"), policy, "w1"))
+    assert isinstance(claim, Claim)
+    error = ErrorNote("Reject", "no", NOW) if status is Status.FAILED else None
+    result = None if error else '"x"'
+    store.commit(claim, Commit(status, NOW, NOW + 9_000_000, None, '{"a": 1}', result, error))
+    found = read(clients, bucket=None)
+    assert found.item is not None
+    assert forgetting(clients).leave_trace(found.item, now=NOW, at=NOW, until=NOW + 9_000_000)
+    assert not forgetting(clients).leave_trace(found.item, now=NOW, at=NOW, until=NOW + 9_000_000)
+
+    def verdict(**changes: Any) -> Verdict:
+        answer = store.claim(asked(message(**changes), policy, "w2"))
+        return answer.verdict if isinstance(answer, Refused) else Verdict.CLAIMED
+
+    assert verdict() is Verdict.DONE
+    assert verdict(retry=3) is Verdict.DONE
+    assert verdict(redrive=1) is Verdict.DONE
+    assert verdict(redrive=10**38 - 1) is Verdict.DONE
+    assert verdict(requested_at=AT + 5) is Verdict.DONE
+    assert verdict(hop=2, stage="next") is Verdict.DONE
+    assert verdict(hop=2, stage="next", redrive=1) is Verdict.DONE
+    older = {"request_id": RequestId("older"), "requested_at": AT - 1}
+    assert verdict(**older) is (Verdict.KEPT if policy is OnConflict.ATTACH else Verdict.STALE)
+    assert verdict(**older, hop=2) is Verdict.SUPERSEDED
+    assert verdict(request_id=RequestId("newer"), requested_at=NOW + 1) is Verdict.CLAIMED
+
+
+# -- rows of the journal ----------------------------------------------------------------------------------------------
+
+
+def texts(count: int) -> Iterator[StoredText]:
+    return (StoredText(BUCKET, f"flowguard/{n}") for n in range(count))
+
+
+def test_the_journal_takes_as_many_rows_as_it_needs(clients: Clients) -> None:
+    many = list(texts(TEXTS_A_ROW + 1))
+    keys = forgetting(clients).note_texts(FLOW, OBJECT, many, NOW)
+    assert [key["sk"]["S"] for key in keys] == ["forget#0000", "forget#0001"]
+    found = read(clients, bucket=None)
+    assert sorted(found.journal) == sorted(many)
+    assert list(found.journal_rows) == keys
+    assert forgetting(clients).note_texts(FLOW, OBJECT, [], NOW) == []
+    forgetting(clients).remove_rows(keys)
+    assert read(clients, bucket=None).journal == ()
+
+
+def test_rows_that_dynamodb_does_not_take_are_an_error() -> None:
+    with on_memory() as clients, intercept(Unprocessed(times=100)), pytest.raises(RowsNotRemoved) as refused:
+        forgetting(clients).note_texts(FLOW, OBJECT, list(texts(1)), NOW)
+    assert "forget the object again" in str(refused.value)
