@@ -1,0 +1,216 @@
+"""``flowguard forget``: what it says, what it removes, and what the other commands say afterwards."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from flowguard.cli import main
+from flowguard.cli.connection import CommandTime
+from flowguard.clock import no_pause
+from flowguard.errors import Reject
+from flowguard.operate.forget_object import OUT_OF_REACH
+from flowguard.protocol.forgotten import is_forgotten
+from flowguard.protocol.run import Status
+from flowguard.sim.calls import intercept
+from flowguard.sim.memory.aws import MemoryAWS
+from flowguard.step import Step
+from tests.aws.test_batch_writes import Unprocessed
+from tests.cli.test_hostile_text import CONTROL, OBJECT
+from tests.scene import OrderState, Scene, scene, told_orders
+
+ORDERS = "tests.scene:Orders"
+NOW = "it is forgotten: what it had left was removed"
+
+
+def run(at: Scene, *arguments: str, code: int = 0) -> Result:
+    result = CliRunner().invoke(main, arguments, obj=CommandTime(at.clock, no_pause))
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    assert result.exit_code == code, result.output
+    assert CONTROL.findall(result.stdout + result.stderr) == []
+    return result
+
+
+def forget(at: Scene, *options: str, flow: str = ORDERS, object_id: str = "o1", code: int = 0) -> Result:
+    return run(at, "forget", flow, object_id, "--wait", "0", *options, code=code)
+
+
+@pytest.fixture
+def at() -> Iterator[Scene]:
+    with scene() as found:
+        yield found
+
+
+def memory(at: Scene) -> MemoryAWS:
+    assert isinstance(at.aws, MemoryAWS)
+    return at.aws
+
+
+def decline(step: Step[OrderState]) -> None:
+    raise Reject("the card of MARKERWORD is declined")
+
+
+def failed(at: Scene) -> None:
+    """A run that has failed half an hour ago, with its dead letter."""
+    at.script.pricing = decline
+    at.deliver(at.message())
+    at.clock.advance(seconds=31 * 60)
+
+
+def ended(at: Scene) -> None:
+    at.deliver(at.message())
+    at.deliver(at.second())
+    at.clock.advance(seconds=31 * 60)
+
+
+def lines(text: str) -> list[str]:
+    return [line for line in text.splitlines() if not line.startswith("out of reach")]
+
+
+def test_without_yes_it_says_what_there_is_and_changes_nothing(at: Scene) -> None:
+    failed(at)
+    before = memory(at).items("flowguard"), len(memory(at).messages("dead"))
+    said = forget(at).stdout
+    assert lines(said) == [
+        "FOUND      orders of o1: the run of request run-1, of 2027-01-15T07:59:59.000Z (31 min ago), is FAILED",
+        "       1  run item",
+        "       1  dead letters",
+        "       0  bucket, left: FLOWGUARD_BUCKET is not set, so no texts were looked for but those that items name",
+    ]
+    assert [line.removeprefix("out of reach: ") for line in said.splitlines()[4:]] == list(OUT_OF_REACH)
+    assert (memory(at).items("flowguard"), len(memory(at).messages("dead"))) == before
+
+
+def test_with_yes_it_is_gone_and_made_again_there_is_nothing_to_do(at: Scene) -> None:
+    failed(at)
+    assert lines(forget(at, "--yes").stdout)[0].startswith("FORGOTTEN  orders of o1: the run of request run-1")
+    item = at.item()
+    assert item is not None
+    assert is_forgotten(item)
+    assert at.sent("dead") == []
+    assert "MARKERWORD" not in str(memory(at).items("flowguard"))
+    assert lines(forget(at, "--yes").stdout)[:1] == [f"FORGOTTEN  orders of o1: request run-1: {NOW}"]
+
+
+def test_the_report_as_json(at: Scene) -> None:
+    failed(at)
+    facts = json.loads(forget(at, "--yes", "--json").stdout)
+    assert facts["found"] == {"run item": 1, "dead letters": 1}
+    assert (facts["flow"], facts["object_id"], facts["removed"], facts["problem"]) == ("orders", "o1", True, None)
+    assert (facts["children"], facts["out_of_reach"]) == ([], list(OUT_OF_REACH))
+    assert [left["what"] for left in facts["left"]] == ["bucket"]
+
+
+def test_what_the_other_commands_say_of_a_forgotten_run(at: Scene) -> None:
+    failed(at)
+    [letter] = at.sent("dead")
+    forget(at, "--yes")
+    shown = json.loads(run(at, "show", ORDERS, "o1", "--json").stdout)
+    assert (shown["now"], shown["redrive"], shown["error"]) == (NOW, 0, "Forgotten: what the run had left was removed")
+    assert (shown["retry_refused"], shown["again_refused"].partition(";")[0]) == (NOW, NOW)
+    assert f"nothing was sent back: {NOW}" in run(at, "retry", ORDERS, "o1", code=1).stderr
+    assert NOW in run(at, "retry", ORDERS, "o1", "--again", code=1).stderr
+    sqs = at.aws.client("sqs")
+    url = sqs.get_queue_url(QueueName="dead")["QueueUrl"]
+    sqs.send_message(QueueUrl=url, MessageBody=letter["Body"], MessageAttributes=letter["MessageAttributes"])
+    said = run(at, "dlq", "redrive", "dead", "--all", "--wait", "0").stdout
+    assert "SUPERSEDED" in said
+    assert NOW in " ".join(said.split())
+
+
+def test_a_dead_letter_that_comes_late_runs_nothing(at: Scene) -> None:
+    failed(at)
+    forget(at, "--yes")
+    handled = list(at.script.handled)
+    assert at.deliver(at.message(redrive=1), at.message(), at.message(retry=2)) == [True, True, True]
+    assert at.script.handled == handled
+    assert at.sent("dead") == []
+
+
+def test_a_run_that_goes_on_is_refused(at: Scene) -> None:
+    at.deliver(at.message())
+    said = forget(at, "--yes", code=1)
+    assert said.stdout == ""
+    assert said.stderr == (
+        "orders of o1: the run of orders was not forgotten: it is RUNNING at price-order; cancel it first (--cancel), "
+        "and repeat this at its end\n"
+    )
+    item = at.item()
+    assert item is not None
+    assert item.cancelled_because is None
+
+
+def test_a_run_that_goes_on_is_cancelled_and_forgotten_at_its_end(at: Scene) -> None:
+    at.deliver(at.message())
+    assert "CANCELLED  orders of o1: if a worker had it" in forget(at, "--yes", "--cancel", code=1).stderr
+    at.deliver(at.second())
+    item = at.item()
+    assert item is not None
+    assert (item.status, item.error) == (Status.FAILED, "Cancelled: its object is to be forgotten")
+    at.clock.advance(seconds=31 * 60)
+    forget(at, "--yes", "--cancel")
+    trace = at.item()
+    assert trace is not None
+    assert is_forgotten(trace)
+
+
+def test_a_run_that_ended_just_now_is_not_cancelled(at: Scene) -> None:
+    at.deliver(at.message())
+    at.deliver(at.second())
+    said = forget(at, "--yes", "--cancel", code=1).stderr
+    assert "it may not have sent its end yet; repeat this after" in said
+    assert "NOT CANCELLED  orders of o1: the run is COMPLETED" in said
+
+
+def test_at_once_a_run_that_goes_on_is_forgotten_and_its_worker_changes_nothing(at: Scene) -> None:
+    at.script.pricing = lambda step: forget(at, "--yes", "--at-once")
+    assert at.deliver(at.message()) == [True]
+    trace = at.item()
+    assert trace is not None
+    assert is_forgotten(trace)
+    assert (at.priced(), at.sent("emails"), at.sent("close-order")) == (0, [], [])
+    assert at.deliver(at.message(), at.second()) == [True, True]
+    assert [stage for stage, *_ in at.script.handled] == ["price-order"]
+
+
+def test_rows_of_a_full_history_are_removed() -> None:
+    with scene(told_orders) as at:
+        ended(at)
+        assert json.loads(forget(at, "--yes", "--json").stdout)["found"] == {"run item": 1, "rows of the history": 2}
+        assert {item["sk"]["S"] for item in memory(at).items("flowguard")} == {"run"}
+
+
+def test_rows_that_dynamodb_does_not_take_are_said() -> None:
+    with scene(told_orders) as told:
+        ended(told)
+        with intercept(Unprocessed(times=100)):
+            assert "forget the object again" in forget(told, "--yes", code=1).stderr
+        forget(told, "--yes")
+
+
+@pytest.mark.parametrize("options", [("--cancel",), ("--cancel", "--yes", "--at-once")])
+def test_to_cancel_goes_with_yes_and_not_with_at_once(at: Scene, options: tuple[str, ...]) -> None:
+    assert "--cancel goes with --yes, and not with --at-once" in forget(at, *options, code=2).stderr
+
+
+def test_where_dead_letters_go_to_a_topic_a_queue_has_to_be_named(at: Scene) -> None:
+    failed(at)
+    flow = "tests.cli.test_cancel:TopicLetters"
+    assert "which is no queue; give --queue" in forget(at, flow=flow, code=2).stderr
+    found: Any = json.loads(forget(at, "--queue", "dead", "--json", flow=flow).stdout)["found"]
+    assert found["dead letters"] == 1
+
+
+def test_a_queue_or_flow_that_is_not_there_is_named(at: Scene) -> None:
+    assert "no-such" in forget(at, "--queue", "no-such", code=2).stderr
+    assert "tests.scene:Nobody" in forget(at, "--children", "tests.scene:Nobody", code=2).stderr
+
+
+def test_what_a_sender_writes_reaches_no_terminal(at: Scene) -> None:
+    at.deliver(at.order(OBJECT))
+    assert "repeat this after" in forget(at, "--yes", object_id=OBJECT, code=1).stderr
+    forget(at, object_id=OBJECT)
