@@ -91,6 +91,7 @@ NAVIGATION: Final[Mapping[str, tuple[str, ...]]] = {
         "operate/operating",
         "operate/dead-letters",
         "operate/find-one-order",
+        "operate/forgetting",
         "operate/inspector",
         "operate/observing",
         "operate/lean-client",

@@ -29,6 +29,7 @@ from flowguard.errors import (
     KeyReused,
     KeyUnavailable,
     NotABatch,
+    NotForgotten,
     NotHeld,
     NotProcessed,
     OtherRelease,
@@ -62,6 +63,7 @@ SENTENCES: list[tuple[FlowguardError, str]] = [
     (Reject("empty cart"), "empty cart"),
     (Cancelled("ordered by mistake"), "ordered by mistake"),
     (RunTooBusy("orders", 8), "the run of orders was not cancelled: it moved on 8 times meanwhile; try again"),
+    (NotForgotten("orders", "it goes on"), "the run of orders was not forgotten: it goes on"),
     (
         DefinitionError("stage Made", ("it has no name", "it has no handle")),
         "stage Made is not well defined:\n  - it has no name\n  - it has no handle",

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from flowguard.aws.faults import patiently
@@ -120,7 +121,7 @@ def pages_of(read: Callable[[Any], Any], pause: Callable[[float], None]) -> Iter
     """Yield the items of all pages. ``read`` is given where a page begins."""
     start: Any = {}
     while True:
-        answer = patiently(lambda place=start: read(place), pause)
+        answer: Any = patiently(partial(read, start), pause)
         yield from answer["Items"]
         if "LastEvaluatedKey" not in answer:
             return

@@ -57,7 +57,7 @@ class Traces(NamedTuple):
     """What an object has left.
 
     ``callers``, ``history`` and ``groups`` are keys of rows. ``shared`` are requests that other objects have too: their
-    texts are not told apart, and not among ``texts``. ``unread`` counts requests beyond those whose texts were looked
+    texts look alike, and are not among ``texts``. ``unread`` counts requests beyond those whose texts were looked
     for. ``journal`` is what a removal that was cut off has left to do, in the rows with the keys ``journal_rows``.
     """
 
@@ -98,7 +98,7 @@ class TraceReader(NamedTuple):
         scan = ObjectScan(flow, object_id, stem, [of for of, texts in listed if texts])
         named = scan.named(self.client, self.table, self.pause)
         groups = [row for shard in named.shards for row in self._partition(shard["pk"])]
-        own = [text for of, texts in listed if of.request_id not in named.shared for text in texts]
+        unshared = [text for of, texts in listed if of.request_id not in named.shared for text in texts]
         pointed = [text for row in [*rows, *groups] for text in pointed_to(row)]
         journal = _of_kind(rows, JOURNAL)
         return Traces(
@@ -107,7 +107,7 @@ class TraceReader(NamedTuple):
             history=_keys(_of_kind(rows, _HISTORY)),
             groups=_keys(groups),
             early=tuple(self._early(named)),
-            texts=tuple(dict.fromkeys([*pointed, *own])),
+            texts=tuple(dict.fromkeys([*pointed, *unshared])),
             children=named.children,
             shared=tuple(sorted(named.shared)),
             unread=len(known[MOST_REQUESTS:]),

@@ -1,4 +1,4 @@
-"""Texts in S3: found by what points to them, or by the request that has written them, and removed with all versions."""
+"""Texts in S3, which are found by what points to them or by their request, and removed with all versions."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class StoredTexts(NamedTuple):
 
     def _versions(self, bucket: str, prefix: str) -> Iterator[Any]:
         """Yield versions and marks of deletions. A bucket without versions has one of each object, ``null``."""
-        place: dict[str, str] = {}
+        place: Any = {}
         while True:
             page: Any = self.s3().list_object_versions(Bucket=bucket, Prefix=prefix, **place, **self._owned())
             yield from page.get("Versions", ())
@@ -62,6 +62,8 @@ def pointed_to(value: Mapping[str, Any]) -> Iterator[StoredText]:
         case {"bucket": {"S": bucket}, "key": {"S": key}} | {"sealed_in": {"S": bucket}, "key": {"S": key}}:
             if "/" in key and key[0] not in _JSON:
                 yield StoredText(bucket, key)
+        case _:
+            pass
     for part in value.values():
         if isinstance(part, Mapping):
             yield from pointed_to(part)

@@ -31,6 +31,10 @@ _DECRYPT: Final = Document("Decrypt", "https://docs.aws.amazon.com/kms/latest/AP
 _KMS_CONDITIONS: Final = Document(
     "AWS KMS condition keys", "https://docs.aws.amazon.com/kms/latest/developerguide/conditions-kms.html"
 )
+_ALIASES: Final = Document(
+    "Use aliases to control access to KMS keys",
+    "https://docs.aws.amazon.com/kms/latest/developerguide/alias-authorization.html",
+)
 _SQS_KMS: Final = Document(
     "Amazon SQS key management",
     "https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-key-management.html",
@@ -317,10 +321,19 @@ KEY_FACTS: Final = (
     ),
     Fact(
         name="kms-conditions",
-        sentence="A policy allows a call of KMS for one encryption context with `kms:EncryptionContext:<its name>`, "
-        "and for an alias with `kms:RequestAlias`: an alias is no resource of a policy.",
+        sentence="A policy allows a call of KMS for one encryption context with `kms:EncryptionContext:<its name>`.",
         source=_KMS_CONDITIONS,
-        relied_on_by=("deploy/codec_uses.py:FLOW", "deploy/codec_uses.py:ALIAS"),
+        relied_on_by=("deploy/codec_uses.py:FLOW",),
+        engines=NOWHERE,
+        by_hand=_A_DOLLAR,
+    ),
+    Fact(
+        name="kms-request-alias",
+        sentence="A policy allows a call of KMS that names its key by an alias with `kms:RequestAlias`. An alias that "
+        "is the resource of a statement stands for the alias, and for no key.",
+        source=_ALIASES,
+        read="2026-11",
+        relied_on_by=("deploy/codec_uses.py:ALIAS",),
         words=("kms:RequestAlias",),
         engines=NOWHERE,
         by_hand=_A_DOLLAR,

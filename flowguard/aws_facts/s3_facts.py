@@ -52,6 +52,20 @@ S3_FACTS: Final = (
         by_hand="Needs a role that may list under one key alone.",
     ),
     Fact(
+        name="s3-versions",
+        sentence="A list of versions, which `s3:ListBucketVersions` allows, has each version of each object and each "
+        "mark of a deletion, page by page. Deleted by its id, which `s3:DeleteObjectVersion` allows, a version is gone "
+        "for good. An object of a bucket that keeps no versions has one, `null`.",
+        source=Document("ListObjectVersions", f"{_API}/API_ListObjectVersions.html"),
+        relied_on_by=("aws/stored_texts.py:StoredTexts", "sim/memory/s3.py:_ONLY"),
+        words=(
+            *("ListObjectVersions", "DeleteObject", "Versions", "DeleteMarkers", "VersionId", "KeyMarker"),
+            *("VersionIdMarker", "NextKeyMarker", "NextVersionIdMarker", "IsTruncated"),
+        ),
+        engines=like("moto", memory="keeps no versions"),
+        by_hand="Needs a bucket that keeps versions, and costs their removal.",
+    ),
+    Fact(
         name="s3-head-has-no-code",
         sentence="The error of a HEAD has no body, and so no code but its status: 404 or 403.",
         source=_HEAD,

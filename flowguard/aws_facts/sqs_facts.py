@@ -170,6 +170,7 @@ SQS_FACTS: Final = (
             "once_function.py:_LONGEST_LEASE",
             "cli/retry.py:retry",
             "cli/dlq.py:redrive",
+            "cli/forget.py:forget",
             "sim/limits/queues.py:LONGEST_VISIBILITY",
         ),
         limit=43_200,

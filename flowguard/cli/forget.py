@@ -44,7 +44,7 @@ _WHY: Final = "its object is to be forgotten"
 @connected
 @click.option("--yes", is_flag=True, help="Really remove it. Without this, only say what there is.")
 @click.option("--cancel", "cancels", is_flag=True, help="With --yes: cancel a run that goes on, to be forgotten later.")
-@click.option("--at-once", is_flag=True, help="Also a run that has not ended: nobody is told of its end then.")
+@click.option("--at-once", is_flag=True, help="Also a run that has not ended. Its end is sent to nobody then.")
 @click.option("--children", metavar="MODULE:FLOW", multiple=True,
               help="Also what the runs of this flow have left that its run has asked for.")  # fmt: skip
 @click.option("--queue", metavar="NAME", help="The queue of dead letters, if not the one that the flow's class names.")
@@ -142,7 +142,7 @@ def _facts(report: Forgotten) -> dict[str, Any]:
         "now": report.stands,
         "removed": report.is_done,
         "problem": report.why_not,
-        "found": report.found,
+        "found": report.counts,
         "left": [part._asdict() for part in report.left],
         "children": [_facts(child) for child in report.children],
     }
@@ -157,7 +157,7 @@ def _lines(report: Forgotten, *, really: bool) -> Iterator[str]:
         yield f"FOUND      {name}: {report.stands}"
     else:
         yield f"{'FORGOTTEN' if report.is_done else 'NOT ALL  '}  {name}: {report.stands}"
-    yield from (f"  {count:>6}  {kind}" for kind, count in report.found.items())
-    yield from (f"  {part.count:>6}  {part.what}, left: {part.why}" for part in report.left)
+    yield from (f"  {count:>6}  {kind}" for kind, count in report.counts.items())
+    yield from (f"  {part.number:>6}  {part.what}, left: {part.why}" for part in report.left)
     for child in report.children:
         yield from _lines(child, really=really)

@@ -42,7 +42,7 @@ class Left(NamedTuple):
     """Something that was found and not removed, and why."""
 
     what: str
-    count: int
+    number: int
     why: str
 
 
@@ -57,7 +57,7 @@ class Forgotten:
     flow: str
     object_id: str
     stands: str
-    found: dict[str, int]
+    counts: dict[str, int]
     left: list[Left] = field(default_factory=list)
     is_done: bool = False
     why_not: str | None = None
@@ -76,7 +76,7 @@ OpenLetters = Callable[[AnyFlow], AbstractContextManager[Reading]]
 class Forgetter(NamedTuple):
     """Forgets objects, and their children of the ``flows`` by name. Without ``really`` it only looks.
 
-    ``at_once`` forgets a run too that goes on, or has ended just now: nobody is told of its end.
+    ``at_once`` forgets a run too that goes on, or has ended just now: its end is not sent to anybody.
     """
 
     reader: TraceReader
@@ -101,7 +101,7 @@ class Forgetter(NamedTuple):
             letters.add(child for child in traces.children if child.flow in self.flows)
             with readable(flow.name, object_id):
                 item = None if traces.item is None else read_item(traces.item)
-            report = Forgotten(flow.name, object_id, _stands(item, self.now), _counts(traces, item, letters.own))
+            report = Forgotten(flow.name, object_id, _stands(item, self.now), _counts(traces, item, letters.chosen))
             report.left += _left(traces, letters, has_bucket=self.reader.bucket is not None)
             if self.really:
                 self._check(flow, item)
@@ -168,7 +168,7 @@ class _Letters:
     """The dead letters in a flow's queue, those of an object and of its children among them."""
 
     every: Sequence[Letter]
-    own: list[Letter]
+    chosen: list[Letter]
     undeleted: int = 0
 
     @classmethod
@@ -180,11 +180,11 @@ class _Letters:
     def add(self, runs: Iterable[Child]) -> None:
         """Take the letters of further runs too, such as requests to them that were not sent."""
         known = {*runs}
-        self.own += [letter for letter in self.every if _is_of(letter, known) and letter not in self.own]
+        self.chosen += [letter for letter in self.every if _is_of(letter, known) and letter not in self.chosen]
 
     @property
     def requests(self) -> list[str]:
-        return [letter.message.request_id for letter in self.own if letter.message is not None]
+        return [letter.message.request_id for letter in self.chosen if letter.message is not None]
 
     @property
     def unread(self) -> int:
@@ -193,7 +193,7 @@ class _Letters:
 
     def deleted(self, reading: Reading) -> Iterator[Left]:
         """Delete them. Yield those that SQS has not deleted."""
-        failures = reading.delete(self.own)
+        failures = reading.delete(self.chosen)
         self.undeleted = len(failures)
         if failures:
             yield Left("dead letters", len(failures), f"SQS did not delete them: {next(iter(failures.values()))}")

@@ -106,7 +106,8 @@ def test_requests_are_known_by_all_that_names_them(known_by: str) -> None:
     prefix = prefix_of_request("flowguard/", FLOW, "known")
     named = {"M": {"request_id": {"S": "known"}}}
     with on_memory() as clients:
-        run(clients, **({known_by: named} if known_by not in ("history", "letter") else {}))
+        more: dict[str, Any] = {known_by: named} if known_by not in ("history", "letter") else {}
+        run(clients, **more)
         if known_by == "history":
             put(clients, {**run_key(FLOW, ObjectId(OBJECT)), "sk": {"S": "history#1"}}, request_id={"S": "known"})
         requests = ["known"] if known_by == "letter" else []
@@ -124,7 +125,8 @@ def test_a_request_that_another_object_has_too_is_shared(clients: Clients) -> No
 @pytest.mark.parametrize("attribute", ["outbox", "state", "result", "first_message"])
 def test_a_request_of_which_another_object_has_a_text_is_shared(clients: Clients, attribute: str) -> None:
     run(clients)
-    run(clients, "o2", "newer", **{attribute: pointer(f"{OWN}1-{attribute}")})
+    pointed: Any = {attribute: pointer(f"{OWN}1-{attribute}")}
+    run(clients, "o2", "newer", **pointed)
     assert read(clients, f"{OWN}1-a").shared == (REQUEST,)
 
 

@@ -53,10 +53,11 @@ OWN_NUMBERS: Final[Mapping[str, tuple[str, ...]]] = {
         *("aws/history_room.py:_COUNTS", "aws/history_room.py:_MAP", "aws/history_room.py:_MORE"),
         *("aws/packing.py:SHORT", "aws/packing.py:HALF_AN_ITEM"),
     ),
-    "parts of flowguard's own protocol": ("protocol/outbox.py:LAST_PHASE",),
+    "parts of flowguard's own protocol": ("protocol/outbox.py:LAST_PHASE", "protocol/forgotten.py:LAST_REDRIVE"),
     "how much flowguard reads or shows at a time": (
         *("aws/caller_lists.py:ROWS_A_PAGE", "aws/history_rows.py:ROWS_SHOWN", "aws/history_rows.py:MOST_ROWS"),
         *("aws/run_pages.py:ITEMS_A_PAGE", "deploy/code_zip.py:NAMED", "dev/delivery.py:LONGEST_TRACE"),
+        *("aws/object_traces.py:MOST_REQUESTS", "aws/forgetting.py:TEXTS_A_ROW"),
         "deploy/own_calls.py:_MOST_NAMED",
         "sim/issued_tokens.py:_MOST_NAMED",
     ),
@@ -260,7 +261,7 @@ OWN_OPERATIONS: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
     },
     "only reads, to say in which account it is": {"cli/": ("GetCallerIdentity",)},
     "a call that a handler must not make, which flowguard check looks for": {
-        "lint/": ("CopyObject", "DeleteItem", "DeleteObject", "SendMessage", "TransactGetItems"),
+        "lint/": ("CopyObject", "DeleteItem", "SendMessage", "TransactGetItems"),
     },
     "a function of Python's sockets": {"aws/": ("CreateConnection",)},
     "a method of the cipher, which is in this process": {"codecs/": ("Encrypt",)},

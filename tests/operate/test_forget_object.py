@@ -67,7 +67,7 @@ def raw_item(at: Place, object_id: str = GONE) -> Any:
 
 def kinds(report: Forgotten) -> dict[str, int]:
     """What was found, also of the children."""
-    found = dict(report.found)
+    found = dict(report.counts)
     for child in report.children:
         for kind, count in kinds(child).items():
             found[kind] = found.get(kind, 0) + count
@@ -122,7 +122,7 @@ def test_a_run_that_failed_is_not_opened_again_by_its_dead_letter() -> None:
         assert item(at, BAD).status is Status.FAILED
         [letter] = at.aws.messages("shop-dead-letters")
         report = at.forget(BAD)
-        assert (report.found["dead letters"], report.is_complete) == (1, True)
+        assert (report.counts["dead letters"], report.is_complete) == (1, True)
         assert at.aws.messages("shop-dead-letters") == []
         handled = len(at.handled)
         body, attributes = parts_of(letter)
@@ -173,7 +173,7 @@ def test_an_object_without_a_run_leaves_nothing_to_do() -> None:
     with settled() as at:
         before = at.aws.state_key()
         report = at.forget("nobody")
-        assert (report.stands, report.found, report.is_complete) == ("there is no run", {}, True)
+        assert (report.stands, report.counts, report.is_complete) == ("there is no run", {}, True)
         assert at.aws.state_key() == before
 
 
