@@ -26,7 +26,7 @@ from flowguard.cli.printing import complain, say_json
 from flowguard.cli.recordings import Unreadable, read_files, read_payload
 from flowguard.cli.run_lines import say_line
 from flowguard.destinations import Destination, Queue, form_problem
-from flowguard.errors import FlowguardError, RunFailed, SendFailed, TooLarge
+from flowguard.errors import FlowguardError, KeyUnavailable, RunFailed, SendFailed, TooLarge
 from flowguard.flow import AnyFlow
 from flowguard.payload.encoding import decode
 from flowguard.protocol.outbox import Kind, Send
@@ -164,7 +164,7 @@ def _as_errors_of(subject: str) -> Iterator[None]:
     try:
         with connection_errors(subject):
             yield
-    except (RunFailed, TooLarge, TypeError) as error:
+    except (KeyUnavailable, RunFailed, TooLarge, TypeError) as error:
         raise CannotRun(f"{error}. Nothing was sent") from None
     except SendFailed as error:
         complain(str(error))

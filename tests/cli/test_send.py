@@ -13,10 +13,13 @@ from click.testing import CliRunner, Result
 
 from flowguard.cli import main
 from flowguard.cli.connection import CommandTime
+from flowguard.codecs import About, Encrypted
+from flowguard.errors import KeyUnavailable
+from flowguard.flow import Flow
 from flowguard.protocol.run import Status
 from flowguard.sim.calls import ApiCall, Proceed, Recorder, Response, intercept
 from tests.cli.test_hostile_text import CONTROL, HOSTILE
-from tests.scene import START, Scene, scene
+from tests.scene import START, Scene, Script, scene, two_stages
 
 ORDERS = "tests.scene:Orders"
 SAMPLES = Path(__file__).parents[2] / "samples" / "validate_cart"
@@ -207,3 +210,59 @@ def test_attributes_of_a_record_are_sent_too(at: Scene) -> None:
 def test_a_file_without_records_sends_nothing(at: Scene, text: str) -> None:
     assert "Nothing was sent" in send(at, "emails", "-", stdin=text, code=2).stderr
     assert received(at, "emails") == []
+
+
+# -- to a flow with a codec
+
+
+CODEC = Encrypted("alias/orders", compress=False)
+
+
+class Sealed(Flow, name="orders", object_id="order_id", dead_letters="dead", codec=CODEC):
+    stages = two_stages(Script())
+
+
+class Away:
+    """A codec whose keys do not answer."""
+
+    def seal(self, data: bytes, about: About) -> bytes:
+        raise KeyUnavailable("alias/orders", "AccessDeniedException: denied")
+
+    def open(self, sealed: bytes, about: About) -> bytes:
+        raise KeyUnavailable("alias/orders", "AccessDeniedException: denied")
+
+
+class Unsealable(Flow, name="orders", object_id="order_id", dead_letters="dead", codec=Away()):
+    stages = two_stages(Script())
+
+
+SEALED = "tests.cli.test_send:Sealed"
+NOTED = '{"order_id":"o1","note":"MARKERWORD"}'
+
+
+def test_a_request_to_a_flow_with_a_codec_is_sealed_and_its_function_opens_it() -> None:
+    with scene(lambda script: Sealed) as at:
+        said = send(at, SEALED, "--payload", NOTED).stdout
+        assert said.startswith("SENT  orders of o1: request ")
+        [message] = received(at)
+        assert "flowguard.sealed" in json.loads(message["Body"])
+        assert "MARKERWORD" not in json.dumps(message)
+        at.handler({"Messages": [{**message, "eventSourceARN": "arn:aws:sqs:us-east-1:123456789012:price-order"}]})
+        item = at.item_of(CODEC)
+        assert (item.status, item.state) == (Status.RUNNING, '{"total":7}')
+
+
+def test_what_would_be_sent_to_a_flow_with_a_codec_is_shown_as_it_would_travel() -> None:
+    with scene(lambda script: Sealed) as at:
+        for options in ((), ("--json",)):
+            said = send(at, SEALED, "--payload", NOTED, "--dry-run", *options).stdout
+            assert "flowguard.sealed" in said
+            assert "MARKERWORD" not in said
+        assert received(at) == []
+
+
+def test_a_key_that_does_not_answer_is_named_and_nothing_is_sent() -> None:
+    with scene(lambda script: Unsealable) as at:
+        said = send(at, "tests.cli.test_send:Unsealable", "--payload", NOTED, code=2)
+        assert "the key alias/orders cannot be used now: AccessDeniedException: denied. Nothing was sent" in said.stderr
+        assert received(at) == []

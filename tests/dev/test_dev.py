@@ -264,3 +264,67 @@ def test_a_damaged_state_is_refused_before_anything_starts(tmp_path: Path) -> No
     result = CliRunner().invoke(main, ["dev", "shop", "--port", "0", "--state", str(tmp_path)])
     assert (result.exit_code, result.stdout) == (2, "")
     assert f"{FILE}: it is damaged, or of another version" in result.stderr
+
+
+SEALING = """
+from pydantic import BaseModel
+
+from flowguard import Done, Flow, Outcome, Stage, Step, lambda_handler
+from flowguard.codecs import Encrypted
+
+
+class Patient(BaseModel):
+    patient_id: str
+    finding: str
+
+
+class Treated(BaseModel):
+    finding: str
+
+
+class Examine(Stage[Patient], name="examine", then="treat"):
+    def handle(self, patient: Patient, step: Step) -> Outcome:
+        return Treat.message(Treated(finding=patient.finding))
+
+
+class Treat(Stage[Treated], name="treat"):
+    def handle(self, treated: Treated, step: Step) -> Outcome:
+        return Done({"treated": treated.finding})
+
+
+class Shop(Flow, name="shop", object_id="patient_id", codec=Encrypted("alias/shop")):
+    stages = (Examine, Treat)
+
+
+examine = lambda_handler(Shop)
+"""
+
+
+@pytest.mark.proof("starts three processes, and waits for what they do in real time")
+def test_a_flow_with_a_codec_is_served_and_a_request_is_sent_to_it(tmp_path: Path) -> None:
+    (tmp_path / "shop.py").write_text(SEALING)
+    with started(tmp_path) as dev:
+        dev.wait("loaded")
+        url = dev.wait("listening")["url"]
+        payload = '{"patient_id": "p1", "finding": "MARKERWORD"}'
+
+        def command(*arguments: str) -> str:
+            local = {"AWS_ACCESS_KEY_ID": "local", "AWS_SECRET_ACCESS_KEY": "local", "AWS_DEFAULT_REGION": "us-east-1"}
+            environment = {**os.environ, **local, "PYTHONPATH": str(Path(__file__).parents[2])}
+            line = [sys.executable, "-m", "flowguard", *arguments, "--endpoint-url", url]
+            return subprocess.run(
+                line, cwd=tmp_path, env=environment, check=True, capture_output=True, text=True
+            ).stdout
+
+        assert command("send", "shop:Shop", "--payload", payload).startswith("SENT  shop of p1")
+        dev.wait("delivery", object_id="p1", outcome="completed")
+        key = {"pk": {"S": "run#shop#p1"}, "sk": {"S": "run"}}
+        item = dev.client("dynamodb").get_item(TableName="flowguard", Key=key)["Item"]
+        assert "sealed" in item["result"]["M"]
+        assert "MARKERWORD" not in str(item)
+        assert json.loads(command("show", "shop:Shop", "p1", "--payloads", "--json"))["result"] == {
+            "treated": "MARKERWORD"
+        }
+        assert "MARKERWORD" not in command("show", "shop:Shop", "p1")
+        assert dev.end(signal.SIGTERM) == 0
+    assert "MARKERWORD" not in json.dumps(dev.said)

@@ -1592,6 +1592,16 @@ TESTED: Final = (
         ("tests/worker/test_begun_anew.py", "tests/cli/test_again.py"),
         "nobody begins a run anew from its letter",
     ),
+    Elsewhere(
+        r"^(operate\.forget_object|aws\.(forgetting|object_scan|object_traces|stored_texts)|protocol\.forgotten)\.",
+        (
+            "tests/aws/test_object_traces.py",
+            "tests/aws/test_stored_texts.py",
+            "tests/operate/test_forget_object.py",
+            "tests/cli/test_forget.py",
+        ),
+        "no explored run is forgotten",
+    ),
     Elsewhere(r"^wire\.token(s|_form)\.", ("tests/wire/test_tokens.py",), "no explored flow hands out a token"),
     Elsewhere(
         r"^(wire\.(watch_link|http_claims)|worker\.(http_starts|start_rule|starts|watched_runs|requests))\.",
