@@ -172,6 +172,7 @@ def test_at_once_a_run_that_goes_on_is_forgotten_and_its_worker_changes_nothing(
     trace = at.item()
     assert trace is not None
     assert is_forgotten(trace)
+    assert trace.committed_at == at.clock.now()
     assert (at.priced(), at.sent("emails"), at.sent("close-order")) == (0, [], [])
     assert at.deliver(at.message(), at.second()) == [True, True]
     assert [stage for stage, *_ in at.script.handled] == ["price-order"]

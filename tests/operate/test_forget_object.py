@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import pytest
 
+from flowguard.aws.object_traces import MOST_REQUESTS, stem_of
 from flowguard.codecs import Encrypted
 from flowguard.errors import NotForgotten
 from flowguard.operate.forget_object import Forgotten
@@ -59,10 +60,9 @@ def item(at: Place, object_id: str = GONE) -> RunItem:
     return found
 
 
-def raw_item(at: Place, object_id: str = GONE) -> Any:
-    return next(
-        i for i in at.aws.items("flowguard") if (i["pk"]["S"], i["sk"]["S"]) == (f"run#shop#{object_id}", "run")
-    )
+def raw_item(at: Place, object_id: str = GONE, flow: str = "shop") -> Any:
+    key: Any = {"pk": {"S": f"run#{flow}#{object_id}"}, "sk": {"S": "run"}}
+    return at.aws.client("dynamodb").get_item(TableName="flowguard", Key=key)["Item"]
 
 
 def kinds(report: Forgotten) -> dict[str, int]:
@@ -362,3 +362,99 @@ def test_a_child_that_has_not_ended_is_left_and_said() -> None:
         assert left.object_id == f"{GONE}-0"
         assert left.why_not is not None
         assert left.why_not.startswith("it is RUNNING at pick; cancel it first")
+
+
+def test_a_run_that_two_runs_have_asked_for_is_forgotten_once() -> None:
+    """The id of a child's child has the ids of both in it."""
+    with settled() as at:
+        child = f"{GONE}-small"
+        of_child = stem_of("picks", child, raw_item(at, child, "picks"))
+        put = at.aws.client("dynamodb").put_item
+        grandchild = {
+            **raw_item(at, child, "picks"),
+            "pk": {"S": "run#picks#deep"},
+            "request_id": {"S": f"{of_child}1.0"},
+        }
+        put(TableName="flowguard", Item=grandchild)
+        report = at.forget()
+        assert [each.object_id for each in report.children].count("deep") == 1
+        assert [each.children for each in report.children] == [[]] * 5
+        assert kinds(report)["run item"] == 6
+
+
+# -- dead letters and texts that are not so clear ---------------------------------------------------------------------
+
+
+def bury(at: Place, body: str, attributes: Any = None) -> None:
+    """Put a message among the shop's dead letters."""
+    sqs = at.aws.client("sqs")
+    url = sqs.get_queue_url(QueueName="shop-dead-letters")["QueueUrl"]
+    sqs.send_message(QueueUrl=url, MessageBody=body, MessageAttributes=attributes or {})
+
+
+def test_a_request_to_a_child_that_lies_among_the_dead_letters_is_removed_with_the_child() -> None:
+    with settled() as at:
+        requests = [entry for url, entry in at.sent.calls if url.endswith("/picks") and f"{GONE}-small" in str(entry)]
+        bury(at, requests[0]["MessageBody"], requests[0]["MessageAttributes"])
+        assert "dead letters" not in at.forgetter().forget(at.shop, GONE).counts
+        assert len(at.aws.messages("shop-dead-letters")) == 1
+        assert at.forget().counts == {"dead letters": 1}
+        assert at.aws.messages("shop-dead-letters") == []
+
+
+def test_letters_that_nobody_can_read_are_left_and_said() -> None:
+    with settled() as at:
+        bury(at, "x", {"flowguard": {"DataType": "String", "StringValue": "no JSON"}})
+        report = at.forget()
+        assert ("dead letters", 1) in [(left.what, left.number) for left in report.left]
+        assert len(at.aws.messages("shop-dead-letters")) == 1
+
+
+def test_letters_that_sqs_does_not_delete_are_said_and_it_is_not_done() -> None:
+    def refusing(call: ApiCall, proceed: Proceed) -> Response:
+        if call.operation != "DeleteMessageBatch":
+            return proceed()
+        return {"Failed": [{"Id": "0", "Code": "InternalError", "Message": "later", "SenderFault": False}]}
+
+    with settled(BAD) as at:
+        with intercept(refusing):
+            report = at.forget(BAD)
+        assert (report.is_done, report.is_complete) == (False, False)
+        assert report.left[-1].why == "SQS did not delete them: InternalError: later"
+        assert at.forget(BAD).is_complete
+
+
+def test_texts_of_a_request_that_another_object_has_too_are_left_and_said() -> None:
+    with place() as at:
+        at.order(GONE, request_id="both")
+        at.order(STAYS, request_id="both")
+        at.clock.advance(minutes=31)
+        others = at.places(STAYS)
+        report = at.forget()
+        assert [left.why.partition(" is of")[0] for left in report.left if left.what == "texts in S3"] == [
+            "request both"
+        ]
+        assert (at.places(STAYS), report.is_complete) == (others, True)
+
+
+def test_requests_beyond_those_whose_texts_are_looked_for_are_said() -> None:
+    with settled() as at:
+        for number in range(MOST_REQUESTS):
+            row = {
+                "pk": {"S": f"run#shop#{GONE}"},
+                "sk": {"S": f"history#{number}"},
+                "request_id": {"S": f"r-{number}"},
+            }
+            at.aws.client("dynamodb").put_item(TableName="flowguard", Item=row)
+        assert [left.number for left in at.forget().left if left.what == "requests"] == [1]
+
+
+def test_what_a_journal_names_is_removed_and_so_are_its_rows() -> None:
+    with settled() as at:
+        at.aws.client("s3").put_object(Bucket="texts", Key="flowguard/shop/older/1-state", Body=b"x")
+        named = ['["texts", "flowguard/shop/older/1-state"]']
+        row = {"pk": {"S": f"run#shop#{GONE}"}, "sk": {"S": "forget#0007"}, "texts": {"SS": named}}
+        at.aws.client("dynamodb").put_item(TableName="flowguard", Item=row)
+        at.forget()
+        assert "flowguard/shop/older/1-state" not in at.aws._s3.state()["texts"]
+        assert [i for i in at.aws.items("flowguard") if i["sk"]["S"].startswith("forget#")] == []
