@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -10,7 +10,7 @@ from typing import Final
 
 from flowguard.aws.dead_letter_queue import Reading
 from flowguard.aws.forgetting import Forgetting
-from flowguard.aws.items import read_item
+from flowguard.aws.items import Item, read_item
 from flowguard.aws.object_scan import Child
 from flowguard.aws.object_traces import MOST_REQUESTS, TraceReader, Traces
 from flowguard.aws.run_reader import readable
@@ -20,6 +20,7 @@ from flowguard.operate.moments import moment
 from flowguard.protocol.forgotten import NOW, is_forgotten
 from flowguard.protocol.run import ENDED, LONGEST_LEASE, RunItem
 from flowguard.startup.named_tuple import NamedTuple
+from flowguard.wire.message import Message
 from flowguard.worker.dead_letters import Letter
 from flowguard.worker.lifetimes import Lifetimes
 
@@ -100,12 +101,12 @@ class Forgetter(NamedTuple):
             traces = self.reader.read(flow.name, object_id, letters.requests)
             letters.add(child for child in traces.children if child.flow in self.flows)
             with readable(flow.name, object_id):
-                item = None if traces.item is None else read_item(traces.item)
-            report = Forgotten(flow.name, object_id, _stands(item, self.now), _counts(traces, item, letters.chosen))
+                run = None if traces.item is None else _Run(traces.item, read_item(traces.item))
+            report = Forgotten(flow.name, object_id, _stands(run, self.now), _counts(traces, run, letters))
             report.left += _left(traces, letters, has_bucket=self.reader.bucket is not None)
             if self.really:
-                self._check(flow, item)
-                self._remove(flow, object_id, traces, item)
+                self._check(flow, run)
+                self._remove(flow, object_id, traces, run)
                 report.left += letters.deleted(reading)
                 report.is_done = not letters.undeleted
         for child in traces.children:
@@ -127,64 +128,80 @@ class Forgetter(NamedTuple):
         except NotForgotten as error:
             report.children.append(Forgotten(child.flow, child.object_id, "", {}, why_not=error.why))
 
-    def _check(self, flow: AnyFlow, item: RunItem | None) -> None:
+    def _check(self, flow: AnyFlow, run: _Run | None) -> None:
         """Raise :class:`NotForgotten` for a run that goes on, or may not have sent all that its end had to send."""
-        if item is None or is_forgotten(item) or self.at_once:
+        if run is None or run.is_forgotten or self.at_once:
             return
+        item = run.item
         if item.status not in ENDED:
             why = f"it is {item.status.value} at {item.stage}; cancel it first (--cancel), and repeat this at its end"
             raise NotForgotten(flow.name, why)
         settled_at = item.committed_at + SETTLED_AFTER // timedelta(milliseconds=1)
         if self.now < settled_at:
-            raise NotForgotten(
-                flow.name, f"it may not have sent its end yet; repeat this after {moment(settled_at, self.now)}"
-            )
+            why = f"it may not have sent its end yet; repeat this after {moment(settled_at, self.now)}"
+            raise NotForgotten(flow.name, why)
 
-    def _remove(self, flow: AnyFlow, object_id: str, traces: Traces, item: RunItem | None) -> None:
+    def _remove(self, flow: AnyFlow, object_id: str, traces: Traces, run: _Run | None) -> None:
         """Remove what was found. What a call that is cut off here leaves, the next one finds."""
-        until = self._until(flow, item)
+        until = self._until(flow, run)
         texts = [*traces.journal, *traces.texts]
         of_answers = [text for early in traces.early for text in early.texts]
         noted = self.forgetting.note_texts(flow.name, object_id, list(dict.fromkeys([*texts, *of_answers])), until)
-        if traces.item is not None and item is not None and not is_forgotten(item):
-            at = self.now if flow.on_conflict is ATTACH else item.committed_at or self.now
-            if not self.forgetting.leave_trace(traces.item, now=self.now, at=at, until=until):
-                raise NotForgotten(flow.name, "it has gone on since it was looked at; repeat this")
+        self._empty(flow, run, until)
         self.forgetting.remove_rows([*traces.callers, *traces.history, *traces.groups])
         emptied = [early for early in traces.early if self.forgetting.empty_early(early)]
         texts += [text for early in emptied for text in early.texts]
         self.forgetting.remove_texts(list(dict.fromkeys(texts)))
-        self.forgetting.remove_rows([*noted, *(key for key in traces.journal_rows if key not in noted)])
+        journal = {key["sk"]["S"]: key for key in (*noted, *traces.journal_rows)}
+        self.forgetting.remove_rows(list(journal.values()))
 
-    def _until(self, flow: AnyFlow, item: RunItem | None) -> int:
+    def _empty(self, flow: AnyFlow, run: _Run | None, until: int) -> None:
+        """Leave a trace of the run, where there is one that has none yet."""
+        if run is None or run.is_forgotten:
+            return
+        at = self.now if flow.on_conflict is ATTACH else run.item.committed_at or self.now
+        if not self.forgetting.leave_trace(run.raw, now=self.now, at=at, until=until):
+            raise NotForgotten(flow.name, "it has gone on since it was looked at; repeat this")
+
+    def _until(self, flow: AnyFlow, run: _Run | None) -> int:
         """Return until when the trace is needed (ms): as long as copies of the run's messages may come."""
         lifetimes = Lifetimes(flow)
-        lives_until = 0 if item is None else item.ttl * 1000
+        lives_until = 0 if run is None else run.item.ttl * 1000
         return lifetimes.not_before(lives_until, lifetimes.of_run(self.now), self.now)
+
+
+class _Run(NamedTuple):
+    """A run item as it is stored, and as it is read."""
+
+    raw: Item
+    item: RunItem
+
+    @property
+    def is_forgotten(self) -> bool:
+        return is_forgotten(self.item)
 
 
 @dataclass
 class _Letters:
-    """The dead letters in a flow's queue, those of an object and of its children among them."""
+    """The dead letters in a queue, and as ``chosen`` those of an object and of its children, with their messages."""
 
     every: Sequence[Letter]
-    chosen: list[Letter]
+    chosen: list[tuple[Letter, Message]]
     undeleted: int = 0
 
     @classmethod
     def of(cls, reading: Reading, run: Child) -> _Letters:
         """Read the whole queue. All its letters are hidden until the reading ends."""
         letters = [letter for page in reading.pages() for letter in page]
-        return cls(letters, [letter for letter in letters if _is_of(letter, {run})])
+        return cls(letters, [*_letters_of(letters, {run})])
 
     def add(self, runs: Iterable[Child]) -> None:
         """Take the letters of further runs too, such as requests to them that were not sent."""
-        known = {*runs}
-        self.chosen += [letter for letter in self.every if _is_of(letter, known) and letter not in self.chosen]
+        self.chosen += _letters_of(self.every, {*runs})
 
     @property
     def requests(self) -> list[str]:
-        return [letter.message.request_id for letter in self.chosen if letter.message is not None]
+        return [message.request_id for _, message in self.chosen]
 
     @property
     def unread(self) -> int:
@@ -193,27 +210,31 @@ class _Letters:
 
     def deleted(self, reading: Reading) -> Iterator[Left]:
         """Delete them. Yield those that SQS has not deleted."""
-        failures = reading.delete(self.chosen)
+        failures = reading.delete([letter for letter, _ in self.chosen])
         self.undeleted = len(failures)
         if failures:
             yield Left("dead letters", len(failures), f"SQS did not delete them: {next(iter(failures.values()))}")
 
 
-def _is_of(letter: Letter, runs: set[Child]) -> bool:
-    m = letter.message
-    return m is not None and Child(m.flow, letter.object_id or "") in runs
+def _letters_of(
+    letters: Sequence[Letter], runs: Collection[tuple[str, str | None]]
+) -> Iterator[tuple[Letter, Message]]:
+    """Yield the letters of runs, by flow and object, with their messages."""
+    for letter in letters:
+        if letter.message is not None and (letter.message.flow, letter.object_id) in runs:
+            yield letter, letter.message
 
 
-def _counts(traces: Traces, item: RunItem | None, letters: Sequence[Letter]) -> dict[str, int]:
+def _counts(traces: Traces, run: _Run | None, letters: _Letters) -> dict[str, int]:
     """Return how much there is of each kind that is removed."""
     counts = {
-        "run item": int(item is not None and not is_forgotten(item)),
+        "run item": 0 if run is None or run.is_forgotten else 1,
         "rows of callers": len(traces.callers),
         "rows of the history": len(traces.history),
         "rows of groups": len(traces.groups),
         "early answers": len(traces.early),
         "texts in S3": len({*traces.journal, *traces.texts, *(text for early in traces.early for text in early.texts)}),
-        "dead letters": len(letters),
+        "dead letters": len(letters.chosen),
     }
     return {kind: count for kind, count in counts.items() if count}
 
@@ -237,9 +258,10 @@ def _left(traces: Traces, letters: _Letters, *, has_bucket: bool) -> Iterator[Le
         yield Left("dead letters", letters.unread, "they cannot be read, so whose they are is not known")
 
 
-def _stands(item: RunItem | None, now: int) -> str:
-    if item is None:
+def _stands(run: _Run | None, now: int) -> str:
+    if run is None:
         return "there is no run"
-    if is_forgotten(item):
+    item = run.item
+    if run.is_forgotten:
         return f"request {item.request_id}: {NOW}"
     return f"the run of request {item.request_id}, of {moment(item.requested_at, now)}, is {item.status.value}"

@@ -453,8 +453,62 @@ def test_what_a_journal_names_is_removed_and_so_are_its_rows() -> None:
     with settled() as at:
         at.aws.client("s3").put_object(Bucket="texts", Key="flowguard/shop/older/1-state", Body=b"x")
         named = ['["texts", "flowguard/shop/older/1-state"]']
-        row = {"pk": {"S": f"run#shop#{GONE}"}, "sk": {"S": "forget#0007"}, "texts": {"SS": named}}
+        row: Any = {"pk": {"S": f"run#shop#{GONE}"}, "sk": {"S": "forget#0007"}, "texts": {"SS": named}}
         at.aws.client("dynamodb").put_item(TableName="flowguard", Item=row)
         at.forget()
         assert "flowguard/shop/older/1-state" not in at.aws._s3.state()["texts"]
         assert [i for i in at.aws.items("flowguard") if i["sk"]["S"].startswith("forget#")] == []
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_a_text_that_only_the_journal_names_is_removed_when_it_is_made_again(after: bool) -> None:
+    """It was cut off at the first text, when nothing points to the others any more."""
+
+    def dying(call: ApiCall, proceed: Proceed) -> Response:
+        if call.operation != "DeleteObject":
+            return proceed()
+        if after:
+            proceed()
+        raise CutOffError
+
+    older, early = "flowguard/shop/older/1-state", "flowguard/shop/answers/1"
+    with settled() as at:
+        client: Any = at.aws.client("dynamodb")
+        keys = {older: (f"run#shop#{GONE}", "run", "state"), early: (f"wait#shop#paid-{GONE}", "early", "text")}
+        for key, (pk, sk, name) in keys.items():
+            at.aws.client("s3").put_object(Bucket="texts", Key=key, Body=b"x")
+            client.update_item(
+                TableName="flowguard",
+                Key={"pk": {"S": pk}, "sk": {"S": sk}},
+                UpdateExpression="SET #name = :pointer",
+                ExpressionAttributeNames={"#name": name},
+                ExpressionAttributeValues={":pointer": {"M": {"bucket": {"S": "texts"}, "key": {"S": key}}}},
+            )
+        with pytest.raises(CutOffError), intercept(dying):
+            at.forget()
+        at.clock.advance(seconds=301)
+        assert at.forget().is_complete
+        assert {older, early} & at.aws._s3.state()["texts"].keys() == set()
+
+
+def test_rows_of_callers_are_removed() -> None:
+    with settled() as at:
+        row: Any = {"pk": {"S": f"run#shop#{GONE}"}, "sk": {"S": "caller#t#k"}, "caller": {"S": MARKER}}
+        at.aws.client("dynamodb").put_item(TableName="flowguard", Item=row)
+        assert at.forget().counts["rows of callers"] == 1
+        assert [i for i in at.aws.items("flowguard") if i["sk"]["S"].startswith("caller#")] == []
+
+
+def test_the_trace_lives_no_shorter_than_the_item_did() -> None:
+    with settled() as at:
+        long = at.clock.now() // 1000 + 60 * 86_400
+        client: Any = at.aws.client("dynamodb")
+        client.update_item(
+            TableName="flowguard",
+            Key={"pk": {"S": f"run#shop#{GONE}"}, "sk": {"S": "run"}},
+            UpdateExpression="SET #ttl = :ttl",
+            ExpressionAttributeNames={"#ttl": "ttl"},
+            ExpressionAttributeValues={":ttl": {"N": str(long)}},
+        )
+        at.forget()
+        assert item(at).ttl == long
