@@ -106,7 +106,7 @@ class ObjectScan(NamedTuple):
         return self.stem is not None and self.stem in row["request_id"]["S"]
 
     def _shares(self, row: Item, texts: RequestTexts) -> bool:
-        """Answer whether a run, which is another object's, may have texts of the request."""
+        """Answer whether the run of another object may have texts of the request."""
         keys = [row[name]["M"].get("key", {"S": ""})["S"] for name in _LONG if "M" in row.get(name, {})]
         is_own_flow = row["pk"]["S"].startswith(self._runs)
         has_texts = any(key.startswith(texts.prefix) for key in keys)

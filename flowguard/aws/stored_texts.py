@@ -1,4 +1,4 @@
-"""Texts in S3, which are found by what points to them or by their request, and removed with all versions."""
+"""Finds texts in S3 and removes them with all their versions."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class StoredTexts(NamedTuple):
 
 
 def pointed_to(value: Mapping[str, Any]) -> Iterator[StoredText]:
-    """Yield the texts to which an item, or a part of it, points.
+    """Yield the texts to which an item points.
 
     What stages remember, and what waits are answered, stands in maps too, under names of the user's: a JSON text under
     the name ``key`` is no key.

@@ -65,7 +65,7 @@ def forget(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Remove what OBJECT has left: its run's data, dead letters, and texts in S3.
+    """Remove the data that OBJECT has left in the run table, among dead letters and in S3.
 
     Without --yes it only says what there is. The run item stays, emptied, until no message of the run can come any
     more: late ones change nothing. A run that goes on is refused. The whole table is read.

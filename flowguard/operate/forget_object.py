@@ -1,4 +1,4 @@
-"""Forgets an object: finds, counts and removes what its runs have left. The run item keeps a trace without data."""
+"""Finds, counts and removes what the runs of an object have left. The run item keeps a trace without data."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Left(NamedTuple):
 
 @dataclass
 class Forgotten:
-    """What was found of an object, by kind, and what was not removed.
+    """A report of what was found of an object, by kind. It says what was left too.
 
     ``is_done`` says that all that was to be removed is gone, ``why_not`` why not. ``children`` are those that were
     asked for too.
@@ -183,7 +183,7 @@ class _Run(NamedTuple):
 
 @dataclass
 class _Letters:
-    """The dead letters in a queue, and as ``chosen`` those of an object and of its children, with their messages."""
+    """The dead letters in a queue. ``chosen`` are those of an object and of its children."""
 
     every: Sequence[Letter]
     chosen: list[tuple[Letter, Message]]
@@ -219,7 +219,7 @@ class _Letters:
 def _letters_of(
     letters: Sequence[Letter], runs: Collection[tuple[str, str | None]]
 ) -> Iterator[tuple[Letter, Message]]:
-    """Yield the letters of runs, by flow and object, with their messages."""
+    """Yield the letters of runs with their messages."""
     for letter in letters:
         if letter.message is not None and (letter.message.flow, letter.object_id) in runs:
             yield letter, letter.message
