@@ -90,7 +90,7 @@ class Forgetting(NamedTuple):
             "ConditionExpression": expressions.IS_AS_READ,
             "ExpressionAttributeNames": {**expressions.TRACE_NAMES, **names},
             "ExpressionAttributeValues": {
-                **{f":{name}": item[name] for name in ("request_id", "requested_at", "epoch", "done", "status")},
+                **{f":{name}": item[name] for name in expressions.AS_READ},
                 ":failed": {"S": Status.FAILED.value},
                 ":error": {"S": str(forgotten_error(now))},
                 ":last": number(LAST_REDRIVE),

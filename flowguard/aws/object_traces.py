@@ -25,9 +25,9 @@ from flowguard.aws.items import Item, run_key
 from flowguard.aws.object_scan import Child, Named, ObjectScan, RequestTexts, pages_of
 from flowguard.aws.stored_texts import StoredText, StoredTexts, pointed_to
 from flowguard.aws.waits import awaiting_row
-from flowguard.names.ids import ObjectId, RequestId
+from flowguard.names.ids import ObjectId
 from flowguard.startup.named_tuple import NamedTuple
-from flowguard.wire.message import Message
+from flowguard.wire.send_ids import stem_of_run
 from flowguard.worker.early_answers import user_of
 
 if TYPE_CHECKING:
@@ -148,9 +148,7 @@ class TraceReader(NamedTuple):
 
 def stem_of(flow: str, object_id: str, item: Item) -> str:
     """Return what stands in the ids of all that the item's run has asked for."""
-    at, request_id = int(item["requested_at"]["N"]), RequestId(item["request_id"]["S"])
-    message = Message(flow, "", 0, ObjectId(object_id), request_id, at, "", hop=0)
-    return message.hop_id.removesuffix("0")
+    return stem_of_run(flow, object_id, item["request_id"]["S"], int(item["requested_at"]["N"]))
 
 
 def _requests(rows: Sequence[Item]) -> Iterator[str]:

@@ -58,7 +58,7 @@ def check_shared_streams(needed: Deployment, function: FunctionNeed, live: Accou
     """Yield what else reads the streams of a function. A table's serves two readers."""
     sources = live.event_sources(function.name) if function.streams else None
     arns = [] if sources is None else [str(source.get("EventSourceArn", "")) for source in sources]
-    for stream in function.streams:
+    for stream in (stream for stream in function.streams if stream.kafka is None):  # groups of Kafka share nothing
         for arn in dict.fromkeys(stream_of(arn) for arn in arns if stream.is_in(arn)):
             yield from known(_shared(function, stream, other_readers(needed, arn, live)))
 

@@ -31,6 +31,7 @@ import json
 from enum import Enum
 from hashlib import sha256
 
+from flowguard.names.ids import ObjectId, RequestId
 from flowguard.wire.message import Message
 
 _DIGEST = 16
@@ -83,6 +84,12 @@ def unnamed(message: Message, message_id: str) -> str:
 def letter_mark(message_id: str) -> str:
     """Return what tells one letter from every other, also one with the same message."""
     return f".{digest_of(message_id)[:_SHORTER]}"
+
+
+def stem_of_run(flow: str, object_id: str, request_id: str, requested_at: int) -> str:
+    """Return what stands in the ids of all that a run has asked for, up to the hop."""
+    message = Message(flow, "", 0, ObjectId(object_id), RequestId(request_id), requested_at, "", hop=0)
+    return message.hop_id.removesuffix("0")
 
 
 def key_of(message: Message, name: str, reset_by: str | None = None) -> str:

@@ -27,8 +27,8 @@ SENDERS: Final[Mapping[str, Mapping[str, set[str]]]] = {
 }
 """The functions that may send to each queue of answers that is no inbox: who asks, who is asked, who answers."""
 
-SCHEDULED: Final = {"everything"}
-"""Those to which the scheduler sends deadlines."""
+SCHEDULED: Final = {"everything", "ticking"}
+"""Those to which the scheduler sends."""
 
 _CART: Final = {f"validate-cart-{one}" for one in ("add-found", "answers", "check-cart", "confirm-cart", "price-cart")}
 _CACHE: Final = {f"triggered-cache-{one}" for one in ("build-entry", "collect-parts", "publish-entry")}
@@ -49,6 +49,7 @@ LETTERS: Final[Mapping[str, Mapping[str, set[str]]]] = {
         "recount-night-dead-letters": _NIGHT,
     },
     "starting": {"shipping-dead-letters": {"shipping-ship"}},
+    "ticking": {"reports-dead-letters": {"reports-report"}, "sweeps-dead-letters": {"sweeps-sweep"}},
     "topics": {"accounts-dead-letters": {"accounts-copy"}, "orders-dead-letters": {"orders-place"}},
     "uploading": {"files-dead-letters": {"files-index"}, "scans-dead-letters": {"scans-read"}},
     "streaming": {"changes-dead-letters": {"changes-notice"}, "clicks-dead-letters": {"clicks-count"}},

@@ -357,6 +357,7 @@ UNTAGGED = {
     "AWS::SNS::Subscription",
     "AWS::SNS::TopicPolicy",
     "AWS::SQS::QueuePolicy",
+    "AWS::Scheduler::Schedule",
 }
 
 

@@ -34,7 +34,7 @@ _DAY_HOURS: Final = 24
 _KEPT: Final = 345_600
 """Seconds for which a queue keeps a message by default."""
 
-_BATCH: Final = {"sqs": 10, "kinesis": 100, "dynamodb": 100, "kafka": 100, "": 100}
+_BATCH: Final = {"sqs": 10, "kinesis": 100, "dynamodb": 100, "kafka": 100}
 """Records of a batch by default."""
 
 _ATTRIBUTES: Final[Sequence[str]] = (
@@ -468,8 +468,10 @@ def _text(value: Any) -> Any:
 
 def _mapping(given: Mapping[str, Any]) -> dict[str, Any]:
     """Return an event source mapping as Lambda tells of it."""
-    arn = "" if "SelfManagedEventSource" in given else given.get("EventSourceArn", UNKNOWN)
-    size = {} if arn is UNKNOWN else {"BatchSize": _BATCH.get(f"{arn}::".split(":")[2], 1)}
+    is_outside = "SelfManagedEventSource" in given
+    arn = "" if is_outside else given.get("EventSourceArn", UNKNOWN)
+    service = "kafka" if is_outside else f"{arn}::".split(":")[2]
+    size = {} if arn is UNKNOWN else {"BatchSize": _BATCH.get(service, 1)}
     is_on = given.get("Enabled", True)
     state = is_on if is_on is UNKNOWN else "Enabled" if is_on else "Disabled"
     place = given.get("FunctionName", UNKNOWN)  # Lambda tells its ARN

@@ -513,7 +513,7 @@ def sources(**given: Any) -> Any:
         (Q, 10),
         ("arn:aws:kinesis:a:b:stream/s", 100),
         ("arn:aws:dynamodb:a:b:table/t/stream/s", 100),
-        ("arn:aws:kafka:a:b:c", 1),
+        ("arn:aws:kafka:a:b:c", 100),
         ("none", 1),
         ("sqs:none", 1),
         (7, 1),
