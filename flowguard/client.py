@@ -42,6 +42,8 @@ from flowguard.worker.resets import Resetter
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MS: Final = timedelta(milliseconds=1)
 _SECOND: Final = 1_000  # ms
+_FIRST: Final = 946_684_800_000  # an earlier time looks like seconds
+_LAST: Final = FOR_EVER - 366 * 86_400_000  # a schedule in whole seconds is within what a datetime has
 
 
 @dataclass(frozen=True)
@@ -321,8 +323,8 @@ def _due(now: int, at: datetime | None, after: timedelta | None) -> int:
 
 
 def _in_range(name: str, given: object, moment: int) -> int:
-    if not 0 <= moment <= FOR_EVER:
-        raise RunFailed(f"{name}={given} is no time from the year 1970 to 9999")
+    if not _FIRST <= moment <= _LAST:
+        raise RunFailed(f"{name}={given} is no time from the year 2000 to 9998")
     return moment
 
 

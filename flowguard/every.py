@@ -16,6 +16,7 @@ from typing import Any, Final
 from flowguard.destinations import Destination, Queue
 from flowguard.errors import FlowguardError, shown
 from flowguard.payload.encoding import encode_json
+from flowguard.protocol.outbox import LARGEST_SCHEDULED
 from flowguard.startup.late_pattern import late_pattern
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.message import FLOW_STAGE, REQUEST_ID
@@ -115,8 +116,10 @@ def every_problems(every: object, inbox: Destination, *, sealed_only: bool) -> I
         yield "sealed_only refuses what is not sealed, and the requests of its schedules are not; leave it out"
 
 
-def payload_problem(every: Every, read: Any) -> str | None:
+def payload_problem(every: Every, flow: str, stage: str, read: Any) -> str | None:
     """Return why the flow's first stage would refuse the payload of a tick. ``read`` raises what it would raise."""
+    if (size := len(every.input(flow, stage).encode())) > LARGEST_SCHEDULED:
+        return f"every: its message has {size:,} bytes, and EventBridge Scheduler takes {LARGEST_SCHEDULED:,}"
     try:
         read(every.example())
     except FlowguardError as error:

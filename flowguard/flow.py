@@ -633,7 +633,7 @@ def _every_problems(flow: AnyFlow, entry: AnyStage) -> list[str]:
     def read(text: str) -> ObjectId:
         return flow.object_of(decode(entry.payload, text, what="the payload of a schedule"), RequestId("tick"))
 
-    return [problem for schedule in flow.every if (problem := payload_problem(schedule, read))]
+    return [problem for schedule in flow.every if (problem := payload_problem(schedule, flow.name, entry.name, read))]
 
 
 def _object_problems(flow: AnyFlow, entry: AnyStage) -> list[str]:

@@ -114,6 +114,7 @@ WRONG: list[tuple[Any, str]] = [
         "its payload has <aws.scheduler.…, which EventBridge Scheduler replaces; only SCHEDULED_AT",
     ),
     ((NIGHTLY, NIGHTLY), "2 of its schedules are named 'tick'; give them names of their own"),
+    ((Every("rate(1 day)", {"night": "n" * 300_000}),), "300,.* bytes, and EventBridge Scheduler takes 262,144"),
     ((Every("rate(1 day)", {"night": 7}),), "every: the payload of a schedule is no Night: night"),
     ((Every("rate(1 day)", {"night": ""}),), "every: the payload has no usable 'night' to name the object by"),
 ]

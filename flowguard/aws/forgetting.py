@@ -129,10 +129,16 @@ class Forgetting(NamedTuple):
         }
         return self._change(call)
 
-    def remove_texts(self, texts: Sequence[StoredText]) -> None:
-        """Remove texts from S3 with all their versions, one after another."""
+    def remove_texts(self, texts: Sequence[StoredText]) -> dict[StoredText, str]:
+        """Remove texts from S3 with all their versions, one after another. Returns why some are still there."""
+        left: dict[StoredText, str] = {}
         for text in texts:
-            self.texts.remove(text)
+            try:
+                self.texts.remove(text)
+            except ClientError as error:
+                if error_code(error) != "NoSuchBucket":  # whose texts are gone with it
+                    left[text] = str(error)
+        return left
 
     def _change(self, call: Any) -> bool:
         try:

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final
 from flowguard.aws.commit_texts import prefix_of_request
 from flowguard.aws.items import Item, run_key
 from flowguard.aws.object_scan import Child, Named, ObjectScan, RequestTexts, pages_of
-from flowguard.aws.stored_texts import StoredText, StoredTexts, pointed_to
+from flowguard.aws.stored_texts import StoredText, StoredTexts, texts_of
 from flowguard.aws.waits import awaiting_row
 from flowguard.names.ids import ObjectId
 from flowguard.startup.named_tuple import NamedTuple
@@ -37,7 +37,10 @@ JOURNAL: Final = "forget#"
 """What the sort keys of rows begin with that name texts which are about to be removed."""
 
 MOST_REQUESTS: Final = 20
-"""Requests of an object whose texts are looked for."""
+"""Requests of an object whose texts are removed at once."""
+
+_OTHERS: Final = frozenset({"answers", "groups"})
+"""Requests under whose ids the bucket has texts of all objects."""
 
 _CALLER: Final = "caller#"
 _HISTORY: Final = "history#"
@@ -57,8 +60,8 @@ class Traces(NamedTuple):
     """What an object has left.
 
     ``callers``, ``history`` and ``groups`` are keys of rows. ``shared`` are requests that other objects have too: their
-    texts look alike, and are not among ``texts``. ``unread`` counts requests beyond those whose texts were looked
-    for. ``journal`` is what a removal that was cut off has left to do, in the rows with the keys ``journal_rows``.
+    texts look alike, and are not among ``texts``. ``unread`` counts requests that have texts beside those. ``journal``
+    is what a removal that was cut off has left to do, in the rows with the keys ``journal_rows``.
     """
 
     item: Item | None
@@ -85,21 +88,27 @@ class TraceReader(NamedTuple):
     prefix: str
     pause: Callable[[float], None] = time.sleep
 
-    def read(self, flow: str, object_id: str, requests: Sequence[str] = ()) -> Traces:
-        """Read what an object has left. ``requests`` are ids of its runs that are known from elsewhere.
+    def read(
+        self, flow: str, object_id: str, requests: Sequence[tuple[str, int]] = (), before: int | None = None
+    ) -> Traces:
+        """Read what an object has left. ``requests`` are known from elsewhere, by id and time; newer ones are no part.
 
-        Texts are listed before the table is read: a run that has written one has its item by then.
+        Texts to which nothing points count if they were written ``before`` (ms): a younger one may be of a hop of
+        another object, under the same request id, that is not committed yet.
         """
         rows = list(self._partition(run_key(flow, ObjectId(object_id))["pk"]))
         item = next((row for row in rows if row["sk"]["S"] == "run"), None)
-        known = list(dict.fromkeys([*_requests(rows), *requests]))
-        listed = list(self._listed(flow, known[:MOST_REQUESTS]))
+        latest = None if item is None else int(item["requested_at"]["N"])
+        elsewhere = [request for request, at in requests if latest is None or at <= latest]
+        known = dict.fromkeys([*_requests(rows), *elsewhere])
+        with_texts = [*self._listed(flow, [request for request in known if request not in _OTHERS], before)]
+        listed = with_texts[:MOST_REQUESTS]
         stem = None if item is None else stem_of(flow, object_id, item)
-        scan = ObjectScan(flow, object_id, stem, [of for of, texts in listed if texts])
+        scan = ObjectScan(flow, object_id, stem, [of for of, _ in listed])
         named = scan.named(self.client, self.table, self.pause)
         groups = [row for shard in named.shards for row in self._partition(shard["pk"])]
         unshared = [text for of, texts in listed if of.request_id not in named.shared for text in texts]
-        pointed = [text for row in [*rows, *groups] for text in pointed_to(row)]
+        pointed = [text for row in [*rows, *groups] for text in texts_of(row)]
         journal = _of_kind(rows, JOURNAL)
         return Traces(
             item=item,
@@ -109,32 +118,37 @@ class TraceReader(NamedTuple):
             early=tuple(self._early(named)),
             texts=tuple(dict.fromkeys([*pointed, *unshared])),
             children=named.children,
-            shared=tuple(sorted(named.shared)),
-            unread=len(known[MOST_REQUESTS:]),
+            shared=tuple(sorted(named.shared | (_OTHERS & known.keys()))),
+            unread=len(with_texts[MOST_REQUESTS:]),
             awaited=len(named.waits),
             journal=tuple(StoredText(*json.loads(text)) for row in journal for text in row["texts"]["SS"]),
             journal_rows=_keys(journal),
         )
 
-    def _listed(self, flow: str, requests: Sequence[str]) -> Iterator[tuple[RequestTexts, list[StoredText]]]:
-        """Yield the texts of each request, whatever object they are of."""
+    def _listed(
+        self, flow: str, requests: Sequence[str], before: int | None
+    ) -> Iterator[tuple[RequestTexts, list[StoredText]]]:
+        """Yield the texts of each request that has some, whatever object they are of."""
         if self.bucket is None:
             return
         for request in requests:
             prefix = prefix_of_request(self.prefix, flow, request)
-            yield RequestTexts(request, prefix), list(self.texts.under(self.bucket, prefix))
+            if texts := [*self.texts.under(self.bucket, prefix, before)]:
+                yield RequestTexts(request, prefix), texts
 
     def _early(self, named: Named) -> Iterator[Early]:
-        """Yield the answers that are kept for the ids that the object waits for, where they are for nobody else."""
+        """Yield the answers that runs of the object have used, or for which they waited when these came.
+
+        One that nobody has used or waited for is for whoever waits next.
+        """
         users = {user_of(awaiting_row("", row).address) for row in named.waits}
-        waits = {(row["pk"]["S"], row["sk"]["S"]) for row in named.waits}
-        for pk in sorted({pk for pk, _ in waits}):
+        for pk in sorted({row["pk"]["S"] for row in named.waits}):
             rows = list(self._partition({"S": pk}))
-            is_alone = all((pk, row["sk"]["S"]) in waits for row in rows if "object_id" in row)
             for row in _of_kind(rows, _EARLY):
                 used_by = row.get("used_by", {"S": ""})["S"]
-                if "forgotten" not in row and (used_by in users or is_alone):
-                    yield Early(_key(row), row["given_by"]["S"], used_by, tuple(pointed_to(row)))
+                user = used_by or row.get("waited", {"S": ""})["S"]
+                if "forgotten" not in row and user in users:
+                    yield Early(_key(row), row["given_by"]["S"], used_by, tuple(texts_of(row)))
 
     def _partition(self, pk: Item) -> Iterator[Item]:
         call: Any = {

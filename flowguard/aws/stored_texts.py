@@ -24,10 +24,16 @@ class StoredTexts(NamedTuple):
     s3: Callable[[], S3Client]
     owner: str | None = None
 
-    def under(self, bucket: str, prefix: str) -> Iterator[StoredText]:
-        """Yield the texts whose keys begin like this, those too of which only older versions are left."""
-        for key in dict.fromkeys(version["Key"] for version in self._versions(bucket, prefix)):
-            yield StoredText(bucket, key)
+    def under(self, bucket: str, prefix: str, before: int | None = None) -> Iterator[StoredText]:
+        """Yield the texts whose keys begin like this, those too of which only older versions are left.
+
+        ``before`` leaves out what was written since then (ms).
+        """
+        versions = [*self._versions(bucket, prefix)]
+        young = {each["Key"] for each in versions if before is not None and _written_at(each) >= before}
+        for key in dict.fromkeys(each["Key"] for each in versions):
+            if key not in young:
+                yield StoredText(bucket, key)
 
     def remove(self, text: StoredText) -> None:
         """Remove a text, each version and each mark of its deletion. One that is gone stays gone."""
@@ -52,6 +58,16 @@ class StoredTexts(NamedTuple):
         return {} if self.owner is None else {"ExpectedBucketOwner": self.owner}
 
 
+def _written_at(version: Any) -> int:
+    """Return when a version was written, in ms. 0 where an engine of the tests does not know."""
+    return int(version["LastModified"].timestamp() * 1000) if "LastModified" in version else 0
+
+
+def texts_of(row: Mapping[str, Any]) -> Iterator[StoredText]:
+    """Yield the texts to which a row points. Of what maps names of stages to ids nothing is read."""
+    yield from pointed_to({name: value for name, value in row.items() if name not in _NO_TEXTS})
+
+
 def pointed_to(value: Mapping[str, Any]) -> Iterator[StoredText]:
     """Yield the texts to which an item points.
 
@@ -68,6 +84,9 @@ def pointed_to(value: Mapping[str, Any]) -> Iterator[StoredText]:
         if isinstance(part, Mapping):
             yield from pointed_to(part)
 
+
+_NO_TEXTS: Final = frozenset({"stages", "late", "callers"})
+"""The attributes with names of the user's beside ids."""
 
 _JSON: Final = '"[{'
 """The beginnings of JSON texts that may hold a slash."""

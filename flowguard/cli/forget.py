@@ -78,6 +78,9 @@ def forget(
         raise click.UsageError("--cancel goes with --yes, and not with --at-once")
     loaded = flow_class(flow)
     flows = {asked.name: asked for asked in (loaded, *map(flow_class, children))}
+    for asked in flows.values():  # before anything is written
+        if queue is None or asked is not loaded:
+            _queue_of(asked)
     with connection_errors(f"table {settings_of(options).run_table}"):
         try:
             report = _forgetter(flows, queue, options, really=yes, at_once=at_once).forget(loaded, object_id)

@@ -14,6 +14,7 @@ from flowguard.aws.items import Item, read_item
 from flowguard.aws.object_scan import Child
 from flowguard.aws.object_traces import MOST_REQUESTS, TraceReader, Traces
 from flowguard.aws.run_reader import readable
+from flowguard.aws.stored_texts import StoredText
 from flowguard.errors import NotForgotten
 from flowguard.flow import ATTACH, AnyFlow
 from flowguard.operate.moments import moment
@@ -98,17 +99,20 @@ class Forgetter(NamedTuple):
     def _forget(self, flow: AnyFlow, object_id: str, met: set[Child]) -> Forgotten:
         with self.letters(flow) as reading:
             letters = _Letters.of(reading, Child(flow.name, object_id))
-            traces = self.reader.read(flow.name, object_id, letters.requests)
+            before = self.now - SETTLED_AFTER // timedelta(milliseconds=1)
+            traces = self.reader.read(flow.name, object_id, letters.requests, before)
             letters.add(child for child in traces.children if child.flow in self.flows)
             with readable(flow.name, object_id):
                 run = None if traces.item is None else _Run(traces.item, read_item(traces.item))
+            letters.leave_newer(Child(flow.name, object_id), run)
             report = Forgotten(flow.name, object_id, _stands(run, self.now), _counts(traces, run, letters))
             report.left += _left(traces, letters, has_bucket=self.reader.bucket is not None)
             if self.really:
                 self._check(flow, run)
-                self._remove(flow, object_id, traces, run)
-                report.left += letters.deleted(reading)
-                report.is_done = not letters.undeleted
+                texts_left = self._remove(flow, object_id, traces, run)
+                report.left += [*_texts_left(texts_left), *letters.deleted(reading), *self._at_work(run)]
+                is_left = texts_left or letters.undeleted or traces.unread or [*self._at_work(run)]
+                report.is_done = not is_left
         for child in traces.children:
             self._child(child, report, met)
         return report
@@ -141,25 +145,42 @@ class Forgetter(NamedTuple):
             why = f"it may not have sent its end yet; repeat this after {moment(settled_at, self.now)}"
             raise NotForgotten(flow.name, why)
 
-    def _remove(self, flow: AnyFlow, object_id: str, traces: Traces, run: _Run | None) -> None:
-        """Remove what was found. What a call that is cut off here leaves, the next one finds."""
+    def _at_work(self, run: _Run | None) -> Iterator[Left]:
+        """Yield the worker that may still save rows of a group: only its commit is fenced."""
+        if run is not None and run.item.lease_until > self.now and not (run.item.done or run.is_forgotten):
+            until = moment(run.item.lease_until, self.now)
+            yield Left("worker", 1, f"it may save rows of a group until its lease is over; repeat this after {until}")
+
+    def _remove(self, flow: AnyFlow, object_id: str, traces: Traces, run: _Run | None) -> dict[StoredText, str]:
+        """Remove what was found. What a call that is cut off here leaves, the next one finds.
+
+        Returns the texts that are still there, with the reasons. The journal and the history name them until then.
+        """
         until = self._until(flow, run)
         texts = [*traces.journal, *traces.texts]
         of_answers = [text for early in traces.early for text in early.texts]
         noted = self.forgetting.note_texts(flow.name, object_id, list(dict.fromkeys([*texts, *of_answers])), until)
-        self._empty(flow, run, until)
-        self.forgetting.remove_rows([*traces.callers, *traces.history, *traces.groups])
+        self._empty(flow, run, traces, until)
+        groups = () if run is None else traces.groups  # without a run they may be of one that begins just now
+        history = () if traces.unread else traces.history  # it names the requests whose texts are next
+        self.forgetting.remove_rows([*traces.callers, *history, *groups])
         emptied = [early for early in traces.early if self.forgetting.empty_early(early)]
         texts += [text for early in emptied for text in early.texts]
-        self.forgetting.remove_texts(list(dict.fromkeys(texts)))
+        left = self.forgetting.remove_texts(list(dict.fromkeys(texts)))
         journal = {key["sk"]["S"]: key for key in (*noted, *traces.journal_rows)}
-        self.forgetting.remove_rows(list(journal.values()))
+        if not left:
+            self.forgetting.remove_rows(list(journal.values()))
+        return left
 
-    def _empty(self, flow: AnyFlow, run: _Run | None, until: int) -> None:
-        """Leave a trace of the run, where there is one that has none yet."""
-        if run is None or run.is_forgotten:
+    def _empty(self, flow: AnyFlow, run: _Run | None, traces: Traces, until: int) -> None:
+        """Leave a trace of the run. One that is there is written again where rows of groups were found.
+
+        Nobody has claimed the object then before these were, so they are of no newer run.
+        """
+        if run is None or (run.is_forgotten and not traces.groups):
             return
-        at = self.now if flow.on_conflict is ATTACH else run.item.committed_at or self.now
+        is_kept_anew = flow.on_conflict is ATTACH and not run.is_forgotten
+        at = self.now if is_kept_anew else run.item.committed_at or self.now
         if not self.forgetting.leave_trace(run.raw, now=self.now, at=at, until=until):
             raise NotForgotten(flow.name, "it has gone on since it was looked at; repeat this")
 
@@ -180,6 +201,10 @@ class _Run(NamedTuple):
     def is_forgotten(self) -> bool:
         return is_forgotten(self.item)
 
+    def is_older_than(self, message: Message) -> bool:
+        """Answer whether a message is of a newer request."""
+        return message.request_id != self.item.request_id and message.requested_at > self.item.requested_at
+
 
 @dataclass
 class _Letters:
@@ -188,6 +213,7 @@ class _Letters:
     every: Sequence[Letter]
     chosen: list[tuple[Letter, Message]]
     undeleted: int = 0
+    newer: int = 0
 
     @classmethod
     def of(cls, reading: Reading, run: Child) -> _Letters:
@@ -199,9 +225,17 @@ class _Letters:
         """Take the letters of further runs too, such as requests to them that were not sent."""
         self.chosen += _letters_of(self.every, {*runs})
 
+    def leave_newer(self, of: Child, run: _Run | None) -> None:
+        """Leave the letters of requests that are newer than the object's run: they have not begun."""
+        if run is not None:
+            own = [pair for pair in self.chosen if pair[1].flow == of.flow and pair[0].object_id == of.object_id]
+            newer = [pair for pair in own if run.is_older_than(pair[1])]
+            self.newer = len(newer)
+            self.chosen = [pair for pair in self.chosen if pair not in newer]
+
     @property
-    def requests(self) -> list[str]:
-        return [message.request_id for _, message in self.chosen]
+    def requests(self) -> list[tuple[str, int]]:
+        return [(message.request_id, message.requested_at) for _, message in self.chosen]
 
     @property
     def unread(self) -> int:
@@ -231,12 +265,17 @@ def _counts(traces: Traces, run: _Run | None, letters: _Letters) -> dict[str, in
         "run item": 0 if run is None or run.is_forgotten else 1,
         "rows of callers": len(traces.callers),
         "rows of the history": len(traces.history),
-        "rows of groups": len(traces.groups),
+        "rows of groups": 0 if run is None else len(traces.groups),
         "early answers": len(traces.early),
         "texts in S3": len({*traces.journal, *traces.texts, *(text for early in traces.early for text in early.texts)}),
         "dead letters": len(letters.chosen),
     }
     return {kind: count for kind, count in counts.items() if count}
+
+
+def _texts_left(left: Mapping[StoredText, str]) -> Iterator[Left]:
+    if left:
+        yield Left("texts in S3", len(left), f"S3 did not remove them: {next(iter(left.values()))}")
 
 
 def _left(traces: Traces, letters: _Letters, *, has_bucket: bool) -> Iterator[Left]:
@@ -252,8 +291,14 @@ def _left(traces: Traces, letters: _Letters, *, has_bucket: bool) -> Iterator[Le
         )
         yield Left("texts in S3", 1, why)
     if traces.unread:
-        why = f"the texts of the first {MOST_REQUESTS} requests were looked for, and not those of these"
+        why = f"the texts of {MOST_REQUESTS} requests are removed at once, and these have some too; repeat this"
         yield Left("requests", traces.unread, why)
+    if traces.item is None and traces.groups:
+        why = "there is no run, so they may be of one that begins just now; they expire"
+        yield Left("rows of groups", len(traces.groups), why)
+    if letters.newer:
+        why = "they are of newer requests, which have not begun: send them back or drop them, with flowguard dlq"
+        yield Left("dead letters", letters.newer, why)
     if letters.unread:
         yield Left("dead letters", letters.unread, "they cannot be read, so whose they are is not known")
 

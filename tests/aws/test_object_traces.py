@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -33,6 +34,9 @@ NOW, AT = 1_800_000_000_000, 1_799_999_000_000
 BUCKET = "texts"
 
 
+WRITTEN = datetime.fromtimestamp(NOW / 1000, UTC)
+
+
 class Bucket:
     """An S3 that lists these keys, one to a page."""
 
@@ -43,7 +47,7 @@ class Bucket:
     def list_object_versions(self, *, Bucket: str, Prefix: str, **place: str) -> Any:  # noqa: N803 - boto3's names
         after = place.get("KeyMarker", "")
         keys = [key for key in self.keys if key.startswith(Prefix) and key > after]
-        versions = [{"Key": key, "VersionId": "null"} for key in keys[:1]]
+        versions = [{"Key": key, "VersionId": "null", "LastModified": WRITTEN} for key in keys[:1]]
         more = {"IsTruncated": True, "NextKeyMarker": keys[0], "NextVersionIdMarker": "null"} if keys[1:] else {}
         return {"Versions": versions, **more}
 
@@ -57,8 +61,16 @@ def reader(clients: Clients, *keys: str, bucket: str | None = BUCKET) -> TraceRe
     return TraceReader(clients.dynamodb, "flowguard", StoredTexts(lambda: s3), bucket, "flowguard/", no_pause)
 
 
-def read(clients: Clients, *keys: str, requests: Sequence[str] = (), bucket: str | None = BUCKET) -> Traces:
-    return reader(clients, *keys, bucket=bucket).read(FLOW, OBJECT, requests)
+def read(
+    clients: Clients,
+    *keys: str,
+    requests: Sequence[str] = (),
+    at: int = AT,
+    before: int | None = None,
+    bucket: str | None = BUCKET,
+) -> Traces:
+    known = [(request, at) for request in requests]
+    return reader(clients, *keys, bucket=bucket).read(FLOW, OBJECT, known, before)
 
 
 def put(clients: Clients, key: Mapping[str, Any], **more: Any) -> dict[str, Any]:
@@ -94,6 +106,33 @@ def test_texts_of_the_runs_requests_are_found_and_those_that_are_pointed_to(clie
     ]
     assert {text.bucket for text in found.texts} == {BUCKET}
     assert (found.shared, found.unread) == ((), 0)
+
+
+@pytest.mark.parametrize("request_id", ["answers", "groups"])
+def test_a_request_whose_id_is_a_place_for_all_objects_has_no_texts_of_its_own(
+    request_id: str, clients: Clients
+) -> None:
+    run(clients, request=request_id)
+    found = read(clients, f"{prefix_of_request('flowguard/', FLOW, request_id)}digest")
+    assert (found.texts, found.shared) == ((), (request_id,))
+
+
+def test_a_text_that_was_written_just_now_may_be_of_a_hop_that_is_not_committed(clients: Clients) -> None:
+    run(clients)
+    assert [text.key for text in read(clients, f"{OWN}1-a", before=NOW + 1).texts] == [f"{OWN}1-a"]
+    assert read(clients, f"{OWN}1-a", before=NOW).texts == ()
+
+
+def test_texts_of_a_newer_request_that_has_not_begun_are_left(clients: Clients) -> None:
+    run(clients)
+    key = f"{prefix_of_request('flowguard/', FLOW, 'newer')}1-a"
+    assert read(clients, key, requests=["newer"], at=AT + 1).texts == ()
+    assert [text.key for text in read(clients, key, requests=["newer"]).texts] == [key]
+
+
+def test_names_of_stages_are_no_pointers(clients: Clients) -> None:
+    run(clients, stages={"M": {"bucket": {"S": "f/tick/2027"}, "key": {"S": "f/tick/2027"}}})
+    assert read(clients).texts == ()
 
 
 def test_without_a_bucket_only_those_are_found_that_are_pointed_to(clients: Clients) -> None:
@@ -142,8 +181,10 @@ def test_the_texts_of_so_many_requests_are_looked_for_and_no_more(clients: Clien
     run(clients)
     others = [f"r-{n}" for n in range(MOST_REQUESTS + 1)]
     keys = [f"{prefix_of_request('flowguard/', FLOW, name)}1-a" for name in (REQUEST, *others)]
-    found = read(clients, *keys, requests=others)
+    found = read(clients, *keys, requests=["without", *others])
     assert ([text.key for text in found.texts], found.unread) == (keys[:MOST_REQUESTS], 2)
+    then = read(clients, *keys[MOST_REQUESTS:], requests=["without", *others])
+    assert ([text.key for text in then.texts], then.unread) == (keys[MOST_REQUESTS:], 0)
 
 
 def test_a_json_text_of_the_users_is_no_key() -> None:
@@ -240,11 +281,18 @@ def test_an_answer_that_the_object_has_used_is_its(clients: Clients) -> None:
     assert read(clients).awaited == 1
 
 
-def test_an_answer_that_nobody_else_waits_for_is_its(clients: Clients) -> None:
+def test_an_answer_for_which_the_object_waited_is_its(clients: Clients) -> None:
+    run(clients)
+    waits(clients)
+    early(clients, waited={"S": user_of(address())})
+    assert len(read(clients).early) == 1
+
+
+def test_an_answer_that_nobody_waited_for_is_for_whoever_waits_next(clients: Clients) -> None:
     run(clients)
     waits(clients)
     early(clients)
-    assert len(read(clients).early) == 1
+    assert read(clients).early == ()
 
 
 def test_an_answer_that_another_waits_for_or_has_used_is_left(clients: Clients) -> None:
@@ -268,7 +316,7 @@ def test_an_answer_that_is_emptied_is_not_found_again(clients: Clients) -> None:
 def test_an_answer_is_emptied_if_it_is_still_what_was_read(clients: Clients, used: bool) -> None:
     run(clients)
     waits(clients)
-    stored = early(clients, user_of(address()) if used else "")
+    stored = early(clients, user_of(address()) if used else "", waited={"S": user_of(address())})
     [found] = read(clients).early
     removal = forgetting(clients)
     for changed in ({"given_by": {"S": "m-2"}}, {"used_by": {"S": "another"}}):

@@ -167,8 +167,10 @@ def test_a_run_that_ended_just_now_is_not_cancelled(at: Scene) -> None:
 
 
 def test_at_once_a_run_that_goes_on_is_forgotten_and_its_worker_changes_nothing(at: Scene) -> None:
-    at.script.pricing = lambda step: forget(at, "--yes", "--at-once")
+    told: list[Result] = []
+    at.script.pricing = lambda step: told.append(forget(at, "--yes", "--at-once", code=1))
     assert at.deliver(at.message()) == [True]
+    assert "worker, left: it may save rows of a group until its lease is over; repeat this after" in told[0].stdout
     trace = at.item()
     assert trace is not None
     assert is_forgotten(trace)
@@ -204,6 +206,11 @@ def test_where_dead_letters_go_to_a_topic_a_queue_has_to_be_named(at: Scene) -> 
     assert "which is no queue; give --queue" in forget(at, flow=flow, code=2).stderr
     found: Any = json.loads(forget(at, "--queue", "dead", "--json", flow=flow).stdout)["found"]
     assert found["dead letters"] == 1
+    said = forget(at, "--yes", "--children", flow, code=2)
+    assert "which is no queue; give --queue" in said.stderr
+    item = at.item()
+    assert item is not None
+    assert not is_forgotten(item), "nothing was written before"
 
 
 def test_a_queue_or_flow_that_is_not_there_is_named(at: Scene) -> None:

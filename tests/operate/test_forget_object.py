@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any, Final
 
 import pytest
+from botocore.exceptions import ClientError
 
 from flowguard.aws.object_traces import MOST_REQUESTS, stem_of
 from flowguard.codecs import Encrypted
@@ -22,7 +23,8 @@ from flowguard.verdicts import AnswerVerdict
 from tests.operate.forgettable import GONE, MARKER, STAYS, Order, Part, Place, place
 
 BAD = "o-bad"
-TIMES: Final = ("ttl", "lease_until", "committed_at")
+CHANGES: Final = ("ttl", "lease_until", "committed_at", "epoch")
+"""What differs where it is made again: a trace may be written once more."""
 
 
 class CutOffError(Exception):
@@ -192,7 +194,7 @@ def test_cut_off_at_any_call_it_ends_the_same_when_it_is_made_again(after: bool,
         start, whole = at.aws.snapshot(), Cut(0, after=False)
         with intercept(whole):
             at.forget(BAD)
-        end = at.aws.state_key(TIMES)
+        end = at.aws.state_key(CHANGES)
         for call in range(1, whole.calls + 1, every):
             at.aws.restore(start)
             with pytest.raises(CutOffError), intercept(Cut(call, after=after)):
@@ -200,7 +202,7 @@ def test_cut_off_at_any_call_it_ends_the_same_when_it_is_made_again(after: bool,
             at.clock.advance(seconds=301)  # until letters that were held are visible
             assert at.forget(BAD).is_complete
             assert at.places(BAD) == []
-            assert at.aws.state_key(TIMES) == end, f"cut off at call {call} of {whole.calls}"
+            assert at.aws.state_key(CHANGES) == end, f"cut off at call {call} of {whole.calls}"
 
 
 @EVERY
@@ -437,7 +439,7 @@ def test_texts_of_a_request_that_another_object_has_too_are_left_and_said() -> N
         assert (at.places(STAYS), report.is_complete) == (others, True)
 
 
-def test_requests_beyond_those_whose_texts_are_looked_for_are_said() -> None:
+def test_texts_of_more_requests_are_removed_when_it_is_made_again() -> None:
     with settled() as at:
         for number in range(MOST_REQUESTS):
             row = {
@@ -446,7 +448,89 @@ def test_requests_beyond_those_whose_texts_are_looked_for_are_said() -> None:
                 "request_id": {"S": f"r-{number}"},
             }
             at.aws.client("dynamodb").put_item(TableName="flowguard", Item=row)
-        assert [left.number for left in at.forget().left if left.what == "requests"] == [1]
+            at.aws.client("s3").put_object(Bucket="texts", Key=f"flowguard/shop/r-{number}/1-a", Body=b"x")
+        first = at.forget()
+        assert [left.number for left in first.left if left.what == "requests"] == [1]
+        assert not first.is_complete
+        again = at.forget()
+        assert again.is_complete
+        assert [key for key in at.aws._s3.state()["texts"] if "/r-" in key] == []
+
+
+def test_a_text_that_s3_does_not_remove_keeps_nothing_else_from_it() -> None:
+    def locked(call: ApiCall, proceed: Proceed) -> Response:
+        if call.operation == "DeleteObject":
+            raise ClientError({"Error": {"Code": "AccessDenied", "Message": "it is locked"}}, "DeleteObject")
+        return proceed()
+
+    with settled(BAD) as at:
+        with intercept(locked):
+            report = at.forget(BAD)
+        assert (report.is_done, at.aws.messages("shop-dead-letters")) == (False, [])
+        [why] = [left.why for left in report.left if left.what == "texts in S3"]
+        assert "S3 did not remove them" in why
+        assert "it is locked" in why
+        assert len(report.children) > 0
+        assert at.forget(BAD).is_complete
+        assert at.places(BAD) == []
+
+
+def test_texts_of_a_bucket_that_is_gone_are_gone() -> None:
+    def gone(call: ApiCall, proceed: Proceed) -> Response:
+        if call.operation == "ListObjectVersions" and "older" in str(call.params):
+            raise ClientError({"Error": {"Code": "NoSuchBucket", "Message": "gone"}}, call.operation)
+        return proceed()
+
+    with settled() as at:
+        named = ['["texts", "flowguard/shop/older/1-state"]']
+        row: Any = {"pk": {"S": f"run#shop#{GONE}"}, "sk": {"S": "forget#0007"}, "texts": {"SS": named}}
+        at.aws.client("dynamodb").put_item(TableName="flowguard", Item=row)
+        with intercept(gone):
+            assert at.forget().is_complete
+
+
+def test_the_letter_of_a_newer_request_that_has_not_begun_is_left_and_said() -> None:
+    with settled() as at:
+        request = next(entry for url, entry in at.sent.calls if url.endswith("/shop") and GONE in str(entry))
+        attributes = request["MessageAttributes"]
+        newer = {
+            **attributes,
+            "uniquerequestid": {"DataType": "String", "StringValue": "newer"},
+            "requestedat": {"DataType": "Number", "StringValue": str(at.clock.now())},
+        }
+        bury(at, request["MessageBody"], newer)
+        bury(at, request["MessageBody"], attributes)
+        report = at.forget()
+        assert report.counts["dead letters"] == 1
+        [why] = [left.why for left in report.left if left.what == "dead letters"]
+        assert "they are of newer requests, which have not begun" in why
+        assert len(at.aws.messages("shop-dead-letters")) == 1
+
+
+@pytest.mark.parametrize("has_trace", [True, False])
+def test_groups_of_a_request_that_comes_after_the_item_was_read_stay(has_trace: bool) -> None:
+    """The Scan is later than the Query of the item, by minutes in a large table."""
+
+    def claimed(call: ApiCall, proceed: Proceed) -> Response:
+        if call.operation == "Scan" and not begun:
+            begun.append(True)
+            at.order(GONE, request_id="newer")
+        return proceed()
+
+    begun: list[bool] = []
+    with place() as at:
+        if has_trace:
+            at.order(GONE)
+            at.clock.advance(minutes=31)
+            at.forget()
+        with intercept(claimed):
+            if has_trace:
+                with pytest.raises(NotForgotten):
+                    at.forgetter().forget(at.shop, GONE)
+            else:
+                report = at.forgetter().forget(at.shop, GONE)
+                assert "rows of groups" in [left.what for left in report.left]
+        assert [row for row in at.aws.items("flowguard") if row["pk"]["S"].startswith("group#")]
 
 
 def test_what_a_journal_names_is_removed_and_so_are_its_rows() -> None:
