@@ -518,6 +518,14 @@ def test_rows_and_shards_are_as_they_are_read_and_expire_with_their_run(clients:
     assert second.keys() == {"pk", "sk", "name", "body", "ttl", "room"}
     [shard] = [item for item in found if item["sk"]["S"] == "shard"]
     assert (shard["size"], shard["spare"], sorted(shard["waiting"]["SS"])) == ({"N": "2"}, {"N": "1"}, ["0", "1"])
+    assert shard.keys() == {"pk", "sk", "size", "spare", "waiting", "ttl"}
+
+
+def test_a_shard_names_the_object_that_asks(clients: Clients) -> None:
+    groups = the_store(clients).waits.groups
+    groups.save(NewShard("flow", KEY, 3, 1, [GroupRequest("a", "{}")], EXPIRES, "o-1"))
+    [shard] = [item for item in everything(clients) if item["sk"]["S"] == "shard"]
+    assert shard["asker"] == {"S": "o-1"}
 
 
 def test_an_error_of_dynamodb_is_no_verdict(clients: Clients) -> None:

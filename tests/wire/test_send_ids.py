@@ -11,7 +11,7 @@ import pytest
 import flowguard
 from flowguard.names.ids import ObjectId, RequestId
 from flowguard.wire.message import LONGEST_ID, Message
-from flowguard.wire.send_ids import IdKind, digest_of, id_of, key_of, unnamed
+from flowguard.wire.send_ids import IdKind, digest_of, id_of, key_of, stem_of_run, unnamed
 
 MESSAGE = Message(
     flow="orders",
@@ -49,6 +49,11 @@ PLACES: dict[IdKind, tuple[object, object]] = {
 
 def of_message(kind: IdKind, **changes: Any) -> str:
     return id_of(kind, MESSAGE._replace(**changes), PLACES.get(kind, ("", ""))[0])
+
+
+def test_the_stem_of_a_run_begins_the_ids_of_all_its_hops() -> None:
+    stem = stem_of_run("orders", "o1", "run-1", MESSAGE.requested_at)
+    assert [MESSAGE._replace(hop=hop).hop_id for hop in (1, 2, 10)] == [f"{stem}{hop}" for hop in (1, 2, 10)]
 
 
 @pytest.mark.parametrize("kind", IdKind)

@@ -13,6 +13,7 @@ from flowguard.flow import PER_REQUEST, AnyFlow, Flow
 from flowguard.names.ids import ObjectId, RequestId
 from flowguard.outcome import Done, Outcome
 from flowguard.protocol.failed_hop import FailedHop
+from flowguard.protocol.forgotten import LAST_REDRIVE
 from flowguard.protocol.run import Cancellation, RunItem, Status
 from flowguard.stage import Stage
 from flowguard.step import Step
@@ -68,6 +69,7 @@ def run(failed: FailedHop | None = FAILED, status: Status = Status.FAILED, **cha
         (run(None, Status.RUNNING), Orders, "goes on: it is RUNNING"),
         (run(None, Status.WAITING), Orders, "goes on: it is WAITING"),
         (run(cancellation=Cancellation(RequestId("r"), 6, "declined")), Orders, "it was cancelled"),
+        (run(redrive=LAST_REDRIVE), Orders, "it is forgotten: what it had left was removed; to begin anew, send"),
         (run(None), Orders, "nothing of it was taken back"),
         (run(FAILED._replace(request_id=RequestId("before"))), Orders, "nothing of it was taken back"),
         (run(FAILED._replace(undone=False)), Orders, "its on_failed stage has failed too"),

@@ -1210,6 +1210,11 @@ TESTED: Final = (
         "no explored flow calls a function under @once",
     ),
     Elsewhere(
+        r"^expressions\.(IS_AS_READ|LEAVE_TRACE|IS_USED|EMPTY_EARLY)\b",
+        ("tests/aws/test_object_traces.py", "tests/operate/test_forget_object.py"),
+        "no explored run is forgotten",
+    ),
+    Elsewhere(
         r"^expressions\.((CLOSE|DROP)_SHARD|ASK_ON|ASKED|FIRST_ANSWER|SET_ANSWER|(SETTLE|DROP)_MEMBER|(CAN_)?CLOSE)\b",
         ("tests/aws/test_group_items.py",),
         "an answer to a group that meets each state of its run",
