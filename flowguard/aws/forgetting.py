@@ -22,7 +22,7 @@ from botocore.exceptions import ClientError
 from flowguard.aws import expressions
 from flowguard.aws.batch_writes import write_rows
 from flowguard.aws.faults import error_code, patiently
-from flowguard.aws.items import ASKER, Item, number, run_key
+from flowguard.aws.items import Item, number, run_key
 from flowguard.aws.object_traces import JOURNAL, Early
 from flowguard.aws.stored_texts import StoredText, StoredTexts
 from flowguard.errors import FlowguardError
@@ -157,8 +157,7 @@ class Forgetting(NamedTuple):
 def _removed(item: Item) -> Iterator[str]:
     """Yield the attributes that do not stay, those too that the item may have got since it was read."""
     yield from {name for name in item if name not in KEPT}
-    known = {field.attribute for field in FIELDS if field.attribute != ASKER}
-    yield from known - KEPT - item.keys()
+    yield from {field.attribute for field in FIELDS} - KEPT - item.keys()
 
 
 def _parts(texts: Sequence[StoredText], size: int) -> Iterator[Sequence[StoredText]]:

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 _LONG: Final = tuple(field.attribute for field in FIELDS if field.kind is Kind.LONG and field.attribute != "error")
 """The attributes that may point to a text in S3. An error is always in the item."""
 
-_NAMES: Final = {"#k": "key", **{f"#l{place}": name for place, name in enumerate(_LONG)}}
-"""Short ones: an expression has 4 KB for the texts of many requests."""
+_SHORT: Final = {f"#l{place}": name for place, name in enumerate(_LONG)}
+"""Short names for them: an expression has 4 KB for the texts of many requests."""
 
 
 class RequestTexts(NamedTuple):
@@ -91,8 +91,8 @@ class ObjectScan(NamedTuple):
             values |= {":any_run": {"S": "run#"}, ":stem": {"S": self.stem}}
         if self.requests:
             conditions.append(f"(begins_with(pk, :runs) AND pk <> :own AND ({' OR '.join(self._sharing(values))}))")
-            values |= {":runs": {"S": self._runs}, ":own": run_key(self.flow, ObjectId(self.object_id))["pk"]}
-            call["ExpressionAttributeNames"] = _NAMES
+            values |= {":runs": {"S": f"run#{self.flow}#"}, ":own": run_key(self.flow, ObjectId(self.object_id))["pk"]}
+            call["ExpressionAttributeNames"] = {"#k": "key", **_SHORT}
         return {**call, "FilterExpression": " OR ".join(conditions)}
 
     def _sharing(self, values: Item) -> Iterator[str]:
@@ -100,32 +100,28 @@ class ObjectScan(NamedTuple):
         for place, texts in enumerate(self.requests):
             values |= {f":r{place}": {"S": texts.request_id}, f":p{place}": {"S": texts.prefix}}
             yield f"request_id = :r{place}"
-            yield from (f"begins_with({name}.#k, :p{place})" for name in _NAMES if name != "#k")
+            yield from (f"begins_with({name}.#k, :p{place})" for name in _SHORT)
 
     def _is_child(self, row: Item) -> bool:
         return self.stem is not None and self.stem in row["request_id"]["S"]
 
     def _shares(self, row: Item, texts: RequestTexts) -> bool:
-        """Answer whether the run of another object may have texts of the request."""
-        keys = [row[name]["M"].get("key", {"S": ""})["S"] for name in _LONG if "M" in row.get(name, {})]
-        is_own_flow = row["pk"]["S"].startswith(self._runs)
-        has_texts = any(key.startswith(texts.prefix) for key in keys)
-        return is_own_flow and (row["request_id"]["S"] == texts.request_id or has_texts)
+        """Answer whether the run of another object may have texts of the request.
 
-    @property
-    def _runs(self) -> str:
-        return f"run#{self.flow}#"
+        Those of other flows are here as children, whose request ids are new ones.
+        """
+        keys = [row[name]["M"].get("key", {"S": ""})["S"] for name in _LONG if "M" in row.get(name, {})]
+        return row["request_id"]["S"] == texts.request_id or any(key.startswith(texts.prefix) for key in keys)
 
 
 def pages_of(read: Callable[[Any], Any], pause: Callable[[float], None]) -> Iterator[Item]:
     """Yield the items of all pages. ``read`` is given where a page begins."""
-    start: Any = {}
-    while True:
+    place: Any = {}
+    while place is not None:
+        start = {"ExclusiveStartKey": place} if place else {}
         answer: Any = patiently(partial(read, start), pause)
         yield from answer["Items"]
-        if "LastEvaluatedKey" not in answer:
-            return
-        start = {"ExclusiveStartKey": answer["LastEvaluatedKey"]}
+        place = answer.get("LastEvaluatedKey")
 
 
 def _child(row: Item) -> Child:

@@ -39,23 +39,28 @@ class StoredTexts(NamedTuple):
         """Remove a text, each version and each mark of its deletion. One that is gone stays gone."""
         for version in self._versions(text.bucket, text.key):
             if version["Key"] == text.key:
-                self.s3().delete_object(
-                    Bucket=text.bucket, Key=text.key, VersionId=version["VersionId"], **self._owned()
-                )
+                named = {"Key": version["Key"], "VersionId": version["VersionId"]}
+                self.s3().delete_object(Bucket=text.bucket, **named, **self._owned())
 
     def _versions(self, bucket: str, prefix: str) -> Iterator[Any]:
         """Yield versions and marks of deletions. A bucket without versions has one of each object, ``null``."""
-        place: Any = {}
-        while True:
-            page: Any = self.s3().list_object_versions(Bucket=bucket, Prefix=prefix, **place, **self._owned())
-            yield from page.get("Versions", ())
-            yield from page.get("DeleteMarkers", ())
-            if not page.get("IsTruncated"):
-                return
+        page: Any = self._page(bucket, prefix)
+        yield from _listed(page)
+        while page.get("IsTruncated"):
             place = {"KeyMarker": page["NextKeyMarker"], "VersionIdMarker": page["NextVersionIdMarker"]}
+            page = self._page(bucket, prefix, **place)
+            yield from _listed(page)
+
+    def _page(self, bucket: str, prefix: str, **place: str) -> Any:
+        return self.s3().list_object_versions(Bucket=bucket, Prefix=prefix, **place, **self._owned())
 
     def _owned(self) -> Any:
         return {} if self.owner is None else {"ExpectedBucketOwner": self.owner}
+
+
+def _listed(page: Any) -> Iterator[Any]:
+    yield from page.get("Versions", ())
+    yield from page.get("DeleteMarkers", ())
 
 
 def _written_at(version: Any) -> int:

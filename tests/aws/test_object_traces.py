@@ -7,12 +7,13 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
 
 from flowguard.aws.clients import Clients
 from flowguard.aws.commit_texts import prefix_of_request
 from flowguard.aws.forgetting import TEXTS_A_ROW, Forgetting, RowsNotRemoved
 from flowguard.aws.items import awaiting_key, number, run_key, shard_key
-from flowguard.aws.object_scan import Child
+from flowguard.aws.object_scan import Child, pages_of
 from flowguard.aws.object_traces import MOST_REQUESTS, TraceReader, Traces, stem_of
 from flowguard.aws.services import aws_store
 from flowguard.aws.stored_texts import StoredText, StoredTexts, pointed_to
@@ -21,7 +22,7 @@ from flowguard.names.ids import ObjectId, Owner, RequestId
 from flowguard.protocol.conflict import OnConflict
 from flowguard.protocol.run import Claim, ClaimRequest, Commit, Refused, Status
 from flowguard.settings import Settings
-from flowguard.sim.calls import intercept
+from flowguard.sim.calls import ApiCall, Proceed, Recorder, Response, intercept
 from flowguard.verdicts import Verdict
 from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.message import ErrorNote, Message
@@ -153,6 +154,20 @@ def test_requests_are_known_by_all_that_names_them(known_by: str) -> None:
         assert [text.key for text in read(clients, f"{prefix}1-a", requests=requests).texts] == [f"{prefix}1-a"]
 
 
+def test_a_request_without_a_run_may_be_of_another_object(clients: Clients) -> None:
+    run(clients, "o2")
+    found = read(clients, f"{OWN}1-a", requests=[REQUEST])
+    assert (found.shared, found.texts, found.children) == ((REQUEST,), (), ())
+
+
+def test_of_two_requests_that_is_shared_which_another_object_has(clients: Clients) -> None:
+    run(clients, answered_by={"S": "answered"})
+    run(clients, "o2")
+    key = f"{prefix_of_request('flowguard/', FLOW, 'answered')}1-c"
+    found = read(clients, f"{OWN}1-a", key)
+    assert (found.shared, [text.key for text in found.texts]) == ((REQUEST,), [key])
+
+
 def test_a_request_that_another_object_has_too_is_shared(clients: Clients) -> None:
     run(clients, state=pointer(f"{OWN}1-own"))
     run(clients, "o2")
@@ -238,6 +253,26 @@ def test_without_a_run_there_are_no_children(clients: Clients) -> None:
     run(clients, "o2", "another")
     found = read(clients)
     assert (found.item, found.children, found.texts) == (None, (), ())
+
+
+def test_all_that_is_asked_of_the_table_is_read_consistently() -> None:
+    with on_memory() as clients, intercept(Recorder()) as calls:
+        run(clients)
+        waits(clients)
+        put(clients, {**shard_key(FLOW, "g-1", 0), "sk": {"S": "shard"}}, asker={"S": OBJECT})
+        read(clients)
+    read_by = [(call.operation, call.params["ConsistentRead"]) for call in calls.calls if call.operation != "PutItem"]
+    assert read_by == [("Query", True), ("Scan", True), ("Query", True), ("Query", True)]
+
+
+def test_each_page_begins_where_the_one_before_has_ended() -> None:
+    pages: dict[str, Any] = {
+        "{}": {"Items": [{"n": number(1)}], "LastEvaluatedKey": {"pk": "a"}},
+        "{'ExclusiveStartKey': {'pk': 'a'}}": {"Items": [], "LastEvaluatedKey": {"pk": "b"}},
+        "{'ExclusiveStartKey': {'pk': 'b'}}": {"Items": [{"n": number(2)}]},
+    }
+    assert [*pages_of(lambda start: pages.pop(str(start)), no_pause)] == [{"n": number(1)}, {"n": number(2)}]
+    assert pages == {}
 
 
 # -- early answers ----------------------------------------------------------------------------------------------------
@@ -378,6 +413,21 @@ def test_what_late_messages_are_told_of_a_forgotten_run(clients: Clients, policy
     assert verdict(request_id=RequestId("newer"), requested_at=NOW + 1) is Verdict.CLAIMED
 
 
+def test_another_error_of_dynamodb_is_none_of_a_condition() -> None:
+    def denied(call: ApiCall, proceed: Proceed) -> Response:
+        if call.operation != "UpdateItem":
+            return proceed()
+        raise ClientError({"Error": {"Code": "AccessDeniedException", "Message": "no"}}, call.operation)
+
+    with on_memory() as clients:
+        run(clients)
+        waits(clients)
+        early(clients, user_of(address()))
+        [found] = read(clients).early
+        with intercept(denied), pytest.raises(ClientError, match="AccessDenied"):
+            forgetting(clients).empty_early(found)
+
+
 # -- rows of the journal ----------------------------------------------------------------------------------------------
 
 
@@ -389,6 +439,8 @@ def test_the_journal_takes_as_many_rows_as_it_needs(clients: Clients) -> None:
     many = list(texts(TEXTS_A_ROW + 1))
     keys = forgetting(clients).note_texts(FLOW, OBJECT, many, NOW)
     assert [key["sk"]["S"] for key in keys] == ["forget#0000", "forget#0001"]
+    rows: Any = clients.dynamodb.scan(TableName="flowguard")["Items"]
+    assert {row["ttl"]["N"] for row in rows} == {str(NOW // 1000)}
     found = read(clients, bucket=None)
     assert sorted(found.journal) == sorted(many)
     assert list(found.journal_rows) == keys

@@ -56,6 +56,29 @@ def test_the_bucket_of_another_account_is_not_touched(with_s3: Clients) -> None:
     assert keys(with_s3) == []
 
 
+def test_each_page_begins_where_the_one_before_has_ended() -> None:
+    asked: list[Any] = []
+    pages: list[Any] = [
+        {
+            "Versions": [{"Key": "a/1", "VersionId": "v1"}],
+            "IsTruncated": True,
+            "NextKeyMarker": "a/1",
+            "NextVersionIdMarker": "v1",
+        },
+        {"DeleteMarkers": [{"Key": "a/2", "VersionId": "v2"}]},
+    ]
+
+    class Paged:
+        def list_object_versions(self, **about: Any) -> Any:
+            asked.append(about)
+            return pages.pop(0)
+
+    s3: Any = Paged()
+    assert [text.key for text in StoredTexts(lambda: s3).under("b", "a/")] == ["a/1", "a/2"]
+    asked_first = {"Bucket": "b", "Prefix": "a/"}
+    assert asked == [asked_first, {**asked_first, "KeyMarker": "a/1", "VersionIdMarker": "v1"}]
+
+
 def test_the_owner_goes_with_each_call() -> None:
     asked: list[Any] = []
 

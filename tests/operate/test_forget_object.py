@@ -86,6 +86,7 @@ def test_nothing_of_the_object_is_left_and_no_late_message_brings_it_back(on_con
         assert {name.partition(" ")[0].partition("#")[0] for name in before} == {"S3", "group"}
         report = at.forget()
         assert report.is_complete
+        assert [left.what for left in report.left] == ["ids that are or were awaited"]
         assert kinds(report) == {
             "run item": 5,
             "rows of the history": 4,
@@ -311,6 +312,45 @@ def test_what_is_claimed_since_it_was_read_is_not_emptied() -> None:
         assert read.item is not None
         assert not forgetter.forgetting.leave_trace(read.item, now=at.clock.now(), at=0, until=0)
         assert at.aws.state_key() == before
+
+
+def test_where_it_is_refused_nothing_has_been_removed() -> None:
+    def claimed(call: ApiCall, proceed: Proceed) -> Response:
+        if call.operation == "UpdateItem" and not begun:
+            begun.append(True)
+            at.order(GONE, request_id="newer")
+        return proceed()
+
+    def rows() -> set[tuple[str, str]]:
+        return {(row["pk"]["S"], row["sk"]["S"]) for row in at.aws.items("flowguard")}
+
+    begun: list[bool] = []
+    with settled() as at:
+        before = rows()
+        with intercept(claimed), pytest.raises(NotForgotten, match="it has gone on since it was looked at"):
+            at.forgetter().forget(at.shop, GONE)
+        assert before - rows() == set()
+
+
+def test_the_text_of_an_answer_that_another_has_used_meanwhile_stays() -> None:
+    def used(call: ApiCall, proceed: Proceed) -> Response:
+        if call.operation == "UpdateItem" and "wait#" in str(call.params["Key"]):
+            raise ClientError({"Error": {"Code": "ConditionalCheckFailedException", "Message": ""}}, call.operation)
+        return proceed()
+
+    early = "flowguard/shop/answers/1"
+    with settled() as at:
+        at.aws.client("s3").put_object(Bucket="texts", Key=early, Body=b"x")
+        at.aws.client("dynamodb").update_item(
+            TableName="flowguard",
+            Key={"pk": {"S": f"wait#shop#paid-{GONE}"}, "sk": {"S": "early"}},
+            UpdateExpression="SET #text = :pointer",
+            ExpressionAttributeNames={"#text": "text"},
+            ExpressionAttributeValues={":pointer": {"M": {"bucket": {"S": "texts"}, "key": {"S": early}}}},
+        )
+        with intercept(used):
+            at.forgetter().forget(at.shop, GONE)
+        assert early in at.aws._s3.state()["texts"]
 
 
 def test_an_attribute_that_came_after_the_reading_is_removed_too() -> None:
