@@ -51,7 +51,7 @@ class StoredTexts(NamedTuple):
             page = self._page(bucket, prefix, **place)
             yield from _listed(page)
 
-    def _page(self, bucket: str, prefix: str, **place: str) -> Any:
+    def _page(self, bucket: str, prefix: str, **place: Any) -> Any:
         return self.s3().list_object_versions(Bucket=bucket, Prefix=prefix, **place, **self._owned())
 
     def _owned(self) -> Any:
