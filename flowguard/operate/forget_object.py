@@ -147,7 +147,7 @@ class Forgetter(NamedTuple):
 
     def _at_work(self, run: _Run | None) -> Iterator[Left]:
         """Yield the worker that may still save rows of a group: only its commit is fenced."""
-        if run is not None and run.item.lease_until > self.now and not (run.item.done or run.is_forgotten):
+        if run is not None and run.item.lease_until > self.now and not run.item.done:
             until = moment(run.item.lease_until, self.now)
             yield Left("worker", 1, f"it may save rows of a group until its lease is over; repeat this after {until}")
 
@@ -228,7 +228,7 @@ class _Letters:
     def leave_newer(self, of: Child, run: _Run | None) -> None:
         """Leave the letters of requests that are newer than the object's run: they have not begun."""
         if run is not None:
-            own = [pair for pair in self.chosen if pair[1].flow == of.flow and pair[0].object_id == of.object_id]
+            own = [pair for pair in self.chosen if (pair[1].flow, pair[0].object_id) == of]
             newer = [pair for pair in own if run.is_older_than(pair[1])]
             self.newer = len(newer)
             self.chosen = [pair for pair in self.chosen if pair not in newer]

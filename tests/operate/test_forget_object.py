@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -303,6 +304,26 @@ def test_at_once_a_run_is_forgotten_that_waits_and_nothing_wakes_it() -> None:
         assert at.places(GONE) == []
 
 
+@pytest.mark.parametrize(("lease", "done", "works"), [(1, False, True), (0, False, False), (1, True, False)])
+def test_at_once_the_worker_of_a_first_hop_is_said(lease: int, done: bool, works: bool) -> None:
+    with place(on_conflict=OnConflict.SUPERSEDE) as at:
+        at.runner.send(at.shop, Order(order_id=GONE, note=f"{MARKER} {GONE} "))
+        at.runner.run(within=timedelta(minutes=1))
+        at.aws.client("dynamodb").update_item(
+            TableName="flowguard",
+            Key={"pk": {"S": f"run#shop#{GONE}"}, "sk": {"S": "run"}},
+            UpdateExpression="SET lease_until = :until, done = :done, committed_at = :never",
+            ExpressionAttributeValues={
+                ":until": {"N": str(at.clock.now() + lease)},
+                ":done": {"BOOL": done},
+                ":never": {"N": "0"},
+            },
+        )
+        report = at.forgetter(at_once=True).forget(at.shop, GONE)
+        assert ("worker" in [left.what for left in report.left], report.is_done) == (works, not works)
+        assert item(at).committed_at == at.clock.now()
+
+
 def test_what_is_claimed_since_it_was_read_is_not_emptied() -> None:
     with settled() as at:
         forgetter = at.forgetter()
@@ -437,7 +458,8 @@ def bury(at: Place, body: str, attributes: Any = None) -> None:
 def test_a_request_to_a_child_that_lies_among_the_dead_letters_is_removed_with_the_child() -> None:
     with settled() as at:
         requests = [entry for url, entry in at.sent.calls if url.endswith("/picks") and f"{GONE}-small" in str(entry)]
-        bury(at, requests[0]["MessageBody"], requests[0]["MessageAttributes"])
+        later = {"requestedat": {"DataType": "Number", "StringValue": str(at.clock.now())}}
+        bury(at, requests[0]["MessageBody"], {**requests[0]["MessageAttributes"], **later})
         assert "dead letters" not in at.forgetter().forget(at.shop, GONE).counts
         assert len(at.aws.messages("shop-dead-letters")) == 1
         assert at.forget().counts == {"dead letters": 1}
@@ -511,6 +533,7 @@ def test_a_text_that_s3_does_not_remove_keeps_nothing_else_from_it() -> None:
         assert "S3 did not remove them" in why
         assert "it is locked" in why
         assert len(report.children) > 0
+        assert [i for i in at.aws.items("flowguard") if i["sk"]["S"].startswith("forget#")]
         assert at.forget(BAD).is_complete
         assert at.places(BAD) == []
 
@@ -540,11 +563,24 @@ def test_the_letter_of_a_newer_request_that_has_not_begun_is_left_and_said() -> 
         }
         bury(at, request["MessageBody"], newer)
         bury(at, request["MessageBody"], attributes)
+        bury(at, request["MessageBody"], {**newer, "uniquerequestid": attributes["uniquerequestid"]})
+        bury(at, request["MessageBody"], {**newer, "requestedat": attributes["requestedat"]})
         report = at.forget()
-        assert report.counts["dead letters"] == 1
+        assert report.counts["dead letters"] == 3
         [why] = [left.why for left in report.left if left.what == "dead letters"]
         assert "they are of newer requests, which have not begun" in why
         assert len(at.aws.messages("shop-dead-letters")) == 1
+
+
+def test_the_letter_of_an_object_without_a_run_is_removed() -> None:
+    with settled() as at:
+        request = next(entry for url, entry in at.sent.calls if url.endswith("/shop") and GONE in str(entry))
+        body, attributes = json.loads(
+            json.dumps([request["MessageBody"], request["MessageAttributes"]]).replace(GONE, "none")
+        )
+        bury(at, body, attributes)
+        assert at.forget("none").counts == {"dead letters": 1}
+        assert at.aws.messages("shop-dead-letters") == []
 
 
 @pytest.mark.parametrize("has_trace", [True, False])
