@@ -20,6 +20,7 @@ from flowguard.aws.stored_texts import StoredText, StoredTexts, pointed_to
 from flowguard.clock import no_pause
 from flowguard.names.ids import ObjectId, Owner, RequestId
 from flowguard.protocol.conflict import OnConflict
+from flowguard.protocol.forgotten import LAST_REDRIVE, forgotten_error
 from flowguard.protocol.run import Claim, ClaimRequest, Commit, Refused, Status
 from flowguard.settings import Settings
 from flowguard.sim.calls import ApiCall, Proceed, Recorder, Response, intercept
@@ -411,6 +412,62 @@ def test_what_late_messages_are_told_of_a_forgotten_run(clients: Clients, policy
     assert verdict(**older) is (Verdict.KEPT if policy is OnConflict.ATTACH else Verdict.STALE)
     assert verdict(**older, hop=2) is Verdict.SUPERSEDED
     assert verdict(request_id=RequestId("newer"), requested_at=NOW + 1) is Verdict.CLAIMED
+
+
+def claimed(clients: Clients) -> dict[str, Any]:
+    """A run item with what a worker has written, and with data."""
+    more: dict[str, Any] = {
+        "status": {"S": "RUNNING"},
+        "epoch": number(3),
+        "done": {"BOOL": False},
+        "redrive": number(0),
+        "committed_at": number(0),
+        "lease_until": number(NOW + 5),
+        "ttl": number(1),
+        "state": {"S": "secret"},
+    }
+    item: dict[str, Any] = run(clients, **more)
+    return item
+
+
+def test_a_trace_has_these_attributes_and_no_others() -> None:
+    with on_memory() as clients:
+        item = claimed(clients)
+        assert forgetting(clients).leave_trace(item, now=NOW, at=AT, until=NOW + 2_000)
+        key = {name: item[name] for name in ("pk", "sk")}
+        trace = clients.dynamodb.get_item(TableName="flowguard", Key=key)["Item"]
+    assert trace == {
+        **key,
+        "request_id": {"S": REQUEST},
+        "requested_at": number(AT),
+        "status": {"S": "FAILED"},
+        "error": {"S": str(forgotten_error(NOW))},
+        "redrive": number(LAST_REDRIVE),
+        "epoch": number(4),
+        "done": {"BOOL": True},
+        "lease_until": number(NOW),
+        "committed_at": number(AT),
+        "ttl": number(NOW // 1000 + 2),
+    }
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"request_id": {"S": "another"}},
+        {"requested_at": number(AT + 1)},
+        {"epoch": number(4)},
+        {"done": {"BOOL": True}},
+        {"status": {"S": "WAITING"}},
+    ],
+)
+def test_a_run_that_has_changed_since_it_was_read_keeps_all(changed: dict[str, Any]) -> None:
+    with on_memory() as clients:
+        item = claimed(clients)
+        now = put(clients, item, **changed)
+        assert not forgetting(clients).leave_trace(item, now=NOW, at=AT, until=NOW)
+        key = {name: item[name] for name in ("pk", "sk")}
+        assert clients.dynamodb.get_item(TableName="flowguard", Key=key)["Item"] == now
 
 
 def test_another_error_of_dynamodb_is_none_of_a_condition() -> None:

@@ -177,7 +177,7 @@ def test_an_object_without_a_run_leaves_nothing_to_do() -> None:
     with settled() as at:
         before = at.aws.state_key()
         report = at.forget("nobody")
-        assert (report.stands, report.counts, report.is_complete) == ("there is no run", {}, True)
+        assert (report.stands, report.counts, report.left, report.is_complete) == ("there is no run", {}, [], True)
         assert at.aws.state_key() == before
 
 
@@ -606,6 +606,7 @@ def test_groups_of_a_request_that_comes_after_the_item_was_read_stay(has_trace: 
             else:
                 report = at.forgetter().forget(at.shop, GONE)
                 assert "rows of groups" in [left.what for left in report.left]
+                assert "rows of groups" not in report.counts
         assert [row for row in at.aws.items("flowguard") if row["pk"]["S"].startswith("group#")]
 
 
