@@ -121,6 +121,19 @@ def test_what_stays_of_the_run_is_a_trace_without_data() -> None:
         assert trace.ttl * 1000 >= at.clock.now() + 2 * timedelta(days=2) // timedelta(milliseconds=1)
 
 
+def test_a_trace_is_written_again_only_for_rows_of_groups_and_with_its_time() -> None:
+    with settled() as at:
+        at.forget()
+        trace, ended_at = raw_item(at), item(at).committed_at
+        at.clock.advance(minutes=1)
+        assert at.forget().is_complete
+        assert raw_item(at) == trace
+        shard: Any = {"pk": {"S": "group#shop#g-1#0"}, "sk": {"S": "shard"}, "asker": {"S": GONE}}
+        at.aws.client("dynamodb").put_item(TableName="flowguard", Item=shard)
+        assert at.forget().counts == {"rows of groups": 1}
+        assert (item(at).epoch, item(at).committed_at) == (int(trace["epoch"]["N"]) + 1, ended_at)
+
+
 def test_a_run_that_failed_is_not_opened_again_by_its_dead_letter() -> None:
     with settled(BAD) as at:
         assert item(at, BAD).status is Status.FAILED
