@@ -29,7 +29,8 @@ SETTLED_AFTER: Final = LONGEST_LEASE
 """How long after its end a run is taken for one that has sent what its end had to send."""
 
 OUT_OF_REACH: Final = (
-    "messages under way, delayed ones and schedules too: each is dropped when it comes",
+    "messages under way: those of the run are dropped when they come; a newer request runs, and so does one that was "
+    "made to begin later, by at= or a schedule",
     "backups of the table, its point-in-time recovery, its stream and its global replicas' backups",
     "texts in S3 to which nothing points any more, replicas of the bucket, and what Object Lock holds",
     "queues, topics, buses and archives to which the flow has sent, and dead letters in other queues",
