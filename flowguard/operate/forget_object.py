@@ -229,8 +229,8 @@ class _Letters:
     def leave_newer(self, of: Child, run: _Run | None) -> None:
         """Leave the letters of requests that are newer than the object's run: they have not begun."""
         if run is not None:
-            own = [pair for pair in self.chosen if pair[1].flow == of.flow and pair[0].object_id == of.object_id]
-            newer = [pair for pair in own if run.is_older_than(pair[1])]
+            of_object = [pair for pair in self.chosen if (pair[1].flow, pair[0].object_id) == of]
+            newer = [pair for pair in of_object if run.is_older_than(pair[1])]
             self.newer = len(newer)
             self.chosen = [pair for pair in self.chosen if pair not in newer]
 
