@@ -17,6 +17,7 @@ from flowguard.events import EventType
 from flowguard.every import SCHEDULED_AT, Every, every_problems
 from flowguard.flow import IGNORE, PER_REQUEST, AnyFlow, Flow
 from flowguard.outcome import Done, Outcome
+from flowguard.protocol.outbox import LARGEST_SCHEDULED
 from flowguard.stage import Stage
 from flowguard.step import Step
 from flowguard.testing import schedule_event
@@ -205,3 +206,9 @@ def test_an_error_that_is_not_the_payloads_is_no_problem_of_the_schedule() -> No
 def test_a_flow_without_schedules_may_read_anything_and_be_sealed() -> None:
     assert counting(Script(), every=(), codec=Compressed(), sealed_only=True).every == ()
     assert list(every_problems((), Topic("arn:aws:sns:eu-west-1:123456789012:nights"), sealed_only=False)) == []
+
+
+def test_a_message_that_the_scheduler_just_takes_is_taken() -> None:
+    [least] = given("rate(1 day)", {"night": ""})
+    room = LARGEST_SCHEDULED - len(least.input("orders", "count"))
+    assert counting(Script(), every=given("rate(1 day)", {"night": "n", "note": "x" * (room - 15)})).every

@@ -89,7 +89,19 @@ def test_another_deployment_has_other_names() -> None:
         ("staging-reports-monthly", "staging-reports", "staging-reports"),
         ("staging-sweeps-tick", "staging-to-sweep", "staging-sweeps"),
     ]
+    assert {each.undelivered for each in needed.schedules} == {
+        "staging-reports-dead-letters",
+        "staging-sweeps-dead-letters",
+    }
     assert [each.input for each in needed.schedules] == [each.input for each in deployment().schedules]
+
+
+@pytest.mark.parametrize(("module", "expected"), [("ticking", True), ("orders", False)])
+def test_the_name_of_a_group_counts_where_there_are_schedules(module: str, expected: bool) -> None:
+    names = {"settings": {"names": f"{'g' * 56}*", "scheduler_group": "schedules"}}
+    with pytest.raises(CannotDeploy) as refused:
+        needs(MODULES[module], options=DeployOptions.model_validate(names))
+    assert any("a schedule group would be named" in each for each in refused.value.problems) is expected
 
 
 def test_a_schedule_is_under_the_key_of_the_deployment() -> None:
