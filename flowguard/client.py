@@ -154,6 +154,8 @@ class FlowClient:
         _check_flow(flow)
         now = self._clock.now()
         due = _due(now, at, after)
+        if requested_at is not None and (at is not None or after is not None):
+            raise RunFailed("requested_at, and at or after, both say the request's time; leave one out")
         if requested_at is not None:
             _check_moment(requested_at)
         if to is not None and (problem := form_problem(destination(to))):

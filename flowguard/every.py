@@ -52,6 +52,8 @@ class Every:
         """Return what is wrong with it, and how to write it. None where nothing is."""
         if not _is_like(_EXPRESSION, self.expression):
             return f"{shown(self.expression)} is no schedule; write rate(1 hour), or cron(0 2 * * ? *) with six fields"
+        if self.expression.startswith("cron") and [*self.expression.split()[2:5:2]].count("?") != 1:
+            return f"{shown(self.expression)} says both days or none; write ? for the day of the month or of the week"
         if not _is_like(_TIMEZONE, self.timezone):
             return f"timezone={shown(self.timezone)} is no time zone; write one such as Europe/Berlin"
         if not _is_like(_NAME, self.name):

@@ -170,6 +170,13 @@ def at_ms(moment: int) -> datetime:
     return datetime.fromtimestamp(moment / 1000, UTC)
 
 
+@pytest.mark.parametrize("at", [datetime(2000, 1, 1, tzinfo=UTC), datetime(9998, 12, 30, 23, 59, 59, tzinfo=UTC)])
+def test_the_first_and_the_last_moment_can_be_scheduled(at: datetime) -> None:
+    with scene(settings=Settings(scheduler_role="arn:aws:iam::123456789012:role/scheduler")) as here:
+        here.clock.advance(ms=7)
+        client(here).start(Orders, Order(order_id="o1"), at=at)
+
+
 @pytest.mark.parametrize(
     ("when", "due", "delay"),
     [
@@ -179,7 +186,6 @@ def at_ms(moment: int) -> datetime:
         ({"at": at_ms(START + 86_400_000)}, START + 86_400_000, 86_400),
         ({"at": at_ms(START + 7_200_000).astimezone(timezone(timedelta(hours=2)))}, START + 7_200_000, 7_200),
         ({"at": at_ms(START - 1_000)}, START - 1_000, 0),
-        ({"at": at_ms(START + 60_000), "requested_at": START}, START, 60),
     ],
 )
 def test_a_request_is_sent_later_under_the_moment_that_it_is_for(when: Any, due: int, delay: int) -> None:
@@ -287,6 +293,10 @@ REFUSED = [
     ("start", {"after": timedelta.max}, "after=.* is no time from the year 2000 to 9998"),
     *(("start", {"after": value}, "after is .*write timedelta") for value in (7, "1h")),
     ("start", {"after": timedelta(microseconds=-1)}, "after is .*; it must not be negative"),
+    *(
+        ("start", {"requested_at": START, **when}, "both say the request's time; leave one out")
+        for when in ({"at": at_ms(START)}, {"after": timedelta(1)})
+    ),
     ("start", {"after": timedelta(1), "at": datetime.now(UTC)}, "at and after both say when; leave one out"),
     *(
         ("start", {"after": timedelta(seconds=1), "to": to}, f"a request to {to} cannot be sent later; only standard")

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, field_validator
 
+from flowguard.codecs import Compressed
 from flowguard.destinations import Topic
 from flowguard.errors import DefinitionError
 from flowguard.events import EventType
-from flowguard.every import SCHEDULED_AT, Every
+from flowguard.every import SCHEDULED_AT, Every, every_problems
 from flowguard.flow import IGNORE, PER_REQUEST, AnyFlow, Flow
 from flowguard.outcome import Done, Outcome
+from flowguard.protocol.outbox import LARGEST_SCHEDULED
 from flowguard.stage import Stage
 from flowguard.step import Step
 from flowguard.testing import schedule_event
@@ -100,6 +104,10 @@ WRONG: list[tuple[Any, str]] = [
         for expression in ("", "1 day", "rate(0 days)", "rate(1 week)", "cron(0 2 * * ?)", "at(2027-01-01T00:00:00)", 7)
     ),
     *(
+        (given(f"cron(0 2 {days} 2027)", {"night": "n"}), "says both days or none; write [?] for the day of the month")
+        for days in ("* * *", "? * ?", "1 * 2")
+    ),
+    *(
         (given("rate(1 day)", {"night": "n"}, timezone=zone), "timezone=.* is no time zone; write one such as")
         for zone in ("", "Europe/", "a b", None)
     ),
@@ -139,8 +147,6 @@ def test_a_schedule_sends_to_a_standard_queue_alone(inbox: Any) -> None:
 
 
 def test_a_flow_that_takes_sealed_requests_alone_has_no_schedule() -> None:
-    from flowguard.codecs import Compressed
-
     with pytest.raises(DefinitionError, match="the requests of its schedules are not; leave it out"):
         counting(Script(), codec=Compressed(), sealed_only=True)
 
@@ -150,3 +156,59 @@ def test_an_event_of_a_schedule_that_is_not_there_is_refused_by_name() -> None:
         schedule_event(counting(Script()), "nightly")
     with pytest.raises(ValueError, match="it has none"):
         schedule_event(counting(Script(), every=()))
+
+
+@pytest.mark.parametrize("expression", ["cron(0 2 ? * MON *)", "cron(0 2 1 * ? *)", "rate(5 minutes)"])
+def test_what_the_scheduler_takes_is_taken(expression: str) -> None:
+    assert counting(Script(), every=given(expression, {"night": "n"})).every[0].problem() is None
+
+
+def test_the_body_of_a_tick_names_stage_and_time() -> None:
+    body = json.loads(NIGHTLY.input("orders", "count"))
+    assert body["MessageAttributes"]["flowstage"] == {"Type": "String", "Value": "orders/count"}
+    assert body["Timestamp"] == SCHEDULED_AT
+
+
+class Unreadable(Mapping[str, Any]):
+    def __getitem__(self, key: str) -> Any:
+        raise OSError("the file is gone")
+
+    def __iter__(self) -> Iterator[str]:
+        raise OSError("the file is gone")
+
+    def __len__(self) -> int:
+        return 1
+
+
+class Checked(BaseModel):
+    night: str
+
+    @field_validator("night")
+    @classmethod
+    def _is_known(cls, night: str) -> str:
+        raise OSError("the file is gone")
+
+
+def test_an_error_that_is_not_the_payloads_is_no_problem_of_the_schedule() -> None:
+    with pytest.raises(OSError, match="the file is gone"):
+        counting(Script(), every=(Every("rate(1 day)", Unreadable()),))
+
+    class Check(Stage[Checked], name="check", inbox="nights"):
+        def handle(self, night: Checked, step: Step) -> Outcome:
+            return Done()
+
+    with pytest.raises(OSError, match="the file is gone"):
+
+        class Checks(Flow, name="checks", object_id="night", every=(Every("rate(1 day)", {"night": "n"}),)):
+            stages = (Check,)
+
+
+def test_a_flow_without_schedules_may_read_anything_and_be_sealed() -> None:
+    assert counting(Script(), every=(), codec=Compressed(), sealed_only=True).every == ()
+    assert list(every_problems((), Topic("arn:aws:sns:eu-west-1:123456789012:nights"), sealed_only=False)) == []
+
+
+def test_a_message_that_the_scheduler_just_takes_is_taken() -> None:
+    [least] = given("rate(1 day)", {"night": ""})
+    room = LARGEST_SCHEDULED - len(least.input("orders", "count"))
+    assert counting(Script(), every=given("rate(1 day)", {"night": "n", "note": "x" * (room - 15)})).every

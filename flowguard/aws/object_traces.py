@@ -139,7 +139,7 @@ class TraceReader(NamedTuple):
     def _early(self, named: Named) -> Iterator[Early]:
         """Yield the answers that runs of the object have used, or for which they waited when these came.
 
-        One that nobody has used or waited for is for whoever waits next.
+        One that nobody has used or waited for is for the next wait.
         """
         users = {user_of(awaiting_row("", row).address) for row in named.waits}
         for pk in sorted({row["pk"]["S"] for row in named.waits}):

@@ -103,7 +103,8 @@ class _Renaming:
 
     def _schedule(self, schedule: ScheduleNeed) -> ScheduleNeed:
         name, owner = map(self._names.by_rule, (schedule.name, schedule.owner))
-        return replace(schedule, name=name, owner=owner, queue=self._queue_name(schedule.queue))
+        queue, undelivered = map(self._queue_name, (schedule.queue, schedule.undelivered))
+        return replace(schedule, name=name, owner=owner, queue=queue, undelivered=undelivered)
 
     def _group(self, name: str) -> str:
         return name if self._group_is_given or name == DEFAULT_GROUP else self._names.by_rule(name)

@@ -94,7 +94,7 @@ def _lines_of_queue(facts: Facts) -> Iterator[str]:
 
 def _others(queue: QueueNeed, needed: Deployment, options: DeployOptions) -> Sequence[str]:
     """Return who sends to a queue beside the functions."""
-    scheduled = queue in needed.schedule_targets() or queue.name == needed.undelivered_schedules
+    scheduled = queue in needed.schedule_targets() or queue.name in needed.undelivered_by_scheduler
     moved = [f"SQS from {source.name}" for source in needed.queues if source.give_up_to == queue.name]
     return [
         *(f"the topic {arn}" for arn in queue.topics),

@@ -249,7 +249,6 @@ class _CloudFormation(Template):
         self.resources[_SCHEDULER] = self._role(trust, statements, self.needed.owners)
 
     def add_schedule(self, schedule: ScheduleNeed) -> None:
-        undelivered = self.needed.undelivered_schedules
         self.resources[self.ids.camel("Schedule", schedule.name)] = {
             "Type": "AWS::Scheduler::Schedule",
             "Properties": {
@@ -264,7 +263,7 @@ class _CloudFormation(Template):
                     "Arn": self.queue_arn(schedule.queue),
                     "RoleArn": self.scheduler_role_arn(),
                     "Input": schedule.input,
-                    **({} if undelivered is None else {"DeadLetterConfig": {"Arn": self.queue_arn(undelivered)}}),
+                    "DeadLetterConfig": {"Arn": self.queue_arn(schedule.undelivered)},
                 },
             },
         }

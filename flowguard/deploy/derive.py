@@ -88,7 +88,7 @@ def needs_of(functions: Sequence[FoundFunction], options: DeployOptions) -> Depl
     made_tables = frozenset(table.name for table in tables if not table.existing)
     for name, function in named.items():
         problems += stream_problems(function, name, batchings[name], made_tables, options)
-    problems += schedule_problems(named.values(), options)
+    problems += schedule_problems(named.values())
     problems += group_problems(flows, options)
     if problems:
         raise CannotDeploy(modules, tuple(dict.fromkeys(problems)))
@@ -115,7 +115,7 @@ def needs_of(functions: Sequence[FoundFunction], options: DeployOptions) -> Depl
         scheduler_role=options.settings.scheduler_role,
         existing_group=_is_existing_group(options),
         undelivered_schedules=plan.undelivered_schedules,
-        schedules=schedules_of(named.values(), options),
+        schedules=schedules_of(named.values(), plan.undelivered_ticks, options),
         signing_secret=signing_secret,
         notes=(
             *_notes(functions, flows, options),
@@ -434,7 +434,7 @@ def _unmet_options(
         "streams": {stream.name for function in functions for flow in function.flows for stream in flow.streams},
         "topics": {name for arn in plan.topics for name in (arn, arn.rpartition(":")[2])},
         "schedule_groups": {options.settings.scheduler_group},
-        "schedules": {schedule.name for schedule in schedules_of(functions, options)},
+        "schedules": {schedule.name for schedule in schedules_of(functions, plan.undelivered_ticks, options)},
     }
     for section, names in known.items():
         for name in sorted(set(getattr(options, section)) - names):

@@ -60,6 +60,14 @@ def _schedule(needed: Deployment, schedule: ScheduleNeed, live: Account) -> Iter
             f"no run of {schedule.owner} begins by it",
             f'enable it, or say [schedules."{schedule.name}"] enabled = false',
         )
+    if there.get("State", "ENABLED") != "DISABLED" and not schedule.enabled:
+        yield warning(
+            "schedule-on",
+            schedule.name,
+            "the schedule is enabled, and the options leave it off",
+            f"runs of {schedule.owner} begin by it",
+            f'disable it, or take [schedules."{schedule.name}"] out of the options',
+        )
     if differing := [*_differing(schedule, there)]:
         yield error(
             "schedule-other",

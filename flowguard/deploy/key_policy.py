@@ -65,7 +65,8 @@ def _of_account(needed: Deployment, key: str, place: tuple[str, str, str]) -> It
         return
     grants = {"Bool": {"kms:GrantIsForAWSResource": "true"}}
     making = ["kms:Decrypt", "kms:DescribeKey", "kms:Encrypt", "kms:GenerateDataKey*", "kms:ReEncrypt*"]
-    yield _named("WhoDeploys", whole, making, {"StringEquals": {"kms:ViaService": through(key, _MADE_THROUGH)}})
+    making_through = [*_MADE_THROUGH, *(["scheduler"] if needed.schedules else [])]
+    yield _named("WhoDeploys", whole, making, {"StringEquals": {"kms:ViaService": through(key, making_through)}})
     yield _named("WhoDeploysGrants", whole, ["kms:CreateGrant"], grants)
     if needed.has_scheduler:
         schedules = Arn("scheduler", f"schedule/{needed.scheduler_group}/*").filled(*place)

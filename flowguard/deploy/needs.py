@@ -275,7 +275,10 @@ class FunctionNeed:
 
 @dataclass(frozen=True)
 class ScheduleNeed:
-    """A schedule that sends requests to the inbox ``queue`` of a flow, which owns it. ``input`` is their body."""
+    """A schedule that sends requests to the inbox ``queue`` of a flow, which owns it. ``input`` is their body.
+
+    ``undelivered`` is the queue of what it cannot deliver.
+    """
 
     name: str
     owner: str
@@ -283,6 +286,7 @@ class ScheduleNeed:
     expression: str
     timezone: str
     input: str
+    undelivered: str
     enabled: bool = True
 
 
@@ -305,7 +309,7 @@ class Deployment:
     scheduler_role: str | None
     existing_group: bool = False
     undelivered_schedules: str | None = None
-    """The queue of what the scheduler cannot deliver."""
+    """The queue of what the scheduler cannot deliver of long delays."""
     schedules: tuple[ScheduleNeed, ...] = ()
     signing_secret: str | None = None
     """The name of the secret with the keys of signatures that the template makes. None where none is to be made."""
@@ -329,6 +333,12 @@ class Deployment:
     def has_scheduler(self) -> bool:
         """Answer whether EventBridge Scheduler sends anything: long delays, or requests by the clock."""
         return self.long_delays or bool(self.schedules)
+
+    @property
+    def undelivered_by_scheduler(self) -> list[str]:
+        """Return the queues of what the scheduler cannot deliver, of long delays and of requests by the clock."""
+        delayed = [] if self.undelivered_schedules is None else [self.undelivered_schedules]
+        return list(dict.fromkeys([*delayed, *(schedule.undelivered for schedule in self.schedules)]))
 
     def queue(self, name: str) -> QueueNeed:
         """Return the queue of that name."""

@@ -90,6 +90,7 @@ class QueuePlan:
         self._owners: dict[str, AnyFlow] = {}
         self._used_by: dict[str, list[AnyFlow]] = {}
         self.undelivered_schedules: str | None = None
+        self.undelivered_ticks: dict[AnyFlow, str] = {}
         self.undelivered_records: dict[AnyFlow, str] = {}
         self.topics: tuple[str, ...] = ()
         self._inboxes()
@@ -253,7 +254,9 @@ class QueuePlan:
                 self._fed(flow, self._found[name], times)
             if flow.streams:
                 self.undelivered_records[flow] = self._undelivered(flow, times, fifo=False)
-            if (flow.long_delays or flow.every) and self.undelivered_schedules is None:
+            if flow.every:
+                self.undelivered_ticks[flow] = self._undelivered(flow, times, fifo=False)
+            if flow.long_delays and self.undelivered_schedules is None:
                 self.undelivered_schedules = self._undelivered(flow, times, fifo=False)
 
     def _lasts_an_outage(self, name: str, times: Retentions, *, handled: bool) -> None:

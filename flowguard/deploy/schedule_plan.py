@@ -3,27 +3,43 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from flowguard.deploy.found import FoundFunction
 from flowguard.deploy.needs import ScheduleNeed
 from flowguard.deploy.options import DeployOptions, ScheduleOptions
 from flowguard.destinations import Queue
+from flowguard.every import Every
+from flowguard.flow import AnyFlow
 from flowguard.project.queues import queue_of
 
 LONGEST_NAME: Final = 64
 """Characters of a schedule's name."""
 
 
-def schedules_of(functions: Iterable[FoundFunction], options: DeployOptions) -> tuple[ScheduleNeed, ...]:
+def schedules_of(
+    functions: Iterable[FoundFunction], undelivered: Mapping[AnyFlow, str], options: DeployOptions
+) -> tuple[ScheduleNeed, ...]:
     """Return the schedules of each flow whose first stage is served here."""
-    return tuple(_schedules(functions, options))
+    return tuple(
+        ScheduleNeed(
+            name=name,
+            owner=flow.name,
+            queue=Queue(queue_of(flow, flow.entry())).short_name,
+            expression=every.expression,
+            timezone=every.timezone,
+            input=every.input(flow.name, flow.entry().name),
+            undelivered=undelivered[flow],
+            enabled=options.schedules.get(name, ScheduleOptions()).enabled,
+        )
+        for flow, every, name in _named(functions)
+    )
 
 
-def schedule_problems(functions: Iterable[FoundFunction], options: DeployOptions) -> Iterator[str]:
+def schedule_problems(functions: Iterable[FoundFunction]) -> Iterator[str]:
     """Yield what keeps schedules from being made."""
-    names = Counter(schedule.name for schedule in _schedules(functions, options))
+    names = Counter(name for _, _, name in _named(functions))
     for name, times in names.items():
         if len(name) > LONGEST_NAME:
             yield (
@@ -34,17 +50,8 @@ def schedule_problems(functions: Iterable[FoundFunction], options: DeployOptions
             yield f"{times} schedules would be named {name!r}; give one of them another name: Every(…, name=)"
 
 
-def _schedules(functions: Iterable[FoundFunction], options: DeployOptions) -> Iterator[ScheduleNeed]:
+def _named(functions: Iterable[FoundFunction]) -> Iterator[tuple[AnyFlow, Every, str]]:
+    """Yield the schedules with their names."""
     served = (pair for function in functions for pair in function.stages)
     for flow in dict.fromkeys(flow for flow, stage in served if stage is flow.entry()):
-        for every in flow.every:
-            name = f"{flow.name}-{every.name}"
-            yield ScheduleNeed(
-                name=name,
-                owner=flow.name,
-                queue=Queue(queue_of(flow, flow.entry())).short_name,
-                expression=every.expression,
-                timezone=every.timezone,
-                input=every.input(flow.name, flow.entry().name),
-                enabled=options.schedules.get(name, ScheduleOptions()).enabled,
-            )
+        yield from ((flow, every, f"{flow.name}-{every.name}") for every in flow.every)

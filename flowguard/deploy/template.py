@@ -166,7 +166,7 @@ class Template(ABC):
     def _allowed_roles(self, queue: QueueNeed) -> list[Any]:
         """Return the roles that a queue takes messages of."""
         roles = [self._role_arn(function) for function in self.needed.senders(queue.name)]
-        if queue in self.needed.schedule_targets() or queue.name == self.needed.undelivered_schedules:
+        if queue in self.needed.schedule_targets() or queue.name in self.needed.undelivered_by_scheduler:
             roles.append(self.scheduler_role_arn())
         return [*roles, *map(self.text, dict.fromkeys((*queue.senders, *operators_of(queue, self.options))))]
 
@@ -246,9 +246,8 @@ class Template(ABC):
         if self.makes_group:
             self.add_schedule_group(self.needed.scheduler_group)
         if self.needed.scheduler_role is None:
-            undelivered = self.needed.undelivered_schedules
             names = [queue.name for queue in self.needed.schedule_targets()]
-            targets = list(dict.fromkeys((*names, *([undelivered] if undelivered else ()))))
+            targets = list(dict.fromkeys((*names, *self.needed.undelivered_by_scheduler)))
             self.add_scheduler_role([*self._scheduler_statements(targets)])
         for schedule in self.needed.schedules:
             self.add_schedule(schedule)

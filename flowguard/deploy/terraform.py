@@ -285,7 +285,6 @@ class _Terraform(Template):
 
     def add_schedule(self, schedule: ScheduleNeed) -> None:
         group = f"${{{self._address('aws_scheduler_schedule_group', _SCHEDULER)}.name}}" if self.makes_group else None
-        undelivered = self.needed.undelivered_schedules
         self._add(
             "aws_scheduler_schedule",
             schedule.name,
@@ -301,7 +300,7 @@ class _Terraform(Template):
                     "arn": self.queue_arn(schedule.queue),
                     "role_arn": self.scheduler_role_arn(),
                     "input": self.text(schedule.input),
-                    **({} if undelivered is None else {"dead_letter_config": {"arn": self.queue_arn(undelivered)}}),
+                    "dead_letter_config": {"arn": self.queue_arn(schedule.undelivered)},
                 },
             },
         )

@@ -29,7 +29,8 @@ SETTLED_AFTER: Final = LONGEST_LEASE
 """How long after its end a run is taken for one that has sent what its end had to send."""
 
 OUT_OF_REACH: Final = (
-    "messages under way, delayed ones and schedules too: each is dropped when it comes",
+    "messages under way: those of the run are dropped when they come; a newer request runs, and so does one that was "
+    "made to begin later, by at= or a schedule",
     "backups of the table, its point-in-time recovery, its stream and its global replicas' backups",
     "texts in S3 to which nothing points any more, replicas of the bucket, and what Object Lock holds",
     "queues, topics, buses and archives to which the flow has sent, and dead letters in other queues",
@@ -228,8 +229,8 @@ class _Letters:
     def leave_newer(self, of: Child, run: _Run | None) -> None:
         """Leave the letters of requests that are newer than the object's run: they have not begun."""
         if run is not None:
-            own = [pair for pair in self.chosen if (pair[1].flow, pair[0].object_id) == of]
-            newer = [pair for pair in own if run.is_older_than(pair[1])]
+            of_object = [pair for pair in self.chosen if (pair[1].flow, pair[0].object_id) == of]
+            newer = [pair for pair in of_object if run.is_older_than(pair[1])]
             self.newer = len(newer)
             self.chosen = [pair for pair in self.chosen if pair not in newer]
 

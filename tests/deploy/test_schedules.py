@@ -15,21 +15,26 @@ from flowguard.deploy.cloudformation import cloudformation
 from flowguard.deploy.derive import needs_of
 from flowguard.deploy.event_checks import check_events
 from flowguard.deploy.found import FoundFunction, FunctionKind
+from flowguard.deploy.key_policy import key_policy
 from flowguard.deploy.live import LiveAccount
 from flowguard.deploy.needs import Deployment
 from flowguard.deploy.options import DeployOptions
 from flowguard.deploy.problems import CannotDeploy
+from flowguard.deploy.schedule_plan import schedules_of
 from flowguard.deploy.terraform import terraform_json
 from flowguard.every import SCHEDULED_AT, Every
 from flowguard.flow import AnyFlow, Flow
+from flowguard.outcome import Done, Outcome
 from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
+from flowguard.stage import Stage
+from flowguard.step import Step
 from tests.deploy import ticking
 from tests.deploy.deployed import REGION, Stack
 from tests.deploy.exercised import needs
 from tests.deploy.planned.looked import Text, found_in
 from tests.deploy.templates import MODULES, of_type, options_of, template
 from tests.deploy.test_doctor import SESSION
-from tests.deploy.ticking import Report
+from tests.deploy.ticking import Day, Report
 
 NAMES: Final = ["reports-daily", "reports-monthly", "sweeps-tick"]
 
@@ -53,9 +58,7 @@ def test_each_schedule_of_a_flow_sends_to_the_queue_of_its_first_stage() -> None
 
 def test_a_flow_with_schedules_alone_has_a_role_and_a_group_and_no_function_may_schedule() -> None:
     needed = needs(f"{MODULES['ticking']}:Sweeps")
-    assert (needed.long_delays, needed.has_scheduler, needed.undelivered_schedules) == (
-        *(False, True, "sweeps-dead-letters"),
-    )
+    assert (needed.long_delays, needed.has_scheduler, needed.undelivered_schedules) == (False, True, None)
     permissions = [permission for function in needed.functions for permission in function.permissions]
     assert not any("scheduler:" in action for permission in permissions for action in permission.actions)
 
@@ -86,7 +89,19 @@ def test_another_deployment_has_other_names() -> None:
         ("staging-reports-monthly", "staging-reports", "staging-reports"),
         ("staging-sweeps-tick", "staging-to-sweep", "staging-sweeps"),
     ]
+    assert {each.undelivered for each in needed.schedules} == {
+        "staging-reports-dead-letters",
+        "staging-sweeps-dead-letters",
+    }
     assert [each.input for each in needed.schedules] == [each.input for each in deployment().schedules]
+
+
+@pytest.mark.parametrize(("module", "expected"), [("ticking", True), ("orders", False)])
+def test_the_name_of_a_group_counts_where_there_are_schedules(module: str, expected: bool) -> None:
+    names = {"settings": {"names": f"{'g' * 56}*", "scheduler_group": "schedules"}}
+    with pytest.raises(CannotDeploy) as refused:
+        needs(MODULES[module], options=DeployOptions.model_validate(names))
+    assert any("a schedule group would be named" in each for each in refused.value.problems) is expected
 
 
 def test_a_schedule_is_under_the_key_of_the_deployment() -> None:
@@ -109,6 +124,27 @@ def test_a_name_that_is_too_long_is_refused() -> None:
     every = Every("rate(1 day)", {"day": "all"}, name="monthly-report")
     with pytest.raises(CannotDeploy, match=r"\(65 characters\), and EventBridge Scheduler takes 64; give it a shorter"):
         needs_of([serving(every, name="r" * 50)], DeployOptions())
+
+
+def test_a_name_that_is_as_long_as_may_be_is_taken() -> None:
+    every = Every("rate(1 day)", {"day": "all"}, name="n" * 13)
+    assert [len(each.name) for each in needs_of([serving(every, name="r" * 50)], DeployOptions()).schedules] == [64]
+
+
+def test_a_flow_whose_first_stage_is_served_elsewhere_has_its_schedule_there() -> None:
+    class Sum(Stage[Day], name="sum", inbox="to-sum"):
+        def handle(self, day: Day, step: Step) -> Outcome:
+            return Done()
+
+    class Gather(Stage[Day], name="gather", then="sum"):
+        def handle(self, day: Day, step: Step) -> Outcome:
+            return Sum.message(day)
+
+    class Reports(Flow, name="reports", object_id="day", every=(Every("rate(1 day)", {"day": "all"}),)):
+        stages = (Gather, Sum)
+
+    serves_sum = FoundFunction("shop.handlers", "sums", FunctionKind.STAGES, (Reports,), ((Reports, Sum),))
+    assert schedules_of([serves_sum], {Reports: "reports-dead-letters"}, DeployOptions()) == ()
 
 
 def test_two_flows_whose_schedules_have_one_name_are_refused() -> None:
@@ -163,6 +199,10 @@ BROKEN: Final[dict[str, tuple[Callable[[Stack], object], tuple[str, str, str]]]]
         ("schedule-missing", "error", "sweeps-tick"),
     ),
     "off": (lambda at: change(at, "reports-daily", State="DISABLED"), ("schedule-off", "warning", "reports-daily")),
+    "on": (
+        lambda at: change(at, "reports-monthly", State="ENABLED"),
+        ("schedule-on", "warning", "reports-monthly"),
+    ),
     "another expression": (
         lambda at: change(at, "sweeps-tick", ScheduleExpression="rate(6 minutes)"),
         ("schedule-other", "error", "sweeps-tick"),
@@ -189,9 +229,20 @@ def test_what_is_broken_is_found(broken: str, stack: Stack) -> None:
     assert found() == [expected]
 
 
-def test_a_schedule_that_the_options_leave_off_may_be_on_or_off(stack: Stack) -> None:
-    change(stack, "reports-monthly", State="ENABLED")
-    assert found() == []
+def test_each_flow_has_a_queue_of_its_own_for_what_its_schedules_cannot_deliver() -> None:
+    needed = deployment()
+    assert [each.undelivered for each in needed.schedules] == ["reports-dead-letters"] * 2 + ["sweeps-dead-letters"]
+    assert needed.undelivered_by_scheduler == ["reports-dead-letters", "sweeps-dead-letters"]
+
+
+def test_who_deploys_may_use_the_key_through_the_scheduler_for_schedules_alone() -> None:
+    key = "arn:aws:kms:eu-west-1:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab"
+    for module, expected in (("ticking", True), ("orders", False)):
+        options = DeployOptions.model_validate({"kms_key": key})
+        policy = key_policy(needs(MODULES[module], options=options), key)
+        [statement] = [each for each in policy["Statement"] if each["Sid"] == "WhoDeploys"]
+        assert ("scheduler.eu-west-1.amazonaws.com" in json.dumps(statement)) is expected
+        assert any(each["Sid"] == "SchedulesAreSent" for each in policy["Statement"]) is expected
 
 
 def test_a_schedule_that_may_not_be_read_is_not_missing(stack: Stack) -> None:

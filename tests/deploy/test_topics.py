@@ -14,13 +14,14 @@ import pytest
 
 from flowguard import Done, Flow, Outcome, Stage, Step
 from flowguard.deploy.finding import LiveFinding
+from flowguard.deploy.kafka_mapping import kafka_arguments, kafka_event, kafka_properties
 from flowguard.deploy.kafka_need import KafkaNeed
 from flowguard.deploy.kafka_plan import LONGEST_GROUP, MOST_TRIES
 from flowguard.deploy.live import LiveAccount
 from flowguard.deploy.needs import Deployment, FunctionNeed, StreamNeed, Target
 from flowguard.deploy.options import HALF_A_DAY, DeployOptions
 from flowguard.deploy.problems import CannotDeploy
-from flowguard.deploy.stream_checks import check_streams
+from flowguard.deploy.stream_checks import check_shared_streams, check_streams
 from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
 from flowguard.streams import KafkaTopic, KinesisStream
 from tests.deploy import topics
@@ -184,6 +185,62 @@ def test_a_mapping_says_where_the_topic_is_and_what_becomes_of_what_fails() -> N
     assert orders["SelfManagedKafkaEventSourceConfig"] == {"ConsumerGroupId": f"{PLACE}-orders"}
     assert [each["URI"].partition(":")[0] for each in orders["SourceAccessConfigurations"]] == [
         *("arn", "subnet", "subnet", "security_group")
+    ]
+
+
+def test_each_language_of_templates_says_the_same_of_a_topic() -> None:
+    accounts, limits, orders = (topic(deployment(), name) for name in ("accounts", "limits", "orders"))
+    of_limits = [("SASL_SCRAM_512_AUTH", SCRAM_SECRET)]
+    of_orders = [
+        ("BASIC_AUTH", PLAIN_SECRET),
+        *(("VPC_SUBNET", f"subnet:{each}") for each in ("subnet-0a1b2c3d", "subnet-0a1b2c3e")),
+        ("VPC_SECURITY_GROUP", "security_group:sg-0a1b2c3d"),
+    ]
+    shared: list[dict[str, Any]] = [
+        {"Topics": ["accounts"], "ProvisionedPollerConfig": {"MinimumPollers": 1}},
+        {
+            "Topics": ["limits"],
+            "ProvisionedPollerConfig": {"MinimumPollers": 1, "MaximumPollers": 4},
+            "SourceAccessConfigurations": [{"Type": kind, "URI": what} for kind, what in of_limits],
+        },
+        {
+            "Topics": ["orders"],
+            "ProvisionedPollerConfig": {"MinimumPollers": 1},
+            "SourceAccessConfigurations": [{"Type": kind, "URI": what} for kind, what in of_orders],
+        },
+    ]
+    managed, outside = "AmazonManagedKafkaEventSourceConfig", "SelfManagedKafkaEventSourceConfig"
+    assert [kafka_properties(each, "f") for each in (accounts, limits, orders)] == [
+        shared[0] | {managed: {"ConsumerGroupId": "f-accounts"}},
+        shared[1] | {managed: {"ConsumerGroupId": "limits-copies"}},
+        shared[2]
+        | {outside: {"ConsumerGroupId": "f-orders"}}
+        | {"SelfManagedEventSource": {"Endpoints": {"KafkaBootstrapServers": [*SERVERS]}}},
+    ]
+    assert [kafka_event(each, "f") for each in (accounts, limits, orders)] == [
+        shared[0] | {"ConsumerGroupId": "f-accounts"},
+        shared[1] | {"ConsumerGroupId": "limits-copies"},
+        shared[2] | {"ConsumerGroupId": "f-orders", "KafkaBootstrapServers": [*SERVERS]},
+    ]
+    assert [kafka_arguments(each, "f") for each in (accounts, limits, orders)] == [
+        {
+            "topics": ["accounts"],
+            "amazon_managed_kafka_event_source_config": {"consumer_group_id": "f-accounts"},
+            "provisioned_poller_config": {"minimum_pollers": 1},
+        },
+        {
+            "topics": ["limits"],
+            "amazon_managed_kafka_event_source_config": {"consumer_group_id": "limits-copies"},
+            "provisioned_poller_config": {"minimum_pollers": 1, "maximum_pollers": 4},
+            "source_access_configuration": [{"type": kind, "uri": what} for kind, what in of_limits],
+        },
+        {
+            "topics": ["orders"],
+            "self_managed_kafka_event_source_config": {"consumer_group_id": "f-orders"},
+            "provisioned_poller_config": {"minimum_pollers": 1},
+            "source_access_configuration": [{"type": kind, "uri": what} for kind, what in of_orders],
+            "self_managed_event_source": {"endpoints": {"KAFKA_BOOTSTRAP_SERVERS": ",".join(SERVERS)}},
+        },
     ]
 
 
@@ -388,14 +445,27 @@ def test_what_is_wrong_with_a_mapping_is_found(changes: dict[str, Any], rule: st
     assert "the topic accounts" in finding.what
 
 
-def test_without_a_bound_and_a_destination_a_record_holds_up_its_partition() -> None:
+def test_a_record_without_a_bound_and_a_destination_holds_up_its_partition() -> None:
     open_ended = {"MaximumRecordAgeInSeconds": -1, "MaximumRetryAttempts": -1, "DestinationConfig": None}
     found = {finding.rule: finding for finding in findings_of(COPY, RIGHT | open_ended, LIMITS)}
     assert found.keys() == {"stream-age-open", "stream-undelivered-missing"}
     assert "holds up its partition until then" in found["stream-age-open"].why
 
 
-def test_without_a_destination_nothing_but_the_age_bounds_the_attempts() -> None:
+def test_who_else_reads_a_topic_is_not_said() -> None:
+    """Each consumer group gets every record, however many there are."""
+
+    def live(call: ApiCall, proceed: Proceed, /) -> Response:
+        if call.operation == "ListPipes":
+            return {"Pipes": [{"Name": "audit", "Source": call.params["SourcePrefix"]}]}
+        return {"EventSourceMappings": [RIGHT, LIMITS]}
+
+    needed = deployment()
+    with intercept(live):
+        assert list(check_shared_streams(needed, needed.function(COPY), LiveAccount(SESSION))) == []
+
+
+def test_nothing_but_the_age_bounds_the_attempts_if_there_is_no_destination() -> None:
     endless = {"MaximumRetryAttempts": -1, "DestinationConfig": None}
     assert [each.rule for each in findings_of(COPY, RIGHT | endless, LIMITS)] == ["stream-undelivered-missing"]
 

@@ -11,7 +11,7 @@ import pytest
 
 from flowguard.deploy.account import Account, NotKnown, function_name
 from flowguard.deploy.found import FoundFunction, FunctionKind
-from flowguard.deploy.needs import Deployment, FunctionNeed, QueueNeed, Role, TableNeed, TopicNeed
+from flowguard.deploy.needs import Deployment, FunctionNeed, QueueNeed, Role, ScheduleNeed, TableNeed, TopicNeed
 from flowguard.deploy.planned.account import PlannedAccount
 from flowguard.deploy.planned.problems import NotReadable
 from flowguard.deploy.planned.resources import HERE, KINDS, Resource, Resources, queue_url
@@ -149,6 +149,23 @@ def test_a_group_is_missing_or_there_or_not_the_files() -> None:
     assert asked(lambda at: at.has_schedule_group("group"), needed=theirs) == unknown
 
 
+NIGHTLY: Final = ScheduleNeed("nightly", "flow", "q", "rate(1 day)", "UTC", "{}")
+
+
+def test_a_schedule_is_missing_or_says_what_it_does() -> None:
+    def schedule(*resources: Made) -> tuple[Any, set[tuple[str, str]]]:
+        answer, notes = asked(
+            lambda at: at.schedule("group", "nightly"), *resources, needed=replace(NEEDED, schedules=(NIGHTLY,))
+        )
+        return plain(answer), notes
+
+    assert schedule(("AWS::Scheduler::Schedule", {"Name": "nightly", "State": "ENABLED"})) == (
+        {"Name": "nightly", "State": "ENABLED"},
+        set(),
+    )
+    assert schedule(("AWS::Scheduler::Schedule", {"Name": "another"})) == (None, set())
+
+
 # -- queues
 
 
@@ -284,6 +301,27 @@ def test_a_topic_has_the_subscriptions_that_name_it() -> None:
     assert subscribed(topic, subscription(RedrivePolicy=redrive)) == [{**plainly, "RedrivePolicy": json.dumps(redrive)}]
     assert subscribed(topic, subscription(TopicArn=OPEN)) is UNKNOWN
     assert subscribed(subscription()) == [{**plainly, "TopicArn": NEWS}], "the topic is somebody else's"
+
+
+def topic_policies(*topics: Any, topic: str = "news") -> tuple[Any, set[tuple[str, str]]]:
+    """The policies of a topic, of those that name these."""
+    stated: list[Made] = [("AWS::SNS::TopicPolicy", {"Topics": each, "PolicyDocument": {"is": "d"}}) for each in topics]
+    return asked(lambda at: at.topic_policies(NEWS), (TOPIC, {"TopicName": topic}), *stated)
+
+
+def test_the_policies_of_a_topic_are_those_that_name_it() -> None:
+    here, whose = KINDS[TOPIC].arn("news"), {("R1", "whose policy it is")}
+    assert topic_policies() == ([], set())
+    assert topic_policies([here]) == topic_policies([NEWS]) == ([{"is": "d"}], set())
+    assert topic_policies([f"{NEWS}-of-others"], [f"{NEWS}x", here]) == ([{"is": "d"}], set())
+    assert topic_policies([here, OPEN]) == ([{"is": "d"}], set())
+    assert topic_policies([f"{NEWS}-of-others"]) == ([], set())
+    assert topic_policies(OPEN) == topic_policies([f"{NEWS}-of-others", OPEN]) == (UNKNOWN, whose)
+    policy: Made = ("AWS::SNS::TopicPolicy", {"Topics": [here]})
+    assert asked(lambda at: at.topic_policies(NEWS), (TOPIC, {"TopicName": "news"}), policy) == ([UNKNOWN], set())
+    elsewhere = f"{NEWS}-of-others"
+    unknown = (UNKNOWN, {("news-of-others", "whether anything has that name")})
+    assert asked(lambda at: at.topic_policies(elsewhere)) == unknown
 
 
 def test_a_topic_has_subscriptions_of_its_own() -> None:
@@ -538,6 +576,37 @@ def test_a_function_has_the_mappings_that_name_it() -> None:
     assert sources(EventSourceArn=Q) is UNKNOWN
 
 
+SERVERS: Final = ["a:9096", "b:9096"]
+
+
+@pytest.mark.parametrize(
+    ("outside", "told"),
+    [
+        ({"Endpoints": {"KafkaBootstrapServers": SERVERS}}, {"Endpoints": {"KAFKA_BOOTSTRAP_SERVERS": SERVERS}}),
+        ({"Endpoints": {"KAFKA_BOOTSTRAP_SERVERS": SERVERS}}, {"Endpoints": {"KAFKA_BOOTSTRAP_SERVERS": SERVERS}}),
+        (
+            {"Endpoints": {"KAFKA_BOOTSTRAP_SERVERS": ",".join(SERVERS)}},
+            {"Endpoints": {"KAFKA_BOOTSTRAP_SERVERS": SERVERS}},
+        ),
+        ({"Endpoints": {}}, {"Endpoints": {"KAFKA_BOOTSTRAP_SERVERS": UNKNOWN}}),
+        ({"Endpoints": OPEN}, UNKNOWN),
+        ({}, UNKNOWN),
+        (OPEN, UNKNOWN),
+    ],
+)
+def test_a_mapping_of_a_cluster_outside_has_its_servers(outside: Any, told: Any) -> None:
+    [mapping] = sources(FunctionName="f", Topics=["orders"], SelfManagedEventSource=outside)
+    assert mapping == {
+        "FunctionName": "f",
+        "FunctionArn": "f",
+        "Topics": ["orders"],
+        "EventSourceArn": "",
+        "SelfManagedEventSource": told,
+        "BatchSize": 100,
+        "State": "Enabled",
+    }
+
+
 def test_a_queue_has_the_mappings_that_read_it() -> None:
     def readers(**given: Any) -> Any:
         ask: Ask = lambda at: at.readers("arn:aws:sqs:eu-west-1:123456789012:q")  # noqa: E731
@@ -601,8 +670,9 @@ def test_a_bucket_has_its_key_or_is_not_the_files() -> None:
 
 
 def test_whom_a_bucket_tells_is_in_no_file() -> None:
-    answer, notes = asked(lambda at: at.notified_queues("b"))
-    assert (answer, notes) == (UNKNOWN, {("b", "whom the bucket tells of its objects")})
+    asks: list[Ask] = [lambda at: at.notified_queues("b"), lambda at: at.notified_topics("b")]
+    for ask in asks:
+        assert asked(ask) == (UNKNOWN, {("b", "whom the bucket tells of its objects")})
 
 
 def test_a_key_is_known_by_its_arn_its_id_or_as_one_of_the_files() -> None:

@@ -129,6 +129,34 @@ def test_an_event_of_a_stream_is_a_mapping(kind: str) -> None:
     assert (mapping["EventSourceArn"], mapping["FunctionName"], mapping["BatchSize"]) == ("arn:s", "f", 5)
 
 
+@pytest.mark.parametrize(
+    ("event", "expected"),
+    [
+        (
+            {"Type": "MSK", "Properties": {"Stream": "arn:s", "Topics": ["t"], "ConsumerGroupId": "g"}},
+            {"EventSourceArn": "arn:s", "AmazonManagedKafkaEventSourceConfig": {"ConsumerGroupId": "g"}},
+        ),
+        ({"Type": "MSK", "Properties": {"Stream": "arn:s", "Topics": ["t"]}}, {"EventSourceArn": "arn:s"}),
+        (
+            {
+                "Type": "SelfManagedKafka",
+                "Properties": {"KafkaBootstrapServers": ["a:9096"], "Topics": ["t"], "ConsumerGroupId": "g"},
+            },
+            {
+                "SelfManagedEventSource": {"Endpoints": {"KafkaBootstrapServers": ["a:9096"]}},
+                "SelfManagedKafkaEventSourceConfig": {"ConsumerGroupId": "g"},
+            },
+        ),
+        (
+            {"Type": "SelfManagedKafka", "Properties": {"Topics": ["t"]}},
+            {"SelfManagedEventSource": {"Endpoints": {"KafkaBootstrapServers": []}}},
+        ),
+    ],
+)
+def test_an_event_of_kafka_is_a_mapping(event: Any, expected: Any) -> None:
+    assert sources({"E": event}) == [{"Topics": ["t"], "FunctionName": "f", **expected}]
+
+
 def test_an_event_of_a_queue_is_a_mapping() -> None:
     [mapping] = sources({"E": {"Type": "SQS", "Properties": {"Stream": "arn:s", "Queue": "arn:q", "Enabled": False}}})
     assert (mapping["EventSourceArn"], mapping["FunctionName"], mapping["Enabled"]) == ("arn:q", "f", False)

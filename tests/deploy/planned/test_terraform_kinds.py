@@ -68,6 +68,9 @@ def test_a_resource_of_which_nothing_is_said_has_no_name(type_: str) -> None:
         ("aws_sqs_queue_policy", {"queue_url": "u", "policy": TEXT}, {"Queues": ["u"], "PolicyDocument": POLICY}),
         ("aws_sqs_queue_policy", {"queue_url": UNKNOWN}, {"Queues": UNKNOWN}),
         ("aws_sqs_queue_policy", {}, {"Queues": UNKNOWN}),
+        ("aws_sns_topic_policy", {"arn": "a", "policy": TEXT}, {"Topics": ["a"], "PolicyDocument": POLICY}),
+        ("aws_sns_topic_policy", {"arn": UNKNOWN}, {"Topics": UNKNOWN}),
+        ("aws_sns_topic_policy", {}, {"Topics": UNKNOWN}),
         ("aws_iam_role", {"name": "r"}, {"RoleName": "r", "Policies": []}),
         ("aws_iam_role", {"inline_policy": UNKNOWN}, {"Policies": UNKNOWN}),
         (
@@ -130,8 +133,20 @@ def test_a_queue_may_have_its_policy_as_an_argument(name: Any, queues: Any) -> N
     assert policy.properties == {"Queues": queues, "PolicyDocument": POLICY}
 
 
-@pytest.mark.parametrize("block", [("aws_sqs_queue", {"policy": ""}), ("aws_kms_key", {"policy": TEXT})])
-def test_other_policies_are_none_of_a_queue(block: tuple[str, dict[str, Any]]) -> None:
+@pytest.mark.parametrize(
+    ("name", "topics"),
+    [({"name": "t"}, [KINDS["AWS::SNS::Topic"].arn("t")]), ({}, UNKNOWN), ({"name": UNKNOWN}, UNKNOWN)],
+)
+def test_a_topic_may_have_its_policy_as_an_argument(name: Any, topics: Any) -> None:
+    _, policy = made(("aws_sns_topic", {"policy": TEXT, **name}))
+    assert (policy.type, policy.label) == ("AWS::SNS::TopicPolicy", "aws_sns_topic.it")
+    assert policy.properties == {"Topics": topics, "PolicyDocument": POLICY}
+
+
+@pytest.mark.parametrize(
+    "block", [("aws_sqs_queue", {"policy": ""}), ("aws_sns_topic", {"policy": ""}), ("aws_kms_key", {"policy": TEXT})]
+)
+def test_other_policies_are_none_of_a_queue_or_topic(block: tuple[str, dict[str, Any]]) -> None:
     assert [each.type for each in made(block)] == [TYPES[block[0]][0]]
 
 

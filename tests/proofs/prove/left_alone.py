@@ -211,7 +211,6 @@ MODULES: Final = (
     "flowguard.deploy.stream_checks",
     "flowguard.deploy.stream_plan",
     "flowguard.deploy.schedule_plan",
-    "flowguard.deploy.event_checks",
     "flowguard.every",
     "flowguard.deploy.queue_plan",
     "flowguard.deploy.at_aws",
