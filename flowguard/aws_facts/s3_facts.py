@@ -59,6 +59,7 @@ S3_FACTS: Final = (
         source=Document("ListObjectVersions", f"{_API}/API_ListObjectVersions.html"),
         relied_on_by=("aws/stored_texts.py:StoredTexts", "sim/memory/s3.py:_ONLY"),
         words=(
+            "LastModified",
             *("ListObjectVersions", "DeleteObject", "Versions", "DeleteMarkers", "VersionId", "KeyMarker"),
             *("VersionIdMarker", "NextKeyMarker", "NextVersionIdMarker", "IsTruncated"),
         ),
