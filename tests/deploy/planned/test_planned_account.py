@@ -149,7 +149,7 @@ def test_a_group_is_missing_or_there_or_not_the_files() -> None:
     assert asked(lambda at: at.has_schedule_group("group"), needed=theirs) == unknown
 
 
-NIGHTLY: Final = ScheduleNeed("nightly", "flow", "q", "rate(1 day)", "UTC", "{}")
+NIGHTLY: Final = ScheduleNeed("nightly", "flow", "q", "rate(1 day)", "UTC", "{}", "dead")
 
 
 def test_a_schedule_is_missing_or_says_what_it_does() -> None:
