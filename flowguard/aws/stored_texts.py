@@ -90,7 +90,7 @@ def pointed_to(value: Mapping[str, Any]) -> Iterator[StoredText]:
             yield from pointed_to(part)
 
 
-_NO_TEXTS: Final = frozenset({"stages", "late", "callers"})
+_NO_TEXTS: Final = frozenset({"stages"})
 """The attributes with names of the user's beside ids."""
 
 _JSON: Final = '"[{'
