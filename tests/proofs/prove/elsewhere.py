@@ -168,7 +168,7 @@ TESTED: Final = (
     ),
     Elsewhere(
         r"^deploy\.(schedule_plan|event_checks)\.|^deploy\..*(\.every\b|has_scheduler|[sS]chedule_role_arn|makes_group|"
-        r"needed\.schedules)|^deploy\.at_aws\._Renaming\._schedule",
+        r"\w+\.schedules\b(?![:(]))|^deploy\.at_aws\._Renaming\._schedule",
         ("tests/deploy/test_schedules.py", "tests/deploy/test_doctor.py", "tests/deploy/test_derive.py"),
         "schedules of a template and what the doctor says of them: no message is delivered",
     ),
