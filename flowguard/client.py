@@ -309,7 +309,7 @@ def _check_moment(requested_at: object) -> None:
 
 
 def _due(now: int, at: datetime | None, after: timedelta | None) -> int:
-    """Return when a request is to be sent, in ms. Raises :class:`RunFailed` for what names no moment."""
+    """Return the moment of a request from ``at`` or ``after``, in ms: by default now. Raises :class:`RunFailed`."""
     if at is not None and after is not None:
         raise RunFailed("at and after both say when; leave one out")
     if after is not None and (problem := span_problem(after)):

@@ -345,7 +345,7 @@ FINISH_KEY: Final = f"{_END}, #result = :result"
 REFUSE_KEY: Final = f"{_END}, refusal = :refusal"
 FREE_KEY: Final = "SET failure = :failure, updated_at = :now, lease_until = :now REMOVE #owner"
 
-# -- a run that is forgotten: only as it was read, so that whoever has claimed or cancelled it since keeps it
+# -- forgetting a run: only if its item is as it was read, so that a claim or cancellation since then is kept
 AS_READ: Final = ("request_id", "requested_at", "epoch", "done", "status")
 IS_AS_READ: Final = (
     f"{_SAME_TIME} AND request_id = :request_id AND epoch = :epoch AND done = :done AND #status = :status"

@@ -60,8 +60,9 @@ class Traces(NamedTuple):
     """What an object has left.
 
     ``callers``, ``history`` and ``groups`` are keys of rows. ``shared`` are requests that other objects have too: their
-    texts look alike, and are not among ``texts``. ``unread`` counts requests that have texts beside those. ``journal``
-    is what a removal that was cut off has left to do, in the rows with the keys ``journal_rows``.
+    texts look alike, and are not among ``texts``. ``unread`` counts requests that have texts beside those, ``young``
+    texts that were written too late to be among them. ``journal`` is what a removal that was cut off has left to do, in
+    the rows with the keys ``journal_rows``.
     """
 
     item: Item | None
@@ -73,6 +74,7 @@ class Traces(NamedTuple):
     children: tuple[Child, ...] = ()
     shared: tuple[str, ...] = ()
     unread: int = 0
+    young: int = 0
     awaited: int = 0
     journal: tuple[StoredText, ...] = ()
     journal_rows: tuple[Item, ...] = ()
@@ -102,7 +104,7 @@ class TraceReader(NamedTuple):
         elsewhere = [request for request, at in requests if latest is None or at <= latest]
         known = dict.fromkeys([*_requests(rows), *elsewhere])
         with_texts = [*self._listed(flow, [request for request in known if request not in _OTHERS], before)]
-        listed = with_texts[:MOST_REQUESTS]
+        listed = [(of, texts) for of, texts, _ in with_texts][:MOST_REQUESTS]
         stem = None if item is None else stem_of(flow, object_id, item)
         scan = ObjectScan(flow, object_id, stem, [of for of, _ in listed])
         named = scan.named(self.client, self.table, self.pause)
@@ -120,6 +122,7 @@ class TraceReader(NamedTuple):
             children=named.children,
             shared=tuple(sorted(named.shared | (_OTHERS & known.keys()))),
             unread=len(with_texts[MOST_REQUESTS:]),
+            young=sum(young for of, _, young in with_texts if of.request_id not in named.shared),
             awaited=len(named.waits),
             journal=tuple(StoredText(*json.loads(text)) for row in journal for text in row["texts"]["SS"]),
             journal_rows=_keys(journal),
@@ -127,14 +130,15 @@ class TraceReader(NamedTuple):
 
     def _listed(
         self, flow: str, requests: Sequence[str], before: int | None
-    ) -> Iterator[tuple[RequestTexts, list[StoredText]]]:
-        """Yield the texts of each request that has some, whatever object they are of."""
+    ) -> Iterator[tuple[RequestTexts, list[StoredText], int]]:
+        """Yield the texts of each request that has some, whatever object they are of, and how many are too young."""
         if self.bucket is None:
             return
         for request in requests:
             prefix = prefix_of_request(self.prefix, flow, request)
-            if texts := [*self.texts.under(self.bucket, prefix, before)]:
-                yield RequestTexts(request, prefix), texts
+            texts, young = self.texts.under(self.bucket, prefix, before)
+            if texts or young:
+                yield RequestTexts(request, prefix), texts, young
 
     def _early(self, named: Named) -> Iterator[Early]:
         """Yield the answers that runs of the object have used, or for which they waited when these came.

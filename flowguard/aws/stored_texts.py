@@ -24,16 +24,15 @@ class StoredTexts(NamedTuple):
     s3: Callable[[], S3Client]
     owner: str | None = None
 
-    def under(self, bucket: str, prefix: str, before: int | None = None) -> Iterator[StoredText]:
-        """Yield the texts whose keys begin like this, those too of which only older versions are left.
+    def under(self, bucket: str, prefix: str, before: int | None = None) -> tuple[list[StoredText], int]:
+        """List the texts whose keys begin like this, those too of which only older versions are left.
 
-        ``before`` leaves out what was written since then (ms).
+        ``before`` leaves out what was written since then (ms). Returns the texts, and how many are left out.
         """
         versions = [*self._versions(bucket, prefix)]
         young = {each["Key"] for each in versions if before is not None and _written_at(each) >= before}
-        for key in dict.fromkeys(each["Key"] for each in versions):
-            if key not in young:
-                yield StoredText(bucket, key)
+        keys = dict.fromkeys(each["Key"] for each in versions)
+        return [StoredText(bucket, key) for key in keys if key not in young], len(young)
 
     def remove(self, text: StoredText) -> None:
         """Remove a text, each version and each mark of its deletion. One that is gone stays gone."""

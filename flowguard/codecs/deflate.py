@@ -39,7 +39,7 @@ def deflated(data: bytes) -> bytes:
 
 
 def inflated(data: bytes, largest: int, about: About) -> bytes:
-    """Decompress the data. Raises :class:`CannotOpen` if it is damaged, or grows beyond the bound."""
+    """Decompress the data. Raises :class:`CannotOpen` if they are damaged, or larger than the limit."""
     reader = zlib.decompressobj()
     try:
         text = reader.decompress(data, largest + 1)

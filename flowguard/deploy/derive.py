@@ -393,7 +393,7 @@ def _uses_tokens(function: FoundFunction) -> bool:
 
 
 def _topic(arn: str, options: DeployOptions) -> TopicNeed:
-    """Return a topic with what the options say of it, by its ARN or by its name."""
+    """Apply the options to a topic. They name it by its ARN or by its name."""
     named = (options.topics.get(arn), options.topics.get(arn.rpartition(":")[2]))
     chosen = [topic for topic in named if topic is not None]
     buckets = tuple(dict.fromkeys(bucket for topic in chosen for bucket in topic.buckets))

@@ -18,20 +18,18 @@ _EXPORTED: Final[Mapping[str, tuple[str, str, str]]] = {
     "AWS::Scheduler::ScheduleGroup": ("group", "Name", "Arn"),
     "AWS::Serverless::Function": ("function", "FunctionName", "Arn"),
 }
-"""By the type: what the name of an export calls it, the property with its name, and the attribute that is its ARN.
-
-``Ref`` of a topic is its ARN.
-"""
+"""Types of resources that are exported: the kind in the export's name, the property with the resource's name, and the
+attribute with its ARN. The ARN of a topic is its ``Ref``."""
 
 _OTHER: Final = re.compile("[^A-Za-z0-9:-]")
-"""The signs that no name of an export has."""
+"""Characters that the name of an export may not have."""
 
 
 def exported(resources: Mapping[str, Json], prefix: str) -> dict[str, Json]:
-    """Return an output for the ARN of each table, queue, topic, function and schedule group.
+    """Make outputs that export the ARNs of the tables, queues, topics, functions and schedule groups.
 
-    Its export is ``PREFIX:queue:NAME``, with ``-`` for other signs than letters and digits. Raises
-    :class:`CannotDeploy` where two have the same name then.
+    An export is named ``PREFIX:queue:NAME``; ``-`` replaces what is no letter or digit. Raises :class:`CannotDeploy`
+    if two exports would have the same name.
     """
     outputs: dict[str, Json] = {}
     names: dict[str, str] = {}

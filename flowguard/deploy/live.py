@@ -338,7 +338,7 @@ class LiveAccount:
         return None if answer is None else json.loads(answer["Policy"])
 
     def export(self, name: str) -> str:
-        """Return the value of an export. Raises :class:`NotLive` where no stack exports it, or that may not be read."""
+        """Return the value of an export. Raises :class:`NotLive` if no stack exports it, or exports may not be read."""
         token: dict[str, Any] = {}
         while (page := self._ask("cloudformation", "list_exports", **token)) is not None:
             if (value := next((each["Value"] for each in page["Exports"] if each["Name"] == name), None)) is not None:

@@ -302,7 +302,7 @@ class DeployOptions(Frozen):
 
     @property
     def imports(self) -> Imports:
-        """Return what other stacks export of what the options name, by what stands for it in them."""
+        """Return the imports that the options name, by the placeholder that stands for each in the options."""
         return self._imports
 
     @classmethod

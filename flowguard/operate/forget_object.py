@@ -111,9 +111,9 @@ class Forgetter(NamedTuple):
             if self.really:
                 self._check(flow, run)
                 texts_left = self._remove(flow, object_id, traces, run)
-                report.left += [*_texts_left(texts_left), *letters.deleted(reading), *self._at_work(run)]
-                is_left = texts_left or letters.undeleted or traces.unread or [*self._at_work(run)]
-                report.is_done = not is_left
+                worker = [*self._at_work(run)]
+                report.left += [*_texts_left(texts_left), *letters.deleted(reading), *worker]
+                report.is_done = not (texts_left or letters.undeleted or traces.unread or traces.young or worker)
         for child in traces.children:
             self._child(child, report, met)
         return report
@@ -294,6 +294,9 @@ def _left(traces: Traces, letters: _Letters, *, has_bucket: bool) -> Iterator[Le
     if traces.unread:
         why = f"the texts of {MOST_REQUESTS} requests are removed at once, and these have some too; repeat this"
         yield Left("requests", traces.unread, why)
+    if traces.young:
+        why = "they were written in the last half hour, and may be of a hop that is not committed; repeat this later"
+        yield Left("texts in S3", traces.young, why)
     if traces.item is None and traces.groups:
         why = "there is no run, so they may be of one that begins just now; they expire"
         yield Left("rows of groups", len(traces.groups), why)

@@ -122,7 +122,11 @@ def test_a_request_whose_id_is_a_place_for_all_objects_has_no_texts_of_its_own(
 def test_a_text_that_was_written_just_now_may_be_of_a_hop_that_is_not_committed(clients: Clients) -> None:
     run(clients)
     assert [text.key for text in read(clients, f"{OWN}1-a", before=NOW + 1).texts] == [f"{OWN}1-a"]
-    assert read(clients, f"{OWN}1-a", before=NOW).texts == ()
+    found = read(clients, f"{OWN}1-a", before=NOW)
+    assert (found.texts, found.young) == ((), 1)
+    assert read(clients, f"{OWN}1-a", before=NOW + 1).young == 0
+    run(clients, "o2")
+    assert read(clients, f"{OWN}1-a", before=NOW).young == 0, "a request of other objects too is said to be left"
 
 
 def test_texts_of_a_newer_request_that_has_not_begun_are_left(clients: Clients) -> None:
