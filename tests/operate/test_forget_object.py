@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, Final
 
@@ -549,6 +549,31 @@ def test_a_text_that_s3_does_not_remove_keeps_nothing_else_from_it() -> None:
         assert [i for i in at.aws.items("flowguard") if i["sk"]["S"].startswith("forget#")]
         assert at.forget(BAD).is_complete
         assert at.places(BAD) == []
+
+
+def test_texts_of_the_last_half_hour_are_left_and_said() -> None:
+    with settled() as at:
+        key = f"flowguard/shop/{item(at).request_id}/9-just-now"
+        at.aws.client("s3").put_object(Bucket="texts", Key=key, Body=b"x")
+        written = datetime.fromtimestamp(at.clock.now() / 1000, UTC)
+
+        def dated(call: ApiCall, proceed: Proceed) -> Response:
+            answer = proceed()
+            if call.operation == "ListObjectVersions":
+                for version in answer.get("Versions", ()):
+                    version["LastModified"] = written - timedelta(hours=0 if version["Key"] == key else 1)
+            return answer
+
+        with intercept(dated):
+            report = at.forget()
+            assert [(left.what, left.number) for left in report.left if "last half hour" in left.why] == [
+                ("texts in S3", 1)
+            ]
+            assert not report.is_done
+            assert key in at.aws._s3.state()["texts"]
+            at.clock.advance(minutes=31)
+            assert at.forget().is_complete
+        assert key not in at.aws._s3.state()["texts"]
 
 
 def test_texts_of_a_bucket_that_is_gone_are_gone() -> None:
