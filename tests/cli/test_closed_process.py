@@ -161,19 +161,23 @@ def test_processes_that_nobody_ended_are_ended(capsys: pytest.CaptureFixture[str
 
 GOES_OUT_LATE = """
 import atexit, socket
-from threading import Timer
+from threading import Thread, main_thread
 from flowguard import Done, Flow, Stage
 from pydantic import BaseModel
 
 def out(host):
     socket.create_connection((host, 443))
 
+def late():
+    main_thread().join()  # as a timer that rings after the command, however long that takes
+    out("timer.invalid")
+
 class Order(BaseModel):
     order_id: str
 
 class Pay(Stage[Order], name="pay"):
     def handle(self, order, step):
-        Timer(0.1, out, ["timer.invalid"]).start()
+        Thread(target=late).start()
         atexit.register(out, "exit.invalid")
         return Done()
 
