@@ -33,8 +33,8 @@ help: ## list the targets
 demo: $(VENV) ## watch the shipped flows survive duplicates, disorder and crashes
 	@$(BIN)/flowguard demo
 
-# A test above two seconds of CPU says why. Machines differ, so what is judged is three times that, and only in CI.
-JUDGE := $(if $(CI),--cpu-limit=6)
+# A test above twelve units of CPU says why: two seconds on a quick machine. What CI fails is three times that.
+JUDGE := $(if $(CI),--cpu-limit=36)
 
 test: $(VENV) ## run the tests but the proofs (PYTEST="-k claim" passes arguments on)
 	@$(MAKE) --no-print-directory --keep-going --jobs=3 $(ENGINES) || test -z "$$CI"

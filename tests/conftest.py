@@ -27,6 +27,7 @@ from flowguard.sim.reused_clients import SameClients
 from flowguard.testing.explorer.run import sandbox
 from flowguard.worker.denials import Denials
 from flowguard.worker.patience import SOME_MINUTES
+from tests import unit
 from tests.early_starts import EarlyStarts
 from tests.engines.dynamodb_local import dynamodb_local
 from tests.engines.elasticmq import elasticmq
@@ -147,10 +148,13 @@ def denied_for_minutes(monkeypatch: pytest.MonkeyPatch) -> None:
 REASONED: Final = ("long", "proof", "slow")
 """The marks of a test that may take long; each gives the reason."""
 
+QUICKEST: Final = 0.1
+"""Seconds of CPU: no machine that is known takes less for a unit."""
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    about = "fail a test that takes more CPU than this and is marked neither as a proof, as long nor as slow"
-    parser.addoption("--cpu-limit", type=float, metavar="SECONDS", help=about)
+    about = "fail a test that takes more CPU than this and is marked as neither proof, long nor slow"
+    parser.addoption("--cpu-limit", type=float, metavar="UNITS", help=about)
 
 
 def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
@@ -162,14 +166,20 @@ def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
-    """Judge the CPU of the test's own process and its children, which a loaded machine does not lengthen."""
+    """Judge the CPU of the test's own process and its children, which a loaded machine hardly lengthens.
+
+    A unit is measured where a test took more than the limit on the quickest machine, so most tests cost no measure.
+    """
     began = _cpu_seconds()
     outcome = yield
     limit, spent = item.config.getoption("--cpu-limit"), _cpu_seconds() - began
-    if limit is not None and spent > limit and not _reasons(item):
+    if limit is None or _reasons(item) or spent <= limit * QUICKEST:
+        return outcome
+    a_unit = unit.seconds()
+    if spent > limit * a_unit:
         pytest.fail(
-            f"took {spent:.1f} s of CPU, more than {limit:g} s: make it quicker, or give the reason with "
-            "@pytest.mark.slow('…'), or with @pytest.mark.proof('…') if `make prove` is to run it",
+            f"took {spent:.1f} s of CPU, {spent / a_unit:.2g} units of at most {limit:g}: make it quicker, or give the "
+            "reason with @pytest.mark.slow('…'), or with @pytest.mark.proof('…') if `make prove` is to run it",
             pytrace=False,
         )
     return outcome
