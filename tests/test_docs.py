@@ -51,6 +51,9 @@ LONG = {
         "explores five flows for a minute, as prove-any-handler.md does a handler and tests/cli/test_explore.py a flow"
     ),
     "docs/guides/sagas.md": pytest.mark.proof("explores a flow"),
+    "docs/guides/your-own-infrastructure.md": pytest.mark.proof("writes each kind of template, in processes"),
+    "docs/operate/deploy.md": pytest.mark.proof("writes templates and a package, in processes"),
+    "docs/operate/security.md": pytest.mark.proof("writes templates, in processes"),
     "docs/guides/replay.md": pytest.mark.proof(WITH_MOTO),
     "docs/start/from-powertools.md": pytest.mark.slow("loads Powertools and an engine"),
     "docs/guides/prove-any-handler.md": pytest.mark.proof("explores a handler, before and after its fix"),

@@ -22,7 +22,8 @@ from tests.aws.transport.clients import LeanClients, session
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
-IN_PROCESS = ("moto", "memory")
+MOTO: Final = pytest.param("moto", marks=pytest.mark.proof("once more on moto, which is slow"))
+IN_PROCESS = (MOTO, "memory")
 LEAN: Final = "dynamodb-local, lean"
 """The real engine, asked by flowguard's own client instead of botocore's."""
 

@@ -17,13 +17,13 @@ from flowguard.protocol.run import Claim, ClaimRequest, Committed, Refused, Stat
 from flowguard.settings import Settings
 from flowguard.sim.calls import ApiCall, Proceed, Recorder, Response, intercept
 from flowguard.verdicts import Verdict
-from tests.aws.engines import on_memory, on_moto
+from tests.aws.engines import MOTO, on_memory, on_moto
 from tests.aws.states import request
 from tests.aws.store.run import commit
 from tests.aws.test_batch_calls import BATCH, CODES, failing, of, other, repeated, stored, three
 
 READ = "BatchGetItem"
-ON_ENGINES = ("memory", "moto", pytest.param("dynamodb-local", marks=pytest.mark.proof("the same on a real engine")))
+ON_ENGINES = ("memory", MOTO, pytest.param("dynamodb-local", marks=pytest.mark.proof("the same on a real engine")))
 
 
 @pytest.fixture(params=ON_ENGINES)
@@ -231,7 +231,7 @@ def test_reads_yield_by_place_and_name_no_place_that_was_not_answered(quick: Dyn
 # -- the commits of what was read -------------------------------------------------------------------------------------
 
 
-@pytest.fixture(params=[one for one in ON_ENGINES if one != "moto"])
+@pytest.fixture(params=[one for one in ON_ENGINES if one is not MOTO])
 def speaking(request: pytest.FixtureRequest) -> Iterator[DynamoDBStore]:
     """The store of an engine that takes statements."""
     if request.param == "memory":

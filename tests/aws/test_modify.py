@@ -18,7 +18,7 @@ from flowguard.errors import RunFailed, WriteDenied, WriteInvalid
 from flowguard.items.modified import modified
 from flowguard.items.writes import Check, Update, Write
 from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
-from tests.aws.engines import ENGINES
+from tests.aws.engines import ENGINES, MOTO
 
 KEY = {"id": "c1"}
 DOWN: Any = {"Error": {"Code": "InternalServerError", "Message": "no"}, "ResponseMetadata": {"HTTPStatusCode": 500}}
@@ -274,7 +274,7 @@ class LostAnswer:
         return proceed()
 
 
-@pytest.mark.parametrize("clients", [engine for engine in ENGINES if engine != "moto"], indirect=True)
+@pytest.mark.parametrize("clients", [engine for engine in ENGINES if engine is not MOTO], indirect=True)
 @pytest.mark.parametrize("before", [None, {"n": {"N": "1"}}])
 @pytest.mark.parametrize("is_changed_between", [False, True])
 def test_a_change_whose_answer_is_lost_is_made_once(clients: Clients, before: Any, is_changed_between: bool) -> None:

@@ -85,13 +85,18 @@ def session(pytester: pytest.Pytester) -> pytest.Pytester:
     return pytester
 
 
+def run(session: pytest.Pytester, *options: str) -> pytest.RunResult:
+    """Run the session in this process. At its end pytest would look five times for garbage of the whole process."""
+    return session.runpytest_inprocess("-p", "no:cacheprovider", "-p", "no:unraisableexception", *options)
+
+
 def marked(mark: str) -> str:
     return BUSY.replace("def test", f"@pytest.mark.{mark}\ndef test")
 
 
 def test_a_test_that_takes_more_cpu_than_the_limit_fails_and_is_told_the_cure(session: pytest.Pytester) -> None:
     session.makepyfile(BUSY)
-    ended = session.runpytest_inprocess("-p", "no:cacheprovider", "--cpu-limit=0.01")
+    ended = run(session, "--cpu-limit=0.01")
     ended.assert_outcomes(failed=1)
     ended.stdout.fnmatch_lines(["*took 0.? s of CPU, 0.* units of at most 0.01: make it quicker, or give the reason*"])
 
@@ -99,19 +104,19 @@ def test_a_test_that_takes_more_cpu_than_the_limit_fails_and_is_told_the_cure(se
 @pytest.mark.parametrize("mark", ["slow('burns CPU')", "proof('burns CPU')", "long('burns CPU')"])
 def test_a_test_with_its_reason_may_take_longer(session: pytest.Pytester, mark: str) -> None:
     session.makepyfile(marked(mark))
-    session.runpytest_inprocess("-p", "no:cacheprovider", "--cpu-limit=0.01").assert_outcomes(passed=1)
+    run(session, "--cpu-limit=0.01").assert_outcomes(passed=1)
 
 
 @pytest.mark.parametrize("options", [[], ["--cpu-limit=1000"], ["--cpu-limit=0.45"]])
 def test_no_test_is_judged_unasked_or_below_the_limit_here(session: pytest.Pytester, options: list[str]) -> None:
     session.makepyfile(BUSY)
-    session.runpytest_inprocess("-p", "no:cacheprovider", *options).assert_outcomes(passed=1)
+    run(session, *options).assert_outcomes(passed=1)
 
 
 @pytest.mark.parametrize("mark", ["slow", "slow('')", "proof", "proof()", "long"])
 def test_a_mark_without_its_reason_is_refused(session: pytest.Pytester, mark: str) -> None:
     session.makepyfile(marked(mark))
-    ended = session.runpytest_inprocess("-p", "no:cacheprovider")
+    ended = run(session)
     assert ended.ret == pytest.ExitCode.USAGE_ERROR
     ended.stderr.fnmatch_lines(["*say why it takes so long, as in slow('all characters'):*::test_busy"])
 

@@ -6,7 +6,7 @@ import asyncio
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import aiohttp
 import httpx
@@ -29,12 +29,15 @@ def explored(handler: Any, **about: Any) -> Report:
     return explore(PlainFunction("orders", handler), [ORDER], **{"bound": 0, "walks": 0, "outside": PAID, **about})
 
 
+EACH: Final = pytest.mark.proof("explores one more way of asking")
+
+
 @pytest.mark.parametrize(
     ("handler", "line"),
     [
         (handlers.charges_by_httpx, "httpx.post("),
-        (handlers.charges_by_async_httpx, "(await client.post("),
-        (handlers.charges_by_async_httpx2, "(await client.post("),
+        pytest.param(handlers.charges_by_async_httpx, "(await client.post(", marks=EACH),
+        pytest.param(handlers.charges_by_async_httpx2, "(await client.post(", marks=EACH),
         (handlers.charges_by_aiohttp, "await session.post("),
     ],
 )
@@ -53,11 +56,11 @@ def test_what_is_charged_again_is_found_at_its_line(handler: Any, line: str) -> 
 @pytest.mark.parametrize(
     "handler",
     [
-        handlers.charges_by_httpx_under_a_key,
-        handlers.charges_by_async_httpx_under_a_key,
+        pytest.param(handlers.charges_by_httpx_under_a_key, marks=EACH),
+        pytest.param(handlers.charges_by_async_httpx_under_a_key, marks=EACH),
         handlers.survives_a_timeout_by_httpx,
-        handlers.survives_a_timeout_by_httpx2,
-        handlers.charges_by_aiohttp_under_a_key,
+        pytest.param(handlers.survives_a_timeout_by_httpx2, marks=EACH),
+        pytest.param(handlers.charges_by_aiohttp_under_a_key, marks=EACH),
         handlers.survives_a_timeout_by_aiohttp,
     ],
 )
