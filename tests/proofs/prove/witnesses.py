@@ -32,8 +32,8 @@ GROUP: Final = 16
 Neighbours are of one function, and often noticed by one test.
 """
 
-QUICK: Final = 0.02
-"""Seconds of a test that is sooner run twice than in a process of its own."""
+QUICK: Final = 0.05
+"""Seconds of a test that is sooner run twice than in a process of its own, whose fork copies tables of 700 MB."""
 
 
 class Answer(NamedTuple):
