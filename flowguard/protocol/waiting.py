@@ -71,6 +71,7 @@ class WaitPlan(NamedTuple):
     """The group that is awaited, in place of names. Then the wait's names are those of its shards."""
     looks: bool = False
     """The deadline's first message comes at once, and its look proves that the side messages were sent."""
+    tenant: str | None = None
 
     @property
     def awaited(self) -> list[str]:
@@ -87,7 +88,7 @@ class WaitPlan(NamedTuple):
         carried = {name: [a.type, a.value] for name, a in self.carried.items()}
         row = [self.stage, dict(self.names), sorted(self.asked), sorted(self.early), self.on_timeout, self.on_error]
         more = [dict(self.children), None if self.group is None else self.group.as_json(), self.trace, self.depth]
-        more.append(self.looks)
+        more += [self.looks, self.tenant]
         while more and not more[-1]:
             more.pop()
         return json.dumps([*row, self.reply_to, self.answer_to, carried, *more], separators=(",", ":"))
@@ -112,6 +113,7 @@ class WaitPlan(NamedTuple):
             trace=more[2] if more[2:] else None,
             depth=more[3] if more[3:] else 0,
             looks=bool(more[4:] and more[4]),
+            tenant=more[5] if more[5:] else None,
         )
 
 

@@ -21,6 +21,7 @@ from flowguard.wire.cancel_reason import reason
 from flowguard.wire.message import REQUEST_ID, REQUESTED_AT, Message, with_depth
 from flowguard.wire.send_ids import IdKind, id_of
 from flowguard.wire.signing import Signer, check_signs, signed_attributes
+from flowguard.wire.tenant import tenant_for
 
 
 class Startable(Protocol):
@@ -85,8 +86,9 @@ class SideMessages:
             **self._message.carried,
             **given,
         }
-        deep = with_depth(sent, self._message.depth + 1)
-        self._add(Send(Kind.SIDE, where, body, message_id, deep, delay, group))
+        tenant = tenant_for(where, group, self._message.tenant)
+        deep = with_depth(sent, self._message.depth + 1, tenant)
+        self._add(Send(Kind.SIDE, where, body, message_id, deep, delay, group, tenant))
 
     def start(
         self,
@@ -104,7 +106,7 @@ class SideMessages:
             reply_to=None if reply_to is None else destination(reply_to),
             signed=self._signer.is_on,
         )
-        deeper = message._replace(depth=self._message.depth + 1)
+        deeper = message._replace(depth=self._message.depth + 1, tenant=message.tenant or self._message.tenant)
         attributes = {**self._message.carried, **signed_attributes(deeper, self._signer)}
         self._add(Send(Kind.SIDE, inbox, message.text, self._next_id(), attributes, group=message.object_id))
 

@@ -41,6 +41,7 @@ def _request(message: Message, message_id: str, child: Child, why: str, signer: 
         body=_BODY,
         cancelled=why,
         depth=message.depth + 1,
+        tenant=message.tenant,
     )
     attributes = {**message.carried, **signed_attributes(cancelled, signer)}
     return Send(Kind.SIDE, parse_destination(child.to), _BODY, message_id, attributes, group=child.object_id).checked()
