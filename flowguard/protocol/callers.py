@@ -18,6 +18,7 @@ from functools import lru_cache
 from hashlib import sha256
 
 from flowguard.names.ids import ObjectId, RequestId
+from flowguard.protocol.short_rows import short_row
 from flowguard.startup.named_tuple import NamedTuple
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.message import Message
@@ -93,10 +94,7 @@ class Caller(NamedTuple):
         """Return the JSON text that is stored."""
         carried = {name: [a.type, a.value] for name, a in self.carried.items()}
         row = [self.request_id, self.requested_at, self.reply_to, self.answer_to, self.redrive, carried]
-        more = [self.depth, self.tenant]
-        while more and not more[-1]:
-            more.pop()
-        return json.dumps([*row, *more], separators=(",", ":"))
+        return json.dumps([*row, *short_row([self.depth, self.tenant])], separators=(",", ":"))
 
     @classmethod
     def from_text(cls, text: str) -> Caller:

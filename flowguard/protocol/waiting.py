@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 
 from flowguard.protocol.groups import GroupPlan
+from flowguard.protocol.short_rows import short_row
 from flowguard.startup.named_tuple import NamedTuple
 from flowguard.wire.attributes import Attribute
 
@@ -87,10 +88,8 @@ class WaitPlan(NamedTuple):
         """Return the JSON text that is stored."""
         carried = {name: [a.type, a.value] for name, a in self.carried.items()}
         row = [self.stage, dict(self.names), sorted(self.asked), sorted(self.early), self.on_timeout, self.on_error]
-        more = [dict(self.children), None if self.group is None else self.group.as_json(), self.trace, self.depth]
-        more += [self.looks, self.tenant]
-        while more and not more[-1]:
-            more.pop()
+        group = None if self.group is None else self.group.as_json()
+        more = short_row([dict(self.children), group, self.trace, self.depth, self.looks, self.tenant])
         return json.dumps([*row, self.reply_to, self.answer_to, carried, *more], separators=(",", ":"))
 
     @classmethod

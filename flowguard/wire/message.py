@@ -390,7 +390,7 @@ def chain_in(place: object) -> Place:
         return Place()
 
 
-def place_at_depth(depth: int, tenant: str | None) -> dict[str, Attribute]:
+def place_at_depth(depth: int, tenant: str | None = None) -> dict[str, Attribute]:
     """Return the attribute of a message that is no request yet, and may become one.
 
     ``depth`` is that of its run in the chain, and ``tenant`` whose work that is.

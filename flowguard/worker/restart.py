@@ -16,6 +16,7 @@ from flowguard.flow import AnyFlow
 from flowguard.names.ids import ObjectId, RequestId
 from flowguard.protocol.outbox import Kind, Send
 from flowguard.protocol.run import ENDED, RunItem
+from flowguard.protocol.short_rows import short_row
 from flowguard.startup.named_tuple import NamedTuple
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.message import SEALED, Message
@@ -36,9 +37,7 @@ class Restart(NamedTuple):
 def first_message_text(message: Message) -> str:
     """Return what is stored of a run's first message."""
     carried = {name: [a.type, a.value] for name, a in message.carried.items()}
-    more = [message.depth, message.tenant]
-    while more and not more[-1]:
-        more.pop()
+    more = short_row([message.depth, message.tenant])
     body = message.body if message.sealed is None else {SEALED: message.sealed}
     return json.dumps([message.stage, message.version, body, carried, *more], separators=(",", ":"))
 

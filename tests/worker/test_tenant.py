@@ -18,8 +18,8 @@ from flowguard.names.ids import ObjectId, RequestId
 from flowguard.outcome import Done, Outcome
 from flowguard.protocol.callers import Caller
 from flowguard.protocol.outbox import Kind, Outbox, Send
-from flowguard.protocol.run import Status
-from flowguard.protocol.waiting import WaitPlan
+from flowguard.protocol.run import Cancellation, Status
+from flowguard.protocol.waiting import Child, Wait, WaitPlan
 from flowguard.retry import Fixed, RetryPolicy
 from flowguard.sim.calls import ApiCall, Recorder, intercept
 from flowguard.sim.memory.aws import MemoryAWS
@@ -34,8 +34,10 @@ from flowguard.wire.bodies import bus_detail
 from flowguard.wire.message import PLACE, ErrorNote, Message
 from flowguard.wire.signing import UNSIGNED, statement
 from flowguard.wire.tenant import tenant_for
+from flowguard.worker.children import cancelled_requests
 from flowguard.worker.dead_letters import Letter
 from flowguard.worker.redriven_messages import sent_back
+from flowguard.worker.replies import answer_place
 from flowguard.worker.restart import first_message_text, restart_of
 from flowguard.worker.routing import Routes
 from flowguard.worker.undeliverable import Undeliverable, park
@@ -264,8 +266,33 @@ def test_a_record_of_a_standard_queue_says_its_tenant_by_its_group() -> None:
     assert of("a", "no tenant") is None, "SQS has no such group"
 
 
-def test_a_direct_invocation_has_no_group() -> None:
-    assert envelope_of({"id": "o1"}).tenant is None
+def test_the_group_of_an_unknown_queue_is_no_tenant() -> None:
+    """It may have been a FIFO queue."""
+    event = sqs_event("a", {})
+    record = event["Records"][0]
+    record["attributes"]["MessageGroupId"] = "o1"
+    assert envelope_of(event).tenant == "o1"
+    del record["eventSourceARN"]
+    assert envelope_of(event).tenant is None
+
+
+def test_an_answer_says_whose_work_it_was() -> None:
+    flow, asked = Circle(a=(rests, ANY)).flows["a"], FIRST._replace(depth=2)
+    assert answer_place(flow, None, asked._replace(tenant="acme"))[PLACE].value == '{"depth":3,"tenant":"acme"}'
+    assert answer_place(flow, None, asked)[PLACE].value == '{"depth":3}'
+    of_acme = answer_place(flow, '{"name":"x"}', asked._replace(tenant="acme"))[PLACE].value
+    assert of_acme == '{"answer":{"name":"x"},"tenant":"acme"}'
+    assert answer_place(flow, '{"name":"x"}', asked)[PLACE].value == '{"answer":{"name":"x"}}'
+
+
+def test_a_request_is_cancelled_as_its_tenants() -> None:
+    child = Child("sqs:b", "b", "first", 1, "s1", "r2", 700)
+    plan = WaitPlan("after", {"b": None}, asked=frozenset("b"), children={"b": child})
+    wait = Wait(frozenset("b"), 0, 1_000, timed_out=True, plan=plan)
+    item = run_item(request_id=RequestId("r1"), requested_at=START, done=False, wait=wait)
+    cancelled = item._replace(cancellation=Cancellation(RequestId("r1"), START + 1, "a mistake"))
+    [send] = cancelled_requests(FIRST._replace(tenant="acme"), cancelled, UNSIGNED)
+    assert json.loads(send.attributes[PLACE].value)["tenant"] == "acme"
 
 
 def test_an_event_brings_its_tenant_over_a_bus() -> None:
