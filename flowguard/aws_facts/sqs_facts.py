@@ -407,11 +407,10 @@ SQS_FACTS: Final = (
     ),
     Fact(
         name="sqs-fair-noisy-tenants",
-        sentence="A tenant is noisy with more than 10 % of the messages of a standard queue that are in flight, and at least "
-        "30 of its own, or with more than 10 % of the recent time of its consumers; the numbers are approximate. Messages of "
-        "quiet tenants come before its own until its backlog is gone, or for 5 minutes nothing of it was sent. Each "
-        "message without a group is a tenant of its own. Of several noisy tenants, the one with the fewest in flight "
-        "comes first.",
+        sentence="A tenant is noisy with more than 10 % of a standard queue's messages in flight and at least 30 of "
+        "its own, or with more than 10 % of the recent time of its consumers, approximately. Messages of quiet tenants "
+        "come first until its backlog is gone, or nothing of it was sent for 5 minutes. Each message without a group "
+        "is a tenant of its own. Of several noisy tenants, the one with the fewest in flight comes first.",
         source=_NOISY,
         read="2026-11",
         relied_on_by=("docs/guides/fairness.md",),
@@ -420,8 +419,8 @@ SQS_FACTS: Final = (
     ),
     Fact(
         name="sqs-fair-metrics",
-        sentence="CloudWatch counts a fair queue's noisy groups (`ApproximateNumberOfNoisyGroups`), and has the age and "
-        "numbers of messages of the quiet groups alone, under the metric's name with `InQuietGroups` at its end.",
+        sentence="CloudWatch counts a fair queue's noisy groups (`ApproximateNumberOfNoisyGroups`), and has the age "
+        "and numbers of messages of the quiet groups alone, under the metric's name with `InQuietGroups` at its end.",
         source=_METRICS,
         read="2026-11",
         relied_on_by=("docs/guides/fairness.md",),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Protocol
 
@@ -132,6 +132,14 @@ class SideMessages:
             **cancel_attributes(flow.name, stage, named, message_id, at, text, self._signer),
         }
         self._add(Send(Kind.SIDE, inbox, "{}", message_id, attributes, group=object_id))
+
+    def cancel_children(self, cancelled: Callable[[str], Sequence[Send]], why: str) -> int:
+        """Record the requests, as cancelled, of runs that are needed no more. Return how many are new."""
+        known = {send.id for send in self.recorded}
+        more = [send for send in cancelled(reason(why)) if send.id not in known]
+        for send in more:
+            self._add(send)
+        return len(more)
 
     def _add(self, send: Send) -> None:
         self.recorded.append(send.checked())

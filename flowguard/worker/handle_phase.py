@@ -18,6 +18,7 @@ from flowguard.stage import AnyStage
 from flowguard.step import Before, Step
 from flowguard.wire.message import Message
 from flowguard.wire.trace_context import is_sampled
+from flowguard.worker.children import children_cancelled
 from flowguard.worker.emitter import Emitter
 from flowguard.worker.group_parts import SavedGroup, keep_part, read_parts
 from flowguard.worker.hop_memory import HopMemory
@@ -93,6 +94,7 @@ class HandlePhase:
                 debugs=services.debug_sampled and is_sampled(message.trace),
                 group=self._ended_group(arrival, claim),
                 reset_by=claim.item.reset_by,
+                children=lambda why: children_cancelled(message, claim.item, why, services.signer),
             ),
         )
         with self._emitter.span(Phase.HANDLE, message):
