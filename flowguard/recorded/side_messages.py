@@ -106,7 +106,7 @@ class SideMessages:
             reply_to=None if reply_to is None else destination(reply_to),
             signed=self._signer.is_on,
         )
-        deeper = message._replace(depth=self._message.depth + 1, tenant=message.tenant or self._message.tenant)
+        deeper = message.below(self._message)
         attributes = {**self._message.carried, **signed_attributes(deeper, self._signer)}
         self._add(Send(Kind.SIDE, inbox, message.text, self._next_id(), attributes, group=message.object_id))
 

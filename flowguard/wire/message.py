@@ -218,6 +218,10 @@ class Message(NamedTuple):
         """Return the same message for the object that its payload names, and for its tenant if it has none yet."""
         return self._replace(object_id=object_id, tenant=self.tenant or tenant)
 
+    def below(self, parent: Message) -> Message:
+        """Return the request as one that the run of ``parent`` makes: deeper, and its tenant's if it names none."""
+        return self._replace(depth=parent.depth + 1, tenant=self.tenant or parent.tenant)
+
     def at_retry(self, retry: int) -> Message:
         """Return the same message as the attempt that its run item says it is."""
         return self._replace(retry=retry)

@@ -67,14 +67,12 @@ class HandlePhase:
         if claim.item.lost is not None:
             raise claim.item.lost
         stage, message, planner = arrival.stage, arrival.message, planner_of(self._services, arrival, claim)
-        payload = arrival.payload
+        services, stored, payload = self._services, claim.item.state, arrival.payload
         if message.resumed:
             payload = resumed_payload(stage, claim.item.wait)
         elif payload is None or calls:  # a handler that is called again may have changed what it was given
             payload = _read(stage, message, claim.item)
-        stored = claim.item.state
         state = stage.state() if stored is None else _written_before(stage.state, stored, "the state")
-        services = self._services
         step: Step[Any] = Step(
             message,
             state=state,

@@ -177,9 +177,8 @@ class Settler:
         goes_on, item = self._services.store.waits.look(deadline.address, look)
         if not goes_on or item is None or item.wait is None:
             return self.onward(flow, envelope, deadline.address, item)
-        message, wait = message_at(deadline.address, item), item.wait
-        message = message._replace(tenant=tenant_in(envelope.attributes.get(PLACE)))
-        again = deadline_message(flow, deadline.address, wait.deadline, now, message, sent_at=wait.looked_at)
+        message = message_at(deadline.address, item)._replace(tenant=tenant_in(envelope.attributes.get(PLACE)))
+        again = deadline_message(flow, deadline.address, item.wait.deadline, now, message, sent_at=item.wait.looked_at)
         return Arrival(envelope, flow, None, message), again
 
     def onward(
@@ -265,9 +264,6 @@ def _resumed(address: AnswerAddress, item: RunItem | None) -> Message | None:
         answer_to=plan.answer_to,
         carried=plan.carried,
         resumed=True,
-        trace=plan.trace,
-        depth=plan.depth,
-        tenant=plan.tenant,
     )
 
 

@@ -109,17 +109,8 @@ class WaitPlanner(NamedTuple):
     def wait_plan(self, outcome: WaitFor | WaitForGroup, names: Mapping[str, str | None]) -> WaitPlan:
         """Return the plan of a wait for these names, with what its next hop takes over from this one's message."""
         m = self.message
-        return WaitPlan(
-            stage=outcome.stage,
-            names=names,
-            on_timeout=outcome.on_timeout,
-            reply_to=m.reply_to,
-            answer_to=m.answer_to,
-            carried=m.carried,
-            trace=m.trace,
-            depth=m.depth,
-            tenant=m.tenant,
-        )
+        plan = WaitPlan(outcome.stage, names, on_timeout=outcome.on_timeout, reply_to=m.reply_to, answer_to=m.answer_to)
+        return plan._replace(carried=m.carried, trace=m.trace, depth=m.depth, tenant=m.tenant)
 
     def address(self, name: str, *, admits: bool = False) -> AnswerAddress:
         """Return the address of one name that this hop waits for, signed where messages are."""
@@ -180,12 +171,11 @@ class WaitPlanner(NamedTuple):
                 assert_never(awaited)
 
     def _ask(self, name: str, awaited: Ask, message_id: str) -> Send:
-        awaited_id, m, group = id_of(IdKind.ASKED, self.message, name), self.message, awaited.group
-        asker = m._replace(tenant=tenant_for(awaited.to, group, m.tenant))
+        m, awaited_id = self.message, id_of(IdKind.ASKED, self.message, name)
+        asker = m._replace(tenant=tenant_for(awaited.to, awaited.group, m.tenant))
         attributes = ask_attributes(awaited_id, self.moment, {**m.carried, **awaited.attributes}, asker)
-        return Send(
-            Kind.ASK, awaited.to, awaited.body, message_id, attributes, group=group, tenant=asker.tenant
-        ).checked()
+        send = Send(Kind.ASK, awaited.to, awaited.body, message_id, attributes, 0, awaited.group, asker.tenant)
+        return send.checked()
 
     def _ask_flow(self, awaited: AskFlow, address: AnswerAddress, message_id: str) -> tuple[Send, Child]:
         """Build the request to another flow, and what names it where it is cancelled."""
@@ -240,8 +230,7 @@ def ask_of_flow(
     Raises :class:`flowguard.errors.Reject` for one that no service takes.
     """
     back = json.dumps(address.as_json(), separators=(",", ":"))
-    tenant = request.tenant or asker.tenant
-    asked = request._replace(answer_to=back, trace=asker.trace, depth=asker.depth + 1, tenant=tenant)
+    asked = request.below(asker)._replace(answer_to=back, trace=asker.trace)
     attributes = {**carried, **signed_attributes(asked, signer)}
     return Send(Kind.ASK, inbox, asked.text, message_id, attributes, group=asked.object_id).checked()
 
