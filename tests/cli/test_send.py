@@ -327,7 +327,7 @@ def test_the_group_is_shown_before_it_is_sent(at: Scene) -> None:
 def test_a_recorded_message_keeps_the_group_of_its_standard_queue(at: Scene, tmp_path: Path) -> None:
     def sent(queue: str) -> Any:
         arn = f"arn:aws:sqs:us-east-1:123456789012:{queue}"
-        record = {
+        record: dict[str, Any] = {
             "messageId": "m1",
             "receiptHandle": "h",
             "body": "{}",
