@@ -25,6 +25,7 @@ from flowguard.step import NoState
 from flowguard.streams import Stream, stream_problems
 from flowguard.wire.message import HIGHEST_VERSION, MOST_CARRIED, MOST_HOPS, OWN_ATTRIBUTES, Message
 from flowguard.wire.sealed_message import sealed_message
+from flowguard.wire.tenant import tenant_named
 
 
 class _UntilReset(Enum):
@@ -81,6 +82,8 @@ class Flow:
     ``complete_to``   the destination that is notified of every ended run, beside the ``reply_to`` of its request
     ``reply_to``      the destinations (or names of queues) that a request may give as its ``reply_to``, exactly as it
                       names them; by default all of the function's own account and region
+    ``tenant``        the field of the first stage's payload that says whose work a run is: standard queues give the
+                      messages of quiet tenants out before those of one with a backlog (docs/guides/fairness.md)
     ``carry``         names of message attributes that go along with everything the flow sends (at most six)
     ``max_hops``      stops a run that goes in circles; retries are no hops
     ``max_depth``     stops flows that start each other in a circle: how many runs may stand before one of this flow in
@@ -122,6 +125,7 @@ class Flow:
     every: ClassVar[tuple[Every, ...]]
     complete_to: ClassVar[Destination | None]
     reply_to: ClassVar[tuple[Destination, ...] | None]
+    tenant: ClassVar[str | None]
     carry: ClassVar[tuple[str, ...]]
     max_hops: ClassVar[int]
     max_depth: ClassVar[int]
@@ -154,6 +158,7 @@ class Flow:
         every: tuple[Every, ...] = (),
         complete_to: Destination | str | None = None,
         reply_to: tuple[Destination | str, ...] | None = None,
+        tenant: str | None = None,
         carry: tuple[str, ...] = (),
         max_hops: int = 50,
         max_depth: int = 16,
@@ -178,7 +183,7 @@ class Flow:
         cls.callbacks, cls.streams, cls.every = callbacks, streams, every
         cls.complete_to = None if complete_to is None else destination(complete_to)
         cls.entries = entries if _are_names(entries) else ()
-        cls.carry, cls.max_hops, cls.max_depth = carry, max_hops, max_depth
+        cls.tenant, cls.carry, cls.max_hops, cls.max_depth = tenant, carry, max_hops, max_depth
         cls.retention, cls.abandoned_after, cls.long_delays = retention, abandoned_after, long_delays
         cls.remember, cls.full_history, cls.trust_senders = remember, full_history, trust_senders
         cls.codec, cls.sealed_only = codec, sealed_only
@@ -261,6 +266,11 @@ class Flow:
         return ObjectId(text)
 
     @classmethod
+    def tenant_of(cls, payload: Any) -> str | None:
+        """Read from the first stage's payload whose work the run is. None where it does not say so."""
+        return None if cls.tenant is None else tenant_named(text_at(payload, cls.tenant))
+
+    @classmethod
     def object_in(cls, text: str) -> ObjectId | None:
         """Read the object's id from a payload's text that need not be valid. None where it is not there.
 
@@ -283,11 +293,13 @@ class Flow:
         object_id: str | None = None,
         reply_to: Destination | None = None,
         signed: bool = False,
+        tenant: str | None = None,
     ) -> tuple[Message, Destination]:
         """Build the message that starts a run, with its destination. ``requested_at`` is ms since 1970.
 
         ``request_id`` is the caller's own, or draws one: then the flow's ``request_id`` rule comes before it.
-        ``reply_to`` is notified of the run's end. ``object_id`` is for a payload that does not name its object. Raises
+        ``reply_to`` is notified of the run's end. ``object_id`` is for a payload that does not name its object.
+        ``tenant`` says whose work it is, before the flow's own rule. Raises
         :class:`RunFailed` for what the flow's own functions would refuse: another object than the payload's, an id that
         cannot travel, and unless the message will be ``signed``, a ``reply_to`` that the flow does not list.
         """
@@ -314,6 +326,7 @@ class Flow:
             requested_at=requested_at,
             body=body,
             reply_to=None if reply_to is None else str(reply_to),
+            tenant=tenant_named(tenant) or cls.tenant_of(payload),
         )
         return sealed_message(cls.codec, message), cls.inbox_of(entry)
 
@@ -506,6 +519,7 @@ def _stage_problems(flow: AnyFlow) -> list[str]:
         *_delay_problems(flow, stages),
         *_lease_problems(flow, stages),
         *_object_problems(flow, stages[0]),
+        *_tenant_problems(flow.tenant, stages[0]),
         *rule_problems(flow.request_id, stages[0].name, stages[0].payload),
         *_every_problems(flow, stages[0]),
     ]
@@ -634,6 +648,16 @@ def _every_problems(flow: AnyFlow, entry: AnyStage) -> list[str]:
         return flow.object_of(decode(entry.payload, text, what="the payload of a schedule"), RequestId("tick"))
 
     return [problem for schedule in flow.every if (problem := payload_problem(schedule, flow.name, entry.name, read))]
+
+
+def _tenant_problems(path: object, entry: AnyStage) -> list[str]:
+    if path is None:
+        return []
+    if not isinstance(path, str):
+        return [f"tenant is {shown(path)}; write a field of the payload: tenant='customer.id'"]
+    if entry.payload is str:
+        return [f"{entry.name!r} takes text, which has no {path!r}; leave tenant out, and give it with each request"]
+    return path_problems("tenant", path, entry.payload, "a tenant")
 
 
 def _object_problems(flow: AnyFlow, entry: AnyStage) -> list[str]:

@@ -80,6 +80,8 @@ class Before(NamedTuple):
     group: EndedGroup | None = None
     reset_by: str | None = None
     """The last reset of the object."""
+    children: Callable[[str], Sequence[Send]] = lambda why: ()
+    """Builds the requests, as cancelled, of the runs that were asked and have not answered."""
 
 
 class Step(Generic[StateT]):
@@ -121,6 +123,7 @@ class Step(Generic[StateT]):
         self._leased = before.leased
         self._group = before.group
         self._reset_by = before.reset_by
+        self._children = before.children
         self._writes = TableWrites(message.stage, before.refused)
         memory = ForgottenMemory() if before.memory is None else before.memory
         self._early = EarlyEffects(memory, self._writes)
@@ -459,6 +462,16 @@ class Step(Generic[StateT]):
         if problem := name_problem(object_id):
             raise RunFailed(f"step.cancel: object_id={shown(object_id)} {problem}")
         self._messages.cancel(flow, object_id, why)
+
+    def cancel_children(self, *, why: str) -> int:
+        """Record that the runs which this run has asked, and which have not answered, are cancelled. Return how many.
+
+        That is for the stage right after a wait that ended without them: by its quorum, its deadline or a failure.
+        Those count that were asked with ``cancel_too=True``; in other stages there are none. Each gets its request once
+        more, as cancelled, after the commit: a run that has not begun never begins. ``why`` is the text of the error,
+        for people.
+        """
+        return self._messages.cancel_children(self._children, why)
 
     # -- what the run can wait for, to be given to ``SomeStage.when_all(…)``
 

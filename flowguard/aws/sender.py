@@ -21,11 +21,11 @@ from flowguard.names.at_aws import AS_IN_CODE, Names
 from flowguard.protocol.outbox import Kind, Send, largest
 from flowguard.protocol.run_orders import order_signature
 from flowguard.retry import LONGEST_SQS_DELAY, LONGEST_VISIBILITY
-from flowguard.startup.late_pattern import late_pattern
 from flowguard.text.printable import bounded
 from flowguard.wire.attributes import Attribute, attributes_to
 from flowguard.wire.bodies import bus_detail, function_payload
 from flowguard.wire.message import PLACE, Place
+from flowguard.wire.tenant import plain_id, tenant_in
 from flowguard.wire.trace_context import HEADER, xray_header
 from flowguard.worker.ports import Refusal
 
@@ -41,9 +41,6 @@ _LONGEST_IN_SQS: Final = int(LONGEST_SQS_DELAY.total_seconds())
 
 Numbered = tuple[int, Send]
 """A send and its place in what the caller handed over."""
-
-_PLAIN = late_pattern(r"[A-Za-z0-9!\"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~]{1,128}")
-"""What FIFO group and deduplication ids may be made of."""
 
 
 class AWSSender:
@@ -179,7 +176,7 @@ def queue_entry(place: int, send: Send, *, fifo: bool) -> dict[str, Any]:
         "MessageBody": send.body,
         "MessageAttributes": attributes_to(Attribute.to_sqs_api, send.attributes),
         **(_traced(send) if send.kind is Kind.NEXT else {}),
-        **(_fifo(send) if fifo else {"DelaySeconds": send.delay}),
+        **(_fifo(send) if fifo else {"DelaySeconds": send.delay, **_fair(send)}),
     }
 
 
@@ -200,7 +197,7 @@ def topic_entry(place: int, send: Send, *, fifo: bool) -> dict[str, Any]:
         "Id": str(place),
         "Message": send.body,
         "MessageAttributes": attributes_to(Attribute.to_sns_api, send.attributes),
-        **(_fifo(send) if fifo else {}),
+        **(_fifo(send) if fifo else _fair(send)),
     }
 
 
@@ -257,8 +254,14 @@ def _refused(failed: Sequence[Any]) -> dict[int, Refusal]:
     }
 
 
+def _fair(send: Send) -> dict[str, str]:
+    """Return the message group by which standard queues tell tenants apart. Nothing where a message has no tenant."""
+    tenant = send.tenant or tenant_in(send.attributes.get(PLACE))
+    return {} if tenant is None else {"MessageGroupId": tenant}
+
+
 def _fifo(send: Send) -> dict[str, str]:
-    return {"MessageGroupId": _plain(send.group or send.id), "MessageDeduplicationId": _deduplication_id(send)}
+    return {"MessageGroupId": plain_id(send.group or send.id), "MessageDeduplicationId": _deduplication_id(send)}
 
 
 def _deduplication_id(send: Send) -> str:
@@ -274,7 +277,7 @@ def _deduplication_id(send: Send) -> str:
         signature = _signature(send)
     except ValueError:  # a letter of a message that nobody could read
         signature = None
-    return _plain(send.id) if signature is None else hashlib.sha256(f"{send.id} {signature}".encode()).hexdigest()
+    return plain_id(send.id) if signature is None else hashlib.sha256(f"{send.id} {signature}".encode()).hexdigest()
 
 
 def _signature(send: Send) -> str | None:
@@ -291,11 +294,6 @@ def _place(send: Send) -> Place:
 
 def _visibility(seconds: int) -> int:
     return min(seconds, int(LONGEST_VISIBILITY.total_seconds()))
-
-
-def _plain(text: str) -> str:
-    """Return the text where FIFO accepts it, else its digest."""
-    return text if _PLAIN.fullmatch(text) else hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _queue_name(name: str) -> Any:

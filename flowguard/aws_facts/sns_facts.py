@@ -89,6 +89,15 @@ SNS_FACTS: Final = (
         engines=like("memory", "moto", "ministack"),
     ),
     Fact(
+        name="sns-fair-queues",
+        sentence="A standard topic takes a group of 1 to 128 letters, digits and punctuation characters, and passes it "
+        "to the standard queues that subscribe to it, and to nothing else.",
+        source=_PUBLISH,
+        read="2026-11",
+        relied_on_by=("aws/sender.py:topic_entry", "sim/limits/topics.py:check_message"),
+        engines=like("memory", "moto", "ministack"),
+    ),
+    Fact(
         name="sns-raw-delivery",
         sentence="With raw delivery the body and up to ten attributes arrive as they are; a message with more than ten "
         "is discarded as a client error.",

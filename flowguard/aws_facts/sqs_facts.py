@@ -35,6 +35,7 @@ _METRICS: Final = Document(
     "Available CloudWatch metrics for Amazon SQS", f"{_GUIDE}/sqs-available-cloudwatch-metrics.html"
 )
 _FAIR: Final = Document("Amazon SQS fair queues", f"{_GUIDE}/sqs-fair-queues.html")
+_NOISY: Final = Document("How Amazon SQS fair queues work", f"{_GUIDE}/sqs-fair-queues-detailed.html")
 
 SQS_FACTS: Final = (
     Fact(
@@ -401,8 +402,30 @@ SQS_FACTS: Final = (
         "first. It orders nothing.",
         source=_FAIR,
         read="2026-11",
-        relied_on_by=("aws/sender.py:queue_entry",),
+        relied_on_by=("aws/sender.py:queue_entry", "wire/tenant.py:plain_id", "wire/envelope.py:Envelope.tenant"),
         engines=like("memory", "moto", "ministack", elasticmq="takes no group on a standard queue"),
+    ),
+    Fact(
+        name="sqs-fair-noisy-tenants",
+        sentence="A tenant is noisy with more than 10 % of a standard queue's messages in flight and at least 30 of "
+        "its own, or with more than 10 % of the recent time of its consumers, approximately. Messages of quiet tenants "
+        "come first until its backlog is gone, or nothing of it was sent for 5 minutes. Each message without a group "
+        "is a tenant of its own. Of several noisy tenants, the one with the fewest in flight comes first.",
+        source=_NOISY,
+        read="2026-11",
+        relied_on_by=("docs/guides/fairness.md",),
+        engines=NOWHERE,
+        by_hand="It takes a backlog and a hundred consumers, and no message says when its tenant was found out.",
+    ),
+    Fact(
+        name="sqs-fair-metrics",
+        sentence="CloudWatch counts a fair queue's noisy groups (`ApproximateNumberOfNoisyGroups`), and has the age "
+        "and numbers of messages of the quiet groups alone, under the metric's name with `InQuietGroups` at its end.",
+        source=_METRICS,
+        read="2026-11",
+        relied_on_by=("docs/guides/fairness.md",),
+        engines=NOWHERE,
+        by_hand="It takes a tenant that is noisy for minutes.",
     ),
     Fact(
         name="sqs-receive-count",

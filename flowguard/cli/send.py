@@ -39,6 +39,7 @@ from flowguard.text.printable import bounded
 from flowguard.wire.attributes import Attribute, read_attributes
 from flowguard.wire.envelope import BadRecord, Envelope
 from flowguard.wire.notification import to_json
+from flowguard.wire.tenant import plain_id
 from flowguard.worker.ports import Refusal
 
 REFUSED: Final = 1  # the exit code where AWS did not take a message
@@ -86,6 +87,7 @@ class MessageIds:
 @click.option("--request-id", metavar="ID", help="The request's id; the same twice is one run.")
 @click.option("--at", metavar="TIME", help="Send it then, as in 2027-03-01T06:00:00+01:00; above 15m a schedule does.")
 @click.option("--after", metavar="SPAN", help="Send it so much later, as in 90s, 10m, 2h, 1d.")
+@click.option("--group", metavar="TEXT", help="Whose work it is: the message group.")
 @connected
 @click.option("--dry-run", is_flag=True, help="Print what would be sent, and send nothing.")
 @click.option("--json", "as_json", is_flag=True, help="A line of JSON for each message.")
@@ -98,6 +100,7 @@ def send(  # noqa: PLR0913 - the options of a command
     request_id: str | None,
     at: str | None,
     after: str | None,
+    group: str | None,
     dry_run: bool,
     as_json: bool,
     **options: Any,
@@ -107,8 +110,11 @@ def send(  # noqa: PLR0913 - the options of a command
     To a flow goes its payload: the text of FILE, or --payload. A dash is standard input. It is checked by the model of
     the first stage, and sent as FlowClient.start does, with all attributes and the signature.
 
-    To a QUEUE, given by name, ARN or URL, goes each record of a recorded event in FILE as it is: its body and its
-    attributes. --payload is one message without attributes.
+    To a QUEUE, given by name, ARN or URL, goes each record of a recorded event in FILE as it is: its body, its
+    attributes and its group. --payload is one message without attributes.
+
+    --group is the message group: of a FIFO queue what orders messages, of a standard one the tenant. All messages of
+    a flow's run have the tenant, before the one that the flow reads from the payload.
 
     The exit code is 0 where all was sent, 1 where AWS did not take a message, 2 where the command cannot be run or
     something cannot be read; then nothing was sent.
@@ -118,7 +124,8 @@ def send(  # noqa: PLR0913 - the options of a command
     if _is_flow(target):
         text = payload if payload is not None else read_payload(str(file))
         when = _When(_moment(at), _span(after))
-        _send_request(flow_class(target), text, object_id, request_id, when, options, dry_run=dry_run, as_json=as_json)
+        about = _About(object_id, request_id, group)
+        _send_request(flow_class(target), text, about, when, options, dry_run=dry_run, as_json=as_json)
         return
     if any(given is not None for given in (object_id, request_id, at, after)):
         raise click.UsageError("--object, --request-id, --at and --after are for a flow; write MODULE:FLOW, no queue")
@@ -126,11 +133,19 @@ def send(  # noqa: PLR0913 - the options of a command
     if problem := form_problem(queue):
         raise click.BadParameter(problem, param_hint="QUEUE")
     sends = [_plain(queue, payload)] if payload is not None else _recorded(queue, str(file))
+    if group is not None:
+        sends = [message._replace(group=group, tenant=plain_id(group)) for message in sends]
     _send_all(queue, sends, options, dry_run=dry_run, as_json=as_json)
 
 
 def _is_flow(target: str) -> bool:
     return ":" in target and not target.startswith(("arn:", "http://", "https://"))
+
+
+class _About(NamedTuple):
+    object_id: str | None
+    request_id: str | None
+    group: str | None
 
 
 class _When(NamedTuple):
@@ -165,15 +180,14 @@ def _span(text: str | None) -> timedelta | None:
 def _send_request(
     flow: AnyFlow,
     text: str,
-    object_id: str | None,
-    request_id: str | None,
+    about: _About,
     when: _When,
     options: Mapping[str, Any],
     *,
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    for option, given in (("--object", object_id), ("--request-id", request_id)):
+    for option, given in (("--object", about.object_id), ("--request-id", about.request_id)):
         if given is not None:
             check_id(option, given)
     inbox, kept_back, ids = flow.inbox_of(flow.entry()), KeptBack(), MessageIds()
@@ -183,7 +197,15 @@ def _send_request(
         if not dry_run:
             _find(aws_sender(settings_of(options), clients), inbox)
         client = flow_client(options, kept_back if dry_run else None)
-        started = client.start(flow, payload, object_id=object_id, request_id=request_id, at=when.at, after=when.after)
+        started = client.start(
+            flow,
+            payload,
+            object_id=about.object_id,
+            request_id=about.request_id,
+            at=when.at,
+            after=when.after,
+            tenant=about.group,
+        )
     if dry_run:
         _show(kept_back.kept, as_json=as_json)
     elif as_json:
@@ -244,7 +266,9 @@ def _as_it_is(queue: Queue, envelope: Envelope) -> Send:
     attributes = read_attributes(
         received.get("messageAttributes"), Attribute.of_sqs_record, envelope.message_id, "messageAttributes"
     )
-    return Send(Kind.SIDE, queue, str(received["body"]), message_id, attributes, group=envelope.group_id)
+    return Send(
+        Kind.SIDE, queue, str(received["body"]), message_id, attributes, group=envelope.group_id, tenant=envelope.tenant
+    )
 
 
 def _checked(name: str, send: Send) -> Send:
@@ -284,9 +308,12 @@ def _show(sends: Sequence[Send], *, as_json: bool) -> None:
         attributes = {name: given.value for name, given in sorted(message.attributes.items())}
         if as_json:
             delay = {"delay": message.delay} if message.delay else {}
-            say_json(to_json({"to": str(message.to), **delay, "body": message.body, "attributes": attributes}))
+            group = {"group": message.tenant} if message.tenant else {}
+            say_json(to_json({"to": str(message.to), **delay, **group, "body": message.body, "attributes": attributes}))
             continue
         say_line(f"would be sent to {message.to}" + (f" in {remaining(message.delay)}" if message.delay else ""))
+        if message.tenant:
+            say_line(f"  group: {message.tenant}")
         for name, value in attributes.items():
             say_line(f"  {name}: {value}")
         say_line(f"  {message.body}")

@@ -77,6 +77,16 @@ def notification_form(lab: Lab) -> Saw:
     return Saw(right and not message.get("MessageAttributes"), f"the body has {sorted(body)}")
 
 
+@asks("sns-fair-queues", "sns", "sqs", seconds=15)
+def fair_queues(lab: Lab) -> Saw:
+    """Publish with a group to a topic with a queue, both standard."""
+    url, arn = queue(lab), topic(lab)
+    subscribe(lab, arn, url)
+    code = _publish(lab, arn, MessageGroupId="tenant")
+    groups = [message["Attributes"].get("MessageGroupId") for message in received(lab, url)] if not code else []
+    return Saw(groups == ["tenant"], code or f"the message has the group {groups}")
+
+
 @asks("sns-raw-delivery", "sns", "sqs", seconds=25)
 def raw_delivery(lab: Lab) -> Saw:
     """Publish with ten and with eleven attributes to a queue that gets messages raw."""

@@ -18,6 +18,7 @@ from functools import lru_cache
 from hashlib import sha256
 
 from flowguard.names.ids import ObjectId, RequestId
+from flowguard.protocol.short_rows import short_row
 from flowguard.startup.named_tuple import NamedTuple
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.message import Message
@@ -46,6 +47,7 @@ class Caller(NamedTuple):
     redrive: int = 0
     carried: Mapping[str, Attribute] = {}
     depth: int = 0
+    tenant: str | None = None
 
     @classmethod
     def of(cls, message: Message) -> Caller | None:
@@ -53,7 +55,7 @@ class Caller(NamedTuple):
         if message.reply_to is None:
             return None
         m = message
-        return cls(m.request_id, m.requested_at, message.reply_to, m.answer_to, m.redrive, m.carried, m.depth)
+        return cls(m.request_id, m.requested_at, message.reply_to, m.answer_to, m.redrive, m.carried, m.depth, m.tenant)
 
     @classmethod
     def asking(cls, message: Message) -> Caller | None:
@@ -92,14 +94,14 @@ class Caller(NamedTuple):
         """Return the JSON text that is stored."""
         carried = {name: [a.type, a.value] for name, a in self.carried.items()}
         row = [self.request_id, self.requested_at, self.reply_to, self.answer_to, self.redrive, carried]
-        return json.dumps([*row, self.depth] if self.depth else row, separators=(",", ":"))
+        return json.dumps([*row, *short_row([self.depth, self.tenant])], separators=(",", ":"))
 
     @classmethod
     def from_text(cls, text: str) -> Caller:
         """Read what :meth:`to_text` wrote."""
-        request_id, requested_at, reply_to, answer_to, redrive, carried, *depth = json.loads(text)
+        request_id, requested_at, reply_to, answer_to, redrive, carried, *more = json.loads(text)
         read = {name: Attribute(*pair) for name, pair in carried.items()}
-        return cls(request_id, requested_at, reply_to, answer_to, redrive, read, *depth)
+        return cls(request_id, requested_at, reply_to, answer_to, redrive, read, *more)
 
 
 def caller_key(request_id: RequestId, requested_at: int) -> str:

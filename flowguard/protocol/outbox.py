@@ -88,7 +88,8 @@ class Send(NamedTuple):
     """One message to be sent.
 
     ``id`` is the same whenever the same send is repeated, so that receivers can drop copies. ``delay`` is in whole
-    seconds (SQS only). ``group`` is the FIFO message group.
+    seconds (SQS only). ``group`` is the FIFO message group. ``tenant`` is the group on standard ones, where no
+    attribute of flowguard's says it.
     """
 
     kind: Kind
@@ -98,6 +99,7 @@ class Send(NamedTuple):
     attributes: Mapping[str, Attribute] = {}
     delay: int = 0
     group: str | None = None
+    tenant: str | None = None
 
     def checked(self) -> Send:
         """Return the same send, if its service takes it.
@@ -164,12 +166,15 @@ class Send(NamedTuple):
     def as_json(self) -> list[Any]:
         attributes = {name: [a.type, a.value] for name, a in self.attributes.items()}
         row: list[Any] = [self.kind.value, str(self.to), self.body, self.id, attributes]
-        return [*row, self.delay, self.group] if self.delay or self.group else row
+        more = [*row, self.delay, self.group]
+        if self.tenant:
+            return [*more, self.tenant]
+        return more if self.delay or self.group else row
 
     @classmethod
     def from_json(cls, row: list[Any]) -> Send:
         kind, to, body, send_id, attributes, *rest = row
-        delay, group = rest or (0, None)
+        delay, group, *tenant = rest or (0, None)
         return cls(
             Kind(kind),
             parse_destination(to),
@@ -178,6 +183,7 @@ class Send(NamedTuple):
             {name: Attribute(*pair) for name, pair in attributes.items()},
             delay,
             group,
+            *tenant,
         )
 
 

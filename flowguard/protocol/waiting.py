@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 
 from flowguard.protocol.groups import GroupPlan
+from flowguard.protocol.short_rows import short_row
 from flowguard.startup.named_tuple import NamedTuple
 from flowguard.wire.attributes import Attribute
 
@@ -71,6 +72,7 @@ class WaitPlan(NamedTuple):
     """The group that is awaited, in place of names. Then the wait's names are those of its shards."""
     looks: bool = False
     """The deadline's first message comes at once, and its look proves that the side messages were sent."""
+    tenant: str | None = None
 
     @property
     def awaited(self) -> list[str]:
@@ -86,10 +88,8 @@ class WaitPlan(NamedTuple):
         """Return the JSON text that is stored."""
         carried = {name: [a.type, a.value] for name, a in self.carried.items()}
         row = [self.stage, dict(self.names), sorted(self.asked), sorted(self.early), self.on_timeout, self.on_error]
-        more = [dict(self.children), None if self.group is None else self.group.as_json(), self.trace, self.depth]
-        more.append(self.looks)
-        while more and not more[-1]:
-            more.pop()
+        group = None if self.group is None else self.group.as_json()
+        more = short_row([dict(self.children), group, self.trace, self.depth, self.looks, self.tenant])
         return json.dumps([*row, self.reply_to, self.answer_to, carried, *more], separators=(",", ":"))
 
     @classmethod
@@ -112,6 +112,7 @@ class WaitPlan(NamedTuple):
             trace=more[2] if more[2:] else None,
             depth=more[3] if more[3:] else 0,
             looks=bool(more[4:] and more[4]),
+            tenant=more[5] if more[5:] else None,
         )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Protocol
 
@@ -21,6 +21,7 @@ from flowguard.wire.cancel_reason import reason
 from flowguard.wire.message import REQUEST_ID, REQUESTED_AT, Message, with_depth
 from flowguard.wire.send_ids import IdKind, id_of
 from flowguard.wire.signing import Signer, check_signs, signed_attributes
+from flowguard.wire.tenant import tenant_for
 
 
 class Startable(Protocol):
@@ -85,8 +86,9 @@ class SideMessages:
             **self._message.carried,
             **given,
         }
-        deep = with_depth(sent, self._message.depth + 1)
-        self._add(Send(Kind.SIDE, where, body, message_id, deep, delay, group))
+        tenant = tenant_for(where, group, self._message.tenant)
+        deep = with_depth(sent, self._message.depth + 1, tenant)
+        self._add(Send(Kind.SIDE, where, body, message_id, deep, delay, group, tenant))
 
     def start(
         self,
@@ -104,7 +106,7 @@ class SideMessages:
             reply_to=None if reply_to is None else destination(reply_to),
             signed=self._signer.is_on,
         )
-        deeper = message._replace(depth=self._message.depth + 1)
+        deeper = message.below(self._message)
         attributes = {**self._message.carried, **signed_attributes(deeper, self._signer)}
         self._add(Send(Kind.SIDE, inbox, message.text, self._next_id(), attributes, group=message.object_id))
 
@@ -130,6 +132,14 @@ class SideMessages:
             **cancel_attributes(flow.name, stage, named, message_id, at, text, self._signer),
         }
         self._add(Send(Kind.SIDE, inbox, "{}", message_id, attributes, group=object_id))
+
+    def cancel_children(self, cancelled: Callable[[str], Sequence[Send]], why: str) -> int:
+        """Record the requests, as cancelled, of runs that are needed no more. Return how many are new."""
+        known = {send.id for send in self.recorded}
+        more = [send for send in cancelled(reason(why)) if send.id not in known]
+        for send in more:
+            self._add(send)
+        return len(more)
 
     def _add(self, send: Send) -> None:
         self.recorded.append(send.checked())

@@ -105,6 +105,7 @@ _ABOUT_A_REQUEST: Final[Mapping[str, tuple[Callable[[object], bool], str]]] = {
     "requested_at": (_is_moment, "ms since 1970, a whole number"),
     "reply_to": (_is_place, "the name of a queue, or a Queue, Topic, Function or Bus"),
     "attributes": (_are_attributes, 'each by its name: {"tenant": "t1"}'),
+    "tenant": (_is_text, "a text"),
 }
 
 

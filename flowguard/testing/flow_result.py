@@ -57,7 +57,7 @@ class RunEnd:
 class SentMessage:
     """A message that was sent. ``body`` is read where it is JSON, ``delay`` is in seconds.
 
-    A receiver drops copies by their ``id``.
+    A receiver drops copies by their ``id``. ``group`` is the message group: on a standard queue the tenant.
     """
 
     to: str
@@ -65,6 +65,7 @@ class SentMessage:
     id: str | None
     delay: int = 0
     attributes: Mapping[str, Attribute] = field(default_factory=dict)
+    group: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -151,10 +151,11 @@ class FlowRunner:
         requested_at: int | None = None,
         reply_to: Destination | str | None = None,
         attributes: Mapping[str, Attribute | str] | None = None,
+        tenant: str | None = None,
     ) -> Started:
         """Ask for a run, as :meth:`flowguard.FlowClient.start` does. The same ``request_id`` twice is one run.
 
-        ``object_id``, ``requested_at``, ``reply_to`` and ``attributes`` are those of that method.
+        ``object_id``, ``requested_at``, ``reply_to``, ``attributes`` and ``tenant`` are those of that method.
         """
         about: dict[str, Any] = {
             "object_id": object_id,
@@ -162,6 +163,7 @@ class FlowRunner:
             "requested_at": requested_at,
             "reply_to": reply_to,
             "attributes": attributes,
+            "tenant": tenant,
         }
         check_flows("send", [flow])
         check_request(flow, payload, **about)
@@ -315,7 +317,9 @@ def _read(text: str | None) -> Any:
 
 
 def _message(sent: Posted) -> SentMessage:
-    return SentMessage(to=sent.name, body=body_of(sent), id=sent.id, delay=sent.delay, attributes=sent.attributes)
+    return SentMessage(
+        to=sent.name, body=body_of(sent), id=sent.id, delay=sent.delay, attributes=sent.attributes, group=sent.group
+    )
 
 
 def _is_name(value: object) -> bool:

@@ -13,7 +13,7 @@ from typing import Any, Final
 from flowguard.startup.late_pattern import late_pattern
 from flowguard.startup.named_tuple import NamedTuple
 from flowguard.wire.attributes import Attribute
-from flowguard.wire.message import PLACE, REQUEST_ID, REQUESTED_AT, depth_in, place_at_depth
+from flowguard.wire.message import PLACE, REQUEST_ID, REQUESTED_AT, chain_in, place_at_depth
 from flowguard.wire.notification import from_timestamp
 from flowguard.wire.object_events import object_event_id
 
@@ -72,7 +72,9 @@ def _event(values: dict[str, Any], detail: str) -> BusEvent:
 
 
 def _own_attributes(entry: object) -> dict[str, Attribute]:
-    """Return the id, the time and the depth in a detail that a flow has sent (see ``flowguard.wire.bodies``).
+    """Return the id, the time, the depth and the tenant in a detail that a flow has sent.
+
+    See ``flowguard.wire.bodies``.
 
     Copies of one message are events with ids of their own. What it says of stage, hop and attempt is not read: only
     requests come in over a bus.
@@ -81,8 +83,8 @@ def _own_attributes(entry: object) -> dict[str, Attribute]:
         return {}
     read = {name: entry[name] for name in (REQUEST_ID, REQUESTED_AT) if isinstance(entry.get(name), str)}
     attributes = {name: Attribute.string(text) for name, text in read.items()}
-    depth = depth_in(entry.get(PLACE))
-    return {**attributes, **place_at_depth(depth)} if depth else attributes
+    place = chain_in(entry.get(PLACE))
+    return {**attributes, **place_at_depth(place.depth, place.tenant)} if place.depth else attributes
 
 
 def _is_time(text: str) -> bool:

@@ -49,6 +49,7 @@ from flowguard.wire.records import (
     unread_stream_record,
 )
 from flowguard.wire.stream_records import DYNAMODB, KINESIS
+from flowguard.wire.tenant import read_tenant
 
 MAX_ATTRIBUTES: Final = 10  # that SQS takes beside a body
 
@@ -196,6 +197,11 @@ class Envelope(NamedTuple):
         """Return a FIFO queue's message group, or a fair queue's tenant."""
         group: str | None = self.received["attributes"].get("MessageGroupId")
         return group
+
+    @property
+    def tenant(self) -> str | None:
+        """Return the tenant whose its sender says it is. The group of a FIFO queue is none, or of an unknown one."""
+        return None if self.queue_arn is None or self.is_fifo else read_tenant(self.group_id)
 
     @property
     def receipt_handle(self) -> str | None:

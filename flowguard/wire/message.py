@@ -6,7 +6,7 @@ Every message carries four attributes of flowguard's, so that a sender's own six
 ``requestedat``       ms since 1970, set by the sender of the request
 ``flowstage``         ``<flow>/<stage>``: what subscriptions can filter on
 ``flowguard``         JSON: object id, version, hop, retry, redrive, and where set reply_to, answer_to, the first
-                      error, event, resumed, cancelled, depth and sig
+                      error, event, resumed, cancelled, depth, tenant and sig
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from flowguard.payload.encoding import problems_of
 from flowguard.startup.named_tuple import NamedTuple
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.cancel_reason import read_reason
+from flowguard.wire.tenant import TENANT, of_tenant, read_tenant
 from flowguard.wire.token_form import without_tokens
 from flowguard.wire.trace_context import TRACE, read_trace
 
@@ -175,6 +176,8 @@ class Message(NamedTuple):
     """How many runs stand before this one in its chain: those that started it, asked it or notified it of their end."""
     sealed: str | None = None
     """The text that travels in place of the body, of a flow that has a codec."""
+    tenant: str | None = None
+    """Whose work the run is. It goes along with all that the run sends: see ``flowguard.wire.tenant``."""
 
     @property
     def text(self) -> str:
@@ -211,9 +214,13 @@ class Message(NamedTuple):
         text = json.dumps([self.stage, self.text, self.reply_to, self.answer_to, *deep])
         return sha256(text.encode()).hexdigest()[:_TEXT_DIGEST]
 
-    def for_object(self, object_id: ObjectId) -> Message:
-        """Return the same message for the object that its payload names."""
-        return self._replace(object_id=object_id)
+    def for_object(self, object_id: ObjectId, tenant: str | None = None) -> Message:
+        """Return the same message for the object that its payload names, and for its tenant if it has none yet."""
+        return self._replace(object_id=object_id, tenant=self.tenant or tenant)
+
+    def below(self, parent: Message) -> Message:
+        """Return the request as one that the run of ``parent`` makes: deeper, and its tenant's if it names none."""
+        return self._replace(depth=parent.depth + 1, tenant=self.tenant or parent.tenant)
 
     def at_retry(self, retry: int) -> Message:
         """Return the same message as the attempt that its run item says it is."""
@@ -290,7 +297,7 @@ class Message(NamedTuple):
         }
 
     def _of_waits(self) -> dict[str, Any]:
-        """Return what the place says of waits, and of the trace and the depth that outlast them.
+        """Return what the place says of waits, and of the trace, the depth and the tenant that outlast them.
 
         That is whether the hop resumes one, which answer the end of the run is, and why nobody needs that any more.
         """
@@ -300,6 +307,7 @@ class Message(NamedTuple):
             **({CANCELLED: self.cancelled} if self.cancelled is not None else {}),
             **({TRACE: self.trace} if self.trace is not None else {}),
             **({DEPTH: self.depth} if self.depth else {}),
+            **of_tenant(self.tenant),
             **({SINCE: self.since} if self.since else {}),
         }
 
@@ -332,6 +340,7 @@ class Place(NamedTuple):
     depth: int = 0
     is_sealed: bool = False
     """The body is sealed."""
+    tenant: str | None = None
 
     @classmethod
     def parse(cls, text: str) -> Place:
@@ -373,30 +382,35 @@ class Place(NamedTuple):
             since=_whole(data, SINCE, 0, 0, LATEST_TIME),
             depth=_whole(data, DEPTH, 0, 0),
             is_sealed=is_sealed,
+            tenant=read_tenant(data.get(TENANT)),
         )
 
 
-def depth_in(place: object) -> int:
-    """Return the depth in the place of an event. 0 where it says none that can be read."""
+def chain_in(place: object) -> Place:
+    """Return the place of an event, for its depth and its tenant. It says none where it cannot be read."""
     try:
-        return Place.parse(place).depth if isinstance(place, str) else 0
+        return Place.parse(place) if isinstance(place, str) else Place()
     except ValueError:
-        return 0
+        return Place()
 
 
-def place_at_depth(depth: int) -> dict[str, Attribute]:
-    """Return the attribute of a message that is no request yet, and may become one at this depth of its chain."""
-    return {PLACE: Attribute.string(f'{{"{DEPTH}":{depth}}}')}
+def place_at_depth(depth: int, tenant: str | None = None) -> dict[str, Attribute]:
+    """Return the attribute of a message that is no request yet, and may become one.
+
+    ``depth`` is that of its run in the chain, and ``tenant`` whose work that is.
+    """
+    place = {DEPTH: depth, **of_tenant(tenant)}
+    return {PLACE: Attribute.string(json.dumps(place, separators=(",", ":")))}
 
 
-def with_depth(attributes: dict[str, Attribute], depth: int) -> dict[str, Attribute]:
-    """Return the attributes with the depth of the run that the message may start.
+def with_depth(attributes: dict[str, Attribute], depth: int, tenant: str | None) -> dict[str, Attribute]:
+    """Return the attributes with the depth and the tenant of the run that the message may start.
 
-    The sender's own attributes take precedence: the depth is left out if a message has as many as a service takes.
+    The sender's own attributes take precedence: these are left out if a message has as many as a service takes.
     """
     if PLACE in attributes or len(attributes) >= _MOST_ATTRIBUTES:
         return attributes
-    return {**attributes, **place_at_depth(depth)}
+    return {**attributes, **place_at_depth(depth, tenant)}
 
 
 def _text(data: dict[str, Any], name: str) -> Any:

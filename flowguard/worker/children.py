@@ -1,4 +1,4 @@
-"""The runs that a cancelled run waited for. Each one's request is sent once more, as cancelled."""
+"""The runs that a run waited for and needs no more. Each one's request is sent once more, as cancelled."""
 
 from __future__ import annotations
 
@@ -20,8 +20,17 @@ def cancelled_requests(message: Message, item: RunItem, signer: Signer) -> tuple
 
     Nothing of a run that is not cancelled, or that undoes what it did. What has answered has ended.
     """
-    why, wait = item.cancelled_because, item.wait
-    if why is None or item.own_failure is not None or wait is None or wait.plan is None:
+    why = item.cancelled_because
+    return () if why is None or item.own_failure is not None else children_cancelled(message, item, why, signer)
+
+
+def children_cancelled(message: Message, item: RunItem, why: str, signer: Signer) -> tuple[Send, ...]:
+    """Return the requests of the wait before the hop that have no answer, as cancelled. They are the same each time.
+
+    Those count that were asked with ``cancel_too``. What has answered has ended.
+    """
+    wait = item.wait
+    if wait is None or wait.plan is None:
         return ()
     waiting = sorted((name, child) for name, child in wait.plan.children.items() if name in wait.waiting)
     return tuple(
@@ -41,6 +50,7 @@ def _request(message: Message, message_id: str, child: Child, why: str, signer: 
         body=_BODY,
         cancelled=why,
         depth=message.depth + 1,
+        tenant=message.tenant,
     )
     attributes = {**message.carried, **signed_attributes(cancelled, signer)}
     return Send(Kind.SIDE, parse_destination(child.to), _BODY, message_id, attributes, group=child.object_id).checked()

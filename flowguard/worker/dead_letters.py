@@ -267,6 +267,7 @@ def _message(envelope: Envelope) -> Message:
         cancelled=place.cancelled,
         since=place.since,
         depth=place.depth,
+        tenant=place.tenant or envelope.tenant,
     )
 
 

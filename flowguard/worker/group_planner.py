@@ -50,6 +50,7 @@ from flowguard.wire.attributes import Attribute
 from flowguard.wire.message import Message
 from flowguard.wire.send_ids import IdKind, id_of
 from flowguard.wire.signing import Signer
+from flowguard.wire.tenant import of_tenant
 from flowguard.worker.group_parts import SavedGroup
 from flowguard.worker.wait_planner import (
     WaitPlanner,
@@ -227,7 +228,7 @@ def signed_address(address: AnswerAddress, by: Any) -> AnswerAddress:
 def group_message(flow: AnyFlow, address: AnswerAddress, message: Message, moment: int) -> Send:
     """Build the message that comes back to the flow and asks the group's requests from the address's shard on."""
     message_id = id_of(IdKind.GROUP_ON, message, address.name)
-    attributes = order_attributes(message_id, moment, {GROUP: address.as_json()})
+    attributes = order_attributes(message_id, moment, {GROUP: address.as_json(), **of_tenant(message.tenant)})
     return Send(Kind.ASK, flow.answers, json.dumps({GROUP: address.name}), message_id, attributes).checked()
 
 

@@ -18,6 +18,7 @@ from flowguard.stage import AnyStage
 from flowguard.step import Before, Step
 from flowguard.wire.message import Message
 from flowguard.wire.trace_context import is_sampled
+from flowguard.worker.children import children_cancelled
 from flowguard.worker.emitter import Emitter
 from flowguard.worker.group_parts import SavedGroup, keep_part, read_parts
 from flowguard.worker.hop_memory import HopMemory
@@ -66,14 +67,12 @@ class HandlePhase:
         if claim.item.lost is not None:
             raise claim.item.lost
         stage, message, planner = arrival.stage, arrival.message, planner_of(self._services, arrival, claim)
-        payload = arrival.payload
+        services, stored, payload = self._services, claim.item.state, arrival.payload
         if message.resumed:
             payload = resumed_payload(stage, claim.item.wait)
         elif payload is None or calls:  # a handler that is called again may have changed what it was given
             payload = _read(stage, message, claim.item)
-        stored = claim.item.state
         state = stage.state() if stored is None else _written_before(stage.state, stored, "the state")
-        services = self._services
         step: Step[Any] = Step(
             message,
             state=state,
@@ -93,6 +92,7 @@ class HandlePhase:
                 debugs=services.debug_sampled and is_sampled(message.trace),
                 group=self._ended_group(arrival, claim),
                 reset_by=claim.item.reset_by,
+                children=lambda why: children_cancelled(message, claim.item, why, services.signer),
             ),
         )
         with self._emitter.span(Phase.HANDLE, message):

@@ -288,10 +288,10 @@ class Planner(NamedTuple):
         if (m := self.message).reply_to is not None:
             caller = Caller.of(m) if takes_callers(self.flow) else None
             answer_id = None if caller is None else self._answer_id(caller)
-            place = answer_place(self.flow, m.answer_to, m.depth)
+            place = answer_place(self.flow, m.answer_to, m)
             listeners.append(_Listener(parse_destination(m.reply_to), place, answer_id, m.answer_to is not None))
         to = self.flow.complete_to
-        return listeners if to is None else [*listeners, _Listener(to, answer_place(self.flow, None, m.depth))]
+        return listeners if to is None else [*listeners, _Listener(to, answer_place(self.flow, None, m))]
 
     def _answer_id(self, caller: Caller) -> str:
         """Return the id of the answer to the run's own request. An end after a redrive is no copy of the one before."""

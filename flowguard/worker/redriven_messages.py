@@ -30,6 +30,7 @@ from flowguard.wire.message import (
 )
 from flowguard.wire.send_ids import IdKind, id_of, letter_mark, unnamed
 from flowguard.wire.signing import UNSIGNED, Signer, is_claim, statement
+from flowguard.wire.tenant import of_tenant
 from flowguard.worker.dead_letters import Letter
 from flowguard.worker.resend import fitting
 from flowguard.worker.undeliverable import Undeliverable
@@ -72,6 +73,7 @@ def _next_redrive(letter: Letter, message: Message, signer: Signer) -> dict[str,
     """Build the attributes of a raw letter's next redrive. ``message`` is of that redrive."""
     data = json.loads(letter.place_text)
     place = {name: value for name, value in data.items() if name not in ("retry", "to", SINCE, SIGNATURE)}
+    place |= of_tenant(message.tenant)
     if message.redrive:
         place["redrive"] = message.redrive
     if letter.flow is None and not _said_id(letter):

@@ -14,8 +14,9 @@ from flowguard.protocol.run_orders import ANSWER
 from flowguard.text.printable import bounded
 from flowguard.verdicts import Verdict
 from flowguard.wire.attributes import Attribute
-from flowguard.wire.message import PLACE, REQUEST_ID, REQUESTED_AT, SEALED, place_at_depth
+from flowguard.wire.message import PLACE, REQUEST_ID, REQUESTED_AT, SEALED, Message, place_at_depth
 from flowguard.wire.sealed_end import sealed_end
+from flowguard.wire.tenant import TENANT
 
 FAILED = "FAILED"
 SUPERSEDED = "SUPERSEDED"
@@ -62,15 +63,16 @@ def not_carried_out(caller: Caller, verdict: Verdict) -> StoredEnd:
     return StoredEnd(caller.request_id, caller.requested_at, status, error=error)
 
 
-def answer_place(flow: AnyFlow, answer_to: str | None, depth: int) -> dict[str, Attribute]:
-    """Return the attribute that says what an answer of the flow is for.
+def answer_place(flow: AnyFlow, answer_to: str | None, request: Caller | Message) -> dict[str, Attribute]:
+    """Return the attribute that says what an answer of the flow is for, and whose work it was.
 
-    What goes to no run that waits may become a request: one deeper than the run that has ended at this ``depth``.
+    What goes to no run that waits may become a request: one deeper than the run of the ``request``, which has ended.
     """
     if answer_to is None:
-        return place_at_depth(depth + 1)
+        return place_at_depth(request.depth + 1, request.tenant)
     sealed = "" if flow.codec is None else f',"{SEALED}":true'
-    return {PLACE: Attribute.string(f'{{"{ANSWER}":{answer_to}{sealed}}}')}
+    of = "" if request.tenant is None else f',"{TENANT}":{encode_json(request.tenant)}'
+    return {PLACE: Attribute.string(f'{{"{ANSWER}":{answer_to}{sealed}{of}}}')}
 
 
 def reply(flow: AnyFlow, object_id: ObjectId, caller: Caller, end: StoredEnd) -> Send:
@@ -90,7 +92,7 @@ def _reply(flow: AnyFlow, object_id: ObjectId, caller: Caller, end: StoredEnd) -
     attributes = {
         REQUEST_ID: Attribute.string(message_id),
         REQUESTED_AT: Attribute.number(end.committed_at),
-        **answer_place(flow, caller.answer_to, caller.depth),
+        **answer_place(flow, caller.answer_to, caller),
         **caller.carried,
     }
     body = end_body(flow, object_id, caller.request_id, end, is_answer=caller.answer_to is not None)

@@ -2,7 +2,7 @@
 
 ::
 
-    hop 1 commits      first_message: stage, version, payload, carried attributes, depth
+    hop 1 commits      first_message: stage, version, payload, carried attributes, depth, tenant
     reset              the run is fenced; its callers stay
     restart            a request of its own, newer than the run: its claim takes the object, and its end answers all
 """
@@ -16,6 +16,7 @@ from flowguard.flow import AnyFlow
 from flowguard.names.ids import ObjectId, RequestId
 from flowguard.protocol.outbox import Kind, Send
 from flowguard.protocol.run import ENDED, RunItem
+from flowguard.protocol.short_rows import short_row
 from flowguard.startup.named_tuple import NamedTuple
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.message import SEALED, Message
@@ -36,9 +37,9 @@ class Restart(NamedTuple):
 def first_message_text(message: Message) -> str:
     """Return what is stored of a run's first message."""
     carried = {name: [a.type, a.value] for name, a in message.carried.items()}
-    depth = [message.depth] if message.depth else []
+    more = short_row([message.depth, message.tenant])
     body = message.body if message.sealed is None else {SEALED: message.sealed}
-    return json.dumps([message.stage, message.version, body, carried, *depth], separators=(",", ":"))
+    return json.dumps([message.stage, message.version, body, carried, *more], separators=(",", ":"))
 
 
 def needs_restart(item: RunItem) -> bool:
@@ -71,7 +72,7 @@ def restart_of(flow: AnyFlow, object_id: ObjectId, item: RunItem, signer: Signer
     identity = restart_id(flow.name, object_id, item)
     if identity is None or item.first_message is None:
         return None
-    stage_name, version, body, carried, *depth = json.loads(item.first_message)
+    stage_name, version, body, carried, *more = json.loads(item.first_message)
     message = Message(
         flow=flow.name,
         stage=stage_name,
@@ -82,7 +83,8 @@ def restart_of(flow: AnyFlow, object_id: ObjectId, item: RunItem, signer: Signer
         body="" if isinstance(body, dict) else body,
         sealed=body[SEALED] if isinstance(body, dict) else None,
         carried={name: Attribute(*pair) for name, pair in carried.items()},
-        depth=depth[0] if depth else 0,
+        depth=more[0] if more else 0,
+        tenant=more[1] if more[1:] else None,
     )
     inbox = flow.inbox_of(flow.stage(stage_name))
     attributes = {**signed_attributes(message, signer), **message.carried}

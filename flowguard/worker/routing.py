@@ -182,6 +182,7 @@ class Routes:
             since=min(place.since, now),  # one ahead would never be long ago
             trace=place.trace or (made_in(envelope.attributes, envelope.of_sqs) if place.hop == 1 else None),
             depth=place.depth,
+            tenant=place.tenant or envelope.tenant,
         )
         if trust is None:
             return self._arrival(envelope, flow, message, named, opens=False)
@@ -212,7 +213,7 @@ class Routes:
                 raise named.problem
             if not message.object_id:
                 payload = payload if payload is not None else _decoded(stage, message.body)
-                message = message.for_object(flow.object_of(payload, message.request_id))
+                message = message.for_object(flow.object_of(payload, message.request_id), flow.tenant_of(payload))
             elif payload is None and _is_repeated_request(message) and (opens or message.sealed is None):
                 payload = _read_before(stage, message.body)
         except RunFailed as error:

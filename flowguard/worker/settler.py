@@ -20,10 +20,11 @@ from flowguard.startup.named_tuple import NamedTuple
 from flowguard.verdicts import AnswerVerdict
 from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.envelope import Envelope
-from flowguard.wire.message import ErrorNote, Message
+from flowguard.wire.message import PLACE, ErrorNote, Message
 from flowguard.wire.resumed_body import ResumedBody
 from flowguard.wire.send_ids import IdKind, id_of
 from flowguard.wire.signing import signed_attributes
+from flowguard.wire.tenant import tenant_in
 from flowguard.worker.denials import other_releases_of
 from flowguard.worker.early_answers import TAKEN, address_of, user_of
 from flowguard.worker.emitter import Emitter
@@ -176,8 +177,8 @@ class Settler:
         goes_on, item = self._services.store.waits.look(deadline.address, look)
         if not goes_on or item is None or item.wait is None:
             return self.onward(flow, envelope, deadline.address, item)
-        message, wait = message_at(deadline.address, item), item.wait
-        again = deadline_message(flow, deadline.address, wait.deadline, now, message, sent_at=wait.looked_at)
+        message = message_at(deadline.address, item)._replace(tenant=tenant_in(envelope.attributes.get(PLACE)))
+        again = deadline_message(flow, deadline.address, item.wait.deadline, now, message, sent_at=item.wait.looked_at)
         return Arrival(envelope, flow, None, message), again
 
     def onward(
@@ -263,8 +264,6 @@ def _resumed(address: AnswerAddress, item: RunItem | None) -> Message | None:
         answer_to=plan.answer_to,
         carried=plan.carried,
         resumed=True,
-        trace=plan.trace,
-        depth=plan.depth,
     )
 
 
@@ -291,4 +290,4 @@ def message_at(address: AnswerAddress, item: RunItem | None) -> Message:
         return message
     plan = None if item.wait is None else item.wait.plan
     here = message._replace(stage=item.stage, version=item.version)
-    return here if plan is None else here._replace(trace=plan.trace, depth=plan.depth)
+    return here if plan is None else here._replace(trace=plan.trace, depth=plan.depth, tenant=plan.tenant)

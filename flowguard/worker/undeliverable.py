@@ -30,6 +30,7 @@ from flowguard.wire.message import (
 )
 from flowguard.wire.notification import to_json
 from flowguard.wire.signing import UNSIGNED, Signer, signed_attributes
+from flowguard.wire.tenant import TENANT, of_tenant, read_tenant
 
 
 class Undeliverable(NamedTuple):
@@ -45,6 +46,7 @@ class Undeliverable(NamedTuple):
     attributes: Mapping[str, Attribute]
     group: str | None = None
     escaped: bool = False
+    tenant: str | None = None
 
     def as_json(self) -> dict[str, Any]:
         """Return what stands under ``unsent`` in the ``flowguard`` attribute."""
@@ -56,6 +58,7 @@ class Undeliverable(NamedTuple):
             "attributes": attributes,
             **({"group": self.group} if self.group is not None else {}),
             **({"escaped": True} if self.escaped else {}),
+            **of_tenant(self.tenant),
         }
 
     @classmethod
@@ -66,8 +69,9 @@ class Undeliverable(NamedTuple):
                 send_id
             ):
                 read = {str(name): _attribute(pair) for name, pair in attributes.items()}
-                escaped = more.get("escaped") is True
-                return cls(_kind(kind), parse_destination(to), send_id, read, _group(more.get("group")), escaped)
+                group, escaped = _group(more.get("group")), more.get("escaped") is True
+                tenant = read_tenant(more.get(TENANT))
+                return cls(_kind(kind), parse_destination(to), send_id, read, group, escaped, tenant)
             case _:
                 raise ValueError("has an 'unsent' without kind, to, id and attributes")
 
@@ -91,9 +95,8 @@ class Undeliverable(NamedTuple):
         ValueError where the body is not what the letter says it is.
         """
         place = to if to is not None else self.to
-        return Send(
-            self.kind, place, _unescaped(body) if self.escaped else body, self.id, self.attributes, group=self.group
-        ).checked()
+        text = _unescaped(body) if self.escaped else body
+        return Send(self.kind, place, text, self.id, self.attributes, group=self.group, tenant=self.tenant).checked()
 
 
 def bound_for(attributes: Mapping[str, Attribute]) -> Destination | None:
@@ -140,7 +143,7 @@ def _side(message: Message, send: Send, error: ErrorNote, signer: Signer) -> tup
     """Build the letter's body and attributes. A signature covers the body as it lies there."""
     escaped = not send.body or refused_character(send.body) is not None
     body = to_json(send.body) if escaped else send.body
-    unsent = Undeliverable(send.kind, send.to, send.id, send.attributes, send.group, escaped)
+    unsent = Undeliverable(send.kind, send.to, send.id, send.attributes, send.group, escaped, send.tenant)
     about = message._replace(
         body=unsent.covered(body),
         sealed=None,
@@ -175,6 +178,7 @@ def _next_hop(send: Send, error: ErrorNote, signer: Signer) -> dict[str, Attribu
         answer_to=place.answer_to,
         trace=place.trace,
         depth=place.depth,
+        tenant=place.tenant,
     )
     again = onward.redriven(error)._replace(attempts=None)
     attributes = {**signed_attributes(again, signer), **again.carried}

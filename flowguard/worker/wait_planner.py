@@ -25,6 +25,7 @@ from flowguard.wire.attributes import Attribute
 from flowguard.wire.message import FLOW_STAGE, REQUEST_ID, REQUESTED_AT, Message, with_depth
 from flowguard.wire.send_ids import IdKind, id_of
 from flowguard.wire.signing import UNSIGNED, Signer, check_signs, signed_attributes
+from flowguard.wire.tenant import of_tenant, tenant_for
 from flowguard.wire.tokens import awaited_id_problem, token_awaited_id
 from flowguard.worker.lifetimes import LONGEST_WAIT
 from flowguard.worker.resumed_payload import admits_failed, fields_of
@@ -108,16 +109,8 @@ class WaitPlanner(NamedTuple):
     def wait_plan(self, outcome: WaitFor | WaitForGroup, names: Mapping[str, str | None]) -> WaitPlan:
         """Return the plan of a wait for these names, with what its next hop takes over from this one's message."""
         m = self.message
-        return WaitPlan(
-            stage=outcome.stage,
-            names=names,
-            on_timeout=outcome.on_timeout,
-            reply_to=m.reply_to,
-            answer_to=m.answer_to,
-            carried=m.carried,
-            trace=m.trace,
-            depth=m.depth,
-        )
+        plan = WaitPlan(outcome.stage, names, on_timeout=outcome.on_timeout, reply_to=m.reply_to, answer_to=m.answer_to)
+        return plan._replace(carried=m.carried, trace=m.trace, depth=m.depth, tenant=m.tenant)
 
     def address(self, name: str, *, admits: bool = False) -> AnswerAddress:
         """Return the address of one name that this hop waits for, signed where messages are."""
@@ -178,9 +171,11 @@ class WaitPlanner(NamedTuple):
                 assert_never(awaited)
 
     def _ask(self, name: str, awaited: Ask, message_id: str) -> Send:
-        awaited_id, attributes = id_of(IdKind.ASKED, self.message, name), awaited.attributes
-        attributes = ask_attributes(awaited_id, self.moment, {**self.message.carried, **attributes}, self.message)
-        return Send(Kind.ASK, awaited.to, awaited.body, message_id, attributes, group=awaited.group).checked()
+        m, awaited_id = self.message, id_of(IdKind.ASKED, self.message, name)
+        asker = m._replace(tenant=tenant_for(awaited.to, awaited.group, m.tenant))
+        attributes = ask_attributes(awaited_id, self.moment, {**m.carried, **awaited.attributes}, asker)
+        send = Send(Kind.ASK, awaited.to, awaited.body, message_id, attributes, 0, awaited.group, asker.tenant)
+        return send.checked()
 
     def _ask_flow(self, awaited: AskFlow, address: AnswerAddress, message_id: str) -> tuple[Send, Child]:
         """Build the request to another flow, and what names it where it is cancelled."""
@@ -218,7 +213,7 @@ def codec_problems(asking: AnyFlow, asked: Startable) -> Iterator[str]:
 def ask_attributes(awaited_id: str, at: int, more: Mapping[str, Attribute], asker: Message) -> dict[str, Attribute]:
     """Return the attributes of what is asked of a party outside, which answers under the id. Time in ms."""
     attributes = {REQUEST_ID: Attribute.string(awaited_id), REQUESTED_AT: Attribute.number(at), **more}
-    return with_depth(attributes, asker.depth + 1)
+    return with_depth(attributes, asker.depth + 1, asker.tenant)
 
 
 def ask_of_flow(
@@ -235,7 +230,7 @@ def ask_of_flow(
     Raises :class:`flowguard.errors.Reject` for one that no service takes.
     """
     back = json.dumps(address.as_json(), separators=(",", ":"))
-    asked = request._replace(answer_to=back, trace=asker.trace, depth=asker.depth + 1)
+    asked = request.below(asker)._replace(answer_to=back, trace=asker.trace)
     attributes = {**carried, **signed_attributes(asked, signer)}
     return Send(Kind.ASK, inbox, asked.text, message_id, attributes, group=asked.object_id).checked()
 
@@ -251,7 +246,7 @@ def deadline_message(
     """
     left = max(0, -((now - deadline) // 1000))
     message_id = id_of(IdKind.DEADLINE, message)
-    place = {DEADLINE: wait._replace(name=DEADLINE).as_json()}
+    place = {DEADLINE: wait._replace(name=DEADLINE).as_json(), **of_tenant(message.tenant)}
     attributes = order_attributes(message_id, now if sent_at is None else sent_at, place)
     body = json.dumps({DEADLINE: deadline})
     delay = left if flow.long_delays else min(left, int(LONGEST_SQS_DELAY.total_seconds()))

@@ -296,3 +296,47 @@ def test_a_key_that_does_not_answer_is_named_and_nothing_is_sent() -> None:
         said = send(at, "tests.cli.test_send:Unsealable", "--payload", NOTED, code=2)
         assert "the key alias/orders cannot be used now: AccessDeniedException: denied. Nothing was sent" in said.stderr
         assert received(at) == []
+
+
+# -- whose work it is
+
+
+def test_a_request_says_whose_work_it_is(at: Scene) -> None:
+    send(at, ORDERS, "--payload", '{"order_id":"o1"}', "--group", "acme")
+    [message] = received(at)
+    assert message["Attributes"]["MessageGroupId"] == "acme"
+    assert json.loads(message["MessageAttributes"]["flowguard"]["StringValue"])["tenant"] == "acme"
+
+
+def test_a_message_says_whose_work_it_is(at: Scene) -> None:
+    send(at, "price-order", "--payload", "{}", "--group", "acme")
+    send(at, "price-order", "--payload", "{}", "--group", "two words")
+    send(at, "price-order", "--payload", "{}")
+    own, digest, none = [message["Attributes"].get("MessageGroupId") for message in received(at)]
+    assert (own, len(digest), none) == ("acme", 64, None)
+
+
+def test_the_group_is_shown_before_it_is_sent(at: Scene) -> None:
+    asked = ("price-order", "--payload", "{}", "--group", "acme", "--dry-run")
+    assert "\n  group: acme\n" in send(at, *asked).stdout
+    assert json.loads(send(at, *asked, "--json").stdout)["group"] == "acme"
+    assert "group" not in json.loads(send(at, *asked[:3], "--dry-run", "--json").stdout)
+    assert "group" not in send(at, *asked[:3], "--dry-run").stdout
+
+
+def test_a_recorded_message_keeps_the_group_of_its_standard_queue(at: Scene, tmp_path: Path) -> None:
+    def sent(queue: str) -> Any:
+        arn = f"arn:aws:sqs:us-east-1:123456789012:{queue}"
+        record: dict[str, Any] = {
+            "messageId": "m1",
+            "receiptHandle": "h",
+            "body": "{}",
+            "eventSourceARN": arn,
+            "eventSource": "aws:sqs",
+        }
+        record |= {"attributes": {"MessageGroupId": "acme"}, "messageAttributes": {}}
+        (tmp_path / "event.json").write_text(json.dumps({"Records": [record]}), encoding="utf-8")
+        return json.loads(send(at, "price-order", str(tmp_path / "event.json"), "--dry-run", "--json").stdout)
+
+    assert sent("a")["group"] == "acme"
+    assert "group" not in sent("a.fifo")

@@ -11,13 +11,14 @@ from flowguard.codecs import Compressed, opened_end
 from flowguard.errors import CannotOpen
 from flowguard.names.ids import ObjectId, RequestId
 from flowguard.payload.codec import END, About
-from flowguard.protocol.callers import StoredEnd
+from flowguard.protocol.callers import Caller, StoredEnd
 from flowguard.protocol.run_orders import answer_of
 from flowguard.wire.sealed_end import SealedEnd, _bytes_of, sealed_end
 from flowguard.worker.replies import answer_place, end_body
 from tests.codecs.test_reading import flow
 
 CODEC = Compressed()
+REQUEST = Caller(RequestId("r1"), 5, "sqs:replies")
 SEALS, PLAIN = flow(CODEC), StoredEnd(RequestId("r1"), 5, "COMPLETED", '{"total":7}')
 
 
@@ -53,8 +54,8 @@ def test_an_answer_says_not_even_its_status_so_that_no_older_release_takes_it_fo
 
 
 def test_the_place_of_an_answer_says_that_its_body_is_sealed() -> None:
-    assert answer_place(SEALS, '{"name":"a"}', 0)["flowguard"].value == '{"answer":{"name":"a"},"sealed":true}'
-    assert answer_place(SEALS, None, 3)["flowguard"].value == '{"depth":4}'
+    assert answer_place(SEALS, '{"name":"a"}', REQUEST)["flowguard"].value == '{"answer":{"name":"a"},"sealed":true}'
+    assert answer_place(SEALS, None, REQUEST._replace(depth=3))["flowguard"].value == '{"depth":4}'
 
 
 def test_an_end_that_is_not_sealed_is_returned_as_it_is() -> None:

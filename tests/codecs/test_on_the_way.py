@@ -130,7 +130,7 @@ END = StoredEnd(RequestId("r1"), 5, "COMPLETED", "7")
 def test_the_end_of_a_flow_without_a_codec_is_said_as_it_is() -> None:
     body = json.loads(end_body(PLAIN, ObjectId("o1"), RequestId("r1"), END))
     assert body == {**ABOUT, "request_id": "r1", "status": "COMPLETED", "result": 7}
-    assert answer_place(PLAIN, '{"name":"a"}', 0)[PLACE].value == '{"answer":{"name":"a"}}'
+    assert answer_place(PLAIN, '{"name":"a"}', MESSAGE._replace(depth=0))[PLACE].value == '{"answer":{"name":"a"}}'
 
 
 @pytest.mark.parametrize(

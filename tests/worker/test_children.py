@@ -17,7 +17,7 @@ from flowguard.protocol.waiting import Child, Wait, WaitPlan
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.message import PLACE, REQUEST_ID, REQUESTED_AT, ErrorNote, Message
 from flowguard.wire.signing import UNSIGNED, Keyring, Keys, KeySigner, statement
-from flowguard.worker.children import cancelled_requests
+from flowguard.worker.children import cancelled_requests, children_cancelled
 from tests.protocol.run_items import run_item
 
 SIGNER = KeySigner(Keyring(lambda: Keys.parse("k1:" + "x" * 32), ManualClock()))
@@ -91,3 +91,13 @@ FAILED = FailedHop(RequestId("run-1"), 500, 1, 0, ErrorNote("Reject", "no", 1))
 )
 def test_other_runs_cancel_nobody(changes: dict[str, Any]) -> None:
     assert cancelled(**changes) == []
+
+
+def test_a_stage_may_cancel_those_of_a_run_that_goes_on() -> None:
+    going_on = run(cancellation=None)
+    sends = children_cancelled(MESSAGE, going_on, "too late", UNSIGNED)
+    assert [str(send.to) for send in sends] == ["sqs:searches.fifo", "sqs:others"]
+    assert json.loads(sends[0].attributes[PLACE].value)["cancelled"] == "too late"
+    assert [send.id for send in sends] == [send.id for send in cancelled_requests(MESSAGE, run(), UNSIGNED)]
+    assert children_cancelled(MESSAGE, run(wait=None), "too late", UNSIGNED) == ()
+    assert children_cancelled(MESSAGE, run(wait=Wait(frozenset("abc"), 0, 1_000)), "too late", UNSIGNED) == ()

@@ -74,7 +74,7 @@ def test_an_answer_is_named_after_its_request_and_dated_by_the_end() -> None:
 def test_an_answer_to_a_run_that_waits_says_what_for() -> None:
     send = reply(Shared, OBJECT, CALLER._replace(answer_to='{"name":"priced"}'), END)
     assert send.attributes[PLACE] == Attribute.string('{"answer":{"name":"priced"}}')
-    assert answer_place(Shared, None, 3) == {PLACE: Attribute.string('{"depth":4}')}
+    assert answer_place(Shared, None, CALLER._replace(depth=3)) == {PLACE: Attribute.string('{"depth":4}')}
 
 
 def test_a_result_that_is_too_large_for_its_way_is_a_failure_that_says_so() -> None:

@@ -26,6 +26,17 @@ _CODECS: Final = "no world of the explorer has a flow with a codec"
 
 TESTED: Final = (
     Elsewhere(
+        r"^(?!text\.).*(tenant|TENANT|_fair\b)|^(protocol\.short_rows\.|wire\.message\.chain_in|"
+        r"protocol\.waiting\.WaitPlan\.from_text: \w+\[[45]|worker\.restart\.first_message_text: \[\*\w+, …\] →)",
+        (
+            "tests/wire/test_tenant.py",
+            "tests/worker/test_tenant.py",
+            "tests/worker/test_depth.py",
+            "tests/protocol/test_short_rows.py",
+        ),
+        "no request of the proof has a tenant, which decides nothing but whose turn it is",
+    ),
+    Elsewhere(
         r"^(codecs\.|payload\.codec\.|wire\.sealed_\w+\.|aws\.data_keys\.)",
         (
             "tests/codecs/test_compressed.py",

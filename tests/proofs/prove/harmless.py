@@ -330,7 +330,8 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
     ),
     "a place that cannot be read raises nothing else": (
         "wire.envelope._may_be_event: except ValueError → catches every Exception",
-        "wire.message.depth_in: except ValueError → catches every Exception",
+        "wire.message.chain_in: except ValueError → catches every Exception",
+        "wire.tenant.tenant_in: except (ValueError, RecursionError) → catches every Exception",
     ),
     "what was decoded to find the object is decoded again, from the same text": (
         "worker.handle_phase.HandlePhase.planned: payload is None or calls → forced true",

@@ -48,6 +48,8 @@ MODULES: Final = (
     "flowguard.protocol.memo",
     "flowguard.protocol.outbox",
     "flowguard.wire.bodies",
+    "flowguard.wire.tenant",
+    "flowguard.protocol.short_rows",
     "flowguard.worker.undeliverable",
     "flowguard.protocol.run",
     "flowguard.protocol.fields",

@@ -42,6 +42,7 @@ class Script:
 
     asks: Callable[[Step[Progress]], dict[str, Any]] = lambda step: {"a": ask(step)}
     child: Callable[[Step], Outcome] = lambda step: Done(1)
+    end: Callable[[Step[Progress]], object] = lambda step: None
     handled: list[str] = field(default_factory=list)
 
 
@@ -55,6 +56,7 @@ class Begin(Stage[Cart, Progress], name="begin", then="end", inbox="carts"):
 
 class End(Stage[dict[str, Any], Progress], name="end", inbox="carts"):
     def handle(self, answers: dict[str, Any], step: Step[Progress]) -> Outcome:
+        SCRIPT.end(step)
         return Done()
 
 
@@ -119,7 +121,7 @@ def goes_on(step: Step) -> Outcome:
 def family(flow: AnyFlow = Parent) -> Iterator[WaitScene]:
     """One function that serves the flow that asks and the one that is asked, in a world of its own."""
     fresh = Script()
-    SCRIPT.asks, SCRIPT.child, SCRIPT.handled = fresh.asks, fresh.child, fresh.handled
+    SCRIPT.asks, SCRIPT.child, SCRIPT.end, SCRIPT.handled = fresh.asks, fresh.child, fresh.end, fresh.handled
     with wait_scene(flow) as at:
         at.function = lambda_handler(flow, Child).using(at.services)
         for queue in ("child-dead-letters", "shared-dead-letters"):
@@ -445,3 +447,127 @@ def test_an_ask_says_so_only_of_a_run_that_is_for_it_alone() -> None:
         begun(at)
     assert "shared answers other requests with the same run" in problems[0]
     assert "cancel_too is for another flow" in problems[1]
+
+
+# -- by a stage, after a wait that ended without them -----------------------------------------------------------------
+
+
+def cancelling(said: list[int]) -> Callable[[Step[Progress]], object]:
+    """What a stage does that needs no more answers, and hears how many there were without one."""
+    return lambda step: said.append(step.cancel_children(why=WHY))
+
+
+def late(at: WaitScene) -> None:
+    """Let the wait time out, and the stage after it run."""
+    at.move_to(DEADLINE)
+    assert at.time_out()
+    assert at.resume()
+
+
+def test_a_stage_cancels_the_children_that_are_late() -> None:
+    with family() as at:
+        said: list[int] = []
+        SCRIPT.end = cancelling(said)
+        SCRIPT.child = goes_on
+        asked = begun(at)
+        late(at)
+        grow(at)
+        assert said == [1]
+        assert ended(at) == CANCELLED
+        assert all(at.deliver(one) for one in asked)
+        assert (ended(at), SCRIPT.handled) == (CANCELLED, []), "it never begins"
+        assert at.item().status is Status.COMPLETED, "its parent went on without it"
+
+
+def test_a_child_that_is_at_work_ends_with_its_next_message() -> None:
+    with family() as at:
+        SCRIPT.end = cancelling([])
+        SCRIPT.child = goes_on
+        assert all(at.deliver(one) for one in begun(at))
+        late(at)
+        grow(at)
+        assert (ended(at), SCRIPT.handled) == (CANCELLED, ["first s1"])
+
+
+def test_children_that_have_answered_or_were_asked_without_it_go_on() -> None:
+    with family() as at:
+        said: list[int] = []
+        SCRIPT.asks = lambda step: {"a": ask(step), "b": ask(step, "s2", cancel_too=False), "c": ask(step, "s3")}
+        SCRIPT.end = cancelling(said)
+        begun(at)
+        assert at.answer("a")
+        late(at)
+        assert [one["body"] for one in at.waiting("searches")] == ["cancelled"]
+        assert said == [1]
+
+
+def test_a_child_is_cancelled_once_however_often_the_stage_says_so() -> None:
+    with family() as at:
+        said: list[int] = []
+
+        def twice(step: Step[Progress]) -> None:
+            cancelling(said)(step)
+            cancelling(said)(step)
+
+        SCRIPT.end = twice
+        begun(at)
+        late(at)
+        assert len(at.waiting("searches")) == 1
+        assert said == [1, 0]
+
+
+def test_a_stage_after_no_wait_has_no_children() -> None:
+    with family() as at:
+        said: list[int] = []
+
+        def first(step: Step[Progress]) -> dict[str, Any]:
+            cancelling(said)(step)
+            return {"a": ask(step)}
+
+        SCRIPT.asks = first
+        begun(at)
+        assert said == [0]
+
+
+def test_an_attempt_that_fails_cancels_nobody() -> None:
+    with family() as at:
+
+        def fails(step: Step[Progress]) -> None:
+            step.cancel_children(why=WHY)
+            raise ValueError("on purpose")
+
+        SCRIPT.end = fails
+        begun(at)
+        late(at)
+        assert at.waiting("searches") == []
+
+
+def test_who_cancels_children_says_why() -> None:
+    with family() as at:
+
+        def silent(step: Step[Progress]) -> None:
+            with pytest.raises(RunFailed, match="why"):
+                step.cancel_children(why="")
+            SCRIPT.handled.append("refused")
+
+        SCRIPT.end = silent
+        begun(at)
+        late(at)
+        assert SCRIPT.handled == ["refused"]
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before it", "after it"])
+@pytest.mark.parametrize("operation", ["UpdateItem", "SendMessageBatch"])
+def test_whoever_dies_the_children_are_cancelled_with_the_commit(operation: str, after: bool) -> None:
+    with family() as at:
+        SCRIPT.end = cancelling([])
+        begun(at)
+        at.move_to(DEADLINE)
+        assert at.time_out()
+        [onward] = at.waiting("carts")
+        with intercept(dies_at(operation, after=after)), pytest.raises(Died):
+            at.deliver(onward)
+        at.move_to(DEADLINE + 3_600_000)
+        assert at.deliver(onward)
+        grow(at)
+        assert ended(at) == CANCELLED
