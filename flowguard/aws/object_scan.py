@@ -116,7 +116,7 @@ class Scanned(NamedTuple):
 
         Ids that grow too long become digests, in which the ids before them are not to be seen.
         """
-        return all(any(own in stem for own in self.stems) for stem in stems)
+        return all(any(parent in stem for parent in self.stems) for stem in stems)
 
 
 class ObjectScan(NamedTuple):

@@ -122,7 +122,7 @@ class TraceReader(NamedTuple):
         named = here.named(of, stems, [each.of for each in now])
         unknown = [each.of.request_id for each in now if scanned and not scanned.asked_for(each.of)]
         groups = [row for shard in named.shards for row in self._partition({"S": shard})]
-        own = [each for each in now if each.of.request_id not in named.shared.union(unknown)]
+        unshared = [each for each in now if each.of.request_id not in named.shared.union(unknown)]
         return Traces(
             item=rows.item,
             scanned=here,
@@ -130,12 +130,12 @@ class TraceReader(NamedTuple):
             history=_keys([row for row in rows.of_kind(_HISTORY) if waiting.isdisjoint(_requests([row]))]),
             groups=_keys(groups),
             early=tuple(self._early(named)),
-            texts=_texts([*rows.rows, *groups], own),
+            texts=_texts([*rows.rows, *groups], unshared),
             children=tuple(named.children),
             shared=tuple(sorted(named.shared.union(rows.of_others(runs)))),
             unknown=tuple(unknown),
             waiting=waiting,
-            young=sum(each.young for each in [*own, *later]),
+            young=sum(each.young for each in [*unshared, *later]),
             awaited=len(named.waits),
             followed=here.followed(stems),
             journal=tuple(rows.journal()),
