@@ -24,7 +24,10 @@ _OF_A_CONNECTION: Final = frozenset({"authorization_token", "headers", "optional
 
 
 def question_of(messages: Sequence[ModelMessage], parameters: ModelRequestParameters) -> str:
-    """Return the digest of the conversation, of all tools, those of the provider too, and of the form of the answer."""
+    """Return the digest of what a model is asked.
+
+    That is the conversation, the tools, those that the provider runs too, and the form of the answer.
+    """
     output = parameters.output_object
     native = sorted(([tool.unique_id, *_settings(tool)] for tool in parameters.native_tools), key=str)
     return _digest(

@@ -56,7 +56,10 @@ class Child(NamedTuple):
 
 
 class Wait(NamedTuple):
-    """An id for which a run waits or has waited: the partition of its rows, and the run as a user of early answers."""
+    """An id for which a run waits or has waited.
+
+    ``pk`` is the partition of its rows, ``user`` names the run as a user of early answers.
+    """
 
     pk: str
     user: str
@@ -72,7 +75,10 @@ class Named(NamedTuple):
 
 
 class _Run(NamedTuple):
-    """A row of a run that names requests: by its own, and by the keys of texts to which it points."""
+    """A row of a run, which names requests.
+
+    It names its own, and those in the keys of texts to which it points.
+    """
 
     of: Child
     is_run: bool

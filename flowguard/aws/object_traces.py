@@ -194,7 +194,7 @@ class _Rows(NamedTuple):
 
     @property
     def item(self) -> Item | None:
-        """The run item, where it is among them."""
+        """Return the run item, where it is among them."""
         return next((row for row in self.rows if row["sk"]["S"] == "run"), None)
 
     def of_kind(self, beginning: str) -> list[Item]:
