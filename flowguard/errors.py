@@ -453,12 +453,16 @@ class RunTooBusy(FlowguardError):
 
 
 class NotForgotten(FlowguardError):
-    """What a run had left was not removed, since the run goes on or has ended just now. Nothing was changed."""
+    """What a run had left was not removed, since the run goes on or has ended just now. Nothing was changed.
 
-    def __init__(self, flow: str, why: str) -> None:
-        super().__init__(flow, why)
+    ``goes_on`` says that it has not ended, so that it can be cancelled.
+    """
+
+    def __init__(self, flow: str, why: str, goes_on: bool = False) -> None:
+        super().__init__(flow, why, goes_on)
         self.flow = flow
         self.why = why
+        self.goes_on = goes_on
 
     def __str__(self) -> str:
         return f"the run of {self.flow} was not forgotten: {self.why}"

@@ -179,7 +179,13 @@ def explained(subject: str) -> Iterator[None]:
 _CLOCKS_AGREE: Final = 2_000
 """How many ms this machine's clock may differ from a time in whole seconds and still be right."""
 
-_MISSING_QUEUE = frozenset({"AWS.SimpleQueueService.NonExistentQueue", "QueueDoesNotExist"})
+_NO_QUEUE: Final = "check its name, the region and the account; its ARN or URL names all three"
+_MISSING: Final = {
+    "AWS.SimpleQueueService.NonExistentQueue": _NO_QUEUE,
+    "QueueDoesNotExist": _NO_QUEUE,
+    "ResourceNotFoundException": "name the flows' table with --table or FLOWGUARD_TABLE, and check the region",
+    "NoSuchBucket": "set FLOWGUARD_BUCKET as the functions have it, and check the region and the account",
+}
 _DENIED = frozenset({"AccessDenied", "AccessDeniedException", "AuthorizationError", "KMS.AccessDeniedException"})
 
 _NO_REGION: Final = ("no region is known", "give --region, or set AWS_DEFAULT_REGION")
@@ -195,10 +201,8 @@ def _explanation(error: ClientError | BotoCoreError) -> tuple[str, str]:
             case _:
                 return str(error).rstrip("."), "is --endpoint-url right, and can it be reached?"
     code, text = error_code(error), str(error.response.get("Error", {}).get("Message", ""))
-    if code in _MISSING_QUEUE:
-        return "does not exist", "check its name, the region and the account; its ARN or URL names all three"
-    if code == "ResourceNotFoundException":
-        return "does not exist", "name the flows' table with --table or FLOWGUARD_TABLE, and check the region"
+    if code in _MISSING:
+        return "does not exist", _MISSING[code]
     if code in _DENIED:
         return f"{error.operation_name} is denied ({text})", f"allow it to whoever runs this: {error.operation_name}"
     if code in STRANGERS:

@@ -93,6 +93,7 @@ def _put(table: str, claim: Claim, at: int, text: str, error: str | None, ttl: i
         "sk": {"S": f"{_ROWS}{at:015d}#{claim.item.epoch}"},
         "told": {"S": text},
         "request_id": {"S": m.request_id},
+        "requested_at": number(m.requested_at),
         "ttl": number(ttl),
     }
     if error is not None:

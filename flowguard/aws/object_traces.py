@@ -17,18 +17,17 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from flowguard.aws.commit_texts import prefix_of_request
+from flowguard.aws.dead_letter_queue import explained
 from flowguard.aws.items import Item, run_key
-from flowguard.aws.object_scan import Child, Named, ObjectScan, RequestTexts, pages_of
+from flowguard.aws.object_scan import Child, Named, ObjectScan, RequestTexts, Scanned, pages_of
 from flowguard.aws.stored_texts import StoredText, StoredTexts, texts_of
-from flowguard.aws.waits import awaiting_row
 from flowguard.names.ids import ObjectId
 from flowguard.startup.named_tuple import NamedTuple
 from flowguard.wire.send_ids import stem_of_run
-from flowguard.worker.early_answers import user_of
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -37,7 +36,7 @@ JOURNAL: Final = "forget#"
 """What the sort keys of rows begin with that name texts which are about to be removed."""
 
 MOST_REQUESTS: Final = 20
-"""Requests of an object whose texts are removed at once."""
+"""Requests of an object that are followed at once: their texts are removed, and what they have asked for is found."""
 
 _OTHERS: Final = frozenset({"answers", "groups"})
 """Requests under whose ids the bucket has texts of all objects."""
@@ -45,6 +44,7 @@ _OTHERS: Final = frozenset({"answers", "groups"})
 _CALLER: Final = "caller#"
 _HISTORY: Final = "history#"
 _EARLY: Final = "early"
+_TIME: Final = "requested_at"
 
 
 class Early(NamedTuple):
@@ -60,12 +60,14 @@ class Traces(NamedTuple):
     """What an object has left.
 
     ``callers``, ``history`` and ``groups`` are keys of rows. ``shared`` are requests that other objects have too: their
-    texts look alike, and are not among ``texts``. ``unread`` counts requests that have texts beside those, ``young``
-    texts that were written too late to be among them. ``journal`` is what a removal that was cut off has left to do, in
-    the rows with the keys ``journal_rows``.
+    texts look alike, and are not among ``texts``. So may those be of ``unknown`` requests of a child. ``waiting``
+    are requests that have left more than those, ``young`` counts texts that were written too late to be among them.
+    ``followed`` says that what its runs have asked for was looked for. ``journal`` is what a removal that was cut off
+    has left to do, in the rows with the keys ``journal_rows``.
     """
 
     item: Item | None
+    scanned: Scanned
     callers: tuple[Item, ...] = ()
     history: tuple[Item, ...] = ()
     groups: tuple[Item, ...] = ()
@@ -73,15 +75,20 @@ class Traces(NamedTuple):
     texts: tuple[StoredText, ...] = ()
     children: tuple[Child, ...] = ()
     shared: tuple[str, ...] = ()
-    unread: int = 0
+    unknown: tuple[str, ...] = ()
+    waiting: frozenset[str] = frozenset()
     young: int = 0
     awaited: int = 0
+    followed: bool = True
     journal: tuple[StoredText, ...] = ()
     journal_rows: tuple[Item, ...] = ()
 
 
 class TraceReader(NamedTuple):
-    """Reads what objects have left. Without a ``bucket`` no texts are looked for but those that are pointed to."""
+    """Reads what objects have left. Without a ``bucket`` no texts are looked for but those that are pointed to.
+
+    ``flows`` are those of which children are read too.
+    """
 
     client: DynamoDBClient
     table: str
@@ -89,66 +96,74 @@ class TraceReader(NamedTuple):
     bucket: str | None
     prefix: str
     pause: Callable[[float], None] = time.sleep
+    flows: Collection[str] = ()
 
     def read(
-        self, flow: str, object_id: str, requests: Sequence[tuple[str, int]] = (), before: int | None = None
+        self,
+        of: Child,
+        requests: Sequence[tuple[str, int]] = (),
+        before: int | None = None,
+        scanned: Scanned | None = None,
     ) -> Traces:
         """Read what an object has left. ``requests`` are known from elsewhere, by id and time; newer ones are no part.
 
         Texts to which nothing points count if they were written ``before`` (ms): a younger one may be of a hop of
-        another object, under the same request id, that is not committed yet.
+        another object, under the same request id, that is not committed yet. A child is read with what the Scan of its
+        parent has found, which is not made again.
         """
-        rows = list(self._partition(run_key(flow, ObjectId(object_id))["pk"]))
-        item = next((row for row in rows if row["sk"]["S"] == "run"), None)
-        latest = None if item is None else int(item["requested_at"]["N"])
-        elsewhere = [request for request, at in requests if latest is None or at <= latest]
-        known = dict.fromkeys([*_requests(rows), *elsewhere])
-        with_texts = [*self._listed(flow, [request for request in known if request not in _OTHERS], before)]
-        listed = [(of, texts) for of, texts, _ in with_texts][:MOST_REQUESTS]
-        stem = None if item is None else stem_of(flow, object_id, item)
-        scan = ObjectScan(flow, object_id, stem, [of for of, _ in listed])
-        named = scan.named(self.client, self.table, self.pause)
-        groups = [row for shard in named.shards for row in self._partition(shard["pk"])]
-        unshared = [text for of, texts in listed if of.request_id not in named.shared for text in texts]
-        pointed = [text for row in [*rows, *groups] for text in texts_of(row)]
-        journal = _of_kind(rows, JOURNAL)
+        rows = _Rows([*self._partition(run_key(of.flow, ObjectId(of.object_id))["pk"])])
+        runs = rows.runs(requests)
+        stems = [stem_of_run(of.flow, of.object_id, *run) for run in runs[:MOST_REQUESTS]]
+        listed = [*self._listed(of.flow, rows.requests(runs), before)]
+        now, later = listed[:MOST_REQUESTS], listed[MOST_REQUESTS:]
+        beyond = (request for request, _ in runs[MOST_REQUESTS:])
+        waiting = frozenset([*(each.of.request_id for each in later), *beyond])
+        here = scanned or self._scan(of, stems, now)
+        named = here.named(of, stems, [each.of for each in now])
+        unknown = [each.of.request_id for each in now if scanned and not scanned.asked_for(each.of)]
+        groups = [row for shard in named.shards for row in self._partition({"S": shard})]
+        unshared = [each for each in now if each.of.request_id not in named.shared.union(unknown)]
         return Traces(
-            item=item,
-            callers=_keys(_of_kind(rows, _CALLER)),
-            history=_keys(_of_kind(rows, _HISTORY)),
+            item=rows.item,
+            scanned=here,
+            callers=_keys(rows.of_kind(_CALLER)),
+            history=_keys([row for row in rows.of_kind(_HISTORY) if waiting.isdisjoint(_requests([row]))]),
             groups=_keys(groups),
             early=tuple(self._early(named)),
-            texts=tuple(dict.fromkeys([*pointed, *unshared])),
-            children=named.children,
-            shared=tuple(sorted(named.shared | (_OTHERS & known.keys()))),
-            unread=len(with_texts[MOST_REQUESTS:]),
-            young=sum(young for of, _, young in with_texts if of.request_id not in named.shared),
+            texts=_texts([*rows.rows, *groups], unshared),
+            children=tuple(named.children),
+            shared=tuple(sorted(named.shared.union(rows.of_others(runs)))),
+            unknown=tuple(unknown),
+            waiting=waiting,
+            young=sum(each.young for each in [*unshared, *later]),
             awaited=len(named.waits),
-            journal=tuple(StoredText(*json.loads(text)) for row in journal for text in row["texts"]["SS"]),
-            journal_rows=_keys(journal),
+            followed=here.followed(stems),
+            journal=tuple(rows.journal()),
+            journal_rows=_keys(rows.of_kind(JOURNAL)),
         )
 
-    def _listed(
-        self, flow: str, requests: Sequence[str], before: int | None
-    ) -> Iterator[tuple[RequestTexts, list[StoredText], int]]:
-        """Yield the texts of each request that has some, whatever object they are of, and how many are too young."""
+    def _scan(self, of: Child, stems: Sequence[str], listed: Sequence[_Listed]) -> Scanned:
+        return ObjectScan(of, stems, [each.of for each in listed], self.flows).read(self.client, self.table, self.pause)
+
+    def _listed(self, flow: str, requests: Iterable[str], before: int | None) -> Iterator[_Listed]:
+        """Yield the texts of each request that has some, whatever object they are of."""
         if self.bucket is None:
             return
         for request in requests:
             prefix = prefix_of_request(self.prefix, flow, request)
-            texts, young = self.texts.under(self.bucket, prefix, before)
+            with explained(f"bucket {self.bucket}"):
+                texts, young = self.texts.under(self.bucket, prefix, before)
             if texts or young:
-                yield RequestTexts(request, prefix), texts, young
+                yield _Listed(RequestTexts(request, prefix), texts, young)
 
     def _early(self, named: Named) -> Iterator[Early]:
         """Yield the answers that runs of the object have used, or for which they waited when these came.
 
         One that nobody has used or waited for is for the next wait.
         """
-        users = {user_of(awaiting_row("", row).address) for row in named.waits}
-        for pk in sorted({row["pk"]["S"] for row in named.waits}):
-            rows = list(self._partition({"S": pk}))
-            for row in _of_kind(rows, _EARLY):
+        users = {wait.user for wait in named.waits}
+        for pk in sorted({wait.pk for wait in named.waits}):
+            for row in _Rows([*self._partition({"S": pk})]).of_kind(_EARLY):
                 used_by = row.get("used_by", {"S": ""})["S"]
                 user = used_by or row.get("waited", {"S": ""})["S"]
                 if "forgotten" not in row and user in users:
@@ -164,9 +179,61 @@ class TraceReader(NamedTuple):
         return pages_of(lambda start: self.client.query(**call, **start), self.pause)
 
 
+class _Listed(NamedTuple):
+    """The texts that S3 lists of a request, and how many beside them are too young."""
+
+    of: RequestTexts
+    texts: Sequence[StoredText]
+    young: int
+
+
+class _Rows(NamedTuple):
+    """The rows of a partition."""
+
+    rows: Sequence[Item]
+
+    @property
+    def item(self) -> Item | None:
+        """Return the run item, where it is among them."""
+        return next((row for row in self.rows if row["sk"]["S"] == "run"), None)
+
+    def of_kind(self, beginning: str) -> list[Item]:
+        """Return those whose sort keys begin like this."""
+        return [row for row in self.rows if row["sk"]["S"].startswith(beginning)]
+
+    def runs(self, elsewhere: Iterable[tuple[str, int]]) -> list[tuple[str, int]]:
+        """Return the object's runs by request and time, that of the item first and then the newest.
+
+        The history tells them, and dead letters ``elsewhere``, of which newer ones are left out.
+        """
+        timed = [_run_of(row) for row in [*self.of_kind("run"), *reversed(self.of_kind(_HISTORY))] if _TIME in row]
+        latest = int(self.item[_TIME]["N"]) if self.item is not None else None
+        return list(dict.fromkeys([*timed, *(run for run in elsewhere if latest is None or run[1] <= latest)]))
+
+    def requests(self, runs: Iterable[tuple[str, int]]) -> list[str]:
+        """Return the requests that have texts of their own, those of the runs among them."""
+        return [request for request in self._all_requests(runs) if request not in _OTHERS]
+
+    def of_others(self, runs: Iterable[tuple[str, int]]) -> list[str]:
+        """Return the requests under whose ids the bucket has texts of all objects."""
+        return [request for request in self._all_requests(runs) if request in _OTHERS]
+
+    def journal(self) -> Iterator[StoredText]:
+        """Yield the texts that the journal names."""
+        for row in self.of_kind(JOURNAL):
+            yield from (StoredText(*json.loads(text)) for text in row["texts"]["SS"])
+
+    def _all_requests(self, runs: Iterable[tuple[str, int]]) -> Iterable[str]:
+        return dict.fromkeys([*_requests(self.rows), *(request for request, _ in runs)])
+
+
 def stem_of(flow: str, object_id: str, item: Item) -> str:
     """Return what stands in the ids of all that the item's run has asked for."""
-    return stem_of_run(flow, object_id, item["request_id"]["S"], int(item["requested_at"]["N"]))
+    return stem_of_run(flow, object_id, *_run_of(item))
+
+
+def _run_of(row: Item) -> tuple[str, int]:
+    return row["request_id"]["S"], int(row[_TIME]["N"])
 
 
 def _requests(rows: Sequence[Item]) -> Iterator[str]:
@@ -180,8 +247,10 @@ def _requests(rows: Sequence[Item]) -> Iterator[str]:
                 yield row[name]["M"]["request_id"]["S"]
 
 
-def _of_kind(rows: Sequence[Item], beginning: str) -> list[Item]:
-    return [row for row in rows if row["sk"]["S"].startswith(beginning)]
+def _texts(rows: Iterable[Item], listed: Iterable[_Listed]) -> tuple[StoredText, ...]:
+    """Return the texts to which rows point, and those that are listed."""
+    pointed = (text for row in rows for text in texts_of(row))
+    return tuple(dict.fromkeys([*pointed, *(text for each in listed for text in each.texts)]))
 
 
 def _keys(rows: Sequence[Item]) -> tuple[Item, ...]:

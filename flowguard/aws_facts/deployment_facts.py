@@ -12,6 +12,10 @@ _DELAY: Final = Document(
     "Troubleshoot IAM: Changes that I make are not always immediately visible", f"{_IAM}/troubleshoot.html"
 )
 _QUOTAS: Final = Document("IAM and AWS STS quotas", f"{_IAM}/reference_iam-quotas.html")
+_DATA_API: Final = Document(
+    "Authorizing access to the Amazon RDS Data API",
+    "https://docs.aws.amazon.com/AmazonRDS/latest/AuroraUserGuide/data-api.access.html",
+)
 _SIMULATE: Final = Document(
     "SimulatePrincipalPolicy", "https://docs.aws.amazon.com/IAM/latest/APIReference/API_SimulatePrincipalPolicy.html"
 )
@@ -309,6 +313,17 @@ DEPLOYMENT_FACTS: Final = (
         words=("VpcConfig", "SubnetIds", "SecurityGroupIds"),
         engines=NOWHERE,
         by_hand="The refusal shows at deployment. No engine has networks.",
+    ),
+    Fact(
+        name="data-api-permissions",
+        sentence="The Data API needs of its caller `rds-data:BeginTransaction`, `ExecuteStatement`, "
+        "`CommitTransaction` and `RollbackTransaction` on the cluster, and `secretsmanager:GetSecretValue` on the "
+        "secret with the database's user, which it reads in the caller's name.",
+        source=_DATA_API,
+        read="2026-11",
+        relied_on_by=("deploy/sql_uses.py:DATA_API", "deploy/sql_uses.py:READS_USER"),
+        engines=NOWHERE,
+        by_hand="A denial names the action that is missing. No engine has the Data API.",
     ),
     Fact(
         name="function-traced",

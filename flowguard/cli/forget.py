@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import click
 
@@ -30,7 +30,7 @@ from flowguard.cli.run_lines import say_line
 from flowguard.destinations import Queue
 from flowguard.errors import NotForgotten, RunFailed, RunTooBusy
 from flowguard.flow import AnyFlow
-from flowguard.operate.cancel_run import cancel_run
+from flowguard.operate.cancel_run import CancelEnd, cancel_run
 from flowguard.operate.forget_object import OUT_OF_REACH, Forgetter, Forgotten
 from flowguard.wire.notification import to_json
 
@@ -85,13 +85,10 @@ def forget(
         try:
             report = _forgetter(flows, queue, options, really=yes, at_once=at_once).forget(loaded, object_id)
         except NotForgotten as error:
-            complain(f"{loaded.name} of {object_id}: {error}")
-            if cancels:
-                _cancel(loaded, object_id, options)
-            sys.exit(NOT_DONE)
+            end = _cancelled(loaded, object_id, options) if cancels and error.goes_on else None
+            _refuse(loaded, object_id, error, end, as_json=as_json)
         except RowsNotRemoved as error:
-            complain(f"{loaded.name} of {object_id}: {error}")
-            sys.exit(NOT_DONE)
+            _refuse(loaded, object_id, error, None, as_json=as_json)
     if as_json:
         say_json(to_json({**_facts(report), "out_of_reach": OUT_OF_REACH}))
     else:
@@ -112,7 +109,9 @@ def _forgetter(
         return Reading(clients, dead, flow=flow, visibility=options["visibility"], wait=options["wait"], clock=clock)
 
     texts = StoredTexts(lambda: clients.s3, settings.bucket_owner)
-    reader = TraceReader(clients.dynamodb, settings.run_table, texts, settings.bucket, settings.prefix, pause)
+    reader = TraceReader(
+        clients.dynamodb, settings.run_table, texts, settings.bucket, settings.prefix, pause, flows.keys()
+    )
     forgetting = Forgetting(clients.dynamodb, settings.run_table, texts, pause)
     return Forgetter(reader, forgetting, letters, flows, clock.now(), really, at_once)
 
@@ -123,18 +122,32 @@ def _queue_of(flow: AnyFlow) -> str:
     raise CannotRun(f"the dead letters of {flow.name} go to {flow.dead_letters}, which is no queue; give --queue")
 
 
-def _cancel(flow: AnyFlow, object_id: str, options: dict[str, Any]) -> None:
-    """Cancel the run that stood in the way, and say where it stands."""
+def _cancelled(flow: AnyFlow, object_id: str, options: dict[str, Any]) -> CancelEnd:
+    """Cancel the run that stood in the way."""
     settings, now = settings_of(options), command_time().clock.now()
     runs = RunReader.of(settings, clients_of(options))
     try:
-        end = cancel_run(flow_client(options), runs, flow, object_id, _WHY, now)
+        return cancel_run(flow_client(options), runs, flow, object_id, _WHY, now)
     except (RunFailed, RunTooBusy) as error:
         raise CannotRun(f"{error}. Nothing was cancelled") from None
-    done = "CANCELLED" if end.is_cancelled else "NOT CANCELLED"
-    complain(f"{done}  {flow.name} of {object_id}: {end.now}")
-    if end.unsent is not None:
-        complain(f"{flow.name} of {object_id}: {end.unsent}")
+
+
+def _refuse(
+    flow: AnyFlow, object_id: str, error: NotForgotten | RowsNotRemoved, end: CancelEnd | None, *, as_json: bool
+) -> NoReturn:
+    """Say why it is not done, and what became of the cancellation."""
+    problem, cancelled = str(error), end is not None and end.is_cancelled
+    if end is not None:
+        done = f"it is cancelled: {end.now}; repeat this half an hour after its end"
+        problem = done if cancelled else f"{error}. It was not cancelled: {end.now}"
+    problems = [problem] if end is None or end.unsent is None else [problem, end.unsent]
+    if as_json:
+        named = {"flow": flow.name, "object_id": object_id}
+        say_json(to_json({**named, "removed": False, "problem": ". ".join(problems), "cancelled": cancelled}))
+    else:
+        for text in problems:
+            complain(f"{'CANCELLED  ' if cancelled else ''}{flow.name} of {object_id}: {text}")
+    sys.exit(NOT_DONE)
 
 
 def _facts(report: Forgotten) -> dict[str, Any]:
@@ -145,6 +158,7 @@ def _facts(report: Forgotten) -> dict[str, Any]:
         "now": report.stands,
         "removed": report.is_done,
         "problem": report.why_not,
+        "cancelled": False,
         "found": report.counts,
         "left": [part._asdict() for part in report.left],
         "children": [_facts(child) for child in report.children],

@@ -95,7 +95,7 @@ def show_letters(
             facts["object_id"] or "",
             str(facts["hop"] or ""),
             str(facts["redrive"] if facts["redrive"] is not None else ""),
-            _error(facts),
+            _error(letter, facts),
             duration(facts["age"]),
             f"{facts['receive_count']}×",
             *([shown_payload(letter, codecs)[:_EXCERPT]] if payload else []),
@@ -173,7 +173,7 @@ class Telling:
             failed = failures.get(letter.message_id)
             word = "FAILED" if failed is not None else "DROPPED" if really else "WOULD DROP"
             row = {"deleted": really and failed is None}
-            self._tell(letter, word, failed or _error(letter.facts(0)), row, failed)
+            self._tell(letter, word, failed or _error(letter, letter.facts(0)), row, failed)
 
     def summary(self) -> None:
         if not self._as_json:
@@ -202,15 +202,20 @@ def _stage(facts: Mapping[str, Any]) -> str:
     return f"{facts['flow']}/{facts['stage']}" if facts["flow"] else "(no flow)"
 
 
-def _error(facts: Mapping[str, Any]) -> str:
+def _error(letter: Letter, facts: Mapping[str, Any]) -> str:
     """Return the error on one line, the last one first. For an unsent message it names the destination too."""
     first, last = _text(facts["error"]), _text(facts["last_error"])
-    text = f"{last}; at first {first}" if last and first else first or last or "given up by SQS"
+    text = f"{last}; at first {first}" if last and first else first or last or _without_error(letter)
     if facts["problem"]:
         text = f"unreadable: {facts['problem']}"
     elif facts["to"]:
         text = f"unsent to {bounded(facts['to'])}: {text}"
     return " ".join(bounded(text).split())
+
+
+def _without_error(letter: Letter) -> str:
+    """Say how a letter came here that has no error. Of what SQS moves it names the queue."""
+    return "given up by SQS" if letter.source_arn is not None else "sent here, as by a schedule that cannot deliver it"
 
 
 def _text(error: Mapping[str, Any] | None) -> str | None:

@@ -209,7 +209,7 @@ def _arn(needed: Deployment, permission: Permission) -> Arn:
             return table_arn(name)
         case Target.STREAM:
             return stream_arn(name)
-        case Target.TOPIC | Target.NETWORK | Target.TRACES | Target.KEY:
+        case Target.TOPIC | Target.NETWORK | Target.TRACES | Target.KEY | Target.DATABASE:
             return Arn(whole=name)
         case Target.CODEC_KEY:
             return codec_key_arn(name)

@@ -54,6 +54,8 @@ class Target(Enum):
     """A key of KMS, which a service uses for its callers."""
     CODEC_KEY = "codec key"
     """A key of KMS, or its alias, by which a function makes and opens data keys itself."""
+    DATABASE = "database"
+    """A cluster of Aurora, by its ARN."""
     LOGS = "logs"
     NETWORK = "network"
     """The network interfaces of a VPC, which have no ARN before they are made."""

@@ -5,8 +5,9 @@ Its files are installed, or those of a checkout."""
 from __future__ import annotations
 
 import base64
+from collections.abc import Iterator
 from hashlib import sha256
-from importlib.metadata import PackageNotFoundError, distribution
+from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Final
 
@@ -31,6 +32,10 @@ TOOLS: Final = frozenset(
 _WHEEL: Final = "Wheel-Version: 1.0\nGenerator: flowguard\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
 
 
+_LICENSES: Final = "licenses/"
+"""The folder of licences in a wheel's ``.dist-info``."""
+
+
 class _Files:
     """Files that are in memory."""
 
@@ -53,11 +58,20 @@ def write_own_wheel(directory: Path) -> Path:
     files = {path: tree.read(path) for path in tree.sizes}
     about = f"{_SPELLED}-{installed.version}.dist-info"
     files[f"{about}/METADATA"] = (installed.read_text("METADATA") or "").encode()
+    files |= {f"{about}/{_LICENSES}{name}": text for name, text in _licenses(installed)}
     files[f"{about}/WHEEL"] = _WHEEL.encode()
     files[f"{about}/RECORD"] = _record(files, about).encode()
     wheel = directory / f"{_SPELLED}-{installed.version}-py3-none-any.whl"
     write_zip(wheel, dict.fromkeys(sorted(files), _Files(files)))
     return wheel
+
+
+def _licenses(installed: Distribution) -> Iterator[tuple[str, bytes]]:
+    """Yield the licence, which whoever gets the code has to get too."""
+    folder = f".dist-info/{_LICENSES}"
+    for file in [] if installed.files is None else installed.files:
+        if folder in file.as_posix():
+            yield file.as_posix().partition(folder)[2], file.read_binary()
 
 
 def _record(files: dict[str, bytes], about: str) -> str:

@@ -12,6 +12,7 @@ from flowguard.deploy.found import FoundFunction, FunctionKind, keys_of
 from flowguard.deploy.kafka_access import kafka_access
 from flowguard.deploy.needs import Permission, StreamNeed, Target
 from flowguard.deploy.options import SettingsOptions
+from flowguard.deploy.sql_uses import sql_permissions
 from flowguard.deploy.used import Uses
 from flowguard.deploy.uses import WRITES, uses_of
 from flowguard.destinations import Bus, Destination, Function, Queue, Topic, destination
@@ -108,6 +109,8 @@ def permissions_of(
     if settings.signing_keys is not None and function.once is None:
         allowed.keys(settings.signing_keys)
     allowed.on(Target.LOGS, name, *_LOGS)
+    for permission in sql_permissions(function):
+        allowed.on(permission.on, permission.name, *permission.actions)
     return tuple(sorted((*allowed.all(), *codec_permissions(function))))
 
 

@@ -22,6 +22,13 @@ class SourcePlace(NamedTuple):
         return f"{self.file}:{self.line}: {self.what}"
 
 
+class DatabaseUse(NamedTuple):
+    """A database that is reached by the Data API of RDS: the ARNs of its cluster, and of the secret with its user."""
+
+    cluster: str
+    secret: str
+
+
 class WaitUse(NamedTuple):
     """A wait that a handler may return. ``within`` is None where it is not written as a value.
 
@@ -44,15 +51,17 @@ class WaitUse(NamedTuple):
 class Uses:
     """The resources that the handler of a stage uses.
 
-    ``tables`` are actions of DynamoDB by table. ``sends`` are destinations of messages, ``asks`` those of questions.
-    ``asks_flows`` are flows whose result is awaited, ``cancel_too`` those of them whose runs are cancelled with this
-    one, ``resets`` flows whose runs are reset, ``cancels`` flows whose runs are cancelled. ``rows`` says that parties
-    outside answer, ``early`` that kept answers are read, ``groups`` that groups are asked, and ``group_answers`` that
-    theirs are read, ``tokens`` that links are made, ``ends`` that the run may be complete. ``unread_stages`` are places
-    that do not say at which stage a wait goes on: it may be each of ``then``.
+    ``tables`` are actions of DynamoDB by table, ``databases`` those of the Data API. ``sends`` are destinations of
+    messages, ``asks`` those of questions. ``asks_flows`` are flows whose result is awaited, ``cancel_too`` those of
+    them whose runs are cancelled with this one, ``resets`` flows whose runs are reset, ``cancels`` flows whose runs are
+    cancelled. ``rows`` says that parties outside answer, ``early`` that kept answers are read, ``groups`` that groups
+    are asked, and ``group_answers`` that theirs are read, ``tokens`` that links are made, ``ends`` that the run may be
+    complete. ``unread_stages`` are places that do not say at which stage a wait goes on: it may be each of ``then``.
+    ``unread_databases`` are places that do not say which database is meant.
     """
 
     tables: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    databases: frozenset[DatabaseUse] = frozenset()
     sends: frozenset[Destination] = frozenset()
     asks: frozenset[Destination] = frozenset()
     starts: frozenset[AnyFlow] = frozenset()
@@ -71,11 +80,13 @@ class Uses:
     unknown_tables: tuple[SourcePlace, ...] = ()
     unknown_sends: tuple[SourcePlace, ...] = ()
     unread_stages: tuple[SourcePlace, ...] = ()
+    unread_databases: tuple[SourcePlace, ...] = ()
 
     @property
     def unread(self) -> list[SourcePlace]:
         """Return all that cannot be read, each place once."""
-        return [*dict.fromkeys((*self.unknown_tables, *self.unknown_sends, *self.unread_stages))]
+        places = (*self.unknown_tables, *self.unknown_sends, *self.unread_stages, *self.unread_databases)
+        return [*dict.fromkeys(places)]
 
 
 class FoundUses:
@@ -83,6 +94,7 @@ class FoundUses:
 
     def __init__(self) -> None:
         self.tables: dict[str, frozenset[str]] = {}
+        self.databases: set[DatabaseUse] = set()
         self.sends: set[Destination] = set()
         self.asks: set[Destination] = set()
         self.starts: set[AnyFlow] = set()
@@ -95,6 +107,7 @@ class FoundUses:
         self.unknown_tables: list[SourcePlace] = []
         self.unknown_sends: list[SourcePlace] = []
         self.unread_stages: list[SourcePlace] = []
+        self.unread_databases: list[SourcePlace] = []
         self.read: set[object] = set()
 
     def unknown(self, place: SourcePlace) -> None:
@@ -105,6 +118,7 @@ class FoundUses:
     def uses(self) -> Uses:
         return Uses(
             tables=dict(sorted(self.tables.items())),
+            databases=frozenset(self.databases),
             sends=frozenset(self.sends),
             asks=frozenset(self.asks),
             starts=frozenset(self.starts),
@@ -123,4 +137,5 @@ class FoundUses:
             unknown_tables=tuple(dict.fromkeys(self.unknown_tables)),
             unknown_sends=tuple(dict.fromkeys(self.unknown_sends)),
             unread_stages=tuple(dict.fromkeys(self.unread_stages)),
+            unread_databases=tuple(dict.fromkeys(self.unread_databases)),
         )

@@ -16,10 +16,11 @@ from types import FunctionType
 from typing import Any, Final
 
 from flowguard.deploy.source_values import SourceValues, argument, parameters_of, tree_of
-from flowguard.deploy.used import FoundUses, SourcePlace, Uses, WaitUse
+from flowguard.deploy.used import DatabaseUse, FoundUses, SourcePlace, Uses, WaitUse
 from flowguard.destinations import Bus, Function, Queue, Topic, destination
 from flowguard.flow import AnyFlow, Flow
 from flowguard.outcome import Done
+from flowguard.sql import DataApi
 from flowguard.stage import AnyStage, Stage, name_of
 
 WRITES: Final[Mapping[str, frozenset[str]]] = {
@@ -271,6 +272,8 @@ class _Reader:
         self._found.flags |= _FLAGS.get(name, frozenset())
         if name in WRITES:
             self._table(node, WRITES[name])
+        elif name == "sql":
+            self._database(node)
         elif name in _SENDS:
             self._send(node, asks=name != "send")
         elif name == "start":
@@ -294,6 +297,16 @@ class _Reader:
             return
         for table in values:
             self._found.tables[table] = self._found.tables.get(table, frozenset()) | actions
+
+    def _database(self, node: ast.Call) -> None:
+        given = argument(node, 1, "database")
+        values = None if given is None else self._values.of(given)
+        if values is None:
+            why = f"the database in {ast.unparse(node.func)}(…) is not known"
+            self._found.unread_databases.append(self._place(node, why))
+        for value in values or ():
+            if isinstance(value, DataApi):
+                self._found.databases.add(DatabaseUse(value.cluster, value.secret))
 
     def _send(self, node: ast.Call, *, asks: bool) -> None:
         given = argument(node, 0, "to")

@@ -11,7 +11,7 @@ from typing import Final
 from flowguard.aws.dead_letter_queue import Reading
 from flowguard.aws.forgetting import Forgetting
 from flowguard.aws.items import Item, read_item
-from flowguard.aws.object_scan import Child
+from flowguard.aws.object_scan import Child, Scanned
 from flowguard.aws.object_traces import MOST_REQUESTS, TraceReader, Traces
 from flowguard.aws.run_reader import readable
 from flowguard.aws.stored_texts import StoredText
@@ -95,30 +95,34 @@ class Forgetter(NamedTuple):
 
         Raises :class:`flowguard.errors.NotForgotten` where its run goes on. A child whose run does is reported.
         """
-        return self._forget(flow, object_id, {Child(flow.name, object_id)})
+        of = Child(flow.name, object_id)
+        return self._forget(flow, of, {of}, None)
 
-    def _forget(self, flow: AnyFlow, object_id: str, met: set[Child]) -> Forgotten:
+    def _forget(self, flow: AnyFlow, of: Child, met: set[Child], scanned: Scanned | None) -> Forgotten:
         with self.letters(flow) as reading:
-            letters = _Letters.of(reading, Child(flow.name, object_id))
+            letters = _Letters.of(reading, of)
             before = self.now - SETTLED_AFTER // timedelta(milliseconds=1)
-            traces = self.reader.read(flow.name, object_id, letters.requests, before)
+            traces = self.reader.read(of, letters.requests, before, scanned)
             letters.add(child for child in traces.children if child.flow in self.flows)
-            with readable(flow.name, object_id):
+            with readable(*of):
                 run = None if traces.item is None else _Run(traces.item, read_item(traces.item))
-            letters.leave_newer(Child(flow.name, object_id), run)
-            report = Forgotten(flow.name, object_id, _stands(run, self.now), _counts(traces, run, letters))
+            letters.leave(traces.waiting)
+            letters.leave_newer(of, run)
+            report = Forgotten(*of, _stands(run, self.now), _counts(traces, run, letters))
             report.left += _left(traces, letters, has_bucket=self.reader.bucket is not None)
             if self.really:
                 self._check(flow, run)
-                texts_left = self._remove(flow, object_id, traces, run)
+                texts_left = self._remove(flow, of.object_id, traces, run)
                 worker = [*self._at_work(run)]
                 report.left += [*_texts_left(texts_left), *letters.deleted(reading), *worker]
-                report.is_done = not (texts_left or letters.undeleted or traces.unread or traces.young or worker)
+                report.is_done = not (texts_left or letters.undeleted or traces.waiting or traces.young or worker)
         for child in traces.children:
-            self._child(child, report, met)
+            self._child(child, report, met, traces.scanned)
+        if self.really and all(child.is_complete for child in report.children):
+            self.forgetting.remove_rows(traces.history)  # by which children of earlier runs are found
         return report
 
-    def _child(self, child: Child, report: Forgotten, met: set[Child]) -> None:
+    def _child(self, child: Child, report: Forgotten, met: set[Child], scanned: Scanned) -> None:
         """Forget a child, and add what was found of it."""
         if child in met:
             return
@@ -129,9 +133,9 @@ class Forgetter(NamedTuple):
             report.left.append(Left(f"{child.flow} of {child.object_id}", 1, why))
             return
         try:
-            report.children.append(self._forget(flow, child.object_id, met))
+            report.children.append(self._forget(flow, child, met, scanned))
         except NotForgotten as error:
-            report.children.append(Forgotten(child.flow, child.object_id, "", {}, why_not=error.why))
+            report.children.append(Forgotten(*child, "", {}, why_not=error.why))
 
     def _check(self, flow: AnyFlow, run: _Run | None) -> None:
         """Raise :class:`NotForgotten` for a run that goes on, or may not have sent all that its end had to send."""
@@ -140,7 +144,7 @@ class Forgetter(NamedTuple):
         item = run.item
         if item.status not in ENDED:
             why = f"it is {item.status.value} at {item.stage}; cancel it first (--cancel), and repeat this at its end"
-            raise NotForgotten(flow.name, why)
+            raise NotForgotten(flow.name, why, goes_on=True)
         settled_at = item.committed_at + SETTLED_AFTER // timedelta(milliseconds=1)
         if self.now < settled_at:
             why = f"it may not have sent its end yet; repeat this after {moment(settled_at, self.now)}"
@@ -163,8 +167,7 @@ class Forgetter(NamedTuple):
         noted = self.forgetting.note_texts(flow.name, object_id, list(dict.fromkeys([*texts, *of_answers])), until)
         self._empty(flow, run, traces, until)
         groups = () if run is None else traces.groups  # without a run they may be of one that begins just now
-        history = () if traces.unread else traces.history  # it names the requests whose texts are next
-        self.forgetting.remove_rows([*traces.callers, *history, *groups])
+        self.forgetting.remove_rows([*traces.callers, *groups])
         emptied = [early for early in traces.early if self.forgetting.empty_early(early)]
         texts += [text for early in emptied for text in early.texts]
         left = self.forgetting.remove_texts(list(dict.fromkeys(texts)))
@@ -234,6 +237,10 @@ class _Letters:
             self.newer = len(newer)
             self.chosen = [pair for pair in self.chosen if pair not in newer]
 
+    def leave(self, requests: Collection[str]) -> None:
+        """Leave the letters of requests that are for another time: they say what to look for then."""
+        self.chosen = [(letter, message) for letter, message in self.chosen if message.request_id not in requests]
+
     @property
     def requests(self) -> list[tuple[str, int]]:
         return [(message.request_id, message.requested_at) for _, message in self.chosen]
@@ -281,6 +288,7 @@ def _texts_left(left: Mapping[StoredText, str]) -> Iterator[Left]:
 
 def _left(traces: Traces, letters: _Letters, *, has_bucket: bool) -> Iterator[Left]:
     """Yield what is found and stays."""
+    yield from _not_looked_for(traces)
     if traces.awaited:
         why = "they hold ids and no answers, keep a late answer from waiting for another run, and expire"
         yield Left("ids that are or were awaited", traces.awaited, why)
@@ -291,9 +299,6 @@ def _left(traces: Traces, letters: _Letters, *, has_bucket: bool) -> Iterator[Le
             f"request {request} is of other objects too, and a text does not say of which; the bucket's rules remove it"
         )
         yield Left("texts in S3", 1, why)
-    if traces.unread:
-        why = f"the texts of {MOST_REQUESTS} requests are removed at once, and these have some too; repeat this"
-        yield Left("requests", traces.unread, why)
     if traces.young:
         why = "they were written in the last half hour, and may be of a hop that is not committed; repeat this later"
         yield Left("texts in S3", traces.young, why)
@@ -305,6 +310,19 @@ def _left(traces: Traces, letters: _Letters, *, has_bucket: bool) -> Iterator[Le
         yield Left("dead letters", letters.newer, why)
     if letters.unread:
         yield Left("dead letters", letters.unread, "they cannot be read, so whose they are is not known")
+
+
+def _not_looked_for(traces: Traces) -> Iterator[Left]:
+    """Yield what is left for another time."""
+    for request in traces.unknown:
+        why = f"request {request} was not asked for by this object's run; forget the child by itself"
+        yield Left("texts in S3", 1, why)
+    if not traces.followed:
+        why = "what it has asked for was not looked for, since its request's id is too long; forget it by itself"
+        yield Left("run", 1, why)
+    if traces.waiting:
+        why = f"what {MOST_REQUESTS} requests have left is removed at once, and these are more; repeat this"
+        yield Left("requests", len(traces.waiting), why)
 
 
 def _stands(run: _Run | None, now: int) -> str:

@@ -24,7 +24,7 @@ class DataApi:
     ``cluster`` and ``secret`` are ARNs: of the cluster, and of the secret
     with its user; ``database`` is the name of the database. The function's role needs ``rds-data:BeginTransaction``,
     ``ExecuteStatement``, ``CommitTransaction`` and ``RollbackTransaction`` on the cluster, and
-    ``secretsmanager:GetSecretValue`` on the secret.
+    ``secretsmanager:GetSecretValue`` on the secret. ``flowguard iac`` writes them where a handler names the database.
     """
 
     def __init__(self, client: Any, *, cluster: str, secret: str, database: str) -> None:
@@ -35,6 +35,8 @@ class DataApi:
                 "client",
                 f"is none of boto3 that repeats no call, and a statement that is repeated counts twice; write {fix}",
             )
+        self.cluster = cluster
+        self.secret = secret
         self._client = client
         self._where = {"resourceArn": cluster, "secretArn": secret}
         self._database = database

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import pytest
 from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, TextPart, ToolCallPart, UserPromptPart
 from pydantic_ai.models import ModelRequestParameters
+from pydantic_ai.native_tools import AbstractNativeTool, MCPServerTool, WebFetchTool, WebSearchTool
 from pydantic_ai.output import OutputObjectDefinition
 from pydantic_ai.tools import ToolDefinition
 
@@ -49,6 +50,53 @@ def test_an_output_in_another_way_is_another_question() -> None:
 @pytest.mark.parametrize("form", [None, OutputObjectDefinition(json_schema={"type": "array"})])
 def test_an_output_of_another_form_is_another_question(form: OutputObjectDefinition | None) -> None:
     assert question_of(SAID, replace(ASKED, output_object=form)) != question_of(SAID, ASKED)
+
+
+BEFORE: Final = "81b9c80996de8ea5b5eeb760b96db3d9"
+SEARCH: Final = WebSearchTool(blocked_domains=["tea.example"])
+SERVER: Final = MCPServerTool(id="shop", url="https://mcp.example", authorization_token="t-1", headers={"X": "1"})
+
+
+def with_native(*tools: AbstractNativeTool) -> str:
+    return question_of(SAID, replace(ASKED, native_tools=list(tools)))
+
+
+@pytest.mark.parametrize(
+    "others",
+    [
+        (),
+        (SEARCH, SERVER),
+        (WebFetchTool(blocked_domains=["tea.example"]),),
+        (replace(SEARCH, blocked_domains=["pot.example"]),),
+        (replace(SEARCH, blocked_domains=None, allowed_domains=["tea.example"]),),
+    ],
+    ids=["none", "one more", "another kind", "another setting", "the same in another setting"],
+)
+def test_another_tool_that_the_provider_runs_is_another_question(others: tuple[AbstractNativeTool, ...]) -> None:
+    assert with_native(*others) != with_native(SEARCH)
+
+
+def test_another_server_of_tools_is_another_question() -> None:
+    assert with_native(replace(SERVER, id="bank")) != with_native(SERVER)
+    assert with_native(replace(SERVER, url="https://other.example")) != with_native(SERVER)
+
+
+def test_a_newer_credential_or_order_or_release_asks_the_same() -> None:
+    """A release that adds a setting gives it a default."""
+
+    @dataclass(kw_only=True)
+    class NewerSearch(WebSearchTool):
+        depth: str = "deep"
+
+    assert with_native(replace(SERVER, authorization_token="t-2", headers=None)) == with_native(SERVER)
+    assert with_native(replace(SEARCH, optional=True)) == with_native(SEARCH)
+    assert with_native(SEARCH, SERVER) == with_native(SERVER, SEARCH)
+    assert with_native(NewerSearch(blocked_domains=["tea.example"])) == with_native(SEARCH)
+    assert with_native(NewerSearch(blocked_domains=["tea.example"], depth="flat")) != with_native(SEARCH)
+
+
+def test_a_question_without_such_tools_is_what_it_was_before_they_counted() -> None:
+    assert question_of([], ModelRequestParameters()) == BEFORE
 
 
 OTHER_TALKS: Final[dict[str, list[ModelMessage]]] = {

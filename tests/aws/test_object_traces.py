@@ -13,7 +13,7 @@ from flowguard.aws.clients import Clients
 from flowguard.aws.commit_texts import prefix_of_request
 from flowguard.aws.forgetting import TEXTS_A_ROW, Forgetting, RowsNotRemoved
 from flowguard.aws.items import awaiting_key, number, run_key, shard_key
-from flowguard.aws.object_scan import Child, pages_of
+from flowguard.aws.object_scan import MOST_FLOWS, Child, ObjectScan, RequestTexts, pages_of
 from flowguard.aws.object_traces import MOST_REQUESTS, TraceReader, Traces, stem_of
 from flowguard.aws.services import aws_store
 from flowguard.aws.stored_texts import StoredText, StoredTexts, pointed_to
@@ -27,6 +27,7 @@ from flowguard.sim.calls import ApiCall, Proceed, Recorder, Response, intercept
 from flowguard.verdicts import Verdict
 from flowguard.wire.answer_address import AnswerAddress
 from flowguard.wire.message import ErrorNote, Message
+from flowguard.wire.send_ids import stem_of_run
 from flowguard.worker.early_answers import user_of
 from tests.aws.engines import on_memory
 from tests.aws.test_batch_writes import Unprocessed
@@ -72,7 +73,7 @@ def read(
     bucket: str | None = BUCKET,
 ) -> Traces:
     known = [(request, at) for request in requests]
-    return reader(clients, *keys, bucket=bucket).read(FLOW, OBJECT, known, before)
+    return reader(clients, *keys, bucket=bucket).read(Child(FLOW, OBJECT), known, before)
 
 
 def put(clients: Clients, key: Mapping[str, Any], **more: Any) -> dict[str, Any]:
@@ -107,7 +108,7 @@ def test_texts_of_the_runs_requests_are_found_and_those_that_are_pointed_to(clie
         f"{other}1-c",
     ]
     assert {text.bucket for text in found.texts} == {BUCKET}
-    assert (found.shared, found.unread) == ((), 0)
+    assert (found.shared, sorted(found.waiting)) == ((), [])
 
 
 @pytest.mark.parametrize("request_id", ["answers", "groups"])
@@ -202,9 +203,9 @@ def test_the_texts_of_so_many_requests_are_looked_for_and_no_more(clients: Clien
     others = [f"r-{n}" for n in range(MOST_REQUESTS + 1)]
     keys = [f"{prefix_of_request('flowguard/', FLOW, name)}1-a" for name in (REQUEST, *others)]
     found = read(clients, *keys, requests=["without", *others])
-    assert ([text.key for text in found.texts], found.unread) == (keys[:MOST_REQUESTS], 2)
-    then = read(clients, *keys[MOST_REQUESTS:], requests=["without", *others])
-    assert ([text.key for text in then.texts], then.unread) == (keys[MOST_REQUESTS:], 0)
+    assert ([text.key for text in found.texts], sorted(found.waiting)) == (keys[:MOST_REQUESTS], sorted(others[-3:]))
+    then = read(clients, *keys[MOST_REQUESTS:], requests=others[-3:])
+    assert ([text.key for text in then.texts], sorted(then.waiting)) == (keys[MOST_REQUESTS:], [])
 
 
 def test_a_json_text_of_the_users_is_no_key() -> None:
@@ -252,6 +253,124 @@ def test_children_are_known_by_their_request_ids(clients: Clients) -> None:
     run(clients, "c", f"{stem_of(FLOW, 'o2', item)}2.0", "picks")
     run(clients, "d", "another", "picks")
     assert read(clients).children == (Child("pays", "a"), Child("picks", "b"))
+
+
+@pytest.mark.parametrize("told_by", ["history", "letter"])
+def test_children_of_an_earlier_run_are_found_where_something_tells_of_it(told_by: str) -> None:
+    with on_memory() as clients:
+        run(clients)
+        if told_by == "history":
+            row = {**run_key(FLOW, ObjectId(OBJECT)), "sk": {"S": "history#1"}}
+            put(clients, row, request_id={"S": "earlier"}, requested_at=number(AT - 5))
+        earlier = stem_of_run(FLOW, OBJECT, "earlier", AT - 5)
+        run(clients, "a", f"{earlier}2.0", "picks")
+        letters = [("earlier", AT - 5)] if told_by == "letter" else []
+        assert reader(clients).read(Child(FLOW, OBJECT), letters).children == (Child("picks", "a"),)
+        assert read(clients).children == ((Child("picks", "a"),) if told_by == "history" else ())
+
+
+def test_the_newest_runs_are_followed_first() -> None:
+    with on_memory() as clients:
+        run(clients)
+        for n in range(MOST_REQUESTS + 1):
+            row = {**run_key(FLOW, ObjectId(OBJECT)), "sk": {"S": f"history#{n:03d}"}}
+            put(clients, row, request_id={"S": f"r-{n}"}, requested_at=number(AT - 100 + n))
+            run(clients, f"c-{n}", f"{stem_of_run(FLOW, OBJECT, f'r-{n}', AT - 100 + n)}2.0", "picks")
+        found = read(clients)
+        assert {child.object_id for child in found.children} == {f"c-{n}" for n in range(2, MOST_REQUESTS + 1)}
+        assert found.waiting == {"r-0", "r-1"}
+        assert "history#000" not in {row["sk"]["S"] for row in found.history}
+        assert len(found.history) == MOST_REQUESTS - 1
+
+
+def test_a_row_beside_the_run_of_another_makes_no_child_of_it() -> None:
+    with on_memory() as clients:
+        stem = stem_of(FLOW, OBJECT, run(clients))
+        run(clients, "a", "another", "picks")
+        put(clients, {**run_key("picks", ObjectId("a")), "sk": {"S": "history#1"}}, request_id={"S": f"{stem}2.0"})
+        assert read(clients).children == ()
+
+
+def test_an_object_is_no_child_of_its_own() -> None:
+    with on_memory() as clients:
+        stem = stem_of_run(FLOW, OBJECT, "letter", AT)
+        run(clients, request=f"{stem}2.0")
+        assert reader(clients).read(Child(FLOW, OBJECT), [("letter", AT)]).children == ()
+
+
+# -- children ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("flows", [{"shop"}, {"picks", "shop"}, {f"f-{n}" for n in range(MOST_FLOWS + 1)}])
+def test_a_child_is_read_with_what_the_scan_of_its_parent_has_found(clients: Clients, flows: set[str]) -> None:
+    stem = stem_of(FLOW, OBJECT, run(clients))
+    child = run(clients, "b", f"{stem}2.0", "shop")
+    grandchild = stem_of("shop", "b", child)
+    run(clients, "c", f"{grandchild}1.0", "shop")
+    waits(clients, "b")
+    put(clients, {**awaiting_key(FLOW, "paid"), "sk": {"S": "place"}}, after={"S": "x"})
+    put(clients, {**shard_key("shop", "g-1", 0), "sk": {"S": "shard"}}, asker={"S": "b"})
+    put(clients, {**shard_key("shop", "g-1", 0), "sk": {"S": "row#0"}}, body={"S": "x"})
+    early(clients, user_of(address("b")))
+    parent = reader(clients)._replace(flows=flows).read(Child(FLOW, OBJECT))
+    assert (parent.awaited, parent.groups, parent.children) == (0, (), (Child("shop", "b"), Child("shop", "c")))
+    with intercept(Recorder()) as calls:
+        found = reader(clients).read(Child("shop", "b"), scanned=parent.scanned)
+    assert calls.count("dynamodb", "Scan") == 0
+    assert (found.awaited, len(found.early), found.children, found.followed) == (1, 1, (Child("shop", "c"),), True)
+    assert sorted(row["sk"]["S"] for row in found.groups) == ["row#0", "shard"]
+
+
+def test_rows_of_flows_that_are_not_asked_for_are_not_kept() -> None:
+    with on_memory() as clients:
+        stem = stem_of(FLOW, OBJECT, run(clients))
+        run(clients, "b", f"{stem}2.0", "shop")
+        waits(clients, "b")
+        put(clients, {**shard_key("shop", "g-1", 0), "sk": {"S": "shard"}}, asker={"S": "b"})
+        run(clients, "long", "another", "picks", state=pointer("flowguard/picks/another/1-state"))
+        scanned = reader(clients)._replace(flows={"picks"}).read(Child(FLOW, OBJECT)).scanned
+        assert (dict(scanned.waits), dict(scanned.shards)) == ({}, {})
+        assert [each.of.object_id for each in scanned.runs] == ["b"]
+
+
+def test_texts_of_a_child_are_found_unless_another_may_have_them(clients: Clients) -> None:
+    stem = stem_of(FLOW, OBJECT, run(clients))
+    request, older = f"{stem}2.0", "older"
+    run(clients, "b", request, "picks", answered_by={"S": older})
+    prefix = prefix_of_request("flowguard/", "picks", request)
+    keys = [f"{prefix}1-a", f"{prefix_of_request('flowguard/', 'picks', older)}1-b"]
+    parent, child = Child(FLOW, OBJECT), Child("picks", "b")
+
+    def of_child() -> Traces:
+        return reader(clients, *keys).read(child, scanned=reader(clients, *keys).read(parent).scanned)
+
+    found = of_child()
+    assert ([text.key for text in found.texts], found.unknown, found.shared) == ([keys[0]], (older,), ())
+    run(clients, "d", "newer", "picks", state=pointer(f"{prefix}1-c"))
+    assert (of_child().texts, of_child().shared) == ((), (request,))
+    run(clients, "d", request, "picks")
+    assert (of_child().texts, of_child().shared) == ((), (request,))
+
+
+def test_what_a_child_with_a_long_id_has_asked_for_is_not_looked_for(clients: Clients) -> None:
+    run(clients, request="r" * 80)
+    stem = stem_of_run(FLOW, OBJECT, "r" * 80, AT)
+    run(clients, "b", f"{stem}2.0", "picks")
+    of_child = stem_of_run("picks", "b", f"{stem}2.0", AT)
+    assert stem not in of_child
+    parent = read(clients)
+    assert (parent.children, parent.followed) == ((Child("picks", "b"),), True)
+    assert not reader(clients).read(Child("picks", "b"), scanned=parent.scanned).followed
+
+
+def test_the_conditions_of_the_scan_fit_into_an_expression() -> None:
+    """DynamoDB takes 4 KB."""
+    flows = {f"{n:03d}" * 26 for n in range(MOST_FLOWS)}
+    requests = [RequestTexts(f"r-{n}", f"flowguard/shop/r-{n}/") for n in range(MOST_REQUESTS)]
+    scan = ObjectScan(Child(FLOW, OBJECT), [f"r-{n}-" for n in range(MOST_REQUESTS)], requests, flows)
+    with on_memory() as clients, intercept(Recorder()) as calls:
+        scan.read(clients.dynamodb, "flowguard", no_pause)
+    assert len(str(calls.calls[-1].params["FilterExpression"])) < 4_096
 
 
 def test_without_a_run_there_are_no_children(clients: Clients) -> None:

@@ -57,7 +57,7 @@ OWN_NUMBERS: Final[Mapping[str, tuple[str, ...]]] = {
     "how much flowguard reads or shows at a time": (
         *("aws/caller_lists.py:ROWS_A_PAGE", "aws/history_rows.py:ROWS_SHOWN", "aws/history_rows.py:MOST_ROWS"),
         *("aws/run_pages.py:ITEMS_A_PAGE", "deploy/code_zip.py:NAMED", "dev/delivery.py:LONGEST_TRACE"),
-        *("aws/object_traces.py:MOST_REQUESTS", "aws/forgetting.py:TEXTS_A_ROW"),
+        *("aws/object_scan.py:MOST_FLOWS", "aws/object_traces.py:MOST_REQUESTS", "aws/forgetting.py:TEXTS_A_ROW"),
         "deploy/own_calls.py:_MOST_NAMED",
         "sim/issued_tokens.py:_MOST_NAMED",
     ),

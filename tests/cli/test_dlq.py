@@ -94,6 +94,25 @@ def test_a_list_of_an_inbox_says_that_it_is_none_of_dead_letters(at: Scene) -> N
     assert dlq("list").stderr == ""
 
 
+def test_what_no_queue_has_moved_is_not_said_to_be_given_up_by_sqs() -> None:
+    """A schedule whose target takes nothing sends its message itself."""
+    with scene() as at:
+        sqs = at.aws.client("sqs")
+        dead = sqs.get_queue_url(QueueName="dead")["QueueUrl"]
+        arn = sqs.get_queue_attributes(QueueUrl=dead, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
+        policy = json.dumps({"deadLetterTargetArn": arn, "maxReceiveCount": "1"})
+        source = sqs.create_queue(QueueName="given-up", Attributes={"RedrivePolicy": policy, "VisibilityTimeout": "0"})
+        sqs.send_message(QueueUrl=source["QueueUrl"], MessageBody='{"order_id":"o8"}')
+        for _ in range(2):
+            sqs.receive_message(QueueUrl=source["QueueUrl"])
+        [moved] = dlq("list").stdout.splitlines()[1:-1]
+        assert "given up by SQS" in moved
+        dlq("drop", "--all", "--yes")
+        sqs.send_message(QueueUrl=dead, MessageBody='{"order_id":"o7"}')
+        [sent] = dlq("list").stdout.splitlines()[1:-1]
+        assert "sent here, as by a schedule that cannot deliver it" in sent
+
+
 def test_an_empty_queue_is_said_to_be(at: Scene) -> None:
     assert dlq("list", queue="emails").stdout == "0 dead letters\n"
 

@@ -16,18 +16,20 @@ from flowguard.errors import Reject
 from flowguard.operate.forget_object import OUT_OF_REACH
 from flowguard.protocol.forgotten import is_forgotten
 from flowguard.protocol.run import Status
-from flowguard.sim.calls import intercept
+from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
 from flowguard.sim.memory.aws import MemoryAWS
 from flowguard.step import Step
 from tests.aws.test_batch_writes import Unprocessed
+from tests.cli.test_cancel import for_a_day
 from tests.cli.test_hostile_text import CONTROL, OBJECT
 from tests.scene import OrderState, Scene, scene, told_orders
+from tests.waits import WaitScene, wait_scene
 
 ORDERS = "tests.scene:Orders"
 NOW = "it is forgotten: what it had left was removed"
 
 
-def run(at: Scene, *arguments: str, code: int = 0) -> Result:
+def run(at: Scene | WaitScene, *arguments: str, code: int = 0) -> Result:
     result = CliRunner().invoke(main, arguments, obj=CommandTime(at.clock, no_pause))
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
     assert result.exit_code == code, result.output
@@ -146,7 +148,11 @@ def test_a_run_that_goes_on_is_refused(at: Scene) -> None:
 
 def test_a_run_that_goes_on_is_cancelled_and_forgotten_at_its_end(at: Scene) -> None:
     at.deliver(at.message())
-    assert "CANCELLED  orders of o1: if a worker had it" in forget(at, "--yes", "--cancel", code=1).stderr
+    said = forget(at, "--yes", "--cancel", code=1)
+    assert said.stdout == ""
+    [line] = said.stderr.splitlines()
+    assert line.startswith("CANCELLED  orders of o1: it is cancelled: if a worker had it")
+    assert line.endswith("; repeat this half an hour after its end")
     at.deliver(at.second())
     item = at.item()
     assert item is not None
@@ -161,9 +167,64 @@ def test_a_run_that_goes_on_is_cancelled_and_forgotten_at_its_end(at: Scene) -> 
 def test_a_run_that_ended_just_now_is_not_cancelled(at: Scene) -> None:
     at.deliver(at.message())
     at.deliver(at.second())
-    said = forget(at, "--yes", "--cancel", code=1).stderr
-    assert "it may not have sent its end yet; repeat this after" in said
-    assert "NOT CANCELLED  orders of o1: the run is COMPLETED" in said
+    [line] = forget(at, "--yes", "--cancel", code=1).stderr.splitlines()
+    assert line.startswith("orders of o1: the run of orders was not forgotten: it may not have sent its end yet;")
+    assert "cancel" not in line
+    facts = json.loads(forget(at, "--yes", "--cancel", "--json", code=1).stdout)
+    assert (facts["removed"], facts["cancelled"]) == (False, False)
+
+
+def test_a_refusal_is_an_object_of_json_too(at: Scene) -> None:
+    at.deliver(at.message())
+    said = forget(at, "--yes", "--json", code=1)
+    assert said.stderr == ""
+    why = "the run of orders was not forgotten: it is RUNNING at price-order; cancel it first (--cancel), and repeat "
+    assert json.loads(said.stdout) == {
+        "flow": "orders",
+        "object_id": "o1",
+        "removed": False,
+        "problem": f"{why}this at its end",
+        "cancelled": False,
+    }
+    facts = json.loads(forget(at, "--yes", "--json", "--cancel", code=1).stdout)
+    assert (facts["removed"], facts["cancelled"]) == (False, True)
+    assert facts["problem"].startswith("it is cancelled: if a worker had it, that is fenced; its next message ends it")
+
+
+def test_a_run_that_moved_on_while_it_was_to_be_cancelled_is_said_once(at: Scene) -> None:
+    def ends(call: ApiCall, proceed: Proceed) -> Response:
+        if call.operation == "Scan":
+            at.deliver(at.second())
+        return proceed()
+
+    at.deliver(at.message())
+    with intercept(ends):
+        [line] = forget(at, "--yes", "--cancel", code=1).stderr.splitlines()
+    assert "it is RUNNING at price-order" in line
+    assert line.endswith(". It was not cancelled: the run is COMPLETED")
+
+
+def test_a_message_that_was_not_sent_is_said_beside_the_cancellation() -> None:
+    unsent = "the message that ends it was not sent, so its deadline ends it"
+    with wait_scene() as waiting:
+        waiting.begin(for_a_day)
+        sqs = waiting.aws.client("sqs")
+        sqs.create_queue(QueueName="carts-dead-letters")
+        sqs.delete_queue(QueueUrl=sqs.get_queue_url(QueueName="carts")["QueueUrl"])
+        arguments = ("forget", "tests.waits:Carts", "c1", "--wait", "0", "--yes", "--cancel")
+        lines = run(waiting, *arguments, code=1).stderr.splitlines()
+    assert lines[0].startswith("CANCELLED  carts of c1: it is cancelled: ")
+    assert lines[1].startswith(f"CANCELLED  carts of c1: {unsent}")
+
+
+def test_a_bucket_that_is_not_there_is_named(at: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    failed(at)
+    monkeypatch.setenv("FLOWGUARD_BUCKET", "no-such")
+    said = forget(at, "--yes", code=2)
+    assert "bucket no-such: does not exist; set FLOWGUARD_BUCKET" in " ".join(said.stderr.split())
+    item = at.item()
+    assert item is not None
+    assert not is_forgotten(item)
 
 
 def test_at_once_a_run_that_goes_on_is_forgotten_and_its_worker_changes_nothing(at: Scene) -> None:

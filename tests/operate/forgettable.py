@@ -174,11 +174,12 @@ class Place:
             dead = DeadLetterQueue.find(clients, flow.dead_letters.name, self.clock)
             return Reading(clients, dead, flow=flow, wait=0, clock=self.clock)
 
+        flows = {flow.name: flow for flow in (self.shop, *knows)}
         return Forgetter(
-            TraceReader(clients.dynamodb, settings.table, stored, settings.bucket, settings.prefix, no_pause),
+            TraceReader(clients.dynamodb, settings.table, stored, settings.bucket, settings.prefix, no_pause, flows),
             Forgetting(clients.dynamodb, settings.table, stored, no_pause),
             letters,
-            {flow.name: flow for flow in (self.shop, *knows)},
+            flows,
             self.clock.now(),
             really,
             at_once,

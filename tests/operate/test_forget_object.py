@@ -12,6 +12,7 @@ from typing import Any, Final
 import pytest
 from botocore.exceptions import ClientError
 
+from flowguard.aws.object_scan import Child
 from flowguard.aws.object_traces import MOST_REQUESTS, stem_of
 from flowguard.codecs import Encrypted
 from flowguard.errors import NotForgotten
@@ -19,7 +20,7 @@ from flowguard.operate.forget_object import Forgotten
 from flowguard.protocol.conflict import OnConflict
 from flowguard.protocol.forgotten import KEPT, is_forgotten
 from flowguard.protocol.run import LONGEST_LEASE, RunItem, Status
-from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
+from flowguard.sim.calls import ApiCall, Proceed, Recorder, Response, intercept
 from flowguard.verdicts import AnswerVerdict
 from tests.operate.forgettable import GONE, MARKER, STAYS, Order, Part, Place, place
 
@@ -340,7 +341,7 @@ def test_at_once_the_worker_of_a_first_hop_is_said(lease: int, done: bool, works
 def test_what_is_claimed_since_it_was_read_is_not_emptied() -> None:
     with settled() as at:
         forgetter = at.forgetter()
-        read = forgetter.reader.read("shop", GONE)
+        read = forgetter.reader.read(Child("shop", GONE))
         at.order(GONE, request_id="newer")
         before = at.aws.state_key()
         assert read.item is not None
@@ -391,7 +392,7 @@ def test_an_attribute_that_came_after_the_reading_is_removed_too() -> None:
     """Who attaches to a run writes it without a claim."""
     with settled() as at:
         forgetter = at.forgetter()
-        read = forgetter.reader.read("shop", GONE)
+        read = forgetter.reader.read(Child("shop", GONE))
         at.aws.client("dynamodb").update_item(
             TableName="flowguard",
             Key={"pk": {"S": f"run#shop#{GONE}"}, "sk": {"S": "run"}},
@@ -456,6 +457,32 @@ def test_a_run_that_two_runs_have_asked_for_is_forgotten_once() -> None:
         assert [each.object_id for each in report.children].count("deep") == 1
         assert [each.children for each in report.children] == [[]] * 5
         assert kinds(report)["run item"] == 6
+
+
+def test_one_scan_finds_what_the_object_and_all_its_children_have_left() -> None:
+    with settled() as at, intercept(Recorder()) as calls:
+        assert len(at.forget().children) == 4
+    assert calls.count("dynamodb", "Scan") == 1
+
+
+def test_the_history_that_names_earlier_runs_stays_until_their_children_are_forgotten() -> None:
+    with settled() as at:
+        at.order(GONE, request_id="later")
+        key = {"pk": {"S": f"run#picks#{GONE}-small"}, "sk": {"S": "run"}}
+        update = at.aws.client("dynamodb").update_item
+        names, statuses = {"#status": "status"}, {":status": {"S": "RUNNING"}, ":done": {"BOOL": False}}
+        at.clock.advance(minutes=31)
+        text = "SET #status = :status, done = :done"
+        both: Any = {"ExpressionAttributeNames": names, "ExpressionAttributeValues": statuses}
+        update(TableName="flowguard", Key=key, UpdateExpression=text, **both)
+        assert not at.forget().is_complete
+        rows = [row["sk"]["S"] for row in at.aws.items("flowguard") if row["pk"]["S"] == f"run#shop#{GONE}"]
+        assert [name for name in rows if name.startswith("history#")]
+        statuses |= {":status": {"S": "COMPLETED"}, ":done": {"BOOL": True}}
+        update(TableName="flowguard", Key=key, UpdateExpression=text, **both)
+        assert at.forget().is_complete
+        rows = [row["sk"]["S"] for row in at.aws.items("flowguard") if row["pk"]["S"] == f"run#shop#{GONE}"]
+        assert [name for name in rows if name.startswith("history#")] == []
 
 
 # -- dead letters and texts that are not so clear ---------------------------------------------------------------------

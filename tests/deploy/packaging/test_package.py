@@ -27,6 +27,7 @@ from flowguard.deploy.problems import CannotPackage
 from flowguard.deploy.requirements import Requirements, requirements_of
 from tests.deploy.packaging.wheels import RUNTIME, contents, wheel_of_installed, write_wheel
 
+LICENSE: Final = Path(flowguard.__file__).parents[1] / "LICENSE"
 FLOW: Final = """
 from pydantic import BaseModel
 
@@ -196,6 +197,14 @@ def test_the_zip_has_the_projects_code_flowguard_and_the_wheels_and_nothing_of_t
     assert [note.partition(";")[0] for note in said["notes"]] == [
         "requirements.txt pins no version of boto3 99.0, botocore 99.0, pydantic 99.0"
     ]
+
+
+def test_the_zip_has_the_licences_of_flowguard_and_of_the_wheels(teahouse: Path, shelf: Path) -> None:
+    about = "tiny-1.0.dist-info/licenses"
+    write_wheel(shelf, "tiny", files={"tiny.py": "VERSION = '1.0'", f"{about}/NOTICE": "made by others"})
+    files = contents(teahouse / packed(shelf, "-o", "build")["zip"])
+    assert files["flowguard_aws-0.1.0.dist-info/licenses/LICENSE"] == LICENSE.read_bytes()
+    assert files[f"{about}/NOTICE"] == b"made by others"
 
 
 def test_functions_under_once_alone_are_packed_and_what_their_callers_need_is_named(

@@ -20,13 +20,26 @@ NEEDED: Final = (
 """What flowguard and boto3 depend on. Their wheels are made of what is installed here, so no index is asked."""
 
 
+NEEDED_BY: Final = {
+    "flows.answer_ticket.handlers": (
+        *("pydantic-ai-slim", "pydantic-graph", "genai-prices", "griffelib", "logfire-api", "opentelemetry-api"),
+        *("httpx2", "httpcore2", "anyio", "h11", "idna", "truststore"),
+    )
+}
+"""What further modules need, the requirement first."""
+
+
 def packed(modules: Sequence[str], options: Path, directory: Path, *, include: Path) -> Path:
     """Write the zip that all functions share."""
     wheels = directory / "wheels"
     wheels.mkdir()
-    for name in NEEDED:
+    further = [NEEDED_BY[module] for module in modules if module in NEEDED_BY]
+    for name in (*NEEDED, *(name for names in further for name in names)):
         wheel_of_installed(wheels, name)
+    requirements = directory / "requirements.txt"
+    requirements.write_text("\n".join(("boto3", "pydantic", *(names[0] for names in further))))
     given = ["--options", str(options), "--include", str(include), "--find-links", str(wheels), "--no-index"]
+    given += ["--requirements", str(requirements)]
     said = flowguard("package", *modules, *given, "--lambda-boto3", "--json", "-o", str(directory / "build"))
     return Path(json.loads(said)["zip"])
 

@@ -22,6 +22,7 @@ from tests.proofs.e2e.scenes import (
     payments,
     recount,
     shelves,
+    tickets,
 )
 
 SCENES: Final[Mapping[str, ModuleType]] = {
@@ -37,6 +38,7 @@ SCENES: Final[Mapping[str, ModuleType]] = {
     "appointments": appointments,
     "caches": caches,
     "shelves": shelves,
+    "answer-ticket": tickets,
 }
 """Each module has ``MODULE``, where its handlers are, and ``scene``. Those that wait longest come first.
 

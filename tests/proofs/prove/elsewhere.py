@@ -50,6 +50,11 @@ TESTED: Final = (
         _CODECS,
     ),
     Elsewhere(
+        r"^deploy\.(sql_uses\.|uses\._Reader\._database|uses\._Reader\._method: \w+ == 'sql')",
+        ("tests/deploy/test_sql_uses.py",),
+        "no explored flow reaches a database by the Data API",
+    ),
+    Elsewhere(
         r"^deploy\.(codec_uses\.|permissions\.permissions_of: .*codec_permissions|.*CODEC_KEY)",
         ("tests/deploy/test_codec_uses.py",),
         _CODECS,

@@ -231,6 +231,7 @@ MODULES: Final = (
     "flowguard.wire.sealed_end",
     "flowguard.wire.sealed_message",
     "flowguard.deploy.codec_uses",
+    "flowguard.deploy.sql_uses",
     "flowguard.wire.resumed_body",
 )
 """Where decisions are made."""

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import http.client
-import re
 from collections.abc import Mapping
-from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
-from urllib.parse import urlencode, urlsplit
 
 from flowguard.aws.items import run_key
 from flowguard.names.ids import ObjectId
 from flows.approval.flow import ANSWERS_URL, REMIND_AFTER
 from tests.proofs.e2e.cloud import Cloud, Received
+from tests.proofs.e2e.links import Links
 from tests.proofs.e2e.play import Check, Scene, Until
 
 MODULE = "flows.approval.handlers"
 GROUP: Final = "flowguard"
 MAILS: Final = "approval-mails"
 QUEUES: Final = ("expenses-submitted", "approve-expense", "approval-reminders", "remind-approver", "approval-decisions")
-_FORM: Final = {"content-type": "application/x-www-form-urlencoded", "accept": "text/html"}
+FUNCTION: Final = "approve-expense-answers-url"
 
 
 def scene(cloud: Cloud) -> Scene:
@@ -45,12 +42,13 @@ def scene(cloud: Cloud) -> Scene:
 def _answered(cloud: Cloud) -> Scene:
     """Open the link, as a preview of a mail program does too; then answer twice, and with a forged token."""
     link = _mails(cloud, "grace")[0].body["link"]
-    answer = {**_fields(_page(cloud, link)), "answer": "approve", "comment": "within the budget"}
+    links = Links(cloud, ANSWERS_URL, FUNCTION)
+    answer = {**links.fields(link), "answer": "approve", "comment": "within the budget"}
     yield Check("who only opens the link has answered nothing", "ASKED", _status(cloud, "exp-grace"))
-    first, second = (_post(cloud, link, answer)[0] for _ in "12")
+    first, second = (links.post(link, answer) for _ in "12")
     yield Check("the answer is taken, and so is its copy", (200, 200), (first, second))
     forged = link.replace("?", "x?")
-    yield Check("a forged token is refused", 4, _post(cloud, forged, answer)[0] // 100)
+    yield Check("a forged token is refused", 4, links.post(forged, answer) // 100)
     yield Until("the expense is approved", lambda: _status(cloud, "exp-grace") == "APPROVED")
 
 
@@ -66,8 +64,9 @@ def _reminded(cloud: Cloud) -> Scene:
     yield Check("its schedule is gone", False, reminder["Name"] in names)
     link = _mails(cloud, "heidi")[1].body["link"]
     yield Check("the reminder has the same link", link, _mails(cloud, "heidi")[0].body["link"])
-    declined = {**_fields(_page(cloud, link)), "answer": "decline", "comment": ""}
-    yield Check("it still takes an answer", 200, _post(cloud, link, declined)[0])
+    links = Links(cloud, ANSWERS_URL, FUNCTION)
+    declined = {**links.fields(link), "answer": "decline", "comment": ""}
+    yield Check("it still takes an answer", 200, links.post(link, declined))
     yield Until("the expense is declined", lambda: _status(cloud, "exp-heidi") == "DECLINED")
 
 
@@ -100,7 +99,8 @@ def _is_reminder(schedule: Mapping[str, Any]) -> bool:
 def _schedules(cloud: Cloud) -> list[Any]:
     scheduler = cloud.client("scheduler")
     names = [one["Name"] for one in scheduler.list_schedules(GroupName=GROUP)["Schedules"]]
-    return [scheduler.get_schedule(GroupName=GROUP, Name=name) for name in names]
+    every = [scheduler.get_schedule(GroupName=GROUP, Name=name) for name in names]
+    return [one for one in every if one["Target"]["Arn"].rpartition(":")[2] in QUEUES]
 
 
 def _fed(cloud: Cloud) -> list[str]:
@@ -117,32 +117,3 @@ def _has(cloud: Cloud, to: str, mails: int) -> bool:
 
 def _status(cloud: Cloud, expense_id: str) -> str:
     return str((cloud.item("expenses", expense_id=expense_id) or {}).get("status"))
-
-
-# -- HTTP
-
-
-def _page(cloud: Cloud, link: str) -> str:
-    status, page = _request(cloud, "GET", link, None)
-    assert status == 200, page
-    return page
-
-
-def _fields(page: str) -> dict[str, str]:
-    """The hidden fields of a form."""
-    inputs = re.findall(r'<input type="hidden" name="([^"]*)" value="([^"]*)"', page)
-    return dict(inputs)
-
-
-def _post(cloud: Cloud, link: str, fields: Mapping[str, str]) -> tuple[int, str]:
-    return _request(cloud, "POST", link, urlencode(fields))
-
-
-def _request(cloud: Cloud, method: str, link: str, body: str | None) -> tuple[int, str]:
-    """Follow the link to the function URL, whatever address the flow was given for its links."""
-    url = urlsplit(cloud.function_url("approve-expense-answers-url") + link.removeprefix(ANSWERS_URL))
-    connection = http.client.HTTPConnection(str(url.hostname), url.port, timeout=120)
-    with closing(connection):
-        connection.request(method, f"{url.path}?{url.query}" if url.query else url.path, body, _FORM if body else {})
-        answer = connection.getresponse()
-        return answer.status, answer.read().decode()

@@ -1,0 +1,95 @@
+"""What roles may do with the databases of ``step.sql``: those of the Data API, each cluster and secret by its ARN."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from typing import Any
+
+import boto3
+import pytest
+from botocore.config import Config
+from pydantic import BaseModel
+
+from flowguard import Done, Flow, Outcome, Stage, Step, lambda_handler
+from flowguard.cli.iac import FORMATS
+from flowguard.deploy.needs import Target
+from flowguard.deploy.options import DeployOptions
+from flowguard.deploy.sql_uses import DATA_API
+from flowguard.deploy.uses import uses_of
+from flowguard.sql import DataApi, SQLite
+from tests.deploy.exercised import needs
+from tests.deploy.stated import stated
+
+CLUSTER = "arn:aws:rds:eu-west-1:123456789012:cluster:shop"
+SECRET = "arn:aws:secretsmanager:eu-west-1:123456789012:secret:shop-user-1a2b3c"
+
+
+def data_api(cluster: str, secret: str) -> DataApi:
+    client = boto3.client("rds-data", region_name="eu-west-1", config=Config(retries={"total_max_attempts": 1}))
+    return DataApi(client, cluster=cluster, secret=secret, database="shop")
+
+
+SHOP, LEDGER = data_api(CLUSTER, SECRET), data_api(f"{CLUSTER}-2", SECRET)
+LOCAL = SQLite(lambda: sqlite3.connect(":memory:"))
+
+
+class Order(BaseModel):
+    order_id: str
+
+
+def nothing(cursor: Any) -> None:
+    """Do nothing."""
+
+
+class Take(Stage[Order], name="take", inbox="take", then="book"):
+    def handle(self, order: Order, step: Step) -> Outcome:
+        step.sql("take", SHOP, nothing)
+        step.sql("note", database=LEDGER, statements=nothing)
+        return Book.message(order)
+
+
+class Book(Stage[Order], name="book", inbox="book", then="show"):
+    def handle(self, order: Order, step: Step) -> Outcome:
+        step.sql("book", LOCAL, nothing)
+        return Show.message(order)
+
+
+class Show(Stage[Order], name="show", inbox="show"):
+    def handle(self, order: Order, step: Step) -> Outcome:
+        step.sql("show", data_api(CLUSTER, SECRET), nothing)
+        return Done()
+
+
+class Orders(Flow, name="orders", object_id="order_id"):
+    stages = (Take, Book, Show)
+
+
+take, book, show = (lambda_handler(Orders, stage) for stage in (Take, Book, Show))
+
+
+def may(function: str, target: Target) -> dict[str, tuple[str, ...]]:
+    [found] = [each for each in needs(__name__).functions if each.name == function]
+    return {each.name: each.actions for each in found.permissions if each.on is target}
+
+
+def test_a_function_may_use_the_clusters_that_its_handler_names_and_no_others() -> None:
+    assert may("orders-take", Target.DATABASE) == {CLUSTER: DATA_API, f"{CLUSTER}-2": DATA_API}
+    assert may("orders-take", Target.SECRET) == {SECRET: ("secretsmanager:GetSecretValue",)}
+    assert may("orders-book", Target.DATABASE) == may("orders-book", Target.SECRET) == {}
+
+
+def test_a_database_that_the_source_does_not_say_is_named() -> None:
+    [place] = uses_of(Show).unread
+    assert place.what == "the database in step.sql(…) is not known"
+    assert uses_of(Take).unread == uses_of(Book).unread == []
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_each_template_says_so(form: str) -> None:
+    facts = stated(json.loads(FORMATS[form](needs(__name__), DeployOptions())))
+    [statements] = [
+        fact["Policy"]["Statement"] for (kind, name), fact in facts.items() if kind == "role" and name == "orders-take"
+    ]
+    [allowed] = [each for each in statements if "rds-data:ExecuteStatement" in each["Action"]]
+    assert sorted(allowed["Resource"]) == [CLUSTER, f"{CLUSTER}-2"]
