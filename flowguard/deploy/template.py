@@ -44,6 +44,8 @@ SYSTEM_LOG_LEVEL: Final = "INFO"
 S3: Final = "s3.amazonaws.com"
 """S3, as a principal."""
 
+ABOUT_SCHEDULER: Final = "The ARN of the role with which EventBridge Scheduler sends messages."
+
 OF_SCHEDULE: Final = "kms:EncryptionContext:aws:scheduler:schedule:arn"
 """The condition key that names a schedule with an encrypted message."""
 

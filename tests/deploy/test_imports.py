@@ -435,10 +435,15 @@ def test_each_kind_has_its_own_name_and_reference() -> None:
         "G": {"Type": "AWS::Scheduler::ScheduleGroup", "Properties": {"Name": "g"}},
         "F": {"Type": "AWS::Serverless::Function", "Properties": {"FunctionName": "f"}},
         "R": {"Type": "AWS::IAM::Role", "Properties": {}},
+        "SchedulerRole": {"Type": "AWS::IAM::Role", "Properties": {}},
     }
     assert exported(resources, "x") == {
         "ExportT": {"Value": {"Ref": "T"}, "Export": {"Name": "x:topic:a-b-fifo"}},
         "ExportG": {"Value": {"Fn::GetAtt": ["G", "Arn"]}, "Export": {"Name": "x:group:g"}},
+        "ExportSchedulerRole": {
+            "Value": {"Fn::GetAtt": ["SchedulerRole", "Arn"]},
+            "Export": {"Name": "x:role:scheduler"},
+        },
         "ExportF": {"Value": {"Fn::GetAtt": ["F", "Arn"]}, "Export": {"Name": "x:function:f"}},
     }
 

@@ -740,7 +740,10 @@ TESTED: Final = (
     ),
     Elsewhere(
         r"^deploy\.planned\.(resources|values|imported)\.",
-        ("tests/deploy/planned/test_resources_of_files.py", "tests/deploy/test_imports.py::test_buckets_of_a_queue_or_topic"),
+        (
+            "tests/deploy/planned/test_resources_of_files.py",
+            "tests/deploy/test_imports.py::test_buckets_of_a_queue_or_topic",
+        ),
         "what the doctor reads in files, which no message meets",
     ),
     Elsewhere(
