@@ -68,9 +68,15 @@ def test_a_role_by_its_name_is_of_the_account_that_is_deployed_to(form: str) -> 
 
 @pytest.mark.parametrize("form", [*OPEN])
 def test_a_bucket_or_group_by_its_arn_is_the_one_of_its_name(form: str) -> None:
-    given = {**BY_NAME, "settings": BY_ARN["settings"], "queues": BY_ARN["queues"]}
-    given["settings"] = {**given["settings"], "scheduler_role": "clocks/sends"}
-    given["queues"] = {"approval-decisions": {**given["queues"]["approval-decisions"], "senders": ["api"]}}
+    given = {
+        **BY_NAME,
+        "settings": {
+            "bucket": "arn:aws:s3:::long-texts",
+            "scheduler_group": f"arn:aws:scheduler:eu-west-1:{ACCOUNT}:schedule-group/shared",
+            "scheduler_role": "clocks/sends",
+        },
+        "queues": {"approval-decisions": {"senders": ["api"], "buckets": ["arn:aws:s3:::uploads"]}},
+    }
     assert written(given, form) == written(BY_NAME, form)
 
 
