@@ -785,6 +785,7 @@ TESTED: Final = (
         r"^deploy\.(foreign_policies|key_policy|key_uses|security_checks)\.",
         (
             "tests/deploy/test_keys.py",
+            "tests/deploy/test_imports.py::test_the_policy_of_an_imported_key_needs_its_arn",
             "tests/deploy/test_codec_uses.py",
             "tests/deploy/test_foreign_policies.py",
             "tests/deploy/test_doctor_security.py",
