@@ -36,7 +36,9 @@ def filled(value: Any) -> Any:
         case str():
             for name, part in PARTS.items():
                 value = value.replace(f"${{{name}}}", part)
-    return value
+            return value
+        case _:
+            return value
 
 
 @pytest.mark.parametrize("name", ["approval", "everything", "orders", "streaming"])
