@@ -18,6 +18,7 @@ RIVALS := .engines/rivals/ready
 CHROMIUM := .engines/chromium/ready
 SITE_TOOLS := .engines/docs/ready
 CHECKOV := .engines/checkov/ready
+TOOLKITS := .engines/toolkits/ready
 RELEASE := .engines/release/ready
 PYTHON314 := .engines/python3.14/ready
 ENGINES := $(DYNAMODB_LOCAL) $(ELASTICMQ) $(MINISTACK)
@@ -67,7 +68,7 @@ soak: $(VENV) $(DYNAMODB_LOCAL) $(ELASTICMQ) ## kill workers over 2,000 messages
 e2e: $(VENV) $(MINISTACK) ## deploy the shipped flows to MiniStack and drive them through real function processes (E2E="--only orders")
 	@$(BIN)/python -m tests.proofs.e2e $(E2E)
 
-prove: $(VENV) $(ENGINES) $(POSTGRES) $(CHROMIUM) $(SITE_TOOLS) $(MERMAID) $(if $(findstring --long,$(PROVE)),$(CHECKOV) $(RELEASE) $(PYTHON314)) ## take each guard away, once, and see it missed; the longer tests; races; soak; the deployed flows (PROVE="--long")
+prove: $(VENV) $(ENGINES) $(POSTGRES) $(CHROMIUM) $(SITE_TOOLS) $(MERMAID) $(if $(findstring --long,$(PROVE)),$(CHECKOV) $(TOOLKITS) $(RELEASE) $(PYTHON314)) ## take each guard away, once, and see it missed; the longer tests; races; soak; the deployed flows (PROVE="--long")
 	@$(TIMED) $(BIN)/python -m tests.proofs.prove $(PROVE)
 
 docs: $(SITE_TOOLS) $(MERMAID) ## build the documentation site into build/site
@@ -127,6 +128,15 @@ $(MINISTACK) $(RIVALS) $(CHECKOV) $(RELEASE): .engines/%/ready: tests/engines/%/
 	@echo "installing $* into .engines"
 	@rm -rf .engines/$*
 	@$(TIMED) .ci/install .engines/$* --requirement $<
+	@touch $@
+
+$(TOOLKITS): tests/engines/toolkits/requirements.txt tests/engines/toolkits/package-lock.json | $(VENV)
+	@command -v node npm > /dev/null || { echo "toolkits: needs Node 20 or later (node, npm) on the PATH" >&2; exit 1; }
+	@echo "installing the CDK and a packer of the Serverless Framework into .engines/toolkits"
+	@rm -rf .engines/toolkits
+	@$(TIMED) .ci/install .engines/toolkits --requirement $<
+	@cp tests/engines/toolkits/package*.json .engines/toolkits
+	@$(TIMED) npm ci --prefix .engines/toolkits --ignore-scripts --no-audit --no-fund --loglevel=error
 	@touch $@
 
 # Only what the extra `docs` names, and not flowguard with what it needs.

@@ -30,6 +30,9 @@ _EXAMPLE: Final = "2027-03-01T02:00:00Z"
 _EXPRESSION: Final = late_pattern(r"cron\(\S+( \S+){5}\)|rate\([1-9][0-9]{0,9} (minute|hour|day)s?\)")
 _TIMEZONE: Final = late_pattern(r"[A-Za-z0-9_+-]{1,50}(/[A-Za-z0-9_+-]{1,50}){0,2}")
 _NAME: Final = late_pattern("[0-9A-Za-z_-]{1,32}")
+_BRACES: Final = r"{\u007b"
+"""``{{`` within a text of JSON, where two braces stand nowhere else."""
+
 _EVENT: Final = "00000000-0000-4000-8000-000000000000"
 """The id of the event in a tick's body. A tick is named by its request id, and has this form alone."""
 
@@ -76,7 +79,8 @@ class Every:
     def input(self, flow: str, stage: str) -> str:
         """Return the body of its messages to this stage, in which EventBridge Scheduler writes the tick's time.
 
-        It is an event, so that its ``time`` is that of the request, in a notification with the request's id.
+        It is an event, so that its ``time`` is that of the request, in a notification with the request's id. No two
+        braces that open stand side by side in it: CloudFormation would take ``{{resolve:…}}`` for one of its own.
         """
         tick = f"{flow}/{self.name}/{SCHEDULED_AT}"
         event = {
@@ -94,7 +98,7 @@ class Every:
         body = new_notification(
             encode_json(event), message_id=tick, arn=UNKNOWN_QUEUE, sent_at=0, attributes=attributes
         )
-        return to_json({**body, "Timestamp": SCHEDULED_AT})
+        return to_json({**body, "Timestamp": SCHEDULED_AT}).replace("{{", _BRACES)
 
 
 def _is_like(form: Any, given: object) -> bool:

@@ -169,6 +169,13 @@ def test_the_body_of_a_tick_names_stage_and_time() -> None:
     assert body["Timestamp"] == SCHEDULED_AT
 
 
+@pytest.mark.parametrize("text", ["{{resolve:ssm:/shop/key}}", "{{{resolve", r"\{{", "{{{{", "{ {"])
+def test_no_text_of_a_payload_is_a_reference_of_cloudformation(text: str) -> None:
+    body = Every("rate(1 day)", {"night": text, text: [{"a": {}}]}).input("orders", "count")
+    assert "{{" not in body
+    assert json.loads(json.loads(body)["Message"])["detail"] == {"night": text, text: [{"a": {}}]}
+
+
 class Unreadable(Mapping[str, Any]):
     def __getitem__(self, key: str) -> Any:
         raise OSError("the file is gone")

@@ -34,6 +34,9 @@ _LIMITS: Final = Document("CloudFormation quotas", f"{_CFN}/UserGuide/cloudforma
 _NESTED: Final = Document(
     "Embed stacks within other stacks using nested stacks", f"{_CFN}/UserGuide/using-cfn-nested-stacks.html"
 )
+_DYNAMIC: Final = Document(
+    "Get values stored in other services using dynamic references", f"{_CFN}/UserGuide/dynamic-references.html"
+)
 _EXPORTS: Final = Document("ListExports", f"{_CFN}/APIReference/API_ListExports.html")
 _TAGS: Final = Document(
     "Tags", "https://docs.aws.amazon.com/resourcegroupstagging/latest/APIReference/API_GetResources.html"
@@ -129,6 +132,16 @@ DEPLOYMENT_FACTS: Final = (
         words=("ListExports", "Exports"),
         engines=like("ministack"),
         by_hand="A stack that imports what another exports shows it.",
+    ),
+    Fact(
+        name="cloudformation-dynamic-references",
+        sentence="CloudFormation takes `{{resolve:…}}` in a property for a reference to a parameter or secret, and "
+        "writes its value there, also within a longer text. No page says how to write such a text itself.",
+        source=_DYNAMIC,
+        read="2026-11",
+        relied_on_by=("every.py:Every.input", "docs/guides/by-the-clock.md"),
+        engines=NOWHERE,
+        by_hand="A stack with a schedule whose payload has such a text shows it.",
     ),
     Fact(
         name="iam-service-principals",

@@ -168,6 +168,11 @@ def table_arn(name: str) -> Arn:
     return Arn(whole=name) if name.startswith("arn:") else Arn("dynamodb", f"table/{name}")
 
 
+def role_arn(role: str) -> Arn:
+    """Return the ARN of a role from its name, with its path, or from its ARN."""
+    return Arn(whole=role) if role.startswith("arn:") else Arn("iam", f"role/{role}", region=False)
+
+
 def stream_arn(place: str) -> Arn:
     """Return the ARN of a stream from what a permission calls it. A table's streams have all the same one."""
     if place.startswith("arn:"):
@@ -217,7 +222,7 @@ def _arn(needed: Deployment, permission: Permission) -> Arn:
             place = name if permission.on is Target.OBJECTS else name.partition("/")[0]
             return Arn("s3", place, region=False, account=False)
         case Target.SCHEDULER_ROLE:
-            return Arn(whole=name) if name else SCHEDULER_ROLE
+            return role_arn(name) if name else SCHEDULER_ROLE
         case Target.BUS | Target.FUNCTION | Target.PARAMETER | Target.SECRET | Target.SCHEDULES | Target.LOGS:
             return Arn(whole=name) if name.startswith("arn:") else _of_kind(permission.on, name)
         case _:

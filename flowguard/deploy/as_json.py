@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, Final
 
+from flowguard.deploy.arns import SCHEDULER_ROLE, AllowedActions, Arn, statements_of
 from flowguard.deploy.needs import Deployment, FunctionNeed, QueueNeed, ScheduleNeed, StreamNeed
+
+PARTITION: Final = "${AWS::Partition}"
+REGION: Final = "${AWS::Region}"
+ACCOUNT: Final = "${AWS::AccountId}"
+ROLE_OF_SCHEDULER: Final = "${SchedulerRole}"
+"""What stands in statements for the values of a deployment, as ``Fn::Sub`` of CloudFormation reads it."""
 
 
 def described(needed: Deployment) -> str:
-    """Return the description as one line of JSON."""
+    """Return the description as one line of JSON.
+
+    Raises :class:`CannotDeploy` for the policy of a function that is too large for a role.
+    """
     return json.dumps(
         {
             "flows": [flow.name for flow in needed.flows],
-            "functions": [_function(function) for function in needed.functions],
+            "functions": [_function(needed, function) for function in needed.functions],
             "tables": [
                 {"name": table.name, "key": dict(zip(table.key.names, table.key.types, strict=True)), "ttl": table.ttl}
                 | {"existing": table.existing}
@@ -23,7 +33,9 @@ def described(needed: Deployment) -> str:
             "topics": [
                 {"arn": topic.arn, "existing": topic.existing, "buckets": topic.buckets} for topic in needed.topics
             ],
+            "signing_secret": needed.signing_secret,
             "long_delays": needed.long_delays,
+            "scheduler": _scheduler(needed) if needed.has_scheduler else None,
             "schedules": [_schedule(schedule) for schedule in needed.schedules],
             "notes": needed.notes,
         },
@@ -42,7 +54,17 @@ def _schedule(schedule: ScheduleNeed) -> dict[str, Any]:
     }
 
 
-def _function(function: FunctionNeed) -> dict[str, Any]:
+def _scheduler(needed: Deployment) -> dict[str, Any]:
+    targets = [queue.name for queue in needed.schedule_targets()]
+    return {
+        "group": needed.scheduler_group,
+        "role": needed.scheduler_role,
+        "sends_to": list(dict.fromkeys([*targets, *needed.undelivered_by_scheduler])),
+        "undelivered": needed.undelivered_schedules,
+    }
+
+
+def _function(needed: Deployment, function: FunctionNeed) -> dict[str, Any]:
     return {
         "name": function.name,
         "handler": function.definition.handler,
@@ -52,6 +74,11 @@ def _function(function: FunctionNeed) -> dict[str, Any]:
         "reads": function.reads,
         "streams": [_stream(stream) for stream in function.streams],
         "timeout": function.timeout,
+        "memory": function.memory,
+        "batch_size": function.batch_size,
+        "window": function.window,
+        "max_concurrency": function.max_concurrency,
+        "role": function.role,
         "url": function.has_url,
         "links_to": function.links_to,
         "environment": dict(function.environment),
@@ -59,7 +86,19 @@ def _function(function: FunctionNeed) -> dict[str, Any]:
             {"on": permission.target, "name": permission.name, "actions": permission.actions}
             for permission in function.permissions
         ],
+        "statements": [_statement(function, statement) for statement in statements_of(needed, function)],
     }
+
+
+def _statement(function: FunctionNeed, statement: AllowedActions) -> dict[str, Any]:
+    """Return a statement of the policy of a function's role, for ``Fn::Sub``."""
+    owner = dict(function.environment).get("FLOWGUARD_BUCKET_OWNER", ACCOUNT)
+    resources = [_filled(arn) for arn in statement.arns]
+    return {"Effect": "Allow", "Action": statement.actions, "Resource": resources, **statement.condition(owner)}
+
+
+def _filled(arn: Arn) -> str:
+    return ROLE_OF_SCHEDULER if arn == SCHEDULER_ROLE else arn.filled(PARTITION, REGION, ACCOUNT)
 
 
 def _stream(stream: StreamNeed) -> dict[str, Any]:
@@ -82,6 +121,8 @@ def _queue(queue: QueueNeed) -> dict[str, Any]:
         "give_up_to": queue.give_up_to,
         "max_receive_count": queue.max_receive_count if queue.give_up_to is not None else None,
         "topics": queue.topics,
+        "rules": [{"bus": bus.name, "source": bus.source, "detail_type": bus.detail_type} for bus in queue.rules],
+        "undelivered": queue.undelivered,
         "buckets": queue.buckets,
         "existing": not queue.made,
     }

@@ -23,7 +23,16 @@ from flowguard.deploy.needs import (
 from flowguard.deploy.nested_stacks import BY_ITSELF, MOST_PARAMETERS, split
 from flowguard.deploy.options import DeployOptions
 from flowguard.deploy.problems import CannotDeploy
-from flowguard.deploy.template import LOOPS, POLICY_VERSION, SYSTEM_LOG_LEVEL, VIEW, Json, Template, warm_units
+from flowguard.deploy.template import (
+    ABOUT_SCHEDULER,
+    LOOPS,
+    POLICY_VERSION,
+    SYSTEM_LOG_LEVEL,
+    VIEW,
+    Json,
+    Template,
+    warm_units,
+)
 from flowguard.destinations import Bus
 from flowguard.sim.limits.queues import LARGEST as LARGEST_MESSAGE
 
@@ -247,6 +256,7 @@ class _CloudFormation(Template):
     def add_scheduler_role(self, statements: Sequence[Json]) -> None:
         trust = self.trusting(SCHEDULER, self.scheduler_trust())
         self.resources[_SCHEDULER] = self._role(trust, statements, self.needed.owners)
+        self.outputs[f"{_SCHEDULER}Arn"] = {"Description": ABOUT_SCHEDULER, "Value": self.scheduler_role_reference()}
 
     def add_schedule(self, schedule: ScheduleNeed) -> None:
         self.resources[self.ids.camel("Schedule", schedule.name)] = {

@@ -21,12 +21,15 @@ _EXPORTED: Final[Mapping[str, tuple[str, str, str]]] = {
 """Types of resources that are exported: the kind in the export's name, the property with the resource's name, and the
 attribute with its ARN. The ARN of a topic is its ``Ref``."""
 
+_SCHEDULER: Final = "SchedulerRole"
+"""The label of the role that other deployments need to share a schedule group. It has no name of its own."""
+
 _OTHER: Final = re.compile("[^A-Za-z0-9:-]")
 """Characters that the name of an export may not have."""
 
 
 def exported(resources: Mapping[str, Json], prefix: str) -> dict[str, Json]:
-    """Make outputs that export the ARNs of the tables, queues, topics, functions and schedule groups.
+    """Make outputs that export the ARNs of tables, queues, topics, functions, schedule groups and the scheduler's role.
 
     An export is named ``PREFIX:queue:NAME``; ``-`` replaces what is no letter or digit. Raises :class:`CannotDeploy`
     if two exports would have the same name.
@@ -46,7 +49,9 @@ def exported(resources: Mapping[str, Json], prefix: str) -> dict[str, Json]:
 def _arns(resources: Mapping[str, Json]) -> Iterator[tuple[str, str, Json]]:
     """Yield the label of each resource that is exported, what it is called, and its ARN."""
     for label, resource in resources.items():
-        if (form := _EXPORTED.get(resource["Type"])) is not None:
+        if label == _SCHEDULER:
+            yield label, "role:scheduler", {"Fn::GetAtt": [label, "Arn"]}
+        elif (form := _EXPORTED.get(resource["Type"])) is not None:
             kind, property_, attribute = form
             value = {"Fn::GetAtt": [label, attribute]} if attribute else {"Ref": label}
             yield label, f"{kind}:{resource['Properties'][property_]}", value

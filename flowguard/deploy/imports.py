@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from flowguard.deploy.problems import CannotDeploy
+from flowguard.text.printable import printable
 
 Json = dict[str, Any]
 Find = Callable[[str], str | None]
 """Tells the value of an export by its name. None leaves it to the deployment."""
 
+_MARKS: Final = ("import:", "import-arn:")
 _IMPORT: Final = re.compile("import(-arn)?:([A-Za-z0-9:-]+)")
-_ROLES: Final = "arn:aws:iam::000000000000:"
-_STAND_IN: Final = re.compile(f"(?:{_ROLES}(?:role|policy)/)?imported-[0-9a-f]{{16}}")
+_FORM: Final = "import:NAME or import-arn:NAME, with a NAME of a-z, A-Z, 0-9, : and -"
+_NOBODY: Final = "000000000000"
+_NAME: Final = "imported-{0}"
+_REGION: Final = "region-"
+_KEY: Final = f"arn:aws:kms:{_REGION}{{0}}:{_NOBODY}:key/imported-{{0}}"
 
 _ENDS: Final[Mapping[str, tuple[str, int]]] = {
     **dict.fromkeys(("tables", "scheduler_group"), ("/", 1)),
@@ -23,11 +28,20 @@ _ENDS: Final[Mapping[str, tuple[str, int]]] = {
 }
 """By the option: what parts the name from the rest of an ARN, and which part it is."""
 
-_ARNS: Final[Mapping[str, str]] = {
-    **dict.fromkeys(("role", "scheduler_role", "senders", "operators"), "role"),
-    **dict.fromkeys(("policies", "permissions_boundary"), "policy"),
+_WHOLE: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("role", "scheduler_role", "senders", "operators"), f"arn:aws:iam::{_NOBODY}:role/{_NAME}"),
+    **dict.fromkeys(("policies", "permissions_boundary"), f"arn:aws:iam::{_NOBODY}:policy/{_NAME}"),
+    **dict.fromkeys(("kms_key", "bucket_key"), _KEY),
+    "code_signing": f"arn:aws:lambda:here:{_NOBODY}:code-signing-config:csc-0{{0}}",
+    "subnets": "subnet-{0}",
+    "security_groups": "sg-{0}",
 }
-"""The options that take ARNs, and of what."""
+"""The options that take an ARN or an id and no name, with the form of what stands for it."""
+
+_HASH: Final = "[0-9a-f]{16}"
+_STAND_IN: Final = re.compile(
+    "|".join(form.format(_HASH) for form in (*dict.fromkeys(_WHOLE.values()), _NAME, f"{_REGION}{{0}}"))
+)
 
 
 class Import(NamedTuple):
@@ -45,9 +59,8 @@ class Import(NamedTuple):
 
     @property
     def stand_in(self) -> str:
-        """Return what stands for it until the deployment: a name, or an ARN of what takes none."""
-        name = f"imported-{hashlib.sha256(str(self).encode()).hexdigest()[:16]}"
-        return f"{_ROLES}{_ARNS[self.option]}/{name}" if self.option in _ARNS else name
+        """Return what stands for it until the deployment: a name, or the ARN or id of what takes none."""
+        return _WHOLE.get(self.option, _NAME).format(hashlib.sha256(str(self).encode()).hexdigest()[:16])
 
     def of_value(self, value: str) -> str:
         """Return what the option says where the export has that value."""
@@ -55,11 +68,14 @@ class Import(NamedTuple):
 
     def as_json(self) -> Json:
         """Return what the option says, in CloudFormation's language."""
-        value: Json = {"Fn::ImportValue": self.export}
-        if not self.of_arn:
-            return value
-        between, place = _ENDS[self.option]
-        return {"Fn::Select": [place, {"Fn::Split": [between, value]}]}
+        return self._part(*_ENDS[self.option]) if self.of_arn else {"Fn::ImportValue": self.export}
+
+    def region_as_json(self) -> Json:
+        """Return the region in the ARN that it is, in CloudFormation's language."""
+        return self._part(":", 3)
+
+    def _part(self, between: str, place: int) -> Json:
+        return {"Fn::Select": [place, {"Fn::Split": [between, {"Fn::ImportValue": self.export}]}]}
 
 
 Imports = Mapping[str, Import]
@@ -69,7 +85,7 @@ Imports = Mapping[str, Import]
 def with_values(given: Mapping[str, Any], find: Find) -> tuple[Json, dict[str, Import]]:
     """Return options with the values of the imports in them, and the imports. Something stands for a value not known.
 
-    Raises :class:`CannotDeploy` for options that take no import.
+    Raises :class:`CannotDeploy` for options that take no import, and for texts that begin as one and are none.
     """
     imports: dict[str, Import] = {}
     problems: list[str] = []
@@ -80,6 +96,7 @@ def with_values(given: Mapping[str, Any], find: Find) -> tuple[Json, dict[str, I
         if isinstance(value, list):
             return [said(each, path) for each in value]
         if (match := _read(value, path)) is None:
+            problems.extend(_ill_formed(value, path))
             return value
         if (option := _taken(path, of_arn=match[1] is not None)) is None:
             problems.append(f"{'.'.join(path)} takes no {match[0]}")
@@ -101,14 +118,22 @@ def _read(value: Any, path: tuple[str, ...]) -> re.Match[str] | None:
     return _IMPORT.fullmatch(value) if isinstance(value, str) and path[0] != "tags" else None
 
 
+def _ill_formed(value: Any, path: tuple[str, ...]) -> Iterator[str]:
+    """Yield what is wrong with a text that begins as an import does and is none."""
+    if isinstance(value, str) and path[0] != "tags" and value.startswith(_MARKS):
+        yield f"{'.'.join(path)} is {printable(value)}; another stack's export is written {_FORM}"
+
+
 def _taken(path: tuple[str, ...], *, of_arn: bool) -> str | None:
     """Return the option of a place, or its section. None for one that takes no import."""
     match path:
         case ("tables" | "queues" | "topics" as section, _, "name"):
             return section
-        case ("settings", "bucket" | "scheduler_group" as option) | ("queues", _, "buckets" as option):
+        case ("settings", "bucket" | "scheduler_group" as option):
             return option
-        case (*_, option) if option in _ARNS and not of_arn:
+        case ("queues" | "topics", _, "buckets" as option):
+            return option
+        case (*_, option) if option in _WHOLE and not of_arn:
             return option
         case (*_, "environment", _) if not of_arn:
             return "environment"
@@ -140,6 +165,7 @@ def group_is_imported(imports: Imports) -> bool:
 def shown(text: str, imports: Imports) -> str:
     """Return a text for people, which names imports as the options do."""
     by_name = {stand_in.rpartition("/")[2]: str(each) for stand_in, each in imports.items()}
+    by_name |= dict.fromkeys(map(_region_of, imports), "REGION")
     return _STAND_IN.sub(lambda match: by_name.get(match[0].rpartition("/")[2], match[0]), text)
 
 
@@ -162,12 +188,25 @@ def importing(value: Any, imports: Imports) -> Any:
 
 def _substituted(text: str, imports: Imports, value: Any) -> Any:
     """Return a text of ``Fn::Sub`` with variables where something stood for an import. Or ``value`` if nothing did."""
-    variables = {_variable(each): imports[each].as_json() for each in _STAND_IN.findall(text) if each in imports}
+    functions = _functions(imports)
+    variables = {_variable(each): functions[each] for each in _STAND_IN.findall(text) if each in functions}
     if not variables:
         return value
-    named = _STAND_IN.sub(lambda match: f"${{{_variable(match[0])}}}" if match[0] in imports else match[0], text)
+    named = _STAND_IN.sub(lambda match: f"${{{_variable(match[0])}}}" if match[0] in functions else match[0], text)
     return {"Fn::Sub": [named, variables]}
 
 
+def _functions(imports: Imports) -> dict[str, Json]:
+    """Return the functions of CloudFormation by what stands for their values."""
+    regions = {_region_of(stand_in): each.region_as_json() for stand_in, each in imports.items()}
+    return {**regions, **{stand_in: each.as_json() for stand_in, each in imports.items()}}
+
+
+def _region_of(stand_in: str) -> str:
+    """Return what stands for the region of a key, by what stands for the key. Nothing for other stand-ins."""
+    return "".join(part for part in stand_in.split(":") if part.startswith(_REGION))
+
+
 def _variable(stand_in: str) -> str:
-    return f"Imported{stand_in.rpartition('-')[2]}"
+    kind, _, rest = re.split("[/:]", stand_in)[-1].partition("-")
+    return f"{kind.capitalize()}{rest}"

@@ -30,10 +30,13 @@ _FEEDING: Final[Mapping[str, tuple[str, Callable[[QueueNeed], tuple[str, ...]]]]
 def key_policies(needed: Deployment, options: DeployOptions) -> str:
     """Return the statements that the policies of a deployment's keys need, as JSON.
 
-    Raises :class:`CannotDeploy` where it uses none.
+    Raises :class:`CannotDeploy` where it uses none, or one that another stack exports.
     """
     if not (keys := keys_of(needed)):
         raise CannotDeploy("the key policy", ('no key is used; say kms_key = "arn:…" in the options',))
+    if imported := [str(options.imports[key]) for key in keys if key in options.imports]:
+        problem = f"which key {', '.join(imported)} is, the deployment tells; here say the ARN, which has its region"
+        raise CannotDeploy("the key policy", (problem,))
     return json.dumps({key: key_policy(needed, key, options.account) for key in keys}, indent=2)
 
 

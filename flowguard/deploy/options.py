@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Final, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from flowguard.deploy.imports import Find, Import, Imports, with_values
 from flowguard.deploy.kafka_need import SCRAM
@@ -69,6 +80,17 @@ MOST_TAGS: Final = 40
 _KEY: Final = "[key]"
 """The last part of the place of an error that is in a name and not in its value."""
 
+_BUCKET_ARN: Final = re.compile("arn:[a-z0-9-]+:s3:::(.+)")
+_GROUP_ARN: Final = re.compile("arn:[a-z0-9-]+:scheduler:[a-z0-9-]+:[0-9]{12}:schedule-group/(.+)")
+
+
+def _name_in(form: re.Pattern[str], given: Any) -> Any:
+    """Return the name in an ARN of that form. What is no such ARN stays as it is."""
+    return match[1] if isinstance(given, str) and (match := form.fullmatch(given)) is not None else given
+
+
+_name_of_group = partial(_name_in, _GROUP_ARN)
+BucketName = Annotated[str, BeforeValidator(partial(_name_in, _BUCKET_ARN)), Field(pattern=BUCKET)]
 TagKey = Annotated[str, Field(pattern=TAG_KEY)]
 TagText = Annotated[str, Field(pattern=TAG_TEXT, max_length=LONGEST_TAG)]
 Days = Annotated[int, Field(ge=1)]
@@ -97,7 +119,7 @@ class FunctionOptions(Frozen):
     url_auth: Literal["AWS_IAM", "NONE"] = "AWS_IAM"
     """Who may call the URL of a function that starts runs: who may by IAM, or all."""
     role: str | None = Field(None, pattern=ROLE)
-    """The ARN of a role that is there. None is made then."""
+    """The name or ARN of a role that is there. None is made then."""
     queue: str | None = Field(None, pattern=QUEUE)
     """The queue of a function under ``@once``; one of its rule's name by default."""
     policies: tuple[Annotated[str, Field(pattern=POLICY)], ...] = ()
@@ -118,12 +140,12 @@ class QueueOptions(Frozen):
     name: str | None = Field(None, pattern=ANY_QUEUE)
     """Its name at AWS, or its ARN, where that does not follow from the rule of the names."""
     senders: tuple[Annotated[str, Field(pattern=ROLE)], ...] = ()
-    """ARNs of further roles that may send to the queue: of flows and services that are deployed elsewhere.
+    """Names or ARNs of further roles that may send to the queue: of flows and services that are deployed elsewhere.
 
     A queue of which any are named is closed to all others. One of answers or dead letters is closed anyway.
     """
-    buckets: tuple[Annotated[str, Field(pattern=BUCKET)], ...] = ()
-    """Names of buckets of the same account that tell the queue what happens to their objects."""
+    buckets: tuple[BucketName, ...] = ()
+    """Names or ARNs of buckets of the same account that tell the queue what happens to their objects."""
     kms_key: KeyArn | None = None
     """The ARN of its key, if it has another one."""
     max_receive_count: int = Field(MANY_RECEIVES, ge=3, le=1_000)
@@ -149,8 +171,8 @@ class TopicOptions(Frozen):
     existing: bool = False
     name: str | None = Field(None, pattern=ANY_TOPIC)
     """Its name at AWS, or its ARN, where that does not follow from the rule of the names."""
-    buckets: tuple[Annotated[str, Field(pattern=BUCKET)], ...] = ()
-    """Names of buckets of the same account that tell the topic what happens to their objects."""
+    buckets: tuple[BucketName, ...] = ()
+    """Names or ARNs of buckets of the same account that tell the topic what happens to their objects."""
     kms_key: KeyArn | None = None
     """The ARN of its key, if it has another one."""
 
@@ -215,13 +237,14 @@ class SettingsOptions(Frozen):
     table: str = Field("flowguard", min_length=3)
     names: NameRule = "*"
     """The names at AWS: a rule with * for the name in the code."""
-    bucket: str | None = None
+    bucket: BucketName | None = None
     bucket_owner: str | None = Field(None, pattern=ACCOUNT)
     """The account of the bucket, where that is another than the functions'."""
     offload_above: int | None = Field(None, ge=1_024, le=200_000)
     prefix: str | None = None
     scheduler_role: str | None = Field(None, pattern=ROLE)
-    scheduler_group: str = Field("flowguard", pattern=SCHEDULE_GROUP)
+    scheduler_group: Annotated[str, BeforeValidator(_name_of_group)] = Field("flowguard", pattern=SCHEDULE_GROUP)
+    """The name of the group of schedules, or its ARN: of the account and region that is deployed to."""
     signing_keys: str | None = Field(None, pattern=KEYS)
     token_keys: str | None = Field(None, pattern=KEYS)
     """Keys of tokens alone. Without them the signing keys make tokens too."""
@@ -256,7 +279,7 @@ class DeployOptions(Frozen):
     reply_to: tuple[str, ...] = ()
     """Queues that requests may name as their ``reply_to``, of flows that list none."""
     operators: tuple[Annotated[str, Field(pattern=ROLE)], ...] = ()
-    """ARNs of the roles of those who redrive, retry and cancel. Named, inboxes of later stages are closed to others."""
+    """The roles of those who redrive, retry and cancel. Named, inboxes of later stages are closed to others."""
     exports: str | None = Field(None, pattern=EXPORT)
     """What the names begin with under which the template exports the ARNs of what it makes."""
     tags: dict[TagKey, TagText] = Field({}, max_length=MOST_TAGS)

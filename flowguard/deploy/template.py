@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from flowguard.deploy.alarms import LoggedMetric, MetricAlarm, alarms_of, metrics_of
-from flowguard.deploy.arns import SCHEDULER_ROLE, Arn, queue_arn, rule_arn, statements_of, stream_arn
+from flowguard.deploy.arns import SCHEDULER_ROLE, Arn, queue_arn, role_arn, rule_arn, statements_of, stream_arn
 from flowguard.deploy.key_uses import READS, SENDS, only_through
 from flowguard.deploy.logical_ids import LogicalIds
 from flowguard.deploy.needs import (
@@ -43,6 +43,8 @@ SYSTEM_LOG_LEVEL: Final = "INFO"
 
 S3: Final = "s3.amazonaws.com"
 """S3, as a principal."""
+
+ABOUT_SCHEDULER: Final = "The ARN of the role with which EventBridge Scheduler sends messages."
 
 OF_SCHEDULE: Final = "kms:EncryptionContext:aws:scheduler:schedule:arn"
 """The condition key that names a schedule with an encrypted message."""
@@ -168,10 +170,11 @@ class Template(ABC):
         roles = [self._role_arn(function) for function in self.needed.senders(queue.name)]
         if queue in self.needed.schedule_targets() or queue.name in self.needed.undelivered_by_scheduler:
             roles.append(self.scheduler_role_arn())
-        return [*roles, *map(self.text, dict.fromkeys((*queue.senders, *operators_of(queue, self.options))))]
+        given = dict.fromkeys(map(role_arn, (*queue.senders, *operators_of(queue, self.options))))
+        return [*roles, *map(self.arn, given)]
 
     def _role_arn(self, function: FunctionNeed) -> Any:
-        return self.function_role_reference(function) if function.role is None else self.text(function.role)
+        return self.function_role_reference(function) if function.role is None else self.arn(role_arn(function.role))
 
     @abstractmethod
     def function_role_reference(self, function: FunctionNeed) -> Any:
@@ -255,7 +258,7 @@ class Template(ABC):
     def scheduler_role_arn(self) -> Any:
         """Return the ARN of the role of the scheduler, made here or given."""
         given = self.needed.scheduler_role
-        return self.arn(SCHEDULER_ROLE if given is None else Arn(whole=given))
+        return self.arn(SCHEDULER_ROLE if given is None else role_arn(given))
 
     def _scheduler_statements(self, queues: Sequence[str]) -> Iterator[Json]:
         """Yield what the scheduler may do: send to the queues, and use keys."""
@@ -293,8 +296,9 @@ class Template(ABC):
     # -- functions
 
     def _add_function(self, function: FunctionNeed) -> None:
-        role: Any = function.role
-        if role is None:
+        if function.role is not None:
+            role = self.arn(role_arn(function.role))
+        else:
             statements = [
                 {
                     "Effect": "Allow",

@@ -20,7 +20,16 @@ from flowguard.deploy.needs import (
 )
 from flowguard.deploy.options import DeployOptions
 from flowguard.deploy.problems import CannotDeploy
-from flowguard.deploy.template import LOOPS, POLICY_VERSION, SYSTEM_LOG_LEVEL, VIEW, Json, Template, warm_units
+from flowguard.deploy.template import (
+    ABOUT_SCHEDULER,
+    LOOPS,
+    POLICY_VERSION,
+    SYSTEM_LOG_LEVEL,
+    VIEW,
+    Json,
+    Template,
+    warm_units,
+)
 from flowguard.destinations import Bus
 from flowguard.sim.limits.queues import LARGEST as LARGEST_MESSAGE
 
@@ -51,6 +60,8 @@ _LISTED: Final = {
     "table arns": ("aws_dynamodb_table", "arn", "The ARN of each table, by its name."),
 }
 """The outputs of all that is made of a type."""
+
+_ROLE_OUTPUT: Final = "scheduler role arn"
 
 _REMOVES: Final = ">= 1.7"
 """The first Terraform that has ``removed`` blocks."""
@@ -116,7 +127,7 @@ class _Terraform(Template):
         self.resources: dict[str, dict[str, Json]] = {}
         self.outputs: dict[str, Json] = {}
         self.data: dict[str, Json] = {}
-        for part in _LISTED:
+        for part in (*_LISTED, _ROLE_OUTPUT):
             self.ids.snake("output", part)  # no function's URL gets the name
 
     def whole(self) -> Json:
@@ -282,6 +293,8 @@ class _Terraform(Template):
     def add_scheduler_role(self, statements: Sequence[Json]) -> None:
         trust = self.trusting(SCHEDULER, self.scheduler_trust())
         self._role(_SCHEDULER, "flowguard-scheduler-", trust, statements, self.needed.owners)
+        told = {"description": ABOUT_SCHEDULER, "value": self.scheduler_role_reference()}
+        self.outputs[self.ids.snake("output", _ROLE_OUTPUT)] = told
 
     def add_schedule(self, schedule: ScheduleNeed) -> None:
         group = f"${{{self._address('aws_scheduler_schedule_group', _SCHEDULER)}.name}}" if self.makes_group else None

@@ -29,7 +29,7 @@ _WORDS: Final = {
     "value_error": "{error}",
 }
 
-ROLE: Final = r"^arn:[a-z0-9-]+:iam::[0-9]{12}:role/[A-Za-z0-9_+=,.@/-]+$"
+ROLE: Final = r"^(arn:[a-z0-9-]+:iam::[0-9]{12}:role/)?[A-Za-z0-9_+=,.@-]+(/[A-Za-z0-9_+=,.@-]+)*$"
 POLICY: Final = r"^arn:[a-z0-9-]+:iam::([0-9]{12}|aws):policy/[A-Za-z0-9_+=,.@/-]+$"
 KMS_KEY: Final = "^arn:[a-z0-9-]+:kms:[a-z0-9-]+:[0-9]{12}:key/[A-Za-z0-9-]+$"
 CODE_SIGNING: Final = "^arn:[a-z0-9-]+:lambda:[a-z0-9-]+:[0-9]{12}:code-signing-config:csc-[0-9a-z]{17}$"
@@ -62,7 +62,7 @@ RUNTIME: Final = r"^python3\.\d+$"
 ARCHITECTURE: Final = "^(arm64|x86_64)$"
 
 PATTERNS: Final = {
-    ROLE: "is no ARN of a role, such as arn:aws:iam::123456789012:role/shop",
+    ROLE: "is no role: neither its path and name, such as teams/shop, nor its ARN, arn:aws:iam::123456789012:role/shop",
     POLICY: "is no ARN of a policy, such as arn:aws:iam::123456789012:policy/shop",
     KMS_KEY: "is no ARN of a key, such as arn:aws:kms:eu-west-1:123456789012:key/1234abcd-…; an alias is none",
     CODE_SIGNING: "is no ARN of a code signing configuration, arn:aws:lambda:…:code-signing-config:csc-…",

@@ -149,9 +149,10 @@ def test_what_no_bucket_can_tell_is_refused(flow: type[Flow], queue: str, proble
     deployment(options(**{queue: {}}), flow)
 
 
-def test_a_bucket_is_named_and_not_its_arn() -> None:
+def test_a_bucket_goes_by_its_name_or_its_arn() -> None:
+    assert options(files={"buckets": ["arn:aws:s3:::uploads"]}).queues["files"].buckets == ("uploads",)
     with pytest.raises(ValueError, match="pattern"):
-        options(files={"buckets": ["arn:aws:s3:::uploads"]})
+        options(files={"buckets": ["arn:aws:s3:::uploads/keys"]})
 
 
 def test_what_is_needed_and_the_audit_name_them() -> None:

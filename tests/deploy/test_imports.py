@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -18,6 +19,7 @@ from flowguard.deploy.live import LiveAccount, NotLive
 from flowguard.deploy.planned.imported import stand_ins
 from flowguard.deploy.problems import CannotDeploy
 from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
+from flowguard.text.setting_problems import CODE_SIGNING, KMS_KEY, SECURITY_GROUP, SUBNET
 from tests.deploy.test_doctor import SESSION
 
 ROLE: Final = "arn:aws:iam::123456789012:role/orders"
@@ -92,6 +94,46 @@ def test_an_option_takes_an_arn_that_another_stack_exports(path: tuple[str, ...]
     assert arn.as_json() == {"Fn::ImportValue": "role"}
 
 
+KEY: Final = "arn:aws:kms:eu-west-1:123456789012:key/1234abcd"
+SIGNED: Final = "arn:aws:lambda:eu-west-1:123456789012:code-signing-config:csc-0123456789abcdef0"
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "pattern"),
+    [
+        (("kms_key",), KEY, KMS_KEY),
+        (("bucket_key",), KEY, KMS_KEY),
+        (("tables", "stock", "kms_key"), KEY, KMS_KEY),
+        (("queues", "parcels", "kms_key"), KEY, KMS_KEY),
+        (("topics", "placed", "kms_key"), KEY, KMS_KEY),
+        (("streams", "views", "kms_key"), KEY, KMS_KEY),
+        (("code_signing",), SIGNED, CODE_SIGNING),
+        (("vpc", "subnets"), "subnet-0a1b2c3d", SUBNET),
+        (("vpc", "security_groups"), "sg-0a1b2c3d", SECURITY_GROUP),
+        (("streams", "views", "subnets"), "subnet-0a1b2c3d", SUBNET),
+        (("streams", "views", "security_groups"), "sg-0a1b2c3d", SECURITY_GROUP),
+    ],
+)
+def test_what_has_an_arn_or_an_id_and_no_name_may_be_imported(path: tuple[str, ...], value: str, pattern: str) -> None:
+    options, [(stand_in, each)] = read(placed("import:shared", *path))
+    assert (at(options, *path), each.as_json()) == (stand_in, {"Fn::ImportValue": "shared"})
+    assert re.fullmatch(pattern, stand_in) is not None
+    assert shown(f"[{stand_in}]", {stand_in: each}) == "[import:shared]"
+    assert with_values(placed("import:shared", *path), {"shared": value}.get)[0] == placed(value, *path)
+
+
+def test_the_region_of_an_imported_key_is_in_its_arn() -> None:
+    _, [(stand_in, each)] = read({"kms_key": "import:key"})
+    region = stand_in.split(":")[3]
+    [text, variables] = importing(f"sqs.{region}.amazonaws.com", {stand_in: each})["Fn::Sub"]
+    [name] = variables
+    assert text == f"sqs.${{{name}}}.amazonaws.com"
+    assert variables[name] == {"Fn::Select": [3, {"Fn::Split": [":", {"Fn::ImportValue": "key"}]}]}
+    assert shown(f"sqs.{region}.amazonaws.com", {stand_in: each}) == "sqs.REGION.amazonaws.com"
+    both = importing(f"{stand_in} {region}", {stand_in: each})["Fn::Sub"]
+    assert sorted(both[1].values(), key=str) == [{"Fn::ImportValue": "key"}, variables[name]]
+
+
 @pytest.mark.parametrize("path", [("operators",), ("queues", "q", "senders"), ("defaults", "policies")])
 def test_each_of_a_list_may_be_imported(path: tuple[str, ...]) -> None:
     options, imports = read(placed(["import:a", ROLE, "import:b"], *path))
@@ -101,9 +143,10 @@ def test_each_of_a_list_may_be_imported(path: tuple[str, ...]) -> None:
     assert at(options, *path) == [ROLE]
 
 
-def test_buckets_of_a_queue_may_be_imported() -> None:
-    options, [(stand_in, bucket)] = read(placed(["import-arn:files"], "queues", "q", "buckets"))
-    assert at(options, "queues", "q", "buckets") == [stand_in]
+@pytest.mark.parametrize("section", ["queues", "topics"])
+def test_buckets_of_a_queue_or_topic_may_be_imported(section: str) -> None:
+    options, [(stand_in, bucket)] = read(placed(["import-arn:files"], section, "q", "buckets"))
+    assert at(options, section, "q", "buckets") == [stand_in]
     assert stand_ins({stand_in: bucket}) == {"import:files": f"arn:aws:s3:::{stand_in}"}
     [(stand_in, bucket)] = read(placed("import:files", "settings", "bucket"))[1]
     assert stand_ins({stand_in: bucket}) == {"import:files": stand_in}
@@ -120,7 +163,7 @@ def test_a_variable_of_your_own_code_may_be_imported() -> None:
         (("runtime",), "import:x"),
         (("functions", "f", "name"), "import:x"),
         (("streams", "s", "arn"), "import:x"),
-        (("kms_key",), "import:x"),
+        (("kms_key",), "import-arn:x"),
         (("settings", "table"), "import:x"),
         (("functions", "f", "role"), "import-arn:x"),
         (("operators",), "import-arn:x"),
@@ -133,17 +176,34 @@ def test_other_options_take_no_import(path: tuple[str, ...], text: str) -> None:
 
 
 def test_all_that_take_no_import_are_named() -> None:
-    with pytest.raises(CannotDeploy, match=r"(?s)runtime takes no .*kms_key takes no "):
-        read({"runtime": "import:x", "kms_key": "import:y"})
+    with pytest.raises(CannotDeploy, match=r"(?s)runtime takes no .*account takes no .*exports is "):
+        read({"runtime": "import:x", "account": "import:y", "exports": "import:"})
 
 
-@pytest.mark.parametrize("text", ["import:", "import:a b", "imports:a", "an import:a", 7])
+@pytest.mark.parametrize("text", ["import:", "import-arn:", "import:a b", "import:long_texts", "import-arn:a.b"])
+@pytest.mark.parametrize("path", [("settings", "bucket"), ("tables", "stock", "name"), ("operators",), ("runtime",)])
+def test_an_import_of_a_name_that_no_export_has_is_refused(path: tuple[str, ...], text: str) -> None:
+    for given in (text, [text]):
+        with pytest.raises(
+            CannotDeploy, match=rf"{'.'.join(path)} is {text}; another stack's export is written import:"
+        ):
+            read(placed(given, *path))
+
+
+def test_the_command_says_how_an_import_is_written(tmp_path: Path) -> None:
+    result = run(tmp_path, "iac", options='[settings]\nbucket = "import:Long_Texts"')
+    assert result.exit_code == 2
+    assert "settings.bucket is import:Long_Texts; another stack's export is written import:NAME" in result.stderr
+
+
+@pytest.mark.parametrize("text", ["imports:a", "an import:a", "Import:a", 7])
 def test_what_is_no_import_stays(text: Any) -> None:
     assert read({"runtime": text}) == ({"runtime": text}, [])
 
 
 def test_a_tag_is_none() -> None:
     assert read({"tags": {"from": "import:x"}}) == ({"tags": {"from": "import:x"}}, [])
+    assert read({"tags": {"from": "import:"}}) == ({"tags": {"from": "import:"}}, [])
 
 
 @pytest.mark.parametrize("section", ["tables", "queues", "topics"])
@@ -232,6 +292,37 @@ def test_a_template_imports_what_the_options_name(form: str, tmp_path: Path) -> 
     assert text.startswith("staging-*,queues.stock-counted=${Imported")
     assert "imported-" not in result.stdout + result.stderr
     assert "staging-stock" not in {each["Properties"].get("TableName") for each in template["Resources"].values()}
+
+
+SECURED: Final = """
+kms_key = "import:key"
+bucket_key = "import:key-of-bucket"
+code_signing = "import:signed"
+permissions_boundary = "import:bounds"
+[vpc]
+subnets = ["import:subnet-a", "import:subnet-b"]
+security_groups = ["import:group"]
+[settings]
+bucket = "import:texts"
+"""
+
+
+@pytest.mark.parametrize("form", ["cloudformation", "sam"])
+def test_what_security_asks_for_may_be_another_stacks(form: str, tmp_path: Path) -> None:
+    file = tmp_path / "t.json"
+    assert run(tmp_path, "iac", "--format", form, "-o", str(file), options=SECURED).exit_code == 0
+    text = file.read_text(encoding="utf-8")
+    assert {f'"Fn::ImportValue": "{name}"' in text for name in re.findall('import:([a-z-]+)"', SECURED)} == {True}
+    assert re.search(r"imported-|region-[0-9a-f]{16}|(subnet|sg)-[0-9a-f]{16}|csc-0|000000000000", text) is None
+    looked = run(tmp_path, "doctor", "--template", str(file), options=SECURED)
+    assert "0 errors, 0 warnings" in looked.output
+
+
+def test_the_policy_of_an_imported_key_needs_its_arn(tmp_path: Path) -> None:
+    result = run(tmp_path, "iac", "--key-policy", options='kms_key = "import:key"')
+    assert result.exit_code == 2
+    assert "which key import:key is, the deployment tells; here say the ARN" in result.stderr
+    assert run(tmp_path, "iac", "--key-policy", options=f'kms_key = "{KEY}"').exit_code == 0
 
 
 @pytest.mark.parametrize("arguments", [("--audit",), ("--audit", "--json"), ("--json",)])
@@ -344,10 +435,15 @@ def test_each_kind_has_its_own_name_and_reference() -> None:
         "G": {"Type": "AWS::Scheduler::ScheduleGroup", "Properties": {"Name": "g"}},
         "F": {"Type": "AWS::Serverless::Function", "Properties": {"FunctionName": "f"}},
         "R": {"Type": "AWS::IAM::Role", "Properties": {}},
+        "SchedulerRole": {"Type": "AWS::IAM::Role", "Properties": {}},
     }
     assert exported(resources, "x") == {
         "ExportT": {"Value": {"Ref": "T"}, "Export": {"Name": "x:topic:a-b-fifo"}},
         "ExportG": {"Value": {"Fn::GetAtt": ["G", "Arn"]}, "Export": {"Name": "x:group:g"}},
+        "ExportSchedulerRole": {
+            "Value": {"Fn::GetAtt": ["SchedulerRole", "Arn"]},
+            "Export": {"Name": "x:role:scheduler"},
+        },
         "ExportF": {"Value": {"Fn::GetAtt": ["F", "Arn"]}, "Export": {"Name": "x:function:f"}},
     }
 

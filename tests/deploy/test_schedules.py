@@ -82,6 +82,14 @@ def test_a_payload_is_no_expression_of_terraform() -> None:
     assert "$${aws_sqs_queue.x.url} %%{if true}" in made["target"]["input"]
 
 
+def test_the_role_that_sends_is_an_output() -> None:
+    made = template("ticking")["Outputs"]["SchedulerRoleArn"]["Value"]
+    assert made == {"Fn::GetAtt": ["SchedulerRole", "Arn"]}
+    outputs = template("ticking", "terraform-json")["output"]
+    assert outputs["scheduler_role_arn"]["value"] == "${aws_iam_role.scheduler.arn}"
+    assert "scheduler_role_arn" not in template("orders", "terraform-json")["output"]
+
+
 def test_another_deployment_has_other_names() -> None:
     needed = deployment(settings={"names": "staging-*", "signing_keys": "ssm:/keys"})
     assert [(each.name, each.queue, each.owner) for each in needed.schedules] == [

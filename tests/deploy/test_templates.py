@@ -399,7 +399,11 @@ def test_what_watches_is_an_option_of_all_functions(tmp_path: Path) -> None:
             "settings.signing_keys does not say where the keys are: ssm:<parameter> or secretsmanager:<secret>",
         ),
         ('[functions.a.environment]\nFLOWGUARD_TABLE = "t"\n', "FLOWGUARD_TABLE belongs under [settings]"),
-        ('[defaults]\nrole = "me"\n', "defaults.role is no ARN of a role, such as arn:aws:iam::123456789012:role/shop"),
+        (
+            '[defaults]\nrole = "me:too"\n',
+            "defaults.role is no role: neither its path and name, such as teams/shop, nor",
+        ),
+        ('[settings]\nbucket = "A B"\n', "settings.bucket is no name of a bucket"),
         (
             '[defaults.environment]\nA = "t"\n',
             "defaults.environment.A is no name of a variable: a letter, then one or more",

@@ -756,7 +756,10 @@ TESTED: Final = (
     ),
     Elsewhere(
         r"^deploy\.planned\.(resources|values|imported)\.",
-        ("tests/deploy/planned/test_resources_of_files.py", "tests/deploy/test_imports.py::test_buckets_of_a_queue"),
+        (
+            "tests/deploy/planned/test_resources_of_files.py",
+            "tests/deploy/test_imports.py::test_buckets_of_a_queue_or_topic",
+        ),
         "what the doctor reads in files, which no message meets",
     ),
     Elsewhere(
@@ -798,6 +801,7 @@ TESTED: Final = (
         r"^deploy\.(foreign_policies|key_policy|key_uses|security_checks)\.",
         (
             "tests/deploy/test_keys.py",
+            "tests/deploy/test_imports.py::test_the_policy_of_an_imported_key_needs_its_arn",
             "tests/deploy/test_codec_uses.py",
             "tests/deploy/test_foreign_policies.py",
             "tests/deploy/test_doctor_security.py",
