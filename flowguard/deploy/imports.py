@@ -59,7 +59,7 @@ class Import(NamedTuple):
 
     @property
     def stand_in(self) -> str:
-        """Return what stands for it until the deployment: a name, or the ARN or id of what takes none."""
+        """Return what stands for it until the deployment."""
         return _WHOLE.get(self.option, _NAME).format(hashlib.sha256(str(self).encode()).hexdigest()[:16])
 
     def of_value(self, value: str) -> str:

@@ -67,7 +67,7 @@ def write_own_wheel(directory: Path) -> Path:
 
 
 def _licenses(installed: Distribution) -> Iterator[tuple[str, bytes]]:
-    """Yield the licence, which whoever gets the code has to get too."""
+    """Yield the licence, which goes with each copy of the code."""
     folder = f".dist-info/{_LICENSES}"
     for file in [] if installed.files is None else installed.files:
         if folder in file.as_posix():

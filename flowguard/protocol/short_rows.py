@@ -6,7 +6,7 @@ from typing import Any
 
 
 def short_row(row: list[Any]) -> list[Any]:
-    """Return the row without the values at its end that say nothing: None, 0, False or empty."""
+    """Return the row without the empty values at its end."""
     short = list(row)
     while short and not short[-1]:
         short.pop()

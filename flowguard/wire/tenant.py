@@ -40,7 +40,7 @@ def read_tenant(value: object) -> str | None:
 
 
 def tenant_for(to: Destination, group: str | None, tenant: str | None) -> str | None:
-    """Return the tenant of a message whose sender gives it a ``group``: that one, where it does not order messages."""
+    """Return the ``group`` that the sender gives it as its tenant, unless that orders messages."""
     if not group or (isinstance(to, Queue | Topic) and to.fifo):
         return tenant
     return plain_id(group)

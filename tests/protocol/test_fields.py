@@ -274,7 +274,7 @@ def _claim(asked: ClaimRequest) -> Claim:
 
 _ROOT: Final = Path(__file__).parents[2] / "flowguard"
 NAMED_BY: Final = {
-    "requested_at": 6,
+    "requested_at": 7,
     "lease_until": 5,
     "late": 3,
     "reset_at": 3,
