@@ -144,7 +144,7 @@ def _write_stacks(directory: Path, needed: Deployment, options: DeployOptions) -
 def _text(needed: Deployment, options: DeployOptions, form: str, *, as_json: bool, audit: bool) -> str:
     if audit:
         return audited_json(needed, options) if as_json else audited(needed, options)
-    return described(needed) if as_json else FORMATS[form](needed, options)
+    return described(needed, options) if as_json else FORMATS[form](needed, options)
 
 
 def _left_over(output: Path, text: str) -> str:

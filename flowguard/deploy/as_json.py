@@ -7,6 +7,8 @@ from typing import Any, Final
 
 from flowguard.deploy.arns import SCHEDULER_ROLE, AllowedActions, Arn, statements_of
 from flowguard.deploy.needs import Deployment, FunctionNeed, QueueNeed, ScheduleNeed, StreamNeed
+from flowguard.deploy.options import DeployOptions
+from flowguard.deploy.problems import CannotDeploy
 
 PARTITION: Final = "${AWS::Partition}"
 REGION: Final = "${AWS::Region}"
@@ -15,11 +17,16 @@ ROLE_OF_SCHEDULER: Final = "${SchedulerRole}"
 """What stands in statements for the values of a deployment, as ``Fn::Sub`` of CloudFormation reads it."""
 
 
-def described(needed: Deployment) -> str:
+def described(needed: Deployment, options: DeployOptions) -> str:
     """Return the description as one line of JSON.
 
-    Raises :class:`CannotDeploy` for the policy of a function that is too large for a role.
+    Raises :class:`CannotDeploy` for the policy of a function that is too large for a role, and for options that import:
+    CloudFormation alone knows their values.
     """
+    if options.imports:
+        named = ", ".join(sorted({str(each) for each in options.imports.values()}))
+        why = "has its value where CloudFormation deploys it, and nowhere else; give names and ARNs"
+        raise CannotDeploy("the JSON", (f"{named} {why}, or have the template written",))
     return json.dumps(
         {
             "flows": [flow.name for flow in needed.flows],

@@ -18,10 +18,10 @@ from flowguard.protocol.run_orders import cancel_attributes, reset_attributes
 from flowguard.retry import LONGEST_SQS_DELAY
 from flowguard.wire.attributes import Attribute, attributes_of
 from flowguard.wire.cancel_reason import reason
-from flowguard.wire.message import REQUEST_ID, REQUESTED_AT, Message, with_depth
+from flowguard.wire.message import PLACE, REQUEST_ID, REQUESTED_AT, Message, with_depth
 from flowguard.wire.send_ids import IdKind, id_of
 from flowguard.wire.signing import Signer, check_signs, signed_attributes
-from flowguard.wire.tenant import tenant_for
+from flowguard.wire.tenant import tenant_for, tenant_in
 
 
 class Startable(Protocol):
@@ -88,7 +88,9 @@ class SideMessages:
         }
         tenant = tenant_for(where, group, self._message.tenant)
         deep = with_depth(sent, self._message.depth + 1, tenant)
-        self._add(Send(Kind.SIDE, where, body, message_id, deep, delay, group, tenant))
+        # an older release reads no tenant in an outbox, so none stands there that the attribute says
+        kept = None if tenant_in(deep.get(PLACE)) == tenant else tenant
+        self._add(Send(Kind.SIDE, where, body, message_id, deep, delay, group, kept))
 
     def start(
         self,

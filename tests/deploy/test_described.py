@@ -17,7 +17,7 @@ PARTS: Final = {"AWS::Partition": "aws", "AWS::Region": "eu-west-1", "AWS::Accou
 
 def said(name: str, options: DeployOptions | None = None) -> Any:
     chosen = options_of(name) if options is None else options
-    return json.loads(described(needs(MODULES[name], options=chosen)))
+    return json.loads(described(needs(MODULES[name], options=chosen), chosen))
 
 
 def filled(value: Any) -> Any:

@@ -325,7 +325,14 @@ def test_the_policy_of_an_imported_key_needs_its_arn(tmp_path: Path) -> None:
     assert run(tmp_path, "iac", "--key-policy", options=f'kms_key = "{KEY}"').exit_code == 0
 
 
-@pytest.mark.parametrize("arguments", [("--audit",), ("--audit", "--json"), ("--json",)])
+def test_what_is_needed_is_not_said_with_values_that_cloudformation_alone_knows(tmp_path: Path) -> None:
+    result = run(tmp_path, "iac", "--json")
+    assert (result.exit_code, result.stdout) == (2, "")
+    named = "import-arn:warehouse:stock, import:counted, import:group, import:role"
+    assert f"the JSON: {named} has its value where CloudFormation deploys it, and nowhere else; give" in result.stderr
+
+
+@pytest.mark.parametrize("arguments", [("--audit",), ("--audit", "--json")])
 def test_what_people_read_names_the_import(arguments: tuple[str, ...], tmp_path: Path) -> None:
     result = run(tmp_path, "iac", *arguments)
     assert "import-arn:warehouse:stock" in result.stdout

@@ -20,6 +20,7 @@ from flowguard.protocol.callers import Caller
 from flowguard.protocol.outbox import Kind, Outbox, Send
 from flowguard.protocol.run import Cancellation, Status
 from flowguard.protocol.waiting import Child, Wait, WaitPlan
+from flowguard.recorded.side_messages import SideMessages
 from flowguard.retry import Fixed, RetryPolicy
 from flowguard.sim.calls import ApiCall, Recorder, intercept
 from flowguard.sim.memory.aws import MemoryAWS
@@ -33,7 +34,7 @@ from flowguard.wire.attributes import Attribute
 from flowguard.wire.bodies import bus_detail
 from flowguard.wire.message import PLACE, ErrorNote, Message
 from flowguard.wire.signing import UNSIGNED, statement
-from flowguard.wire.tenant import tenant_for
+from flowguard.wire.tenant import tenant_for, tenant_in
 from flowguard.worker.children import cancelled_requests
 from flowguard.worker.dead_letters import Letter
 from flowguard.worker.redriven_messages import sent_back
@@ -340,6 +341,14 @@ def test_an_outbox_keeps_the_tenant_of_each_message() -> None:
     )
     outbox = Outbox(RequestId("r1"), START, sends)
     assert Outbox.from_text(outbox.to_text()) == outbox
+
+
+@pytest.mark.parametrize(("attributes", "tenant"), [({}, None), ({f"a{n}": "x" for n in range(8)}, "acme")])
+def test_an_outbox_says_a_tenant_where_the_attribute_does_not(attributes: dict[str, str], tenant: str | None) -> None:
+    side = SideMessages(FIRST._replace(tenant="acme"), UNSIGNED, START)
+    side.send("b", {}, attributes, 0, None)
+    (send,) = side.recorded
+    assert (send.tenant, tenant_in(send.attributes.get(PLACE)) or send.tenant) == (tenant, "acme")
 
 
 def test_what_a_destination_refuses_keeps_its_tenant() -> None:
