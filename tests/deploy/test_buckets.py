@@ -157,7 +157,7 @@ def test_a_bucket_goes_by_its_name_or_its_arn() -> None:
 
 def test_what_is_needed_and_the_audit_name_them() -> None:
     needed = deployment(options())
-    buckets = {queue["name"]: queue["buckets"] for queue in json.loads(described(needed))["queues"]}
+    buckets = {queue["name"]: queue["buckets"] for queue in json.loads(described(needed, options()))["queues"]}
     assert (buckets["files"], buckets["scans"]) == (["uploads", "more.uploads"], [])
     assert "the bucket uploads, the bucket more.uploads" in audited(needed, options())
 
@@ -204,7 +204,7 @@ def test_a_topic_that_is_there_already_or_that_no_bucket_tells_gets_no_policy() 
 def test_the_buckets_of_a_topic_are_those_of_its_name_and_of_its_arn() -> None:
     needed = told(told={"buckets": ["scans"]}, **{uploading.TOLD: {"buckets": ["more.scans", "scans"]}})
     assert [topic.buckets for topic in needed.topics] == [("more.scans", "scans")]
-    assert json.loads(described(needed))["topics"][0]["buckets"] == ["more.scans", "scans"]
+    assert json.loads(described(needed, options()))["topics"][0]["buckets"] == ["more.scans", "scans"]
     assert [topic.existing for topic in told(told={"existing": True}, **{uploading.TOLD: {}}).topics] == [True]
 
 
