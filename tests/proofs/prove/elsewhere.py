@@ -26,6 +26,32 @@ _CODECS: Final = "no world of the explorer has a flow with a codec"
 
 TESTED: Final = (
     Elsewhere(
+        r"recorded\.side_messages\.SideMessages\.cancel_children: ",
+        ("tests/worker/runtime/test_cancelled_children.py",),
+        "children that a stage cancels",
+    ),
+    Elsewhere(
+        r"worker\.restart\.restart_of: ",
+        (
+            *("tests/worker/test_restart.py", "tests/codecs/test_messages.py"),
+            *("tests/worker/test_depth.py", "tests/worker/test_tenant.py"),
+        ),
+        "the depth and the tenant of what begins anew",
+    ),
+    Elsewhere(
+        r"protocol\.outbox\.Send\.as_json: \[\*\w+, …\]",
+        ("tests/worker/test_tenant.py", "tests/protocol/test_outbox.py"),
+        "a tenant",
+    ),
+    Elsewhere(
+        r"deploy\.template\.Template\._allow_senders: is_closed",
+        ("tests/deploy/test_buckets.py", "tests/deploy/test_queue_policies.py", "tests/deploy/test_templates.py"),
+        "queues that are closed",
+    ),
+    Elsewhere(
+        r"deploy\.as_json\.described: options\.imports", ("tests/deploy/test_imports.py",), "imports are refused"
+    ),
+    Elsewhere(
         r"^(?!text\.).*(tenant|TENANT|_fair\b)|^(protocol\.short_rows\.|wire\.message\.chain_in|"
         r"protocol\.waiting\.WaitPlan\.from_text: \w+\[[45]|worker\.restart\.first_message_text: \[\*\w+, …\] →)",
         (
