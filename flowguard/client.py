@@ -312,7 +312,7 @@ def _check_moment(requested_at: object) -> None:
 
 
 def _due(now: int, at: datetime | None, after: timedelta | None) -> int:
-    """Return the moment of a request from ``at`` or ``after``, in ms: by default now. Raises :class:`RunFailed`."""
+    """Return when a request is due, in ms since 1970. Raises :class:`RunFailed` for a moment that cannot be."""
     if at is not None and after is not None:
         raise RunFailed("at and after both say when; leave one out")
     if after is not None and (problem := span_problem(after)):

@@ -135,7 +135,7 @@ def _cancelled(flow: AnyFlow, object_id: str, options: dict[str, Any]) -> Cancel
 def _refuse(
     flow: AnyFlow, object_id: str, error: NotForgotten | RowsNotRemoved, end: CancelEnd | None, *, as_json: bool
 ) -> NoReturn:
-    """Say why it is not done, and what became of the cancellation."""
+    """Print why nothing was removed and whether the run was cancelled, and exit."""
     problem, cancelled = str(error), end is not None and end.is_cancelled
     if end is not None:
         done = f"it is cancelled: {end.now}; repeat this half an hour after its end"

@@ -39,7 +39,7 @@ def deflated(data: bytes) -> bytes:
 
 
 def inflated(data: bytes, largest: int, about: About) -> bytes:
-    """Decompress the data. Raises :class:`CannotOpen` if they are damaged, or larger than the limit."""
+    """Decompress the data. Raises :class:`CannotOpen` for damaged data and for more than ``largest`` bytes."""
     reader = zlib.decompressobj()
     try:
         text = reader.decompress(data, largest + 1)

@@ -14,7 +14,7 @@ PARTITION: Final = "${AWS::Partition}"
 REGION: Final = "${AWS::Region}"
 ACCOUNT: Final = "${AWS::AccountId}"
 ROLE_OF_SCHEDULER: Final = "${SchedulerRole}"
-"""What stands in statements for the values of a deployment, as ``Fn::Sub`` of CloudFormation reads it."""
+"""Placeholders in statements, as ``Fn::Sub`` of CloudFormation fills them in."""
 
 
 def described(needed: Deployment, options: DeployOptions) -> str:
@@ -98,7 +98,7 @@ def _function(needed: Deployment, function: FunctionNeed) -> dict[str, Any]:
 
 
 def _statement(function: FunctionNeed, statement: AllowedActions) -> dict[str, Any]:
-    """Return a statement of the policy of a function's role, for ``Fn::Sub``."""
+    """Return a policy statement of a function's role, with placeholders."""
     owner = dict(function.environment).get("FLOWGUARD_BUCKET_OWNER", ACCOUNT)
     resources = [_filled(arn) for arn in statement.arns]
     return {"Effect": "Allow", "Action": statement.actions, "Resource": resources, **statement.condition(owner)}

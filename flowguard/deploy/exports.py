@@ -18,8 +18,9 @@ _EXPORTED: Final[Mapping[str, tuple[str, str, str]]] = {
     "AWS::Scheduler::ScheduleGroup": ("group", "Name", "Arn"),
     "AWS::Serverless::Function": ("function", "FunctionName", "Arn"),
 }
-"""Types of resources that are exported: the kind in the export's name, the property with the resource's name, and the
-attribute with its ARN. The ARN of a topic is its ``Ref``."""
+"""By the type of a resource: its kind in an export's name, the property with its name, the attribute with its ARN.
+
+The ARN of a topic is its ``Ref``."""
 
 _SCHEDULER: Final = "SchedulerRole"
 """The label of the role that other deployments need to share a schedule group. It has no name of its own."""

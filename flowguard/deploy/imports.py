@@ -197,7 +197,7 @@ def _substituted(text: str, imports: Imports, value: Any) -> Any:
 
 
 def _functions(imports: Imports) -> dict[str, Json]:
-    """Return the functions of CloudFormation by what stands for their values."""
+    """Return for each placeholder the function of CloudFormation that gives its value."""
     regions = {_region_of(stand_in): each.region_as_json() for stand_in, each in imports.items()}
     return {**regions, **{stand_in: each.as_json() for stand_in, each in imports.items()}}
 

@@ -106,8 +106,7 @@ class Forgetter(NamedTuple):
             letters.add(child for child in traces.children if child.flow in self.flows)
             with readable(*of):
                 run = None if traces.item is None else _Run(traces.item, read_item(traces.item))
-            letters.leave(traces.waiting)
-            letters.leave_newer(of, run)
+            letters.leave(of, run, traces.waiting)
             report = Forgotten(*of, _stands(run, self.now), _counts(traces, run, letters))
             report.left += _left(traces, letters, has_bucket=self.reader.bucket is not None)
             if self.really:
@@ -229,17 +228,17 @@ class _Letters:
         """Take the letters of further runs too, such as requests to them that were not sent."""
         self.chosen += _letters_of(self.every, {*runs})
 
-    def leave_newer(self, of: Child, run: _Run | None) -> None:
-        """Leave the letters of requests that are newer than the object's run: they have not begun."""
+    def leave(self, of: Child, run: _Run | None, waiting: Collection[str]) -> None:
+        """Leave the letters of requests that are for another time, and of those that are newer than the object's run.
+
+        The former say what to look for then, the latter have not begun.
+        """
+        self.chosen = [pair for pair in self.chosen if pair[1].request_id not in waiting]
         if run is not None:
             of_object = [pair for pair in self.chosen if (pair[1].flow, pair[0].object_id) == of]
             newer = [pair for pair in of_object if run.is_older_than(pair[1])]
             self.newer = len(newer)
             self.chosen = [pair for pair in self.chosen if pair not in newer]
-
-    def leave(self, requests: Collection[str]) -> None:
-        """Leave the letters of requests that are for another time: they say what to look for then."""
-        self.chosen = [(letter, message) for letter, message in self.chosen if message.request_id not in requests]
 
     @property
     def requests(self) -> list[tuple[str, int]]:

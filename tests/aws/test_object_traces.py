@@ -13,7 +13,7 @@ from flowguard.aws.clients import Clients
 from flowguard.aws.commit_texts import prefix_of_request
 from flowguard.aws.forgetting import TEXTS_A_ROW, Forgetting, RowsNotRemoved
 from flowguard.aws.items import awaiting_key, number, run_key, shard_key
-from flowguard.aws.object_scan import MOST_FLOWS, Child, ObjectScan, RequestTexts, pages_of
+from flowguard.aws.object_scan import MOST_FLOWS, Child, ObjectScan, RequestTexts, Scanned, pages_of
 from flowguard.aws.object_traces import MOST_REQUESTS, TraceReader, Traces, stem_of
 from flowguard.aws.services import aws_store
 from flowguard.aws.stored_texts import StoredText, StoredTexts, pointed_to
@@ -206,6 +206,7 @@ def test_the_texts_of_so_many_requests_are_looked_for_and_no_more(clients: Clien
     assert ([text.key for text in found.texts], sorted(found.waiting)) == (keys[:MOST_REQUESTS], sorted(others[-3:]))
     then = read(clients, *keys[MOST_REQUESTS:], requests=others[-3:])
     assert ([text.key for text in then.texts], sorted(then.waiting)) == (keys[MOST_REQUESTS:], [])
+    assert read(clients, *keys, requests=["without", *others], before=NOW).young == len(keys)
 
 
 def test_a_json_text_of_the_users_is_no_key() -> None:
@@ -331,6 +332,46 @@ def test_rows_of_flows_that_are_not_asked_for_are_not_kept() -> None:
         scanned = reader(clients)._replace(flows={"picks"}).read(Child(FLOW, OBJECT)).scanned
         assert (dict(scanned.waits), dict(scanned.shards)) == ({}, {})
         assert [each.of.object_id for each in scanned.runs] == ["b"]
+
+
+def scanned(clients: Clients, *stems: str, requests: Sequence[str] = (), flows: Sequence[str] = ()) -> Scanned:
+    texts = [RequestTexts(request, prefix_of_request("flowguard/", FLOW, request)) for request in requests]
+    return ObjectScan(Child(FLOW, OBJECT), stems, texts, flows).read(clients.dynamodb, "flowguard", no_pause)
+
+
+def test_of_the_runs_with_long_texts_those_are_kept_that_may_share_a_request_of_the_flow(clients: Clients) -> None:
+    run(clients, "same", REQUEST)
+    run(clients, "pointing", "another", state=pointer(f"{OWN}1-a"))
+    run(clients, "elsewhere", REQUEST, "picks")
+    run(clients, "long", "another", state=pointer("flowguard/shop/another/1-state"))
+    kept = scanned(clients, requests=[REQUEST]).runs
+    assert sorted(run.of.object_id for run in kept) == ["pointing", "same"]
+
+
+def test_a_request_of_one_id_in_another_flow_is_another(clients: Clients) -> None:
+    run(clients, "b", "x-2.0", "picks")
+    texts = RequestTexts("x-2.0", "flowguard/shop/x-2.0/")
+    found = scanned(clients, "x-")
+    assert [run.of for run in found.runs] == [Child("picks", "b")]
+    assert found.named(Child(FLOW, OBJECT), (), [texts]).shared == frozenset()
+    assert found.named(Child("picks", "c"), (), [texts]).shared == {"x-2.0"}
+
+
+def test_of_no_run_and_no_request_no_run_and_no_flow_of_children_is_asked_for() -> None:
+    with on_memory() as clients, intercept(Recorder()) as calls:
+        waits(clients, "b")
+        assert scanned(clients, flows=["shop", "picks"]).waits == {}
+    asked = calls.calls[-1].params
+    assert sorted(asked["ExpressionAttributeValues"]) == [":g", ":object", ":w"]
+    assert "ExpressionAttributeNames" not in asked
+
+
+@pytest.mark.parametrize(("flows", "kept"), [(MOST_FLOWS, 0), (MOST_FLOWS + 1, 1)])
+def test_so_many_flows_of_children_are_asked_for_by_name(flows: int, kept: int) -> None:
+    with on_memory() as clients:
+        waits(clients, "b")
+        found = scanned(clients, "x-", flows=[f"f-{number}" for number in range(flows)])
+        assert len(found.waits) == kept
 
 
 def test_texts_of_a_child_are_found_unless_another_may_have_them(clients: Clients) -> None:

@@ -64,6 +64,12 @@ def test_every_resource_has_another_name_and_only_that(name: str) -> None:
         assert not renamed & names, kind
 
 
+@pytest.mark.parametrize(("is_given", "named"), [(False, "staging-clocks"), (True, "clocks")])
+def test_a_group_that_is_imported_is_not_renamed(is_given: bool, named: str) -> None:
+    needed = replace(described("ticking", "*"), scheduler_group="clocks")
+    assert under_names(needed, Names.parse(RULE), group_is_given=is_given).scheduler_group == named
+
+
 def is_of_kafka(arn: str) -> bool:
     """Whether it is a cluster, a topic of it, or a group that the options name."""
     return arn.startswith(CLUSTER.partition("cluster/")[0]) and (":group/" not in arn or arn.endswith("/limits-copies"))

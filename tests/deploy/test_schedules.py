@@ -120,12 +120,23 @@ def test_a_schedule_is_under_the_key_of_the_deployment() -> None:
     assert keys == [key] * 3
 
 
-def serving(*every: Every, name: str = "reports") -> FoundFunction:
-    class Reports(Flow, name=name, object_id="day", every=every):
+def serving(*every: Every, name: str = "reports", dead_letters: str | None = None) -> FoundFunction:
+    class Reports(Flow, name=name, object_id="day", every=every, dead_letters=dead_letters):
         stages = (Report,)
 
     flow: AnyFlow = Reports
     return FoundFunction("shop.handlers", "report", FunctionKind.STAGES, (flow,), ((flow, Report),))
+
+
+@pytest.mark.parametrize(
+    ("every", "made"), [((), []), ((Every("rate(1 day)", {"day": "a"}),), ["reports-undelivered"])]
+)
+def test_a_flow_whose_dead_letters_are_elsewhere_has_a_queue_of_what_its_schedules_cannot_deliver(
+    every: tuple[Every, ...], made: list[str]
+) -> None:
+    served = serving(*every, dead_letters="arn:aws:sqs:eu-west-1:210987654321:theirs")
+    names = [queue.name for queue in needs_of([served], DeployOptions()).queues]
+    assert [name for name in names if name.endswith("-undelivered")] == made
 
 
 def test_a_name_that_is_too_long_is_refused() -> None:

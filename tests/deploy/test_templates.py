@@ -102,6 +102,15 @@ def test_logs_are_json_and_kept_for_a_while() -> None:
         assert groups[function["LoggingConfig"]["LogGroup"]["Ref"]]["RetentionInDays"] == 30
 
 
+@pytest.mark.parametrize("name", MODULES)
+def test_each_topic_of_a_queue_is_subscribed_to_and_each_rule_is_made(name: str) -> None:
+    needed = needs(MODULES[name], options=options_of(name))
+    topics = sum(len(queue.topics) for queue in needed.queues)
+    rules = sum(len(queue.rules) for queue in needed.queues)
+    made = [len([*of_type(name, kind)]) for kind in ("AWS::SNS::Subscription", "AWS::Events::Rule")]
+    assert made == [topics, rules]
+
+
 def test_the_one_that_needs_everything_has_it() -> None:
     resources = template("everything")["Resources"]
     kinds = {one["Type"] for one in resources.values()}

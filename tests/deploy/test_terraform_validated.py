@@ -1,7 +1,8 @@
 """``terraform validate`` takes a configuration that uses the modules, as the page shows it.
 
-It needs ``terraform`` on the PATH, and the provider in a local mirror: neither can be fetched from a package registry.
-The provider of the mirror may be older than the modules ask for; then what it does not know is left out.
+It needs ``terraform`` on the PATH, and in ``TERRAFORM_PLUGINS`` a directory with the provider, laid out as
+``terraform init -plugin-dir`` takes it: neither can be fetched from a package registry. The provider may be older than
+the modules ask for; then what it does not know is left out.
 """
 
 from __future__ import annotations
@@ -19,13 +20,12 @@ import pytest
 from tests.deploy.templates import MODULES, template
 
 PAGE: Final = Path("docs/guides/your-own-infrastructure.md")
-MIRROR: Final = Path("/opt/tf-plugins")
-PROVIDER: Final = MIRROR / "registry.terraform.io" / "hashicorp" / "aws"
+PLUGINS: Final = Path(os.environ.get("TERRAFORM_PLUGINS", "no-plugins")).absolute()
+PROVIDER: Final = PLUGINS / "registry.terraform.io" / "hashicorp" / "aws"
 ASKED_FOR: Final = (6, 29)
 NEWER: Final = {"invoked_via_function_url", "max_message_size"}
 """Arguments that providers before that do not have, or not with these values."""
 
-MIRRORED: Final = f'provider_installation {{\n  filesystem_mirror {{\n    path = "{MIRROR}"\n  }}\n}}\n'
 AROUND: Final = """
 provider "aws" {
   region = "eu-west-1"
@@ -59,7 +59,7 @@ def write(directory: Path, name: str, version: str) -> str:
 
 
 def terraform(directory: Path, *arguments: str) -> str:
-    environment = {**os.environ, "TF_CLI_CONFIG_FILE": str(directory / "cli.tfrc"), "CHECKPOINT_DISABLE": "1"}
+    environment = {**os.environ, "CHECKPOINT_DISABLE": "1"}
     command = ["terraform", *arguments]
     return subprocess.run(command, cwd=directory, env=environment, capture_output=True, text=True, check=False).stdout
 
@@ -67,13 +67,12 @@ def terraform(directory: Path, *arguments: str) -> str:
 @pytest.mark.long("asks the provider itself for the schema of which an excerpt is compared otherwise")
 def test_terraform_takes_the_modules_and_what_the_page_does_with_one(tmp_path: Path) -> None:
     if shutil.which("terraform") is None or not PROVIDER.is_dir():
-        pytest.skip(f"needs terraform on the PATH, and its provider hashicorp/aws in {MIRROR}")
+        pytest.skip("needs terraform on the PATH, and its provider hashicorp/aws in TERRAFORM_PLUGINS")
     [version] = [each.name for each in PROVIDER.iterdir()]
     [used] = re.findall(r"^```hcl\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
     modules = [write(tmp_path, name, version) for name in MODULES]
     (tmp_path / "main.tf").write_text(AROUND + used + "".join(modules), encoding="utf-8")
-    (tmp_path / "cli.tfrc").write_text(MIRRORED, encoding="utf-8")
-    terraform(tmp_path, "init", "-input=false")
+    terraform(tmp_path, "init", "-input=false", f"-plugin-dir={PLUGINS}")
     told = json.loads(terraform(tmp_path, "validate", "-json"))
     assert [(each["summary"], each["detail"][:300]) for each in told["diagnostics"]] == []
     assert told["valid"]

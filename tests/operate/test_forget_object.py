@@ -22,6 +22,7 @@ from flowguard.protocol.forgotten import KEPT, is_forgotten
 from flowguard.protocol.run import LONGEST_LEASE, RunItem, Status
 from flowguard.sim.calls import ApiCall, Proceed, Recorder, Response, intercept
 from flowguard.verdicts import AnswerVerdict
+from flowguard.wire.send_ids import stem_of_run
 from tests.operate.forgettable import GONE, MARKER, STAYS, Order, Part, Place, place
 
 BAD = "o-bad"
@@ -185,6 +186,13 @@ def test_to_look_changes_nothing() -> None:
         assert at.aws.state_key() == before
         assert not report.is_done
         assert kinds(report) == kinds(at.forget())
+
+
+def test_to_look_at_an_object_whose_children_are_of_no_flow_that_is_known_changes_nothing() -> None:
+    with settled() as at:
+        before = at.aws.state_key()
+        assert at.forgetter(really=False).forget(at.shop, GONE).children == []
+        assert at.aws.state_key() == before
 
 
 def test_an_object_without_a_run_leaves_nothing_to_do() -> None:
@@ -557,6 +565,37 @@ def test_texts_of_more_requests_are_removed_when_it_is_made_again() -> None:
         again = at.forget()
         assert again.is_complete
         assert [key for key in at.aws._s3.state()["texts"] if "/r-" in key] == []
+
+
+def test_letters_of_more_requests_stay_until_their_texts_are_removed() -> None:
+    with settled() as at:
+        [request] = [entry for url, entry in at.sent.calls if url.endswith("/shop") and f'"{GONE}"' in str(entry)][:1]
+        for number in range(MOST_REQUESTS + 2):
+            named = {
+                "uniquerequestid": {"DataType": "String", "StringValue": f"r-{number:02d}"},
+                "requestedat": {"DataType": "Number", "StringValue": str(item(at).requested_at - 1 - number)},
+            }
+            bury(at, request["MessageBody"], {**request["MessageAttributes"], **named})
+        first = at.forget()
+        left = at.aws.messages("shop-dead-letters")
+        assert [each.number for each in first.left if each.what == "requests"] == [len(left)]
+        assert 0 < len(left) < MOST_REQUESTS
+        assert not first.is_complete
+        assert at.forget().is_complete
+        assert at.aws.messages("shop-dead-letters") == []
+
+
+def test_what_a_child_with_a_long_id_has_asked_for_is_said() -> None:
+    with settled() as at:
+        request = f"{stem_of_run('shop', GONE, item(at).request_id, item(at).requested_at)}2.0"
+        long_id = "r" * 80
+        key = {"pk": {"S": "run#picks#other"}, "sk": {"S": "run"}}
+        row = {**raw_item(at, f"{GONE}-small", "picks"), **key, "request_id": {"S": f"{request}{long_id}"}}
+        at.aws.client("dynamodb").put_item(TableName="flowguard", Item=row)
+        [child] = [child for child in at.forget().children if child.object_id == "other"]
+        assert [left.why.partition(",")[0] for left in child.left if left.what == "run"] == [
+            "what it has asked for was not looked for"
+        ]
 
 
 def test_a_text_that_s3_does_not_remove_keeps_nothing_else_from_it() -> None:

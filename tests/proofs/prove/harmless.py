@@ -611,28 +611,6 @@ _BY_REASON: Final[Mapping[str, Sequence[str]]] = {
     "a first hop without its stage was refused before: this is for the type checker": (
         "worker.trust.trusted_payload: stage is not None → forced true",
     ),
-    "not harmless: no test notices it yet, which is to be mended (docs/proofs/proof.md)": (
-        "operate.forget_object.Forgetter._forget: letters.leave(traces.waiting); then letters.leave_newer(of, run) → the other way round",
-        "operate.forget_object.Forgetter._forget: letters.leave(traces.waiting) → left out",
-        "operate.forget_object.Forgetter._forget: self.really → forced true (2)",
-        "operate.forget_object._Letters.leave: self.chosen = [(letter, message) for letter, message in self.chosen if message.request_id not in requests] → left out",
-        "operate.forget_object._Letters.leave: message.request_id not in requests → forced true",
-        "operate.forget_object._not_looked_for: not traces.followed → forced false",
-        "aws.object_scan.Scanned.named: run.of.flow == of.flow → forced true",
-        "aws.object_scan.ObjectScan._is_meant: run.of.flow == self.of.flow → forced true",
-        "aws.object_scan.ObjectScan._is_meant: any((run.shares(texts) for texts in self.requests)) → forced true",
-        "aws.object_scan.ObjectScan._call: ':any_run' in values → forced true",
-        "aws.object_scan.ObjectScan._beginnings: not self.stems → forced false",
-        "aws.object_scan.ObjectScan._beginnings: len(self.flows) <= MOST_FLOWS → becomes len(self.flows) < MOST_FLOWS",
-        "aws.object_scan.ObjectScan._runs: stems or requests → forced true",
-        "aws.object_scan.ObjectScan._runs: requests → forced false",
-        "aws.object_traces.TraceReader.read: [*later, …] → left out",
-        "aws.history_rows._put: {'requested_at': …} → left out",
-        "deploy.queue_plan.QueuePlan._dead_letter_queues: flow.every → forced true",
-        "deploy.at_aws._Renaming._group: self._group_is_given → forced false",
-        "deploy.template.Template._add_senders: self.add_subscription(queue, self._topic(arn), undelivered) → left out",
-        "deploy.template.Template._add_senders: self.add_rule(queue, bus, self.needed.undelivered(queue, fifo=False)) → left out",
-    ),
 }
 
 HARMLESS: Final = {name: reason for reason, names in _BY_REASON.items() for name in names}

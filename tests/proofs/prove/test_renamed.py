@@ -118,7 +118,7 @@ def f(a, *b, c=0, **d):
     assert {"Code", "len"} <= set(scope_of(function, made_by).outside)
 
 
-MOST_STALE: Final = 13
+MOST_STALE: Final = 10
 """Rows that go stale when their variables are renamed: a guard of the same function reads alike then, or a formatted
 text has the variable. A row that is added says more of what is near its variable: a call, an attribute."""
 

@@ -123,6 +123,7 @@ def test_a_row_expires_with_the_retention_and_says_whose_it_is(at: Scene) -> Non
     assert row["pk"]["S"] == "run#orders#o1"
     assert row["sk"]["S"] == f"history#{START:015d}#1"
     assert row["request_id"]["S"] == "run-1"
+    assert int(row["requested_at"]["N"]) == at.message().requested_at
     assert int(row["ttl"]["N"]) == (START + 28 * DAY_MS) // 1000
     assert "error" not in row
 
