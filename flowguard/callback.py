@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
 from flowguard.destinations import Bus, Destination, Queue, Topic, destination, form_problem
 from flowguard.errors import shown, span_problem
+from flowguard.startup.value import Value
 
 
-@dataclass(frozen=True)
-class Callback:
+class Callback(Value):
     """Declares how a party that knows nothing of flowguard answers. List it in the flow's ``callbacks=(…)``.
 
     ``arrives``     the queue (or its name) or topic that brings its messages to the function of ``callback_handler``,

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Final, assert_never
 
 from flowguard.errors import shown
 from flowguard.names.at_aws import exact_name
 from flowguard.startup.late_pattern import late_pattern
+from flowguard.startup.value import Value
 
 
-@dataclass(frozen=True)
-class Queue:
+class Queue(Value):
     """An SQS queue, by name or URL. A name ending in ``.fifo`` is a FIFO queue."""
 
     name: str
@@ -36,8 +35,7 @@ class Queue:
         return f"sqs:{self.name}"
 
 
-@dataclass(frozen=True)
-class Topic:
+class Topic(Value):
     """An SNS topic, by ARN."""
 
     arn: str
@@ -51,8 +49,7 @@ class Topic:
         return f"sns:{self.arn}"
 
 
-@dataclass(frozen=True)
-class Function:
+class Function(Value):
     """A Lambda function that is invoked asynchronously. ``name`` may be an ARN."""
 
     name: str
@@ -61,8 +58,7 @@ class Function:
         return f"lambda:{self.name}"
 
 
-@dataclass(frozen=True)
-class Bus:
+class Bus(Value):
     """An EventBridge bus, by name or ARN. ``source`` and ``detail_type`` are those of the events that go there."""
 
     name: str

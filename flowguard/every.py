@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 from flowguard.destinations import Destination, Queue
@@ -18,6 +17,7 @@ from flowguard.errors import FlowguardError, shown
 from flowguard.payload.encoding import encode_json
 from flowguard.protocol.outbox import LARGEST_SCHEDULED
 from flowguard.startup.late_pattern import late_pattern
+from flowguard.startup.value import Value
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.message import FLOW_STAGE, REQUEST_ID
 from flowguard.wire.notification import UNKNOWN_QUEUE, new_notification, to_json
@@ -37,8 +37,7 @@ _EVENT: Final = "00000000-0000-4000-8000-000000000000"
 """The id of the event in a tick's body. A tick is named by its request id, and has this form alone."""
 
 
-@dataclass(frozen=True)
-class Every:
+class Every(Value):
     """A schedule that begins a run at each tick. List it in the flow's ``every=(…)``.
 
     ``expression`` is ``rate(1 hour)`` or ``cron(0 2 * * ? *)``, as EventBridge Scheduler reads it in ``timezone``.
@@ -47,9 +46,12 @@ class Every:
     """
 
     expression: str
-    payload: Mapping[str, Any] = field(hash=False)
+    payload: Mapping[str, Any]
     timezone: str = "UTC"
     name: str = "tick"
+
+    def __hash__(self) -> int:
+        return hash((self.expression, self.timezone, self.name))  # a payload has no hash
 
     def problem(self) -> str | None:
         """Return what is wrong with it, and how to write it. None where nothing is."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol
 
@@ -29,7 +28,6 @@ class Phase(StrEnum):
     """One hand-over of messages to their services. The fact ``sends`` is how many they are."""
 
 
-@dataclass(slots=True)
 class Span:
     """A phase that begins, and the messages that it is for.
 
@@ -38,9 +36,21 @@ class Span:
     """
 
     phase: Phase
-    messages: tuple[Message, ...] = ()
-    facts: dict[str, Any] = field(default_factory=dict)
-    served: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    messages: tuple[Message, ...]
+    facts: dict[str, Any]
+    served: Mapping[str, frozenset[str]]
+
+    __slots__ = ("facts", "messages", "phase", "served")
+
+    def __init__(
+        self,
+        phase: Phase,
+        messages: tuple[Message, ...] = (),
+        facts: dict[str, Any] | None = None,
+        served: Mapping[str, frozenset[str]] = {},
+    ) -> None:
+        self.phase, self.messages, self.served = phase, messages, served
+        self.facts = {} if facts is None else facts
 
     @property
     def message(self) -> Message | None:

@@ -5,19 +5,18 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
 
 from flowguard.errors import shown
 from flowguard.startup.late_pattern import late_pattern
+from flowguard.startup.value import Value
 
 _NAMES: Final = late_pattern("[A-Za-z0-9_.-]{1,128}")
 _TABLES: Final = late_pattern("[A-Za-z0-9_.-]{3,255}")
 _TOPICS: Final = late_pattern("[A-Za-z0-9_-][A-Za-z0-9_.-]{1,248}")
 
 
-@dataclass(frozen=True)
-class KinesisStream:
+class KinesisStream(Value):
     """A data stream of Kinesis, by its name. List it in the flow's ``streams=(…)``.
 
     The data of each record is the payload of a request.
@@ -36,8 +35,7 @@ class KinesisStream:
         return f"kinesis:{self.name}"
 
 
-@dataclass(frozen=True)
-class TableStream:
+class TableStream(Value):
     """The stream of a DynamoDB table, by the table's name. List it in the flow's ``streams=(…)``.
 
     Each change of an item is the payload of a request: ``change``, ``keys``, and the item's ``new`` and ``old`` image.
@@ -58,8 +56,7 @@ class TableStream:
         return f"dynamodb:{self.name}"
 
 
-@dataclass(frozen=True)
-class KafkaTopic:
+class KafkaTopic(Value):
     """A topic of Kafka, by its name. List it in the flow's ``streams=(…)``. The deployment says where its cluster is.
 
     Each record is the payload of a request: its ``key``, its ``value``, and its ``headers`` where there are any.

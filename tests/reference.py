@@ -32,6 +32,7 @@ import flowguard.testing
 from flowguard import LambdaHandler, Step
 from flowguard.cli import main
 from flowguard.sql import DataApiTransaction
+from flowguard.startup.value import Value
 from tests import run_item_page
 
 FOLDER: Final = Path(__file__).parents[1] / "docs" / "reference"
@@ -288,7 +289,12 @@ def _is_called(kind: type) -> bool:
     """Whether users make objects of it by a call that says something."""
     if issubclass(kind, enum.Enum | BaseModel) or getattr(kind, "_is_protocol", False):
         return False
-    return "__init__" in vars(kind) or dataclasses.is_dataclass(kind) or hasattr(kind, "_fields")
+    return (
+        issubclass(kind, Value)
+        or "__init__" in vars(kind)
+        or dataclasses.is_dataclass(kind)
+        or hasattr(kind, "_fields")
+    )
 
 
 def _is_generated(kind: type) -> bool:

@@ -9,7 +9,6 @@ import hashlib
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, assert_never
 
 from botocore.exceptions import BotoCoreError, ClientError
@@ -146,7 +145,7 @@ class AWSSender:
         return _refused(answer.get("Failed", []))
 
     def _to_bus(self, to: Bus, batch: list[Numbered]) -> Mapping[int, Refusal]:
-        bus = replace(to, name=self._names.bus(to.name))
+        bus = to._replace(name=self._names.bus(to.name))
         entries: Any = [bus_entry(bus, send) for _, send in batch]
         answers = self._clients.events.put_events(Entries=entries)["Entries"]
         return {
@@ -161,7 +160,7 @@ class AWSSender:
         """Invoke the function asynchronously once for each send. Lambda has no batch call."""
         refusals: dict[int, Refusal] = {}
         for place, send in batch:
-            request: Any = invocation(replace(to, name=self._names.function(to.name)), send)
+            request: Any = invocation(to._replace(name=self._names.function(to.name)), send)
             try:
                 self._clients.lambda_.invoke(**request)
             except (ClientError, BotoCoreError) as error:

@@ -125,7 +125,7 @@ class _Renaming:
             reader=None if queue.reader is None else self._names.by_rule(queue.reader),
             give_up_to=self._some_queue(queue.give_up_to),
             topics=tuple(map(self._names.topic, queue.topics)),
-            rules=tuple(replace(bus, name=self._names.bus(bus.name)) for bus in queue.rules),
+            rules=tuple(bus._replace(name=self._names.bus(bus.name)) for bus in queue.rules),
             arn=queue.arn if queue.arn is not None else arn_of(Queue(self._names.queue(queue.name))),
             undelivered=tuple(map(self._queue_name, queue.undelivered)),
             owner=self._names.by_rule(queue.owner),

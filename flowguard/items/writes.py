@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from flowguard.errors import RunFailed, shown
 from flowguard.startup.named_tuple import NamedTuple
+from flowguard.startup.value import Value
 
 _MOST_ACTIONS = 100
 """Of a DynamoDB transaction."""
@@ -32,8 +32,7 @@ class Condition(NamedTuple):
     tries: int = 0
 
 
-@dataclass(frozen=True)
-class Put:
+class Put(Value):
     """The whole item is written."""
 
     table: str
@@ -50,8 +49,7 @@ class Update(NamedTuple):
     condition: Condition | None = None
 
 
-@dataclass(frozen=True)
-class Delete:
+class Delete(Value):
     """The item under ``key`` is removed."""
 
     table: str

@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Final, assert_never
 
 from flowguard.errors import EnvelopeError
 from flowguard.names.at_aws import AS_IN_CODE, Names
 from flowguard.startup.named_tuple import NamedTuple
+from flowguard.startup.value import Value
 from flowguard.text.printable import bounded
 from flowguard.wire.attributes import Attribute, attributes_to, json_kind, read_attributes
 from flowguard.wire.bus_event import BusEvent, find_bus_event
@@ -248,8 +248,7 @@ class Envelope(NamedTuple):
         return self.is_fifo or self.source_arn is None
 
 
-@dataclass(frozen=True)
-class BadRecord:
+class BadRecord(Value):
     """A record that cannot be read. ``record_id`` is its message id where it has one, to be answered as a failure.
 
     ``envelope`` has its body and attributes as they came, where what cannot be read is inside its body.
@@ -286,7 +285,7 @@ def normalize(
 def _named(record: Envelope | BadRecord, names: Names) -> Envelope | BadRecord:
     if isinstance(record, Envelope):
         return record._replace(names=names)
-    return record if record.envelope is None else replace(record, envelope=record.envelope._replace(names=names))
+    return record if record.envelope is None else record._replace(envelope=record.envelope._replace(names=names))
 
 
 def normalize_record(record: object, *, place: str = "record") -> Envelope:

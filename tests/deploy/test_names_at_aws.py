@@ -167,7 +167,7 @@ def test_a_bus_and_a_permission_on_it_have_its_name_at_aws() -> None:
     [first, *_] = plain.functions
     sending = replace(first, permissions=(Permission("bus", "shop", ("events:PutEvents",)),))
     needed = under_names(replace(plain, queues=(events,), functions=(sending,)), Names(RULE))
-    assert needed.queues[0].rules == (replace(shop, name="staging-shop"),)
+    assert needed.queues[0].rules == (shop._replace(name="staging-shop"),)
     assert needed.functions[0].permissions[0].name == "staging-shop"
 
 

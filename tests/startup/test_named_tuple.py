@@ -31,6 +31,23 @@ class Cheap(NamedTuple):
         return "hidden"
 
 
+class Pair(NamedTuple):
+    left: int
+    right: int
+
+
+class Sized(NamedTuple):
+    width: int
+    height: int = 4
+
+
+class Loud(NamedTuple):
+    name: str
+
+    def __len__(self) -> int:
+        return super().__len__() * 10
+
+
 class Outer:
     class Inner(NamedTuple):
         depth: int
@@ -54,6 +71,34 @@ def test_it_has_what_a_named_tuple_has() -> None:
     assert Cheap.__match_args__ == Usual.__match_args__
     assert typing.get_type_hints(Cheap) == typing.get_type_hints(Usual)
     assert issubclass(Cheap, tuple)
+    assert Cheap._make(["a", 2, ()]) == Cheap("a", 2)
+
+
+def test_several_of_one_length_keep_their_own_fields() -> None:
+    assert Pair(left=1, right=2) == (1, 2)
+    assert Sized(width=3) == (3, 4)
+    assert Sized(3)._replace(height=5) == Sized(height=5, width=3)
+    assert repr(Sized(3)) == "Sized(width=3, height=4)"
+    assert (Pair(1, 2).right, Sized(3).height) == (2, 4)
+
+
+def test_other_fields_are_refused_with_their_names() -> None:
+    with pytest.raises(ValueError, match="depth"):
+        Sized(3)._replace(depth=1)  # type: ignore[call-arg]  # what is asked
+    with pytest.raises(TypeError, match="depth"):
+        Sized(3, depth=1)  # type: ignore[call-arg]  # what is asked
+
+
+def test_a_field_without_a_default_comes_before_those_with_one() -> None:
+    with pytest.raises(TypeError, match="Late has a field without a default after one that has one"):
+
+        class Late(NamedTuple):
+            first: int = 1
+            second: int  # type: ignore[misc]  # what is asked
+
+
+def test_its_methods_know_their_class() -> None:
+    assert len(Loud("a")) == 10
 
 
 def test_a_field_without_a_default_has_to_be_given() -> None:
