@@ -102,7 +102,12 @@ class RunPages:
 
 def place_of(seen: SeenRun) -> str:
     """Return the place in the table behind a run, where a list goes on that stopped at it."""
-    return _cursor(f"run#{seen.flow}#{seen.object_id}", "run")
+    return place_of_run(seen.flow, seen.object_id)
+
+
+def place_of_run(flow: str, object_id: str) -> str:
+    """Return the place in the table behind the run of an object."""
+    return _cursor(f"run#{flow}#{object_id}", "run")
 
 
 def _cursor(*key: str) -> str:

@@ -12,7 +12,6 @@ from flowguard.aws.run_pages import NoCursor, RunPage, RunPages, Wanted, place_o
 from flowguard.aws.run_reader import RunReader, SeenRun
 from flowguard.cli.connection import CannotRun, Command, check_id, clients_of, connection_errors, settings_of
 from flowguard.cli.printing import complain
-from flowguard.protocol.run import RunItem
 
 LISTED: Final = 100
 """Rows that are shown unless a limit is given."""
@@ -53,7 +52,7 @@ def bounded_list(command: Command) -> Command:
 class TableReading:
     """Reads the runs of a table, and prints the cost of reading to standard error.
 
-    ``stopped`` says whether the table has more than was read.
+    ``last`` is the place behind what was read. None where the table has no more.
     """
 
     def __init__(self, options: Mapping[str, Any]) -> None:
@@ -63,28 +62,32 @@ class TableReading:
         self._pages = RunPages(clients.dynamodb, settings.run_table, self.runs)
         self._after, self._most = options["after"], options["most_read"]
         self._read, self._units, self._unreadable = 0, 0.0, 0
-        self.stopped = False
+        self.last: str | None = None
 
     def found(self, wanted: Wanted) -> Iterator[SeenRun]:
         """Yield the runs that are wanted, in the order in which the table has them."""
+        yield from self.all_of(wanted)
+        if self.last is not None:
+            complain(f"stopped after {self._read:,} items; go on with --after {self.last}")
+
+    def all_of(self, wanted: Wanted) -> Iterator[SeenRun]:
+        """Yield them without a word on where this stopped. That is in ``last``."""
         last: str | None = None
         for page in self._pages.pages(wanted, self._after, self._most):
             self._count(page)
             yield from page.runs
             last = page.last
-        self._summary()
-        self.stopped = last is not None
-        if last is not None:
-            complain(f"stopped after {self._read:,} items; go on with --after {last}")
+        self.last = last
+        self.summary()
 
-    def chosen(self, wanted: Wanted, passes: Callable[[RunItem], bool], limit: int) -> list[SeenRun]:
+    def chosen(self, wanted: Wanted, passes: Callable[[SeenRun], bool], limit: int) -> list[SeenRun]:
         """Return the runs that pass, no more than ``limit``, and say where the list stopped."""
         runs: list[SeenRun] = []
         for seen in self.found(wanted):
-            if passes(seen.item):
+            if passes(seen):
                 runs.append(seen)
             if len(runs) == limit:
-                self._summary()
+                self.summary()
                 complain(f"stopped at {limit}; there may be more, go on with --after {place_of(seen)}")
                 break
         return runs
@@ -97,7 +100,8 @@ class TableReading:
         if before // _PROGRESS != self._read // _PROGRESS:
             complain(f"{self._read:,} items read")
 
-    def _summary(self) -> None:
+    def summary(self) -> None:
+        """Print how much was read and its cost."""
         units = f", {self._units:,.1f} read units" if self._units else ""
         complain(f"read {self._read:,} items of table {self._table} by Scan{units}")
         if self._unreadable:
