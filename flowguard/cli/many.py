@@ -37,8 +37,8 @@ SHOWN: Final = 5
 PER_SECOND: Final = 20.0
 """Runs in a second, unless another number is given."""
 
-_ALL: Final = click.option("--all", "every", is_flag=True, help="All runs of the flow that pass the filters.")
-PACED: Final = (
+ALL: Final = click.option("--all", "every", is_flag=True, help="All runs of the flow that pass the filters.")
+_PACED: Final = (
     click.option("--per-second", metavar="N", type=click.FloatRange(0, 1_000, min_open=True), default=PER_SECOND,
                  show_default=True, help="Do no more than so many in a second."),
     click.option("--yes", is_flag=True, help="Do not ask."),
@@ -49,12 +49,19 @@ _BOUNDS: Final = (
                  help="Look at so many items of the table."),
     click.option("--after", metavar="PLACE", help="Go on where this, or a list, has stopped: it printed the place."),
 )  # fmt: skip
-_OF_ALL: Final = (*FILTERS, *PACED, *_BOUNDS)
+_OF_ALL: Final = (*FILTERS, *_PACED, *_BOUNDS)
 
 
 def for_many(command: Command) -> Command:
     """Give a command the options of many runs."""
-    for option in reversed((_ALL, *_OF_ALL)):
+    for option in reversed((ALL, *_OF_ALL)):
+        command = option(command)
+    return command
+
+
+def paced(command: Command) -> Command:
+    """Give a command the options of the pace and of the question."""
+    for option in reversed(_PACED):
         command = option(command)
     return command
 
@@ -123,6 +130,11 @@ class Choice:
         self.place = self._reading.last
         self.is_short = self.place is not None
 
+    def say_rest(self) -> None:
+        """Say where the next part begins, if there may be one."""
+        if self.place is not None:
+            complain(f"go on with --after {self.place}")
+
     def show(self, verb: str) -> None:
         """Say how many there are, and show the first ones."""
         number = len(self.chosen)
@@ -152,7 +164,7 @@ def do_to_many(
         if choice.chosen and not may_go_on(f"{verb} {counted(len(choice.chosen))} of {flow.name}?", options):
             return NOT_ALL
         with progress(len(choice.chosen)) as advance:
-            bulk = Bulk(act, choice.chooser, pace_of(options), _Telling(advance, as_json).tell, options["after"])
+            bulk = Bulk(act, choice.chooser, pace_of(options), Telling(advance, as_json=as_json).tell, options["after"])
             is_done = _worked(bulk, choice, as_json=as_json)
     return 0 if is_done and not bulk.counts[FAILED] and not choice.is_short else NOT_ALL
 
@@ -167,18 +179,17 @@ def _worked(bulk: Bulk, choice: Choice, *, as_json: bool) -> bool:
         complain("interrupted")
     finally:
         report(bulk.counts, len(choice.chosen), as_json=as_json)
-        place = choice.place if is_done else bulk.place
-        if place is not None:
-            complain(f"go on with --after {place}")
-        elif not is_done:
-            complain("go on with the same command")
+        if is_done:
+            choice.say_rest()
+        else:
+            complain(f"go on with {'the same command' if bulk.place is None else f'--after {bulk.place}'}")
     return is_done
 
 
-class _Telling:
+class Telling:
     """Tells what became of each run."""
 
-    def __init__(self, advance: Callable[[], None], as_json: bool) -> None:
+    def __init__(self, advance: Callable[[], None], *, as_json: bool) -> None:
         self._advance = advance
         self._as_json = as_json
 

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -317,3 +318,79 @@ def test_a_hundred_and_one_runs_and_what_each_costs(at: Scene) -> None:
         "GetItem": 404,
         "UpdateItem": 101,
     }
+
+
+# -- answers ----------------------------------------------------------------------------------------------------------
+
+CARTS = ("--flow", "tests.waits:Carts")
+
+
+@pytest.fixture
+def carts(tmp_path: Path) -> Iterator[tuple[WaitScene, str]]:
+    """Two carts that wait for a, b and c, and a file with an answer."""
+    with wait_scene() as at:
+        at.begin(for_a_day)
+        at.begin(for_a_day, object_id="c2", body='{"cart_id":"c2"}')
+        file = tmp_path / "answer.json"
+        file.write_text("7")
+        yield at, str(file)
+
+
+def test_all_that_wait_for_a_name_get_the_answer(carts: tuple[WaitScene, str]) -> None:
+    at, file = carts
+    command = ("callback", file, *CARTS, "--all", "--name", "a")
+    result = run(at, *command, code=1, answer="n\n")
+    assert "answer 2 runs of carts? [y/N]: n" in result.stderr
+    assert run(at, *command, "--yes").stdout == "2 RECORDED, of 2 runs\n"
+    for name in ("c1", "c2"):
+        wait = at.item(name).wait
+        assert wait is not None
+        assert sorted(wait.waiting) == ["b", "c"]
+    assert run(at, *command, "--yes").stdout == "nothing was done, of 0 runs\n"
+
+
+def test_a_failure_is_for_many_too(carts: tuple[WaitScene, str]) -> None:
+    at, file = carts
+    command = ("callback", file, *CARTS, "--all", "--name", "a", "--fail", "--kind", "OutOfStock", "--yes", "--json")
+    rows = [json.loads(line) for line in run(at, *command).stdout.splitlines()]
+    assert {(row["object_id"], row["end"]) for row in rows} == {("c1", "RESUMED"), ("c2", "RESUMED")}
+
+
+def test_a_run_that_waits_no_more_is_left(carts: tuple[WaitScene, str]) -> None:
+    at, file = carts
+
+    def moving(call: ApiCall, proceed: Proceed) -> Response:
+        if call.operation == "UpdateItem" and not moved:
+            moved.append(call)
+            run(at, "cancel", "tests.waits:Carts", "c2", "--why", "sold out")
+        return proceed()
+
+    moved: list[ApiCall] = []
+    with intercept(moving):
+        result = run(at, "callback", file, *CARTS, "--all", "--name", "a", "--yes")
+    assert result.stdout == "1 LEFT, 1 RECORDED, of 2 runs\n"
+
+
+def test_who_waits_for_a_token_or_for_another_name_is_not_chosen(carts: tuple[WaitScene, str]) -> None:
+    at, file = carts
+    command = ("callback", file, *CARTS, "--all", "--name", "x", "--yes")
+    assert run(at, *command).stdout == "nothing was done, of 0 runs\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--all",), "--all needs the --name"),
+        (("id", "--name", "a"), "--name goes with --all"),
+        (("id", "--all", "--name", "a"), "not both"),
+        (("id", "--stage", "x"), "--stage goes with --all"),
+        ((), "Missing argument 'FILE'"),
+    ],
+)
+def test_answers_that_cannot_be_given(carts: tuple[WaitScene, str], arguments: tuple[str, ...], said: str) -> None:
+    at, file = carts
+    at_first = arguments[:1] if arguments and not arguments[0].startswith("--") else ()
+    files = () if not arguments else (file,)
+    words = at_first or (() if files else ("id",))
+    rest = arguments[len(at_first) :]
+    assert said in run(at, "callback", *words, *files, *CARTS, *rest, code=2).stderr
