@@ -17,12 +17,11 @@ from click.core import ParameterSource
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from flowguard.aws.run_pages import place_of
 from flowguard.aws.run_reader import SeenRun
 from flowguard.cli.connection import CannotRun, Command, command_time
 from flowguard.cli.printing import complain, say, say_json
 from flowguard.cli.run_filters import FILTERS, selection_of
-from flowguard.cli.table_reading import MOST_READ, TableReading, reading_errors
+from flowguard.cli.table_reading import INDEX, MOST_READ, TableReading, reading_errors
 from flowguard.flow import AnyFlow
 from flowguard.operate.bulk import FAILED, Bulk, Chooser, Chosen, End, Pace, chosen_of
 from flowguard.operate.moments import distance
@@ -48,6 +47,7 @@ _BOUNDS: Final = (
     click.option("--read", "most_read", metavar="N", type=click.IntRange(1), default=MOST_READ, show_default=True,
                  help="Look at so many items of the table."),
     click.option("--after", metavar="PLACE", help="Go on where this, or a list, has stopped: it printed the place."),
+    INDEX,
 )  # fmt: skip
 _OF_ALL: Final = (*FILTERS, *_PACED, *_BOUNDS)
 
@@ -71,7 +71,7 @@ def check_choice(object_id: str | None, *, every: bool) -> None:
     if every is (object_id is not None):
         raise click.UsageError("name the OBJECT, or say --all" + (", not both" if every else ""))
     context = click.get_current_context()
-    names = {"status", "stage", "older_than", "quiet_for", "error", "tenant", "per_second", "yes", "limit"}
+    names = {"status", "stage", "older_than", "quiet_for", "error", "tenant", "per_second", "yes", "limit", "index"}
     for option in context.command.params:
         given = context.get_parameter_source(str(option.name)) is ParameterSource.COMMANDLINE
         if not every and given and option.name in names | {"most_read", "after"}:
@@ -125,10 +125,14 @@ class Choice:
                 self.sample.append(seen)
             if len(self.chosen) == self._limit:
                 self._reading.summary()
-                self.place = place_of(seen)
+                self.place = self.place_of(self.chosen[-1])
                 return
         self.place = self._reading.last
         self.is_short = self.place is not None
+
+    def place_of(self, run: Chosen) -> str:
+        """Return the place behind a run."""
+        return self._reading.place_of(run.flow, run.object_id, self.chooser.selection.wanted)
 
     def say_rest(self) -> None:
         """Say where the next part begins, if there may be one."""
@@ -164,7 +168,8 @@ def do_to_many(
         if choice.chosen and not may_go_on(f"{verb} {counted(len(choice.chosen))} of {flow.name}?", options):
             return NOT_ALL
         with progress(len(choice.chosen)) as advance:
-            bulk = Bulk(act, choice.chooser, pace_of(options), Telling(advance, as_json=as_json).tell, options["after"])
+            tell = Telling(advance, as_json=as_json).tell
+            bulk = Bulk(act, choice.chooser, pace_of(options), tell, choice.place_of, options["after"])
             is_done = _worked(bulk, choice, as_json=as_json)
     return 0 if is_done and not bulk.counts[FAILED] and not choice.is_short else NOT_ALL
 

@@ -36,6 +36,8 @@ def selection_of(options: Mapping[str, Any], flow: str | None) -> Selection:
     status, stage = options["status"], options["stage"]
     if stage is not None:
         check_id("--stage", stage)
+    if options["index"] is not None and status is None:
+        raise click.UsageError("--index finds the runs of one status; give its --status")
     return Selection(
         flow,
         None if status is None else Status(status.upper()),

@@ -8,7 +8,8 @@ from typing import Any, Final
 
 import click
 
-from flowguard.aws.run_pages import NoCursor, RunPage, RunPages, Wanted, place_of
+from flowguard.aws.indexed_runs import IndexedRuns
+from flowguard.aws.run_pages import NoCursor, RunPage, RunPages, Wanted
 from flowguard.aws.run_reader import RunReader, SeenRun
 from flowguard.cli.connection import CannotRun, Command, check_id, clients_of, connection_errors, settings_of
 from flowguard.cli.printing import complain
@@ -28,10 +29,13 @@ _BOUNDS: Final = (
     click.option("--json", "as_json", is_flag=True, help="A line of JSON for each row."),
 )  # fmt: skip
 
+INDEX: Final = click.option("--index", metavar="NAME", help="Find runs of a --status by this index, not by a Scan.")
+
 _LIMITS: Final = (
     click.option("--limit", metavar="N", type=click.IntRange(1), default=LISTED, show_default=True,
                  help="Stop after so many rows."),
     *_BOUNDS,
+    INDEX,
 )  # fmt: skip
 
 
@@ -59,7 +63,11 @@ class TableReading:
         settings, clients = settings_of(options), clients_of(options)
         self._table = settings.run_table
         self.runs = RunReader.of(settings, clients)
-        self._pages = RunPages(clients.dynamodb, settings.run_table, self.runs)
+        self._pages = (
+            RunPages(clients.dynamodb, settings.run_table, self.runs)
+            if options.get("index") is None
+            else IndexedRuns(clients.dynamodb, settings.run_table, options["index"], self.runs)
+        )
         self._after, self._most = options["after"], options["most_read"]
         self._read, self._units, self._unreadable = 0, 0.0, 0
         self.last: str | None = None
@@ -80,6 +88,10 @@ class TableReading:
         self.last = last
         self.summary()
 
+    def place_of(self, flow: str, object_id: str, wanted: Wanted) -> str:
+        """Return the place behind the run of an object."""
+        return self._pages.place_of(flow, object_id, wanted)
+
     def chosen(self, wanted: Wanted, passes: Callable[[SeenRun], bool], limit: int) -> list[SeenRun]:
         """Return the runs that pass, no more than ``limit``, and say where the list stopped."""
         runs: list[SeenRun] = []
@@ -88,7 +100,8 @@ class TableReading:
                 runs.append(seen)
             if len(runs) == limit:
                 self.summary()
-                complain(f"stopped at {limit}; there may be more, go on with --after {place_of(seen)}")
+                place = self.place_of(seen.flow, seen.object_id, wanted)
+                complain(f"stopped at {limit}; there may be more, go on with --after {place}")
                 break
         return runs
 
@@ -103,7 +116,7 @@ class TableReading:
     def summary(self) -> None:
         """Print how much was read and its cost."""
         units = f", {self._units:,.1f} read units" if self._units else ""
-        complain(f"read {self._read:,} items of table {self._table} by Scan{units}")
+        complain(f"read {self._read:,} items of table {self._table} by {self._pages.way}{units}")
         if self._unreadable:
             complain(f"{self._unreadable:,} items are no runs that this version can read")
 

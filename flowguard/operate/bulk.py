@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from flowguard.aws.dead_letter_queue import Unusable, explained, spares_none
-from flowguard.aws.run_pages import place_of_run
 from flowguard.aws.run_reader import RunReader, SeenRun
 from flowguard.clock import Clock
 from flowguard.errors import Reject, RunTooBusy, SendFailed
@@ -96,6 +95,7 @@ class Bulk:
     chooser: Chooser
     pace: Pace
     tell: Callable[[Chosen, End], None]
+    place_of: Callable[[Chosen], str]
     place: str | None
     counts: Counter[str] = field(default_factory=Counter)
 
@@ -115,7 +115,7 @@ class Bulk:
             if failing >= MOST_IN_A_ROW:
                 raise Unusable(f"{failing} runs in a row", f"the last one said: {end.why}", "mend that, and go on")
             if not failing:
-                self.place = place_of_run(run.flow, run.object_id)
+                self.place = self.place_of(run)
 
     def _end(self, run: Chosen) -> End:
         try:

@@ -20,6 +20,8 @@ from flowguard.outcome import Outcome
 from flowguard.protocol.run import Status
 from flowguard.sim.calls import ApiCall, Proceed, Recorder, Response, intercept
 from flowguard.step import Step
+from tests.aws.engines import same_clients
+from tests.aws.test_indexed_runs import create_indexed
 from tests.cli.test_hostile_text import CONTROL
 from tests.cli.test_show import undoing
 from tests.scene import START, OrderState, Scene, scene
@@ -394,3 +396,53 @@ def test_answers_that_cannot_be_given(carts: tuple[WaitScene, str], arguments: t
     words = at_first or (() if files else ("id",))
     rest = arguments[len(at_first) :]
     assert said in run(at, "callback", *words, *files, *CARTS, *rest, code=2).stderr
+
+
+# -- an index ---------------------------------------------------------------------------------------------------------
+
+INDEXED = ("--table", "indexed", "--index", "runs-by-status", "--status", "running")
+
+
+@pytest.fixture
+def indexed(at: Scene) -> Scene:
+    """The runs a, b and c, in a table with the index, too."""
+    begin(at, *"abc")
+    create_indexed(same_clients())
+    items = at.aws.client("dynamodb")
+    for item in items.scan(TableName="flowguard")["Items"]:
+        items.put_item(TableName="indexed", Item=item)
+    return at
+
+
+def test_runs_of_a_status_are_found_by_the_index_and_no_table_is_read(indexed: Scene) -> None:
+    with intercept(Recorder()) as calls:
+        result = cancel(indexed, *INDEXED)
+    assert result.stdout == "3 CANCELLED, of 3 runs\n"
+    assert result.stderr.startswith("read 3 items of table indexed by index runs-by-status")
+    assert not [call for call in calls.calls if call.operation == "Scan"]
+
+
+def test_it_goes_on_in_the_index(indexed: Scene) -> None:
+    result = cancel(indexed, *INDEXED, "--limit", "1")
+    place = place_in(result)
+    assert cancel(indexed, *INDEXED, "--after", place).stdout == "2 CANCELLED, of 2 runs\n"
+    refused = cancel(indexed, "--table", "indexed", "--after", place, code=2)
+    assert "is no place of a list" in refused.stderr
+
+
+def test_lists_and_waits_take_the_index_too(indexed: Scene) -> None:
+    first = run(indexed, "list", *INDEXED, "--json", "--limit", "1")
+    [place] = [line.rpartition(" ")[2] for line in first.stderr.splitlines() if "go on with" in line]
+    rest = run(indexed, "list", *INDEXED, "--json", "--after", place)
+    names = [json.loads(line)["object_id"] for line in (first.stdout + rest.stdout).splitlines()]
+    assert names == [*"abc"]
+    waits = run(indexed, "waits", "--table", "indexed", "--index", "runs-by-status")
+    assert waits.stdout == "0 waits, 0 past the deadline\n"
+
+
+@pytest.mark.parametrize("command", [("list",), ("cancel", ORDERS, "--all", "--why", "x")])
+def test_an_index_needs_a_status_and_has_to_be_there(indexed: Scene, command: tuple[str, ...]) -> None:
+    without = ("--table", "indexed", "--index", "runs-by-status")
+    assert "give its --status" in run(indexed, *command, *without, code=2).stderr
+    other = ("--table", "indexed", "--index", "none", "--status", "running")
+    assert "does not have the specified index" in run(indexed, *command, *other, code=2).stderr

@@ -9,7 +9,7 @@ from botocore.exceptions import ClientError, EndpointConnectionError
 
 from flowguard.aws.clients import NoRegion
 from flowguard.aws.dead_letter_queue import Unusable, explained, spares_none
-from flowguard.aws.run_pages import place_of_run
+from flowguard.aws.run_pages import cursor_of
 from flowguard.aws.run_reader import RunReader, SeenRun
 from flowguard.clock import ManualClock
 from flowguard.errors import RunTooBusy, SendFailed
@@ -112,14 +112,16 @@ def test_a_run_for_which_there_is_nothing_to_do_is_not_taken(at: Scene) -> None:
 class Work:
     """A bulk over runs of these objects, each of which ends as its script says."""
 
-    def __init__(self, at: Scene, *names: str, place: str | None = None) -> None:
+    def __init__(self, at: Scene, *names: str, place_before: str | None = None) -> None:
         at.deliver(*(at.order(name) for name in names))
         self.chosen = [chosen_of(seen(at, name)) for name in names]
         self.failing: dict[str, BaseException] = {}
         self.done: list[str] = []
         self.told: list[tuple[str, str]] = []
         pauses = Pauses(at.clock)
-        self.bulk = Bulk(self.act, chooser(at), Pace(10, at.clock, pauses), self.tell, place)
+        self.bulk = Bulk(
+            self.act, chooser(at), Pace(10, at.clock, pauses), self.tell, lambda run: place(run.object_id), place_before
+        )
         self.pauses = pauses
 
     def act(self, run: SeenRun) -> End:
@@ -133,7 +135,7 @@ class Work:
 
 
 def place(name: str) -> str:
-    return place_of_run("orders", name)
+    return cursor_of(f"run#orders#{name}", "run")
 
 
 def test_each_run_is_done_at_the_pace_and_counted(at: Scene) -> None:
@@ -144,7 +146,7 @@ def test_each_run_is_done_at_the_pace_and_counted(at: Scene) -> None:
 
 
 def test_without_a_run_nothing_is_done_and_the_place_stays(at: Scene) -> None:
-    work = Work(at, place="there")
+    work = Work(at, place_before="there")
     work.bulk.work([])
     assert (work.bulk.counts, work.bulk.place) == ({}, "there")
 
