@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 from types import SimpleNamespace
 from typing import Any
@@ -15,7 +16,7 @@ from flowguard.destinations import Function, Queue, Topic
 from flowguard.errors import Reject, RunFailed, SendFailed, SettingsError, TokenRefused
 from flowguard.events import EventType
 from flowguard.flow import ATTACH, UNTIL_RESET, AnyFlow, Flow
-from flowguard.names.ids import SeededIds
+from flowguard.names.ids import ObjectId, RequestId, SeededIds
 from flowguard.outcome import Done, Outcome
 from flowguard.payload.codec import Codecs
 from flowguard.protocol.run import Status
@@ -31,6 +32,7 @@ from flowguard.wire.message import LATEST_TIME
 from flowguard.wire.signing import Keyring, Keys
 from flowguard.wire.tokens import NO_TOKENS, Tokens, token_row_id
 from flowguard.worker.ports import Refusal
+from flowguard.worker.restart import restart_id, run_that_goes_on
 from tests.scene import START, Order, Orders, Scene, Script, scene, two_stages
 from tests.worker.runtime.mishaps import refuses
 
@@ -443,3 +445,34 @@ def test_an_expired_token_answers_nothing_and_one_that_never_was_good_is_refused
         keyless.answer(Kept, good, True)
     with pytest.raises(TokenRefused):
         asked.answer(Kept, good[:-1] + ("A" if good[-1] != "A" else "B"), True)
+
+
+def test_only_the_run_of_one_request_is_cancelled() -> None:
+    with scene() as at:
+        asked = FlowClient.of(at.handler._services)
+        started = asked.start(Orders, Order(order_id="o1"))
+        pass_on(at, "price-order")
+        others = (
+            replace(started, request_id=RequestId("another")),
+            replace(started, requested_at=started.requested_at - 1),
+        )
+        assert [asked.cancel(Orders, "o1", why="sold out", only=other) for other in others] == [False, False]
+        item = at.item()
+        assert item is not None
+        assert item.cancelled_because is None
+        assert asked.cancel(Orders, "o1", why="sold out", only=started)
+
+
+def test_the_run_that_a_reset_begins_once_more_has_a_request_of_its_own() -> None:
+    with scene() as at:
+        asked = FlowClient.of(at.handler._services)
+        asked.start(Orders, Order(order_id="o1"))
+        pass_on(at, "price-order")
+        item = at.item()
+        assert item is not None
+        here = (item.request_id, item.requested_at)
+        assert run_that_goes_on("orders", ObjectId("o1"), item) == here
+        reset = item._replace(reset_at=item.requested_at + 5)
+        assert run_that_goes_on("orders", ObjectId("o1"), reset) == restart_id("orders", ObjectId("o1"), reset)
+        at_first = reset._replace(hop=1, done=False)
+        assert run_that_goes_on("orders", ObjectId("o1"), at_first) == here

@@ -94,7 +94,7 @@ class IndexedRuns:
 
 def status_of(wanted: Wanted) -> str:
     """Return the status by which the index is read."""
-    return "" if wanted.status is None else wanted.status.value
+    return str(wanted.status)
 
 
 def _units(consumed: Mapping[str, Any] | None) -> float:

@@ -14,7 +14,7 @@ from flowguard.operate.bulk import FAILED, LEFT, Chosen, End, Pace
 from flowguard.operate.own_letters import refusal
 from flowguard.protocol.run import Status
 from flowguard.worker.dead_letters import Letter
-from flowguard.worker.redrive import Fate
+from flowguard.worker.redrive import Fate, Judgement
 
 NO_LETTER: Final = "the queue shows no letter of it"
 
@@ -45,10 +45,9 @@ class ManyLetters:
         """Yield what became of each letter, and of each run without one. Read no further than needed."""
         for page in self._reading.pages():
             wanted = [(run, letter) for letter in page if (run := self._run_of(letter)) is not None]
-            if wanted:
-                self._pace.wait(len(wanted))
-                outcomes = self._redriver.redrive([letter for _, letter in wanted])
-                yield from (self._end(run, outcome) for (run, _), outcome in zip(wanted, outcomes, strict=True))
+            self._pace.wait(len(wanted))
+            outcomes = self._redriver.redrive([letter for _, letter in wanted])
+            yield from (self._end(run, outcome) for (run, _), outcome in zip(wanted, outcomes, strict=True))
             if not self._open:
                 return
         yield from ((run, End(LEFT, NO_LETTER)) for run in self._without)
@@ -62,8 +61,9 @@ class ManyLetters:
 
     def _end(self, run: Chosen, outcome: Outcome) -> tuple[Chosen, End]:
         self._without.pop(run, None)
-        if outcome.failed is not None or outcome.judgement is None:
-            return run, End(FAILED, str(outcome.failed))
-        if outcome.judgement.fate is Fate.REDRIVEN:
-            self._open.discard(run)
-        return run, End(outcome.judgement.fate.value, outcome.judgement.why)
+        match outcome:
+            case Outcome(failed=None, judgement=Judgement(fate, why)):
+                self._open -= {run} if fate is Fate.REDRIVEN else set()
+                return run, End(fate.value, why)
+            case _:
+                return run, End(FAILED, str(outcome.failed))

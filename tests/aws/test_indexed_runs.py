@@ -71,7 +71,9 @@ def pages(clients: Clients) -> IndexedRuns:
     ],
 )
 def test_each_run_that_is_wanted_is_found_once(pages: IndexedRuns, wanted: Wanted, objects: list[str]) -> None:
-    assert found(list(pages.pages(wanted, None, 100))) == objects
+    read = list(pages.pages(wanted, None, 100))
+    assert found(read) == objects
+    assert sum(page.unreadable for page in read) == 0, "rows beside a run are not read"
 
 
 @pytest.mark.parametrize("size", [1, 2])
@@ -140,3 +142,26 @@ def test_an_empty_page_reads_no_item(pages: IndexedRuns) -> None:
 def test_an_item_is_read_as_a_list_shows_it(pages: IndexedRuns) -> None:
     [page] = pages.pages(Wanted("orders", Status.FAILED), None, 100)
     assert page.runs[0].stored == {"error": {"S": "Reject: no"}}, "the state stays in the table"
+
+
+def test_units_are_asked_for_and_added(pages: IndexedRuns) -> None:
+    def counted(call: ApiCall, proceed: Proceed) -> Response:
+        calls.append(dict(call.params))
+        answer = dict(proceed())
+        answer["ConsumedCapacity"] = {"Query": {"CapacityUnits": 1.5}, "BatchGetItem": [{"CapacityUnits": 2.0}]}[
+            call.operation
+        ]
+        return answer
+
+    def uncounted(_: ApiCall, proceed: Proceed) -> Response:
+        return {name: value for name, value in proceed().items() if name != "ConsumedCapacity"}
+
+    calls: list[dict[str, Any]] = []
+    with intercept(counted):
+        [page] = pages.pages(RUNNING, None, 100)
+    assert page.units == 3.5
+    assert [call["ReturnConsumedCapacity"] for call in calls] == ["TOTAL", "TOTAL"]
+    assert "ExclusiveStartKey" not in calls[0]
+    with intercept(uncounted):
+        [page] = pages.pages(RUNNING, None, 100)
+    assert page.units == 0.0

@@ -1,4 +1,4 @@
-"""A table of a hundred thousand runs on DynamoDB Local: what it takes to find those of one status, and to go through all.
+"""A table of a hundred thousand runs on DynamoDB Local: what it takes to find some of them, and to go through all.
 
 ``python -m pytest -m long -s tests/cli/test_hundred_thousand.py`` prints the figures of the documentation.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 import time
 from collections.abc import Iterator
 from typing import Any, Final
@@ -43,13 +44,17 @@ def url(dynamodb_local_url: str) -> Iterator[str]:
     for first in range(0, RUNS, TOGETHER):
         puts: Any = [{"PutRequest": {"Item": run_item(number)}} for number in range(first, first + TOGETHER)]
         clients.dynamodb.batch_write_item(RequestItems={TABLE: puts})
-    print(f"\n{RUNS:,} runs are written in {time.monotonic() - begin:.0f} s")
+    say(f"{RUNS:,} runs are written in {time.monotonic() - begin:.0f} s")
     with pytest.MonkeyPatch.context() as patch:
         access_key = credentials_of(clients)
         patch.setenv("AWS_ACCESS_KEY_ID", access_key)
         patch.setenv("AWS_SECRET_ACCESS_KEY", "local")
         patch.setenv("AWS_DEFAULT_REGION", "us-east-1")
         yield dynamodb_local_url
+
+
+def say(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
 
 
 def credentials_of(clients: Clients) -> str:
@@ -81,7 +86,7 @@ def units_in(result: Result) -> float:
 
 def told(what: str, result: Result, seconds: float) -> float:
     units = units_in(result)
-    print(f"{what}: {units:,.1f} read units, {seconds:.1f} s")
+    say(f"{what}: {units:,.1f} read units, {seconds:.1f} s")
     return units
 
 
@@ -113,5 +118,5 @@ def test_many_are_cancelled_in_parts_and_none_twice(url: str) -> None:
         assert {row["end"] for row in rows} == {"CANCELLED"}
         done += [row["object_id"] for row in rows]
         place = ("--after", result.stderr.split()[-1])
-        print(f"1,000 runs are cancelled in {seconds:.1f} s")
+        say(f"1,000 runs are cancelled in {seconds:.1f} s")
     assert len({*done}) == 2_000

@@ -175,6 +175,13 @@ def test_behind_one_that_failed_last_it_does_not_go_on(at: Scene) -> None:
     assert work.bulk.place == place("a")
 
 
+def test_what_nobody_expects_is_raised(at: Scene) -> None:
+    work = Work(at, "a", "b")
+    work.failing["a"] = ValueError("a fault of ours")
+    with pytest.raises(ValueError, match="a fault of ours"):
+        work.bulk.work(work.chosen)
+
+
 def test_expired_credentials_end_it_where_it_can_go_on(at: Scene) -> None:
     work = Work(at, "a", "b", "c")
     work.failing["b"] = refused("ExpiredTokenException")

@@ -86,6 +86,18 @@ def test_the_error_of_an_end_is_found_by_its_type_or_by_a_part_of_its_text(at: S
     assert not passes(at, error="Reject")
 
 
+def test_an_error_that_the_run_before_has_left_does_not_count(at: Scene) -> None:
+    at.script.pricing = decline
+    at.deliver(at.order("bad"))
+    runs = RunReader.of(Settings(), same_clients())
+    seen = runs.read("orders", "bad")
+    assert seen is not None
+    card = Selection(error="card")
+    running = seen._replace(item=seen.item._replace(status=Status.RUNNING))
+    assert [card.has(each, runs, at.clock.now()) for each in (seen, running)] == [True, False]
+    assert not card.has(seen._replace(stored={}), runs, at.clock.now())
+
+
 def test_the_error_of_the_last_attempt_counts_too(at: Scene) -> None:
     at.script.pricing = later
     at.deliver(at.order("resting"))
@@ -111,6 +123,8 @@ def test_the_tenant_is_known_of_a_run_that_waits() -> None:
         assert seen is not None
         tenants = [Selection(tenant=name).has(seen, runs, at.clock.now()) for name in ("acme", "other", None)]
         assert tenants == [True, False, True]
+        for item in (seen.item._replace(status=Status.RUNNING), seen.item._replace(wait=None)):
+            assert not Selection(tenant="acme").has(seen._replace(item=item), runs, at.clock.now())
 
 
 def test_of_a_run_that_does_not_wait_nobody_knows_the_tenant(at: Scene) -> None:

@@ -29,7 +29,7 @@ TESTED: Final = (
         r"^(operate\.(bulk|many_letters|selection)|aws\.indexed_runs)\.",
         (
             *("tests/operate/test_bulk.py", "tests/operate/test_selection.py", "tests/aws/test_indexed_runs.py"),
-            *("tests/cli/test_many.py", "tests/cli/test_many_letters.py"),
+            *("tests/operate/test_many_letters.py", "tests/cli/test_many.py", "tests/cli/test_many_letters.py"),
         ),
         "commands for many runs, and lists of them",
     ),
