@@ -16,7 +16,7 @@ from flowguard.destinations import Function, Queue, Topic
 from flowguard.errors import Reject, RunFailed, SendFailed, SettingsError, TokenRefused
 from flowguard.events import EventType
 from flowguard.flow import ATTACH, UNTIL_RESET, AnyFlow, Flow
-from flowguard.names.ids import ObjectId, RequestId, SeededIds
+from flowguard.names.ids import RequestId, SeededIds
 from flowguard.outcome import Done, Outcome
 from flowguard.payload.codec import Codecs
 from flowguard.protocol.run import Status
@@ -32,7 +32,6 @@ from flowguard.wire.message import LATEST_TIME
 from flowguard.wire.signing import Keyring, Keys
 from flowguard.wire.tokens import NO_TOKENS, Tokens, token_row_id
 from flowguard.worker.ports import Refusal
-from flowguard.worker.restart import restart_id, run_that_goes_on
 from tests.scene import START, Order, Orders, Scene, Script, scene, two_stages
 from tests.worker.runtime.mishaps import refuses
 
@@ -461,18 +460,3 @@ def test_only_the_run_of_one_request_is_cancelled() -> None:
         assert item is not None
         assert item.cancelled_because is None
         assert asked.cancel(Orders, "o1", why="sold out", only=started)
-
-
-def test_the_run_that_a_reset_begins_once_more_has_a_request_of_its_own() -> None:
-    with scene() as at:
-        asked = FlowClient.of(at.handler._services)
-        asked.start(Orders, Order(order_id="o1"))
-        pass_on(at, "price-order")
-        item = at.item()
-        assert item is not None
-        here = (item.request_id, item.requested_at)
-        assert run_that_goes_on("orders", ObjectId("o1"), item) == here
-        reset = item._replace(reset_at=item.requested_at + 5)
-        assert run_that_goes_on("orders", ObjectId("o1"), reset) == restart_id("orders", ObjectId("o1"), reset)
-        at_first = reset._replace(hop=1, done=False)
-        assert run_that_goes_on("orders", ObjectId("o1"), at_first) == here

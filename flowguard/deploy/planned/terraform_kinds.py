@@ -253,7 +253,6 @@ def _indexes(block: Block) -> Any:
             "KeySchema": [
                 {"AttributeName": index.get(name), "KeyType": kind}
                 for name, kind in (("hash_key", "HASH"), ("range_key", "RANGE"))
-                if index.get(name) is not None
             ],
         }
         for index in indexes
