@@ -1,4 +1,4 @@
-"""The runs of one flow and status, page by page, found by an index of the table.
+"""The runs of one status, which an index of the table finds.
 
 ::
 
@@ -79,7 +79,7 @@ class IndexedRuns:
         return page._replace(runs=[seen for seen in page.runs if _is_wanted(seen, wanted)])
 
     def _items(self, keys: Sequence[Any]) -> tuple[list[Item], float]:
-        """Read the items that the index names, in its order, and return what that cost. One may be gone by now."""
+        """Read the items that the index names, in its order, and count the read units. One may be gone by now."""
         places = {key["pk"]["S"]: place for place, key in enumerate(keys)}
         items: list[Item] = []
         units = 0.0

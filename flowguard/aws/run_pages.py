@@ -113,7 +113,7 @@ def page_of(reader: RunReader, items: Iterable[Item], read: int, units: float, l
 
 
 def cursor_of(*parts: str) -> str:
-    """Return the text of a place: its key, and for an index the status."""
+    """Return the text of a place. It has the key, and for an index the status."""
     return base64.urlsafe_b64encode(json.dumps(parts).encode()).decode().rstrip("=")
 
 

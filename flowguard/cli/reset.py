@@ -22,7 +22,7 @@ from flowguard.wire.notification import to_json
 from flowguard.worker.replies import takes_callers
 from flowguard.worker.restart import needs_restart
 
-NOT_DONE: Final = 1  # the exit code where nothing was reset, or the message that begins anew was not sent
+NOT_DONE: Final = 1  # the exit code where nothing was reset, or the message of the restart was not sent
 _SAYS: Final = {
     ResetVerdict.RESTARTED: "its worker was fenced, and its work begins once more for all who wait for it",
     ResetVerdict.DROPPED: "its result is good for no newer request",
@@ -45,9 +45,9 @@ def reset(flow: str, object_id: str | None, *, every: bool, as_json: bool, **opt
     With --all the runs that pass the filters are reset, one after the other. Their number and the first of them are
     shown, and you are asked. A run that has changed meanwhile is left alone. --after goes on where that stopped.
 
-    The exit code is 0 where something was reset, 1 where nothing was, or where the message that begins anew could not
-    be sent, 2 where the command cannot be run. With --all it is 0 where all are reset or left, 1 where some failed, the
-    table was not read to its end, or you said no.
+    The exit code is 0 where something was reset, 1 where nothing was, or where the message that restarts the run could
+    not be sent, 2 where the command cannot be run. With --all it is 0 where all are reset or left, 1 where some
+    failed, the table was not read to its end, or you said no.
     """
     check_choice(object_id, every=every)
     loaded = flow_class(flow)

@@ -44,7 +44,7 @@ def chosen_of(seen: SeenRun) -> Chosen:
 
 
 class End(NamedTuple):
-    """What became of a run, in a word such as CANCELLED, and why."""
+    """What became of a run. It has a word, such as CANCELLED, and the reason."""
 
     word: str
     why: str

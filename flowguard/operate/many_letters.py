@@ -20,7 +20,7 @@ NO_LETTER: Final = "the queue shows no letter of it"
 
 
 def can_be_retried(flow: AnyFlow, now: int) -> Callable[[SeenRun], bool]:
-    """Return what answers whether a run has failed, or is parked, and a letter can move it on."""
+    """Return what answers whether a letter may move a run on. It has failed then, or is parked."""
 
     def fits(seen: SeenRun) -> bool:
         item = seen.item

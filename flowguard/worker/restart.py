@@ -68,7 +68,7 @@ def restart_id(flow: str, object_id: ObjectId, item: RunItem) -> RestartId | Non
 
 
 def run_that_goes_on(flow: str, object_id: ObjectId, item: RunItem) -> RunName:
-    """Return what names the run that goes on: of one that was reset, the request that begins the work anew."""
+    """Return what names the run that goes on. Of one that was reset it is the request of the restart."""
     restart = restart_id(flow, object_id, item) if needs_restart(item) else None
     return RunName(*([item.request_id, item.requested_at] if restart is None else restart))
 
