@@ -20,7 +20,7 @@ from flowguard.flow import FOR_EVER, AnyFlow, is_flow
 from flowguard.names.ids import Ids, ObjectId, RandomIds, RequestId, name_problem
 from flowguard.observers.named import named_observers
 from flowguard.payload.encoding import Payload, encode_json
-from flowguard.protocol.run import Status
+from flowguard.protocol.run import RunName, Status
 from flowguard.protocol.run_orders import failed_answer
 from flowguard.protocol.waiting import GivenAnswer
 from flowguard.settings import Settings
@@ -213,14 +213,15 @@ class FlowClient:
             raise SendFailed({str(done.restart.send.to): refusal.why for refusal in refusals.values()})
         return done.verdict
 
-    def cancel(self, flow: AnyFlow, object_id: str, *, why: str) -> bool:
+    def cancel(self, flow: AnyFlow, object_id: str, *, why: str, only: Started | None = None) -> bool:
         """Cancel the flow's run of an object. Return False where there is none that goes on.
 
         Its worker is fenced: nothing of it is applied any more. The run's next message ends it as FAILED with the error
         :class:`flowguard.errors.Cancelled`, without a dead letter, or goes on at the flow's ``on_failed``. All who wait
         for its end get that. That message is under way, or comes when the worker's lease or the delay of a retry is
         over; a run that waits is ended at once, and answers to it are EXPIRED. A run that was asked for after this call
-        is left alone, and so is one that ``on_failed`` undoes already.
+        is left alone, and so is one that ``on_failed`` undoes already. With ``only`` the run of every other request is,
+        too.
 
         ``why`` is the text of the error, for people. Raises :class:`flowguard.errors.RunTooBusy` for a run that moves
         on with each try, and :class:`SendFailed` where the message for a run that waits was not taken. The run is
@@ -230,7 +231,9 @@ class FlowClient:
         _check_flow(flow)
         text, message_id, now, object_id = reason(why), self._new_id(), self._clock.now(), _object(object_id)
         self._check_can_end(flow, object_id)
-        done = Canceller(self._services("a cancellation", flow)).cancel(flow, object_id, message_id, now, text)
+        run = None if only is None else RunName(only.request_id, only.requested_at)
+        canceller = Canceller(self._services("a cancellation", flow))
+        done = canceller.cancel(flow, object_id, message_id, now, text, run)
         if done.onward is not None and (refusals := self._sender.send([done.onward[1]])):
             raise SendFailed({str(done.onward[1].to): refusal.why for refusal in refusals.values()})
         return done.item is not None

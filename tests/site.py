@@ -93,6 +93,7 @@ NAVIGATION: Final[Mapping[str, tuple[str, ...]]] = {
         "operate/operating",
         "operate/dead-letters",
         "operate/find-one-order",
+        "operate/many-runs",
         "operate/forgetting",
         "operate/inspector",
         "operate/observing",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 from types import SimpleNamespace
 from typing import Any
@@ -15,7 +16,7 @@ from flowguard.destinations import Function, Queue, Topic
 from flowguard.errors import Reject, RunFailed, SendFailed, SettingsError, TokenRefused
 from flowguard.events import EventType
 from flowguard.flow import ATTACH, UNTIL_RESET, AnyFlow, Flow
-from flowguard.names.ids import SeededIds
+from flowguard.names.ids import RequestId, SeededIds
 from flowguard.outcome import Done, Outcome
 from flowguard.payload.codec import Codecs
 from flowguard.protocol.run import Status
@@ -443,3 +444,19 @@ def test_an_expired_token_answers_nothing_and_one_that_never_was_good_is_refused
         keyless.answer(Kept, good, True)
     with pytest.raises(TokenRefused):
         asked.answer(Kept, good[:-1] + ("A" if good[-1] != "A" else "B"), True)
+
+
+def test_only_the_run_of_one_request_is_cancelled() -> None:
+    with scene() as at:
+        asked = FlowClient.of(at.handler._services)
+        started = asked.start(Orders, Order(order_id="o1"))
+        pass_on(at, "price-order")
+        others = (
+            replace(started, request_id=RequestId("another")),
+            replace(started, requested_at=started.requested_at - 1),
+        )
+        assert [asked.cancel(Orders, "o1", why="sold out", only=other) for other in others] == [False, False]
+        item = at.item()
+        assert item is not None
+        assert item.cancelled_because is None
+        assert asked.cancel(Orders, "o1", why="sold out", only=started)

@@ -24,7 +24,7 @@ from flowguard.names.ids import ObjectId, RequestId
 from flowguard.protocol.claims import is_waiting
 from flowguard.protocol.run import ENDED, Cancellation, RunItem, RunName, Status
 from flowguard.startup.named_tuple import NamedTuple
-from flowguard.worker.restart import needs_restart, restart_id
+from flowguard.worker.restart import needs_restart, run_that_goes_on
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -57,8 +57,7 @@ class DynamoDBCancellations(NamedTuple):
         item = None if stored is None else read_item(stored)
         run = None
         if item is not None and _goes_on(item):
-            restart = restart_id(flow, object_id, item) if needs_restart(item) else None
-            run = RunName(*(restart or (item.request_id, item.requested_at)))
+            run = run_that_goes_on(flow, object_id, item)
         if run is None or run.requested_at > by.requested_at:
             run = _NO_RUN
         digest = hashlib.sha256(json.dumps(by).encode()).hexdigest()[:_ORDER]
@@ -90,14 +89,13 @@ class DynamoDBCancellations(NamedTuple):
             item = None if raw is None else read_item(raw)
             if item is None or not _goes_on(item) or not _is_meant(item, at, only):
                 return None
-            restart = restart_id(flow, object_id, item) if needs_restart(item) else None
-            run = RunName(*(restart or (item.request_id, item.requested_at)))
+            run = run_that_goes_on(flow, object_id, item)
             note = Cancellation(run.request_id, run.requested_at if isinstance(only, str) else at, why)
             if run.requested_at > note.at or (isinstance(only, RunName) and run != only):
                 return None
             if _is_noted(item, note):
                 return self._at_rest(item, raw)
-            change = _of_a_restart(item) if restart is not None else _of_a_run(item, now)
+            change = _of_a_restart(item) if needs_restart(item) else _of_a_run(item, now)
             noted = self._noted(run_key(flow, object_id), change, note)
             if noted is not None:
                 return self._at_rest(read_item(noted), noted)

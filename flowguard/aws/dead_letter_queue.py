@@ -176,6 +176,17 @@ def explained(subject: str) -> Iterator[None]:
         raise Unusable(subject, *_NO_REGION) from error
 
 
+def spares_none(error: Unusable) -> bool:
+    """Answer whether every other call would fail as well.
+
+    So it is for credentials, for a right, for a table or queue that is not there, and for the network.
+    """
+    cause = error.__cause__
+    if isinstance(cause, ClientError):
+        return error_code(cause) in STRANGERS | _DENIED | _MISSING.keys()
+    return isinstance(cause, BotoCoreError | NoRegion)
+
+
 _CLOCKS_AGREE: Final = 2_000
 """How many ms this machine's clock may differ from a time in whole seconds and still be right."""
 

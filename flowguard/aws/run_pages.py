@@ -1,10 +1,10 @@
-"""The runs of a table, page by page. Each page is one Scan: a table has no index of its runs."""
+"""The runs of a table, page by page. Each page is one Scan."""
 
 from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from flowguard.aws.dead_letter_queue import Unusable
@@ -24,8 +24,8 @@ _NEEDED: Final = ("error", "waiting", "wait", "failed", "cancelled", "reset_at",
 """What a list shows of a run beside what each item has."""
 
 _LISTED: Final = tuple(field for field in FIELDS if field.always or field.attribute in _NEEDED)
-_NAMES: Final = {field.placeholder: field.attribute for field in _LISTED if field.reserved}
-_PARTS: Final = ", ".join(["pk", "sk", *(field.placeholder for field in _LISTED)])
+NAMES: Final = {field.placeholder: field.attribute for field in _LISTED if field.reserved}
+PARTS: Final = ", ".join(["pk", "sk", *(field.placeholder for field in _LISTED)])
 
 
 class NoCursor(FlowguardError):
@@ -68,6 +68,7 @@ class RunPages:
         self._client = client
         self._table = table
         self._reader = reader
+        self.way = "Scan"
 
     def pages(self, wanted: Wanted, after: str | None, most: int) -> Iterator[RunPage]:
         """Yield pages from the place ``after`` until the table ends, or ``most`` items are read.
@@ -75,44 +76,52 @@ class RunPages:
         Raises :class:`NoCursor`.
         """
         call: Any = _call(self._table, wanted)
-        start = None if after is None else _key_of(after)
+        start = None if after is None else key_of(after)
         while most > 0:
             call["Limit"] = min(ITEMS_A_PAGE, most)
             if start is not None:
                 call["ExclusiveStartKey"] = start
             answer: Any = self._client.scan(**call)
             start = answer.get("LastEvaluatedKey")
-            yield self._page(answer, start)
+            units = answer.get("ConsumedCapacity", {}).get("CapacityUnits", 0.0)
+            last = None if start is None else cursor_of(start["pk"]["S"], start["sk"]["S"])
+            yield page_of(self._reader, answer["Items"], answer["ScannedCount"], units, last)
             if start is None:
                 return
             most -= answer["ScannedCount"]
 
-    def _page(self, answer: Any, start: Item | None) -> RunPage:
-        runs, unreadable = [], 0
-        for raw in answer["Items"]:
-            _, flow, object_id = raw["pk"]["S"].split("#", 2)
-            try:
-                runs.append(self._reader.seen(flow, object_id, raw))
-            except Unusable:
-                unreadable += 1
-        units = answer.get("ConsumedCapacity", {}).get("CapacityUnits", 0.0)
-        last = None if start is None else _cursor(start["pk"]["S"], start["sk"]["S"])
-        return RunPage(runs, answer["ScannedCount"], units, unreadable, last)
+    def place_of(self, flow: str, object_id: str, _: Wanted) -> str:
+        """Return the place in the table behind the run of an object, where a list goes on that stopped at it."""
+        return cursor_of(f"run#{flow}#{object_id}", "run")
 
 
 def place_of(seen: SeenRun) -> str:
-    """Return the place in the table behind a run, where a list goes on that stopped at it."""
-    return _cursor(f"run#{seen.flow}#{seen.object_id}", "run")
+    """Return the place in the table behind a run."""
+    return cursor_of(f"run#{seen.flow}#{seen.object_id}", "run")
 
 
-def _cursor(*key: str) -> str:
-    return base64.urlsafe_b64encode(json.dumps(key).encode()).decode().rstrip("=")
+def page_of(reader: RunReader, items: Iterable[Item], read: int, units: float, last: str | None) -> RunPage:
+    """Read the items of a page."""
+    runs, unreadable = [], 0
+    for raw in items:
+        _, flow, object_id = raw["pk"]["S"].split("#", 2)
+        try:
+            runs.append(reader.seen(flow, object_id, raw))
+        except Unusable:
+            unreadable += 1
+    return RunPage(runs, read, units, unreadable, last)
 
 
-def _key_of(cursor: str) -> Item:
+def cursor_of(*parts: str) -> str:
+    """Return the text of a place. It has the key, and for an index the status."""
+    return base64.urlsafe_b64encode(json.dumps(parts).encode()).decode().rstrip("=")
+
+
+def key_of(cursor: str, *more: str) -> Item:
+    """Return the key of a place. Raises :class:`NoCursor` for one of another list: ``more`` is what else it names."""
     try:
         match json.loads(base64.b64decode(cursor + "=" * (-len(cursor) % 4), b"-_", validate=True)):
-            case [str(pk), str(sk)] if (pk + sk).encode():
+            case [str(pk), str(sk), *rest] if (pk + sk).encode() and rest == [*more]:
                 return {"pk": {"S": pk}, "sk": {"S": sk}}
             case _:
                 pass
@@ -134,7 +143,7 @@ def _call(table: str, wanted: Wanted) -> dict[str, Any]:
         "TableName": table,
         "FilterExpression": " AND ".join(conditions),
         "ExpressionAttributeValues": values,
-        "ExpressionAttributeNames": _NAMES,
-        "ProjectionExpression": _PARTS,
+        "ExpressionAttributeNames": NAMES,
+        "ProjectionExpression": PARTS,
         "ReturnConsumedCapacity": "TOTAL",
     }

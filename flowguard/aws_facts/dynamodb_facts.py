@@ -20,6 +20,7 @@ _UPDATES: Final = Document("Using update expressions in DynamoDB", f"{_GUIDE}/Ex
 _CONSTRAINTS: Final = Document("Constraints in Amazon DynamoDB", f"{_GUIDE}/Constraints.html")
 _SIZES: Final = Document("DynamoDB item sizes and formats", f"{_GUIDE}/CapacityUnitCalculations.html")
 _READS: Final = Document("DynamoDB read consistency", f"{_GUIDE}/HowItWorks.ReadConsistency.html")
+_INDEXES: Final = Document("Using global secondary indexes in DynamoDB", f"{_GUIDE}/GSI.html")
 _TTL: Final = Document("Using time to live (TTL) in DynamoDB", f"{_GUIDE}/TTL.html")
 _EXPIRED: Final = Document("Working with expired items and time to live (TTL)", f"{_GUIDE}/ttl-expired-items.html")
 _WARM: Final = Document(
@@ -271,6 +272,18 @@ DYNAMODB_FACTS: Final = (
         words=("BatchWriteItem", "PutRequest", "DeleteRequest", "UnprocessedItems"),
         engines=like("memory", "moto", "dynamodb-local", "ministack"),
         seen=SUITE,
+    ),
+    Fact(
+        name="dynamodb-index-writes",
+        sentence="A global index is eventually consistent and has entries only for items with both its keys. A write "
+        "that adds an entry costs one unit more, one that changes a key of it two, and one that changes nothing that "
+        "the index has costs none.",
+        source=_INDEXES,
+        read="2026-11",
+        relied_on_by=("aws/indexed_runs.py:IndexedRuns", "docs/operate/many-runs.md"),
+        words=("GlobalSecondaryIndexes", "IndexName", "Projection", "ProjectionType"),
+        engines=like("memory", "moto", "dynamodb-local"),
+        by_hand="tests/aws/test_run_index_costs.py counts the units on DynamoDB Local.",
     ),
     Fact(
         name="dynamodb-ttl-late",

@@ -39,6 +39,7 @@ COMMANDS: Final = {
     "stats": "Count runs by flow, status and stage.",
     "waits": "Show what runs wait for.",
     "cancel": "Cancel the run of an object.",
+    "reset": "Begin a run's work once more, or drop its result.",
     "forget": "Remove what an object has left.",
     "retry": "Send a run's dead letter back to its stage.",
     "ui": "Show runs, waits and dead letters in a browser.",

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping
 from typing import Any, Final
 
 import click
 
-from flowguard.cli.connection import CannotRun, check_id, connected, connection_errors, flow_client
+from flowguard.aws.run_reader import SeenRun
+from flowguard.cli.connection import CannotRun, check_id, connected, connection_errors, flow_class, flow_client
+from flowguard.cli.many import check_choice, do_to_many, for_many
 from flowguard.cli.printing import complain, say, say_json
 from flowguard.cli.recordings import read_text
 from flowguard.client import FlowClient
 from flowguard.errors import Reject, SendFailed, TokenRefused
 from flowguard.flow import AnyFlow
+from flowguard.operate.bulk import LEFT, End
+from flowguard.operate.wait_facts import awaited_under
 from flowguard.payload.encoding import encode_json
 from flowguard.project.loading import load_flows
 from flowguard.verdicts import AnswerVerdict
@@ -25,22 +30,43 @@ _USED: Final = frozenset({AnswerVerdict.RESUMED, AnswerVerdict.RECORDED, AnswerV
 
 
 @click.command()
-@click.argument("awaited", metavar="TOKEN|ID")
-@click.argument("file", metavar="FILE")
+@click.argument("awaited", metavar="[TOKEN|ID]")
+@click.argument("file", metavar="FILE", required=False)
 @click.option("--flow", "flow_name", metavar="MODULE:FLOW", required=True, help="The class of the flow that waits.")
 @click.option("--fail", is_flag=True, help="Report a failure; FILE has its text.")
 @click.option("--kind", metavar="TYPE", default="Failed", show_default=True, help="The failure's type.")
+@click.option("--name", metavar="NAME", help="With --all: what the runs wait for, by its name in the flow.")
 @connected
+@for_many
 @click.option("--json", "as_json", is_flag=True, help="A line of JSON.")
-def callback(awaited: str, file: str, *, flow_name: str, fail: bool, kind: str, as_json: bool, **options: Any) -> None:
+def callback(
+    awaited: str,
+    file: str | None,
+    *,
+    flow_name: str,
+    fail: bool,
+    kind: str,
+    name: str | None,
+    every: bool,
+    as_json: bool,
+    **options: Any,
+) -> None:
     """Answer by hand what runs of a flow wait for, and print the verdict.
 
     TOKEN is that of a link, or the whole link; ID is what is awaited, as 'flowguard waits' shows it. FILE has the
     answer as JSON, or the text of a failure; a dash is standard input. A token needs the keys in FLOWGUARD_TOKEN_KEYS.
 
+    With --all the runs of the flow that pass the filters and wait for --name get the answer, one after the other. Their
+    number and the first of them are shown, and you are asked. A run that waits no more is left alone. --after goes on
+    where that stopped, and what is answered twice does no harm.
+
     The exit code is 0 for RESUMED, RECORDED, DUPLICATE and EARLY, 1 for an answer that was not used or not sent, 2
-    where the command cannot be run: a forged token, or an answer that the awaiting stage cannot read, too.
+    where the command cannot be run: a forged token, or an answer that the awaiting stage cannot read, too. With --all
+    it is 0 where all are answered or left, 1 where some failed, the table was not read to its end, or you said no.
     """
+    awaited, file = _check_arguments(awaited, file, name, every=every)
+    if name is not None:
+        sys.exit(_answer_many(flow_class(flow_name), name, file, kind if fail else None, options, as_json=as_json))
     awaited = token_of(awaited)
     check_id("TOKEN|ID", awaited)
     payload = _read(file, fail=fail)
@@ -57,6 +83,32 @@ def callback(awaited: str, file: str, *, flow_name: str, fail: bool, kind: str, 
             sys.exit(UNUSED)
     say_json(to_json({"verdict": verdict.value})) if as_json else say(verdict.value)
     sys.exit(0 if verdict in _USED else UNUSED)
+
+
+def _check_arguments(awaited: str, file: str | None, name: str | None, *, every: bool) -> tuple[str, str]:
+    """Return the two arguments. With --all the only one is FILE."""
+    check_choice(None if every and file is None else awaited, every=every)
+    if every and name is None:
+        raise click.UsageError("--all needs the --name of what the runs wait for")
+    if not every and name is not None:
+        raise click.UsageError("--name goes with --all")
+    if every:
+        return "", awaited
+    if file is None:
+        raise click.UsageError("Missing argument 'FILE'.")
+    return awaited, file
+
+
+def _answer_many(
+    flow: AnyFlow, name: str, file: str, kind: str | None, options: Mapping[str, Any], *, as_json: bool
+) -> int:
+    payload, client = _read(file, fail=kind is not None), flow_client(options)
+
+    def act(seen: SeenRun) -> End:
+        verdict = _given(flow, str(awaited_under(seen, name)), payload, kind, client)
+        return End(verdict.value if verdict in _USED else LEFT, f"the answer was {verdict.value}")
+
+    return do_to_many("answer", flow, lambda seen: awaited_under(seen, name) is not None, act, options, as_json=as_json)
 
 
 def _given(flow: AnyFlow, awaited: str, payload: Any, kind: str | None, client: FlowClient) -> AnswerVerdict:

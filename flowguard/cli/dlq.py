@@ -13,7 +13,8 @@ from flowguard.aws.dead_letter_queue import DeadLetterQueue, Reading, Unusable
 from flowguard.aws.redriver import Redriver
 from flowguard.aws.signing_keys import aws_signer
 from flowguard.cli.connection import CONNECTION, CannotRun, Command, clients_of, reading_codecs, settings_of
-from flowguard.cli.letter_rows import Filters, Seconds, Telling, show_letter, show_letters
+from flowguard.cli.letter_rows import Filters, Seconds, Telling, letter_line, show_letter, show_letters
+from flowguard.cli.many import SHOWN, counted, may_go_on, pace_of, paced
 from flowguard.cli.printing import complain
 from flowguard.clock import SystemClock
 from flowguard.errors import SettingsError
@@ -36,6 +37,7 @@ _OPTIONS: Final = (
     click.option("--stage", metavar="NAME", help="Only letters of this stage."),
     click.option("--error", metavar="TEXT", help="Only letters whose error has this type, or this in its text."),
     click.option("--request-id", metavar="ID", help="Only letters of this request."),
+    click.option("--tenant", metavar="NAME", help="Only letters of this tenant's work."),
     click.option("--older-than", metavar="TIME", type=Seconds(), help="Only those sent longer ago: 90s, 15m, 1h."),
     click.option("--limit", metavar="N", type=click.IntRange(1), help="Stop after so many letters."),
     click.option("--visibility", metavar="SECONDS", type=click.IntRange(5, 43_200), default=300, show_default=True,
@@ -102,6 +104,7 @@ def show(*, message_id: str, limit: int | None, as_json: bool, payload: bool, **
 @click.option("--unreadable", is_flag=True, help="Also those that their stage cannot read. A named one goes anyway.")
 @click.option("--unawaited", is_flag=True, help="Also those whose answer nobody awaits. A named one goes anyway.")
 @click.option("--drop-obsolete", is_flag=True, help="Delete those that are not sent: superseded, completed, expired.")
+@paced
 def redrive(
     *,
     ids: tuple[str, ...],
@@ -118,10 +121,12 @@ def redrive(
     The verdict is REDRIVEN, SUPERSEDED, COMPLETED, GIVEN_UP, NOT_AWAITED, TOO_DEEP or EXPIRED. Only REDRIVEN ones are
     sent; a message that its destination refused goes to that destination. Each is sent first and deleted after that,
     so whatever stops this loses nothing, and it can be run again. A letter that arrives after this has begun stays
-    where it is.
+    where it is. With --all the first letters that pass are shown, and you are asked.
     """
     _check_choice(ids, every)
-    settings = settings_of(options)
+    if every and not options["yes"] and not _agreed(options):
+        sys.exit(FAILED)
+    settings, pace = settings_of(options), pace_of(options)
     done: list[Letter] = []
     with _reading(options) as reading, Telling(reading.queue.count, as_json=as_json) as telling:
         clients = clients_of(options)
@@ -138,10 +143,16 @@ def redrive(
             signer=signer,
             names=settings.at_aws,
         )
-        for page in _pages(reading, Filters.of(options), ids, limit):
-            telling.redriven(redriver.redrive(page))
-            done += page
-        telling.summary()
+        try:
+            for page in _pages(reading, Filters.of(options), ids, limit):
+                pace.wait(len(page))
+                telling.redriven(redriver.redrive(page))
+                done += page
+        except KeyboardInterrupt:
+            complain("interrupted; the same command goes on")
+            sys.exit(FAILED)
+        finally:
+            telling.summary()
     sys.exit(FAILED if _missing(ids, done) or telling.failed else 0)
 
 
@@ -198,6 +209,19 @@ def _pages(reading: Reading, filters: Filters, ids: tuple[str, ...], most: int |
         left = None if left is None else left - len(letters)
         if left == 0 or (ids and not missing):
             return
+
+
+def _agreed(options: dict[str, Any]) -> bool:
+    """Show the first letters that pass the filters, and ask. They are given back before that."""
+    with _reading(options) as reading:
+        page = next(_pages(reading, Filters.of(options), (), SHOWN), [])
+        count = reading.queue.count
+    if not page:
+        return True
+    complain(f"of about {counted(count, 'letter')} in {options['queue']} these pass, and maybe more:")
+    for letter in page:
+        complain(f"  {letter_line(letter)}")
+    return may_go_on("redrive all that pass?", options)
 
 
 def _check_choice(ids: tuple[str, ...], every: bool) -> None:

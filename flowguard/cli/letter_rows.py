@@ -20,6 +20,7 @@ from flowguard.operate.moments import duration, seconds_in
 from flowguard.payload.codec import Codecs
 from flowguard.text.printable import bounded
 from flowguard.wire.notification import to_json
+from flowguard.wire.tenant import tenant_named
 from flowguard.wire.token_form import without_tokens
 from flowguard.worker.dead_letters import Letter
 
@@ -52,6 +53,7 @@ class Filters:
     error: str | None = None
     request_id: str | None = None
     older_than: int | None = None
+    tenant: str | None = None
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> Filters:
@@ -63,6 +65,7 @@ class Filters:
             (self.flow is None or (m is not None and m.flow == self.flow))
             and (self.stage is None or (m is not None and m.stage == self.stage))
             and (self.request_id is None or (m is not None and m.request_id == self.request_id))
+            and (self.tenant is None or (m is not None and m.tenant == tenant_named(self.tenant)))
             and (self.older_than is None or now - letter.sent_at > self.older_than * 1000)
             and (self.error is None or self._has_error(letter, self.error))
         )
@@ -196,6 +199,13 @@ class Telling:
 
     def _print(self, text: str) -> None:
         self._bar.console.print(line(text), soft_wrap=True)
+
+
+def letter_line(letter: Letter) -> str:
+    """Return a line that names the letter and its error."""
+    facts = letter.facts(0)
+    subject = " ".join(bounded(part) for part in (_stage(facts), facts["object_id"]) if part)
+    return f"{letter.message_id}  {subject}: {_error(letter, facts)}"
 
 
 def _stage(facts: Mapping[str, Any]) -> str:

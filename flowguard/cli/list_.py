@@ -6,17 +6,15 @@ from typing import Any, Final
 
 import click
 
-from flowguard.aws.run_pages import Wanted
 from flowguard.aws.run_reader import RunReader, SeenRun
 from flowguard.cli.connection import command_time, connected
 from flowguard.cli.console import cell, console
-from flowguard.cli.letter_rows import Seconds
 from flowguard.cli.listing import Column, show_table
 from flowguard.cli.printing import say, say_json
+from flowguard.cli.run_filters import filtered, selection_of
 from flowguard.cli.table_reading import TableReading, bounded_list, check_names, reading_errors
 from flowguard.operate.moments import duration
 from flowguard.operate.run_rows import quiet_since, row_facts, urgency
-from flowguard.protocol.run import RunItem, Status
 from flowguard.wire.notification import to_json
 
 _COLUMNS: Final = (
@@ -28,19 +26,11 @@ _COLUMNS: Final = (
 @click.command("list")
 @connected
 @click.option("--flow", metavar="NAME", help="Only runs of this flow.")
-@click.option("--status", type=click.Choice([status.value for status in Status], case_sensitive=False),
-              help="Only runs of this status.")  # fmt: skip
-@click.option("--stage", metavar="NAME", help="Only runs at this stage.")
-@click.option("--older-than", metavar="TIME", type=Seconds(), help="Only those requested longer ago: 90s, 15m, 1h.")
-@click.option("--quiet-for", metavar="TIME", type=Seconds(), help="Only those that nobody worked on for so long.")
+@filtered
 @bounded_list
 def list_(
     *,
     flow: str | None,
-    status: str | None,
-    stage: str | None,
-    older_than: int | None,
-    quiet_for: int | None,
     limit: int,
     as_json: bool,
     **options: Any,
@@ -54,19 +44,11 @@ def list_(
 
     The exit code is 0 where the table was read, whatever was found, and 2 where the command cannot be run.
     """
-    check_names(**{"--flow": flow, "--stage": stage})
-    now = command_time().clock.now()
-
-    def passes(item: RunItem) -> bool:
-        since = quiet_since(item, now)
-        return (older_than is None or now - item.requested_at > older_than * 1000) and (
-            quiet_for is None or (since is not None and now - since > quiet_for * 1000)
-        )
-
+    check_names(**{"--flow": flow})
+    selection, now = selection_of(options, flow), command_time().clock.now()
     with reading_errors(options):
         reading = TableReading(options)
-        wanted = Wanted(flow, None if status is None else Status(status.upper()), stage)
-        chosen = reading.chosen(wanted, passes, limit)
+        chosen = reading.chosen(selection.wanted, lambda seen: selection.has(seen, reading.runs, now), limit)
         chosen.sort(key=lambda seen: urgency(seen.item, now))
         _show(chosen, reading.runs, now, as_json=as_json)
 

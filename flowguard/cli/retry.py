@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -23,14 +24,18 @@ from flowguard.cli.connection import (
     flow_class,
     settings_of,
 )
-from flowguard.cli.letter_rows import Telling
+from flowguard.cli.letter_rows import Telling as LetterTelling
+from flowguard.cli.many import Choice, Telling, check_choice, counted, for_many, may_go_on, pace_of, progress, report
 from flowguard.cli.printing import complain, say_json
 from flowguard.cli.recordings import read_payload
 from flowguard.cli.run_lines import say_line
+from flowguard.cli.table_reading import reading_errors
 from flowguard.destinations import Queue
 from flowguard.errors import RunFailed, TooLarge
 from flowguard.flow import AnyFlow
 from flowguard.operate.begun_anew import Begun, NotAnew, begin_again, check_again, first_in_letters
+from flowguard.operate.bulk import FAILED
+from flowguard.operate.many_letters import ManyLetters, can_be_retried
 from flowguard.operate.own_letters import OwnLetters, refusal
 from flowguard.protocol.run import RunItem
 from flowguard.wire.message import Message
@@ -44,8 +49,9 @@ NO_RUN: Final = "there is no run; is it the right table and region?"
 
 @click.command()
 @click.argument("flow", metavar="MODULE:FLOW")
-@click.argument("object_id", metavar="OBJECT")
+@click.argument("object_id", metavar="[OBJECT]", required=False)
 @connected
+@for_many
 @click.option("--queue", metavar="NAME", help="The queue of dead letters, if not the one that the flow's class names.")
 @click.option("--visibility", metavar="SECONDS", type=click.IntRange(5, 43_200), default=300, show_default=True,
               help="How long letters stay hidden if this command dies.")  # fmt: skip
@@ -56,11 +62,12 @@ NO_RUN: Final = "there is no run; is it the right table and region?"
 @click.option("--json", "as_json", is_flag=True, help="A line of JSON for each letter, or for the request.")
 def retry(
     flow: str,
-    object_id: str,
+    object_id: str | None,
     *,
     queue: str | None,
     again: bool,
     file: str | None,
+    every: bool,
     as_json: bool,
     **options: Any,
 ) -> None:
@@ -75,12 +82,22 @@ def retry(
     which stays. A run that failed at a later hop has none: give its payload with --from; a dash is standard input. What
     goes on is left alone, whichever request began it.
 
-    The exit code is 0 where a letter or the request was sent, 1 where none was, 2 where the command cannot be run.
+    With --all the letters of all runs that pass the filters are sent back. Their number and the first of them are
+    shown, and you are asked. A letter whose run has changed meanwhile stays. The same command goes on where this was
+    stopped.
+
+    The exit code is 0 where a letter or the request was sent, 1 where none was, 2 where the command cannot be run. With
+    --all it is 1 where some failed, the table or the queue was not read to its end, or you said no.
     """
-    check_id("OBJECT", object_id)
+    check_choice(object_id, every=every)
     if file is not None and not again:
         raise click.UsageError("--from is for --again")
+    if again and object_id is None:
+        raise click.UsageError("--again is for one OBJECT")
     loaded = flow_class(flow)
+    if object_id is None:
+        sys.exit(_retry_many(loaded, queue, options, as_json=as_json))
+    check_id("OBJECT", object_id)
     if again:
         sys.exit(_again(loaded, object_id, queue, file, options, as_json=as_json))
     name = queue if queue is not None else _queue_of(loaded)
@@ -88,7 +105,7 @@ def retry(
     letters = OwnLetters(loaded.name, object_id, item.request_id)
     with connection_errors(f"queue {name}"):
         reading, redriver = _opened(loaded, name, options)
-        with reading, Telling(0, as_json=as_json) as telling:
+        with reading, LetterTelling(0, as_json=as_json) as telling:
             for page in reading.pages():
                 telling.redriven(letters.counted(redriver.redrive(letters.among(page))))
                 if letters.sent:
@@ -113,6 +130,41 @@ def _read(flow: AnyFlow, object_id: str, options: Mapping[str, Any]) -> RunItem 
     with connection_errors(f"table {settings.run_table}"):
         seen = RunReader.of(settings, clients_of(options)).read(flow.name, object_id)
     return None if seen is None else seen.item
+
+
+# -- many -------------------------------------------------------------------------------------------------------------
+
+
+def _retry_many(flow: AnyFlow, queue: str | None, options: Mapping[str, Any], *, as_json: bool) -> int:
+    """Send back the letters of all runs that pass the filters. Return the exit code."""
+    name = queue if queue is not None else _queue_of(flow)
+    with reading_errors(options):
+        choice = Choice(flow, can_be_retried(flow, command_time().clock.now()), options)
+    choice.show("retry")
+    if not choice.chosen:
+        return 0 if not choice.is_short else NOT_DONE
+    if not may_go_on(f"retry {counted(len(choice.chosen))} of {flow.name}?", options):
+        return NOT_DONE
+    counts: Counter[str] = Counter()
+    is_done = False
+    with connection_errors(f"queue {name}"), progress(len(choice.chosen)) as advance:
+        telling = Telling(advance, as_json=as_json)
+        reading, redriver = _opened(flow, name, options)
+        try:
+            with reading:
+                for run, end in ManyLetters(choice.chosen, reading, redriver, pace_of(options)).ends():
+                    counts[end.word] += 1
+                    telling.tell(run, end)
+            is_done = True
+        except KeyboardInterrupt:
+            complain("interrupted; the same command goes on")
+        finally:
+            report(counts, len(choice.chosen), as_json=as_json)
+            choice.say_rest()
+    for warning in reading.warnings:
+        complain(f"warning: {warning}")
+    is_all = is_done and not choice.is_short and not reading.warnings
+    return 0 if is_all and not counts[FAILED] else NOT_DONE
 
 
 # -- begun anew -------------------------------------------------------------------------------------------------------

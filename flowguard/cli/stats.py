@@ -74,7 +74,7 @@ def _check_metrics(namespace: str, options: Mapping[str, Any]) -> None:
 def _write_metrics(
     counts: Mapping[tuple[str, str, str], Count], reading: TableReading, namespace: str, now: int
 ) -> None:
-    if reading.stopped:
+    if reading.last is not None:
         raise CannotRun("the table has more items than --read allows, and metrics of a part would mislead; raise it")
     for document in metric_lines(counts.items(), namespace, now):
         say_json(to_json(document))

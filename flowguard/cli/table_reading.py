@@ -8,11 +8,11 @@ from typing import Any, Final
 
 import click
 
-from flowguard.aws.run_pages import NoCursor, RunPage, RunPages, Wanted, place_of
+from flowguard.aws.indexed_runs import IndexedRuns
+from flowguard.aws.run_pages import NoCursor, RunPage, RunPages, Wanted
 from flowguard.aws.run_reader import RunReader, SeenRun
 from flowguard.cli.connection import CannotRun, Command, check_id, clients_of, connection_errors, settings_of
 from flowguard.cli.printing import complain
-from flowguard.protocol.run import RunItem
 
 LISTED: Final = 100
 """Rows that are shown unless a limit is given."""
@@ -29,10 +29,13 @@ _BOUNDS: Final = (
     click.option("--json", "as_json", is_flag=True, help="A line of JSON for each row."),
 )  # fmt: skip
 
+INDEX: Final = click.option("--index", metavar="NAME", help="Find runs of a --status by this index, not by a Scan.")
+
 _LIMITS: Final = (
     click.option("--limit", metavar="N", type=click.IntRange(1), default=LISTED, show_default=True,
                  help="Stop after so many rows."),
     *_BOUNDS,
+    INDEX,
 )  # fmt: skip
 
 
@@ -53,39 +56,52 @@ def bounded_list(command: Command) -> Command:
 class TableReading:
     """Reads the runs of a table, and prints the cost of reading to standard error.
 
-    ``stopped`` says whether the table has more than was read.
+    ``last`` is the place behind what was read. None where the table has no more.
     """
 
     def __init__(self, options: Mapping[str, Any]) -> None:
         settings, clients = settings_of(options), clients_of(options)
         self._table = settings.run_table
         self.runs = RunReader.of(settings, clients)
-        self._pages = RunPages(clients.dynamodb, settings.run_table, self.runs)
+        self._pages = (
+            RunPages(clients.dynamodb, settings.run_table, self.runs)
+            if options.get("index") is None
+            else IndexedRuns(clients.dynamodb, settings.run_table, options["index"], self.runs)
+        )
         self._after, self._most = options["after"], options["most_read"]
         self._read, self._units, self._unreadable = 0, 0.0, 0
-        self.stopped = False
+        self.last: str | None = None
 
     def found(self, wanted: Wanted) -> Iterator[SeenRun]:
         """Yield the runs that are wanted, in the order in which the table has them."""
+        yield from self.all_of(wanted)
+        if self.last is not None:
+            complain(f"stopped after {self._read:,} items; go on with --after {self.last}")
+
+    def all_of(self, wanted: Wanted) -> Iterator[SeenRun]:
+        """Yield them without a word on where this stopped. That is in ``last``."""
         last: str | None = None
         for page in self._pages.pages(wanted, self._after, self._most):
             self._count(page)
             yield from page.runs
             last = page.last
-        self._summary()
-        self.stopped = last is not None
-        if last is not None:
-            complain(f"stopped after {self._read:,} items; go on with --after {last}")
+        self.last = last
+        self.summary()
 
-    def chosen(self, wanted: Wanted, passes: Callable[[RunItem], bool], limit: int) -> list[SeenRun]:
+    def place_of(self, flow: str, object_id: str, wanted: Wanted) -> str:
+        """Return the place behind the run of an object."""
+        return self._pages.place_of(flow, object_id, wanted)
+
+    def chosen(self, wanted: Wanted, passes: Callable[[SeenRun], bool], limit: int) -> list[SeenRun]:
         """Return the runs that pass, no more than ``limit``, and say where the list stopped."""
         runs: list[SeenRun] = []
         for seen in self.found(wanted):
-            if passes(seen.item):
+            if passes(seen):
                 runs.append(seen)
             if len(runs) == limit:
-                self._summary()
-                complain(f"stopped at {limit}; there may be more, go on with --after {place_of(seen)}")
+                self.summary()
+                place = self.place_of(seen.flow, seen.object_id, wanted)
+                complain(f"stopped at {limit}; there may be more, go on with --after {place}")
                 break
         return runs
 
@@ -97,9 +113,10 @@ class TableReading:
         if before // _PROGRESS != self._read // _PROGRESS:
             complain(f"{self._read:,} items read")
 
-    def _summary(self) -> None:
+    def summary(self) -> None:
+        """Print how much was read and its cost."""
         units = f", {self._units:,.1f} read units" if self._units else ""
-        complain(f"read {self._read:,} items of table {self._table} by Scan{units}")
+        complain(f"read {self._read:,} items of table {self._table} by {self._pages.way}{units}")
         if self._unreadable:
             complain(f"{self._unreadable:,} items are no runs that this version can read")
 

@@ -89,7 +89,7 @@ def _list(flow: str | None, limit: int, now: int, options: Mapping[str, Any], *,
     with reading_errors(options):
         reading = TableReading(options)
         wanted = Wanted(flow, Status.WAITING)
-        chosen = reading.chosen(wanted, lambda item: item.wait is not None and item.wait.end is None, limit)
+        chosen = reading.chosen(wanted, _goes_on, limit)
         chosen.sort(key=lambda seen: urgency(seen.item, now))
         facts = [row_facts(seen, reading.runs, now) | {"names": missing_names(seen)} for seen in chosen]
     if as_json:
@@ -103,6 +103,10 @@ def _list(flow: str | None, limit: int, now: int, options: Mapping[str, Any], *,
         ]
         show_table(console(), _LISTED, [[cell(text) for text in row] for row in rows])
     say(f"{len(facts)} wait{'' if len(facts) == 1 else 's'}, {sum(fact['late'] for fact in facts)} past the deadline")
+
+
+def _goes_on(seen: SeenRun) -> bool:
+    return seen.item.wait is not None and seen.item.wait.end is None
 
 
 def _until(seen: SeenRun, now: int) -> str:

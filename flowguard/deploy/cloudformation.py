@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any, Final
 
+from flowguard.aws.indexed_runs import INDEX_KEY, RUN_INDEX
 from flowguard.deploy.alarms import DIMENSION, NAMESPACE, LoggedMetric, MetricAlarm
 from flowguard.deploy.arns import SCHEDULER, Arn, rule_name
 from flowguard.deploy.exports import exported
@@ -31,6 +32,7 @@ from flowguard.deploy.template import (
     VIEW,
     Json,
     Template,
+    key_types,
     warm_units,
 )
 from flowguard.destinations import Bus
@@ -45,7 +47,19 @@ LARGEST_TEMPLATE: Final = 1_000_000
 _SPLIT_IT: Final = (
     "write a nested stack for each flow, with --split DIR, or deploy flows (MODULE:FLOW) by several templates"
 )
+
+
+def _schema(names: Sequence[str]) -> list[Json]:
+    """Return the parts of a key, its partition key first."""
+    return [{"AttributeName": name, "KeyType": "RANGE" if place else "HASH"} for place, name in enumerate(names)]
+
+
 _WARM: Final = ("WriteUnitsPerSecond", "ReadUnitsPerSecond")
+_RUN_INDEX: Final = {
+    "IndexName": RUN_INDEX,
+    "KeySchema": _schema(INDEX_KEY),
+    "Projection": {"ProjectionType": "KEYS_ONLY"},
+}
 _KEEP: Final = {"DeletionPolicy": "RetainExceptOnCreate", "UpdateReplacePolicy": "Retain"}
 _GROUP: Final = "SchedulerGroup"
 _SCHEDULER: Final = "SchedulerRole"
@@ -133,13 +147,10 @@ class _CloudFormation(Template):
                 "TableName": table.name,
                 "BillingMode": "PAY_PER_REQUEST",
                 "AttributeDefinitions": [
-                    {"AttributeName": name, "AttributeType": kind}
-                    for name, kind in zip(table.key.names, table.key.types, strict=True)
+                    {"AttributeName": name, "AttributeType": kind} for name, kind in key_types(table).items()
                 ],
-                "KeySchema": [
-                    {"AttributeName": name, "KeyType": "RANGE" if place else "HASH"}
-                    for place, name in enumerate(table.key.names)
-                ],
+                "KeySchema": _schema(table.key.names),
+                **({"GlobalSecondaryIndexes": [_RUN_INDEX]} if table.run_index else {}),
                 "PointInTimeRecoverySpecification": {"PointInTimeRecoveryEnabled": True},
                 "Tags": self._tags(self.needed.owners),
                 **(

@@ -80,6 +80,7 @@ def needs_of(functions: Sequence[FoundFunction], options: DeployOptions) -> Depl
     plan = QueuePlan(scope, named, timeouts, windows, options)
     problems += plan.problems
     problems += _topic_problems(plan.topics, options)
+    problems += _index_problems(options)
     for name, function in named.items():
         problems += _batch_problems(function, _options_of(function, options), plan.read_by(name).values())
         problems += batching_problems(function, _options_of(function, options))
@@ -269,11 +270,20 @@ def _no_name(table: str) -> str:
     return f"{table!r} is no table's name; DynamoDB takes 3 to 255 of a-z, A-Z, 0-9, '-', '_', '.'"
 
 
+def _index_problems(options: DeployOptions) -> Iterator[str]:
+    run_table = options.settings.table
+    for name, chosen in options.tables.items():
+        if chosen.run_index and name != run_table:
+            yield f"[tables.{name}] run_index is for the table of the runs, {run_table}"
+
+
 def _chosen(table: TableNeed, flows: Sequence[AnyFlow], options: DeployOptions) -> TableNeed:
     """Return a table as the options want it, with a stream where runs begin with its changes."""
     table = replace(table, has_stream=table.name in tables_with_stream(flows))
     chosen = options.tables.get(table.name)
-    return table if chosen is None else replace(table, warm_writes=chosen.warm_writes, warm_reads=chosen.warm_reads)
+    if chosen is None:
+        return table
+    return replace(table, warm_writes=chosen.warm_writes, warm_reads=chosen.warm_reads, run_index=chosen.run_index)
 
 
 # -- keys -------------------------------------------------------------------------------------------------------------

@@ -93,6 +93,8 @@ class TableNeed:
     warm_reads: int | None = None
     kms_key: str | None = None
     """The ARN of the customer's key that encrypts it."""
+    run_index: bool = False
+    """Whether it has the index of runs by status."""
     has_stream: bool = False
     """Whether a function reads its changes from a stream of it."""
 

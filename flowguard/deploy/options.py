@@ -163,6 +163,8 @@ class TableOptions(Frozen):
     warm_writes: int | None = Field(None, ge=FIRST_WRITES)
     """Write units a second that the table takes at once. A new one takes ``FIRST_WRITES`` anyway."""
     warm_reads: int | None = Field(None, ge=12_000)
+    run_index: bool = False
+    """Whether the run table has an index by which ``--index`` finds runs. It costs three writes for each run."""
 
 
 class TopicOptions(Frozen):

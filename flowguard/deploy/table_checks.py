@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from flowguard.aws.indexed_runs import INDEX_KEY, RUN_INDEX
 from flowguard.deploy.account import Account, known
 from flowguard.deploy.finding import LiveFinding, error, warning
 from flowguard.deploy.needs import Deployment, TableNeed
@@ -25,7 +26,9 @@ def check_tables(needed: Deployment, live: Account) -> Iterator[LiveFinding]:
 def _of_table(table: TableNeed, live: Account) -> Iterator[LiveFinding]:
     description = live.table(table.name)
     if description is not None:
-        yield from known(_keys(table, description), _expiry(table, live), _recovery(table, live))
+        yield from known(
+            _keys(table, description), _expiry(table, live), _recovery(table, live), _run_index(table, description)
+        )
     elif live.was_read("dynamodb", "describe_table"):
         why = "every message that needs it stays in its queue, until SQS gives it up"
         yield error("table-missing", table.name, "the table does not exist", why, f"create it: {_key(table)}")
@@ -57,6 +60,32 @@ def _keys(table: TableNeed, description: Mapping[str, Any]) -> Iterator[LiveFind
             f"its key is {', '.join(f'{name} ({kind})' for name, kind in live)}",
             "DynamoDB refuses every write there, and what writes fails",
             f"make the table anew: {_key(table)}",
+        )
+
+
+def _run_index(table: TableNeed, description: Mapping[str, Any]) -> Iterator[LiveFinding]:
+    """Yield a finding about the index of runs by status. Functions do not need it, but lists that name it do."""
+    if not table.run_index:
+        return
+    fix = f"add an index {RUN_INDEX} of {' and '.join(INDEX_KEY)} with its keys alone"
+    indexes = {str(index["IndexName"]): index for index in description.get("GlobalSecondaryIndexes", ())}
+    if RUN_INDEX not in indexes:
+        yield warning(
+            "index-missing",
+            table.name,
+            f"it has no index {RUN_INDEX}",
+            "commands with --index find no run",
+            fix,
+        )
+        return
+    schema = sorted(indexes[RUN_INDEX]["KeySchema"], key=lambda part: str(part["KeyType"]))
+    if tuple(part["AttributeName"] for part in schema) != INDEX_KEY:
+        yield warning(
+            "index-other",
+            table.name,
+            f"its index {RUN_INDEX} has another key",
+            "commands with --index are refused, or find other runs",
+            f"remove it, and {fix}",
         )
 
 

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
+from flowguard.aws.indexed_runs import INDEX_KEY
 from flowguard.deploy.alarms import LoggedMetric, MetricAlarm, alarms_of, metrics_of
 from flowguard.deploy.arns import SCHEDULER_ROLE, Arn, queue_arn, role_arn, rule_arn, statements_of, stream_arn
 from flowguard.deploy.key_uses import READS, SENDS, only_through
@@ -425,6 +426,12 @@ def _but(roles: Sequence[Any], *, moved: bool) -> Json:
         compared = {"ArnNotEquals": named} if roles else {}
         return {"Condition": {"Bool": {"aws:PrincipalIsAWSService": "false"}, **compared}}
     return {"Condition": {"ArnNotEqualsIfExists": named}} if roles else {}
+
+
+def key_types(table: TableNeed) -> dict[str, str]:
+    """Return the types of what the table, and its index, has as a key."""
+    index = dict.fromkeys(INDEX_KEY, "S") if table.run_index else {}
+    return dict(zip(table.key.names, table.key.types, strict=True)) | index
 
 
 def warm_units(table: TableNeed, writes: str, reads: str) -> Json:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
+from flowguard.aws.indexed_runs import INDEX_KEY, RUN_INDEX
 from flowguard.deploy.alarms import DIMENSION, NAMESPACE, LoggedMetric, MetricAlarm
 from flowguard.deploy.arns import SCHEDULER, Arn, rule_name
 from flowguard.deploy.kafka_mapping import kafka_arguments
@@ -28,6 +29,7 @@ from flowguard.deploy.template import (
     VIEW,
     Json,
     Template,
+    key_types,
     warm_units,
 )
 from flowguard.destinations import Bus
@@ -44,6 +46,12 @@ _CODE: Final = {
     "code_key": {"type": "string", "description": "The key of the functions' code in it."},
 }
 _WARM: Final = ("write_units_per_second", "read_units_per_second")
+_RUN_INDEX: Final = {
+    "name": RUN_INDEX,
+    "hash_key": INDEX_KEY[0],
+    "range_key": INDEX_KEY[1],
+    "projection_type": "KEYS_ONLY",
+}
 _SCHEDULER: Final = "scheduler"
 _STAYS: Final = {"lifecycle": {"prevent_destroy": True}}
 _HOLDS: Final = (
@@ -180,9 +188,8 @@ class _Terraform(Template):
             "billing_mode": "PAY_PER_REQUEST",
             "hash_key": hash_key,
             **({"range_key": range_key[0]} if range_key else {}),
-            "attribute": [
-                {"name": name, "type": kind} for name, kind in zip(table.key.names, table.key.types, strict=True)
-            ],
+            "attribute": [{"name": name, "type": kind} for name, kind in key_types(table).items()],
+            **({"global_secondary_index": [_RUN_INDEX]} if table.run_index else {}),
             "point_in_time_recovery": {"enabled": True},
             **({"server_side_encryption": {"enabled": True, "kms_key_arn": key}} if (key := table.kms_key) else {}),
             **({"warm_throughput": warm} if (warm := warm_units(table, *_WARM)) else {}),

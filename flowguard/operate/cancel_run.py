@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from flowguard.aws.run_reader import RunReader, SeenRun
-from flowguard.client import FlowClient
+from flowguard.client import FlowClient, Started
 from flowguard.errors import SendFailed
 from flowguard.flow import AnyFlow
+from flowguard.names.ids import ObjectId
 from flowguard.operate.run_facts import look_at, standing
 from flowguard.protocol.run import ENDED, RunItem, Status
+from flowguard.worker.restart import run_that_goes_on
 
 
 class CancelEnd(NamedTuple):
@@ -21,19 +23,45 @@ class CancelEnd(NamedTuple):
     unsent: str | None
 
 
-def cancel_run(client: FlowClient, runs: RunReader, flow: AnyFlow, object_id: str, why: str, now: int) -> CancelEnd:
+def cancel_run(
+    client: FlowClient,
+    runs: RunReader,
+    flow: AnyFlow,
+    object_id: str,
+    why: str,
+    now: int,
+    only: SeenRun | None = None,
+) -> CancelEnd:
     """Cancel a run. Return whether that was done, and where the run stands.
+
+    ``only`` restricts that to the run that was seen.
 
     Raises :class:`RunFailed` and :class:`RunTooBusy` as :meth:`FlowClient.cancel` does.
     """
     unsent: str | None = None
     try:
-        done = client.cancel(flow, object_id, why=why)
+        done = client.cancel(flow, object_id, why=why, only=None if only is None else _request_of(only))
     except SendFailed as error:
         done, unsent = True, f"the message that ends it was not sent, so its deadline ends it: {error}"
     seen = runs.read(flow.name, object_id)
     stands = _cancelled(seen, flow, now, sent=unsent is None) if done else _left(seen, now)
     return CancelEnd(done, stands, None if seen is None else seen.item.request_id, unsent)
+
+
+def can_be_cancelled(seen: SeenRun) -> bool:
+    """Answer whether there is something to cancel.
+
+    A run that waits may be cancelled again: it may be that the message which ends it was never sent.
+    """
+    item = seen.item
+    if item.status in ENDED or item.own_failure is not None:
+        return False
+    return item.cancelled_because is None or item.status is Status.WAITING
+
+
+def _request_of(seen: SeenRun) -> Started:
+    object_id = ObjectId(seen.object_id)
+    return Started(*run_that_goes_on(seen.flow, object_id, seen.item), object_id)
 
 
 def _cancelled(seen: SeenRun | None, flow: AnyFlow, now: int, *, sent: bool) -> str:

@@ -54,6 +54,19 @@ def missing_names(seen: SeenRun) -> list[str]:
     return sorted(wait.waiting)
 
 
+def awaited_under(seen: SeenRun, name: str) -> str | None:
+    """Return the id under which the run waits for the name. None where it does not, or where no one can answer by it.
+
+    What another flow answers has no id, and a token is what its holder alone has.
+    """
+    item = seen.item
+    wait = item.wait if item.status is Status.WAITING and item.cancelled_because is None else None
+    if wait is None or wait.plan is None or wait.end is not None or name not in wait.waiting:
+        return None
+    awaited_id = wait.plan.names.get(name)
+    return None if awaited_id is None or awaited_id.startswith(SEALED_IDS) else awaited_id
+
+
 def _of_group(wait: Wait, group: GroupPlan) -> dict[str, Any]:
     """Return the facts of a group. How many of an open shard's requests are answered stands in that alone."""
     asked = min(wait.asked * MOST_IN_SHARD, group.size)

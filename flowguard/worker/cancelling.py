@@ -87,13 +87,17 @@ class Canceller:
         onward = None if done is None else self._settler.onward(arrival.flow, arrival.envelope, *done)
         return acked(arrival, verdict, () if onward is None else (onward[1],))
 
-    def cancel(self, flow: AnyFlow, object_id: ObjectId, by: RequestId, at: int, why: str) -> CancelDone:
+    def cancel(
+        self, flow: AnyFlow, object_id: ObjectId, by: RequestId, at: int, why: str, only: RunName | None = None
+    ) -> CancelDone:
         """Cancel the object's run under the id ``by``, unless it was asked for later than ``at`` (ms).
+
+        ``only`` restricts that to one run.
 
         A run that waits has no message under way, so one is to be sent. Where that is not sent, the deadline of the
         wait comes, or a copy of an answer, and sends it.
         """
-        done = self._cancelled(flow, object_id, by, at, why)
+        done = self._cancelled(flow, object_id, by, at, why, only=only)
         return CancelDone(None) if done is None else CancelDone(done.item, self._settler.next_hop(flow, *done))
 
     def _cancelled(

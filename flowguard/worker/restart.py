@@ -15,7 +15,7 @@ from hashlib import sha256
 from flowguard.flow import AnyFlow
 from flowguard.names.ids import ObjectId, RequestId
 from flowguard.protocol.outbox import Kind, Send
-from flowguard.protocol.run import ENDED, RunItem
+from flowguard.protocol.run import ENDED, RunItem, RunName
 from flowguard.protocol.short_rows import short_row
 from flowguard.startup.named_tuple import NamedTuple
 from flowguard.wire.attributes import Attribute
@@ -65,6 +65,12 @@ def restart_id(flow: str, object_id: ObjectId, item: RunItem) -> RestartId | Non
     run = [flow, object_id, item.request_id, item.requested_at]
     name = f"reset-{sha256(json.dumps(run).encode()).hexdigest()[:_LENGTH]}"
     return RestartId(RequestId(name), max(item.reset_at, item.requested_at + 1))
+
+
+def run_that_goes_on(flow: str, object_id: ObjectId, item: RunItem) -> RunName:
+    """Return what names the run that goes on. Of one that was reset it is the request of the restart."""
+    restart = restart_id(flow, object_id, item) if needs_restart(item) else None
+    return RunName(*([item.request_id, item.requested_at] if restart is None else restart))
 
 
 def restart_of(flow: AnyFlow, object_id: ObjectId, item: RunItem, signer: Signer) -> Restart | None:

@@ -156,7 +156,7 @@ def test_what_sqs_moved_after_too_many_receives_goes_back_as_the_same_request(pl
     assert place.receive(INBOX, wait=0) == []
     [letter] = place.dlq("list", GIVEN_UP)
     assert (letter["kind"], letter["request_id"], letter["error"]) == ("raw", "run-1", None)
-    [row] = place.dlq("redrive", GIVEN_UP, "--all")
+    [row] = place.dlq("redrive", GIVEN_UP, "--all", "--yes")
     assert (row["verdict"], row["to"], row["deleted"]) == ("REDRIVEN", arn(INBOX), True)
     assert place.work() == 1
     item = place.item("p1")
@@ -202,7 +202,7 @@ def test_more_letters_than_a_page_are_listed_without_harm_and_all_go_back(place:
     BROKEN.clear()
     place.start("p0", "newer")
     place.work()
-    rows = place.dlq("redrive", PARKED, "--all")
+    rows = place.dlq("redrive", PARKED, "--all", "--yes")
     verdicts = {row["object_id"]: row["verdict"] for row in rows}
     assert verdicts == {name: "SUPERSEDED" if name == "p0" else "REDRIVEN" for name in names}
     assert place.work() == 24
@@ -224,7 +224,7 @@ def test_a_message_that_was_not_sent_goes_where_it_was_to_go(place: Place) -> No
     place.clients.sqs.send_message(QueueUrl=place.queue(PARKED), MessageBody="paid", MessageAttributes=attributes)
     [letter] = place.dlq("list", PARKED)
     assert (letter["kind"], letter["to"], letter["error"]["text"]) == ("unsent", f"sqs:{INBOX}", "AccessDenied")
-    [row] = place.dlq("redrive", PARKED, "--all")
+    [row] = place.dlq("redrive", PARKED, "--all", "--yes")
     assert (row["verdict"], row["why"], row["deleted"]) == ("REDRIVEN", "sent to where it was to go", True)
     [found] = place.receive(INBOX)
     assert (found["Body"], found["MessageAttributes"]["a"]["BinaryValue"]) == ("paid", b"\x00\xff")
@@ -237,7 +237,7 @@ def test_a_message_that_sqs_moved_is_sent_nowhere_whatever_it_says(place: Place)
     place.receive(INBOX, visibility=0)
     assert place.receive(INBOX, wait=0) == []
     urls = ("--endpoint-url", place.urls["sqs"], "--dynamodb-endpoint-url", place.urls["dynamodb"])
-    result = CliRunner().invoke(main, ["dlq", "redrive", GIVEN_UP, "--all", *urls])
+    result = CliRunner().invoke(main, ["dlq", "redrive", GIVEN_UP, "--all", "--yes", *urls])
     assert result.exit_code == 1
     assert f"SQS moved it here from {arn(INBOX)}, so anybody may have written it" in result.stderr
     assert place.receive(PARKED) == []
@@ -249,6 +249,6 @@ def test_a_forged_body_does_not_choose_where_a_moved_record_goes(place: Place) -
     place.clients.sqs.send_message(QueueUrl=place.queue(INBOX), MessageBody=body)
     place.receive(INBOX, visibility=0)
     assert place.receive(INBOX, wait=0) == []
-    [row] = place.dlq("redrive", GIVEN_UP, "--all")
+    [row] = place.dlq("redrive", GIVEN_UP, "--all", "--yes")
     assert (row["verdict"], row["to"], row["deleted"]) == ("REDRIVEN", arn(INBOX), True)
     assert place.work() == 1

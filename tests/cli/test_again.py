@@ -112,7 +112,7 @@ def test_a_run_that_was_taken_back_begins_anew_and_stale_copies_of_it_change_not
 
 def test_a_letter_whose_payload_begins_the_run_again_is_not_dropped_as_obsolete(at: Scene) -> None:
     taken_back(at)
-    redriven = dlq("redrive", "--all", "--drop-obsolete")
+    redriven = dlq("redrive", "--all", "--yes", "--drop-obsolete")
     assert ("GIVEN_UP" in redriven.stdout, "(deleted)" in redriven.stdout) == (True, False)
     retry(at, "--again")
 
@@ -147,7 +147,7 @@ def test_a_run_that_failed_later_needs_the_payload(at: Scene, tmp_path: Path) ->
     deliver_sent(at, "undo")
     assert item(at).status is Status.FAILED
     assert "'flowguard retry --again --from FILE' begins the run anew" in retry(at, code=1).stderr
-    given_up = dlq("redrive", "--all").stdout
+    given_up = dlq("redrive", "--all", "--yes").stdout
     assert (
         "use 'flowguard retry --again --from FILE', FILE being the payload of its first stage, or send the request"
         in given_up
@@ -231,7 +231,7 @@ def test_a_run_whose_undo_has_failed_too_says_so_and_begins_anew_by_no_command(a
     shown = run(at, "show", "orders", "o1").stdout
     assert "the card is declined; its on_failed stage has failed too" in shown
     assert "the dead letter of that can be sent back" in shown
-    letter = dlq("redrive", "--all", "--json", "--stage", "price-order").stdout
+    letter = dlq("redrive", "--all", "--yes", "--json", "--stage", "price-order").stdout
     assert ("--again" in shown, "'flowguard retry --again" in letter) == (False, False)
 
 

@@ -182,7 +182,7 @@ def test_looking_consumes_nothing(at: Scene) -> None:
 
 
 def test_all_letters_go_back_and_it_is_said_of_each(at: Scene) -> None:
-    result = dlq("redrive", "--all")
+    result = dlq("redrive", "--all", "--yes")
     assert (result.exit_code, result.stderr) == (0, "")
     *lines, summary = result.stdout.splitlines()
     assert summary == "3 REDRIVEN"
@@ -201,13 +201,13 @@ def test_a_letter_that_fails_again_at_once_stays_and_the_redrive_ends(at: Scene)
 
     at.script.pricing = reject
     with intercept(deliver_what_was_sent):
-        result = dlq("redrive", "--all", "--json")
+        result = dlq("redrive", "--all", "--yes", "--json")
     assert result.exit_code == 1
     assert [row["verdict"] for row in rows(result)] == ["REDRIVEN"] * 3 + [None] * 3
     assert result.stderr.count("it arrived after this redrive began, and was left") == 3
     assert [row["redrive"] for row in listed()] == [2] * 3
     at.script.pricing = lambda step: None
-    assert dlq("redrive", "--all").exit_code == 0
+    assert dlq("redrive", "--all", "--yes").exit_code == 0
 
 
 class NamedOrders(Flow, name="orders", object_id="order_id", request_id="note", dead_letters="dead"):
@@ -240,7 +240,7 @@ def unreadable() -> Iterator[Scene]:
 
 
 def test_letters_that_their_stage_could_not_read_stay_unless_asked_for(unreadable: Scene) -> None:
-    result = dlq("redrive", "--all")
+    result = dlq("redrive", "--all", "--yes")
     assert (result.exit_code, result.stdout) == (1, "3 LEFT\n")
     assert result.stderr.count("its stage cannot read it") == 3
     assert result.stderr.count("with its id or with --unreadable sends it") == 3
@@ -248,7 +248,7 @@ def test_letters_that_their_stage_could_not_read_stay_unless_asked_for(unreadabl
 
 
 def test_each_unreadable_letter_goes_back_once_whatever_it_carries(unreadable: Scene) -> None:
-    result = dlq("redrive", "--all", "--unreadable", "--json")
+    result = dlq("redrive", "--all", "--yes", "--unreadable", "--json")
     assert [row["verdict"] for row in rows(result)] == ["REDRIVEN"] * 3 + [None] * 3
     assert result.stderr.count("it arrived after this redrive began, and was left") == 3
     assert len(listed()) == 3
@@ -264,13 +264,13 @@ def test_where_messages_are_signed_letters_are_signed_anew_and_forged_ones_stay(
     at: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FLOWGUARD_SIGNING_KEYS", "k1:" + "x" * 32)
-    assert dlq("redrive", "--all").exit_code == 1
-    result = dlq("redrive", "--all", "--json")
+    assert dlq("redrive", "--all", "--yes").exit_code == 1
+    result = dlq("redrive", "--all", "--yes", "--json")
     assert [json.loads(line)["failed"] for line in result.stdout.splitlines()] == [
         "it carries no signature; its stage would refuse it, too"
     ] * 3
     monkeypatch.setenv("FLOWGUARD_SIGNING_KEYS", "short")
-    refused = dlq("redrive", "--all")
+    refused = dlq("redrive", "--all", "--yes")
     assert refused.exit_code == 2
     assert "FLOWGUARD_SIGNING_KEYS: key 1 is not id:secret" in refused.output
     assert "short" not in refused.output
@@ -287,19 +287,19 @@ def test_only_those_named_go_and_one_that_is_missing_is_a_failure(at: Scene) -> 
 
 def test_each_letter_costs_one_read_and_ten_share_the_rest(at: Scene) -> None:
     with intercept(Recorder()) as calls:
-        dlq("redrive", "--all")
+        dlq("redrive", "--all", "--yes")
     assert calls.count("dynamodb") == calls.count("dynamodb", "GetItem") == 3
     assert calls.count("sqs", "SendMessageBatch") == calls.count("sqs", "DeleteMessageBatch") == 1
 
 
 def test_obsolete_letters_stay_unless_they_are_to_be_dropped(at: Scene) -> None:
     at.deliver(at.newer(object_id="o1"))
-    first = dlq("redrive", "--all", "--request-id", "run-1")
+    first = dlq("redrive", "--all", "--yes", "--request-id", "run-1")
     assert first.exit_code == 0
     assert "SUPERSEDED" in first.stdout
     assert "request run-2 holds the object" in first.stdout
     assert "o1" in ids()
-    second = dlq("redrive", "--all", "--request-id", "run-1", "--drop-obsolete")
+    second = dlq("redrive", "--all", "--yes", "--request-id", "run-1", "--drop-obsolete")
     assert "(deleted)" in second.stdout
     assert sorted(ids()) == ["o2", "o3"]
 
@@ -311,7 +311,7 @@ def test_what_could_not_be_sent_is_named_and_stays(at: Scene) -> None:
         return proceed()
 
     with intercept(refuse):
-        result = dlq("redrive", "--all", "--to", "price-order")
+        result = dlq("redrive", "--all", "--yes", "--to", "price-order")
     assert (result.exit_code, result.stdout) == (1, "3 FAILED\n")
     assert result.stderr.count("KMS.Disabled") == 3
     assert len(ids()) == 3
@@ -325,7 +325,7 @@ def test_a_flows_class_knows_the_queues_of_its_stages_and_the_objects_of_strange
         MessageBody='{"order_id":"o9"}',
         MessageAttributes=attributes,
     )
-    result = dlq("redrive", "--all", "--flow-class", "tests.scene:Orders", "--json", queue="given-up")
+    result = dlq("redrive", "--all", "--yes", "--flow-class", "tests.scene:Orders", "--json", queue="given-up")
     [row] = rows(result)
     assert (row["to"], row["object_id"], row["why"]) == ("price-order", "o9", "no run item: the run starts with it")
 
@@ -366,7 +366,7 @@ def test_a_message_that_was_not_sent_is_listed_with_where_it_was_to_go_and_why()
 def test_a_message_that_was_not_sent_goes_where_it_was_to_go() -> None:
     with scene() as at:
         park(at, "sqs:emails")
-        result = dlq("redrive", "--all")
+        result = dlq("redrive", "--all", "--yes")
         assert (result.exit_code, result.stderr) == (0, "")
         assert "orders/price-order o9: sent to where it was to go → emails\n" in result.stdout
         assert [found["Body"] for found in at.sent("emails")] == ['{"card":"4111"}']
@@ -376,10 +376,10 @@ def test_a_message_that_was_not_sent_goes_where_it_was_to_go() -> None:
 def test_a_message_to_another_account_needs_the_word() -> None:
     with scene() as at:
         park(at, "sns:arn:aws:sns:us-east-1:999999999999:told")
-        refused = dlq("redrive", "--all")
+        refused = dlq("redrive", "--all", "--yes")
         assert (refused.exit_code, refused.stdout) == (1, "1 FAILED\n")
         assert "which is not in the account and region" in refused.stderr
-        assert "NotFound" in dlq("redrive", "--all", "--elsewhere").stderr, "it is tried"
+        assert "NotFound" in dlq("redrive", "--all", "--yes", "--elsewhere").stderr, "it is tried"
         assert "unsent to sns:arn" in dlq("drop", "--all", "--yes").stdout
         assert listed() == []
 
@@ -438,7 +438,7 @@ def test_a_queue_that_does_not_exist_is_an_error_with_its_cure(at: Scene) -> Non
 
 
 def test_a_table_that_does_not_exist_is_an_error_and_nothing_is_sent(at: Scene) -> None:
-    result = dlq("redrive", "--all", "--table", "runs")
+    result = dlq("redrive", "--all", "--yes", "--table", "runs")
     assert result.exit_code == 2
     assert "table 'runs': does not exist" in result.stderr
     assert (len(ids()), at.sent("price-order")) == (3, [])
@@ -467,7 +467,7 @@ def test_an_age_is_told_in_its_largest_unit(seconds: int, text: str) -> None:
 def test_the_progress_of_a_redrive_is_seen_on_a_terminal_only(at: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "letters" not in dlq("redrive", ids()["o1"]).stdout
     monkeypatch.setattr("flowguard.cli.console.is_terminal", lambda: True)
-    assert "━" in dlq("redrive", "--all").stdout
+    assert "━" in dlq("redrive", "--all", "--yes").stdout
 
 
 def test_as_a_process_it_needs_a_region() -> None:

@@ -119,7 +119,7 @@ def test_what_the_other_commands_say_of_a_forgotten_run(at: Scene) -> None:
     sqs = at.aws.client("sqs")
     url = sqs.get_queue_url(QueueName="dead")["QueueUrl"]
     sqs.send_message(QueueUrl=url, MessageBody=letter["Body"], MessageAttributes=letter["MessageAttributes"])
-    said = run(at, "dlq", "redrive", "dead", "--all", "--wait", "0").stdout
+    said = run(at, "dlq", "redrive", "dead", "--all", "--yes", "--wait", "0").stdout
     assert "SUPERSEDED" in said
     assert NOW in " ".join(said.split())
 

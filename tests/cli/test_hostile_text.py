@@ -96,7 +96,7 @@ def test_one_dead_letter_shown_whole() -> None:
 @pytest.mark.parametrize("options", [(), ("--json",)])
 def test_what_is_redriven_and_dropped(options: tuple[str, ...]) -> None:
     dlq("drop", "--all", *options)
-    dlq("redrive", "--all", *options, code=1)
+    dlq("redrive", "--all", "--yes", *options, code=1)
     dlq("drop", "--all", "--yes", *options)
 
 

@@ -408,6 +408,34 @@ def test_a_table_may_be_warm_from_its_first_day() -> None:
     assert problems_of_configuration(terraform) == []
 
 
+def test_the_table_of_the_runs_may_have_an_index_by_status() -> None:
+    options = DeployOptions.model_validate({"tables": {"flowguard": {"run_index": True}}})
+    made = json.loads(FORMATS["cloudformation"](needs("flows.orders.handlers", options=options), options))["Resources"]
+    tables = {one["Properties"].get("TableName"): one["Properties"] for one in made.values()}
+    [index] = tables["flowguard"]["GlobalSecondaryIndexes"]
+    assert index == {
+        "IndexName": "runs-by-status",
+        "KeySchema": [{"AttributeName": "status", "KeyType": "HASH"}, {"AttributeName": "pk", "KeyType": "RANGE"}],
+        "Projection": {"ProjectionType": "KEYS_ONLY"},
+    }
+    attributes = {part["AttributeName"]: part["AttributeType"] for part in tables["flowguard"]["AttributeDefinitions"]}
+    assert attributes == {"pk": "S", "sk": "S", "status": "S"}
+    assert "GlobalSecondaryIndexes" not in tables["orders"]
+    terraform = json.loads(FORMATS["terraform-json"](needs("flows.orders.handlers", options=options), options))
+    table = terraform["resource"]["aws_dynamodb_table"]["flowguard"]
+    assert table["global_secondary_index"] == [
+        {"name": "runs-by-status", "hash_key": "status", "range_key": "pk", "projection_type": "KEYS_ONLY"}
+    ]
+    assert [each["name"] for each in table["attribute"]] == ["pk", "sk", "status"]
+    assert problems_of_configuration(terraform) == []
+
+
+def test_no_other_table_has_that_index() -> None:
+    options = DeployOptions.model_validate({"tables": {"orders": {"run_index": True}}})
+    with pytest.raises(CannotDeploy, match=r"\[tables.orders\] run_index is for the table of the runs, flowguard"):
+        needs("flows.orders.handlers", options=options)
+
+
 @ALL
 def test_writes_that_a_table_throttles_are_an_alarm(name: str) -> None:
     for table in needs(MODULES[name], options=options_of(name)).tables:

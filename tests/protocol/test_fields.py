@@ -58,12 +58,12 @@ def test_what_a_commit_writes_in_place_of_a_claim() -> None:
 
 
 def test_what_is_read_for_a_list() -> None:
-    assert set(run_pages._PARTS.split(", ")) == {
+    assert set(run_pages.PARTS.split(", ")) == {
         *("pk", "sk", "request_id", "requested_at", "version", "#status", "stage", "hop", "retry", "redrive", "epoch"),
         *("#owner", "lease_until", "done", "committed_at", "#ttl", "#error", "waiting", "#wait", "failed", "cancelled"),
         *("reset_at", "back_off"),
     }
-    assert {f"#{one}": one for one in ("status", "owner", "ttl", "error", "wait")} == run_pages._NAMES
+    assert {f"#{one}": one for one in ("status", "owner", "ttl", "error", "wait")} == run_pages.NAMES
 
 
 @pytest.mark.parametrize(

@@ -11,11 +11,18 @@ from flowguard.destinations import Queue
 from flowguard.flow import ATTACH, Flow
 from flowguard.names.ids import ObjectId, Owner, RequestId
 from flowguard.protocol.outbox import Kind
-from flowguard.protocol.run import RunItem, Status
+from flowguard.protocol.run import RunItem, RunName, Status
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.message import PLACE, REQUEST_ID, REQUESTED_AT, Message
 from flowguard.wire.signing import UNSIGNED, Keyring, Keys, KeySigner, statement
-from flowguard.worker.restart import Restart, first_message_text, needs_restart, restart_of
+from flowguard.worker.restart import (
+    Restart,
+    first_message_text,
+    needs_restart,
+    restart_id,
+    restart_of,
+    run_that_goes_on,
+)
 from tests.protocol.run_items import run_item
 from tests.scene import Script, two_stages
 
@@ -134,3 +141,15 @@ def test_a_message_is_needed_where_the_first_one_is_used_up_and_the_work_is_not_
     changes: dict[str, Any], needed: bool
 ) -> None:
     assert needs_restart(run(**changes)) is needed
+
+
+def test_the_run_that_goes_on_after_a_reset_is_that_of_the_restart() -> None:
+    item = run_item(hop=2, done=True, status=Status.RUNNING)
+    here = (item.request_id, item.requested_at)
+    assert run_that_goes_on("orders", ObjectId("o1"), item) == here
+    reset = item._replace(reset_at=item.requested_at + 5)
+    restart = restart_id("orders", ObjectId("o1"), reset)
+    assert restart is not None
+    assert run_that_goes_on("orders", ObjectId("o1"), reset) == RunName(*restart)
+    at_first = reset._replace(hop=1, done=False)
+    assert run_that_goes_on("orders", ObjectId("o1"), at_first) == here

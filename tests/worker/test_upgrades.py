@@ -214,7 +214,7 @@ def test_a_dead_letter_of_the_old_version_is_redriven_into_the_new_one(shop: Sho
     shop.order(Version1, Order(order_id="o1", quantity=0))
     assert shop.deliver(Version1) == {1}
     assert shop.run("o1").status is Status.FAILED
-    redriven = CliRunner().invoke(main, ["dlq", "redrive", "orders-dead-letters", "--all", "--wait", "0"])
+    redriven = CliRunner().invoke(main, ["dlq", "redrive", "orders-dead-letters", "--all", "--yes", "--wait", "0"])
     assert redriven.exit_code == 0, redriven.output
     assert shop.deliver(Version2) == {1}
     assert shop.approve(Version2, "o1") is AnswerVerdict.RESUMED
@@ -242,7 +242,10 @@ def test_a_version_that_a_function_does_not_read_is_a_dead_letter_that_can_be_re
     shop.deliver(reader, receives=3)
     [letter] = shop.reasons()
     assert why in letter
-    assert CliRunner().invoke(main, ["dlq", "redrive", "orders-dead-letters", "--all", "--wait", "0"]).exit_code == 0
+    assert (
+        CliRunner().invoke(main, ["dlq", "redrive", "orders-dead-letters", "--all", "--yes", "--wait", "0"]).exit_code
+        == 0
+    )
     shop.deliver(Version2)
     assert shop.run("o1").status is Status.WAITING
 
@@ -281,7 +284,10 @@ def test_a_stage_that_is_gone_makes_its_messages_dead_letters(shop: Shop, in_reg
     assert shop.approve(Version1, "o1") is AnswerVerdict.RESUMED
     shop.deliver(WithoutShipping, receives=3)
     assert shop.run("o1").status is Status.WAITING, "its run does not end"
-    assert CliRunner().invoke(main, ["dlq", "redrive", "orders-dead-letters", "--all", "--wait", "0"]).exit_code == 0
+    assert (
+        CliRunner().invoke(main, ["dlq", "redrive", "orders-dead-letters", "--all", "--yes", "--wait", "0"]).exit_code
+        == 0
+    )
     shop.deliver(Version2)
     assert ended(shop.run("o1")) == (Status.COMPLETED, {"shipped": 3, "by": 2}, 1)
 

@@ -235,11 +235,28 @@ def _keys(block: Block) -> dict[str, Any]:
     names = {"HASH": block.get("hash_key"), "RANGE": block.get("range_key")}
     attributes = block.get("attribute", UNKNOWN)
     return {
+        **({"GlobalSecondaryIndexes": _indexes(block)} if block.get("global_secondary_index") else {}),
         "KeySchema": [{"AttributeName": name, "KeyType": kind} for kind, name in names.items() if name is not None],
         "AttributeDefinitions": attributes
         if attributes is UNKNOWN
         else [{"AttributeName": each.get("name"), "AttributeType": each.get("type")} for each in attributes],
     }
+
+
+def _indexes(block: Block) -> Any:
+    indexes = block["global_secondary_index"]
+    if indexes is UNKNOWN:
+        return UNKNOWN
+    return [
+        {
+            "IndexName": index.get("name"),
+            "KeySchema": [
+                {"AttributeName": index.get(name), "KeyType": kind}
+                for name, kind in (("hash_key", "HASH"), ("range_key", "RANGE"))
+            ],
+        }
+        for index in indexes
+    ]
 
 
 def _inline(block: Block) -> dict[str, Any]:

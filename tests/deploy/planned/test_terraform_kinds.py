@@ -110,6 +110,17 @@ def test_a_table_has_its_key(block: dict[str, Any], key: Any, types: Any) -> Non
     assert (given if given is UNKNOWN else [(part["AttributeName"], part["AttributeType"]) for part in given]) == types
 
 
+def test_a_table_has_its_indexes() -> None:
+    blocks: Any = [{"name": "by-status", "hash_key": "status", "range_key": "pk"}]
+    [table] = made(("aws_dynamodb_table", {"global_secondary_index": blocks}))
+    keys = [{"AttributeName": "status", "KeyType": "HASH"}, {"AttributeName": "pk", "KeyType": "RANGE"}]
+    assert table.properties["GlobalSecondaryIndexes"] == [{"IndexName": "by-status", "KeySchema": keys}]
+    [unknown] = made(("aws_dynamodb_table", {"global_secondary_index": UNKNOWN}))
+    assert unknown.properties["GlobalSecondaryIndexes"] is UNKNOWN
+    [without] = made(("aws_dynamodb_table", {"global_secondary_index": []}))
+    assert "GlobalSecondaryIndexes" not in without.properties
+
+
 @pytest.mark.parametrize(
     ("is_on", "view", "expected"),
     [

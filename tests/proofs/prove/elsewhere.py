@@ -26,6 +26,14 @@ _CODECS: Final = "no world of the explorer has a flow with a codec"
 
 TESTED: Final = (
     Elsewhere(
+        r"^(operate\.(bulk|many_letters|selection)|aws\.indexed_runs)\.",
+        (
+            *("tests/operate/test_bulk.py", "tests/operate/test_selection.py", "tests/aws/test_indexed_runs.py"),
+            *("tests/operate/test_many_letters.py", "tests/cli/test_many.py", "tests/cli/test_many_letters.py"),
+        ),
+        "commands for many runs, and lists of them",
+    ),
+    Elsewhere(
         r"recorded\.side_messages\.SideMessages\.cancel_children: ",
         ("tests/worker/runtime/test_cancelled_children.py",),
         "children that a stage cancels",

@@ -29,7 +29,7 @@ def scene(cloud: Cloud) -> Scene:
     yield Until("two pallets are stored", lambda: len(cloud.distinct("pallets-stored")) >= 2)
     yield Until("the one that kills its function is a dead letter", lambda: cloud.depth(LETTERS) >= 1)
     yield Check("its function was killed at each delivery", RECEIVES, cloud.deaths("unload", "claimed", "deadly"))
-    given = ["--flow-class", "depot:Depot", "--to", "depot-unload", "--all", "--json"]
+    given = ["--flow-class", "depot:Depot", "--to", "depot-unload", "--all", "--yes", "--json"]
     said = flowguard("dlq", "redrive", LETTERS, *given, env=cloud.environment)
     yield Check("its letter is redriven", ["REDRIVEN"], [json.loads(line)["verdict"] for line in said.splitlines()])
     _clear(cloud, "deadly")

@@ -46,7 +46,7 @@ def _declined(cloud: Cloud) -> Scene:
     yield Until("the declined payment is a dead letter", lambda: cloud.depth(LETTERS) >= 1)
     letter, *_ = _letters(cloud)
     yield Check("the dead letter says why", ("declined", "Reject"), (letter["object_id"], letter["error"]["type"]))
-    given = ["--flow-class", "flows.take_payment.flow:TakePayment", "--all", "--json"]
+    given = ["--flow-class", "flows.take_payment.flow:TakePayment", "--all", "--yes", "--json"]
     # 1 where the function is so quick that the command sees the next letter too, and leaves it
     said = flowguard("dlq", "redrive", LETTERS, *given, env=cloud.environment, expected=(0, 1))
     verdicts = [json.loads(line).get("verdict") for line in said.splitlines()]

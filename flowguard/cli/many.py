@@ -1,0 +1,223 @@
+"""What the commands with ``--all`` have in common.
+
+They show the count and a sample first, ask, do the work at a pace, and report.
+
+A run is one line of JSON, or of a failure one line on standard error. A terminal shows how far it has come.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Final
+
+import click
+from click.core import ParameterSource
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from flowguard.aws.run_reader import SeenRun
+from flowguard.cli.connection import CannotRun, Command, command_time
+from flowguard.cli.printing import complain, say, say_json
+from flowguard.cli.run_filters import FILTERS, selection_of
+from flowguard.cli.table_reading import INDEX, MOST_READ, TableReading, reading_errors
+from flowguard.flow import AnyFlow
+from flowguard.operate.bulk import FAILED, Bulk, Chooser, Chosen, End, Pace, chosen_of
+from flowguard.operate.moments import distance
+from flowguard.operate.run_facts import standing
+from flowguard.text.printable import LONGEST_PART, bounded
+from flowguard.wire.notification import to_json
+
+NOT_ALL: Final = 1  # the exit code where something failed, was not looked at, or was not allowed
+SHOWN: Final = 5
+"""Runs of which the sample shows a line."""
+
+PER_SECOND: Final = 20.0
+"""Runs in a second, unless another number is given."""
+
+ALL: Final = click.option("--all", "every", is_flag=True, help="All runs of the flow that pass the filters.")
+_PACED: Final = (
+    click.option("--per-second", metavar="N", type=click.FloatRange(0, 1_000, min_open=True), default=PER_SECOND,
+                 show_default=True, help="Do no more than so many in a second."),
+    click.option("--yes", is_flag=True, help="Do not ask."),
+)  # fmt: skip
+_BOUNDS: Final = (
+    click.option("--limit", metavar="N", type=click.IntRange(1), help="Stop after so many runs."),
+    click.option("--read", "most_read", metavar="N", type=click.IntRange(1), default=MOST_READ, show_default=True,
+                 help="Look at so many items of the table."),
+    click.option("--after", metavar="PLACE", help="Go on where this, or a list, has stopped: it printed the place."),
+    INDEX,
+)  # fmt: skip
+_OF_ALL: Final = (*FILTERS, *_PACED, *_BOUNDS)
+
+
+def for_many(command: Command) -> Command:
+    """Give a command the options of many runs."""
+    for option in reversed((ALL, *_OF_ALL)):
+        command = option(command)
+    return command
+
+
+def paced(command: Command) -> Command:
+    """Give a command the options of the pace and of the question."""
+    for option in reversed(_PACED):
+        command = option(command)
+    return command
+
+
+def check_choice(object_id: str | None, *, every: bool) -> None:
+    """Check that the command is for one object, or for all that pass filters. Filters are for many."""
+    if every is (object_id is not None):
+        raise click.UsageError("name the OBJECT, or say --all" + (", not both" if every else ""))
+    context = click.get_current_context()
+    names = {"status", "stage", "older_than", "quiet_for", "error", "tenant", "per_second", "yes", "limit", "index"}
+    for option in context.command.params:
+        given = context.get_parameter_source(str(option.name)) is ParameterSource.COMMANDLINE
+        if not every and given and option.name in names | {"most_read", "after"}:
+            raise click.UsageError(f"{option.opts[0]} goes with --all")
+
+
+def counted(number: int, what: str = "run") -> str:
+    """Return a number with its noun."""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+def may_go_on(question: str, options: Mapping[str, Any]) -> bool:
+    """Ask, unless --yes was given."""
+    if options["yes"]:
+        return True
+    try:
+        agreed = click.confirm(question, err=True)
+    except click.Abort:
+        raise CannotRun("nobody answered, so nothing was done; say --yes where nobody can be asked") from None
+    if not agreed:
+        complain("nothing was done")
+    return agreed
+
+
+def pace_of(options: Mapping[str, Any]) -> Pace:
+    """Return the pace that was asked for."""
+    time = command_time()
+    return Pace(options["per_second"], time.clock, time.pause)
+
+
+class Choice:
+    """The runs that were chosen. ``place`` is where the next part begins, None behind the last."""
+
+    def __init__(self, flow: AnyFlow, fits: Callable[[SeenRun], bool], options: Mapping[str, Any]) -> None:
+        self._limit = options["limit"]
+        self._reading = TableReading(options)
+        self._now = command_time().clock.now()
+        self.chooser = Chooser(selection_of(options, flow.name), self._reading.runs, fits, self._now)
+        self.chosen: list[Chosen] = []
+        self.sample: list[SeenRun] = []
+        self.place: str | None = None
+        self.is_short = False
+        self._read()
+
+    def _read(self) -> None:
+        for seen in self._reading.all_of(self.chooser.selection.wanted):
+            if not self.chooser.takes(seen):
+                continue
+            self.chosen.append(chosen_of(seen))
+            if len(self.sample) < SHOWN:
+                self.sample.append(seen)
+            if len(self.chosen) == self._limit:
+                self._reading.summary()
+                self.place = self.place_of(self.chosen[-1])
+                return
+        self.place = self._reading.last
+        self.is_short = self.place is not None
+
+    def place_of(self, run: Chosen) -> str:
+        """Return the place behind a run."""
+        return self._reading.place_of(run.flow, run.object_id, self.chooser.selection.wanted)
+
+    def say_rest(self) -> None:
+        """Say where the next part begins, if there may be one."""
+        if self.place is not None:
+            complain(f"go on with --after {self.place}")
+
+    def show(self, verb: str) -> None:
+        """Say how many there are, and show the first ones."""
+        number = len(self.chosen)
+        complain(f"{counted(number)} to {verb}" + (":" if number else ""))
+        for seen in self.sample:
+            item = seen.item
+            where = f"{item.status.value} at {bounded(item.stage, LONGEST_PART)}, hop {item.hop}"
+            asked = f"requested {distance(item.requested_at, self._now)}"
+            complain(f"  {bounded(seen.object_id, LONGEST_PART)}: {where}, {asked}: {standing(item, self._now)}")
+        if number > len(self.sample):
+            complain(f"  … and {number - len(self.sample):,} more")
+
+
+def do_to_many(
+    verb: str,
+    flow: AnyFlow,
+    fits: Callable[[SeenRun], bool],
+    act: Callable[[SeenRun], End],
+    options: Mapping[str, Any],
+    *,
+    as_json: bool,
+) -> int:
+    """Choose runs and do it to each, if the user agrees. Return the exit code."""
+    with reading_errors(options):
+        choice = Choice(flow, fits, options)
+        choice.show(verb)
+        if choice.chosen and not may_go_on(f"{verb} {counted(len(choice.chosen))} of {flow.name}?", options):
+            return NOT_ALL
+        with progress(len(choice.chosen)) as advance:
+            tell = Telling(advance, as_json=as_json).tell
+            bulk = Bulk(act, choice.chooser, pace_of(options), tell, choice.place_of, options["after"])
+            is_done = _worked(bulk, choice, as_json=as_json)
+    return 0 if is_done and not bulk.counts[FAILED] and not choice.is_short else NOT_ALL
+
+
+def _worked(bulk: Bulk, choice: Choice, *, as_json: bool) -> bool:
+    """Do it to all that were chosen, and report. Return False where Ctrl-C has ended it."""
+    is_done = False
+    try:
+        bulk.work(choice.chosen)
+        is_done = True
+    except KeyboardInterrupt:
+        complain("interrupted")
+    finally:
+        report(bulk.counts, len(choice.chosen), as_json=as_json)
+        if is_done:
+            choice.say_rest()
+        else:
+            complain(f"go on with {'the same command' if bulk.place is None else f'--after {bulk.place}'}")
+    return is_done
+
+
+class Telling:
+    """Tells what became of each run."""
+
+    def __init__(self, advance: Callable[[], None], *, as_json: bool) -> None:
+        self._advance = advance
+        self._as_json = as_json
+
+    def tell(self, run: Chosen, end: End) -> None:
+        if end.word == FAILED:
+            complain(f"{end.word}  {run.flow} of {bounded(run.object_id, LONGEST_PART)}: {end.why}")
+        if self._as_json:
+            facts = {"flow": run.flow, "object_id": run.object_id, "request_id": run.request_id}
+            say_json(to_json({**facts, "end": end.word, "why": end.why}))
+        self._advance()
+
+
+def report(counts: Mapping[str, int], chosen: int, *, as_json: bool) -> None:
+    """Say what became of how many."""
+    words = ", ".join(f"{number:,} {word}" for word, number in sorted(counts.items())) or "nothing was done"
+    say(f"{words}, of {counted(chosen)}", err=as_json)
+
+
+@contextmanager
+def progress(total: int) -> Iterator[Callable[[], None]]:
+    """Show on standard error how far it has come, where that is a terminal."""
+    out = Console(file=sys.stderr, highlight=False, emoji=False)
+    columns = (TextColumn("runs"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=out, disable=not sys.stderr.isatty(), transient=True) as bar:
+        task = bar.add_task("", total=total)
+        yield lambda: bar.advance(task)

@@ -1,0 +1,130 @@
+"""Does the same to many runs, and knows where it can go on."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+from flowguard.aws.dead_letter_queue import Unusable, explained, spares_none
+from flowguard.aws.run_reader import RunReader, SeenRun
+from flowguard.clock import Clock
+from flowguard.errors import Reject, RunTooBusy, SendFailed
+from flowguard.names.ids import RequestId
+from flowguard.operate.selection import Selection
+from flowguard.startup.named_tuple import NamedTuple
+
+FAILED: Final = "FAILED"
+"""The word for a run for which it did not work."""
+
+LEFT: Final = "LEFT"
+"""The word for a run that is no more as it was selected, or for which there is nothing to do."""
+
+MOST_IN_A_ROW: Final = 10
+"""So many runs in a row that fail have one cause, which is mended before it goes on."""
+
+CHANGED: Final = "it is no more as it was selected"
+
+_SECOND: Final = 1_000  # ms
+
+
+class Chosen(NamedTuple):
+    """A run that was selected. It has names alone, since there may be a hundred thousand."""
+
+    flow: str
+    object_id: str
+    request_id: RequestId
+    requested_at: int
+
+
+def chosen_of(seen: SeenRun) -> Chosen:
+    """Return the names of a run."""
+    return Chosen(seen.flow, seen.object_id, seen.item.request_id, seen.item.requested_at)
+
+
+class End(NamedTuple):
+    """What became of a run. It has a word, such as CANCELLED, and the reason."""
+
+    word: str
+    why: str
+
+
+class Chooser(NamedTuple):
+    """Chooses the runs that pass the filters and for which there is something to do, as of ``now``."""
+
+    selection: Selection
+    runs: RunReader
+    fits: Callable[[SeenRun], bool]
+    now: int
+
+    def takes(self, seen: SeenRun) -> bool:
+        return self.selection.has(seen, self.runs, self.now) and self.fits(seen)
+
+    def again(self, chosen: Chosen) -> SeenRun | None:
+        """Read a run that was chosen, consistently. None where another run has the object, or it passes no more."""
+        seen = self.runs.read(chosen.flow, chosen.object_id)
+        return seen if seen is not None and chosen_of(seen) == chosen and self.takes(seen) else None
+
+
+class Pace:
+    """Spreads steps over time, so many in a second."""
+
+    def __init__(self, per_second: float, clock: Clock, pause: Callable[[float], None]) -> None:
+        self._every = _SECOND / per_second
+        self._clock = clock
+        self._pause = pause
+        self._next = float(clock.now())
+
+    def wait(self, steps: int = 1) -> None:
+        """Wait until the steps may begin. Time that was not used is not made up for."""
+        now = float(self._clock.now())
+        if now < self._next:
+            self._pause((self._next - now) / _SECOND)
+        self._next = max(self._next, now) + steps * self._every
+
+
+@dataclass
+class Bulk:
+    """Goes through runs and counts what became of them.
+
+    ``place`` is where the same command goes on: behind the last run that was done, or left alone.
+    """
+
+    act: Callable[[SeenRun], End]
+    chooser: Chooser
+    pace: Pace
+    tell: Callable[[Chosen, End], None]
+    place_of: Callable[[Chosen], str]
+    place: str | None
+    counts: Counter[str] = field(default_factory=Counter)
+
+    def work(self, chosen: Iterable[Chosen]) -> None:
+        """Do it to each run in order. Each is read first, and left alone where it changed meanwhile.
+
+        Raises :class:`Unusable` for what no other run would be spared, such as credentials that have expired, and
+        where many in a row fail.
+        """
+        failing = 0
+        for run in chosen:
+            self.pace.wait()
+            end = self._end(run)
+            self.counts[end.word] += 1
+            self.tell(run, end)
+            failing = failing + 1 if end.word == FAILED else 0
+            if failing >= MOST_IN_A_ROW:
+                raise Unusable(f"{failing} runs in a row", f"the last one said: {end.why}", "mend that, and go on")
+            if not failing:
+                self.place = self.place_of(run)
+
+    def _end(self, run: Chosen) -> End:
+        try:
+            with explained(f"{run.flow} of {run.object_id}"):
+                seen = self.chooser.again(run)
+                return End(LEFT, CHANGED) if seen is None else self.act(seen)
+        except Unusable as error:
+            if spares_none(error):
+                raise
+            return End(FAILED, str(error))
+        except (Reject, RunTooBusy, SendFailed) as error:
+            return End(FAILED, str(error))

@@ -1,0 +1,248 @@
+"""The letters of many runs: ``flowguard retry --all``, and ``flowguard dlq redrive --all``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+from botocore.exceptions import ClientError
+
+from flowguard.errors import Reject
+from flowguard.names.ids import RequestId
+from flowguard.sim.calls import ApiCall, Proceed, Recorder, Response, intercept
+from flowguard.step import Step
+from tests.cli.test_many import ORDERS, place_in, run
+from tests.cli.test_show import undoing
+from tests.scene import START, OrderState, Scene, scene
+
+
+@pytest.fixture
+def at() -> Iterator[Scene]:
+    """The failed runs a, b and c, and one that goes on."""
+    with scene() as found:
+        fail(found, *"abc")
+        found.deliver(found.order("well"))
+        yield found
+
+
+def decline(step: Step[OrderState]) -> None:
+    raise Reject("the card is declined")
+
+
+def fail(at: Scene, *names: str, tenant: str | None = None) -> None:
+    at.script.pricing = decline
+    at.deliver(*(at.order(name, tenant=tenant) for name in names))
+    at.script.pricing = lambda step: None
+
+
+def objects(at: Scene, queue: str = "price-order") -> list[str]:
+    """The objects whose messages lie in a queue, which are taken out of it."""
+    bodies = [json.loads(message["Body"]) for message in at.sent(queue)]
+    return sorted(json.loads(body["Message"])["order_id"] for body in bodies)
+
+
+def calls_of_sqs(calls: Recorder, operation: str) -> int:
+    return sum(call.operation == operation for call in calls.calls if call.service == "sqs")
+
+
+# -- retry ------------------------------------------------------------------------------------------------------------
+
+RETRY = ("retry", ORDERS, "--all", "--wait", "0")
+
+
+def test_the_letters_of_all_failed_runs_go_back(at: Scene) -> None:
+    result = run(at, *RETRY, "--yes")
+    assert result.stdout == "3 REDRIVEN, of 3 runs\n"
+    assert result.stderr.splitlines()[1] == "3 runs to retry:"
+    assert (objects(at), at.sent("dead")) == ([*"abc"], [])
+
+
+def test_only_those_of_the_runs_that_pass(at: Scene) -> None:
+    fail(at, "other")
+    at.clock.advance(seconds=120)
+    at.script.pricing = lambda step: (_ for _ in ()).throw(Reject("no tariff"))
+    at.deliver(at.order("d", requested_at=at.clock.now()))
+    rows = run(at, *RETRY, "--yes", "--json", "--error", "no tariff").stdout.splitlines()
+    assert [json.loads(row) for row in rows] == [
+        {
+            "flow": "orders",
+            "object_id": "d",
+            "request_id": "run-1",
+            "end": "REDRIVEN",
+            "why": "the run failed at hop 1 and waits there",
+        }
+    ]
+    assert objects(at) == ["d"]
+
+
+def test_somebody_is_asked_before_the_queue_is_read(at: Scene) -> None:
+    with intercept(Recorder()) as calls:
+        result = run(at, *RETRY, code=1, answer="n\n")
+    assert "retry 3 runs of orders? [y/N]: n" in result.stderr
+    assert calls_of_sqs(calls, "ReceiveMessage") == 0
+    assert len(at.sent("dead")) == 3
+
+
+def test_without_a_run_nobody_is_asked_and_no_queue_read(at: Scene) -> None:
+    with intercept(Recorder()) as calls:
+        assert run(at, *RETRY, "--stage", "close-order", answer="").stdout == ""
+    assert calls_of_sqs(calls, "ReceiveMessage") == 0
+    assert run(at, *RETRY, "--stage", "close-order", "--read", "1", code=1, answer="").stdout == ""
+
+
+def test_a_run_without_a_letter_is_left(at: Scene) -> None:
+    at.sent("dead")
+    result = run(at, *RETRY, "--yes", "--json")
+    assert [json.loads(row)["end"] for row in result.stdout.splitlines()] == ["LEFT"] * 3
+    assert result.stderr.splitlines()[-1] == "3 LEFT, of 3 runs"
+
+
+def test_the_queue_is_read_no_further_than_needed(at: Scene) -> None:
+    with intercept(Recorder()) as calls:
+        run(at, *RETRY, "--yes", "--limit", "1")
+    assert calls_of_sqs(calls, "ReceiveMessage") == 1
+
+
+def test_a_letter_of_another_request_stays(at: Scene) -> None:
+    at.deliver(at.order("b", request_id=RequestId("later"), requested_at=START))
+    assert run(at, *RETRY, "--yes").stdout == "2 REDRIVEN, of 2 runs\n"
+    assert objects(at, "dead") == ["b", "b"], "the newer run has sent it once more"
+
+
+def test_what_a_run_could_not_send_is_no_letter_of_it(at: Scene) -> None:
+    sqs = at.aws.client("sqs")
+    sqs.delete_queue(QueueUrl=sqs.get_queue_url(QueueName="emails")["QueueUrl"])
+    at.receives = 3
+    at.sent("dead")
+    at.deliver(at.order("d"))
+    at.script.closing = decline
+    at.deliver(at.second(object_id="d"))
+    result = run(at, "retry", ORDERS, "--all", "--wait", "0", "--yes", "--stage", "close-order")
+    assert result.stdout == "1 REDRIVEN, of 1 run\n"
+
+
+def test_letters_that_are_refused_are_named(at: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FLOWGUARD_SIGNING_KEYS", "k1:" + "x" * 32)
+    result = run(at, *RETRY, "--yes", code=1)
+    assert result.stdout == "3 FAILED, of 3 runs\n"
+    assert "FAILED  orders of a: it carries no signature" in result.stderr
+
+
+def test_they_go_back_at_the_pace(at: Scene) -> None:
+    fail(at, *(f"o{number:02}" for number in range(17)))
+    before = at.clock.now()
+    assert run(at, *RETRY, "--yes", "--per-second", "5").stdout == "20 REDRIVEN, of 20 runs\n"
+    assert at.clock.now() - before == 2_000
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), None])
+def test_what_stops_it_loses_nothing_and_the_same_command_goes_on(at: Scene, error: BaseException | None) -> None:
+    def stop(call: ApiCall, proceed: Proceed) -> Response:
+        if call.operation == "SendMessageBatch":
+            raise error or ClientError({"Error": {"Code": "ExpiredToken", "Message": ""}}, call.operation)
+        return proceed()
+
+    with intercept(stop):
+        result = run(at, *RETRY, "--yes", code=1)
+    assert "3 runs" in result.stdout
+    assert run(at, *RETRY, "--yes").stdout == "3 REDRIVEN, of 3 runs\n"
+
+
+def test_a_limit_says_where_the_next_part_begins(at: Scene) -> None:
+    result = run(at, *RETRY, "--yes", "--limit", "2")
+    assert result.stdout == "2 REDRIVEN, of 2 runs\n"
+    assert run(at, *RETRY, "--yes", "--after", place_in(result)).stdout == "1 REDRIVEN, of 1 run\n"
+
+
+def test_letters_that_come_round_again_end_it_with_a_warning(at: Scene) -> None:
+    at.sent("dead")
+    fail(at, "d")
+    at.deliver(at.order("d", request_id=RequestId("later"), requested_at=START))
+    answers: list[Response] = []
+
+    def again(call: ApiCall, proceed: Proceed) -> Response:
+        if call.operation != "ReceiveMessage":
+            return proceed()
+        answers.extend([] if answers else [proceed()])
+        return answers[0]
+
+    with intercept(again):
+        result = run(at, *RETRY, "--yes", "--status", "failed", code=1)
+    assert "warning: stopped early: letters came round again" in result.stderr
+    assert result.stdout == "3 LEFT, of 3 runs\n"
+
+
+def test_a_run_that_was_taken_back_is_not_chosen() -> None:
+    with scene(undoing) as at:
+        fail(at, "a")
+        assert run(at, *RETRY, "--yes").stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((), "name the OBJECT, or say --all"),
+        (("--all", "--again"), "--again is for one OBJECT"),
+        (("o1", "--limit", "1"), "--limit goes with --all"),
+    ],
+)
+def test_what_cannot_be_run_is_named(at: Scene, arguments: tuple[str, ...], said: str) -> None:
+    assert said in run(at, "retry", ORDERS, *arguments, code=2).stderr
+
+
+# -- dlq redrive ------------------------------------------------------------------------------------------------------
+
+REDRIVE = ("dlq", "redrive", "dead", "--all", "--wait", "0")
+
+
+def test_the_first_letters_are_shown_and_given_back_before_somebody_is_asked(at: Scene) -> None:
+    result = run(at, *REDRIVE, code=1, answer="n\n")
+    first, *letters, question, end = result.stderr.splitlines()
+    assert first == "of about 3 letters in dead these pass, and maybe more:"
+    assert [line.split("  ", 2)[2] for line in letters] == [
+        f"orders/price-order {name}: Reject: the card is declined" for name in "abc"
+    ]
+    assert (question, end) == ("redrive all that pass? [y/N]: n", "nothing was done")
+    assert run(at, *REDRIVE, answer="y\n").stdout.splitlines()[-1] == "3 REDRIVEN"
+
+
+def test_no_more_letters_are_shown_than_a_few(at: Scene) -> None:
+    fail(at, *"defgh")
+    assert run(at, *REDRIVE, code=1, answer="n\n").stderr.count("Reject: the card") == 5
+
+
+def test_where_no_letter_passes_nobody_is_asked(at: Scene) -> None:
+    assert run(at, *REDRIVE, "--stage", "x", answer="").stdout == "nothing to do: no letter was found\n"
+
+
+def test_letters_that_are_named_go_without_a_question(at: Scene) -> None:
+    rows = run(at, "dlq", "list", "dead", "--json", "--wait", "0").stdout.splitlines()
+    name = json.loads(rows[0])["message_id"]
+    assert "1 REDRIVEN" in run(at, "dlq", "redrive", "dead", name, "--wait", "0", answer="").stdout
+
+
+def test_a_tenant_has_its_own_letters(at: Scene) -> None:
+    fail(at, "theirs", tenant="acme")
+    assert "1 REDRIVEN" in run(at, *REDRIVE, "--yes", "--tenant", "acme").stdout
+    assert objects(at) == ["theirs"]
+
+
+def test_letters_go_back_at_the_pace(at: Scene) -> None:
+    fail(at, *(f"o{number:02}" for number in range(17)))
+    before = at.clock.now()
+    assert "20 REDRIVEN" in run(at, *REDRIVE, "--yes", "--per-second", "10").stdout
+    assert at.clock.now() - before == 1_000
+
+
+def test_ctrl_c_gives_the_letters_back_and_says_what_was_done(at: Scene) -> None:
+    def stop(call: ApiCall, proceed: Proceed) -> Response:
+        if call.operation == "SendMessageBatch":
+            raise KeyboardInterrupt
+        return proceed()
+
+    with intercept(stop):
+        result = run(at, *REDRIVE, "--yes", code=1)
+    assert "interrupted; the same command goes on" in result.stderr
+    assert result.stdout == "nothing to do: no letter was found\n"
+    assert "3 REDRIVEN" in run(at, *REDRIVE, "--yes").stdout

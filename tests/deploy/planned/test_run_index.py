@@ -1,0 +1,100 @@
+"""The index of runs by status: what the doctor says of files and of accounts that have none, or another one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, Final, cast
+
+import pytest
+
+from flowguard.cli.iac import FORMATS
+from flowguard.deploy.account import Account
+from flowguard.deploy.finding import LiveFinding
+from flowguard.deploy.options import DeployOptions
+from flowguard.deploy.planned.account import PlannedAccount
+from flowguard.deploy.table_checks import check_tables
+from tests.deploy.exercised import needs
+from tests.deploy.planned.looked import read
+
+MODULE: Final = "flows.orders.handlers"
+OPTIONS: Final = DeployOptions.model_validate({"tables": {"flowguard": {"run_index": True}}})
+NEEDED: Final = needs(MODULE, options=OPTIONS)
+
+
+def rules(findings: list[LiveFinding]) -> list[tuple[str, str]]:
+    return [(each.rule, each.resource) for each in findings]
+
+
+def text(form: str, options: DeployOptions = OPTIONS) -> str:
+    return FORMATS[form](needs(MODULE, options=options), options)
+
+
+@pytest.mark.parametrize("form", ["cloudformation", "sam", "terraform-json"])
+def test_the_files_of_a_deployment_have_the_index_that_it_asks_for(form: str) -> None:
+    assert rules([*check_tables(NEEDED, PlannedAccount(read(text(form), form), NEEDED))]) == []
+    other = text(form, DeployOptions())
+    account = PlannedAccount(read(other, form), NEEDED)
+    assert rules([*check_tables(NEEDED, account)]) == [("index-missing", "flowguard")]
+    without = needs(MODULE, options=DeployOptions())
+    assert rules([*check_tables(without, PlannedAccount(read(other, form), without))]) == []
+
+
+def hash_of(name: str) -> Callable[[Any], None]:
+    def change(template: Any) -> None:
+        [index] = template["resource"]["aws_dynamodb_table"]["flowguard"]["global_secondary_index"]
+        index["hash_key"] = name
+
+    return change
+
+
+def test_an_index_of_another_key_is_found_in_terraform_too() -> None:
+    template = json.loads(text("terraform-json"))
+    hash_of("stage")(template)
+    account = PlannedAccount(read(json.dumps(template), "terraform-json"), NEEDED)
+    assert rules([*check_tables(NEEDED, account)]) == [("index-other", "flowguard")]
+
+
+class Described:
+    """An account whose tables have these indexes."""
+
+    def __init__(self, *indexes: Mapping[str, Any]) -> None:
+        keys = (("pk", "HASH"), ("sk", "RANGE"))
+        self.description: dict[str, Any] = {
+            "AttributeDefinitions": [{"AttributeName": name, "AttributeType": "S"} for name in ("pk", "sk", "status")],
+            "KeySchema": [{"AttributeName": name, "KeyType": role} for name, role in keys],
+        }
+        if indexes:
+            self.description["GlobalSecondaryIndexes"] = indexes
+
+    def table(self, name: str) -> Mapping[str, Any] | None:
+        return self.description if name == "flowguard" else None
+
+    def was_read(self, *_: str) -> bool:
+        return False
+
+    def time_to_live(self, name: str) -> Mapping[str, Any] | None:
+        return None
+
+    def restorable(self, name: str) -> bool | None:
+        return None
+
+
+def index(name: str, *keys: str) -> Mapping[str, Any]:
+    roles = zip(keys, ("HASH", "RANGE"), strict=False)
+    return {"IndexName": name, "KeySchema": [{"AttributeName": key, "KeyType": role} for key, role in roles][::-1]}
+
+
+@pytest.mark.parametrize(
+    ("indexes", "found"),
+    [
+        ((), ["index-missing"]),
+        ((index("by-stage", "status", "pk"),), ["index-missing"]),
+        ((index("by-stage", "stage"), index("runs-by-status", "status", "pk")), []),
+        ((index("runs-by-status", "pk", "status"),), ["index-other"]),
+        ((index("runs-by-status", "status"),), ["index-other"]),
+    ],
+)
+def test_what_an_account_has(indexes: tuple[Mapping[str, Any], ...], found: list[str]) -> None:
+    account = cast(Account, Described(*indexes))
+    assert [each.rule for each in check_tables(NEEDED, account)] == found
