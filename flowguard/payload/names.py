@@ -115,7 +115,7 @@ def _has_no_fields(kind: Any) -> bool:
 
 
 def _shown_kind(kind: Any) -> str:
-    return kind.__name__ if isinstance(kind, type) and not get_args(kind) else str(kind)
+    return kind.__name__ if isinstance(kind, type) else str(kind)
 
 
 def rule_problems(rule: object, stage: str, kind: Any) -> list[str]:
