@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import tarfile
 import zipfile
 from email import message_from_bytes
@@ -65,6 +66,13 @@ def test_it_runs_its_demo_on_each_python_that_it_says(files: list[Path], version
     said(bare, "-m", "flowguard", "init", "corner", folder=tmp_path)
     replay = ("replay", "samples", "--flow", "corner.flow:PlaceOrder", "--failing", "o-102")
     assert "COMPLETED" in said(bare, "-m", "flowguard", *replay, folder=tmp_path / "corner")
+
+
+@pytest.mark.parametrize("version", [one for one in PYTHONS if one != "{}.{}".format(*sys.version_info)])
+def test_the_quick_tests_pass_on_each_other_python(version: str, tmp_path: Path) -> None:
+    other = with_installed(version, tmp_path / "venv", "--editable", f"{ROOT}[dev]")
+    spread = ("--numprocesses=auto", "--dist=worksteal", "-p", "no:cacheprovider")
+    said(other, "-m", "pytest", "--quiet", *spread, "-m", "not proof and not long", PYTHONDONTWRITEBYTECODE="1")
 
 
 def test_a_bill_of_materials_has_each_wheel_of_a_zip_with_its_hash(teahouse: Path, shelf: Path, tmp_path: Path) -> None:
