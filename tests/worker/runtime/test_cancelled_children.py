@@ -550,8 +550,7 @@ def test_who_cancels_children_need_not_say_why() -> None:
         late(at)
         grow(at)
         assert all(at.deliver(one) for one in asked)
-        status, error = ended(at)
-        assert (status, error) == (Status.FAILED, "Cancelled: the run that has asked for it needs it no more")
+        assert ended(at) == (Status.FAILED, "Cancelled: the run that has asked for it needs it no more")
 
 
 def test_an_empty_reason_is_refused() -> None:
