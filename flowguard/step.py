@@ -463,7 +463,7 @@ class Step(Generic[StateT]):
             raise RunFailed(f"step.cancel: object_id={shown(object_id)} {problem}")
         self._messages.cancel(flow, object_id, why)
 
-    def cancel_children(self, *, why: str) -> int:
+    def cancel_children(self, *, why: str = "the run that has asked for it needs it no more") -> int:
         """Record that the runs which this run has asked, and which have not answered, are cancelled. Return how many.
 
         That is for the stage right after a wait that ended without them: by its quorum, its deadline or a failure.

@@ -253,6 +253,7 @@ def test_an_object_is_named_by_a_field_and_dots_reach_inside(object_id: str) -> 
         ("buyer", "object_id is 'buyer', which is a Customer; an object is named by text, int or UUID"),
         ("price", "object_id is 'price', which is a float; an object is named by text, int or UUID"),
         ("buyer.vip", "object_id is 'buyer.vip', which is a bool; an object is named by text, int or UUID"),
+        ("cart_id.b", "object_id is 'cart_id.b', but what 'b' is looked for in has no fields: it is str"),
     ],
 )
 def test_an_object_id_that_the_payload_lacks_is_told(object_id: str, told: str) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import sys
 import tarfile
 import zipfile
 from email import message_from_bytes
@@ -9,8 +11,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.deploy.packaging.test_package import packed, shelf, teahouse
 from tests.pythons import PROJECT, PYTHONS, with_installed
 from tests.release import ROOT, TOOLS, built, main, said
+
+__all__ = ["shelf", "teahouse"]
+
+CYCLONEDX = TOOLS.with_name("cyclonedx-py")
 
 pytestmark = [
     pytest.mark.long("what is published is built and installed before a release"),
@@ -59,3 +66,25 @@ def test_it_runs_its_demo_on_each_python_that_it_says(files: list[Path], version
     said(bare, "-m", "flowguard", "init", "corner", folder=tmp_path)
     replay = ("replay", "samples", "--flow", "corner.flow:PlaceOrder", "--failing", "o-102")
     assert "COMPLETED" in said(bare, "-m", "flowguard", *replay, folder=tmp_path / "corner")
+
+
+@pytest.mark.parametrize("version", [one for one in PYTHONS if one != "{}.{}".format(*sys.version_info)])
+def test_the_quick_tests_pass_on_each_other_python(version: str, tmp_path: Path) -> None:
+    other = with_installed(version, tmp_path / "venv", "--editable", f"{ROOT}[dev]")
+    spread = ("--numprocesses=auto", "--dist=worksteal", "-p", "no:cacheprovider")
+    said(other, "-m", "pytest", "--quiet", *spread, "-m", "not proof and not long", PYTHONDONTWRITEBYTECODE="1")
+
+
+def test_a_bill_of_materials_has_each_wheel_of_a_zip_with_its_hash(teahouse: Path, shelf: Path, tmp_path: Path) -> None:
+    (teahouse / "requirements.txt").write_text("tiny\n")
+    locked = (teahouse / packed(shelf)["lock"]).read_text()
+    listed = tmp_path / "listed.txt"
+    listed.write_text(f"{locked}flowguard-aws=={PROJECT['version']}\n")
+    bill = json.loads(said(CYCLONEDX, "requirements", listed, "--output-format", "JSON"))
+    assert (bill["bomFormat"], bill["specVersion"]) == ("CycloneDX", "1.6")
+    named = {(part["name"], part["version"]): part for part in bill["components"]}
+    assert {name for name, _ in named} == {"boto3", "botocore", "flowguard-aws", "pydantic", "tiny"}
+    del named["flowguard-aws", PROJECT["version"]]
+    for (name, version), part in named.items():
+        [hashed] = part["externalReferences"][0]["hashes"]
+        assert f"{name}=={version} --hash=sha256:{hashed['content']}\n" in locked

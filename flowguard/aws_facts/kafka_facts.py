@@ -49,7 +49,8 @@ KAFKA_FACTS: Final = (
     ),
     Fact(
         name="mapping-kafka-outside",
-        sentence="An event of a cluster outside MSK has the `eventSource` `SelfManagedKafka`, and the servers as the "
+        sentence="An event of a cluster outside MSK has the `eventSource` `SelfManagedKafka`, in published events also "
+        "`aws:SelfManagedKafka`, and the servers as the "
         "mapping names them in place of an ARN.",
         source=_OUTSIDE,
         read="2026-11",

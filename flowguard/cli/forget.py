@@ -156,7 +156,7 @@ def _facts(report: Forgotten) -> dict[str, Any]:
         "flow": report.flow,
         "object_id": report.object_id,
         "now": report.stands,
-        "removed": report.is_done,
+        "removed": report.is_done and not report.is_nothing,
         "problem": report.why_not,
         "cancelled": False,
         "found": report.counts,
@@ -170,6 +170,8 @@ def _lines(report: Forgotten, *, really: bool) -> Iterator[str]:
     name = f"{report.flow} of {report.object_id}"
     if report.why_not is not None:
         yield f"LEFT       {name}: {report.why_not}"
+    elif report.is_nothing:
+        yield f"NOTHING    {name}: {report.stands}; is it the right id, table and region?"
     elif not really:
         yield f"FOUND      {name}: {report.stands}"
     else:

@@ -121,6 +121,8 @@ def send(  # noqa: PLR0913 - the options of a command
     """
     if (file is None) == (payload is None):
         raise click.UsageError("give either a FILE or --payload")
+    if group == "":
+        raise click.BadParameter("a group is no empty text; leave the option out", param_hint="--group")
     if _is_flow(target):
         text = payload if payload is not None else read_payload(str(file))
         when = _When(_moment(at), _span(after))

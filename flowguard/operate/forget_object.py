@@ -28,6 +28,8 @@ from flowguard.worker.lifetimes import Lifetimes
 SETTLED_AFTER: Final = LONGEST_LEASE
 """How long after its end a run is taken for one that has sent what its end had to send."""
 
+_NO_RUN: Final = "there is no run"
+
 OUT_OF_REACH: Final = (
     "messages under way: those of the run are dropped when they come; a newer request runs, and so does one that was "
     "made to begin later, by at= or a schedule",
@@ -65,6 +67,11 @@ class Forgotten:
     is_done: bool = False
     why_not: str | None = None
     children: list[Forgotten] = field(default_factory=list)
+
+    @property
+    def is_nothing(self) -> bool:
+        """Answer whether there was nothing of the object: it may have been spelled wrongly."""
+        return self.stands == _NO_RUN and not self.counts
 
     @property
     def is_complete(self) -> bool:
@@ -326,7 +333,7 @@ def _not_looked_for(traces: Traces) -> Iterator[Left]:
 
 def _stands(run: _Run | None, now: int) -> str:
     if run is None:
-        return "there is no run"
+        return _NO_RUN
     item = run.item
     if run.is_forgotten:
         return f"request {item.request_id}: {NOW}"

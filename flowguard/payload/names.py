@@ -9,7 +9,8 @@ import inspect
 import json
 from collections.abc import Callable, Iterable
 from hashlib import sha256
-from typing import Any, Final, get_origin
+from types import NoneType, UnionType
+from typing import Any, Final, Union, get_args, get_origin
 from uuid import UUID
 
 from pydantic import BaseModel
@@ -22,6 +23,7 @@ RequestIdRule = str | tuple[str, ...] | Callable[[Any], str]
 """The ``request_id=`` of a flow: a path, several paths together, or a function of the payload."""
 
 _NO_NAMES: Final = (BaseModel, dict, list, tuple, set, frozenset, bool, float, bytes)
+_NO_FIELDS: Final = (str, int, list, tuple, set, frozenset, bool, float, bytes, NoneType)
 
 
 def text_at(payload: Any, path: str) -> str | None:
@@ -89,6 +91,10 @@ def path_problems(option: str, path: str, kind: Any, named: str) -> list[str]:
     if not all(path.split(".")):
         return [f"{option} is {shown(path)}; write the names of fields with a dot between two: 'order.id'"]
     for part in path.split("."):
+        if _has_no_fields(kind):
+            return [
+                f"{option} is {path!r}, but what {part!r} is looked for in has no fields: it is {_shown_kind(kind)}"
+            ]
         if not (isinstance(kind, type) and issubclass(kind, BaseModel)):
             return []  # inside a dict nothing is known before there is a message
         if part not in kind.model_fields:
@@ -99,6 +105,17 @@ def path_problems(option: str, path: str, kind: Any, named: str) -> list[str]:
     if isinstance(kind, type) and issubclass(kind, _NO_NAMES):
         return [f"{option} is {path!r}, which is a {kind.__name__}; {named} is named by text, int or UUID"]
     return []
+
+
+def _has_no_fields(kind: Any) -> bool:
+    """Answer whether values of this kind are texts, numbers or lists: a path into them finds nothing."""
+    if get_origin(kind) in (Union, UnionType):
+        return all(_has_no_fields(member) for member in get_args(kind))
+    return (get_origin(kind) or kind) in _NO_FIELDS
+
+
+def _shown_kind(kind: Any) -> str:
+    return kind.__name__ if isinstance(kind, type) else str(kind)
 
 
 def rule_problems(rule: object, stage: str, kind: Any) -> list[str]:

@@ -25,7 +25,8 @@ from flowguard.wire.notification import arn_service, to_json
 
 KAFKA: Final = "aws:kafka"
 FIELD: Final = "kafka"
-SELF_MANAGED: Final = "SelfManagedKafka"
+SELF_MANAGED: Final = ("SelfManagedKafka", "aws:SelfManagedKafka")
+"""What events of a cluster outside MSK call their source. AWS's page and published events say one or the other."""
 
 _ARN: Final = "eventSourceARN"
 _TOPIC: Final = late_pattern("[A-Za-z0-9._-]{1,249}")
@@ -34,7 +35,7 @@ _NO_TEXT: Final = "base64:"
 
 def is_kafka_event(event: Mapping[str, Any]) -> bool:
     """Answer whether the event is of a mapping of Kafka. One of its records alone is none."""
-    return event.get("eventSource") in (KAFKA, SELF_MANAGED) and "records" in event
+    return event.get("eventSource") in (KAFKA, *SELF_MANAGED) and "records" in event
 
 
 def is_kafka_record(record: object) -> bool:

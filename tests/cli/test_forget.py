@@ -107,6 +107,22 @@ def test_the_report_as_json(at: Scene) -> None:
     assert [left["what"] for left in facts["left"]] == ["bucket"]
 
 
+def test_of_an_object_that_nothing_is_known_of_nothing_is_removed(at: Scene) -> None:
+    told = "NOTHING    orders of nobody: there is no run; is it the right id, table and region?"
+    assert lines(forget(at, object_id="nobody").stdout)[0] == told
+    assert lines(forget(at, "--yes", object_id="nobody").stdout)[0] == told
+    facts = json.loads(forget(at, "--yes", "--json", object_id="nobody").stdout)
+    assert (facts["now"], facts["removed"], facts["found"]) == ("there is no run", False, {})
+
+
+def test_what_is_left_of_an_object_without_a_run_is_removed(at: Scene) -> None:
+    failed(at)
+    for item in memory(at).items("flowguard"):
+        at.aws.client("dynamodb").delete_item(TableName="flowguard", Key={key: item[key] for key in ("pk", "sk")})
+    facts = json.loads(forget(at, "--yes", "--json").stdout)
+    assert (facts["now"], facts["removed"], facts["found"]) == ("there is no run", True, {"dead letters": 1})
+
+
 def test_what_the_other_commands_say_of_a_forgotten_run(at: Scene) -> None:
     failed(at)
     [letter] = at.sent("dead")

@@ -316,6 +316,13 @@ def test_a_message_says_whose_work_it_is(at: Scene) -> None:
     assert (own, len(digest), none) == ("acme", 64, None)
 
 
+@pytest.mark.parametrize("target", [ORDERS, "price-order"])
+def test_an_empty_group_is_refused(at: Scene, target: str) -> None:
+    said = send(at, target, "--payload", '{"order_id":"o1"}', "--group", "", code=2)
+    assert "Invalid value for --group: a group is no empty text; leave the option out" in said.stderr
+    assert received(at) == []
+
+
 def test_the_group_is_shown_before_it_is_sent(at: Scene) -> None:
     asked = ("price-order", "--payload", "{}", "--group", "acme", "--dry-run")
     assert "\n  group: acme\n" in send(at, *asked).stdout

@@ -14,8 +14,12 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from pydantic import BaseModel
 
+from flowguard.cli import main
+from flowguard.cli.connection import CommandTime
+from flowguard.clock import no_pause
 from flowguard.codecs import Compressed, Encrypted
 from flowguard.errors import Reject
 from flowguard.events import log
@@ -62,6 +66,8 @@ class Kept(BaseModel):
 
 class Pick(Stage[Part], name="pick"):
     def handle(self, part: Part, step: Step) -> Outcome:
+        if part.part_id == "refused":
+            raise Reject(f"refused because of {part.note}")
         return Done({"picked": f"{part.note} of {part.part_id}"})
 
 
@@ -97,7 +103,7 @@ class Close(Stage[GroupEnd, Kept], name="close", then="last"):
         for each in step.answers(dict):
             assert MARKER in str(each)
         step.state.secret = MARKER * 4_000
-        return Last.message({"note": MARKER, "long": f"{MARKER} " * 4_000})
+        return Last.message({"note": MARKER, "long": f"{MARKER} " * 2_500})
 
 
 class Last(Stage[dict[str, Any], Kept], name="last"):
@@ -226,12 +232,72 @@ def whole_run(runner: FlowRunner, object_id: str) -> Any:
     return runner.run()
 
 
+def command(runner: FlowRunner, *arguments: str, given: str = "") -> str:
+    """What a command prints, on the AWS and the clock of the runner."""
+    settings = runner._world.settings
+    env = {f"FLOWGUARD_{name.upper()}": getattr(settings, name) for name in ("table", "bucket")}
+    at = CommandTime(runner._world.clock, no_pause)
+    result = CliRunner().invoke(main, arguments, obj=at, input=given, env=env)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def refused(runner: FlowRunner) -> None:
+    runner.send(Picks, Part(part_id="refused"))
+    assert runner.run().run("refused").status == "FAILED"
+
+
+def redriven(runner: FlowRunner) -> None:
+    said = command(runner, "dlq", "redrive", "picks-dead-letters", "--all", "--wait", "0")
+    assert said.endswith("1 REDRIVEN\n")
+    deliveries = runner.run().deliveries
+    assert [(delivery.verdict, delivery.stage) for delivery in deliveries if delivery.stage] == [("CLAIMED", "pick")]
+
+
+def begun_anew(runner: FlowRunner, object_id: str) -> None:
+    again = json.dumps({"order_id": object_id, "note": MARKER})
+    said = command(runner, "retry", f"{__name__}:Shop", object_id, "--again", "--from", "-", given=again)
+    assert said.startswith("BEGUN ANEW")
+    assert runner.run(within=timedelta(minutes=1)).run(object_id).status == "WAITING"
+
+
+def cancelled(runner: FlowRunner, object_id: str) -> None:
+    """A run that waits is cancelled, and one before its first message."""
+    runner.send(Shop, Order(order_id=object_id))
+    runner.run(within=timedelta(minutes=1))
+    assert runner.cancel(Shop, object_id, why="nobody wants it")
+    assert runner.run().run(object_id).status == "FAILED"
+
+
+def at_rest(aws: MemoryAWS) -> list[str]:
+    """Where the marker stands in what the account keeps: rows of tables, messages in queues, objects of the bucket."""
+    rows = [(f"row {row['pk']['S']} {row['sk']['S']}", text) for row in aws.items("flowguard") for text in texts(row)]
+    queues = [url.rpartition("/")[2] for url in aws.client("sqs").list_queues()["QueueUrls"]]
+    letters = [
+        (f"queue {name}", text)
+        for name in queues
+        for message in aws.messages(name)
+        for text in (message.body, repr(message.attributes))
+    ]
+    assert rows
+    assert letters
+    return [place for place, text in [*rows, *letters] if holds(text)]
+
+
 @pytest.mark.parametrize("bucket", [True, False], ids=["in S3", "in the item"])
 def test_nothing_of_a_payload_stands_anywhere_as_it_is(bucket: bool) -> None:
     with logged() as lines, shop(bucket=bucket) as (runner, aws, seen):
         assert whole_run(runner, "good").run("good").status == "COMPLETED"
-        assert whole_run(runner, "bad").run("bad").status == "FAILED"
+        bad = whole_run(runner, "bad").run("bad")
+        assert (bad.status, bad.stage) == ("FAILED", "undo")
+        assert "undo failed" not in str(bad), "it was taken back"
+        assert [row for row in aws.items("flowguard") if row["sk"]["S"].startswith("history#")]
         assert aws.messages("shop-dead-letters")
+        refused(runner)
+        redriven(runner)
+        begun_anew(runner, "bad")
+        cancelled(runner, "given-up")
+        assert at_rest(aws) == []
     assert [call for call, text in seen.calls if holds(text)] == []
     assert lines
     assert [line for line in lines if holds(line)] == []

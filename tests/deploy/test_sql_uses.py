@@ -1,4 +1,7 @@
-"""What roles may do with the databases of ``step.sql``: those of the Data API, each cluster and secret by its ARN."""
+"""What roles may do with the databases of ``step.sql``: those of the Data API, each cluster and secret by its ARN.
+
+And what the doctor says where a role may not.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +22,7 @@ from flowguard.deploy.sql_uses import DATA_API
 from flowguard.deploy.uses import uses_of
 from flowguard.sql import DataApi, SQLite
 from tests.deploy.exercised import needs
+from tests.deploy.planned.looked import findings, read
 from tests.deploy.stated import stated
 
 CLUSTER = "arn:aws:rds:eu-west-1:123456789012:cluster:shop"
@@ -93,3 +97,34 @@ def test_each_template_says_so(form: str) -> None:
     ]
     [allowed] = [each for each in statements if "rds-data:ExecuteStatement" in each["Action"]]
     assert sorted(allowed["Resource"]) == [CLUSTER, f"{CLUSTER}-2"]
+
+
+def looked_at(form: str, without: str) -> list[tuple[str, str, str]]:
+    """What the doctor finds in the file of a template whose roles lack an action."""
+    needed = needs(__name__)
+    text = FORMATS[form](needed, DeployOptions())
+    assert without in text
+    looked = findings(read(text.replace(without, "rds-data:BatchExecuteStatement"), form), needed, DeployOptions())
+    return [(each.resource, each.rule, each.what) for each in looked if each.rule == "permission-missing"]
+
+
+@pytest.mark.parametrize("form", ["cloudformation", "terraform-json"])
+@pytest.mark.parametrize("action", DATA_API)
+def test_the_doctor_names_what_a_role_may_not_do_with_a_cluster(form: str, action: str) -> None:
+    assert looked_at(form, action) == [
+        ("orders-take", "permission-missing", f"its role may not {action} on {cluster}")
+        for cluster in (CLUSTER, f"{CLUSTER}-2")
+    ]
+
+
+@pytest.mark.parametrize("form", ["cloudformation", "terraform-json"])
+def test_the_doctor_names_the_secret_that_a_role_may_not_read(form: str) -> None:
+    told = f"its role may not secretsmanager:GetSecretValue on {SECRET}"
+    assert looked_at(form, "secretsmanager:GetSecretValue") == [("orders-take", "permission-missing", told)]
+
+
+@pytest.mark.parametrize("form", ["cloudformation", "terraform-json"])
+def test_the_doctor_has_nothing_to_say_of_what_the_template_allows(form: str) -> None:
+    needed = needs(__name__)
+    looked = findings(read(FORMATS[form](needed, DeployOptions()), form), needed, DeployOptions())
+    assert [each for each in looked if each.rule == "permission-missing"] == []

@@ -32,6 +32,9 @@ class Order(BaseModel):
     buyer: Buyer = Buyer()
     lines: list[str] = []
     notes: dict[str, Any] = {}
+    shop: str | None = None
+    where: Buyer | None = None
+    place: str | dict[str, str] = ""
 
 
 # -- what it reads ----------------------------------------------------------------------------------------------------
@@ -215,7 +218,15 @@ PLAIN = "write a field ('order.id'), a tuple of fields, or a function of the pay
         ("", "request_id is ''; write the names of fields with a dot between two: 'order.id'"),
         ("buyer..id", "request_id is 'buyer..id'; write the names of fields with a dot between two: 'order.id'"),
         ((".id",), "request_id is '.id'; write the names of fields with a dot between two: 'order.id'"),
-        ("id", "request_id is 'id', but Order has no 'id'; it has order_id, number, uuid, price, buyer, lines, notes"),
+        (
+            "id",
+            "request_id is 'id', but Order has no 'id'; "
+            "it has order_id, number, uuid, price, buyer, lines, notes, shop, where, place",
+        ),
+        ("order_id.id", "request_id is 'order_id.id', but what 'id' is looked for in has no fields: it is str"),
+        ("number.real", "request_id is 'number.real', but what 'real' is looked for in has no fields: it is int"),
+        ("lines.id", "request_id is 'lines.id', but what 'id' is looked for in has no fields: it is list[str]"),
+        ("shop.id", "request_id is 'shop.id', but what 'id' is looked for in has no fields: it is str | None"),
         ("buyer.name", "request_id is 'buyer.name', but Buyer has no 'name'; it has id, vip"),
         ("price", "request_id is 'price', which is a float; a request is named by text, int or UUID"),
         ("lines", "request_id is 'lines', which is a list; a request is named by text, int or UUID"),
@@ -241,3 +252,7 @@ def test_every_wrong_path_is_reported() -> None:
 
 def test_what_is_inside_a_dict_is_not_known_before_there_is_a_message() -> None:
     assert rule_problems("order.id", "read", dict) == []
+    assert rule_problems("notes.id", "read", Order) == []
+    assert rule_problems("place.id", "read", Order) == [], "it may be a dict"
+    assert rule_problems("where.id", "read", Order) == [], "it may be there"
+    assert rule_problems("uuid.hex", "read", Order) == [], "it has one"

@@ -542,7 +542,18 @@ def test_an_attempt_that_fails_cancels_nobody() -> None:
         assert at.waiting("searches") == []
 
 
-def test_who_cancels_children_says_why() -> None:
+def test_who_cancels_children_need_not_say_why() -> None:
+    with family() as at:
+        SCRIPT.end = lambda step: step.cancel_children()
+        SCRIPT.child = goes_on
+        asked = begun(at)
+        late(at)
+        grow(at)
+        assert all(at.deliver(one) for one in asked)
+        assert ended(at) == (Status.FAILED, "Cancelled: the run that has asked for it needs it no more")
+
+
+def test_an_empty_reason_is_refused() -> None:
     with family() as at:
 
         def silent(step: Step[Progress]) -> None:
