@@ -11,7 +11,7 @@ _ANY: Final = Parameter.POSITIONAL_OR_KEYWORD
 
 
 class _Form:
-    """The form of a call of a class, for whoever asks ``inspect`` for it, such as ``help``."""
+    """The form of a call of a class, which ``inspect`` and ``help`` show."""
 
     def __get__(self, value: Value | None, kind: type[Value]) -> Signature:
         parameters = [
@@ -35,7 +35,7 @@ class Value:
 
     def __init_subclass__(cls) -> None:
         fields = get_annotations(cls)
-        cls.__match_args__ = tuple(fields)  # type: ignore[misc]  # mypy makes no room for whoever sets it
+        cls.__match_args__ = tuple(fields)  # type: ignore[misc]  # mypy takes it for a constant
         cls._defaults = {name: cls.__dict__[name] for name in fields if name in cls.__dict__}
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

@@ -248,7 +248,7 @@ def refused(runner: FlowRunner) -> None:
 
 
 def redriven(runner: FlowRunner) -> None:
-    said = command(runner, "dlq", "redrive", "picks-dead-letters", "--all", "--wait", "0")
+    said = command(runner, "dlq", "redrive", "picks-dead-letters", "--all", "--yes", "--wait", "0")
     assert said.endswith("1 REDRIVEN\n")
     deliveries = runner.run().deliveries
     assert [(delivery.verdict, delivery.stage) for delivery in deliveries if delivery.stage] == [("CLAIMED", "pick")]
