@@ -230,3 +230,10 @@ def _without_error(letter: Letter) -> str:
 
 def _text(error: Mapping[str, Any] | None) -> str | None:
     return None if error is None else f"{error['type']}: {error['text']}"
+
+
+def check_not_empty(options: Mapping[str, Any]) -> None:
+    """Refuse an empty ``--tenant`` or ``--error``: it names nothing, and a variable that is not set is one."""
+    for option in ("tenant", "error"):
+        if options[option] == "":
+            raise click.UsageError(f"--{option} is empty; leave it out to take all")

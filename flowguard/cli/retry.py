@@ -142,6 +142,7 @@ def _retry_many(flow: AnyFlow, queue: str | None, options: Mapping[str, Any], *,
         choice = Choice(flow, can_be_retried(flow, command_time().clock.now()), options)
     choice.show("retry")
     if not choice.chosen:
+        choice.say_rest()
         return 0 if not choice.is_short else NOT_DONE
     if not may_go_on(f"retry {counted(len(choice.chosen))} of {flow.name}?", options):
         return NOT_DONE
@@ -160,7 +161,8 @@ def _retry_many(flow: AnyFlow, queue: str | None, options: Mapping[str, Any], *,
             complain("interrupted; the same command goes on")
         finally:
             report(counts, len(choice.chosen), as_json=as_json)
-            choice.say_rest()
+            if is_done and not counts[FAILED]:
+                choice.say_rest()
     for warning in reading.warnings:
         complain(f"warning: {warning}")
     is_all = is_done and not choice.is_short and not reading.warnings

@@ -8,7 +8,7 @@ from typing import Any, Final
 import click
 
 from flowguard.cli.connection import Command, check_id
-from flowguard.cli.letter_rows import Seconds
+from flowguard.cli.letter_rows import Seconds, check_not_empty
 from flowguard.operate.selection import Selection
 from flowguard.protocol.run import Status
 from flowguard.wire.tenant import tenant_named
@@ -36,6 +36,7 @@ def selection_of(options: Mapping[str, Any], flow: str | None) -> Selection:
     status, stage = options["status"], options["stage"]
     if stage is not None:
         check_id("--stage", stage)
+    check_not_empty(options)
     if options["index"] is not None and status is None:
         raise click.UsageError("--index finds the runs of one status; give its --status")
     return Selection(

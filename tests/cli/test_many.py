@@ -153,6 +153,8 @@ def decline(step: Step[OrderState]) -> None:
         (("o1", "--read", "5"), "--read goes with --all"),
         (("o1", "--after", "5"), "--after goes with --all"),
         (("--all", "--stage", ""), "--stage: it is empty"),
+        (("--all", "--tenant", ""), "--tenant is empty; leave it out to take all"),
+        (("--all", "--error", ""), "--error is empty; leave it out to take all"),
         (("--all", "--after", "nonsense"), "--after: 'nonsense' is no place of a list"),
         (("--all", "--per-second", "0"), "--per-second"),
     ],
