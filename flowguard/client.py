@@ -20,7 +20,7 @@ from flowguard.flow import FOR_EVER, AnyFlow, is_flow
 from flowguard.names.ids import Ids, ObjectId, RandomIds, RequestId, name_problem
 from flowguard.observers.named import named_observers
 from flowguard.payload.encoding import Payload, encode_json
-from flowguard.protocol.run import RunName, Status
+from flowguard.protocol.run import ResetOnce, RunName, Status
 from flowguard.protocol.run_orders import failed_answer
 from flowguard.protocol.waiting import GivenAnswer
 from flowguard.settings import Settings
@@ -198,17 +198,19 @@ class FlowClient:
                 raise RunFailed(f"{name}={shown(text)} is of type {type(text).__name__}; write a text")
         return self._settle(flow, awaited, failed_answer(kind, why))
 
-    def reset(self, flow: AnyFlow, object_id: str) -> ResetVerdict:
+    def reset(self, flow: AnyFlow, object_id: str, *, only: Started | None = None) -> ResetVerdict:
         """Reset the flow's run of an object, and return the outcome.
 
         A run at work is fenced and restarted with the same payload; all its callers get the new end. A kept result
         answers no newer request any more. Raises :class:`flowguard.errors.RunFailed` for a flow that takes no callers,
         and :class:`SendFailed` if the message that restarts the run could not be sent. The run is fenced then, and its
-        own next message restarts it; the reset may be repeated.
+        own next message restarts it; the reset may be repeated. With ``only`` a run that was asked for after that
+        request is left alone.
         """
         _check_flow(flow)
         reset_id, now, object_id = self._new_id(), self._clock.now(), _object(object_id)
-        done = Resetter(self._services("a reset", flow)).reset(flow, object_id, reset_id, now)
+        order = None if only is None else ResetOnce(only.requested_at)
+        done = Resetter(self._services("a reset", flow)).reset(flow, object_id, reset_id, now, order)
         if done.restart is not None and (refusals := self._sender.send([done.restart.send])):
             raise SendFailed({str(done.restart.send.to): refusal.why for refusal in refusals.values()})
         return done.verdict

@@ -174,8 +174,8 @@ class DynamoDBCallers(NamedTuple):
     ) -> RunItem | None:
         """Fence the run at work, or drop the stored end, with one UpdateItem. None where there is nothing to reset.
 
-        That of an ``order`` is written with a row that remembers it, by one TransactWriteItems and a read. A run that
-        was asked for after its latest moment, else after ``at`` (ms), is as good as reset.
+        An ``order`` that is to be known is written with a row that remembers it, by one TransactWriteItems and a read.
+        A run that was asked for after its latest moment, else after ``at`` (ms), is as good as reset.
         """
         call: Any = {
             "TableName": self.table,
@@ -194,7 +194,8 @@ class DynamoDBCallers(NamedTuple):
             },
             "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
         }
-        noted = None if order is None else self._noted(flow, object_id, by, order)
+        known_until = None if order is None else order.known_until
+        noted = None if known_until is None else self._noted(flow, object_id, by, known_until)
         try:
             raw = self._reset(call) if noted is None else self._reset_once(call, noted)
         except ClientError as error:
@@ -226,7 +227,7 @@ class DynamoDBCallers(NamedTuple):
         )
         return read.get("Item")
 
-    def _noted(self, flow: str, object_id: ObjectId, by: str, order: ResetOnce) -> Any:
+    def _noted(self, flow: str, object_id: ObjectId, by: str, known_until: int) -> Any:
         """Return the write of the row that remembers an order, where none does."""
         name = hashlib.sha256(by.encode("utf-8", "surrogatepass")).hexdigest()[:_ORDER]
         return {
@@ -235,7 +236,7 @@ class DynamoDBCallers(NamedTuple):
             "UpdateExpression": expressions.NOTE_ORDER,
             "ConditionExpression": expressions.IS_NEW,
             "ExpressionAttributeNames": {"#ttl": "ttl"},
-            "ExpressionAttributeValues": {":ttl": number(order.known_until // 1000)},
+            "ExpressionAttributeValues": {":ttl": number(known_until // 1000)},
         }
 
     def _note(self, noted: Any) -> None:

@@ -118,7 +118,10 @@ def cursor_of(*parts: str) -> str:
 
 
 def key_of(cursor: str, *more: str) -> Item:
-    """Return the key of a place. Raises :class:`NoCursor` for one of another list: ``more`` is what else it names."""
+    """Return the key in the text of a place.
+
+    Raises :class:`NoCursor` for a text that is no place, or whose other parts are not ``more``: it is of another list.
+    """
     try:
         match json.loads(base64.b64decode(cursor + "=" * (-len(cursor) % 4), b"-_", validate=True)):
             case [str(pk), str(sk), *rest] if (pk + sk).encode() and rest == [*more]:

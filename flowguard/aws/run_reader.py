@@ -12,6 +12,7 @@ from flowguard.aws.dead_letter_queue import Unusable
 from flowguard.aws.history_rows import ROWS_SHOWN, FullHistory, read_rows
 from flowguard.aws.items import Item, about_of, read_item, run_key, size_of_value
 from flowguard.aws.packing import Packing
+from flowguard.errors import OtherRelease, SettingsError, TextGone
 from flowguard.names.ids import ObjectId, RequestId
 from flowguard.payload.codec import Codecs
 from flowguard.protocol.fields import FIELDS, Kind
@@ -50,9 +51,12 @@ class SeenRun(NamedTuple):
 
 @contextmanager
 def readable(flow: str, object_id: str) -> Iterator[None]:
-    """Raise :class:`Unusable` for an item that is no run of this version."""
+    """Raise :class:`Unusable` for an item that is no run of this version, or whose wait cannot be read here."""
     try:
         yield
+    except (TextGone, OtherRelease, SettingsError) as error:
+        problem = f"the plan of its wait cannot be read: {error}"
+        raise Unusable(f"{flow} of {object_id}", problem, "its other facts are in the table") from None
     except (KeyError, TypeError, ValueError, AttributeError, zlib.error) as error:
         problem = f"its item is no run that this version can read ({type(error).__name__}: {error})"
         raise Unusable(f"{flow} of {object_id}", problem, "was it written by hand, or by a newer version?") from None

@@ -13,9 +13,9 @@ from flowguard.aws.dead_letter_queue import DeadLetterQueue, Reading, Unusable
 from flowguard.aws.redriver import Redriver
 from flowguard.aws.signing_keys import aws_signer
 from flowguard.cli.connection import CONNECTION, CannotRun, Command, clients_of, reading_codecs, settings_of
-from flowguard.cli.letter_rows import Filters, Seconds, Telling, letter_line, show_letter, show_letters
+from flowguard.cli.letter_rows import NO_LETTER, Filters, Seconds, Telling, letter_line, show_letter, show_letters
 from flowguard.cli.many import SHOWN, counted, may_go_on, pace_of, paced
-from flowguard.cli.printing import complain
+from flowguard.cli.printing import complain, say
 from flowguard.clock import SystemClock
 from flowguard.errors import SettingsError
 from flowguard.project.loading import NoSuchFlow, load_flows
@@ -124,8 +124,8 @@ def redrive(
     where it is. With --all the first letters that pass are shown, and you are asked.
     """
     _check_choice(ids, every)
-    if every and not options["yes"] and not _agreed(options):
-        sys.exit(FAILED)
+    if every and not options["yes"]:
+        _ask(options, as_json=as_json)
     settings, pace = settings_of(options), pace_of(options)
     done: list[Letter] = []
     with _reading(options) as reading, Telling(reading.queue.count, as_json=as_json) as telling:
@@ -153,7 +153,7 @@ def redrive(
             sys.exit(FAILED)
         finally:
             telling.summary()
-    sys.exit(FAILED if _missing(ids, done) or telling.failed else 0)
+    sys.exit(FAILED if _missing(ids, done) or telling.failed or (every and reading.warnings) else 0)
 
 
 @dlq.command()
@@ -211,17 +211,22 @@ def _pages(reading: Reading, filters: Filters, ids: tuple[str, ...], most: int |
             return
 
 
-def _agreed(options: dict[str, Any]) -> bool:
-    """Show the first letters that pass the filters, and ask. They are given back before that."""
+def _ask(options: dict[str, Any], *, as_json: bool) -> None:
+    """Show the first letters that pass the filters, and ask. They are given back before that.
+
+    Exits where the answer is no, and where none passes: nobody was asked about letters that come later.
+    """
     with _reading(options) as reading:
         page = next(_pages(reading, Filters.of(options), (), SHOWN), [])
         count = reading.queue.count
     if not page:
-        return True
+        say(NO_LETTER, err=as_json)
+        sys.exit(0)
     complain(f"of about {counted(count, 'letter')} in {options['queue']} these pass, and maybe more:")
     for letter in page:
         complain(f"  {letter_line(letter)}")
-    return may_go_on("redrive all that pass?", options)
+    if not may_go_on("redrive all that pass?", options):
+        sys.exit(FAILED)
 
 
 def _check_choice(ids: tuple[str, ...], every: bool) -> None:

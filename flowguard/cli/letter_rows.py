@@ -29,6 +29,8 @@ _COLUMNS: Final = (
     Column("error", folds=True),
     *map(Column, ("age", "seen")),
 )
+NO_LETTER: Final = "nothing to do: no letter was found"
+
 _EXCERPT: Final = 80
 
 
@@ -57,6 +59,7 @@ class Filters:
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> Filters:
+        check_not_empty(options)
         return cls(**{name: options[name] for name in cls.__slots__})
 
     def pass_(self, letter: Letter, now: int) -> bool:
@@ -181,7 +184,7 @@ class Telling:
     def summary(self) -> None:
         if not self._as_json:
             counts = ", ".join(f"{count} {word}" for word, count in sorted(self._counts.items()))
-            self._print(counts or "nothing to do: no letter was found")
+            self._print(counts or NO_LETTER)
 
     def _tell(self, letter: Letter, word: str, why: str, row: dict[str, Any], failed: str | None) -> None:
         self._counts[word] += 1

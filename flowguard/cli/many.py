@@ -192,7 +192,7 @@ def _worked(bulk: Bulk, choice: Choice, *, as_json: bool) -> bool:
 
 
 class Telling:
-    """Tells what became of each run."""
+    """Prints the outcome for each run."""
 
     def __init__(self, advance: Callable[[], None], *, as_json: bool) -> None:
         self._advance = advance
@@ -208,7 +208,7 @@ class Telling:
 
 
 def report(counts: Mapping[str, int], chosen: int, *, as_json: bool) -> None:
-    """Say what became of how many."""
+    """Print how many runs had which outcome."""
     words = ", ".join(f"{number:,} {word}" for word, number in sorted(counts.items())) or "nothing was done"
     say(f"{words}, of {counted(chosen)}", err=as_json)
 

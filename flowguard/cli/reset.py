@@ -13,9 +13,11 @@ from flowguard.cli.connection import CannotRun, check_id, connected, connection_
 from flowguard.cli.many import check_choice, do_to_many, for_many
 from flowguard.cli.printing import complain, say_json
 from flowguard.cli.run_lines import say_line
+from flowguard.client import Started
 from flowguard.errors import SendFailed
 from flowguard.flow import AnyFlow
-from flowguard.operate.bulk import LEFT, End
+from flowguard.names.ids import ObjectId
+from flowguard.operate.bulk import CHANGED, LEFT, End
 from flowguard.protocol.run import RunItem, Status
 from flowguard.verdicts import ResetVerdict
 from flowguard.wire.notification import to_json
@@ -82,8 +84,9 @@ def _reset_many(flow: AnyFlow, options: Mapping[str, Any], *, as_json: bool) -> 
     client = flow_client(options)
 
     def act(seen: SeenRun) -> End:
-        verdict = client.reset(flow, seen.object_id)
-        return End(LEFT if verdict is ResetVerdict.NOTHING else verdict.value, _SAYS[verdict])
+        only = Started(seen.item.request_id, seen.item.requested_at, ObjectId(seen.object_id))
+        verdict = client.reset(flow, seen.object_id, only=only)
+        return End(LEFT, CHANGED) if verdict is ResetVerdict.NOTHING else End(verdict.value, _SAYS[verdict])
 
     return do_to_many("reset", flow, lambda seen: _can_be_reset(seen.item), act, options, as_json=as_json)
 

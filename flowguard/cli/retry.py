@@ -34,7 +34,7 @@ from flowguard.destinations import Queue
 from flowguard.errors import RunFailed, TooLarge
 from flowguard.flow import AnyFlow
 from flowguard.operate.begun_anew import Begun, NotAnew, begin_again, check_again, first_in_letters
-from flowguard.operate.bulk import FAILED
+from flowguard.operate.bulk import FAILED, FailureStreak
 from flowguard.operate.many_letters import ManyLetters, can_be_retried
 from flowguard.operate.own_letters import OwnLetters, refusal
 from flowguard.protocol.run import RunItem
@@ -147,7 +147,7 @@ def _retry_many(flow: AnyFlow, queue: str | None, options: Mapping[str, Any], *,
     if not may_go_on(f"retry {counted(len(choice.chosen))} of {flow.name}?", options):
         return NOT_DONE
     counts: Counter[str] = Counter()
-    is_done = False
+    is_done, streak = False, FailureStreak()
     with connection_errors(f"queue {name}"), progress(len(choice.chosen)) as advance:
         telling = Telling(advance, as_json=as_json)
         reading, redriver = _opened(flow, name, options)
@@ -156,6 +156,7 @@ def _retry_many(flow: AnyFlow, queue: str | None, options: Mapping[str, Any], *,
                 for run, end in ManyLetters(choice.chosen, reading, redriver, pace_of(options)).ends():
                     counts[end.word] += 1
                     telling.tell(run, end)
+                    streak.add(end)
             is_done = True
         except KeyboardInterrupt:
             complain("interrupted; the same command goes on")

@@ -44,7 +44,7 @@ def chosen_of(seen: SeenRun) -> Chosen:
 
 
 class End(NamedTuple):
-    """What became of a run. It has a word, such as CANCELLED, and the reason."""
+    """The outcome for a run: a word, such as CANCELLED, and the reason."""
 
     word: str
     why: str
@@ -84,9 +84,22 @@ class Pace:
         self._next = max(self._next, now) + steps * self._every
 
 
+class FailureStreak:
+    """Counts runs that fail one after the other. Many of them have one cause, which is to be mended first."""
+
+    def __init__(self) -> None:
+        self.length = 0
+
+    def add(self, end: End) -> None:
+        """Count the end of a run. Raises :class:`Unusable` where too many in a row have failed."""
+        self.length = self.length + 1 if end.word == FAILED else 0
+        if self.length >= MOST_IN_A_ROW:
+            raise Unusable(f"{self.length} runs in a row", f"the last one said: {end.why}", "mend that, and go on")
+
+
 @dataclass
 class Bulk:
-    """Goes through runs and counts what became of them.
+    """Does the same to many runs, in order, and counts the outcomes.
 
     ``place`` is where the same command goes on: behind the last run that was done, or left alone.
     """
@@ -105,16 +118,14 @@ class Bulk:
         Raises :class:`Unusable` for what no other run would be spared, such as credentials that have expired, and
         where many in a row fail.
         """
-        failing = 0
+        streak = FailureStreak()
         for run in chosen:
             self.pace.wait()
             end = self._end(run)
             self.counts[end.word] += 1
             self.tell(run, end)
-            failing = failing + 1 if end.word == FAILED else 0
-            if failing >= MOST_IN_A_ROW:
-                raise Unusable(f"{failing} runs in a row", f"the last one said: {end.why}", "mend that, and go on")
-            if not failing:
+            streak.add(end)
+            if not streak.length:
                 self.place = self.place_of(run)
 
     def _end(self, run: Chosen) -> End:

@@ -42,7 +42,7 @@ class ManyLetters:
         self._pace = pace
 
     def ends(self) -> Iterator[tuple[Chosen, End]]:
-        """Yield what became of each letter, and of each run without one. Read no further than needed."""
+        """Yield the outcome for each letter, and LEFT for each run without one. Stop reading when all runs go on."""
         for page in self._reading.pages():
             wanted = [(run, letter) for letter in page if (run := self._run_of(letter)) is not None]
             self._pace.wait(len(wanted))

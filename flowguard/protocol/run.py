@@ -297,13 +297,13 @@ class Settled(NamedTuple):
 
 
 class ResetOnce(NamedTuple):
-    """What a message that orders a reset changes: runs that were asked for until ``latest``. Times are in ms.
+    """A reset of runs that were asked for until ``latest`` alone. Times are in ms.
 
-    It is remembered until ``known_until``.
+    The order of a message is remembered until ``known_until``.
     """
 
     latest: int
-    known_until: int
+    known_until: int | None = None
 
 
 class TimedOut(NamedTuple):

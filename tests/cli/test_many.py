@@ -294,6 +294,24 @@ def test_runs_that_wait_are_ended_at_once_and_again_where_their_message_was_not_
         assert at.item().status is Status.FAILED
 
 
+def test_a_run_whose_plan_is_gone_keeps_nobody_back() -> None:
+    with wait_scene() as at:
+        for name in "abc":
+            at.begin(for_a_day, object_id=name, body=f'{{"cart_id":"{name}"}}')
+        at.aws.client("s3").create_bucket(Bucket="texts")
+        at.aws.client("dynamodb").update_item(
+            TableName="flowguard",
+            Key={"pk": {"S": "run#carts#b"}, "sk": {"S": "run"}},
+            UpdateExpression="SET #wait.#plan = :gone",
+            ExpressionAttributeNames={"#wait": "wait", "#plan": "plan"},
+            ExpressionAttributeValues={":gone": {"M": {"bucket": {"S": "texts"}, "key": {"S": "gone"}}}},
+        )
+        result = run(at, "cancel", "tests.waits:Carts", "--all", "--why", "sold out", "--yes")
+        assert result.stdout == "2 CANCELLED, of 2 runs\n"
+        assert "1 items are no runs that this version can read" in result.stderr
+        assert "the plan of its wait cannot be read" in run(at, "show", "carts", "b", code=2).stderr
+
+
 # -- how much is looked at --------------------------------------------------------------------------------------------
 
 

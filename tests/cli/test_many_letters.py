@@ -173,6 +173,40 @@ def test_letters_that_come_round_again_end_it_with_a_warning(at: Scene) -> None:
     assert result.stdout == "3 LEFT, of 3 runs\n"
 
 
+def test_ctrl_c_before_the_first_is_sent_gives_no_place_behind_it(at: Scene) -> None:
+    def stop(call: ApiCall, proceed: Proceed) -> Response:
+        if call.operation == "SendMessageBatch":
+            raise KeyboardInterrupt
+        return proceed()
+
+    with intercept(stop):
+        result = run(at, *RETRY, "--yes", "--limit", "2", code=1)
+    assert "interrupted; the same command goes on" in result.stderr
+    assert "--after" not in result.stderr
+    assert run(at, *RETRY, "--yes").stdout == "3 REDRIVEN, of 3 runs\n"
+
+
+def test_where_none_of_the_first_can_be_retried_it_says_where_it_goes_on(at: Scene) -> None:
+    result = run(at, *RETRY, "--yes", "--read", "1", "--stage", "close-order", code=1)
+    assert "0 runs to retry" in result.stderr
+    assert "go on with --after" in result.stderr
+
+
+def test_ten_letters_in_a_row_that_are_not_sent_end_it(at: Scene) -> None:
+    fail(at, *(f"o{number:02}" for number in range(17)))
+
+    def refused(call: ApiCall, proceed: Proceed) -> Response:
+        if call.operation != "SendMessageBatch":
+            return proceed()
+        failed = [{"Id": entry["Id"], "Code": "AccessDenied", "SenderFault": True} for entry in call.params["Entries"]]
+        return {"Failed": failed}
+
+    with intercept(refused):
+        result = run(at, *RETRY, "--yes", code=2)
+    assert "10 runs in a row" in result.stderr
+    assert result.stdout == "10 FAILED, of 20 runs\n"
+
+
 def test_a_run_that_was_taken_back_is_not_chosen() -> None:
     with scene(undoing) as at:
         fail(at, "a")
@@ -214,6 +248,40 @@ def test_no_more_letters_are_shown_than_a_few(at: Scene) -> None:
 
 def test_where_no_letter_passes_nobody_is_asked(at: Scene) -> None:
     assert run(at, *REDRIVE, "--stage", "x", answer="").stdout == "nothing to do: no letter was found\n"
+
+
+def test_letters_that_come_while_nobody_was_asked_stay(at: Scene) -> None:
+    receives: list[str] = []
+
+    def late(call: ApiCall, proceed: Proceed) -> Response:
+        if call.operation == "ReceiveMessage":
+            receives.append(call.operation)
+            return {} if len(receives) == 1 else proceed()
+        return proceed()
+
+    with intercept(late):
+        assert run(at, *REDRIVE, answer="").stdout == "nothing to do: no letter was found\n"
+    assert len(at.sent("dead")) == 3
+
+
+def test_a_redrive_that_stopped_early_is_not_all(at: Scene) -> None:
+    answers: list[Response] = []
+
+    def again(call: ApiCall, proceed: Proceed) -> Response:
+        if call.operation != "ReceiveMessage":
+            return proceed()
+        answers.extend([] if answers else [proceed()])
+        return answers[0]
+
+    with intercept(again):
+        result = run(at, *REDRIVE, "--yes", "--flow", "others", code=1)
+    assert "stopped early: letters came round again" in result.stderr
+
+
+@pytest.mark.parametrize("option", ["--tenant", "--error"])
+def test_an_empty_filter_of_letters_is_refused(at: Scene, option: str) -> None:
+    assert f"{option} is empty; leave it out to take all" in run(at, *REDRIVE, "--yes", option, "", code=2).stderr
+    assert len(at.sent("dead")) == 3
 
 
 def test_letters_that_are_named_go_without_a_question(at: Scene) -> None:

@@ -10,9 +10,10 @@ import pytest
 from flowguard.errors import Reject
 from flowguard.flow import ATTACH, AnyFlow, Flow
 from flowguard.names.ids import RequestId
+from flowguard.sim.calls import ApiCall, Proceed, Response, intercept
 from flowguard.step import Step
 from tests.cli.test_many import run
-from tests.scene import OrderState, Scene, Script, scene, two_stages
+from tests.scene import START, OrderState, Scene, Script, scene, two_stages
 
 CACHED = f"{__name__}:Cached"
 
@@ -115,3 +116,22 @@ def test_a_run_that_was_reset_is_cancelled_among_many(at: Scene) -> None:
     assert item.cancellation is not None
     assert item.cancellation.request_id.startswith("reset-")
     assert item.request_id == RequestId("run-1")
+
+
+def test_a_newer_run_that_begins_between_the_look_and_the_write_is_left_alone(at: Scene) -> None:
+    moved: list[str] = []
+
+    def moving(call: ApiCall, proceed: Proceed) -> Response:
+        if call.operation == "UpdateItem" and not moved:
+            moved.append(call.operation)
+            at.clock.advance(seconds=10)
+            run(at, "reset", CACHED, "done")
+            at.deliver(at.order("done", request_id="newer", requested_at=START + 5_000))
+        return proceed()
+
+    with intercept(moving):
+        result = run(at, "reset", CACHED, "--all", "--yes", "--status", "completed")
+    item = at.item("done")
+    assert item is not None
+    assert (item.request_id, item.reset_at) == ("newer", None)
+    assert result.stdout == "1 LEFT, of 1 run\n"
