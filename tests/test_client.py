@@ -26,7 +26,7 @@ from flowguard.sim.memory.aws import MemoryAWS
 from flowguard.stage import Stage
 from flowguard.step import Step
 from flowguard.testing import sqs_event
-from flowguard.verdicts import AnswerVerdict
+from flowguard.verdicts import AnswerVerdict, ResetVerdict
 from flowguard.wire.attributes import Attribute
 from flowguard.wire.message import LATEST_TIME
 from flowguard.wire.signing import Keyring, Keys
@@ -444,6 +444,22 @@ def test_an_expired_token_answers_nothing_and_one_that_never_was_good_is_refused
         keyless.answer(Kept, good, True)
     with pytest.raises(TokenRefused):
         asked.answer(Kept, good[:-1] + ("A" if good[-1] != "A" else "B"), True)
+
+
+def test_a_run_that_was_asked_for_later_is_not_reset() -> None:
+    def shared(script: Script) -> AnyFlow:
+        class Shared(Flow, name="orders", object_id="order_id", on_conflict=ATTACH):
+            stages = two_stages(script)
+
+        return Shared
+
+    with scene(shared) as at:
+        asked = FlowClient.of(at.handler._services)
+        started = asked.start(at.flow, Order(order_id="o1"))
+        pass_on(at, "price-order")
+        before = replace(started, requested_at=started.requested_at - 1)
+        assert asked.reset(at.flow, "o1", only=before) is ResetVerdict.NOTHING
+        assert asked.reset(at.flow, "o1", only=started) is ResetVerdict.RESTARTED
 
 
 def test_only_the_run_of_one_request_is_cancelled() -> None:

@@ -79,7 +79,7 @@ class IndexedRuns:
         return page._replace(runs=[seen for seen in page.runs if _is_wanted(seen, wanted)])
 
     def _items(self, keys: Sequence[Any]) -> tuple[list[Item], float]:
-        """Read the items that the index names, in its order, and count the read units. One may be gone by now."""
+        """Read the items in the order of the index and count the read units. One may be gone by now."""
         places = {key["pk"]["S"]: place for place, key in enumerate(keys)}
         items: list[Item] = []
         units = 0.0

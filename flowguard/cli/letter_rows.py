@@ -236,7 +236,7 @@ def _text(error: Mapping[str, Any] | None) -> str | None:
 
 
 def check_not_empty(options: Mapping[str, Any]) -> None:
-    """Refuse an empty ``--tenant`` or ``--error``: it names nothing, and a variable that is not set is one."""
+    """Refuse an empty ``--tenant`` or ``--error``. A variable that is not set is one."""
     for option in ("tenant", "error"):
         if options[option] == "":
             raise click.UsageError(f"--{option} is empty; leave it out to take all")

@@ -44,7 +44,7 @@ def chosen_of(seen: SeenRun) -> Chosen:
 
 
 class End(NamedTuple):
-    """The outcome for a run: a word, such as CANCELLED, and the reason."""
+    """The outcome for a run. ``word`` is one such as CANCELLED."""
 
     word: str
     why: str
@@ -99,7 +99,7 @@ class FailureStreak:
 
 @dataclass
 class Bulk:
-    """Does the same to many runs, in order, and counts the outcomes.
+    """Does the same to many runs in order and counts the outcomes.
 
     ``place`` is where the same command goes on: behind the last run that was done, or left alone.
     """

@@ -120,11 +120,11 @@ def test_a_run_that_was_reset_is_cancelled_among_many(at: Scene) -> None:
 
 def test_a_newer_run_that_begins_between_the_look_and_the_write_is_left_alone(at: Scene) -> None:
     moved: list[str] = []
+    at.clock.advance(seconds=10)
 
     def moving(call: ApiCall, proceed: Proceed) -> Response:
         if call.operation == "UpdateItem" and not moved:
             moved.append(call.operation)
-            at.clock.advance(seconds=10)
             run(at, "reset", CACHED, "done")
             at.deliver(at.order("done", request_id="newer", requested_at=START + 5_000))
         return proceed()

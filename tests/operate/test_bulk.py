@@ -199,6 +199,8 @@ def test_many_in_a_row_have_one_cause_and_end_it(at: Scene) -> None:
         work.bulk.work(work.chosen)
     assert work.done == [names[0], others[-1]]
     assert work.bulk.place == place(others[-1])
+    assert work.told[-1] == (names[-1], FAILED)
+    assert work.bulk.counts[FAILED] == 2 * MOST_IN_A_ROW - 1
 
 
 def test_ctrl_c_leaves_the_place_of_the_last_that_is_done(at: Scene) -> None:
