@@ -59,11 +59,19 @@ CONNECTION: Final = (
 )
 
 
-def connected(command: Command) -> Command:
-    """Give a command the options of the connection."""
-    for option in reversed(CONNECTION):
-        command = option(command)
-    return command
+def with_options(*options: Callable[[Any], Any]) -> Callable[[Command], Command]:
+    """Return the decorator that gives a command these options, in this order."""
+
+    def decorated(command: Command) -> Command:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorated
+
+
+connected: Final = with_options(*CONNECTION)
+"""Gives a command the options of the connection."""
 
 
 def clients_of(options: Mapping[str, Any]) -> Clients:

@@ -12,7 +12,7 @@ import click
 from flowguard.aws.dead_letter_queue import DeadLetterQueue, Reading, Unusable
 from flowguard.aws.redriver import Redriver
 from flowguard.aws.signing_keys import aws_signer
-from flowguard.cli.connection import CONNECTION, CannotRun, Command, clients_of, reading_codecs, settings_of
+from flowguard.cli.connection import CONNECTION, CannotRun, clients_of, reading_codecs, settings_of, with_options
 from flowguard.cli.letter_rows import NO_LETTER, Filters, Seconds, Telling, letter_line, show_letter, show_letters
 from flowguard.cli.many import SHOWN, counted, may_go_on, pace_of, paced
 from flowguard.cli.printing import complain, say
@@ -48,10 +48,7 @@ _OPTIONS: Final = (
 )  # fmt: skip
 
 
-def _common(command: Command) -> Command:
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
+_common: Final = with_options(*_OPTIONS)
 
 
 @click.group()

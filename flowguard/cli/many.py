@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from flowguard.aws.run_reader import SeenRun
-from flowguard.cli.connection import CannotRun, Command, command_time
+from flowguard.cli.connection import CannotRun, command_time, with_options
 from flowguard.cli.printing import complain, say, say_json
 from flowguard.cli.run_filters import FILTERS, selection_of
 from flowguard.cli.table_reading import INDEX, MOST_READ, TableReading, reading_errors
@@ -52,18 +52,12 @@ _BOUNDS: Final = (
 _OF_ALL: Final = (*FILTERS, *_PACED, *_BOUNDS)
 
 
-def for_many(command: Command) -> Command:
-    """Give a command the options of many runs."""
-    for option in reversed((ALL, *_OF_ALL)):
-        command = option(command)
-    return command
+for_many: Final = with_options(ALL, *_OF_ALL)
+"""Gives a command the options of many runs."""
 
 
-def paced(command: Command) -> Command:
-    """Give a command the options of the pace and of the question."""
-    for option in reversed(_PACED):
-        command = option(command)
-    return command
+paced: Final = with_options(*_PACED)
+"""Gives a command the options of the pace and of the question."""
 
 
 def check_choice(object_id: str | None, *, every: bool) -> None:

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import click
 
-from flowguard.cli.connection import Command, check_id
+from flowguard.cli.connection import check_id, with_options
 from flowguard.cli.letter_rows import Seconds, check_not_empty
 from flowguard.operate.selection import Selection
 from flowguard.protocol.run import Status
@@ -24,11 +24,8 @@ FILTERS: Final = (
 )  # fmt: skip
 
 
-def filtered(command: Command) -> Command:
-    """Give a command the options that choose runs."""
-    for option in reversed(FILTERS):
-        command = option(command)
-    return command
+filtered: Final = with_options(*FILTERS)
+"""Gives a command the options that choose runs."""
 
 
 def selection_of(options: Mapping[str, Any], flow: str | None) -> Selection:

@@ -11,7 +11,7 @@ import click
 from flowguard.aws.indexed_runs import IndexedRuns
 from flowguard.aws.run_pages import NoCursor, RunPage, RunPages, Wanted
 from flowguard.aws.run_reader import RunReader, SeenRun
-from flowguard.cli.connection import CannotRun, Command, check_id, clients_of, connection_errors, settings_of
+from flowguard.cli.connection import CannotRun, check_id, clients_of, connection_errors, settings_of, with_options
 from flowguard.cli.printing import complain
 
 LISTED: Final = 100
@@ -39,18 +39,12 @@ _LIMITS: Final = (
 )  # fmt: skip
 
 
-def bounded_reading(command: Command) -> Command:
-    """Give a command the options that bound what it reads."""
-    for option in reversed(_BOUNDS):
-        command = option(command)
-    return command
+bounded_reading: Final = with_options(*_BOUNDS)
+"""Gives a command the options that bound what it reads."""
 
 
-def bounded_list(command: Command) -> Command:
-    """Give a command the options that bound what it reads, and how many rows it shows."""
-    for option in reversed(_LIMITS):
-        command = option(command)
-    return command
+bounded_list: Final = with_options(*_LIMITS)
+"""Gives a command the options that bound what it reads, and how many rows it shows."""
 
 
 class TableReading:
