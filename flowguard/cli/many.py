@@ -7,6 +7,7 @@ A run is one line of JSON, or of a failure one line on standard error. A termina
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -38,7 +39,7 @@ PER_SECOND: Final = 20.0
 
 ALL: Final = click.option("--all", "every", is_flag=True, help="All runs of the flow that pass the filters.")
 _PACED: Final = (
-    click.option("--per-second", metavar="N", type=click.FloatRange(0, 1_000, min_open=True), default=PER_SECOND,
+    click.option("--per-second", metavar="N", type=click.FloatRange(0.001, 1_000), default=PER_SECOND,
                  show_default=True, help="Do no more than so many in a second."),
     click.option("--yes", is_flag=True, help="Do not ask."),
 )  # fmt: skip
@@ -92,6 +93,8 @@ def may_go_on(question: str, options: Mapping[str, Any]) -> bool:
 
 def pace_of(options: Mapping[str, Any]) -> Pace:
     """Return the pace that was asked for."""
+    if math.isnan(options["per_second"]):
+        raise click.UsageError("--per-second is no number")
     time = command_time()
     return Pace(options["per_second"], time.clock, time.pause)
 

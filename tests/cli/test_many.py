@@ -157,6 +157,8 @@ def decline(step: Step[OrderState]) -> None:
         (("--all", "--error", ""), "--error is empty; leave it out to take all"),
         (("--all", "--after", "nonsense"), "--after: 'nonsense' is no place of a list"),
         (("--all", "--per-second", "0"), "--per-second"),
+        (("--all", "--per-second", "1e-300"), "--per-second"),
+        (("--all", "--per-second", "nan", "--yes"), "--per-second is no number"),
     ],
 )
 def test_what_cannot_be_run_is_named(at: Scene, arguments: tuple[str, ...], said: str) -> None:
