@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import sys
 
 import pytest
+
+from tests.proofs.prove import __main__ as prove
+from tests.proofs.prove.mutants import Mutants
 
 COMMANDS = {
     "prove": "tests.proofs.prove.__main__",
@@ -17,7 +21,6 @@ COMMANDS = {
 @pytest.mark.parametrize(
     ("command", "arguments", "said"),
     [
-        ("prove", "--only no-such-guard", "--only 'no-such-guard': none of the "),
         ("prove", "--jobs 0", "argument --jobs: 0 is no number of at least 1"),
         ("races", "--claims 0", "argument --claims: 0 is no number of at least 1"),
         ("races", "--processes 0", "argument --processes: 0 is no number of at least 1"),
@@ -39,3 +42,11 @@ def test_what_would_prove_nothing_is_refused(
         module.main()
     assert ended.value.code == 2
     assert said in capsys.readouterr().err
+
+
+def test_no_mutant_of_that_name_is_refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(prove, "Mutants", functools.partial(Mutants, ["flowguard.errors"]))  # all take six seconds
+    with pytest.raises(SystemExit) as ended:
+        prove.main(["--only", "no-such-guard"])
+    assert ended.value.code == 2
+    assert "--only 'no-such-guard': none of the " in capsys.readouterr().err
